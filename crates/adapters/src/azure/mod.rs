@@ -10,9 +10,9 @@ mod settings;
 pub use settings::AzureSettings;
 
 use crate::buckets::BucketObjects;
+use crate::buckets::backends::Backends;
 use crate::buckets::client::{Client, Found, ObjectsFound, Uploads, clock, has_code, unavailable};
 use crate::buckets::connection::Connection;
-use crate::buckets::places::Places;
 use crate::buckets::settings::{Credentials, Place, refused};
 use crate::tls::install_provider;
 use async_trait::async_trait;
@@ -48,7 +48,7 @@ pub fn open(settings: &AzureSettings) -> Result<BucketObjects, ObjectError> {
     // The emulator's own setting would put another endpoint in the place of the one that has been
     // checked.
     let builder = environment.with_account(account).with_use_emulator(false);
-    let places = Places::open(&settings.common, |place| {
+    let backends = Backends::open(&settings.common, |place| {
         Ok(Box::new(AzureClient::open(
             settings,
             &connection,
@@ -56,7 +56,7 @@ pub fn open(settings: &AzureSettings) -> Result<BucketObjects, ObjectError> {
             place,
         )?))
     })?;
-    Ok(BucketObjects::of(places, settings.common.part_bytes))
+    Ok(BucketObjects::of(backends, settings.common.part_bytes))
 }
 
 /// A client for one container.

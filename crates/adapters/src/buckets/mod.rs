@@ -4,16 +4,17 @@
 //! nothing is ever read before it is written. Correctness comes from keys that no two attempts
 //! share.
 
+pub(crate) mod backends;
 pub(crate) mod client;
 pub(crate) mod connection;
 pub(crate) mod credentials;
 mod pages;
-pub(crate) mod places;
 pub mod settings;
 mod upload;
 
 use crate::keys;
 use async_trait::async_trait;
+use backends::{Backend, Backends};
 use client::{OpenUpload, UploadsFound};
 use counterstep_kernel::ports::{ByteStream, Listed, ObjectError, ObjectInfo, ObjectPage, Objects};
 use futures::future::BoxFuture;
@@ -21,7 +22,6 @@ use futures::stream::{self, BoxStream};
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{GetOptions, ObjectStoreExt};
-use places::{Location, Places};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,14 +29,14 @@ use std::sync::Arc;
 /// Objects in the buckets of a server.
 #[derive(Debug, Clone)]
 pub struct BucketObjects {
-    places: Arc<Places>,
+    backends: Arc<Backends>,
     part_bytes: usize,
 }
 
 impl BucketObjects {
-    pub(crate) fn of(places: Places, part_bytes: usize) -> Self {
+    pub(crate) fn of(backends: Backends, part_bytes: usize) -> Self {
         Self {
-            places: Arc::new(places),
+            backends: Arc::new(backends),
             part_bytes,
         }
     }
@@ -46,9 +46,9 @@ impl BucketObjects {
     /// # Errors
     /// [`ObjectError::Unavailable`], naming the bucket and what is wrong with it.
     pub fn check(&self) -> BoxFuture<'static, Result<(), ObjectError>> {
-        let places = self.places.clone();
+        let backends = self.backends.clone();
         async move {
-            let checks = places.all().map(|place| place.client.check());
+            let checks = backends.all().map(|backend| backend.client.check());
             futures::future::try_join_all(checks).await.map(drop)
         }
         .boxed()
@@ -60,18 +60,18 @@ impl BucketObjects {
         key: &str,
         options: GetOptions,
     ) -> Result<ByteStream, ObjectError> {
-        let (place, path) = self.places.locate(bucket, key)?;
-        let found = place
+        let (backend, path) = self.backends.locate(bucket, key)?;
+        let found = backend
             .client
             .store()
             .get_opts(&path, options)
             .await
             .map_err(|error| match error {
                 // A bucket that is missing may come back; an object that is missing does not.
-                object_store::Error::NotFound { .. } if !place.client.is_no_bucket(&error) => {
+                object_store::Error::NotFound { .. } if !backend.client.is_no_bucket(&error) => {
                     ObjectError::NotFound(format!("{bucket}/{key}"))
                 }
-                error => place.unavailable(error),
+                error => backend.unavailable(error),
             })?;
         Ok(found.into_stream().map_err(io::Error::other).boxed())
     }
@@ -84,8 +84,8 @@ impl Objects for BucketObjects {
     }
 
     async fn put(&self, bucket: &str, key: &str, body: ByteStream) -> Result<u64, ObjectError> {
-        let (place, path) = self.places.locate(bucket, key)?;
-        upload::put(place, &path, body, self.part_bytes).await
+        let (backend, path) = self.backends.locate(bucket, key)?;
+        upload::put(backend, &path, body, self.part_bytes).await
     }
 
     async fn get(&self, bucket: &str, key: &str) -> Result<ByteStream, ObjectError> {
@@ -111,7 +111,10 @@ impl Objects for BucketObjects {
 
     async fn delete_prefix(&self, prefix: &str) -> Result<u64, ObjectError> {
         let folder = keys::deletable_prefix(prefix)?;
-        let deletes = self.places.all().map(|place| delete_below(place, folder));
+        let deletes = self
+            .backends
+            .all()
+            .map(|backend| delete_below(backend, folder));
         let deleted = futures::future::try_join_all(deletes).await?;
         Ok(deleted.iter().sum())
     }
@@ -123,9 +126,9 @@ impl Objects for BucketObjects {
             Ok(folder) => folder.to_owned(),
             Err(error) => return stream::iter([Err(error)]).boxed(),
         };
-        let places: Vec<Arc<Location>> = self.places.all().cloned().collect();
-        stream::iter(places)
-            .flat_map(move |place| list_below(&place, &folder))
+        let backends: Vec<Arc<Backend>> = self.backends.all().cloned().collect();
+        stream::iter(backends)
+            .flat_map(move |backend| list_below(&backend, &folder))
             .boxed()
     }
 
@@ -139,14 +142,14 @@ impl Objects for BucketObjects {
             "" => "t",
             folder => folder,
         };
-        pages::read(&self.places, folder, after, limit.clamp(1, 1000)).await
+        pages::read(&self.backends, folder, after, limit.clamp(1, 1000)).await
     }
 
     async fn remove(&self, listed: &[Listed]) -> Result<u64, ObjectError> {
-        let mut objects: Vec<(&Arc<Location>, Vec<Path>)> = Vec::new();
+        let mut objects: Vec<(&Arc<Backend>, Vec<Path>)> = Vec::new();
         let mut removed = 0;
         for one in listed {
-            let (place, path) = self.places.locate(&one.bucket, &one.key)?;
+            let (backend, path) = self.backends.locate(&one.bucket, &one.key)?;
             match &one.upload {
                 Some(id) => {
                     let upload = OpenUpload {
@@ -156,22 +159,22 @@ impl Objects for BucketObjects {
                     };
                     // A server that shows no open uploads has not listed this one, and keeps it
                     // from nothing.
-                    if let Some(uploads) = place.client.uploads() {
+                    if let Some(uploads) = backend.client.uploads() {
                         uploads.abort(&upload).await?;
                         removed += 1;
                     }
                 }
                 None => match objects
                     .iter_mut()
-                    .find(|(known, _)| Arc::ptr_eq(known, place))
+                    .find(|(known, _)| Arc::ptr_eq(known, backend))
                 {
                     Some((_, paths)) => paths.push(path),
-                    None => objects.push((place, vec![path])),
+                    None => objects.push((backend, vec![path])),
                 },
             }
         }
-        for (place, paths) in objects {
-            removed += delete_all(place, stream::iter(paths.into_iter().map(Ok)).boxed()).await?;
+        for (backend, paths) in objects {
+            removed += delete_all(backend, stream::iter(paths.into_iter().map(Ok)).boxed()).await?;
         }
         Ok(removed)
     }
@@ -182,8 +185,8 @@ impl Objects for BucketObjects {
         name: &str,
         body: ByteStream,
     ) -> Result<u64, ObjectError> {
-        let (place, path) = self.places.archived(bucket, &keys::archive_name(name)?)?;
-        upload::put(place, &path, body, self.part_bytes).await
+        let (backend, path) = self.backends.archived(bucket, &keys::archive_name(name)?)?;
+        upload::put(backend, &path, body, self.part_bytes).await
     }
 
     async fn set_aside(&self, listed: &Listed, prefix: &str) -> Result<(), ObjectError> {
@@ -193,66 +196,66 @@ impl Objects for BucketObjects {
                 listed.key
             )));
         }
-        let (place, from) = self.places.locate(&listed.bucket, &listed.key)?;
+        let (backend, from) = self.backends.locate(&listed.bucket, &listed.key)?;
         let (_, to) = self
-            .places
+            .backends
             .archived(&listed.bucket, &keys::archive_key(prefix, &listed.key)?)?;
-        let gone = match place.client.largest_copy() {
+        let gone = match backend.client.largest_copy() {
             Some(largest) if listed.size_bytes <= largest => {
-                match place.client.store().copy(&from, &to).await {
+                match backend.client.store().copy(&from, &to).await {
                     Err(error @ object_store::Error::NotFound { .. }) => Some(error),
                     copied => copied
                         .map(|()| None)
-                        .map_err(|error| place.unavailable(error))?,
+                        .map_err(|error| backend.unavailable(error))?,
                 }
             }
-            Some(_) | None => match place.client.store().get(&from).await {
+            Some(_) | None => match backend.client.store().get(&from).await {
                 Err(error @ object_store::Error::NotFound { .. }) => Some(error),
                 found => {
-                    let found = found.map_err(|error| place.unavailable(error))?;
+                    let found = found.map_err(|error| backend.unavailable(error))?;
                     let body = found.into_stream().map_err(io::Error::other).boxed();
-                    upload::put(place, &to, body, self.part_bytes).await?;
+                    upload::put(backend, &to, body, self.part_bytes).await?;
                     None
                 }
             },
         };
         match gone {
             // Another sweep was faster, and the object is in its new place.
-            Some(_) if place.client.store().head(&to).await.is_ok() => Ok(()),
-            Some(error) => Err(place.unavailable(error)),
-            None => delete_all(place, stream::iter([Ok(from)]).boxed())
+            Some(_) if backend.client.store().head(&to).await.is_ok() => Ok(()),
+            Some(error) => Err(backend.unavailable(error)),
+            None => delete_all(backend, stream::iter([Ok(from)]).boxed())
                 .await
                 .map(drop),
         }
     }
 }
 
-/// Objects below a folder of a place, and then its open uploads.
+/// Objects below a folder of a backend, and then its open uploads.
 fn list_below(
-    place: &Arc<Location>,
+    backend: &Arc<Backend>,
     folder: &str,
 ) -> BoxStream<'static, Result<ObjectInfo, ObjectError>> {
-    let root = match place.path(folder) {
+    let root = match backend.path(folder) {
         Ok(root) => root,
         Err(error) => return stream::iter([Err(error)]).boxed(),
     };
     let whole = {
-        let place = place.clone();
-        place.client.store().list(Some(&root)).map(move |found| {
-            let found = found.map_err(|error| place.unavailable(error))?;
-            Ok((place.declared(found.location.as_ref()), found.size))
+        let backend = backend.clone();
+        backend.client.store().list(Some(&root)).map(move |found| {
+            let found = found.map_err(|error| backend.unavailable(error))?;
+            Ok((backend.declared(found.location.as_ref()), found.size))
         })
     };
     let open = {
-        let place = place.clone();
-        open_uploads(place.clone(), root).and_then(move |upload| {
-            let place = place.clone();
+        let backend = backend.clone();
+        open_uploads(backend.clone(), root).and_then(move |upload| {
+            let backend = backend.clone();
             async move {
-                let size_bytes = match place.client.uploads() {
+                let size_bytes = match backend.client.uploads() {
                     Some(uploads) => uploads.size(&upload).await?,
                     None => 0,
                 };
-                Ok((place.declared(&upload.key), size_bytes))
+                Ok((backend.declared(&upload.key), size_bytes))
             }
         })
     };
@@ -271,14 +274,14 @@ fn list_below(
 
 /// Open uploads below a folder, page by page; none where the server does not show them.
 fn open_uploads(
-    place: Arc<Location>,
+    backend: Arc<Backend>,
     folder: Path,
 ) -> BoxStream<'static, Result<OpenUpload, ObjectError>> {
     let first = Some(None);
     stream::unfold(
-        (place, folder, first),
-        |(place, folder, marker)| async move {
-            let found = place.client.uploads()?.page(&folder, marker?, None).await;
+        (backend, folder, first),
+        |(backend, folder, marker)| async move {
+            let found = backend.client.uploads()?.page(&folder, marker?, None).await;
             match found {
                 Ok(UploadsFound {
                     uploads,
@@ -286,9 +289,9 @@ fn open_uploads(
                     next,
                 }) => Some((
                     uploads.into_iter().map(Ok).collect(),
-                    (place, folder, next.map(Some)),
+                    (backend, folder, next.map(Some)),
                 )),
-                Err(error) => Some((vec![Err(error)], (place, folder, None))),
+                Err(error) => Some((vec![Err(error)], (backend, folder, None))),
             }
         },
     )
@@ -296,13 +299,13 @@ fn open_uploads(
     .boxed()
 }
 
-async fn delete_below(place: &Arc<Location>, folder: &str) -> Result<u64, ObjectError> {
-    let root = place.path(folder)?;
+async fn delete_below(backend: &Arc<Backend>, folder: &str) -> Result<u64, ObjectError> {
+    let root = backend.path(folder)?;
     // Uploads first: one that completes meanwhile is among the objects, the other way round it
     // would be in neither.
-    let aborted = open_uploads(place.clone(), root.clone())
+    let aborted = open_uploads(backend.clone(), root.clone())
         .map_ok(|upload| async move {
-            match place.client.uploads() {
+            match backend.client.uploads() {
                 Some(uploads) => uploads.abort(&upload).await,
                 None => Ok(false),
             }
@@ -312,28 +315,28 @@ async fn delete_below(place: &Arc<Location>, folder: &str) -> Result<u64, Object
             Ok(aborted + u64::from(was_there))
         })
         .await?;
-    let found = place
+    let found = backend
         .client
         .store()
         .list(Some(&root))
         .map_ok(|found| found.location)
         .boxed();
-    Ok(aborted + delete_all(place, found).await?)
+    Ok(aborted + delete_all(backend, found).await?)
 }
 
 /// Deletes objects, a thousand a request where the server can. Returns how many there were.
 async fn delete_all(
-    place: &Arc<Location>,
+    backend: &Arc<Backend>,
     paths: BoxStream<'static, object_store::Result<Path>>,
 ) -> Result<u64, ObjectError> {
-    place
+    backend
         .client
         .store()
         .delete_stream(paths)
         .map(|deleted| match deleted {
             // Another sweep was faster.
             Ok(_) | Err(object_store::Error::NotFound { .. }) => Ok(1),
-            Err(error) => Err(place.unavailable(error)),
+            Err(error) => Err(backend.unavailable(error)),
         })
         .try_fold(0, |sum, one| async move { Ok(sum + one) })
         .await

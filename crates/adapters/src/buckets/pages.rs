@@ -1,19 +1,19 @@
-//! Pages of all places in one row: their objects, place by place, and then their open uploads. A
-//! page is one request; what it gives is at most a thousand entries. Must not show anything under a
-//! name that does not lead back to where it lies.
+//! Pages of all backends in one row: their objects, backend by backend, and then their open uploads.
+//! A page is one request; what it gives is at most a thousand entries. Must not show anything under
+//! a name that does not lead back to where it lies.
 
+use super::backends::{Backend, Backends};
 use super::client::{OpenUpload, Uploads};
-use super::places::{Location, Places};
 use counterstep_kernel::ports::{Listed, ObjectError, ObjectPage};
 use std::sync::Arc;
 
-/// Where a page begins: `{kind}|{place}||{key}` or `u|{place}|{upload}|{key}`, with the keys of the
-/// real buckets, or with what the server takes in their stead; the kind is that of the server. The
-/// key comes last: those of others may hold anything.
+/// Where a page begins: `{kind}|{backend}||{key}` or `u|{backend}|{upload}|{key}`, with the keys of
+/// the real buckets, or with what the server takes in their stead; the kind is that of the server.
+/// The key comes last: those of others may hold anything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Cursor {
     uploads: bool,
-    place: String,
+    backend: String,
     key: String,
     upload: String,
 }
@@ -22,25 +22,25 @@ impl Cursor {
     fn parse(text: &str, of_objects: &str) -> Result<Self, ObjectError> {
         let mut parts = text.splitn(4, '|');
         let mut part = || parts.next().unwrap_or_default().to_owned();
-        let (kind, place, upload, key) = (part(), part(), part(), part());
+        let (kind, backend, upload, key) = (part(), part(), part(), part());
         match kind.as_str() {
             kind if kind == of_objects || kind == "u" => Ok(Self {
                 uploads: kind == "u",
-                place,
+                backend,
                 key,
                 upload,
             }),
-            _ => Err(no_place(text)),
+            _ => Err(invalid_cursor(text)),
         }
     }
 
     fn write(&self, of_objects: &str) -> String {
         let kind = if self.uploads { "u" } else { of_objects };
-        format!("{kind}|{}|{}|{}", self.place, self.upload, self.key)
+        format!("{kind}|{}|{}|{}", self.backend, self.upload, self.key)
     }
 }
 
-fn no_place(cursor: &str) -> ObjectError {
+fn invalid_cursor(cursor: &str) -> ObjectError {
     ObjectError::Refused(format!(
         "`{}` is no place in a listing",
         cursor.escape_debug()
@@ -49,34 +49,34 @@ fn no_place(cursor: &str) -> ObjectError {
 
 /// One page.
 pub(super) async fn read(
-    places: &Places,
+    backends: &Backends,
     folder: &str,
     after: Option<&str>,
     limit: usize,
 ) -> Result<ObjectPage, ObjectError> {
-    let Some(kind) = places.all().next().map(|place| place.client.cursor()) else {
+    let Some(kind) = backends.all().next().map(|backend| backend.client.cursor()) else {
         return Ok(ObjectPage::default());
     };
     let cursor = after.map_or(Ok(Cursor::default()), |after| Cursor::parse(after, kind))?;
-    // A place that the settings no longer have: the next one, from its beginning.
-    let Some(place) = places
+    // A backend that the settings no longer have: the next one, from its beginning.
+    let Some(backend) = backends
         .all()
-        .find(|place| place.name() >= cursor.place.as_str())
+        .find(|backend| backend.name() >= cursor.backend.as_str())
     else {
         return Ok(ObjectPage::default());
     };
-    let cursor = if place.name() == cursor.place {
+    let cursor = if backend.name() == cursor.backend {
         cursor
     } else {
         Cursor {
             uploads: cursor.uploads,
-            ..at(place)
+            ..at(backend)
         }
     };
-    let shown = place.client.uploads();
+    let shown = backend.client.uploads();
     let query = PageQuery {
-        places,
-        place,
+        backends,
+        backend,
         folder,
         cursor: &cursor,
         limit,
@@ -84,10 +84,10 @@ pub(super) async fn read(
     let (mut page, more) = match (cursor.uploads, shown) {
         (false, _) => query.objects().await?,
         (true, Some(shown)) => query.uploads(shown).await?,
-        (true, None) => return Err(no_place(after.unwrap_or_default())),
+        (true, None) => return Err(invalid_cursor(after.unwrap_or_default())),
     };
-    let next_place = places.all().find(|next| next.name() > place.name());
-    let next = match (more, next_place) {
+    let next_backend = backends.all().find(|next| next.name() > backend.name());
+    let next = match (more, next_backend) {
         (Some(more), _) => Some(more),
         (None, Some(next)) => Some(Cursor {
             uploads: cursor.uploads,
@@ -103,20 +103,20 @@ pub(super) async fn read(
     Ok(page)
 }
 
-fn at(place: &Location) -> Cursor {
+fn at(backend: &Backend) -> Cursor {
     Cursor {
-        place: place.name().to_owned(),
+        backend: backend.name().to_owned(),
         ..Cursor::default()
     }
 }
 
 type Page = (ObjectPage, Option<Cursor>);
 
-/// A page of one place.
+/// A page of one backend.
 #[derive(Clone, Copy)]
 struct PageQuery<'a> {
-    places: &'a Places,
-    place: &'a Arc<Location>,
+    backends: &'a Backends,
+    backend: &'a Arc<Backend>,
     folder: &'a str,
     cursor: &'a Cursor,
     limit: usize,
@@ -125,22 +125,22 @@ struct PageQuery<'a> {
 impl PageQuery<'_> {
     async fn objects(self) -> Result<Page, ObjectError> {
         let Self {
-            places,
-            place,
+            backends,
+            backend,
             folder,
             cursor,
             limit,
         } = self;
-        let found = place
+        let found = backend
             .client
-            .objects(&place.path(folder)?, &cursor.key, limit)
+            .objects(&backend.path(folder)?, &cursor.key, limit)
             .await?;
         let mut page = ObjectPage {
             now: found.now,
             ..ObjectPage::default()
         };
         for object in found.objects {
-            match (declared(places, place, &object.key), object.stored_at) {
+            match (declared(backends, backend, &object.key), object.stored_at) {
                 (Some((bucket, key)), Some(stored_at)) => {
                     page.objects.push(Listed {
                         bucket,
@@ -153,27 +153,27 @@ impl PageQuery<'_> {
                 (None, _) | (_, None) => page.foreign += 1,
             }
         }
-        Ok((page, found.next.map(|key| Cursor { key, ..at(place) })))
+        Ok((page, found.next.map(|key| Cursor { key, ..at(backend) })))
     }
 
     async fn uploads(self, shown: &dyn Uploads) -> Result<Page, ObjectError> {
         let Self {
-            places,
-            place,
+            backends,
+            backend,
             folder,
             cursor,
             limit,
         } = self;
         let marker = (!cursor.key.is_empty()).then(|| (cursor.key.clone(), cursor.upload.clone()));
         let found = shown
-            .page(&place.path(folder)?, marker, Some(limit))
+            .page(&backend.path(folder)?, marker, Some(limit))
             .await?;
         let mut page = ObjectPage {
             now: found.now,
             ..ObjectPage::default()
         };
         for OpenUpload { key, id, begun_at } in found.uploads {
-            match (declared(places, place, &key), begun_at) {
+            match (declared(backends, backend, &key), begun_at) {
                 (Some((bucket, key)), Some(stored_at)) => {
                     page.objects.push(Listed {
                         bucket,
@@ -190,18 +190,18 @@ impl PageQuery<'_> {
             uploads: true,
             key,
             upload,
-            ..at(place)
+            ..at(backend)
         });
         Ok((page, next))
     }
 }
 
 /// The declared bucket and the key of what lies here, if they lead back here: a bucket that was
-/// given a place of its own later leaves objects behind that no call finds under their name.
-fn declared(places: &Places, place: &Arc<Location>, path: &str) -> Option<(String, String)> {
-    let (bucket, key) = place.declared(path)?;
-    let (found, at) = places.locate(&bucket, &key).ok()?;
-    (Arc::ptr_eq(found, place) && at.as_ref() == path).then_some((bucket, key))
+/// given a backend of its own later leaves objects behind that no call finds under their name.
+fn declared(backends: &Backends, backend: &Arc<Backend>, path: &str) -> Option<(String, String)> {
+    let (bucket, key) = backend.declared(path)?;
+    let (found, at) = backends.locate(&bucket, &key).ok()?;
+    (Arc::ptr_eq(found, backend) && at.as_ref() == path).then_some((bucket, key))
 }
 
 #[cfg(test)]
@@ -212,7 +212,7 @@ mod tests {
     fn a_cursor_is_read_as_it_was_written() {
         let cursor = Cursor {
             uploads: true,
-            place: "out".to_owned(),
+            backend: "out".to_owned(),
             key: "t/x|y|z".to_owned(),
             upload: "a-b".to_owned(),
         };

@@ -1,9 +1,9 @@
-//! Streaming an object to its place, in bounded memory. Must not leave an open upload behind,
+//! Streaming an object to its backend, in bounded memory. Must not leave an open upload behind,
 //! however the future ends.
 
+use super::backends::Backend;
 use super::client::has_code;
 use super::connection::retry_pause;
-use super::places::Location;
 use bytes::{Bytes, BytesMut};
 use counterstep_kernel::ports::{ByteStream, ObjectError};
 use futures::StreamExt;
@@ -22,7 +22,7 @@ const ABORT_TRIES: u32 = 3;
 
 /// Stores a body: a small one with one request, a larger one in parts.
 pub(super) async fn put(
-    place: &Arc<Location>,
+    backend: &Arc<Backend>,
     path: &Path,
     body: ByteStream,
     part_bytes: usize,
@@ -36,22 +36,22 @@ pub(super) async fn put(
     let first = source.part().await?;
     if first.len() < part_bytes {
         let size_bytes = first.len() as u64;
-        place
+        backend
             .client
             .store()
             .put(path, first.into())
             .await
-            .map_err(|error| place.unavailable(error))?;
+            .map_err(|error| backend.unavailable(error))?;
         return Ok(size_bytes);
     }
-    let id = place
+    let id = backend
         .client
         .parts()
         .create_multipart(path)
         .await
-        .map_err(|error| place.unavailable(error))?;
+        .map_err(|error| backend.unavailable(error))?;
     let mut upload = Upload {
-        place: place.clone(),
+        backend: backend.clone(),
         path: path.clone(),
         id,
         open: true,
@@ -67,7 +67,7 @@ pub(super) async fn put(
         }
         Err(error) => {
             upload.open = false;
-            abort(&upload.place, &upload.path, &upload.id).await;
+            abort(&upload.backend, &upload.path, &upload.id).await;
             Err(error)
         }
     }
@@ -106,7 +106,7 @@ impl Source {
 
 /// An open upload, aborted when it is dropped open.
 struct Upload {
-    place: Arc<Location>,
+    backend: Arc<Backend>,
     path: Path,
     id: MultipartId,
     open: bool,
@@ -135,8 +135,8 @@ impl Upload {
                 self.receive(on_the_way.join_next().await, &mut receipts)?;
             }
             let whole = part.len() == source.part_bytes;
-            let (place, path, id, number) = (
-                self.place.clone(),
+            let (backend, path, id, number) = (
+                self.backend.clone(),
                 self.path.clone(),
                 self.id.clone(),
                 receipts.len(),
@@ -146,7 +146,7 @@ impl Upload {
             on_the_way.spawn(async move {
                 (
                     number,
-                    place
+                    backend
                         .client
                         .parts()
                         .put_part(&path, &id, number, payload)
@@ -174,8 +174,8 @@ impl Upload {
     ) -> Result<(), ObjectError> {
         match sent {
             Some(Ok((number, Ok(receipt)))) => receipts[number] = Some(receipt),
-            Some(Ok((_, Err(error)))) => return Err(self.place.unavailable(error)),
-            Some(Err(error)) => return Err(self.place.unavailable(error)),
+            Some(Ok((_, Err(error)))) => return Err(self.backend.unavailable(error)),
+            Some(Err(error)) => return Err(self.backend.unavailable(error)),
             None => {}
         }
         Ok(())
@@ -183,7 +183,7 @@ impl Upload {
 
     async fn complete(&self, parts: Vec<PartId>, size_bytes: u64) -> Result<(), ObjectError> {
         let error = match self
-            .place
+            .backend
             .client
             .parts()
             .complete_multipart(&self.path, &self.id, parts)
@@ -195,9 +195,9 @@ impl Upload {
         // The answer to a first try may have been lost, and the server no longer knows an upload
         // that is complete. No other attempt writes to this key, so an object of this size is the
         // one.
-        match self.place.client.store().head(&self.path).await {
+        match self.backend.client.store().head(&self.path).await {
             Ok(found) if found.size == size_bytes && is_not_found(&error) => Ok(()),
-            Ok(_) | Err(_) => Err(self.place.unavailable(error)),
+            Ok(_) | Err(_) => Err(self.backend.unavailable(error)),
         }
     }
 }
@@ -215,21 +215,21 @@ impl Drop for Upload {
         if !self.open {
             return;
         }
-        let (place, path, id) = (
-            self.place.clone(),
+        let (backend, path, id) = (
+            self.backend.clone(),
             self.path.clone(),
             std::mem::take(&mut self.id),
         );
         // Without a runtime the process is about to end: then the sweep finds it.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move { abort(&place, &path, &id).await });
+            runtime.spawn(async move { abort(&backend, &path, &id).await });
         }
     }
 }
 
-async fn abort(place: &Location, path: &Path, id: &MultipartId) {
+async fn abort(backend: &Backend, path: &Path, id: &MultipartId) {
     for tried in 0..ABORT_TRIES {
-        match place.client.parts().abort_multipart(path, id).await {
+        match backend.client.parts().abort_multipart(path, id).await {
             Ok(()) => return,
             Err(error) if is_not_found(&error) => return,
             Err(error) => tracing::debug!(%error, %path, "an upload could not be aborted"),

@@ -7,9 +7,9 @@ mod settings;
 pub use settings::S3Settings;
 
 use crate::buckets::BucketObjects;
+use crate::buckets::backends::Backends;
 use crate::buckets::client::{Client, ObjectsFound, Uploads, has_code};
 use crate::buckets::connection::Connection;
-use crate::buckets::places::Places;
 use crate::buckets::settings::{Credentials, Place, refused};
 use crate::tls::install_provider;
 use async_trait::async_trait;
@@ -33,19 +33,19 @@ const LARGEST_COPY: u64 = 5 << 30;
 pub fn open(settings: &S3Settings) -> Result<BucketObjects, ObjectError> {
     install_provider();
     Ok(BucketObjects::of(
-        places(settings)?,
+        backends(settings)?,
         settings.common.part_bytes,
     ))
 }
 
-pub(crate) fn places(settings: &S3Settings) -> Result<Places, ObjectError> {
+pub(crate) fn backends(settings: &S3Settings) -> Result<Backends, ObjectError> {
     let environment = AmazonS3Builder::from_env();
     let usual = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint];
     let usual = usual
         .iter()
         .find_map(|key| environment.get_config_value(key));
     let connection = Connection::of(&settings.common, usual)?;
-    Places::open(&settings.common, |place| {
+    Backends::open(&settings.common, |place| {
         Ok(Box::new(S3Client::open(
             settings,
             &connection,

@@ -10,32 +10,32 @@ use std::sync::Arc;
 
 /// A folder of a real bucket, and the client for it.
 #[derive(Debug)]
-pub(super) struct Location {
-    pub(super) place: Place,
-    /// The declared bucket that lies here; `None`: all that have no place of their own.
+pub(super) struct Backend {
+    pub(super) location: Place,
+    /// The declared bucket that lies here; `None`: all that have no backend of their own.
     declared: Option<String>,
     pub(super) client: Box<dyn Client>,
 }
 
-impl Location {
-    /// Names it among the places: the declared bucket, or nothing for the base.
+impl Backend {
+    /// Names it among the backends: the declared bucket, or nothing for the base.
     pub(super) fn name(&self) -> &str {
         self.declared.as_deref().unwrap_or_default()
     }
 
     /// Where a folder of keys, or a key, lies.
     pub(super) fn path(&self, key: &str) -> Result<Path, ObjectError> {
-        let path = if self.place.prefix.is_empty() {
+        let path = if self.location.prefix.is_empty() {
             key.to_owned()
         } else {
-            format!("{}/{key}", self.place.prefix)
+            format!("{}/{key}", self.location.prefix)
         };
         Path::parse(path).map_err(|error| refused(error.to_string()))
     }
 
     /// The declared bucket and the key of what lies at a path; `None`: nothing of ours.
     pub(super) fn declared(&self, path: &str) -> Option<(String, String)> {
-        let key = match self.place.prefix.as_str() {
+        let key = match self.location.prefix.as_str() {
             "" => path,
             prefix => path.strip_prefix(prefix)?.strip_prefix('/')?,
         };
@@ -49,18 +49,18 @@ impl Location {
 
     /// What went wrong, and with which bucket.
     pub(super) fn unavailable(&self, error: impl std::fmt::Display) -> ObjectError {
-        unavailable(&self.place.bucket, error)
+        unavailable(&self.location.bucket, error)
     }
 }
 
-/// All places that the settings know.
+/// All backends that the settings know.
 #[derive(Debug)]
-pub(crate) struct Places {
-    base: Option<Arc<Location>>,
-    mapped: BTreeMap<String, Arc<Location>>,
+pub(crate) struct Backends {
+    base: Option<Arc<Backend>>,
+    mapped: BTreeMap<String, Arc<Backend>>,
 }
 
-impl Places {
+impl Backends {
     /// Makes the client of each with `client`.
     pub(crate) fn open(
         settings: &BucketSettings,
@@ -68,8 +68,8 @@ impl Places {
     ) -> Result<Self, ObjectError> {
         let open = |declared: Option<&String>, place: &Place| {
             let client = client(place)?;
-            Ok(Arc::new(Location {
-                place: place.clone(),
+            Ok(Arc::new(Backend {
+                location: place.clone(),
                 declared: declared.cloned(),
                 client,
             }))
@@ -84,15 +84,15 @@ impl Places {
             .as_ref()
             .map(|place| open(None, place))
             .transpose()?;
-        let places = Self { base, mapped };
-        places.lie_apart()?;
-        Ok(places)
+        let backends = Self { base, mapped };
+        backends.lie_apart()?;
+        Ok(backends)
     }
 
-    /// Two places that overlap would show each other's objects, and delete them.
+    /// Two backends that overlap would show each other's objects, and delete them.
     fn lie_apart(&self) -> Result<(), ObjectError> {
         let below =
-            |folder: &'static str| self.all().map(move |one| (&one.place, one.path(folder)));
+            |folder: &'static str| self.all().map(move |one| (&one.location, one.path(folder)));
         let roots: Vec<_> = below("t/").chain(below("archive/")).collect();
         for (n, (one, root)) in roots.iter().enumerate() {
             for (other, other_root) in &roots[n + 1..] {
@@ -112,7 +112,7 @@ impl Places {
         Ok(())
     }
 
-    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Location>> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Backend>> {
         self.base.iter().chain(self.mapped.values())
     }
 
@@ -122,8 +122,8 @@ impl Places {
         &self,
         bucket: &str,
         name: &str,
-    ) -> Result<(&Arc<Location>, Path), ObjectError> {
-        self.placed(keys::bucket(bucket)?, name)
+    ) -> Result<(&Arc<Backend>, Path), ObjectError> {
+        self.backend_of(keys::bucket(bucket)?, name)
     }
 
     /// Where an object lies.
@@ -131,13 +131,13 @@ impl Places {
         &self,
         bucket: &str,
         key: &str,
-    ) -> Result<(&Arc<Location>, Path), ObjectError> {
-        self.placed(keys::bucket(bucket)?, keys::key(key)?)
+    ) -> Result<(&Arc<Backend>, Path), ObjectError> {
+        self.backend_of(keys::bucket(bucket)?, keys::key(key)?)
     }
 
-    fn placed(&self, bucket: &str, key: &str) -> Result<(&Arc<Location>, Path), ObjectError> {
-        if let Some(place) = self.mapped.get(bucket) {
-            return Ok((place, place.path(key)?));
+    fn backend_of(&self, bucket: &str, key: &str) -> Result<(&Arc<Backend>, Path), ObjectError> {
+        if let Some(backend) = self.mapped.get(bucket) {
+            return Ok((backend, backend.path(key)?));
         }
         let Some(base) = &self.base else {
             let known: Vec<&str> = self.mapped.keys().map(String::as_str).collect();
@@ -158,36 +158,39 @@ impl Places {
 mod tests {
     use super::*;
 
-    fn open(url: &str) -> Result<Places, ObjectError> {
+    fn open(url: &str) -> Result<Backends, ObjectError> {
         crate::tls::install_provider();
-        crate::s3::places(&crate::s3::S3Settings::from_url(url)?)
+        crate::s3::backends(&crate::s3::S3Settings::from_url(url)?)
     }
 
     #[test]
     fn a_declared_bucket_is_found_and_found_back() {
-        let places =
+        let backends =
             open("s3://objects/prod?endpoint=http://127.0.0.1:1&map.incoming=uploads&map.out=uploads/out").unwrap();
         for (bucket, real, path) in [
             ("incoming", "uploads", "t/d/1/s/e1.1/0"),
             ("out", "uploads", "out/t/d/1/s/e1.1/0"),
             ("other", "objects", "prod/t/d/1/s/e1.1/0/other"),
         ] {
-            let (place, found) = places.locate(bucket, "t/d/1/s/e1.1/0").unwrap();
-            assert_eq!((place.place.bucket.as_str(), found.as_ref()), (real, path));
+            let (backend, found) = backends.locate(bucket, "t/d/1/s/e1.1/0").unwrap();
             assert_eq!(
-                place.declared(path),
+                (backend.location.bucket.as_str(), found.as_ref()),
+                (real, path)
+            );
+            assert_eq!(
+                backend.declared(path),
                 Some((bucket.to_owned(), "t/d/1/s/e1.1/0".to_owned()))
             );
         }
-        let base = places.base.as_ref().unwrap();
-        for foreign in [
+        let base = backends.base.as_ref().unwrap();
+        for unknown in [
             "prod",
             "product/t/d/1/other",
             "prod/x/other",
             "prod/t/d/1/Other",
             "t/d/1/other",
         ] {
-            assert_eq!(base.declared(foreign), None, "{foreign}");
+            assert_eq!(base.declared(unknown), None, "{unknown}");
         }
     }
 
