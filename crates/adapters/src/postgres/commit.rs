@@ -12,7 +12,7 @@
 use super::fault::Fault;
 use super::pool::Lent;
 use super::statement::{Statement, time, values};
-use super::{idempotency, journal, outbox, own, receives, tasks};
+use super::{idempotency, journal, outbox, receives, tasks, user_sql};
 use counterstep_contracts::{Epoch, Rev};
 use counterstep_kernel::ports::{CommitError, Committed};
 use counterstep_kernel::transition::{Guard, TaskWrite, Transition};
@@ -46,7 +46,7 @@ pub(super) async fn write(
     lock: Duration,
 ) -> Result<Committed, Fault> {
     if has_statements(transition) {
-        return own::write(lent, guard, transition, lock).await;
+        return user_sql::write(lent, guard, transition, lock).await;
     }
     look(lent, guard, transition).await?;
     let written = send(lent, guard, transition, lock).await;

@@ -102,7 +102,7 @@ pub(super) fn lost(which: &Lost, limit: u32) -> Result<Statement<'_, DueTypes>, 
     Ok(statement)
 }
 
-const UNANSWERED: &str = "SELECT d.id, d.task_type, d.version, d.status
+const UNCLAIMED: &str = "SELECT d.id, d.task_type, d.version, d.status
     FROM unnest(?) AS q (queue) CROSS JOIN LATERAL (
       (SELECT updated_at, id, task_type, version, status FROM tasks
        WHERE unclaimed_since IS NOT NULL AND queue = q.queue AND unclaimed_since <= now() - ?
@@ -118,8 +118,8 @@ const UNANSWERED: &str = "SELECT d.id, d.task_type, d.version, d.status
        ORDER BY updated_at LIMIT ?)) d
     ORDER BY d.updated_at, d.id LIMIT ?";
 
-/// Offered, and unclaimed for long.
-pub(super) fn unanswered(which: &Unanswered, limit: u32) -> Result<Statement<'_, DueTypes>, Fault> {
+/// Dispatched, and unclaimed for long.
+pub(super) fn unclaimed(which: &Unanswered, limit: u32) -> Result<Statement<'_, DueTypes>, Fault> {
     let queues = which
         .queues
         .iter()
@@ -156,12 +156,12 @@ pub(super) fn unanswered(which: &Unanswered, limit: u32) -> Result<Statement<'_,
         limit,
         limit
     ];
-    Ok(Statement::of(UNANSWERED, binds))
+    Ok(Statement::of(UNCLAIMED, binds))
 }
 
-/// Keeps lost tasks for one reconciler. Rows that another one is about to keep are not waited for.
+/// Reserves lost tasks for one reconciler. Rows that another one is about to reserve are not waited for.
 // It does not wait for the disk: after a power cut no reconciler holds anything.
-pub(super) fn hold(lost: &[TaskId], ttl: Duration) -> Statement<'static, sql::Uuid> {
+pub(super) fn reserve(lost: &[TaskId], ttl: Duration) -> Statement<'static, sql::Uuid> {
     let ids: Vec<Uuid> = lost.iter().map(|task| task.0).collect();
     Statement::of(
         "WITH relaxed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) AS set),

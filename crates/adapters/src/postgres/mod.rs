@@ -3,6 +3,7 @@
 //! Owns the way from a port's call to one statement, which is a transaction of its own; the
 //! statements lie in a file for each table. Must not decide anything about a task.
 
+mod audit;
 mod batches;
 mod commit;
 mod connection;
@@ -17,15 +18,14 @@ mod journal;
 mod migrate;
 mod options;
 mod outbox;
-mod own;
 mod pool;
 mod receives;
 mod retention;
 mod row;
-mod sealed;
 mod statement;
 mod tasks;
 mod upkeep;
+mod user_sql;
 
 pub use options::{OpenError, PostgresOptions};
 
@@ -205,7 +205,7 @@ impl Store for PostgresStore {
             Due::Lost(which) => self.database.read(finding::lost(which, limit)?).await?,
             Due::Unanswered(which) => {
                 self.database
-                    .read(finding::unanswered(which, limit)?)
+                    .read(finding::unclaimed(which, limit)?)
                     .await?
             }
         };
@@ -215,7 +215,7 @@ impl Store for PostgresStore {
     async fn hold(&self, lost: &[TaskId], ttl: Duration) -> Result<Vec<TaskId>, StoreError> {
         let held: Vec<Uuid> = self
             .database
-            .rows(finding::hold(lost, ttl))
+            .rows(finding::reserve(lost, ttl))
             .await
             .map_err(Fault::of_a_read)?;
         Ok(held.into_iter().map(TaskId).collect())
@@ -246,13 +246,13 @@ impl Store for PostgresStore {
     }
 
     async fn sealed(&self, page: &SealedPage) -> Result<Vec<SealedRow>, StoreError> {
-        let rows: Vec<sealed::Read> = self.lists.read(sealed::rows(page)?).await?;
-        Ok(rows.into_iter().map(sealed::decode).collect())
+        let rows: Vec<audit::Read> = self.lists.read(audit::rows(page)?).await?;
+        Ok(rows.into_iter().map(audit::decode).collect())
     }
 
     async fn heads(&self, page: &SealedPage) -> Result<Vec<AuditHead>, StoreError> {
-        let rows: Vec<sealed::HeadRead> = self.lists.read(sealed::heads(page)?).await?;
-        Ok(rows.into_iter().map(sealed::decode_head).collect())
+        let rows: Vec<audit::ChainTipRead> = self.lists.read(audit::chain_tips(page)?).await?;
+        Ok(rows.into_iter().map(audit::decode_chain_tip).collect())
     }
 
     async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError> {

@@ -69,7 +69,7 @@ pub(super) fn ended(
 /// Deletes all rows of those that have ended, are at these revisions, and are free to go; gives
 /// them.
 // Those that another transaction holds stay for the next pass.
-pub(super) fn bury(tasks: &[Leaving]) -> Statement<'static, Types> {
+pub(super) fn purge(tasks: &[Leaving]) -> Statement<'static, Types> {
     let mut sorted: Vec<(Uuid, i64)> = tasks.iter().map(|task| (task.task.0, task.rev.0)).collect();
     sorted.sort_unstable();
     let (ids, revs): (Vec<Uuid>, Vec<i64>) = sorted.into_iter().unzip();
@@ -87,7 +87,7 @@ pub(super) fn bury(tasks: &[Leaving]) -> Statement<'static, Types> {
          gone_journal AS (DELETE FROM journal USING gone WHERE journal.task = gone.id),
          gone_outbox AS (DELETE FROM outbox USING gone WHERE outbox.task = gone.id),
          gone_keys AS (DELETE FROM idempotency USING gone WHERE idempotency.task = gone.id),
-         graves AS (INSERT INTO tombstones (task, tenant, at) SELECT id, tenant, now() FROM gone)
+         marks AS (INSERT INTO tombstones (task, tenant, at) SELECT id, tenant, now() FROM gone)
          SELECT id, tenant, rev FROM gone"
         ),
         values![ids, revs],
@@ -95,7 +95,7 @@ pub(super) fn bury(tasks: &[Leaving]) -> Statement<'static, Types> {
 }
 
 /// The oldest tombstones.
-pub(super) fn buried(limit: u32) -> Statement<'static, Types> {
+pub(super) fn tombstones(limit: u32) -> Statement<'static, Types> {
     Statement::of(
         "SELECT task, tenant, 0::bigint FROM tombstones ORDER BY at, task LIMIT ?",
         values![i64::from(limit)],
@@ -103,7 +103,7 @@ pub(super) fn buried(limit: u32) -> Statement<'static, Types> {
 }
 
 /// Those of these tasks that have one.
-pub(super) fn graves(tasks: &[TaskId]) -> Statement<'static, Types> {
+pub(super) fn tombstones_of(tasks: &[TaskId]) -> Statement<'static, Types> {
     let ids: Vec<Uuid> = tasks.iter().map(|task| task.0).collect();
     Statement::of(
         "SELECT task, tenant, 0::bigint FROM tombstones WHERE task = ANY(?)",

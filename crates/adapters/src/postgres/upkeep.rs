@@ -82,9 +82,11 @@ impl Upkeep for PostgresStore {
                     )?)
                     .await?
             }
-            RetireOp::Buried { limit } => self.database.read(retention::buried(*limit)).await?,
-            RetireOp::Tombstones(tasks) => self.database.read(retention::graves(tasks)).await?,
-            RetireOp::Bury(tasks) => self.database.rows(retention::bury(tasks)).await?,
+            RetireOp::Buried { limit } => self.database.read(retention::tombstones(*limit)).await?,
+            RetireOp::Tombstones(tasks) => {
+                self.database.read(retention::tombstones_of(tasks)).await?
+            }
+            RetireOp::Bury(tasks) => self.database.rows(retention::purge(tasks)).await?,
             RetireOp::Forget(tasks) => self.database.rows(retention::forget(tasks)).await?,
         };
         Ok(rows.into_iter().map(retention::decode).collect())

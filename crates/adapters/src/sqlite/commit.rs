@@ -2,7 +2,7 @@
 //! writes what it says must be written; must not find out what ought to happen.
 
 use super::fault::{Fault, micros, write_json};
-use super::{documents, idempotency, journal, outbox, own, receives, tasks};
+use super::{documents, idempotency, journal, outbox, receives, tasks, user_sql};
 use counterstep_contracts::{Epoch, TaskId};
 use counterstep_kernel::ports::CommitError;
 use counterstep_kernel::transition::{
@@ -55,7 +55,7 @@ pub(super) fn write(
     {
         return Err(CommitError::Moved.into());
     }
-    own::execute_all(connection, &transition.sql)
+    user_sql::execute_all(connection, &transition.sql)
 }
 
 /// What a change expects of the task's row, and what there is of it.

@@ -3,6 +3,7 @@
 //! Owns the way from a port's call to one closure with a whole transaction in it; the queries lie
 //! in a file for each table. Must not decide anything about a task.
 
+mod audit;
 mod clock;
 mod commit;
 mod documents;
@@ -14,17 +15,16 @@ mod journal;
 mod loads;
 mod migrate;
 mod outbox;
-mod own;
 mod poison;
 pub(crate) mod pool;
 mod prepared;
 mod receives;
 mod retention;
 mod schema;
-mod sealed;
 mod tasks;
-mod unanswered;
+mod unclaimed;
 mod upkeep;
+mod user_sql;
 #[cfg(feature = "local-queue")]
 pub(crate) mod waiting;
 mod writer;
@@ -156,7 +156,7 @@ impl Store for SqliteStore {
         };
         if own {
             let written = self.database.write_alone(Durability::Full, write).await;
-            return Ok(written.map_err(own::of_the_commit)?);
+            return Ok(written.map_err(user_sql::of_the_commit)?);
         }
         Ok(self.database.write(Durability::Full, write).await?)
     }
@@ -190,7 +190,7 @@ impl Store for SqliteStore {
             let until = now + micros(ttl);
             let mut held = Vec::with_capacity(lost.len());
             for task in &lost {
-                if tasks::hold(connection, *task, now, until)? {
+                if tasks::reserve(connection, *task, now, until)? {
                     held.push(*task);
                 }
             }
@@ -227,7 +227,7 @@ impl Store for SqliteStore {
         let page = page.clone();
         Ok(self
             .database
-            .read(move |connection| Ok(sealed::rows(connection, &page)?))
+            .read(move |connection| Ok(audit::rows(connection, &page)?))
             .await?)
     }
 
@@ -235,7 +235,7 @@ impl Store for SqliteStore {
         let page = page.clone();
         Ok(self
             .database
-            .read(move |connection| Ok(sealed::heads(connection, &page)?))
+            .read(move |connection| Ok(audit::chain_tips(connection, &page)?))
             .await?)
     }
 
@@ -322,7 +322,7 @@ fn find_due(
         }
         Due::Lost(which) => lines = tasks::lost(connection, which, now, limit)?,
         Due::Unanswered(which) => {
-            lines = unanswered::find(connection, which, now, limit)?;
+            lines = unclaimed::find(connection, which, now, limit)?;
             lines.sort_by(|a, b| (a.since, &a.id).cmp(&(b.since, &b.id)));
         }
     }

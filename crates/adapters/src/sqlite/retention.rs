@@ -10,7 +10,7 @@ use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Nullable, Text};
 
 #[derive(Debug, QueryableByName)]
-struct Line {
+struct LeavingRow {
     #[diesel(sql_type = Text)]
     task: String,
     #[diesel(sql_type = Text)]
@@ -20,16 +20,16 @@ struct Line {
 }
 
 /// Those that can be read. An unreadable one must not hold up the others.
-fn decoded(lines: Vec<Line>) -> Vec<Leaving> {
-    let decode = |line: Line| -> Result<Leaving, Fault> {
+fn decoded(rows: Vec<LeavingRow>) -> Vec<Leaving> {
+    let decode = |row: LeavingRow| -> Result<Leaving, Fault> {
         Ok(Leaving {
-            task: parse("task", &line.task)?,
-            tenant: Tenant(line.tenant),
-            rev: Rev(line.rev),
+            task: parse("task", &row.task)?,
+            tenant: Tenant(row.tenant),
+            rev: Rev(row.rev),
         })
     };
-    let readable = lines.into_iter().filter_map(|line| {
-        decode(line)
+    let readable = rows.into_iter().filter_map(|row| {
+        decode(row)
             .inspect_err(|fault| tracing::warn!(?fault, "a task cannot be read"))
             .ok()
     });
@@ -65,7 +65,7 @@ pub(super) fn ended(
     now: i64,
     limit: u32,
 ) -> Result<Vec<Leaving>, Fault> {
-    let lines = diesel::sql_query(concat!(
+    let rows = diesel::sql_query(concat!(
         "SELECT id AS task, tenant, rev FROM tasks INDEXED BY tasks_ended
          WHERE finished_at IS NOT NULL AND task_type = ?2 AND status = ?3 AND finished_at <= ?4
            AND (?5 IS NULL OR (finished_at, id) > (SELECT l.finished_at, l.id FROM tasks l WHERE l.id = ?5))
@@ -80,18 +80,18 @@ pub(super) fn ended(
     .bind::<Nullable<Text>, _>(after.map(|task| task.to_string()))
     .bind::<BigInt, _>(i64::from(limit))
     .load(connection)?;
-    Ok(decoded(lines))
+    Ok(decoded(rows))
 }
 
 /// Deletes all rows of a task that has ended, is at this revision, and is free to go. Whether it
 /// was.
-pub(super) fn bury(
+pub(super) fn purge(
     connection: &mut SqliteConnection,
     task: &Leaving,
     now: i64,
 ) -> Result<bool, Fault> {
     let id = task.task.to_string();
-    let buried = diesel::sql_query(concat!(
+    let purged = diesel::sql_query(concat!(
         "INSERT INTO tombstones (task, tenant, at) SELECT id, tenant, ?1 FROM tasks
          WHERE id = ?2 AND rev = ?3 AND status IN ('completed', 'failed', 'cancelled', 'resolved')
            AND ",
@@ -102,7 +102,7 @@ pub(super) fn bury(
     .bind::<Text, _>(&id)
     .bind::<BigInt, _>(task.rev.0)
     .execute(connection)?;
-    if buried == 0 {
+    if purged == 0 {
         return Ok(false);
     }
     // The task last: its journal refers to it.
@@ -120,26 +120,29 @@ pub(super) fn bury(
 }
 
 /// The oldest tombstones.
-pub(super) fn buried(connection: &mut SqliteConnection, limit: u32) -> Result<Vec<Leaving>, Fault> {
-    let lines = diesel::sql_query(
+pub(super) fn tombstones(
+    connection: &mut SqliteConnection,
+    limit: u32,
+) -> Result<Vec<Leaving>, Fault> {
+    let rows = diesel::sql_query(
         "SELECT task, tenant, 0 AS rev FROM tombstones ORDER BY at, task LIMIT ?",
     )
     .bind::<BigInt, _>(i64::from(limit))
     .load(connection)?;
-    Ok(decoded(lines))
+    Ok(decoded(rows))
 }
 
 /// The tombstones of these tasks.
-pub(super) fn graves(
+pub(super) fn tombstones_of(
     connection: &mut SqliteConnection,
     tasks: &[TaskId],
 ) -> Result<Vec<Leaving>, Fault> {
-    let lines = diesel::sql_query(
+    let rows = diesel::sql_query(
         "SELECT task, tenant, 0 AS rev FROM tombstones WHERE task IN (SELECT value FROM json_each(?))",
     )
     .bind::<Text, _>(id_list(tasks))
     .load(connection)?;
-    Ok(decoded(lines))
+    Ok(decoded(rows))
 }
 
 /// Removes a tombstone.

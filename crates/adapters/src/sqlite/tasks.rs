@@ -2,7 +2,7 @@
 
 mod find;
 
-pub(super) use find::{DueLine, due, hold, in_flight, known, list, lost, unclaimed};
+pub(super) use find::{DueRow, due, in_flight, known, list, lost, reserve, unclaimed};
 
 use super::fault::{
     Care, Fault, Instead, count, goal, parse, parse_some, read_some_json, write_json,
@@ -228,16 +228,16 @@ pub(super) fn prolong(
 }
 
 #[derive(Debug, QueryableByName)]
-struct IdLine {
+struct IdRow {
     #[diesel(sql_type = Text)]
     id: String,
 }
 
 /// Those that can be read. One that cannot must not keep the others from being swept.
-fn ids(lines: Vec<IdLine>) -> Vec<TaskId> {
-    let decode = |line: IdLine| -> Result<TaskId, Fault> { Ok(parse("id", &line.id)?) };
-    let readable = lines.into_iter().filter_map(|line| {
-        decode(line)
+fn ids(rows: Vec<IdRow>) -> Vec<TaskId> {
+    let decode = |row: IdRow| -> Result<TaskId, Fault> { Ok(parse("id", &row.id)?) };
+    let readable = rows.into_iter().filter_map(|row| {
+        decode(row)
             .inspect_err(|fault| {
                 tracing::warn!(?fault, "a task that is to be swept cannot be read")
             })
@@ -252,7 +252,7 @@ pub(super) fn to_sweep(
     now: i64,
     limit: u32,
 ) -> Result<Vec<TaskId>, Fault> {
-    let lines = diesel::sql_query(
+    let rows = diesel::sql_query(
         "SELECT id FROM tasks INDEXED BY tasks_to_sweep
          WHERE sweep_at IS NOT NULL AND sweep_at <= ? ORDER BY sweep_at LIMIT ?",
     )
@@ -260,7 +260,7 @@ pub(super) fn to_sweep(
     .bind::<BigInt, _>(i64::from(limit))
     .prepared()
     .load(connection)?;
-    Ok(ids(lines))
+    Ok(ids(rows))
 }
 
 /// Sets the time at which a sweep looks at tasks, where one is to look at all. Their revision
@@ -270,7 +270,7 @@ pub(super) fn put_off(
     tasks: &[TaskId],
     until: i64,
 ) -> Result<Vec<TaskId>, Fault> {
-    let lines = diesel::sql_query(
+    let rows = diesel::sql_query(
         "UPDATE tasks SET sweep_at = ?
          WHERE id IN (SELECT value FROM json_each(?)) AND sweep_at IS NOT NULL RETURNING id",
     )
@@ -278,7 +278,7 @@ pub(super) fn put_off(
     .bind::<Text, _>(id_list(tasks))
     .prepared()
     .load(connection)?;
-    Ok(ids(lines))
+    Ok(ids(rows))
 }
 
 /// Ids, as queries compare them: a JSON list.

@@ -101,26 +101,26 @@ impl Upkeep for SqliteStore {
             }
             RetireOp::Buried { limit } => {
                 self.database
-                    .read(move |connection| retention::buried(connection, limit))
+                    .read(move |connection| retention::tombstones(connection, limit))
                     .await?
             }
             RetireOp::Tombstones(tasks) => {
                 self.database
-                    .read(move |connection| retention::graves(connection, &tasks))
+                    .read(move |connection| retention::tombstones_of(connection, &tasks))
                     .await?
             }
             RetireOp::Bury(tasks) => {
-                let bury = move |connection: &mut SqliteConnection, now| {
-                    let mut buried = Vec::with_capacity(tasks.len());
+                let purge = move |connection: &mut SqliteConnection, now| {
+                    let mut purged = Vec::with_capacity(tasks.len());
                     for task in &tasks {
-                        if retention::bury(connection, task, now)? {
-                            buried.push(task.clone());
+                        if retention::purge(connection, task, now)? {
+                            purged.push(task.clone());
                         }
                     }
-                    Ok(buried)
+                    Ok(purged)
                 };
                 // On the disk before any object is deleted.
-                self.database.write(Durability::Full, bury).await?
+                self.database.write(Durability::Full, purge).await?
             }
             RetireOp::Forget(tasks) => {
                 let forget = move |connection: &mut SqliteConnection, _| {

@@ -12,9 +12,9 @@ use diesel::connection::DefaultLoadingMode;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Nullable, Text};
 
-/// A line of a due query, and since when it has been due.
+/// A row of a due query, and since when it has been due.
 #[derive(Debug, QueryableByName)]
-pub(in super::super) struct DueLine {
+pub(in super::super) struct DueRow {
     #[diesel(sql_type = BigInt)]
     pub(in super::super) since: i64,
     #[diesel(sql_type = Text)]
@@ -27,7 +27,7 @@ pub(in super::super) struct DueLine {
     status: String,
 }
 
-impl DueLine {
+impl DueRow {
     pub(in super::super) fn decode(self) -> Result<DueTask, Fault> {
         Ok(DueTask {
             task: parse("id", &self.id)?,
@@ -58,7 +58,7 @@ pub(in super::super) fn unclaimed(
     known: &str,
     before: i64,
     limit: u32,
-) -> QueryResult<Vec<DueLine>> {
+) -> QueryResult<Vec<DueRow>> {
     diesel::sql_query(
         "SELECT updated_at AS since, id, task_type, version, status FROM tasks INDEXED BY tasks_unclaimed
          WHERE lease_owner IS NULL
@@ -82,7 +82,7 @@ pub(in super::super) fn due(
     known: &str,
     now: i64,
     limit: u32,
-) -> QueryResult<Vec<DueLine>> {
+) -> QueryResult<Vec<DueRow>> {
     diesel::sql_query(
         "SELECT due_at AS since, id, task_type, version, status FROM tasks INDEXED BY tasks_due
          WHERE lease_owner IS NULL AND due_at IS NOT NULL AND status IN ('waiting', 'compensating')
@@ -104,7 +104,7 @@ pub(in super::super) fn lost(
     which: &Lost,
     now: i64,
     limit: u32,
-) -> QueryResult<Vec<DueLine>> {
+) -> QueryResult<Vec<DueRow>> {
     let (whose, types) = match &which.of {
         LostOf::All => ("?4 = ?4", String::new()),
         LostOf::These(these) => (
@@ -132,8 +132,8 @@ pub(in super::super) fn lost(
     .load(connection)
 }
 
-/// Keeps a lost task for one reconciler; whether it could be.
-pub(in super::super) fn hold(
+/// Reserves a lost task for one reconciler; whether it could be.
+pub(in super::super) fn reserve(
     connection: &mut SqliteConnection,
     task: TaskId,
     now: i64,

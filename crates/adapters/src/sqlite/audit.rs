@@ -118,7 +118,7 @@ fn decode(row: Row) -> SealedRow {
 }
 
 #[derive(Debug, QueryableByName)]
-struct Head {
+struct ChainTip {
     #[diesel(sql_type = Binary)]
     id: Vec<u8>,
     #[diesel(sql_type = Binary)]
@@ -131,12 +131,12 @@ struct Head {
     has_rows: bool,
 }
 
-const HEAD: &str = "SELECT CAST(t.id AS BLOB) AS id, CAST(t.status AS BLOB) AS status,
+const CHAIN_TIP: &str = "SELECT CAST(t.id AS BLOB) AS id, CAST(t.status AS BLOB) AS status,
     CAST(t.rev AS INTEGER) AS rev, CAST(t.audit_seal AS BLOB) AS seal,
     EXISTS (SELECT 1 FROM journal WHERE journal.task = t.id) AS has_rows FROM tasks t";
 
 /// A page of what tasks' rows say of their journal.
-pub(super) fn heads(
+pub(super) fn chain_tips(
     connection: &mut SqliteConnection,
     page: &SealedPage,
 ) -> QueryResult<Vec<AuditHead>> {
@@ -144,20 +144,20 @@ pub(super) fn heads(
     let limit = i64::from(page.limit);
     // By the table's own column: `ORDER BY id` would be that of the cast, which no index is in the
     // order of.
-    let rows: Vec<Head> = match &page.task {
-        None => diesel::sql_query(format!("{HEAD} WHERE t.id > ? ORDER BY t.id LIMIT ?"))
+    let rows: Vec<ChainTip> = match &page.task {
+        None => diesel::sql_query(format!("{CHAIN_TIP} WHERE t.id > ? ORDER BY t.id LIMIT ?"))
             .bind::<Text, _>(after)
             .bind::<BigInt, _>(limit)
             .prepared()
             .load(connection)?,
-        Some(task) => diesel::sql_query(format!("{HEAD} WHERE t.id = ? AND t.id > ? LIMIT ?"))
+        Some(task) => diesel::sql_query(format!("{CHAIN_TIP} WHERE t.id = ? AND t.id > ? LIMIT ?"))
             .bind::<Text, _>(task)
             .bind::<Text, _>(after)
             .bind::<BigInt, _>(limit)
             .prepared()
             .load(connection)?,
     };
-    let head = |row: Head| AuditHead {
+    let head = |row: ChainTip| AuditHead {
         task: text(row.id),
         status: text(row.status),
         rev: row.rev,

@@ -110,14 +110,14 @@ pub(super) fn decode((named, said, (status, rev, seal)): Read) -> SealedRow {
     }
 }
 
-/// The columns of a head.
-pub(super) type HeadTypes = (sql::Uuid, sql::Text, sql::BigInt, SomeBytes, sql::Bool);
+/// The columns of a chain tip.
+pub(super) type ChainTipTypes = (sql::Uuid, sql::Text, sql::BigInt, SomeBytes, sql::Bool);
 
-/// A head, column by column.
-pub(super) type HeadRead = (Uuid, String, i64, Option<Vec<u8>>, bool);
+/// A chain tip, column by column.
+pub(super) type ChainTipRead = (Uuid, String, i64, Option<Vec<u8>>, bool);
 
 // Of an `EXISTS` the server may make a table of all its rows first.
-macro_rules! heads {
+macro_rules! chain_tips {
     ($condition:literal) => {
         concat!(
             "SELECT id, status, rev, audit_seal,
@@ -130,23 +130,23 @@ macro_rules! heads {
 }
 
 /// A page of what tasks' rows say of their journal.
-pub(super) fn heads(page: &SealedPage) -> Result<Statement<'static, HeadTypes>, Fault> {
+pub(super) fn chain_tips(page: &SealedPage) -> Result<Statement<'static, ChainTipTypes>, Fault> {
     let after = page
         .after
         .as_ref()
         .map_or(Ok(Uuid::nil()), |(task, _)| id(task))?;
     let limit = i64::from(page.limit);
     Ok(match &page.task {
-        None => Statement::of(heads!("id > ?"), values![after, limit]),
+        None => Statement::of(chain_tips!("id > ?"), values![after, limit]),
         Some(task) => Statement::of(
-            heads!("id = ? AND id > ?"),
+            chain_tips!("id = ? AND id > ?"),
             values![id(task)?, after, limit],
         ),
     })
 }
 
-/// What [`heads`] has read.
-pub(super) fn decode_head((task, status, rev, seal, has_rows): HeadRead) -> AuditHead {
+/// What [`chain_tips`] has read.
+pub(super) fn decode_chain_tip((task, status, rev, seal, has_rows): ChainTipRead) -> AuditHead {
     AuditHead {
         task: task.as_hyphenated().to_string(),
         status,

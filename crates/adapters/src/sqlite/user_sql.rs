@@ -16,7 +16,7 @@ pub(super) fn execute_all(
 ) -> Result<(), Fault> {
     for sql in statements {
         sql.look().map_err(CommitError::Sql)?;
-        let query = diesel::sql_query(places(sql.text())).into_boxed::<Sqlite>();
+        let query = diesel::sql_query(placeholders(sql.text())).into_boxed::<Sqlite>();
         let query = sql
             .values()
             .iter()
@@ -71,12 +71,12 @@ pub(super) fn of_the_commit(fault: Fault) -> Fault {
 }
 
 /// `$1` as SQLite writes it: `?1`. (To SQLite `$1` is a name, numbered by its first appearance.)
-fn places(text: &str) -> String {
+fn placeholders(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
     while let Some(c) = rest.next() {
-        let is_place = c == '$' && rest.peek().is_some_and(char::is_ascii_digit);
-        out.push(if is_place { '?' } else { c });
+        let is_placeholder = c == '$' && rest.peek().is_some_and(char::is_ascii_digit);
+        out.push(if is_placeholder { '?' } else { c });
     }
     out
 }
@@ -84,9 +84,9 @@ fn places(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn places_are_numbered() {
+    fn placeholders_are_numbered() {
         assert_eq!(
-            super::places("a = $2 AND b = $10 AND c = '$x'"),
+            super::placeholders("a = $2 AND b = $10 AND c = '$x'"),
             "a = ?2 AND b = ?10 AND c = '$x'"
         );
     }

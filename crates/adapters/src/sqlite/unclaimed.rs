@@ -1,9 +1,9 @@
-//! Tasks that were offered and that no worker has claimed: their message may be lost. Must not
-//! offer them again.
+//! Tasks that were dispatched and that no worker has claimed: their message may be lost. Must not
+//! dispatch them again.
 
 use super::fault::{Fault, micros};
 use super::prepared::Prepare;
-use super::tasks::{DueLine, known};
+use super::tasks::{DueRow, known};
 use counterstep_kernel::ports::Unanswered;
 use diesel::SqliteConnection;
 use diesel::prelude::*;
@@ -32,12 +32,12 @@ pub(super) fn find(
     which: &Unanswered,
     now: i64,
     limit: u32,
-) -> Result<Vec<DueLine>, Fault> {
+) -> Result<Vec<DueRow>, Fault> {
     let known = known(&which.known);
     let mut lines = Vec::new();
     for queue in &which.queues {
         for query in [UNCLAIMED, DUE] {
-            let found: Vec<DueLine> = diesel::sql_query(query)
+            let found: Vec<DueRow> = diesel::sql_query(query)
                 .bind::<Text, _>(&queue.0)
                 .bind::<BigInt, _>(now)
                 .bind::<BigInt, _>(micros(which.for_at_least))
