@@ -69,13 +69,13 @@ impl Signals for FileSignals {
 }
 
 #[derive(QueryableByName)]
-struct Found {
+struct CancelledRow {
     #[diesel(sql_type = Text)]
     id: String,
 }
 
 /// Running tasks with an accepted cancel, along the index of the leases.
-fn cancelled(connection: &mut SqliteConnection) -> QueryResult<Vec<Found>> {
+fn cancelled(connection: &mut SqliteConnection) -> QueryResult<Vec<CancelledRow>> {
     diesel::sql_query(
         "SELECT id FROM tasks INDEXED BY tasks_leased
          WHERE lease_owner IS NOT NULL AND cancel_requested_at IS NOT NULL AND status = 'running'",

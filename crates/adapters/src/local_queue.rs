@@ -178,7 +178,7 @@ impl Queue for LocalQueue {
 }
 
 /// What a look has found on one queue.
-struct Found {
+struct QueueRows {
     queue: QueueName,
     unclaimed: Vec<Waiting>,
     /// Due, or of a lost host.
@@ -219,7 +219,7 @@ impl Inner {
                     now,
                     rows,
                 )?);
-                Ok(Found {
+                Ok(QueueRows {
                     queue,
                     unclaimed,
                     others,
@@ -261,7 +261,7 @@ impl Delivered {
     /// waiting first.
     fn deliver(
         &mut self,
-        found: Vec<Found>,
+        found: Vec<QueueRows>,
         Look {
             now,
             limit,
@@ -272,7 +272,7 @@ impl Delivered {
     ) -> Vec<Delivery> {
         let mut waiting = Vec::new();
         self.unreadable = 0;
-        for Found {
+        for QueueRows {
             queue,
             unclaimed,
             others,

@@ -41,7 +41,7 @@ struct Pool {
     /// So many threads that are not blocked.
     free_threads: usize,
     handle: Handle,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     /// Code stands in the line, or it is closed.
     ready: Condvar,
     /// A thread has taken code, or the line is closed.
@@ -49,7 +49,7 @@ struct Pool {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PoolState {
     line: VecDeque<Runnable<CodeLabel>>,
     threads: usize,
     idle: usize,
@@ -133,7 +133,7 @@ impl StepRunner for StepThreads {
 }
 
 impl Pool {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -151,7 +151,7 @@ impl Pool {
         }
     }
 
-    fn add_thread(self: &Arc<Self>, state: &mut State) -> std::io::Result<()> {
+    fn add_thread(self: &Arc<Self>, state: &mut PoolState) -> std::io::Result<()> {
         let (pool, number) = (self.clone(), state.next_number);
         std::thread::Builder::new()
             .name("step".to_owned())

@@ -11,7 +11,9 @@ pub use settings::AzureSettings;
 
 use crate::buckets::BucketObjects;
 use crate::buckets::backends::Backends;
-use crate::buckets::client::{Client, Found, ObjectsFound, Uploads, clock, has_code, unavailable};
+use crate::buckets::client::{
+    Client, FoundObject, ObjectsFound, Uploads, clock, has_code, unavailable,
+};
 use crate::buckets::connection::Connection;
 use crate::buckets::settings::{Credentials, Place, refused};
 use crate::tls::install_provider;
@@ -108,7 +110,7 @@ impl AzureClient {
         self.store.list_paginated(prefix, options).await
     }
 
-    fn told(&self, error: &object_store::Error) -> ObjectError {
+    fn object_error(&self, error: &object_store::Error) -> ObjectError {
         let (container, why) = (&self.container, chain(error));
         if self.is_no_bucket(error) {
             return ObjectError::Unavailable(format!(
@@ -145,7 +147,7 @@ impl Client for AzureClient {
         self.list(None, "", 1)
             .await
             .map(drop)
-            .map_err(|error| self.told(&error))
+            .map_err(|error| self.object_error(&error))
     }
 
     async fn objects(
@@ -157,8 +159,8 @@ impl Client for AzureClient {
         let page = self
             .list(Some(&format!("{folder}/")), after, limit)
             .await
-            .map_err(|error| self.told(&error))?;
-        let objects = page.result.objects.into_iter().map(|object| Found {
+            .map_err(|error| self.object_error(&error))?;
+        let objects = page.result.objects.into_iter().map(|object| FoundObject {
             key: object.location.into(),
             size_bytes: object.size,
             stored_at: Some(object.last_modified.timestamp_micros()),

@@ -65,7 +65,7 @@ pub(crate) trait Uploads: Send + Sync {
 
 /// An object as the server lists it. Times are microseconds since 1970-01-01 UTC.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundObject {
     pub(crate) key: String,
     pub(crate) size_bytes: u64,
     /// `None`: the server's time cannot be read.
@@ -75,7 +75,7 @@ pub(crate) struct Found {
 /// A page of objects.
 #[derive(Debug)]
 pub(crate) struct ObjectsFound {
-    pub(crate) objects: Vec<Found>,
+    pub(crate) objects: Vec<FoundObject>,
     /// The server's clock when it answered; 0 where the answer has none, by which no object is old.
     pub(crate) now: i64,
     /// What the next page begins behind.
@@ -87,7 +87,7 @@ pub(crate) struct ObjectsFound {
 pub(crate) struct OpenUpload {
     pub(crate) key: String,
     pub(crate) id: String,
-    /// As in [`Found::stored_at`].
+    /// As in [`FoundObject::stored_at`].
     pub(crate) begun_at: Option<i64>,
 }
 

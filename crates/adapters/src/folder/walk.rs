@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// A file that the walk came by.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct FoundFile {
     /// Where.
     pub(super) path: PathBuf,
     /// Bytes.
@@ -42,7 +42,7 @@ impl Walk {
 }
 
 impl Iterator for Walk {
-    type Item = io::Result<Found>;
+    type Item = io::Result<FoundFile>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -57,7 +57,7 @@ impl Iterator for Walk {
                 if kind.is_dir() {
                     self.descend(&entry.path())?;
                 } else if kind.is_file() {
-                    return Ok(Some(Found {
+                    return Ok(Some(FoundFile {
                         path: entry.path(),
                         size_bytes: entry.metadata()?.len(),
                     }));

@@ -12,7 +12,7 @@ type SomeText = sql::Nullable<sql::Text>;
 type SomeBytes = sql::Nullable<sql::Binary>;
 
 /// The columns of a row, and of its task's row.
-pub(super) type Types = (
+pub(super) type AuditEntryTypes = (
     (
         sql::Uuid,
         sql::BigInt,
@@ -27,7 +27,7 @@ pub(super) type Types = (
 );
 
 /// A row, column by column.
-pub(super) type Read = (Named, Said, (Option<String>, Option<i64>, Option<Vec<u8>>));
+pub(super) type AuditEntryRead = (Named, Said, (Option<String>, Option<i64>, Option<Vec<u8>>));
 
 #[derive(Debug, Queryable)]
 pub(super) struct Named {
@@ -66,7 +66,7 @@ macro_rules! rows {
 }
 
 /// A page of rows, each with its task's row of the same moment.
-pub(super) fn rows(page: &SealedPage) -> Result<Statement<'static, Types>, Fault> {
+pub(super) fn rows(page: &SealedPage) -> Result<Statement<'static, AuditEntryTypes>, Fault> {
     let (after, rev) = match &page.after {
         Some((task, rev)) => (id(task)?, *rev),
         None => (Uuid::nil(), i64::MIN),
@@ -85,7 +85,7 @@ pub(super) fn rows(page: &SealedPage) -> Result<Statement<'static, Types>, Fault
 }
 
 /// What [`rows`] has read.
-pub(super) fn decode((named, said, (status, rev, seal)): Read) -> SealedRow {
+pub(super) fn decode((named, said, (status, rev, seal)): AuditEntryRead) -> SealedRow {
     let task = named.task.as_hyphenated().to_string();
     let head = status.zip(rev).map(|(status, rev)| AuditHead {
         task: task.clone(),

@@ -168,7 +168,7 @@ impl Batches {
     }
 
     async fn load_alone(&self, task: TaskId) -> Result<Option<TaskRecord>, StoreError> {
-        let rows: Vec<tasks::Read> = self.database.read(tasks::load(vec![task.0])).await?;
+        let rows: Vec<tasks::TaskRead> = self.database.read(tasks::load(vec![task.0])).await?;
         Ok(tasks::decode(rows, &mut Care::Strict)
             .remove(&task)
             .transpose()?)
@@ -176,7 +176,7 @@ impl Batches {
 
     /// Loads a task of which not all can be read.
     pub(super) async fn salvage(&self, task: TaskId) -> Result<Option<Salvaged>, StoreError> {
-        let rows: Vec<tasks::Read> = self.database.read(tasks::load(vec![task.0])).await?;
+        let rows: Vec<tasks::TaskRead> = self.database.read(tasks::load(vec![task.0])).await?;
         let mut care = Care::Salvage(Vec::new());
         let record = tasks::decode(rows, &mut care).remove(&task).transpose()?;
         Ok(record.map(|record| Salvaged {
@@ -256,7 +256,7 @@ async fn load_all(database: Database, loads: Vec<Load>) {
     for Request { asks, reply } in loads {
         callers.entry(asks).or_default().push(reply);
     }
-    let rows: Result<Vec<tasks::Read>, Fault> = database
+    let rows: Result<Vec<tasks::TaskRead>, Fault> = database
         .read(tasks::load(callers.keys().map(|task| task.0).collect()))
         .await;
     let mut found = match rows {

@@ -13,7 +13,7 @@ use diesel::sql_types as sql;
 type SomeText = sql::Nullable<sql::Text>;
 type SomeTime = sql::Nullable<sql::Timestamptz>;
 
-type Types = (
+type DocumentTypes = (
     sql::Timestamptz,
     SomeText,
     SomeText,
@@ -27,14 +27,14 @@ type Text = Option<String>;
 type At = Option<PgTimestamp>;
 
 /// The clock, and a document; where there is none, the clock alone.
-pub(super) type Read = (PgTimestamp, Text, Text, Option<i64>, Text, At, At);
+pub(super) type DocumentRead = (PgTimestamp, Text, Text, Option<i64>, Text, At, At);
 
 // The clock comes with the rows, so that what is compared with it is what was due by it.
 const FIND: &str = "SELECT now(), d.tenant, d.name, d.rev, d.body, d.due_at, d.seen_at FROM (SELECT 1) clock LEFT JOIN LATERAL \
     (SELECT * FROM documents WHERE kind = ? AND ";
 
 /// The rows of a query, in its order.
-pub(super) fn find(query: &DocumentQuery) -> Result<Statement<'_, Types>, Fault> {
+pub(super) fn find(query: &DocumentQuery) -> Result<Statement<'_, DocumentTypes>, Fault> {
     let (DocumentQuery::Named { kind, .. }
     | DocumentQuery::Page { kind, .. }
     | DocumentQuery::Due { kind, .. }
@@ -94,9 +94,9 @@ pub(super) fn find(query: &DocumentQuery) -> Result<Statement<'_, Types>, Fault>
 }
 
 /// What [`find`] has read.
-pub(super) fn decode(rows: Vec<Read>) -> Documents {
+pub(super) fn decode(rows: Vec<DocumentRead>) -> Documents {
     let now = rows.first().map_or(DbTime(0), |row| time(row.0));
-    let document = |(_, tenant, of, rev, body, due_at, seen_at): Read| {
+    let document = |(_, tenant, of, rev, body, due_at, seen_at): DocumentRead| {
         Some(Document {
             tenant: Tenant(tenant?),
             name: of?,

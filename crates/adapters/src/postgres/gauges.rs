@@ -9,7 +9,7 @@ use diesel::pg::data_types::PgTimestamp;
 use diesel::sql_types as sql;
 
 type SomeTime = sql::Nullable<sql::Timestamptz>;
-type Types = (
+type GaugeTypes = (
     sql::Timestamptz,
     SomeTime,
     sql::Nullable<sql::Text>,
@@ -23,7 +23,7 @@ type At = Option<PgTimestamp>;
 
 /// The clock and the oldest event, and a state of a queue with its tasks; where there are none, the
 /// first two alone.
-pub(super) type Read = (
+pub(super) type GaugeRead = (
     PgTimestamp,
     At,
     Option<String>,
@@ -51,12 +51,12 @@ const READ: &str = concat!(
 );
 
 /// The counts.
-pub(super) fn read() -> Statement<'static, Types> {
+pub(super) fn read() -> Statement<'static, GaugeTypes> {
     Statement::of(READ, values![finding::open_states()])
 }
 
 /// What [`read`] has read.
-pub(super) fn decode(rows: Vec<Read>) -> Result<Gauges, Fault> {
+pub(super) fn decode(rows: Vec<GaugeRead>) -> Result<Gauges, Fault> {
     let mut gauges = Gauges::default();
     let older = |oldest: &mut Option<std::time::Duration>, now: PgTimestamp, since: At| {
         *oldest = (*oldest).max(since.map(|since| time(now).after(time(since))));

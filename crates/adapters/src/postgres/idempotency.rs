@@ -118,7 +118,7 @@ pub(super) fn put<'a, Row>(
 type SomeText = sql::Nullable<sql::Text>;
 
 /// A row: task, fingerprint, answer, owner.
-pub(super) type Read = (Uuid, Option<String>, Option<String>, Option<String>);
+pub(super) type KeyRead = (Uuid, Option<String>, Option<String>, Option<String>);
 
 /// The unexpired row of a key.
 pub(super) fn find<'a>(
@@ -132,7 +132,7 @@ pub(super) fn find<'a>(
 }
 
 /// What [`find`] has read.
-pub(super) fn decode((task, fingerprint, answer, owner): Read) -> Result<IdempotencyRow, Fault> {
+pub(super) fn decode((task, fingerprint, answer, owner): KeyRead) -> Result<IdempotencyRow, Fault> {
     let finished = match (fingerprint, answer) {
         (Some(fingerprint), Some(answer)) => {
             Some((fingerprint, read_json("idempotency.answer", &answer)?))

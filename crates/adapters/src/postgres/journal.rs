@@ -87,8 +87,8 @@ pub(super) fn insert<'a, Row>(
     Ok(())
 }
 
-/// The columns of [`Read`].
-pub(super) type Types = (
+/// The columns of [`EntryRead`].
+pub(super) type EntryTypes = (
     sql::Nullable<sql::BigInt>,
     sql::Nullable<sql::BigInt>,
     sql::Nullable<sql::Timestamptz>,
@@ -104,7 +104,7 @@ pub(super) type Types = (
 /// A row, column by column. Where it is a task's, in the query that reads both, all of them are
 /// NULL.
 #[derive(Debug, Queryable)]
-pub(super) struct Read {
+pub(super) struct EntryRead {
     rev: Option<i64>,
     epoch: Option<i64>,
     at: Option<PgTimestamp>,
@@ -118,7 +118,7 @@ pub(super) struct Read {
 }
 
 /// The row of the journal; `None`: it is a task's.
-pub(super) fn decode(read: Read) -> Option<JournalRow> {
+pub(super) fn decode(read: EntryRead) -> Option<JournalRow> {
     Some(JournalRow {
         rev: Rev(read.rev?),
         epoch: Epoch(read.epoch?),
@@ -134,7 +134,7 @@ pub(super) fn decode(read: Read) -> Option<JournalRow> {
 }
 
 /// The rows of a task, in order.
-pub(super) fn of(task: TaskId) -> Statement<'static, Types> {
+pub(super) fn of(task: TaskId) -> Statement<'static, EntryTypes> {
     Statement::of(
         "SELECT rev, epoch, at, change_id, actor, form, entries, data, link, seal
          FROM journal WHERE task = ? ORDER BY rev",

@@ -235,18 +235,18 @@ impl Store for PostgresStore {
     }
 
     async fn gauges(&self) -> Result<Gauges, StoreError> {
-        let rows: Vec<gauges::Read> = self.lists.read(gauges::read()).await?;
+        let rows: Vec<gauges::GaugeRead> = self.lists.read(gauges::read()).await?;
         Ok(gauges::decode(rows)?)
     }
 
     async fn history(&self, task: TaskId) -> Result<History, StoreError> {
-        let rows: Vec<journal::Read> = self.database.read(journal::of(task)).await?;
+        let rows: Vec<journal::EntryRead> = self.database.read(journal::of(task)).await?;
         let journal = rows.into_iter().filter_map(journal::decode).collect();
         Ok(past_of(task, journal).map_err(Fault::from)?)
     }
 
     async fn sealed(&self, page: &SealedPage) -> Result<Vec<SealedRow>, StoreError> {
-        let rows: Vec<audit::Read> = self.lists.read(audit::rows(page)?).await?;
+        let rows: Vec<audit::AuditEntryRead> = self.lists.read(audit::rows(page)?).await?;
         Ok(rows.into_iter().map(audit::decode).collect())
     }
 
@@ -258,7 +258,7 @@ impl Store for PostgresStore {
     async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError> {
         let rows = match op {
             OutboxOp::Take { older_than, limit } => {
-                let mut rows: Vec<outbox::Read> = self
+                let mut rows: Vec<outbox::OutboxRead> = self
                     .database
                     .rows(outbox::take(older_than, RELAY_HOLD, limit))
                     .await?;
@@ -292,7 +292,7 @@ impl Store for PostgresStore {
     ) -> Result<Option<IdempotencyRow>, StoreError> {
         name("idempotency.tenant", &tenant.0)?;
         name("idempotency.key", key)?;
-        let rows: Vec<idempotency::Read> =
+        let rows: Vec<idempotency::KeyRead> =
             self.database.read(idempotency::find(tenant, key)).await?;
         Ok(rows
             .into_iter()
@@ -307,7 +307,7 @@ impl Store for PostgresStore {
         } else {
             &self.database
         };
-        let rows: Vec<documents::Read> = of.read(documents::find(query)?).await?;
+        let rows: Vec<documents::DocumentRead> = of.read(documents::find(query)?).await?;
         Ok(documents::decode(rows))
     }
 

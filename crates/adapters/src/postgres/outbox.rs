@@ -39,11 +39,11 @@ pub(super) fn insert<'a, Row>(
 }
 
 /// A row's id, its events and the time of its change.
-pub(super) type Read = (i64, String, PgTimestamp);
-type Types = (sql::BigInt, sql::Text, sql::Timestamptz);
+pub(super) type OutboxRead = (i64, String, PgTimestamp);
+type OutboxTypes = (sql::BigInt, sql::Text, sql::Timestamptz);
 
 /// What a row says.
-pub(super) fn decode((id, events, at): Read) -> Result<OutboxRow, Fault> {
+pub(super) fn decode((id, events, at): OutboxRead) -> Result<OutboxRow, Fault> {
     Ok(OutboxRow {
         id,
         at: time(at),
@@ -54,7 +54,11 @@ pub(super) fn decode((id, events, at): Read) -> Result<OutboxRow, Fault> {
 /// Hides the oldest rows from before that no other relay has, for `hold`, and gives them in no
 /// order.
 // Two relays at the same rows do not wait for each other: the second one takes the rows after them.
-pub(super) fn take(older_than: Duration, hold: Duration, limit: u32) -> Statement<'static, Types> {
+pub(super) fn take(
+    older_than: Duration,
+    hold: Duration,
+    limit: u32,
+) -> Statement<'static, OutboxTypes> {
     Statement::of(
         "WITH taken AS MATERIALIZED (
             SELECT id FROM outbox

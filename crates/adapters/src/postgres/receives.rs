@@ -92,7 +92,7 @@ pub(super) fn put<'a, Row>(
     Ok(Some(count))
 }
 
-type Types = (
+type ReceiveTypes = (
     sql::Timestamptz,
     sql::Nullable<sql::Uuid>,
     sql::Nullable<sql::Text>,
@@ -101,7 +101,7 @@ type Types = (
 );
 
 /// A row: the clock, then whose receive; the row of the clock alone has no receive.
-pub(super) type Read = (
+pub(super) type ReceiveRead = (
     PgTimestamp,
     Option<Uuid>,
     Option<String>,
@@ -125,7 +125,7 @@ fn sorted(tasks: &[TaskId]) -> Vec<Uuid> {
 /// A statement of [`ReceiveOp`].
 // The rows are locked in one order, so that two sweeps over the same ones wait for each other and
 // do not lock each other out.
-pub(super) fn work(op: &ReceiveOp) -> Statement<'static, Types> {
+pub(super) fn work(op: &ReceiveOp) -> Statement<'static, ReceiveTypes> {
     match op {
         ReceiveOp::Overdue { limit } => Statement::of(
             with_clock!(
@@ -160,9 +160,9 @@ pub(super) fn work(op: &ReceiveOp) -> Statement<'static, Types> {
 }
 
 /// What [`work`] has read.
-pub(super) fn decode(rows: Vec<Read>) -> Receives {
+pub(super) fn decode(rows: Vec<ReceiveRead>) -> Receives {
     let now = rows.first().map_or(DbTime(0), |row| time(row.0));
-    let one = |(_, task, tenant, is_condemned, sweep_at): Read| {
+    let one = |(_, task, tenant, is_condemned, sweep_at): ReceiveRead| {
         Some(Receive {
             task: TaskId(task?),
             tenant: Tenant(tenant?),

@@ -40,7 +40,7 @@ impl Upkeep for PostgresStore {
         tasks: &[TaskId],
     ) -> Result<Vec<(TaskId, Result<TaskRecord, StoreError>)>, StoreError> {
         let ids = tasks.iter().map(|task| task.0).collect();
-        let rows: Vec<tasks::Read> = self.database.read(tasks::load_without_data(ids)).await?;
+        let rows: Vec<tasks::TaskRead> = self.database.read(tasks::load_without_data(ids)).await?;
         let records = tasks::decode(rows, &mut Care::Strict).into_iter();
         Ok(records
             .map(|(task, record)| (task, record.map_err(StoreError::from)))
@@ -56,7 +56,7 @@ impl Upkeep for PostgresStore {
     }
 
     async fn receives(&self, op: &ReceiveOp) -> Result<Receives, StoreError> {
-        let rows: Vec<receives::Read> = match op {
+        let rows: Vec<receives::ReceiveRead> = match op {
             ReceiveOp::Overdue { .. } | ReceiveOp::Of(_) => {
                 self.database.read(receives::work(op)).await?
             }
@@ -68,7 +68,7 @@ impl Upkeep for PostgresStore {
     }
 
     async fn retire(&self, op: &RetireOp) -> Result<Vec<Leaving>, StoreError> {
-        let rows: Vec<retention::Read> = match op {
+        let rows: Vec<retention::LeavingRead> = match op {
             RetireOp::Ended {
                 task_type,
                 status,

@@ -1,8 +1,8 @@
 //! What is wrong with a Redis server, told from what it says of itself. `INFO` is enough, and is
 //! allowed where `CONFIG` is not.
 
-use super::line::CONNECT_LIMIT;
 use super::locks::connection;
+use super::reconnecting::CONNECT_LIMIT;
 use crate::finding::Finding;
 use ::redis::{Client, ConnectionAddr, cmd};
 use futures::future::join_all;

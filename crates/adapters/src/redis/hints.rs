@@ -1,8 +1,8 @@
 //! Hints in Redis: what was seen, counters, small states. One round trip each; what takes more than
 //! one command is a script, so that it happens whole or not at all.
 
-use super::line::{Line, Pace};
 use super::locks::{connection, try_out};
+use super::reconnecting::{Pace, Reconnecting};
 use ::redis::aio::ConnectionManager;
 use ::redis::{AsyncCommands, Client, ErrorKind, FromRedisValue, RedisError, Script};
 use async_trait::async_trait;
@@ -48,7 +48,7 @@ const LARGEST: usize = 16 * 1024;
 /// Hints in Redis. Keys: `{prefix}:seen:…`, `{prefix}:count:…`, `{prefix}:kept:…`.
 #[derive(Debug)]
 pub struct RedisHints {
-    line: Line<ConnectionManager>,
+    connection: Reconnecting<ConnectionManager>,
     prefix: Arc<str>,
 }
 
@@ -63,7 +63,7 @@ impl RedisHints {
             })
         });
         Self {
-            line: Line::open("hints", pace, connect).await,
+            connection: Reconnecting::open("hints", pace, connect).await,
             prefix,
         }
     }
@@ -81,7 +81,7 @@ impl RedisHints {
         &'a self,
         question: impl FnOnce(ConnectionManager) -> BoxFuture<'a, Result<R, RedisError>>,
     ) -> Result<R, HintError> {
-        let answer = self.line.call(|server| async move {
+        let answer = self.connection.call(|server| async move {
             match question(server).await {
                 Err(error) if is_about_the_key(&error) => Ok(Err(HintError(error.to_string()))),
                 answer => answer.map(Ok).map_err(|error| error.to_string()),

@@ -10,7 +10,7 @@
 //! - Dropping a lock does not release it, and a call that is given up on half-way may have taken
 //!   one.
 
-use super::line::{CONNECT_LIMIT, Line, Pace};
+use super::reconnecting::{CONNECT_LIMIT, Pace, Reconnecting};
 use ::redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use ::redis::{AsyncCommands, Client, Script};
 use async_trait::async_trait;
@@ -28,7 +28,7 @@ const RELEASE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redi
 /// Locks of tasks in Redis. Key: `{prefix}:lock:{task}`.
 #[derive(Debug)]
 pub struct RedisLocks {
-    line: Line<Link>,
+    connection: Reconnecting<Link>,
     prefix: Arc<str>,
 }
 
@@ -39,7 +39,7 @@ struct Link {
     servers: Vec<ConnectionManager>,
 }
 
-/// A connection that the line above it replaces when it fails: no patience of its own.
+/// A connection that `Reconnecting` replaces when it fails: no patience of its own.
 pub(super) fn connection(client: &Client) -> Result<ConnectionManager, String> {
     let config = ConnectionManagerConfig::new()
         .set_number_of_retries(0)
@@ -146,7 +146,7 @@ impl RedisLocks {
             Box::pin(async move { Link::connect(&clients, &prefix).await })
         });
         Self {
-            line: Line::open("locks", pace, connect).await,
+            connection: Reconnecting::open("locks", pace, connect).await,
             prefix,
         }
     }
@@ -160,8 +160,8 @@ impl RedisLocks {
 impl Locks for RedisLocks {
     async fn acquire(&self, task: TaskId, ttl: Duration) -> Result<Acquired, LockError> {
         let key = self.key(task);
-        let runtime = self.line.runtime();
-        let granted = self.line.call(|link| async move {
+        let runtime = self.connection.runtime();
+        let granted = self.connection.call(|link| async move {
             let (answer, waits) = oneshot::channel();
             let (manager, resource) = (link.manager.clone(), key.clone());
             // In a task of its own: where the limit passes first, the server may still grant the
@@ -192,7 +192,7 @@ impl Locks for RedisLocks {
 
     async fn extend(&self, task: TaskId, tag: &LockTag, ttl: Duration) -> Result<bool, LockError> {
         let key = self.key(task);
-        let extended = self.line.call(|link| async move {
+        let extended = self.connection.call(|link| async move {
             match link.manager.extend(&link.lock(&key, tag), ttl).await {
                 Ok(_) => Ok(true),
                 // Held by another process or free: any answer means that the server is up.
@@ -205,8 +205,8 @@ impl Locks for RedisLocks {
 
     async fn release(&self, task: TaskId, tag: &LockTag) -> Result<(), LockError> {
         let key = self.key(task);
-        let runtime = self.line.runtime();
-        let released = self.line.call(|link| async move {
+        let runtime = self.connection.runtime();
+        let released = self.connection.call(|link| async move {
             let tag = tag.clone();
             // Not given up on with the call: a lock that stays behind delays the next holder.
             let released = runtime.spawn(async move { link.release(&key, &tag).await });

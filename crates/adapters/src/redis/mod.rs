@@ -8,8 +8,8 @@
 mod client;
 mod doctor;
 mod hints;
-mod line;
 mod locks;
+mod reconnecting;
 
 use crate::client_certificate::ClientCertificate;
 use crate::finding::Finding;
@@ -92,7 +92,7 @@ pub fn open(options: RedisOptions) -> BoxFuture<'static, Result<Redis, OpenError
     Box::pin(async move {
         let servers: Arc<[::redis::Client]> = client::clients(&options)?.into();
         let prefix: Arc<str> = options.prefix.as_str().into();
-        let pace = line::Pace {
+        let pace = reconnecting::Pace {
             limit: options.limit,
             cool_down: options.cool_down,
         };

@@ -3,7 +3,7 @@
 
 use super::S3Client;
 use crate::buckets::client::{
-    Found, ObjectsFound, OpenUpload, Uploads, UploadsFound, clock, unavailable,
+    FoundObject, ObjectsFound, OpenUpload, Uploads, UploadsFound, clock, unavailable,
 };
 use crate::buckets::connection::retry_pause;
 use async_trait::async_trait;
@@ -116,7 +116,7 @@ pub(super) async fn objects_page(
     query.extend((!after.is_empty()).then(|| ("start-after", after.to_owned())));
     let Dated { page, date } = ask(client, &Path::default(), query)
         .await
-        .map_err(|error| error.told(client))?;
+        .map_err(|error| error.object_error(client))?;
     let ObjectsPage {
         is_truncated,
         contents,
@@ -130,7 +130,7 @@ pub(super) async fn objects_page(
              key,
              size,
              last_modified,
-         }| Found {
+         }| FoundObject {
             key,
             size_bytes: size,
             stored_at: read_rfc3339(&last_modified),
@@ -161,7 +161,7 @@ impl Uploads for S3Client {
         }
         let Dated { page, date } = ask(self, &Path::default(), query)
             .await
-            .map_err(|error| error.told(self))?;
+            .map_err(|error| error.object_error(self))?;
         let UploadsPage {
             is_truncated,
             next_key_marker,
@@ -198,7 +198,7 @@ impl Uploads for S3Client {
             let page: PartsPage = match ask(self, &path, query).await {
                 Ok(answer) => answer.page,
                 Err(Failed::Refused { status: 404, .. }) => return Ok(0),
-                Err(error) => return Err(error.told(self)),
+                Err(error) => return Err(error.object_error(self)),
             };
             size_bytes += page.part.iter().map(|part| part.size).sum::<u64>();
             match page.next_part_number_marker.filter(|_| page.is_truncated) {
@@ -229,7 +229,7 @@ pub(super) async fn check(client: &S3Client) -> Result<(), ObjectError> {
     let query = vec![("list-type", "2".to_owned()), ("max-keys", "1".to_owned())];
     let Dated { page: Page {}, .. } = ask(client, &Path::default(), query)
         .await
-        .map_err(|error| error.told(client))?;
+        .map_err(|error| error.object_error(client))?;
     Ok(())
 }
 
@@ -242,7 +242,7 @@ enum Failed {
 }
 
 impl Failed {
-    fn told(self, client: &S3Client) -> ObjectError {
+    fn object_error(self, client: &S3Client) -> ObjectError {
         let bucket = &client.bucket;
         match self {
             Self::Refused { status: 404, why } if why.contains("NoSuchBucket") => {

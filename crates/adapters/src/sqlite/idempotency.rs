@@ -69,8 +69,8 @@ pub(super) fn find(
     key: &str,
     now: i64,
 ) -> Result<Option<IdempotencyRow>, Fault> {
-    type Found = (String, Option<String>, Option<String>, Option<String>);
-    let found: Option<Found> = idempotency::table
+    type KeyRow = (String, Option<String>, Option<String>, Option<String>);
+    let found: Option<KeyRow> = idempotency::table
         .find((&tenant.0, key))
         .filter(idempotency::expires_at.gt(now))
         .select((

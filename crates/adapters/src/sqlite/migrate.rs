@@ -14,7 +14,7 @@ const MIGRATIONS: EmbeddedMigrations = embed_migrations!("migrations/sqlite");
 
 /// What [`bring_up_to_date`] finds.
 #[derive(Debug, PartialEq, Eq)]
-enum Found {
+enum SchemaState {
     UpToDate,
     Pending,
 }
@@ -27,11 +27,11 @@ pub(super) fn bring_up_to_date(path: &str, busy_timeout: Duration) -> Result<(),
     let found = look(&mut connection)?;
     switch_to_wal(&mut connection, busy_timeout)
         .map_err(|error| OpenError::Connection(error.to_string()))?;
-    if found == Found::UpToDate {
+    if found == SchemaState::UpToDate {
         return Ok(());
     }
     connection.immediate_transaction(|connection| {
-        if look(connection)? == Found::Pending {
+        if look(connection)? == SchemaState::Pending {
             connection
                 .run_pending_migrations(MIGRATIONS)
                 .map_err(failed)?;
@@ -54,7 +54,7 @@ fn switch_to_wal(connection: &mut SqliteConnection, busy_timeout: Duration) -> Q
     }
 }
 
-fn look(connection: &mut SqliteConnection) -> Result<Found, OpenError> {
+fn look(connection: &mut SqliteConnection) -> Result<SchemaState, OpenError> {
     let known = known().map_err(failed)?;
     let applied = applied(connection).map_err(failed)?;
     if let Some(version) = applied.iter().find(|version| !known.contains(version)) {
@@ -63,9 +63,9 @@ fn look(connection: &mut SqliteConnection) -> Result<Found, OpenError> {
         });
     }
     Ok(if applied.len() == known.len() {
-        Found::UpToDate
+        SchemaState::UpToDate
     } else {
-        Found::Pending
+        SchemaState::Pending
     })
 }
 

@@ -24,7 +24,7 @@ type SomeText = sql::Nullable<sql::Text>;
 type SomeBytes = sql::Nullable<sql::Binary>;
 
 /// The columns of a row as [`load`] selects them.
-pub(in super::super) type Types = (
+pub(in super::super) type TaskTypes = (
     (
         sql::Uuid,
         SomeText,
@@ -60,12 +60,12 @@ pub(in super::super) type Types = (
         SomeUuid,
         SomeTime,
     ),
-    journal::Types,
+    journal::EntryTypes,
 );
 
 /// A row as [`load`] reads it: a task's, or one of its journal, which has the task's id and nothing
 /// else of it. In four parts because a tuple has its limits.
-pub(in super::super) type Read = (Identity, Progress, End, journal::Read);
+pub(in super::super) type TaskRead = (Identity, Progress, End, journal::EntryRead);
 
 #[derive(Debug, Queryable)]
 pub(in super::super) struct Identity {
@@ -134,18 +134,18 @@ macro_rules! load {
     };
 }
 
-pub(in super::super) fn load(tasks: Vec<Uuid>) -> Statement<'static, Types> {
+pub(in super::super) fn load(tasks: Vec<Uuid>) -> Statement<'static, TaskTypes> {
     Statement::of(load!("data"), values![tasks.clone(), tasks])
 }
 
 /// The same without what was handed in.
-pub(in super::super) fn load_without_data(tasks: Vec<Uuid>) -> Statement<'static, Types> {
+pub(in super::super) fn load_without_data(tasks: Vec<Uuid>) -> Statement<'static, TaskTypes> {
     Statement::of(load!("NULL"), values![tasks.clone(), tasks])
 }
 
 /// What [`load`] has read, task by task. One that cannot be read is no trouble of the others.
 pub(in super::super) fn decode(
-    rows: Vec<Read>,
+    rows: Vec<TaskRead>,
     care: &mut Care,
 ) -> HashMap<TaskId, Result<TaskRecord, Fault>> {
     let mut tasks = Vec::new();

@@ -151,7 +151,7 @@ pub(in super::super) fn reserve(
     .map(|held| held > 0)
 }
 
-type Line = (String, String, i64, String, Option<String>, i64, i64);
+type SummaryRow = (String, String, i64, String, Option<String>, i64, i64);
 
 /// A page, the newest first. Rows that a newer program wrote are passed over, and do not count for
 /// the limit.
@@ -186,13 +186,13 @@ pub(in super::super) fn list(
     let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
     let mut lines = Vec::new();
     // Row by row, so that SQLite stops where the page is full.
-    for row in rows.load_iter::<Line, DefaultLoadingMode>(connection)? {
+    for row in rows.load_iter::<SummaryRow, DefaultLoadingMode>(connection)? {
         if lines.len() >= limit {
             break;
         }
         let row = row?;
         let id = row.0.clone();
-        match line(row) {
+        match decode_summary(row) {
             Ok(line) => lines.push(line),
             Err(fault) => tracing::warn!(task = id, ?fault, "a task cannot be listed"),
         }
@@ -200,8 +200,8 @@ pub(in super::super) fn list(
     Ok(lines)
 }
 
-fn line(
-    (id, task_type, version, status, failure, created_at, updated_at): Line,
+fn decode_summary(
+    (id, task_type, version, status, failure, created_at, updated_at): SummaryRow,
 ) -> Result<TaskLine, Fault> {
     Ok(TaskLine {
         task: parse("id", &id)?,

@@ -26,22 +26,22 @@ pub(super) struct Pace {
 
 type Connect<L> = Box<dyn Fn() -> BoxFuture<'static, Result<L, String>> + Send + Sync>;
 
-/// A line to the servers of one port.
-pub(super) struct Line<L> {
-    shared: Arc<Shared<L>>,
+/// A connection to the servers of one port.
+pub(super) struct Reconnecting<L> {
+    inner: Arc<Inner<L>>,
 }
 
-struct Shared<L> {
+struct Inner<L> {
     what: &'static str,
     connect: Connect<L>,
     pace: Pace,
     /// Connections are made here, and not on whatever runtime a call comes from: it may end
     /// earlier.
     runtime: Handle,
-    state: Mutex<State<L>>,
+    state: Mutex<ConnectionState<L>>,
 }
 
-enum State<L> {
+enum ConnectionState<L> {
     Up {
         link: L,
         since: Instant,
@@ -53,42 +53,43 @@ enum State<L> {
     },
 }
 
-impl<L> fmt::Debug for Line<L> {
+impl<L> fmt::Debug for Reconnecting<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Line")
-            .field("what", &self.shared.what)
-            .field("up", &self.shared.is_up())
+        f.debug_struct("Reconnecting")
+            .field("what", &self.inner.what)
+            .field("up", &self.inner.is_up())
             .finish()
     }
 }
 
-impl<L: Clone + Send + 'static> Line<L> {
+impl<L: Clone + Send + 'static> Reconnecting<L> {
     /// Tries to connect, and goes on trying in the background where that fails. `what` it is for is
     /// said in the log.
     pub(super) async fn open(what: &'static str, pace: Pace, connect: Connect<L>) -> Self {
-        let state = Mutex::new(State::Down {
+        let state = Mutex::new(ConnectionState::Down {
             last: 0,
             why: "not connected yet".to_owned(),
         });
-        let shared = Arc::new(Shared {
+        let inner = Arc::new(Inner {
             what,
             connect,
             pace,
             runtime: Handle::current(),
             state,
         });
-        match shared.reach().await {
-            Ok(link) => shared.up(link),
+        match inner.reach().await {
+            Ok(link) => inner.up(link),
             Err(why) => {
                 tracing::warn!(%why, "Redis cannot be reached for {what}: going on without");
-                *shared.open() = State::Down { last: 0, why };
-                shared.revive(pace.cool_down);
+                *inner.open() = ConnectionState::Down { last: 0, why };
+                inner.revive(pace.cool_down);
             }
         }
-        Self { shared }
+        Self { inner }
     }
 
-    /// Asks within the time limit. An error takes the line down: answers that say no are no errors.
+    /// Asks within the time limit. An error takes the connection down: answers that say no are no
+    /// errors.
     ///
     /// # Errors
     /// In words.
@@ -96,37 +97,37 @@ impl<L: Clone + Send + 'static> Line<L> {
     where
         F: Future<Output = Result<R, String>>,
     {
-        let (link, number) = match &*self.shared.open() {
-            State::Up { link, number, .. } => (link.clone(), *number),
-            State::Down { why, .. } => return Err(format!("it is away: {why}")),
+        let (link, number) = match &*self.inner.open() {
+            ConnectionState::Up { link, number, .. } => (link.clone(), *number),
+            ConnectionState::Down { why, .. } => return Err(format!("it is away: {why}")),
         };
-        let limit = self.shared.pace.limit;
+        let limit = self.inner.pace.limit;
         let why = match timeout(limit, ask(link)).await {
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(why)) => why,
             Err(_) => format!("no answer within {} ms", limit.as_millis()),
         };
-        self.shared.lost(number, &why);
+        self.inner.lost(number, &why);
         Err(why)
     }
 
     /// Where connections live: for what must go on after its call has ended.
     pub(super) fn runtime(&self) -> &Handle {
-        &self.shared.runtime
+        &self.inner.runtime
     }
 }
 
-impl<L> Shared<L> {
-    fn open(&self) -> MutexGuard<'_, State<L>> {
+impl<L> Inner<L> {
+    fn open(&self) -> MutexGuard<'_, ConnectionState<L>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_up(&self) -> bool {
-        matches!(*self.open(), State::Up { .. })
+        matches!(*self.open(), ConnectionState::Up { .. })
     }
 }
 
-impl<L: Clone + Send + 'static> Shared<L> {
+impl<L: Clone + Send + 'static> Inner<L> {
     async fn reach(&self) -> Result<L, String> {
         let limit = format!("no connection within {} s", CONNECT_LIMIT.as_secs());
         timeout(CONNECT_LIMIT, (self.connect)())
@@ -137,10 +138,10 @@ impl<L: Clone + Send + 'static> Shared<L> {
     fn up(&self, link: L) {
         let mut state = self.open();
         let last = match &*state {
-            State::Up { number, .. } => *number,
-            State::Down { last, .. } => *last,
+            ConnectionState::Up { number, .. } => *number,
+            ConnectionState::Down { last, .. } => *last,
         };
-        *state = State::Up {
+        *state = ConnectionState::Up {
             link,
             since: Instant::now(),
             number: last + 1,
@@ -151,7 +152,7 @@ impl<L: Clone + Send + 'static> Shared<L> {
     /// counts.
     fn lost(self: &Arc<Self>, failed: u64, why: &str) {
         let mut state = self.open();
-        let State::Up { since, number, .. } = &*state else {
+        let ConnectionState::Up { since, number, .. } = &*state else {
             return;
         };
         if *number != failed {
@@ -164,7 +165,7 @@ impl<L: Clone + Send + 'static> Shared<L> {
         } else {
             self.pace.cool_down
         };
-        *state = State::Down {
+        *state = ConnectionState::Down {
             last: failed,
             why: why.to_owned(),
         };
@@ -174,22 +175,22 @@ impl<L: Clone + Send + 'static> Shared<L> {
     }
 
     fn revive(self: &Arc<Self>, pause: Duration) {
-        let (shared, mut pause) = (Arc::downgrade(self), pause);
+        let (inner, mut pause) = (Arc::downgrade(self), pause);
         self.runtime.spawn(async move {
             loop {
                 sleep(pause).await;
-                let Some(shared) = Weak::upgrade(&shared) else {
+                let Some(inner) = Weak::upgrade(&inner) else {
                     return;
                 };
-                match shared.reach().await {
+                match inner.reach().await {
                     Ok(link) => {
-                        shared.up(link);
-                        tracing::info!("Redis answers again for {}", shared.what);
+                        inner.up(link);
+                        tracing::info!("Redis answers again for {}", inner.what);
                         return;
                     }
                     Err(why) => tracing::debug!(%why, "Redis is still away"),
                 }
-                pause = shared.pace.cool_down;
+                pause = inner.pace.cool_down;
             }
         });
     }
