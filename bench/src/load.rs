@@ -13,14 +13,14 @@ const WARM_UP: Duration = Duration::from_secs(2);
 
 /// What a run of clients saw.
 #[derive(Debug, Clone)]
-pub(crate) struct Seen {
+pub(crate) struct LoadResult {
     elapsed: Duration,
     /// From submission to completion, sorted: one for each task that completed within the measured
     /// time.
     latencies: Vec<Duration>,
 }
 
-impl Seen {
+impl LoadResult {
     /// Tasks that completed.
     pub(crate) fn tasks(&self) -> usize {
         self.latencies.len()
@@ -47,7 +47,7 @@ pub(crate) async fn run(
     in_flight: usize,
     duration: Duration,
     mut mark: impl FnMut(),
-) -> Result<Seen, Failed> {
+) -> Result<LoadResult, Failed> {
     let started = Instant::now();
     let (from, until) = (started + WARM_UP, started + WARM_UP + duration);
     let clients: Vec<_> = (0..in_flight)
@@ -79,7 +79,7 @@ pub(crate) async fn run(
     if latencies.is_empty() {
         return Err(Failed(format!("no task completed within {duration:?}")));
     }
-    Ok(Seen {
+    Ok(LoadResult {
         elapsed: duration,
         latencies,
     })

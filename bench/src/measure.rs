@@ -3,7 +3,7 @@
 use crate::cost::{self, Counters, Processors};
 use crate::failed::Failed;
 use crate::limits::{self, Limits};
-use crate::load::{self, Seen};
+use crate::load::{self, LoadResult};
 use crate::mode::Mode;
 use crate::report::{Measured, Report};
 use crate::{engine, services, work};
@@ -109,7 +109,7 @@ async fn http(
     let counter = Counters::of(&database).await?;
     let before = counter.read().await?;
     let client = services.client(mode == Mode::Failing);
-    let seen = load::run(client, in_flight.into(), plan.duration, || {
+    let result = load::run(client, in_flight.into(), plan.duration, || {
         marks.push(processors.used())
     })
     .await?;
@@ -117,7 +117,7 @@ async fn http(
     drop(services);
     let spent = counter.since(before).await?;
     let verified_per_second = verify(&settings).await?;
-    let mut one = measured(mode, in_flight, &seen, &marks);
+    let mut one = measured(mode, in_flight, &result, &marks);
     one.verified_per_second = Some(verified_per_second);
     one.commits_per_task = Some(spent.changes);
     one.round_trips_per_task = spent.transactions;
@@ -196,15 +196,15 @@ async fn in_process(
         .with("engine", Some(std::process::id()))
         .with("postgres", postgres);
     let (mut marks, mut asked) = (Vec::new(), Vec::new());
-    let seen = load::run(running.client.clone(), in_flight.into(), duration, || {
+    let result = load::run(running.client.clone(), in_flight.into(), duration, || {
         marks.push(processors.used());
         asked.push(running.counted.asked());
     })
     .await?;
     running.stop().await;
-    let mut one = measured(mode, in_flight, &seen, &marks);
+    let mut one = measured(mode, in_flight, &result, &marks);
     let between = |read: fn(&engine::Asked) -> u64| match asked.as_slice() {
-        [first, last] => (read(last) - read(first)) as f64 / seen.tasks() as f64,
+        [first, last] => (read(last) - read(first)) as f64 / result.tasks() as f64,
         _ => f64::NAN,
     };
     let commits = between(|asked| asked.commits);
@@ -224,7 +224,7 @@ async fn in_process(
 fn measured(
     mode: Mode,
     in_flight: u16,
-    seen: &Seen,
+    result: &LoadResult,
     marks: &[BTreeMap<&'static str, Duration>],
 ) -> Measured {
     let ms = |duration: Duration| duration.as_secs_f64() * 1000.0;
@@ -235,9 +235,9 @@ fn measured(
     Measured {
         mode,
         in_flight,
-        tasks_per_second: seen.per_second(),
-        p50_ms: ms(seen.percentile(50)),
-        p99_ms: ms(seen.percentile(99)),
+        tasks_per_second: result.per_second(),
+        p50_ms: ms(result.percentile(50)),
+        p99_ms: ms(result.percentile(99)),
         commits_per_task: None,
         round_trips_per_task: f64::NAN,
         row_versions_per_task: None,
@@ -245,7 +245,7 @@ fn measured(
         verified_per_second: None,
         cpu_ms_per_task: cpu
             .into_iter()
-            .map(|(name, used)| (name, ms(used) / seen.tasks() as f64))
+            .map(|(name, used)| (name, ms(used) / result.tasks() as f64))
             .collect(),
         ratio: None,
     }
