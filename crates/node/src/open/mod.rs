@@ -67,8 +67,8 @@ pub fn open<'a>(
                 "other users of this machine can read a secret: set its mode to 0600"
             );
         }
-        let (store, queue, signals) = truth(settings, &registry, role).await?;
-        let (locks, hints) = advisers(settings).await?;
+        let (store, queue, signals) = database(settings, &registry, role).await?;
+        let (locks, hints) = best_effort(settings).await?;
         if settings.redis.is_none() && settings.nats.is_some() {
             // The hints are this process's own: what others say of their progress is known by
             // hearing it.
@@ -83,7 +83,7 @@ pub fn open<'a>(
             signals,
             locks,
             hints,
-            outside: outside(settings, &registry, role)?,
+            outside: http_services(settings, &registry, role)?,
             objects: objects(settings)?,
             scratch: Arc::new(
                 FolderScratch::open(&made(&settings.scratch)?).map_err(|error| {
@@ -163,12 +163,16 @@ pub fn look_at_objects(settings: &Settings) -> Result<Arc<dyn Objects>, Exit> {
     objects(settings)
 }
 
-type Truth = (Arc<dyn Store>, Arc<dyn Queue>, Arc<dyn Signals>);
+type DatabasePorts = (Arc<dyn Store>, Arc<dyn Queue>, Arc<dyn Signals>);
 
-async fn truth(settings: &Settings, registry: &Registry, role: &str) -> Result<Truth, Exit> {
+async fn database(
+    settings: &Settings,
+    registry: &Registry,
+    role: &str,
+) -> Result<DatabasePorts, Exit> {
     match (&settings.database, &settings.nats) {
         (Database::Postgres(server), Some(nats)) => {
-            servers::truth(settings, server, nats, registry, role).await
+            servers::database(settings, server, nats, registry, role).await
         }
         (Database::Postgres(_), None) => Err(Exit::config(
             "setting `nats`: a PostgreSQL database needs a NATS server for its messages: set --nats nats://HOST:4222",
@@ -199,33 +203,37 @@ async fn sqlite(path: &Path) -> Result<SqliteStore, Exit> {
         })
 }
 
-type Advisers = (Arc<dyn Locks>, Arc<dyn Hints>);
+type BestEffortPorts = (Arc<dyn Locks>, Arc<dyn Hints>);
 
-async fn advisers(settings: &Settings) -> Result<Advisers, Exit> {
+async fn best_effort(settings: &Settings) -> Result<BestEffortPorts, Exit> {
     let Some(server) = &settings.redis else {
         return Ok((
             Arc::new(LocalLocks::default()),
             Arc::new(LocalHints::default()),
         ));
     };
-    servers::advisers(settings, server).await
+    servers::best_effort(settings, server).await
 }
 
 /// The services that steps call. One that is missing among others is worth a word at the start;
 /// where none is set, the program may well have task types that this installation does not use.
-fn outside(settings: &Settings, registry: &Registry, role: &str) -> Result<Arc<dyn Outside>, Exit> {
+fn http_services(
+    settings: &Settings,
+    registry: &Registry,
+    role: &str,
+) -> Result<Arc<dyn Outside>, Exit> {
     if role == "reconciler" {
         // It runs neither steps nor undos, and should not need their secrets.
         return Ok(Arc::new(NoServices));
     }
-    let outside = services(settings)?;
+    let services = services(settings)?;
     for service in missing_services(settings, registry) {
         tracing::warn!(
             service,
             "steps call a service that the settings do not have: add [services.{service}]"
         );
     }
-    Ok(outside)
+    Ok(services)
 }
 
 /// Services that steps call and that the settings leave out, though they have others.

@@ -1,6 +1,6 @@
 //! Opens the servers that the settings name.
 
-use super::{Advisers, Truth};
+use super::{BestEffortPorts, DatabasePorts};
 use crate::exit::Exit;
 use crate::settings::{NatsLogin, NatsPlace, RedisPlace, SecretUrl, Server, Settings};
 use counterstep_adapters::azure::{self, AzureSettings};
@@ -18,13 +18,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(super) async fn truth(
+pub(super) async fn database(
     settings: &Settings,
     server: &Server,
     nats: &NatsPlace,
     registry: &Registry,
     role: &str,
-) -> Result<Truth, Exit> {
+) -> Result<DatabasePorts, Exit> {
     let opened = PostgresStore::open(
         server.url.expose(),
         postgres_options(settings, server, role),
@@ -58,7 +58,10 @@ pub(super) async fn migrate(settings: &Settings, server: &Server) -> Result<(), 
         .map_err(|error| of_postgres(&error))
 }
 
-pub(super) async fn advisers(settings: &Settings, server: &RedisPlace) -> Result<Advisers, Exit> {
+pub(super) async fn best_effort(
+    settings: &Settings,
+    server: &RedisPlace,
+) -> Result<BestEffortPorts, Exit> {
     let redis = redis::open(redis_options(settings, server))
         .await
         .map_err(|error| Exit::config(chain(&error)))?;

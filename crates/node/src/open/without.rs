@@ -1,7 +1,7 @@
 //! A program that was built for a file and folders only. What it is asked for beyond them it says
 //! it has not.
 
-use super::{Advisers, Truth};
+use super::{BestEffortPorts, DatabasePorts};
 use crate::exit::Exit;
 use crate::settings::{Database, NatsPlace, ObjectPlace, RedisPlace, SecretUrl, Server, Settings};
 use counterstep_kernel::ports::{Objects, Store};
@@ -19,13 +19,13 @@ fn lacking(setting: &str) -> Exit {
     ))
 }
 
-pub(super) async fn truth(
+pub(super) async fn database(
     _: &Settings,
     _: &Server,
     _: &NatsPlace,
     _: &Registry,
     _: &str,
-) -> Result<Truth, Exit> {
+) -> Result<DatabasePorts, Exit> {
     Err(lacking("database"))
 }
 
@@ -37,7 +37,7 @@ pub(super) async fn migrate(_: &Settings, _: &Server) -> Result<(), Exit> {
     Err(lacking("database"))
 }
 
-pub(super) async fn advisers(_: &Settings, _: &RedisPlace) -> Result<Advisers, Exit> {
+pub(super) async fn best_effort(_: &Settings, _: &RedisPlace) -> Result<BestEffortPorts, Exit> {
     Err(lacking("redis"))
 }
 

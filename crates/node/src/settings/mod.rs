@@ -2,6 +2,7 @@
 //! are errors, and so are secrets among the flags, where every user of the machine could read them.
 
 mod arguments;
+mod backends;
 pub mod commands;
 mod declare;
 mod faults;
@@ -13,7 +14,6 @@ mod layers;
 mod log_format;
 #[cfg(test)]
 mod page;
-mod places;
 mod resolve;
 mod services;
 mod surroundings;
@@ -21,15 +21,15 @@ mod table;
 mod unusable;
 mod urls;
 
+pub use backends::{
+    Database, DatabaseUse, NatsLogin, NatsPlace, ObjectPlace, RedisPlace, SecretUrl, Server,
+};
 pub use declare::Setting;
 pub use flags::{SettingsArgs, SettingsFor};
 pub use groups::Group;
 pub use kinds::duration;
 pub use layers::Layers;
 pub use log_format::LogFormat;
-pub use places::{
-    Database, DatabaseUse, NatsLogin, NatsPlace, ObjectPlace, RedisPlace, SecretUrl, Server,
-};
 pub(crate) use resolve::in_effect;
 pub use services::Service;
 pub use surroundings::check_surroundings;
@@ -43,7 +43,7 @@ use std::path::{Path, PathBuf};
 /// Settings that have been checked.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The truth.
+    /// The database: it decides what a task's state is.
     pub database: Database,
     /// How it is used, where it is PostgreSQL.
     pub database_use: DatabaseUse,

@@ -1,11 +1,11 @@
 //! The declarations of all settings of all processes. Must not check one value against another.
 
+use super::backends::DatabaseUse;
 use super::declare::{Mark, Setting, declare};
 use super::groups::{Group, takes};
 use super::kinds::{Kind, Number, Prefix, Slots};
 use super::layers::Layers;
 use super::log_format::LogFormat;
-use super::places::DatabaseUse;
 use super::services::Service;
 use crate::exit::Exit;
 use clap::ArgMatches;

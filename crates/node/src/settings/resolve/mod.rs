@@ -1,12 +1,13 @@
 //! One value for each setting, checked against the others. Must not connect to anything.
 
-mod places;
+mod backends;
 
+use super::backends::DatabaseUse;
 use super::groups::{Group, takes};
 use super::layers::Layers;
-use super::places::DatabaseUse;
 use super::{Settings, services};
 use crate::exit::Exit;
+use backends::Backends;
 use counterstep_contracts::Overrides;
 use counterstep_kernel::EngineSettings;
 use counterstep_kernel::orphans::OrphanSettings;
@@ -14,7 +15,6 @@ use counterstep_kernel::retention::RetentionSettings;
 use counterstep_steps::Registry;
 use counterstep_steps::output_limit::OutputLimit;
 use counterstep_steps::policies::Policies;
-use places::Places;
 use std::collections::BTreeMap;
 
 impl Layers {
@@ -24,12 +24,12 @@ impl Layers {
     /// [`Exit`] with the kind `Config`, naming the setting at fault.
     pub fn resolve(&self) -> Result<Settings, Exit> {
         let data = self.data_dir()?;
-        let Places {
+        let Backends {
             database,
             nats,
             redis,
             objects,
-        } = Places::of(self, &data)?;
+        } = Backends::of(self, &data)?;
         let events = self.events()?;
         if events && nats.is_none() {
             return Err(Exit::config("setting `events` needs NATS: set --nats too"));

@@ -2,24 +2,24 @@
 //! they fit together. Must not connect to anything.
 
 use crate::exit::Exit;
-use crate::settings::layers::Layers;
-use crate::settings::places::{
+use crate::settings::backends::{
     Database, NatsLogin, NatsPlace, ObjectPlace, RedisPlace, SecretUrl, Server,
 };
+use crate::settings::layers::Layers;
 use crate::settings::urls::{Url, each, path, scheme};
 use counterstep_adapters::client_certificate::ClientCertificate;
 use std::path::{Path, PathBuf};
 
-/// The places, checked against each other.
+/// The backends, checked against each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Places {
+pub(super) struct Backends {
     pub(super) database: Database,
     pub(super) nats: Option<NatsPlace>,
     pub(super) redis: Option<RedisPlace>,
     pub(super) objects: ObjectPlace,
 }
 
-impl Places {
+impl Backends {
     pub(super) fn of(given: &Layers, data_dir: &Path) -> Result<Self, Exit> {
         let database = match Url::of("database", given, |it| (&it.database, &it.database_file))? {
             None => Database::Sqlite(data_dir.join("counterstep.db")),
@@ -171,13 +171,13 @@ mod tests {
     use super::*;
     use crate::settings::SettingValues;
 
-    fn places(flags: SettingValues, file: SettingValues) -> Result<Places, Exit> {
+    fn backends(flags: SettingValues, file: SettingValues) -> Result<Backends, Exit> {
         let given = Layers {
             first: flags,
             file,
             ..Layers::default()
         };
-        Places::of(&given, Path::new("d"))
+        Backends::of(&given, Path::new("d"))
     }
 
     fn on_postgres() -> SettingValues {
@@ -191,15 +191,18 @@ mod tests {
 
     #[test]
     fn without_settings_everything_is_in_the_data_folder() {
-        let places = places(SettingValues::default(), SettingValues::default()).unwrap();
-        assert_eq!(places.database, Database::Sqlite("d/counterstep.db".into()));
-        assert_eq!(places.objects, ObjectPlace::Folder("d/objects".into()));
+        let backends = backends(SettingValues::default(), SettingValues::default()).unwrap();
+        assert_eq!(
+            backends.database,
+            Database::Sqlite("d/counterstep.db".into())
+        );
+        assert_eq!(backends.objects, ObjectPlace::Folder("d/objects".into()));
     }
 
     #[test]
     fn sqlite_has_no_use_for_nats() {
         assert!(
-            places(
+            backends(
                 SettingValues {
                     database: None,
                     ..on_postgres()
@@ -208,7 +211,7 @@ mod tests {
             )
             .is_err()
         );
-        assert!(places(on_postgres(), SettingValues::default()).is_ok());
+        assert!(backends(on_postgres(), SettingValues::default()).is_ok());
     }
 
     #[test]
@@ -217,7 +220,7 @@ mod tests {
             database: Some("mysql://me:secret@db".into()),
             ..SettingValues::default()
         };
-        let error = places(wrong, SettingValues::default()).unwrap_err();
+        let error = backends(wrong, SettingValues::default()).unwrap_err();
         assert!(!error.message.contains("secret"), "{error}");
     }
 
@@ -229,7 +232,8 @@ mod tests {
                 database_password_file: password_file.map(PathBuf::from),
                 ..SettingValues::default()
             };
-            let Database::Postgres(server) = places(flags, on_postgres()).unwrap().database else {
+            let Database::Postgres(server) = backends(flags, on_postgres()).unwrap().database
+            else {
                 panic!()
             };
             server.secret_file
@@ -254,7 +258,7 @@ mod tests {
     #[test]
     fn a_login_for_nats_is_one_of_its_kinds_and_a_variable_comes_before_the_file() {
         let login = |flags: SettingValues, file: SettingValues| {
-            places(flags, file).map(|it| it.nats.unwrap().login)
+            backends(flags, file).map(|it| it.nats.unwrap().login)
         };
         let token = || SettingValues {
             nats_token_file: Some("t".into()),
@@ -337,7 +341,7 @@ mod tests {
             },
         ] {
             let error =
-                places(wrong.clone(), SettingValues::default()).expect_err(&format!("{wrong:?}"));
+                backends(wrong.clone(), SettingValues::default()).expect_err(&format!("{wrong:?}"));
             assert!(
                 error.message.contains("expected") || error.message.contains("no duration"),
                 "{error}"

@@ -1,4 +1,4 @@
-//! Where the truth, the messages and the objects live: a file and folders of this machine, or
+//! Where the database, the messages and the objects are: a file and folders of this machine, or
 //! servers.
 
 use counterstep_adapters::client_certificate::ClientCertificate;
@@ -162,7 +162,7 @@ impl Default for DatabaseUse {
     }
 }
 
-/// Where the truth is.
+/// Where the tasks are stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Database {
     /// A file of this machine. The queue is in it too.
