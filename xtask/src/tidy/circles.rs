@@ -6,12 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use syn::visit::{self, Visit};
 use syn::{ItemMod, ItemUse, Meta, UseTree, Visibility};
 
-/// The aim for every crate.
-const AIM: usize = 3;
-
-/// Crates that are not there yet, with their largest circle of today. A number only ever falls.
-const LIMITS: &[(&str, usize)] = &[
-];
+/// Files of a crate that may import each other, at most.
+const LIMIT: usize = 3;
 
 /// A module by the names that lead to it from the crate's root.
 type Path = Vec<String>;
@@ -31,27 +27,14 @@ struct Source {
 }
 
 pub(super) fn check(files: &[String]) -> Found {
-    let mut found = Vec::new();
-    for (name, circle) in circles(files)? {
-        let limit = LIMITS.iter().find(|(known, _)| *known == name);
-        let limit = limit.map_or(AIM, |(_, limit)| *limit);
-        let what = if circle.len() > limit {
-            format!(
-                "{} files import each other, and {limit} may: {}",
-                circle.len(),
-                circle.join(", ")
-            )
-        } else if limit > AIM.max(circle.len()) {
-            let most = circle.len().max(AIM);
-            format!(
-                "the largest circle is smaller now: lower the limit of {limit} to {most} in xtask/src/tidy/circles.rs"
-            )
-        } else {
-            continue;
-        };
-        found.push(Violation::new(&name, 1, what));
-    }
-    Ok(found)
+    let too_large = |(_, circle): &(String, Vec<String>)| circle.len() > LIMIT;
+    let found = circles(files)?.into_iter().filter(too_large);
+    let violation = |(name, circle): (String, Vec<String>)| {
+        let (count, names) = (circle.len(), circle.join(", "));
+        let what = format!("{count} files import each other, and {LIMIT} may: {names}");
+        Violation::new(&name, 1, what)
+    };
+    Ok(found.map(violation).collect())
 }
 
 /// The largest circle of each crate, which `cargo xtask tidy` prints.

@@ -1,10 +1,10 @@
 //! What the address of a request names: its segments, the id of a task, and the task of that id.
 
-use counterstep_kernel::load;
 use crate::app_state::Api;
 use crate::problem::{Refused, no_such_task};
 use actix_web::HttpRequest;
 use counterstep_contracts::{ProblemCode, TaskId};
+use counterstep_kernel::load;
 use counterstep_kernel::record::TaskRecord;
 use uuid::Uuid;
 
