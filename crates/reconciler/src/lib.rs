@@ -4,6 +4,7 @@
 //! report.
 
 mod beat;
+#[cfg(feature = "cli")]
 pub mod cli;
 mod plan;
 mod report;

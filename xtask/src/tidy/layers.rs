@@ -8,7 +8,8 @@ struct Layer {
     name: &'static str,
     /// In every build.
     below: &'static [&'static str],
-    /// Behind a feature only: the shipped task types in the programs that come with them.
+    /// Behind a feature only: the shipped task types in the programs that come with them, and the command line of a
+    /// service that is a library for the testkit too.
     optional: &'static [&'static str],
     /// For its tests, on top of the two above.
     tests: &'static [&'static str],
@@ -49,15 +50,15 @@ const LAYERS: &[Layer] = &[
     Layer { name: "kernel", below: &["contracts", "steps"], optional: &[], tests: &["macros", "testkit"] },
     // A procedural macro writes paths to `steps`, but runs in the compiler without it.
     Layer { name: "macros", below: &[], optional: &[], tests: &["steps"] },
-    Layer { name: "adapters", below: &["contracts", "steps", "kernel"], optional: &[], tests: &["macros", "testkit"] },
+    Layer { name: "adapters", below: &["contracts", "steps", "kernel"], optional: &[], tests: &["macros", "reconciler", "testkit"] },
     Layer { name: "node", below: &["contracts", "steps", "kernel", "adapters"], optional: &[], tests: &["macros", "tasks", "testkit"] },
-    Layer { name: "api", below: &["contracts", "steps", "kernel", "node"], optional: &["tasks"], tests: &["adapters", "macros", "testkit"] },
+    Layer { name: "api", below: &["contracts", "steps", "kernel", "node"], optional: &["tasks"], tests: &["adapters", "macros", "reconciler", "testkit"] },
     Layer { name: "worker", below: &["contracts", "steps", "kernel", "node"], optional: &["tasks"], tests: &["adapters", "macros", "testkit"] },
-    Layer { name: "reconciler", below: &["contracts", "steps", "kernel", "node"], optional: &["tasks"], tests: &["adapters", "macros", "testkit"] },
+    Layer { name: "reconciler", below: &["contracts", "steps", "kernel"], optional: &["node", "tasks"], tests: &["adapters", "macros", "testkit"] },
     // What a user's own crate looks like.
     Layer { name: "tasks", below: &["steps", "macros"], optional: &[], tests: &["kernel", "testkit"] },
     Layer { name: "counterstep", below: PARTS, optional: &[], tests: &["testkit"] },
-    Layer { name: "testkit", below: &["contracts", "steps", "kernel", "adapters"], optional: &[], tests: &["macros"] },
+    Layer { name: "testkit", below: &["contracts", "steps", "kernel", "adapters", "reconciler"], optional: &[], tests: &["macros"] },
     Layer { name: "bench", below: EVERYTHING, optional: &[], tests: &[] },
     Layer { name: "tests", below: EVERYTHING, optional: &[], tests: &[] },
     Layer { name: "xtask", below: &[], optional: &[], tests: &[] },
