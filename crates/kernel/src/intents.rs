@@ -233,8 +233,10 @@ pub fn overdue(record: &TaskRecord) -> Vec<Intent> {
     marks.filter_map(|mark| intent(record, mark)).collect()
 }
 
-/// What the record says of the attempt that stored an object.
-pub(crate) fn standing(record: &TaskRecord, prefix: &str) -> IntentState {
+/// What the record says of the attempt that stored an object; `prefix`: what the keys of its objects
+/// begin with.
+#[must_use]
+pub fn standing(record: &TaskRecord, prefix: &str) -> IntentState {
     let is_it = |mark: &&AttemptMark| {
         execution(record, mark).is_some_and(|execution| execution.prefix() == prefix)
     };

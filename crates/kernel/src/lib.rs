@@ -15,7 +15,6 @@ pub mod draft;
 pub mod engine;
 pub mod events;
 pub mod faults;
-pub mod fsck;
 mod heavy;
 pub mod host;
 pub mod intents;

@@ -3,9 +3,11 @@
 //! Each is a plan and its execution in the kernel; this decides how often, how much, and what to
 //! report.
 
+pub mod audit;
 mod beat;
 #[cfg(feature = "cli")]
 pub mod cli;
+pub mod fsck;
 mod plan;
 mod report;
 

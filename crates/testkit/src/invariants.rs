@@ -4,10 +4,10 @@
 use counterstep_contracts::{
     Attempt, Direction, Outcome, StepStatus, TaskDecl, TaskId, TaskStatus,
 };
-use counterstep_kernel::audit::Scope;
-use counterstep_kernel::fsck::fsck;
 use counterstep_kernel::ports::Store;
 use counterstep_kernel::record::{History, TaskRecord};
+use counterstep_reconciler::audit::Scope;
+use counterstep_reconciler::fsck::fsck;
 use counterstep_steps::Registry;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -5,8 +5,8 @@
 use crate::suite::chain::{chained, check, entries};
 use crate::suite::changes::{after, commit, free, load};
 use crate::{embedded, sqlite};
-use counterstep_kernel::audit::{Damage, Scope};
 use counterstep_kernel::ports::{SealedPage, SealedRow, Store};
+use counterstep_reconciler::audit::{Damage, Scope};
 use diesel::connection::SimpleConnection;
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all, ready};

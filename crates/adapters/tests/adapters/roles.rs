@@ -4,8 +4,8 @@
 use crate::suite::{chain as suite_of_chains, commits as suite_of_commits};
 use crate::{embedded, postgres};
 use counterstep_adapters::postgres::PostgresStore;
-use counterstep_kernel::audit::Scope;
 use counterstep_kernel::ports::Ports;
+use counterstep_reconciler::audit::Scope;
 use counterstep_testkit::servers::shared_postgres;
 use std::sync::{Arc, Mutex, PoisonError};
 

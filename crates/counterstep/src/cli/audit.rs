@@ -4,10 +4,10 @@
 
 use super::output::print;
 use counterstep_contracts::TaskId;
-use counterstep_kernel::audit::{Copied, Finding, Scope, Verified, verify};
 use counterstep_kernel::ports::{SealedPage, Store, StoreError};
 use counterstep_node::Exit;
 use counterstep_node::settings::{SettingsFor, commands};
+use counterstep_reconciler::audit::{Copied, Finding, Scope, Verified, verify};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 

@@ -3,10 +3,10 @@
 
 use super::audit::{Format, end, show, summary};
 use counterstep_contracts::TaskId;
-use counterstep_kernel::audit::Scope;
-use counterstep_kernel::fsck::{Checked, FsckError, fsck};
 use counterstep_node::Exit;
 use counterstep_node::settings::{SettingsFor, commands};
+use counterstep_reconciler::audit::Scope;
+use counterstep_reconciler::fsck::{Checked, FsckError, fsck};
 use counterstep_steps::Registry;
 
 /// Flags of `fsck`.

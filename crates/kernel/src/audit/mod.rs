@@ -1,16 +1,21 @@
-//! The chain of a task's journal: how each row is bound to all that came before it, whether a chain
-//! is whole, and what is wrong with one that is not. Pure but for [`verify`](verify()), which reads
-//! the rows page by page. Must not repair anything.
+//! The chain of a task's journal: how each row is bound to all that came before it. The check of
+//! chains is the reconciler's.
 
-mod damage;
-mod finding;
 mod link;
-mod verify;
-mod walk;
 
-pub use damage::diagnose;
-pub use finding::{Damage, Finding, one_line};
 pub use link::{Facts, Link, Seal, link, origin, seal};
-pub(crate) use verify::Check;
-pub use verify::{Copied, Scope, Verified, verify};
-pub use walk::Walk;
+
+/// A text with its control characters written out: what stands in a row may be anything, and a
+/// terminal obeys such characters.
+#[must_use]
+pub fn one_line(text: &str) -> String {
+    text.chars()
+        .fold(String::with_capacity(text.len()), |mut line, sign| {
+            if sign.is_control() {
+                line.extend(sign.escape_debug());
+            } else {
+                line.push(sign);
+            }
+            line
+        })
+}

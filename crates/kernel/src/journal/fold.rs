@@ -205,8 +205,10 @@ impl Fold {
         }
     }
 
-    /// The audit entries so far, which are let go of.
-    pub(crate) fn take_audit(&mut self) -> Vec<AuditRow> {
+    /// The audit entries since the last call, which are let go of; none where the fold was not asked
+    /// for its past.
+    #[must_use]
+    pub fn take_audit(&mut self) -> Vec<AuditRow> {
         self.past
             .as_mut()
             .map(|past| std::mem::take(&mut past.audit))

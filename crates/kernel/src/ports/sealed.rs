@@ -52,7 +52,7 @@ impl SealedRow {
 
     /// The row as a fold takes it; `None`: it is not in the form of one.
     #[must_use]
-    pub(crate) fn journal_row(&self) -> Option<JournalRow> {
+    pub fn journal_row(&self) -> Option<JournalRow> {
         Some(JournalRow {
             rev: Rev(self.rev),
             epoch: Epoch(self.epoch),

@@ -2,11 +2,11 @@
 
 use crate::errand::{Errand, only};
 use counterstep_contracts::TaskStatus;
-use counterstep_kernel::audit::{Damage, Finding, Scope};
-use counterstep_kernel::fsck::{Checked, fsck};
 use counterstep_kernel::record::{AuditEntry, TaskRecord};
 use counterstep_kernel::transition::{Guard, TaskWrite, Transition};
 use counterstep_macros::distributed_task;
+use counterstep_reconciler::audit::{Damage, Finding, Scope};
+use counterstep_reconciler::fsck::{Checked, fsck};
 use counterstep_steps::{
     FileName, Registry, StepContext, StepError, StepResult, StoredFile, UndoResult,
 };

@@ -2,11 +2,12 @@
 
 use super::changes::*;
 use counterstep_contracts::{Attempt, AuditSeq, Epoch, StepNo, StepStatus, TaskId, TaskStatus};
-use counterstep_kernel::audit::{self, Copied, Finding, Scope, Verified, verify};
+use counterstep_kernel::audit;
 use counterstep_kernel::draft::after_commit;
 use counterstep_kernel::ports::{Ports, SealedPage, Store};
 use counterstep_kernel::record::{AuditEntry, StepRow, TaskRecord};
-use counterstep_kernel::transition::Transition;
+use counterstep_kernel::transition::{Transition};
+use counterstep_reconciler::audit::{Copied, Damage, Finding, Scope, Verified, verify};
 use futures::future::join_all;
 use serde_json::{Value, json};
 
@@ -227,13 +228,13 @@ pub(crate) async fn a_copy_of_the_ends_tells_whether_they_are_still_there(ports:
     );
     let found = check(store, &of(&other)).await.1;
     assert!(
-        matches!(&found[..], [one] if one.rev == Some(2) && one.damage == audit::Damage::NotAsCopied),
+        matches!(&found[..], [one] if one.rev == Some(2) && one.damage == Damage::NotAsCopied),
         "{found:?}"
     );
     let gone = format!("{} 1 {}", TaskId(uuid::Uuid::nil()), "ab".repeat(32));
     let found = check(store, &of(&gone)).await.1;
     assert!(
-        matches!(&found[..], [one] if one.damage == audit::Damage::NotAsCopied),
+        matches!(&found[..], [one] if one.damage == Damage::NotAsCopied),
         "{found:?}"
     );
     assert!(Copied::parse("not a line").is_err());

@@ -1,9 +1,10 @@
 //! The check of a whole database, page by page: what is kept is one row of a task, and all rows
 //! only of a task whose chain is not whole. Reads beside those who write.
 
-use super::{Damage, Finding, Seal, Walk, diagnose};
-use crate::ports::{AuditHead, SealedPage, SealedRow, Store, StoreError};
+use super::{Damage, Finding, Walk, diagnose};
 use counterstep_contracts::TaskId;
+use counterstep_kernel::audit::Seal;
+use counterstep_kernel::ports::{AuditHead, SealedPage, SealedRow, Store, StoreError};
 use futures::future::BoxFuture;
 use serde::Serialize;
 use std::collections::BTreeMap;

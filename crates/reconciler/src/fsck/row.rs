@@ -1,7 +1,7 @@
 //! The row of a task beside what its journal folds to.
 
-use crate::record::{DbTime, TaskRow};
-use crate::times::rfc3339;
+use counterstep_kernel::record::TaskRow;
+use counterstep_steps::times::{DbTime, rfc3339};
 use serde::Serialize;
 
 /// Each column that is another one in the task's row than in the fold of its journal, in words.

@@ -2,11 +2,11 @@
 //! of them. Says yes or no; what is wrong with a chain that is not whole is for
 //! [`diagnose`](super::diagnose()), which looks at all of it.
 
-use super::{link, origin, seal};
-use crate::digest::hex;
-use crate::journal::{FORM, Named, named};
-use crate::ports::{AuditHead, SealedRow};
 use counterstep_contracts::TaskStatus;
+use counterstep_kernel::audit::{link, origin, seal};
+use counterstep_kernel::journal::{FORM, Named, named};
+use counterstep_kernel::ports::{AuditHead, SealedRow};
+use counterstep_steps::digest::hex;
 use sha2::{Digest, Sha256};
 
 /// A walk along the rows of one task, in the order of their places.

@@ -2,9 +2,9 @@
 //! read from the rows before and after its change, so that a rule that has become stricter since
 //! shows here and nowhere else.
 
-use crate::record::{AuditRow, TaskRecord};
-use crate::saga::{Event, Ruling, State, StepEvent, StepState, judge};
 use counterstep_contracts::{Rev, StepNo, StepStatus, TaskDecl, TaskStatus};
+use counterstep_kernel::record::{AuditRow, TaskRecord};
+use counterstep_kernel::saga::{Event, Ruling, State, StepEvent, StepState, judge};
 
 /// What the judge asks of a task, before a change of it.
 pub(super) struct Before {

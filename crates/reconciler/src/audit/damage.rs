@@ -2,8 +2,9 @@
 //! it, so the rows around a damaged one tell what has become of it: this reads their evidence.
 
 use super::walk::{Ends, Read, data_is_whole, read};
-use super::{Damage, Facts, Finding, link, origin, seal};
-use crate::ports::{AuditHead, SealedRow};
+use super::{Damage, Finding};
+use counterstep_kernel::audit::{Facts, link, origin, seal};
+use counterstep_kernel::ports::{AuditHead, SealedRow};
 
 /// Of so many rows that do not follow, at most, it is tried whether they stand at each other's
 /// places.

@@ -1,5 +1,6 @@
 //! What can be wrong with a chain, as data.
 
+use counterstep_kernel::audit::one_line;
 use serde::Serialize;
 use std::fmt;
 
@@ -108,20 +109,6 @@ impl fmt::Display for Finding {
             None => write!(f, "task {task}: {}: {says}", self.damage),
         }
     }
-}
-
-/// A text with its control characters written out.
-#[must_use]
-pub fn one_line(text: &str) -> String {
-    text.chars()
-        .fold(String::with_capacity(text.len()), |mut line, sign| {
-            if sign.is_control() {
-                line.extend(sign.escape_debug());
-            } else {
-                line.push(sign);
-            }
-            line
-        })
 }
 
 #[cfg(test)]

@@ -1,0 +1,14 @@
+//! The check of the chains of tasks' journals: whether a chain is whole, and what is wrong with one
+//! that is not. Pure but for [`verify`](verify()), which reads the rows page by page. Must not
+//! repair anything.
+
+mod damage;
+mod finding;
+mod verify;
+mod walk;
+
+pub use damage::diagnose;
+pub use finding::{Damage, Finding};
+pub(crate) use verify::Check;
+pub use verify::{Copied, Scope, Verified, verify};
+pub use walk::Walk;
