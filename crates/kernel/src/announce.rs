@@ -31,7 +31,7 @@ pub(crate) async fn announce(engine: &Engine, transition: &Transition, at: DbTim
 
 /// The same for work that waits for the database alone: a queue whose server hangs holds it up
 /// once in a while.
-pub(crate) async fn announce_briefly(engine: &Engine, transition: &Transition, at: DbTime) {
+pub async fn announce_briefly(engine: &Engine, transition: &Transition, at: DbTime) {
     tell(engine, transition).await;
     if !has_messages(transition) || engine.stall.lasts(engine.ports.clock.monotonic()) {
         return;
@@ -97,7 +97,7 @@ async fn publish(engine: &Engine, transition: &Transition, at: DbTime) -> Result
 }
 
 /// Deletes what was published so far from the outbox. The loop of a host calls it every 100 ms.
-pub(crate) async fn clear_outbox(engine: &Engine) {
+pub async fn clear_outbox(engine: &Engine) {
     clear_outbox_of(engine, engine.published.take()).await;
 }
 

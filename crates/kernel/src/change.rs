@@ -59,16 +59,21 @@ impl From<CommitError> for ChangeError {
 
 /// A change that happened.
 #[derive(Debug)]
-pub(crate) struct Changed<R> {
-    pub(crate) answer: R,
-    pub(crate) record: TaskRecord,
+pub struct Changed<R> {
+    /// What was decided.
+    pub answer: R,
+    /// The task after it.
+    pub record: TaskRecord,
 }
 
 impl Engine {
     /// Decides on a task and commits, again on the newer state where another writer was faster.
     /// `decide` may be called more than once, each time with a fresh draft; a draft in which
     /// nothing happened is not committed.
-    pub(crate) async fn change<R>(
+    ///
+    /// # Errors
+    /// [`ChangeError`]; the change did not happen then.
+    pub async fn change<R>(
         &self,
         task_type: &TaskType,
         record: TaskRecord,
@@ -99,7 +104,10 @@ impl Engine {
 
     /// The same without the announcement: the caller announces the transition, where one was
     /// written.
-    pub(crate) async fn change_untold<R>(
+    ///
+    /// # Errors
+    /// [`ChangeError`]; the change did not happen then.
+    pub async fn change_untold<R>(
         &self,
         actor: &str,
         task_type: &TaskType,

@@ -4,7 +4,7 @@
 //! Knows no database, broker, cache or web framework, and takes no time, chance or thread but
 //! through a port.
 
-mod announce;
+pub mod announce;
 pub mod audit;
 pub mod change;
 pub mod client;
@@ -21,7 +21,7 @@ pub mod intents;
 mod isolation;
 pub mod journal;
 pub mod load;
-mod losses;
+pub mod losses;
 pub mod operator;
 pub mod orphans;
 mod outbox;
@@ -29,12 +29,9 @@ pub mod plan;
 mod poison;
 pub mod ports;
 pub mod progress;
-mod quarantine;
+pub mod quarantine;
 pub mod record;
-pub mod recovery;
 pub mod registration;
-mod relay;
-pub mod repair;
 pub mod retention;
 pub mod saga;
 pub mod schedule;

@@ -39,7 +39,8 @@ pub fn read(
 }
 
 /// Whether the steps are those of the declaration, by number and name.
-pub(crate) fn fits(task_type: &TaskType, record: &TaskRecord) -> bool {
+#[must_use]
+pub fn fits(task_type: &TaskType, record: &TaskRecord) -> bool {
     misfit(task_type, record).is_none()
 }
 

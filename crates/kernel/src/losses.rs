@@ -12,7 +12,7 @@ const NAMED: usize = 20;
 
 /// A host that was lost while it had the task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Loss {
+pub struct Loss {
     /// The owner of the lease that ran out.
     pub host: String,
     /// The steps whose attempt, or whose undo's, was under way. Empty: it was between two.
@@ -59,7 +59,7 @@ impl Display for Loss {
 
 /// The losses in a row before the one that the lease shows; only where that one may have the
 /// task given up.
-pub(crate) async fn earlier_losses(
+pub async fn earlier_losses(
     store: &dyn Store,
     task_type: &TaskType,
     record: &TaskRecord,

@@ -15,7 +15,7 @@ const TRIES: u32 = 5;
 
 /// What became of a task that could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Quarantine {
+pub enum Quarantine {
     /// It is parked.
     Parked(TaskStatus),
     /// It can be read again, it is leased, or it is gone.
@@ -26,7 +26,10 @@ pub(crate) enum Quarantine {
 }
 
 /// Parks a task that `load` cannot read, or whose steps are not those of its type.
-pub(crate) async fn quarantine(engine: &Engine, task: TaskId) -> Result<Quarantine, ChangeError> {
+///
+/// # Errors
+/// When the store does not answer, or refuses the change; the task is as it was then.
+pub async fn quarantine(engine: &Engine, task: TaskId) -> Result<Quarantine, ChangeError> {
     for _ in 0..TRIES {
         let Salvaged {
             mut record,

@@ -4,7 +4,7 @@
 
 use crate::documents::TypedDocuments;
 use crate::engine::Engine;
-use crate::ports::{Passed, REFRESH_TAKES, StoreError, WorkerRow, Workers, refreshed_every};
+use crate::ports::{Passed, REFRESH_TAKES, StoreError, WorkerRow, refreshed_every};
 use crate::registration::{Part, Runs};
 use counterstep_contracts::TaskId;
 use futures::channel::oneshot;
@@ -14,9 +14,6 @@ use std::time::Duration;
 
 /// So many of the running tasks are named.
 const NAMED: usize = 100;
-
-/// So long after it was seen last a process is still listed.
-const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
 
 /// The row of all processes that make one pass and end, whichever machine they run on: a row each
 /// would list every run of a day.
@@ -75,28 +72,6 @@ pub fn write_single_pass(engine: &Engine, counts: BTreeMap<String, u64>) -> BoxF
             },
         )
         .await;
-    })
-}
-
-/// Plans to forget the processes that were not seen for a day, whether or not they said that
-/// they stop.
-///
-/// # Errors
-/// When the store does not answer.
-pub fn plan_forget(engine: &Engine) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
-    Box::pin(async move { Ok(forgotten(engine.ports.store.workers().await?)) })
-}
-
-/// Forgets processes, where they have not been seen meanwhile. Returns how many.
-///
-/// # Errors
-/// When the store does not answer.
-pub fn forget(engine: &Engine, ids: Vec<String>) -> BoxFuture<'_, Result<u64, StoreError>> {
-    Box::pin(async move {
-        if ids.is_empty() {
-            return Ok(0);
-        }
-        engine.ports.store.forget_workers(&ids, REMEMBERED).await
     })
 }
 
@@ -170,14 +145,4 @@ async fn refresh(engine: &Engine, row: WorkerRow) {
         }
         Err(error) => tracing::debug!(%error, "worker registration failed again"),
     }
-}
-
-fn forgotten(found: Workers) -> Vec<String> {
-    let now = found.now;
-    found
-        .rows
-        .into_iter()
-        .filter(|seen| now.after(seen.seen_at) >= REMEMBERED)
-        .map(|seen| seen.row.id)
-        .collect()
 }

@@ -4,7 +4,6 @@
 mod kernel {
     mod journal;
     mod judge;
-    mod schedules;
     mod space;
     mod states;
 }

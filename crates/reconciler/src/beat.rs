@@ -1,13 +1,12 @@
 //! The beats of a pass: parts that wait for different servers. Each is planned and executed by
-//! itself, so what hangs in one delays no other. What a part does is the kernel's; this puts parts
-//! together and counts.
+//! itself, so what hangs in one delays no other. What a part does stands in its module; this puts
+//! parts together and counts.
 
-use crate::{ReconcilerSettings, Report};
+use crate::{ReconcilerSettings, Report, recovery, redispatch, relay, schedules, workers};
 use counterstep_kernel::Engine;
 use counterstep_kernel::disable;
 use counterstep_kernel::orphans::Swept;
 use counterstep_kernel::ports::StoreError;
-use counterstep_kernel::worker_registry;
 use counterstep_steps::CancelToken;
 use std::fmt;
 
@@ -42,9 +41,9 @@ impl Beat {
         shutdown: &CancelToken,
     ) -> Result<Report, StoreError> {
         match self {
-            Self::Schedules => schedules(engine, settings, shutdown).await,
-            Self::Recovery => recovery(engine, settings, shutdown).await,
-            Self::Relay => relay(engine, settings, shutdown).await,
+            Self::Schedules => fire(engine, settings, shutdown).await,
+            Self::Recovery => recover(engine, settings, shutdown).await,
+            Self::Relay => publish(engine, settings, shutdown).await,
             Self::Upkeep => upkeep(engine, settings, shutdown).await,
         }
     }
@@ -61,13 +60,13 @@ impl fmt::Display for Beat {
     }
 }
 
-async fn schedules(
+async fn fire(
     engine: &Engine,
     settings: &ReconcilerSettings,
     shutdown: &CancelToken,
 ) -> Result<Report, StoreError> {
     let mut failed = Vec::new();
-    let fired = engine.fire_schedules(settings.limit, shutdown).await;
+    let fired = schedules::pass(engine, settings.limit, shutdown).await;
     let done = Unreadable(&mut failed).area("schedules", fired)?;
     failed.extend(
         done.failed
@@ -83,7 +82,7 @@ async fn schedules(
     })
 }
 
-async fn recovery(
+async fn recover(
     engine: &Engine,
     settings: &ReconcilerSettings,
     shutdown: &CancelToken,
@@ -92,15 +91,13 @@ async fn recovery(
     let mut of = Unreadable(&mut failed);
     let lost = of.area(
         "lost tasks",
-        engine
-            .plan_recovery_of(settings.lost.clone(), settings.limit)
-            .await,
+        recovery::plan(engine, settings.lost.clone(), settings.limit).await,
     )?;
-    let recovered = engine.recover_until(lost, shutdown).await;
+    let recovered = recovery::run(engine, lost, shutdown).await;
     let types = of.area("task types", disable::plan_types(engine).await)?;
     let switched = disable::run_types(engine, types).await;
-    let unseen = of.area("processes", worker_registry::plan_forget(engine).await)?;
-    let forgotten = of.area("processes", worker_registry::forget(engine, unseen).await)?;
+    let unseen = of.area("processes", workers::plan_forget(engine).await)?;
+    let forgotten = of.area("processes", workers::forget(engine, unseen).await)?;
     failed.extend(
         recovered
             .failed
@@ -125,7 +122,7 @@ async fn recovery(
     })
 }
 
-async fn relay(
+async fn publish(
     engine: &Engine,
     settings: &ReconcilerSettings,
     shutdown: &CancelToken,
@@ -134,25 +131,21 @@ async fn relay(
     let mut of = Unreadable(&mut failed);
     let relayed = of.area(
         "messages",
-        engine
-            .relay(settings.relay_after, settings.limit, shutdown)
-            .await,
+        relay::run(engine, settings.relay_after, settings.limit, shutdown).await,
     )?;
     let plan = of.area(
         "repair",
-        engine
-            .plan_repair(settings.offer_after, settings.limit)
-            .await,
+        redispatch::plan(engine, settings.offer_after, settings.limit).await,
     )?;
-    let repaired = engine.repair(plan, settings.offer_after, shutdown).await;
-    failed.extend(repaired.failed.into_iter().map(|(task, why)| match task {
+    let done = redispatch::run(engine, plan, settings.offer_after, shutdown).await;
+    failed.extend(done.failed.into_iter().map(|(task, why)| match task {
         Some(task) => format!("task {task}: {why}"),
         None => format!("queue: {why}"),
     }));
     Ok(Report {
         relayed,
-        offered: repaired.offered.len(),
-        mended: repaired.queue,
+        offered: done.offered.len(),
+        mended: done.queue,
         failed,
         ..Report::default()
     })

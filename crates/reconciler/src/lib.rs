@@ -1,7 +1,7 @@
 //! The reconciler: takes back what lost hosts held, relays what was not published, offers tasks
 //! again that no host has claimed, sweeps what no row references, and submits what schedules say.
-//! Each is a plan and its execution in the kernel; this decides how often, how much, and what to
-//! report.
+//! Each is a module with a plan and its execution. A pass puts them together: how often, how much,
+//! and what to report. The check of journals and rows is here too, for people who ask for it.
 
 pub mod audit;
 mod beat;
@@ -9,7 +9,12 @@ mod beat;
 pub mod cli;
 pub mod fsck;
 mod plan;
+pub mod recovery;
+pub mod redispatch;
+pub mod relay;
 mod report;
+pub mod schedules;
+pub mod workers;
 
 pub use plan::{PassPlan, plan, plan_listing};
 pub use report::Report;

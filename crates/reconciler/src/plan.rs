@@ -1,7 +1,10 @@
 //! What a pass is going to do, in words: for `--dry-run`. Changes nothing.
 
-use crate::ReconcilerSettings;
 use crate::beat::Unreadable;
+use crate::recovery::{self, Recover};
+use crate::redispatch::{self, RedispatchPlan};
+use crate::schedules::{self, Move, PassedOver, ScheduleStep};
+use crate::{ReconcilerSettings, workers};
 use counterstep_contracts::{Keep, TaskId};
 use counterstep_kernel::Engine;
 use counterstep_kernel::disable;
@@ -9,12 +12,8 @@ use counterstep_kernel::disable::{TypeStep, TypeVerdict};
 use counterstep_kernel::intents::Intent;
 use counterstep_kernel::orphans::Found;
 use counterstep_kernel::ports::{Leaving, StoreError};
-use counterstep_kernel::recovery::Recover;
-use counterstep_kernel::repair::RepairPlan;
 use counterstep_kernel::retention::{Retire, RetirePlan};
-use counterstep_kernel::schedule::{Move, PassedOver, ScheduleStep};
 use counterstep_kernel::status;
-use counterstep_kernel::worker_registry;
 use counterstep_steps::orphans::OrphanAction;
 use counterstep_steps::times::rfc3339;
 use futures::future::BoxFuture;
@@ -31,7 +30,7 @@ pub struct PassPlan {
     /// Tasks that a sweep cannot read, and why.
     pub unswept: Vec<(TaskId, String)>,
     /// Tasks that no host has claimed, and what the queue has lost.
-    pub repair: RepairPlan,
+    pub redispatch: RedispatchPlan,
     /// Since when the oldest event waits to be relayed, where it waits for long enough.
     pub unpublished: Option<Duration>,
     /// Processes that were not seen for a day.
@@ -115,16 +114,16 @@ impl fmt::Display for PassPlan {
         if let Some(age) = self.unpublished {
             writeln!(f, "relay events: the oldest has waited for {age:?}")?;
         }
-        for missing in &self.repair.queue {
+        for missing in &self.redispatch.queue {
             writeln!(
                 f,
                 "make again {missing}: the queue's server does not have it"
             )?;
         }
-        if let Some(why) = &self.repair.silent {
+        if let Some(why) = &self.redispatch.silent {
             writeln!(f, "leave tasks that no host has claimed: {why}")?;
         }
-        for task in &self.repair.offer {
+        for task in &self.redispatch.offer {
             writeln!(
                 f,
                 "offer task {} again: it is {}, and no host has claimed it",
@@ -226,27 +225,27 @@ pub fn plan<'a>(
         let mut of = Unreadable(&mut failed);
         let recover = of.area(
             "lost tasks",
-            engine.plan_recovery_of(settings.lost.clone(), limit).await,
+            recovery::plan(engine, settings.lost.clone(), limit).await,
         )?;
         let sweep = of.area("intents", engine.plan_sweep(limit).await.map(Some))?;
         let (sweep, unswept) = sweep
             .map(|sweep| (sweep.condemn, sweep.unreadable))
             .unwrap_or_default();
-        let schedules = of.area("schedules", engine.plan_schedules(limit).await)?;
+        let schedules = of.area("schedules", schedules::plan(engine, limit).await)?;
         let retire = of.area("retention", engine.plan_retention(limit).await)?;
         let types = of.area("task types", disable::plan_types(engine).await)?;
-        let repair = of.area(
+        let redispatch = of.area(
             "repair",
-            engine.plan_repair(settings.offer_after, limit).await,
+            redispatch::plan(engine, settings.offer_after, limit).await,
         )?;
         let unpublished = of.area("messages", status::oldest_unpublished(engine).await)?;
         let unpublished = unpublished.filter(|age| *age >= settings.relay_after);
-        let forget = of.area("processes", worker_registry::plan_forget(engine).await)?;
+        let forget = of.area("processes", workers::plan_forget(engine).await)?;
         Ok(PassPlan {
             recover,
             sweep,
             unswept,
-            repair,
+            redispatch,
             unpublished,
             forget,
             schedules,

@@ -9,11 +9,13 @@ use counterstep_adapters::embedded::{self, EmbeddedPaths};
 use counterstep_contracts::{FileName, Host, TaskId, TaskStatus, Tenant, WaitReason};
 use counterstep_kernel::client::{Receipt, Submission};
 use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::ports::Lost;
 use counterstep_kernel::ports::{ObjectInfo, Outside, Ports};
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_reconciler::fsck;
+use counterstep_reconciler::recovery;
 use counterstep_steps::{CancelToken, Registry};
 use futures::{StreamExt, TryStreamExt};
 use std::path::{Path, PathBuf};
@@ -252,8 +254,10 @@ impl TestTask {
             } else {
                 pause().await;
             }
-            let plan = self.engine.plan_recovery(10).await.expect("the plan");
-            self.engine.recover(plan).await;
+            let plan = recovery::plan(&self.engine, Lost::default(), 10)
+                .await
+                .expect("the plan");
+            recovery::run(&self.engine, plan, &CancelToken::new()).await;
         }
     }
 

@@ -4,9 +4,11 @@
 use crate::postgres;
 use crate::suite::{LIMIT, eventually};
 use counterstep_contracts::{Host, TaskStatus};
+use counterstep_kernel::ports::Lost;
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_macros::distributed_task;
+use counterstep_reconciler::recovery;
 use counterstep_steps::{CancelReason, CancelToken, Registry};
 use counterstep_steps::{StepContext, StepError, StepResult};
 use counterstep_testkit::servers::Proxy;
@@ -125,9 +127,10 @@ async fn a_worker_that_alone_is_cut_off_stops_when_its_lease_is_over() {
     clock.advance("2s");
 
     eventually("a lost task", || async {
-        let plan = successor.plan_recovery(10).await.expect("a plan");
-        successor
-            .recover(plan)
+        let plan = recovery::plan(&successor, Lost::default(), 10)
+            .await
+            .expect("a plan");
+        recovery::run(&successor, plan, &CancelToken::new())
             .await
             .taken_back
             .contains(&task)

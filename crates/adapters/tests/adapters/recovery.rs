@@ -5,12 +5,13 @@ use crate::suite::chain::check;
 use crate::suite::{LIMIT, eventually};
 use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus};
 use counterstep_kernel::load;
+use counterstep_kernel::ports::Lost;
 use counterstep_kernel::ports::{SealedPage, StoreError};
-use counterstep_kernel::recovery::Recovered;
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_macros::distributed_task;
 use counterstep_reconciler::audit::{Damage, Scope};
+use counterstep_reconciler::recovery::{self, Recover, Recovered};
 use counterstep_steps::{CancelToken, Registry, Sql, StepContext, StepError, StepResult};
 use counterstep_testkit::{Form, harness};
 use futures::future::join_all;
@@ -117,7 +118,11 @@ async fn lost(engine: &Engine, count: i64) -> TaskId {
     execute(engine, template, statements).await;
     // All have the lease of the one that they were copied from.
     eventually("lost tasks", || async {
-        (!engine.plan_recovery(1).await.expect("a plan").is_empty()).then_some(())
+        (!recovery::plan(&engine, Lost::default(), 1)
+            .await
+            .expect("a plan")
+            .is_empty())
+        .then_some(())
     })
     .await;
     template
@@ -128,11 +133,13 @@ async fn reconcile(engine: &Engine) -> Recovered {
     let mut all = Recovered::default();
     let until = Instant::now() + LIMIT * 5;
     loop {
-        let plan = engine.plan_recovery(PLAN).await.expect("a plan");
+        let plan = recovery::plan(engine, Lost::default(), PLAN)
+            .await
+            .expect("a plan");
         if plan.is_empty() {
             return all;
         }
-        let some = engine.recover(plan).await;
+        let some = recovery::run(engine, plan, &CancelToken::new()).await;
         all.taken_back.extend(some.taken_back);
         all.quarantined.extend(some.quarantined);
         all.failed.extend(some.failed);
@@ -201,8 +208,10 @@ async fn one_unreadable_task_among_a_thousand_stops_nobody() {
     let url = postgres::database().await;
     let (first, _folder) = engine(&url, "worker").await;
     let template = lost(&first, COUNT as i64).await;
-    let victim = first.plan_recovery(1).await.expect("a plan");
-    let [counterstep_kernel::recovery::Recover::TakeBack(victim)] = victim[..] else {
+    let victim = recovery::plan(&first, Lost::default(), 1)
+        .await
+        .expect("a plan");
+    let [Recover::TakeBack(victim)] = victim[..] else {
         panic!("{victim:?}")
     };
     let spoil = Sql::new("UPDATE journal SET data = '{' WHERE task = $1::uuid AND rev = 1")
@@ -232,8 +241,10 @@ async fn a_task_whose_steps_are_not_the_declared_ones_is_parked_and_shown_with_t
     let url = postgres::database().await;
     let (first, _folder) = engine(&url, "worker").await;
     let template = lost(&first, 1).await;
-    let plan = first.plan_recovery(1).await.expect("a plan");
-    let [counterstep_kernel::recovery::Recover::TakeBack(task)] = plan[..] else {
+    let plan = recovery::plan(&first, Lost::default(), 1)
+        .await
+        .expect("a plan");
+    let [Recover::TakeBack(task)] = plan[..] else {
         panic!("{plan:?}")
     };
     let spoil = Sql::new(
@@ -242,7 +253,12 @@ async fn a_task_whose_steps_are_not_the_declared_ones_is_parked_and_shown_with_t
     );
     let spoil = spoil.bind(task.to_string()).rows(1);
     execute(&first, template, vec![spoil]).await;
-    assert_eq!(first.recover(plan).await.quarantined, [task]);
+    assert_eq!(
+        recovery::run(&first, plan, &CancelToken::new())
+            .await
+            .quarantined,
+        [task]
+    );
     let record = load::read(&first, task)
         .await
         .unwrap()
@@ -328,8 +344,10 @@ async fn a_task_of_a_newer_program_is_neither_run_nor_parked_and_is_run_again_by
     let url = postgres::database().await;
     let (engine, _folder) = engine(&url, "worker").await;
     let template = lost(&engine, 1).await;
-    let plan = engine.plan_recovery(1).await.expect("a plan");
-    let [counterstep_kernel::recovery::Recover::TakeBack(taken)] = plan[..] else {
+    let plan = recovery::plan(&engine, Lost::default(), 1)
+        .await
+        .expect("a plan");
+    let [Recover::TakeBack(taken)] = plan[..] else {
         panic!("{plan:?}")
     };
     let fresh = harness::submit(&engine, Form::new()).await;
@@ -346,7 +364,7 @@ async fn a_task_of_a_newer_program_is_neither_run_nor_parked_and_is_run_again_by
     execute(&engine, template, newer_by(1)).await;
     let run = async |task| turn(&engine, Host::Worker, task, &CancelToken::new()).await;
     assert_eq!(run(fresh).await, TurnEnd::UnknownType);
-    let recovered = engine.recover(plan.clone()).await;
+    let recovered = recovery::run(&engine, plan.clone(), &CancelToken::new()).await;
     assert_eq!(
         recovered,
         Recovered {

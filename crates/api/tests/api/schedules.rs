@@ -5,6 +5,7 @@ use crate::site::Site;
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::http::{Accepted, AuditTrail, Page};
 use counterstep_contracts::schedule::ScheduleView;
+use counterstep_reconciler::schedules;
 use counterstep_steps::Schedule;
 
 const NIGHTLY: &str =
@@ -190,8 +191,8 @@ async fn a_schedule_from_code_is_paused_over_http_but_not_changed() {
         .expect("a schedule");
     let mut reconciler = site.engine.clone();
     reconciler.registry = std::sync::Arc::new(registry);
-    let plan = reconciler.plan_schedules(10).await.expect("a plan");
-    assert_eq!(reconciler.run_schedules(plan).await.declared, 1);
+    let plan = schedules::plan(&reconciler, 10).await.expect("a plan");
+    assert_eq!(schedules::run(&reconciler, plan).await.declared, 1);
     let shown: ScheduleView = site.get("/api/schedules/hourly").await.json(200);
     assert_eq!(
         (shown.origin.as_str(), shown.spec.cron.as_deref()),

@@ -8,8 +8,10 @@ use counterstep_api::{ApiSettings, serve};
 use counterstep_contracts::http::{Accepted, TaskView};
 use counterstep_contracts::{Host, TaskId, TaskStatus};
 use counterstep_kernel::host::{self, HostSettings};
+use counterstep_kernel::ports::Lost;
 use counterstep_kernel::ports::{Ports, TaskQuery};
 use counterstep_kernel::{Engine, EngineSettings};
+use counterstep_reconciler::recovery;
 use counterstep_steps::{CancelReason, CancelToken};
 use counterstep_testkit::{TestClock, site};
 use std::future::Future;
@@ -124,8 +126,10 @@ impl Site {
 
     /// What a reconciler does about lost hosts.
     pub(crate) async fn recover(&self) {
-        let plan = self.engine.plan_recovery(100).await.expect("a plan");
-        self.engine.recover(plan).await;
+        let plan = recovery::plan(&self.engine, Lost::default(), 100)
+            .await
+            .expect("a plan");
+        recovery::run(&self.engine, plan, &CancelToken::new()).await;
     }
 
     /// Removes all local files, as a new machine would not have them.

@@ -295,7 +295,7 @@ impl Draft {
 
     /// The losses of hosts before the one that the draft may count, to be named where the task is
     /// given up.
-    pub(crate) fn set_earlier_losses(&mut self, losses: &[Loss]) {
+    pub fn set_earlier_losses(&mut self, losses: &[Loss]) {
         self.earlier_losses = losses.to_vec();
     }
 

@@ -1,14 +1,7 @@
-//! Schedules: tasks that are submitted by time. Owns when one is due and what it does then. A due
-//! time fires in one change, which holds the new task and the schedule's step to its next due time
-//! under the revision that was read: of any number of reconcilers one writes it, and whatever is
-//! cut off has written neither.
+//! Schedules: tasks that are submitted by time. Owns what people ask of them, and the one change in
+//! which a schedule submits its task. Which are due, and what they do then, is the reconciler's.
 
-mod due;
 mod fire;
 mod keep;
-mod plan;
 
-pub use due::ScheduleStep;
-pub use fire::{Fired, ScheduleReport};
 pub use keep::{Kept, ScheduleError, delete, get, pause, run_now, set};
-pub use plan::{Move, PassedOver, plan};

@@ -3,6 +3,7 @@
 
 mod by_people;
 mod declared;
+mod moves;
 mod once_each;
 mod policies;
 

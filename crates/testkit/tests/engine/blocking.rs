@@ -4,7 +4,10 @@
 use crate::errand::only;
 use counterstep_adapters::step_threads::StepThreads;
 use counterstep_contracts::{StepStatus, TaskStatus};
+use counterstep_kernel::ports::Lost;
 use counterstep_macros::distributed_task;
+use counterstep_reconciler::recovery;
+use counterstep_steps::CancelToken;
 use counterstep_steps::{StepContext, StepResult};
 use counterstep_testkit::site::{Site, eventually};
 use counterstep_testkit::{Form, Harness};
@@ -106,8 +109,10 @@ async fn steps_that_block_their_threads_for_longer_than_the_lease_keep_it_and_ho
         for (task, lease) in blocked.iter().zip(&mut leases) {
             let before = *lease;
             *lease = eventually("a heartbeat", || async {
-                let plan = site.engine.plan_recovery(100).await.expect("a plan");
-                site.engine.recover(plan).await;
+                let plan = recovery::plan(&site.engine, Lost::default(), 100)
+                    .await
+                    .expect("a plan");
+                recovery::run(&site.engine, plan, &CancelToken::new()).await;
                 let until = site.record(*task).await.task.lease_expires_at;
                 until.filter(|until| *until > before)
             })

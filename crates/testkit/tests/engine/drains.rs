@@ -9,11 +9,13 @@ use counterstep_adapters::step_threads::StepThreads;
 use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::client::{Receipt, Submission};
 use counterstep_kernel::host::{HostSettings, serve};
+use counterstep_kernel::ports::Lost;
 use counterstep_kernel::ports::{Acquired, LockError, LockTag, Locks, Ports};
 use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_macros::distributed_task;
+use counterstep_reconciler::recovery;
 use counterstep_steps::{
     CancelReason, CancelToken, Registry, RetryPolicy, StepContext, StepResult,
 };
@@ -176,8 +178,10 @@ impl Installation {
         is(&self.engine(), "a turn that gets lost", suspect, runs).await;
         lost.abort();
         self.clock.advance("10s");
-        let plan = self.engine().plan_recovery(10).await.expect("a plan");
-        self.engine().recover(plan).await;
+        let plan = recovery::plan(&self.engine(), Lost::default(), 10)
+            .await
+            .expect("a plan");
+        recovery::run(&self.engine(), plan, &CancelToken::new()).await;
         is(&self.engine(), "a loss", suspect, |record| {
             record.task.recovery_attempts == 1
         })

@@ -6,8 +6,11 @@ use crate::lost::lost_in;
 use async_trait::async_trait;
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, WorkerMessage};
 use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::ports::Lost;
 use counterstep_kernel::ports::{Delivery, DeliveryTag, Queue, QueueError, Settle, Store};
 use counterstep_macros::distributed_task;
+use counterstep_reconciler::recovery;
+use counterstep_steps::CancelToken;
 use counterstep_steps::{StepContext, StepError, StepResult, UndoResult};
 use counterstep_testkit::site::eventually;
 use counterstep_testkit::{Form, Harness, sweep};
@@ -112,8 +115,10 @@ async fn a_sweep_leaves_an_attempt_alone_while_its_writer_may_be_alive() {
         lost_in(&task.engine, task.id, &fault).await;
         // A sweep looks at a task once it is taken back.
         let planned = || async {
-            let lost = task.engine.plan_recovery(10).await.expect("the plan");
-            task.engine.recover(lost).await;
+            let lost = recovery::plan(&task.engine, Lost::default(), 10)
+                .await
+                .expect("the plan");
+            recovery::run(&task.engine, lost, &CancelToken::new()).await;
             task.engine.plan_sweep(10).await.expect("the plan").condemn
         };
         if [limit, grace, lease].contains(&LONG) {

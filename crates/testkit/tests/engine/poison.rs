@@ -4,8 +4,10 @@ use crate::errand::only;
 use counterstep_adapters::embedded::{self, EmbeddedOptions, EmbeddedPaths};
 use counterstep_contracts::{Host, TaskStatus};
 use counterstep_kernel::host::{self, HostSettings};
+use counterstep_kernel::ports::Lost;
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_macros::distributed_task;
+use counterstep_reconciler::recovery;
 use counterstep_steps::{CancelToken, StepContext, StepResult, UndoResult};
 use counterstep_testkit::{Form, Harness};
 use serde::{Deserialize, Serialize};
@@ -116,8 +118,10 @@ async fn a_step_that_kills_its_process_is_undone_and_its_neighbours_complete() {
     let until = Instant::now() + LIMIT;
     let mut worker = Worker::start(site.folder());
     loop {
-        let plan = site.engine.plan_recovery(10).await.expect("a plan");
-        site.engine.recover(plan).await;
+        let plan = recovery::plan(&site.engine, Lost::default(), 10)
+            .await
+            .expect("a plan");
+        recovery::run(&site.engine, plan, &CancelToken::new()).await;
         if worker.0.try_wait().expect("its state").is_some() {
             worker = Worker::start(site.folder());
         }

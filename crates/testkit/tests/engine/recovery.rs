@@ -3,7 +3,9 @@
 use crate::errand::{Errand, only};
 use counterstep_contracts::{Direction, Host, StepStatus, TaskStatus};
 use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::ports::Lost;
 use counterstep_kernel::turn::{TurnEnd, turn};
+use counterstep_reconciler::recovery;
 use counterstep_steps::{CancelReason, CancelToken};
 use counterstep_testkit::site::eventually;
 use counterstep_testkit::{Form, Harness, invariants};
@@ -72,8 +74,10 @@ async fn a_task_that_loses_host_after_host_is_undone() {
             return Some(());
         }
         task.clock.advance("10s");
-        let plan = task.engine.plan_recovery(10).await.expect("the plan");
-        task.engine.recover(plan).await;
+        let plan = recovery::plan(&task.engine, Lost::default(), 10)
+            .await
+            .expect("the plan");
+        recovery::run(&task.engine, plan, &CancelToken::new()).await;
         (task.record().await.task.status == TaskStatus::Compensating).then_some(())
     })
     .await;

@@ -8,8 +8,10 @@ use counterstep_kernel::Engine;
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::operator::{check_deploy, why};
 use counterstep_kernel::ports::Due;
+use counterstep_kernel::ports::Lost;
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_macros::distributed_task;
+use counterstep_reconciler::recovery;
 use counterstep_steps::{CancelToken, DistributedTask, Registry, StepResult};
 use counterstep_testkit::{Form, Harness, TestTask};
 use serde::{Deserialize, Serialize};
@@ -198,8 +200,10 @@ async fn a_lost_task_is_not_taken_back_by_a_program_with_another_definition() {
     lost_in(&doomed, task.id, &hangs).await;
     task.clock.advance_by(task.engine.settings.lease);
     assert!(task.record().await.lease_has_expired());
-    let plan = stranger.plan_recovery(10).await.expect("a plan");
-    let done = stranger.recover(plan).await;
+    let plan = recovery::plan(&stranger, Lost::default(), 10)
+        .await
+        .expect("a plan");
+    let done = recovery::run(&stranger, plan, &CancelToken::new()).await;
     assert_eq!((done.unknown, done.taken_back), (vec![task.id], vec![]));
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
 }

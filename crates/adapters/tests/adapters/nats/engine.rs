@@ -7,6 +7,7 @@ use counterstep_kernel::host::{HostSettings, serve};
 use counterstep_kernel::ports::OutboxOp;
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_macros::distributed_task;
+use counterstep_reconciler::relay;
 use counterstep_steps::times::DbTime;
 use counterstep_steps::{CancelReason, CancelToken, Registry, StepContext, StepResult};
 use counterstep_testkit::{Form, harness};
@@ -170,8 +171,7 @@ async fn every_change_is_told_to_a_plain_subscriber() {
     // All of it is published, and the relay has nothing to say twice.
     assert_eq!(count(&fixture, "SELECT count(*) AS n FROM outbox"), 0);
     assert_eq!(
-        engine
-            .relay(Duration::ZERO, 100, &CancelToken::new())
+        relay::run(&engine, Duration::ZERO, 100, &CancelToken::new())
             .await
             .unwrap(),
         0
@@ -221,8 +221,7 @@ async fn events_that_could_not_be_published_the_relay_publishes_and_hosts_look_f
     server.stop();
     let task = harness::submit(&engine, Form::new().field("secret", "x")).await;
     assert_eq!(
-        engine
-            .relay(Duration::ZERO, 100, &CancelToken::new())
+        relay::run(&engine, Duration::ZERO, 100, &CancelToken::new())
             .await
             .unwrap(),
         0
@@ -232,8 +231,7 @@ async fn events_that_could_not_be_published_the_relay_publishes_and_hosts_look_f
     // A relay that failed has hidden the rows for a while: no other is to try meanwhile.
     diesel_execute(&fixture, "UPDATE outbox SET visible_at = 0");
     assert_eq!(
-        engine
-            .relay(Duration::ZERO, 100, &CancelToken::new())
+        relay::run(&engine, Duration::ZERO, 100, &CancelToken::new())
             .await
             .unwrap(),
         1,

@@ -6,7 +6,7 @@ use counterstep_kernel::audit;
 use counterstep_kernel::draft::after_commit;
 use counterstep_kernel::ports::{Ports, SealedPage, Store};
 use counterstep_kernel::record::{AuditEntry, StepRow, TaskRecord};
-use counterstep_kernel::transition::{Transition};
+use counterstep_kernel::transition::Transition;
 use counterstep_reconciler::audit::{Copied, Damage, Finding, Scope, Verified, verify};
 use futures::future::join_all;
 use serde_json::{Value, json};

@@ -9,8 +9,8 @@ use counterstep_kernel::ports::{
     Due, Passed, Ports, Store, TaskCount, Unanswered, WorkerRow, WorkerSeen,
 };
 use counterstep_kernel::record::{TaskRecord, TaskRow};
-use counterstep_kernel::repair::is_unanswered;
 use counterstep_kernel::transition::{LeaseChange, Time};
+use counterstep_reconciler::redispatch::is_unanswered;
 use counterstep_steps::times::DbTime;
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -5,7 +5,7 @@ use crate::site::{Site, eventually};
 use counterstep_contracts::disable::SwitchView;
 use counterstep_contracts::schedule::ScheduleView;
 use counterstep_kernel::documents::TypedDocuments;
-use counterstep_kernel::schedule::ScheduleReport;
+use counterstep_reconciler::schedules::{self, ScheduleReport};
 use counterstep_steps::times::rfc3339;
 use std::time::Duration;
 
@@ -27,8 +27,8 @@ async fn what_a_disabled_type_would_have_been_submitted_by_its_schedule_is_passe
         .await
         .problem(409, "type-disabled");
     let passed = eventually("a due time is passed over", || async {
-        let plan = site.engine.plan_schedules(10).await.expect("a plan");
-        let report = site.engine.run_schedules(plan).await;
+        let plan = schedules::plan(&site.engine, 10).await.expect("a plan");
+        let report = schedules::run(&site.engine, plan).await;
         assert!(
             report.fired.is_empty() && report.failed.is_empty(),
             "{report:?}"
@@ -46,8 +46,8 @@ async fn what_a_disabled_type_would_have_been_submitted_by_its_schedule_is_passe
         .await
         .json::<SwitchView>(200);
     eventually("the schedule fires again", || async {
-        let plan = site.engine.plan_schedules(10).await.expect("a plan");
-        if site.engine.run_schedules(plan).await.fired.is_empty() {
+        let plan = schedules::plan(&site.engine, 10).await.expect("a plan");
+        if schedules::run(&site.engine, plan).await.fired.is_empty() {
             Err("nothing was due")
         } else {
             Ok(())
@@ -82,8 +82,8 @@ async fn what_comes_only_once_waits_until_its_type_is_enabled() {
         .await
         .json::<ScheduleView>(201);
     let pass = || async {
-        let plan = site.engine.plan_schedules(10).await.expect("a plan");
-        site.engine.run_schedules(plan).await
+        let plan = schedules::plan(&site.engine, 10).await.expect("a plan");
+        schedules::run(&site.engine, plan).await
     };
     site.clock.advance("2s");
     let report = eventually("it is due", || async {

@@ -5,6 +5,7 @@ use crate::script::SLOW;
 use crate::site::eventually;
 use counterstep_contracts::http::{AuditTrail, TaskView};
 use counterstep_contracts::{Host, StepStatus, TaskStatus};
+use counterstep_reconciler::redispatch;
 use counterstep_steps::CancelToken;
 use counterstep_testkit::LossyQueue;
 use counterstep_testkit::clock::until_works;
@@ -69,7 +70,10 @@ pub(super) async fn unanswered(stage: &mut Stage) {
     stage.until(undone, TaskStatus::Compensating).await;
     // Beside a queue that could have lost something.
     let mut engine = stage.site.engine.clone();
-    let none = engine.plan_repair(AFTER, 100).await.expect("a plan").offer;
+    let none = redispatch::plan(&engine, AFTER, 100)
+        .await
+        .expect("a plan")
+        .offer;
     assert_eq!(
         none,
         Vec::new(),
@@ -89,8 +93,8 @@ pub(super) async fn unanswered(stage: &mut Stage) {
             .task
             .rev;
         eventually("it is offered again", || async {
-            let plan = engine.plan_repair(AFTER, 100).await.expect("a plan");
-            engine.repair(plan, AFTER, &CancelToken::new()).await;
+            let plan = redispatch::plan(&engine, AFTER, 100).await.expect("a plan");
+            redispatch::run(&engine, plan, AFTER, &CancelToken::new()).await;
             let record = engine
                 .ports
                 .store

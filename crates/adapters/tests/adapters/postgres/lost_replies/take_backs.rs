@@ -6,10 +6,12 @@ use crate::suite::{LIMIT, eventually};
 use counterstep_contracts::{Host, TaskId, TaskStatus};
 use counterstep_kernel::client;
 use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::ports::Lost;
 use counterstep_kernel::ports::{Clock, Ports};
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_macros::distributed_task;
+use counterstep_reconciler::recovery;
 use counterstep_steps::{CancelReason, CancelToken, Registry, StepResult};
 use counterstep_testkit::servers::is_commit;
 use counterstep_testkit::{Form, harness};
@@ -47,12 +49,14 @@ async fn a_take_back_whose_reply_is_lost_counts_one_lost_host() {
     futures::future::select(running, Box::pin(claimed)).await;
 
     let plan = eventually("a lost host", || async {
-        let plan = stage.engine.plan_recovery(10).await.expect("a plan");
+        let plan = recovery::plan(&stage.engine, Lost::default(), 10)
+            .await
+            .expect("a plan");
         (!plan.is_empty()).then_some(plan)
     })
     .await;
     stage.lose(1);
-    let recovered = stage.engine.recover(plan).await;
+    let recovered = recovery::run(&stage.engine, plan, &CancelToken::new()).await;
     assert_eq!(
         (recovered.taken_back, recovered.failed),
         (vec![task], Vec::new())
@@ -131,10 +135,10 @@ async fn overtaken(
     let running =
         tokio::spawn(async move { turn(&owner, Host::Worker, task, &CancelToken::new()).await });
     eventually("a take-back", || async {
-        let plan = stage.engine.plan_recovery(10).await.expect("a plan");
-        stage
-            .engine
-            .recover(plan)
+        let plan = recovery::plan(&stage.engine, Lost::default(), 10)
+            .await
+            .expect("a plan");
+        recovery::run(&stage.engine, plan, &CancelToken::new())
             .await
             .taken_back
             .contains(&task)

@@ -1,7 +1,7 @@
 //! What a schedule does at a due time: fires, waits or passes it over.
 
 use counterstep_contracts::{Misfire, Overlap, ScheduleSpec};
-use counterstep_kernel::schedule::{Move, PassedOver, plan};
+use counterstep_reconciler::schedules::{self, Move, PassedOver};
 use counterstep_steps::schedule::read;
 use counterstep_steps::times::{DbTime, read_rfc3339};
 
@@ -25,7 +25,7 @@ fn moves(misfire: Misfire, overlap: Overlap, busy: bool, now: &str) -> Vec<Move>
         ..spec("0 * * * *", "UTC")
     };
     let when = read(&mut spec.clone()).expect("usable");
-    plan(&spec, &when, time("2026-01-01T01:00:00Z"), time(now), busy)
+    schedules::moves(&spec, &when, time("2026-01-01T01:00:00Z"), time(now), busy)
 }
 
 fn hour(hour: u8) -> DbTime {
@@ -83,7 +83,7 @@ fn due_times_within_the_grace_are_not_missed_and_all_fire() {
             ..spec("0 * * * *", "UTC")
         };
         let when = read(&mut spec.clone()).expect("usable");
-        let moves = plan(&spec, &when, hour(1), time("2026-01-01T06:20:00Z"), false);
+        let moves = schedules::moves(&spec, &when, hour(1), time("2026-01-01T06:20:00Z"), false);
         assert_eq!(moves, [fire(5), fire(6)], "{misfire}");
     }
 }
@@ -132,7 +132,7 @@ fn a_point_of_time_fires_once() {
     );
     let now = DbTime(at.0 + 5_000_000);
     assert_eq!(
-        plan(&once, &when, at, now, false),
+        schedules::moves(&once, &when, at, now, false),
         [Move::Fire {
             due: at,
             next: None
@@ -147,7 +147,7 @@ fn a_due_time_that_other_rules_announced_stands() {
     let (announced, now) = (time("2026-01-01T02:30:00Z"), time("2026-01-01T02:30:01Z"));
     let next = Some(hour(3));
     assert_eq!(
-        plan(&spec, &when, announced, now, false),
+        schedules::moves(&spec, &when, announced, now, false),
         [Move::Fire {
             due: announced,
             next

@@ -1,10 +1,10 @@
 //! What a schedule that is due is going to do: a pure function of its policies, its times, and
 //! whether its last task still runs. The reconciler prints it, or carries it out.
 
-use crate::record::DbTime;
 use counterstep_contracts::retry::parse_duration;
 use counterstep_contracts::{Misfire, Overlap, ScheduleSpec};
 use counterstep_steps::schedule::When;
+use counterstep_steps::times::DbTime;
 
 /// Why a due time does not fire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +46,13 @@ pub enum Move {
 /// Plans for a schedule that has been due since `first`. `busy`: its last task has not come to
 /// rest.
 #[must_use]
-pub fn plan(spec: &ScheduleSpec, when: &When, first: DbTime, now: DbTime, busy: bool) -> Vec<Move> {
+pub fn moves(
+    spec: &ScheduleSpec,
+    when: &When,
+    first: DbTime,
+    now: DbTime,
+    busy: bool,
+) -> Vec<Move> {
     let most = usize::try_from(spec.catch_up_limit.max(1)).unwrap_or(usize::MAX);
     let mut due = when.newest(first, now, most);
     if due.is_empty() {

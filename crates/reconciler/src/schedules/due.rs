@@ -1,0 +1,177 @@
+//! Which schedules are due, as a plan: what the program declares anew, and pages of those that are
+//! due. Changes nothing.
+
+use super::moves::{Move, moves};
+use counterstep_contracts::{ScheduleOrigin, Tenant};
+use counterstep_kernel::documents::TypedDocuments;
+use counterstep_kernel::engine::Engine;
+use counterstep_kernel::ports::{DuePlace, ScheduleQuery, ScheduleRow, Schedules, StoreError};
+use counterstep_steps::times::DbTime;
+use counterstep_steps::{Registry, schedule};
+use futures::future::BoxFuture;
+
+/// What a pass is going to do about a schedule.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ScheduleStep {
+    /// Write down what the program declares: it is new, or has changed.
+    Declare(ScheduleRow),
+    /// Make these moves, one change each.
+    Move {
+        /// The schedule as it was read.
+        row: ScheduleRow,
+        /// What it does.
+        moves: Vec<Move>,
+        /// The database's clock when it was read.
+        now: DbTime,
+    },
+    /// It cannot be planned.
+    Broken {
+        /// Its name.
+        name: String,
+        /// Why not.
+        why: String,
+    },
+}
+
+impl ScheduleStep {
+    /// Whether it fires or passes a due time over.
+    fn moves(&self) -> bool {
+        match self {
+            Self::Declare(_) | Self::Broken { .. } => false,
+            Self::Move { moves, .. } => moves.iter().any(|step| !matches!(step, Move::Wait { .. })),
+        }
+    }
+}
+
+pub(super) fn names(steps: &[ScheduleStep]) -> Vec<String> {
+    let name = |step: &ScheduleStep| match step {
+        ScheduleStep::Declare(row) => Some(row.name.clone()),
+        ScheduleStep::Move { .. } | ScheduleStep::Broken { .. } => None,
+    };
+    steps.iter().filter_map(name).collect()
+}
+
+/// Some of the schedules that are due.
+pub(super) struct DuePage {
+    pub(super) steps: Vec<ScheduleStep>,
+    /// Where the next page begins.
+    pub(super) last: Option<DuePlace>,
+}
+
+/// Plans what is due, the longest due first, until `limit` schedules would fire or pass a due
+/// time over. Changes nothing.
+///
+/// # Errors
+/// When the store does not answer.
+pub fn plan(engine: &Engine, limit: u32) -> BoxFuture<'_, Result<Vec<ScheduleStep>, StoreError>> {
+    Box::pin(async move {
+        let mut steps = plan_declared(engine).await?;
+        let (declared, mut moving, mut after) = (names(&steps), 0, None);
+        loop {
+            let page = plan_due(engine, &declared, after, limit.saturating_sub(moving)).await?;
+            moving += u32::try_from(page.steps.iter().filter(|step| step.moves()).count())
+                .unwrap_or(u32::MAX);
+            steps.extend(page.steps);
+            after = page.last;
+            if after.is_none() || moving >= limit {
+                return Ok(steps);
+            }
+        }
+    })
+}
+
+/// What the program declares and the rows do not say yet.
+pub(super) async fn plan_declared(engine: &Engine) -> Result<Vec<ScheduleStep>, StoreError> {
+    let names: Vec<String> = engine.registry.schedules().keys().cloned().collect();
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let named = ScheduleQuery::Named {
+        tenant: Tenant::default(),
+        names,
+    };
+    let found = engine.ports.store.schedules(&named).await?;
+    Ok(to_declare(&engine.registry, &found))
+}
+
+/// Plans a page of those that are due, without those that are `declared` anew.
+pub(super) async fn plan_due(
+    engine: &Engine,
+    declared: &[String],
+    after: Option<DuePlace>,
+    limit: u32,
+) -> Result<DuePage, StoreError> {
+    let mut types: Vec<String> = engine
+        .registry
+        .iter()
+        .map(|known| known.decl.name.to_owned())
+        .collect();
+    types.dedup();
+    let of_code = engine.registry.schedules().keys().cloned().collect();
+    let query = ScheduleQuery::Due {
+        types,
+        declared: of_code,
+        after,
+        limit: limit.max(1),
+    };
+    let due = engine.ports.store.schedules(&query).await?;
+    let mut steps = Vec::with_capacity(due.rows.len());
+    for row in due.rows {
+        let Some(first) = row.next_due_at.filter(|_| !declared.contains(&row.name)) else {
+            continue;
+        };
+        steps.push(match schedule::read(&mut row.spec.clone()) {
+            Err(error) => ScheduleStep::Broken {
+                name: row.name,
+                why: error.to_string(),
+            },
+            Ok(when) => match engine.is_busy(&row).await {
+                Ok(busy) => {
+                    let moves = moves(&row.spec, &when, first, due.now, busy);
+                    ScheduleStep::Move {
+                        row,
+                        moves,
+                        now: due.now,
+                    }
+                }
+                // Not a row of its own, and no reason to leave the others.
+                Err(StoreError::Corrupt(why) | StoreError::Newer(why)) => {
+                    let why = format!("its last task cannot be read: {why}");
+                    ScheduleStep::Broken {
+                        name: row.name,
+                        why,
+                    }
+                }
+                Err(error) => return Err(error),
+            },
+        });
+    }
+    Ok(DuePage {
+        steps,
+        last: due.last,
+    })
+}
+
+/// The schedules of a program that do not stand in the rows as it declares them.
+fn to_declare(registry: &Registry, found: &Schedules) -> Vec<ScheduleStep> {
+    let mut steps = Vec::new();
+    for (name, spec) in registry.schedules() {
+        let row = found.rows.iter().find(|row| row.name == *name);
+        if row.is_some_and(|row| row.origin == ScheduleOrigin::Code && row.spec == *spec) {
+            continue;
+        }
+        // Counts from now on: what would have been due before was not declared then.
+        let next_due_at = schedule::read(&mut spec.clone())
+            .ok()
+            .and_then(|when| when.after(found.now));
+        let mut row = row.cloned().unwrap_or_else(|| {
+            ScheduleRow::new(Tenant::default(), name.clone(), spec.clone(), found.now)
+        });
+        row.origin = ScheduleOrigin::Code;
+        row.spec = spec.clone();
+        row.next_due_at = next_due_at;
+        row.rev = row.rev.next();
+        steps.push(ScheduleStep::Declare(row));
+    }
+    steps
+}

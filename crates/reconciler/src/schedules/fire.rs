@@ -1,0 +1,242 @@
+//! A pass over the schedules: takes over what the program declares, and fires what is due. What
+//! that is, is planned in `due`.
+
+use super::due::{ScheduleStep, names, plan_declared, plan_due};
+use super::moves::{Move, PassedOver};
+use counterstep_contracts::TaskId;
+use counterstep_contracts::http::Accepted;
+use counterstep_kernel::client::SubmitError;
+use counterstep_kernel::documents::TypedDocuments;
+use counterstep_kernel::engine::Engine;
+use counterstep_kernel::ports::{ScheduleRow, StoreError};
+use counterstep_steps::cancel::CancelToken;
+use counterstep_steps::schedule;
+use counterstep_steps::times::{DbTime, rfc3339};
+use futures::future::BoxFuture;
+
+/// Schedules that are planned at a time; a shutdown is looked at between two pages.
+const PAGE: u32 = 100;
+
+/// A due time that has fired.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fired {
+    /// The schedule's name.
+    pub schedule: String,
+    /// The due time.
+    pub due: DbTime,
+    /// Its task.
+    pub task: TaskId,
+}
+
+/// What became of a plan.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ScheduleReport {
+    /// Taken over from the program.
+    pub declared: usize,
+    /// Fired.
+    pub fired: Vec<Fired>,
+    /// Times that a schedule passed over what was due.
+    pub passed_over: usize,
+    /// Schedules whose due time waits for their last task.
+    pub waiting: usize,
+    /// Schedules that another writer has moved meanwhile.
+    pub moved: usize,
+    /// Failed, with the reason; they do not stop the others.
+    pub failed: Vec<(String, String)>,
+}
+
+impl ScheduleReport {
+    /// Due times that are dealt with. Schedules that wait or fail use up nothing of a pass's limit:
+    /// they are the first again in each pass, and must not keep those behind them from their turn.
+    fn done(&self) -> usize {
+        self.fired.len() + self.passed_over
+    }
+
+    fn add(&mut self, other: Self) {
+        self.declared += other.declared;
+        self.fired.extend(other.fired);
+        self.passed_over += other.passed_over;
+        self.waiting += other.waiting;
+        self.moved += other.moved;
+        self.failed.extend(other.failed);
+    }
+}
+
+/// A pass over the schedules: plans and executes page by page, until `limit` due times have
+/// fired or were passed over, or `shutdown`.
+///
+/// # Errors
+/// When the store does not answer.
+pub fn pass<'a>(
+    engine: &'a Engine,
+    limit: u32,
+    shutdown: &'a CancelToken,
+) -> BoxFuture<'a, Result<ScheduleReport, StoreError>> {
+    Box::pin(async move {
+        let declare = plan_declared(engine).await?;
+        let declared = names(&declare);
+        let mut done = run(engine, declare).await;
+        let most = usize::try_from(limit).unwrap_or(usize::MAX);
+        let mut after = None;
+        loop {
+            let page = plan_due(engine, &declared, after, limit.min(PAGE)).await?;
+            done.add(run(engine, page.steps).await);
+            after = page.last;
+            if after.is_none() || done.done() >= most || shutdown.is_cancelled() {
+                return Ok(done);
+            }
+        }
+    })
+}
+
+/// Executes a plan. Each move is a change of its own; a schedule that another writer has moved
+/// meanwhile is skipped.
+pub fn run(engine: &Engine, plan: Vec<ScheduleStep>) -> BoxFuture<'_, ScheduleReport> {
+    Box::pin(async move {
+        let mut done = ScheduleReport::default();
+        for step in plan {
+            match step {
+                ScheduleStep::Broken { name, why } => done.failed.push((name, why)),
+                ScheduleStep::Declare(row) => {
+                    let name = row.name.clone();
+                    match engine.ports.store.put_schedule(&row).await {
+                        Ok(true) => {
+                            tracing::info!(
+                                schedule = name,
+                                "took over a schedule that the program declares"
+                            );
+                            done.declared += 1;
+                        }
+                        Ok(false) => done.moved += 1,
+                        Err(error) => done.failed.push((name, error.to_string())),
+                    }
+                }
+                ScheduleStep::Move { row, moves, now } => {
+                    make(engine, row, moves, now, &mut done).await
+                }
+            }
+        }
+        done
+    })
+}
+
+async fn make(
+    engine: &Engine,
+    mut row: ScheduleRow,
+    moves: Vec<Move>,
+    now: DbTime,
+    done: &mut ScheduleReport,
+) {
+    for step in moves {
+        let moved = match step {
+            Move::Wait { .. } => {
+                done.waiting += 1;
+                return;
+            }
+            Move::PassOver { due, next, why } => {
+                pass_over(engine, &mut row, Over { due, next, why }, done).await
+            }
+            Move::Fire { due, next } => {
+                let mut fired = row.clone();
+                fired.next_due_at = next;
+                fired.last_due_at = Some(due);
+                let answer = engine.fire(&mut fired, Some(due), now, &engine.id).await;
+                match answer {
+                    Err(SubmitError::Disabled(_)) => {}
+                    _ => row = fired,
+                }
+                match answer {
+                    Ok(Accepted { task_id: task, .. }) => {
+                        tracing::info!(schedule = row.name, due = rfc3339(due), %task, "fired");
+                        done.fired.push(Fired {
+                            schedule: row.name.clone(),
+                            due,
+                            task,
+                        });
+                        Ok(true)
+                    }
+                    Err(SubmitError::Moved) => Ok(false),
+                    Err(SubmitError::Disabled(refusal)) => {
+                        // All that is due until now goes at once.
+                        let when = schedule::read(&mut row.spec.clone()).ok();
+                        let next = when.and_then(|when| when.after(due.max(now)));
+                        // A probe may let it go on at any moment, and might be of this very due
+                        // time. What comes only once is not lost because its type was disabled
+                        // for a minute.
+                        if refusal.probing || next.is_none() {
+                            // As a value, not as a text: what a person wrote stands in it.
+                            let refusal = refusal.to_string();
+                            tracing::info!(
+                                schedule = row.name,
+                                due = rfc3339(due),
+                                refusal,
+                                "a due time waits"
+                            );
+                            done.waiting += 1;
+                            return;
+                        }
+                        let why = PassedOver::Disabled;
+                        let passed =
+                            pass_over(engine, &mut row, Over { due, next, why }, done).await;
+                        if !matches!(passed, Ok(true)) {
+                            passed
+                        } else {
+                            return;
+                        }
+                    }
+                    Err(error) => Err(error.to_string()),
+                }
+            }
+        };
+        match moved {
+            Ok(true) => {}
+            Ok(false) => {
+                done.moved += 1;
+                return;
+            }
+            Err(why) => {
+                tracing::error!(
+                    schedule = row.name,
+                    why,
+                    "a schedule could not be moved; the next pass tries again"
+                );
+                done.failed.push((row.name, why));
+                return;
+            }
+        }
+    }
+}
+
+/// A due time that does not fire.
+struct Over {
+    due: DbTime,
+    /// The schedule's next one.
+    next: Option<DbTime>,
+    why: PassedOver,
+}
+
+async fn pass_over(
+    engine: &Engine,
+    row: &mut ScheduleRow,
+    Over { due, next, why }: Over,
+    done: &mut ScheduleReport,
+) -> Result<bool, String> {
+    row.next_due_at = next;
+    row.rev = row.rev.next();
+    let written = engine.ports.store.put_schedule(row).await;
+    if matches!(written, Ok(true)) {
+        let why = match why {
+            PassedOver::Missed => "it was not fired in time",
+            PassedOver::Overlaps => "its last task still runs",
+            PassedOver::Disabled => "its task type is disabled",
+        };
+        tracing::info!(
+            schedule = row.name,
+            due = rfc3339(due),
+            why,
+            "passed a due time over"
+        );
+        done.passed_over += 1;
+    }
+    written.map_err(|error| error.to_string())
+}
