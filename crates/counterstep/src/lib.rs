@@ -15,6 +15,7 @@ pub mod run;
 pub use counterstep_contracts as contracts;
 pub use counterstep_kernel as kernel;
 pub use counterstep_macros::distributed_task;
+pub use counterstep_reconciler as reconciler;
 pub use counterstep_steps as steps;
 
 /// Policies around code outside of tasks.

@@ -116,7 +116,7 @@ impl Engine {
         mut decide: impl FnMut(&mut Draft) -> Result<R, Illegal>,
     ) -> Result<(Changed<R>, Option<Transition>), ChangeError> {
         let epoch = record.task.epoch;
-        let mut patience = Patience::new(self, by, self.lease_of(task_type));
+        let mut patience = Patience::new(self, by, self.settings.lease_of(task_type));
         let mut doubts = Doubts::default();
         loop {
             let mut draft = Draft::new(task_type.decl, record.clone(), actor);

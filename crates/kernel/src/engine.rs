@@ -8,10 +8,9 @@ use crate::outbox::{Published, Stall};
 use crate::ports::Ports;
 use crate::registration::Registration;
 use crate::settings::EngineSettings;
-use crate::task::{Registry, TaskType};
+use crate::task::Registry;
 use counterstep_contracts::{ChangeId, TaskId};
 use std::sync::Arc;
-use std::time::Duration;
 use uuid::Uuid;
 
 /// Ports, task types and settings of one process. Cheap to clone.
@@ -80,11 +79,5 @@ impl Engine {
     #[must_use]
     pub fn new_change_id(&self) -> ChangeId {
         ChangeId(Uuid::from_u128(self.ports.random.bits()))
-    }
-
-    /// The lease of a type's tasks.
-    #[must_use]
-    pub(crate) fn lease_of(&self, task_type: &TaskType) -> Duration {
-        task_type.decl.lease.unwrap_or(self.settings.lease)
     }
 }

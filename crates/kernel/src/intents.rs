@@ -253,9 +253,9 @@ pub fn standing(record: &TaskRecord, prefix: &str) -> IntentState {
     }
 }
 
-/// The files of a receive, if a sweep may take them at `now`.
+/// The files of a receive, if a sweep may take them at `now`, by the database's clock.
 #[must_use]
-pub(crate) fn overdue_receive(receive: &Receive, now: DbTime) -> Option<Intent> {
+pub fn overdue_receive(receive: &Receive, now: DbTime) -> Option<Intent> {
     (receive.sweep_at <= now).then(|| Intent {
         task: receive.task,
         task_type: None,
@@ -266,11 +266,10 @@ pub(crate) fn overdue_receive(receive: &Receive, now: DbTime) -> Option<Intent> 
 }
 
 /// What makes condemned, of these attempts, those that a sweep may take; nothing for those that are
-/// already, and for a task that has ended, where none can succeed any more.
-pub(crate) fn condemn(
-    record: &TaskRecord,
-    asked: &[AttemptKey],
-) -> (Vec<AttemptKey>, Vec<AttemptWrite>) {
+/// already, and for a task that has ended, where none can succeed any more. Returns those that are
+/// condemned once it is written, and what to write.
+#[must_use]
+pub fn condemn(record: &TaskRecord, asked: &[AttemptKey]) -> (Vec<AttemptKey>, Vec<AttemptWrite>) {
     let has_ended = record.task.status.is_terminal();
     let marks = record
         .marks
@@ -293,11 +292,9 @@ pub(crate) fn condemn(
 }
 
 /// What makes swept, of these attempts, those that are condemned, or were left by a task that has
-/// ended.
-pub(crate) fn swept(
-    record: &TaskRecord,
-    asked: &[AttemptKey],
-) -> (Vec<AttemptKey>, Vec<AttemptWrite>) {
+/// ended. Returns those that are swept once it is written, and what to write.
+#[must_use]
+pub fn swept(record: &TaskRecord, asked: &[AttemptKey]) -> (Vec<AttemptKey>, Vec<AttemptWrite>) {
     let has_ended = record.task.status.is_terminal();
     let may_go = |mark: &&AttemptMark| {
         mark.objects == Intention::Condemned || (has_ended && is_overdue(record, mark))

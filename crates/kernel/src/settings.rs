@@ -1,10 +1,10 @@
 //! What a process may set of its engine.
 
 use crate::faults::Fault;
-use crate::orphans::OrphanSettings;
 use crate::output_limit::OutputLimit;
 use crate::policies::Policies;
-use crate::retention::RetentionSettings;
+use crate::task::TaskType;
+use counterstep_contracts::Direction;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,10 +39,6 @@ pub struct EngineSettings {
     pub output_limit: OutputLimit,
     /// The retry policies and breakers in effect.
     pub policies: Arc<Policies>,
-    /// What becomes of orphans, and how often they are looked for.
-    pub orphans: OrphanSettings,
-    /// How long tasks that have ended are kept.
-    pub retention: RetentionSettings,
     /// So many steps that are declared heavy run side by side in this process; at least 1.
     pub heavy: usize,
     /// Planted faults.
@@ -65,10 +61,33 @@ impl Default for EngineSettings {
             program: env!("CARGO_PKG_VERSION").to_owned(),
             output_limit: OutputLimit::default(),
             policies: Arc::default(),
-            orphans: OrphanSettings::default(),
-            retention: RetentionSettings::default(),
             heavy: 2,
             faults: Vec::new(),
         }
+    }
+}
+
+impl EngineSettings {
+    /// The lease of a type's tasks.
+    pub(crate) fn lease_of(&self, task_type: &TaskType) -> Duration {
+        task_type.decl.lease.unwrap_or(self.lease)
+    }
+
+    /// Limit of an attempt of the step at this place of the declaration, from 0 on, and the time
+    /// after its start from which on its objects are orphans: no writer can be alive then.
+    #[must_use]
+    pub fn attempt_limits(
+        &self,
+        task_type: &TaskType,
+        at: usize,
+        direction: Direction,
+    ) -> (Duration, Duration) {
+        let step = &task_type.decl.steps[at];
+        let declared = self.policies.attempt_timeout(step, direction);
+        let limit = declared.unwrap_or(self.step_timeout);
+        let limit = self
+            .longest_attempt
+            .map_or(limit, |longest| limit.min(longest));
+        (limit, limit + self.cancel_grace + self.lease_of(task_type))
     }
 }

@@ -2,11 +2,13 @@
 //! itself, so what hangs in one delays no other. What a part does stands in its module; this puts
 //! parts together and counts.
 
-use crate::{ReconcilerSettings, Report, recovery, redispatch, relay, schedules, workers};
-use counterstep_kernel::Engine;
+use crate::orphans::{self, Swept};
+use crate::{
+    ReconcilerSettings, Report, recovery, redispatch, relay, retention, schedules, workers,
+};
 use counterstep_kernel::disable;
-use counterstep_kernel::orphans::Swept;
 use counterstep_kernel::ports::StoreError;
+use counterstep_kernel::{Engine, scratch_sweep};
 use counterstep_steps::CancelToken;
 use std::fmt;
 
@@ -158,17 +160,29 @@ async fn upkeep(
 ) -> Result<Report, StoreError> {
     let mut failed = Vec::new();
     let mut of = Unreadable(&mut failed);
-    let swept = match of.area("intents", engine.plan_sweep(settings.limit).await.map(Some))? {
-        Some(intents) => of.area("intents", engine.sweep(intents, shutdown).await)?,
+    let swept = match of.area(
+        "intents",
+        orphans::plan(engine, settings.limit).await.map(Some),
+    )? {
+        Some(intents) => of.area(
+            "intents",
+            orphans::run(engine, &settings.orphans, intents, shutdown).await,
+        )?,
         None => Swept::default(),
     };
-    let over = of.area("retention", engine.plan_retention(settings.limit).await)?;
-    let retired = of.area("retention", engine.retire(over, shutdown).await)?;
+    let over = of.area(
+        "retention",
+        retention::plan(engine, &settings.retention, settings.limit).await,
+    )?;
+    let retired = of.area(
+        "retention",
+        retention::run(engine, &settings.retention, over, shutdown).await,
+    )?;
     let listed = of.area(
         "objects",
-        engine.sweep_listing(settings.pages, shutdown).await,
+        orphans::listing::run(engine, &settings.orphans, settings.pages, shutdown).await,
     )?;
-    let scratch = engine.sweep_scratch(shutdown).await;
+    let scratch = scratch_sweep::run(engine, shutdown).await;
     failed.extend(
         swept
             .failed

@@ -1,6 +1,9 @@
 //! The reconciler's part of a command line.
 
-use crate::{PassPlan, ReconcilerSettings, pass_until, plan, plan_listing, serve};
+use crate::{
+    OrphanSettings, PassPlan, ReconcilerSettings, RetentionSettings, pass_until, plan,
+    plan_listing, serve,
+};
 use counterstep_kernel::worker_registry;
 use counterstep_node::settings::duration;
 use counterstep_node::{Exit, Layers, SettingsArgs, open, run, shutdown_on_signals};
@@ -46,15 +49,25 @@ impl Default for ReconcilerArgs {
     }
 }
 
-/// What the settings say of passes.
+/// What the settings say of passes, of orphans and of retention. Whether the task types that these
+/// name are there is checked where the adapters are opened.
 ///
 /// # Errors
 /// [`Exit`] with the kind `Config`, naming the setting.
 pub fn resolve(given: &Layers) -> Result<ReconcilerSettings, Exit> {
     let defaults = ReconcilerSettings::default();
+    let upkeep = given.upkeep()?;
     Ok(ReconcilerSettings {
         every: given.every()?.unwrap_or(defaults.every),
         offer_after: given.offer_after()?,
+        orphans: OrphanSettings {
+            types: upkeep.orphans,
+            without_task: upkeep.orphans_without_task,
+        },
+        retention: RetentionSettings {
+            types: upkeep.retention,
+            bucket: upkeep.archive_bucket,
+        },
         ..defaults
     })
 }
@@ -141,6 +154,10 @@ mod tests {
         let usual = ReconcilerSettings::default();
         let resolved = resolve(&Layers::default()).unwrap();
         assert_eq!(resolved.offer_after, usual.offer_after);
+        let upkeep = |settings: &ReconcilerSettings| {
+            format!("{:?} {:?}", settings.orphans, settings.retention)
+        };
+        assert_eq!(upkeep(&resolved), upkeep(&usual));
         let every = SETTINGS.iter().find(|setting| setting.key == "every");
         let shown = every.and_then(|every| every.default()).unwrap();
         assert!(

@@ -8,16 +8,20 @@ mod beat;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod fsck;
+pub mod orphans;
 mod plan;
 pub mod recovery;
 pub mod redispatch;
 pub mod relay;
 mod report;
+pub mod retention;
 pub mod schedules;
 pub mod workers;
 
+pub use orphans::OrphanSettings;
 pub use plan::{PassPlan, plan, plan_listing};
 pub use report::Report;
+pub use retention::RetentionSettings;
 
 use beat::Beat;
 use counterstep_kernel::Engine;
@@ -47,6 +51,10 @@ pub struct ReconcilerSettings {
     /// Pages of a listing of objects that are read in one pass; a listing that is longer goes on in
     /// the next.
     pub pages: u32,
+    /// What becomes of orphans, and how often they are looked for.
+    pub orphans: OrphanSettings,
+    /// How long tasks that have ended are kept.
+    pub retention: RetentionSettings,
 }
 
 impl Default for ReconcilerSettings {
@@ -58,6 +66,8 @@ impl Default for ReconcilerSettings {
             offer_after: Duration::from_secs(60),
             every: Duration::from_secs(30),
             pages: 100,
+            orphans: OrphanSettings::default(),
+            retention: RetentionSettings::default(),
         }
     }
 }

@@ -1,8 +1,10 @@
 //! What a pass is going to do, in words: for `--dry-run`. Changes nothing.
 
 use crate::beat::Unreadable;
+use crate::orphans::{self, Found};
 use crate::recovery::{self, Recover};
 use crate::redispatch::{self, RedispatchPlan};
+use crate::retention::{self, Retire, RetirePlan};
 use crate::schedules::{self, Move, PassedOver, ScheduleStep};
 use crate::{ReconcilerSettings, workers};
 use counterstep_contracts::{Keep, TaskId};
@@ -10,9 +12,7 @@ use counterstep_kernel::Engine;
 use counterstep_kernel::disable;
 use counterstep_kernel::disable::{TypeStep, TypeVerdict};
 use counterstep_kernel::intents::Intent;
-use counterstep_kernel::orphans::Found;
 use counterstep_kernel::ports::{Leaving, StoreError};
-use counterstep_kernel::retention::{Retire, RetirePlan};
 use counterstep_kernel::status;
 use counterstep_steps::orphans::OrphanAction;
 use counterstep_steps::times::rfc3339;
@@ -227,12 +227,15 @@ pub fn plan<'a>(
             "lost tasks",
             recovery::plan(engine, settings.lost.clone(), limit).await,
         )?;
-        let sweep = of.area("intents", engine.plan_sweep(limit).await.map(Some))?;
+        let sweep = of.area("intents", orphans::plan(engine, limit).await.map(Some))?;
         let (sweep, unswept) = sweep
             .map(|sweep| (sweep.condemn, sweep.unreadable))
             .unwrap_or_default();
         let schedules = of.area("schedules", schedules::plan(engine, limit).await)?;
-        let retire = of.area("retention", engine.plan_retention(limit).await)?;
+        let retire = of.area(
+            "retention",
+            retention::plan(engine, &settings.retention, limit).await,
+        )?;
         let types = of.area("task types", disable::plan_types(engine).await)?;
         let redispatch = of.area(
             "repair",
@@ -267,7 +270,8 @@ pub fn plan_listing<'a>(
 ) -> BoxFuture<'a, Result<String, StoreError>> {
     Box::pin(async move {
         let limit = usize::try_from(settings.limit).unwrap_or(usize::MAX);
-        let planned = engine.plan_listing(settings.pages, limit).await?;
+        let planned =
+            orphans::listing::plan(engine, &settings.orphans, settings.pages, limit).await?;
         let mut lines = String::new();
         for Found { orphan, action, .. } in &planned.found {
             let what = match action {
@@ -284,7 +288,7 @@ pub fn plan_listing<'a>(
         }
         if planned.strange.objects > 0 {
             let (count, first) = (planned.strange.objects, planned.strange.first.join(", "));
-            lines += &match engine.settings.orphans.without_task {
+            lines += &match settings.orphans.without_task {
                 None => format!(
                     "leave {count} objects of tasks or attempts that this database does not know, as \
                      `orphans_without_task` is not set: {first}\n"

@@ -14,8 +14,7 @@ use counterstep_kernel::ports::{ObjectInfo, Outside, Ports};
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{Engine, EngineSettings};
-use counterstep_reconciler::fsck;
-use counterstep_reconciler::recovery;
+use counterstep_reconciler::{OrphanSettings, fsck, orphans, recovery};
 use counterstep_steps::{CancelToken, Registry};
 use futures::{StreamExt, TryStreamExt};
 use std::path::{Path, PathBuf};
@@ -457,11 +456,15 @@ impl TestTask {
         let kept = fsck::referenced_keys(&record);
         self.clock.advance(BEYOND_ATTEMPTS);
         eventually("the end of all orphans", || async {
-            let plan = self.engine.plan_sweep(1000).await.expect("the plan");
-            self.engine
-                .sweep(plan, &CancelToken::new())
-                .await
-                .expect("the sweep");
+            let plan = orphans::plan(&self.engine, 1000).await.expect("the plan");
+            orphans::run(
+                &self.engine,
+                &OrphanSettings::default(),
+                plan,
+                &CancelToken::new(),
+            )
+            .await
+            .expect("the sweep");
             let orphans: Vec<_> = self
                 .objects()
                 .await

@@ -4,8 +4,8 @@
 pub mod cli;
 
 use counterstep_contracts::{Host, QueueName};
-use counterstep_kernel::Engine;
 use counterstep_kernel::host::{self, HostSettings, Spawn};
+use counterstep_kernel::{Engine, scratch_sweep};
 use counterstep_steps::CancelToken;
 use futures::future::BoxFuture;
 use std::time::Duration;
@@ -50,14 +50,14 @@ pub fn serve(
         }
         let names: Vec<_> = host.queues.iter().map(|queue| queue.0.as_str()).collect();
         tracing::info!(worker = %engine.id, queues = names.join(","), concurrency = settings.concurrency, "worker started");
-        let left_over = engine.sweep_scratch(&shutdown).await;
+        let left_over = scratch_sweep::run(&engine, &shutdown).await;
         if left_over > 0 {
             tracing::info!(tasks = left_over, "removed scratch of tasks that are over");
         }
         let sweeping = async {
             loop {
                 engine.ports.clock.sleep(SCRATCH_SWEEP).await;
-                engine.sweep_scratch(&shutdown).await;
+                scratch_sweep::run(&engine, &shutdown).await;
             }
         };
         tokio::select! {

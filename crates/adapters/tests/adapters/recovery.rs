@@ -118,7 +118,7 @@ async fn lost(engine: &Engine, count: i64) -> TaskId {
     execute(engine, template, statements).await;
     // All have the lease of the one that they were copied from.
     eventually("lost tasks", || async {
-        (!recovery::plan(&engine, Lost::default(), 1)
+        (!recovery::plan(engine, Lost::default(), 1)
             .await
             .expect("a plan")
             .is_empty())

@@ -14,6 +14,7 @@ use counterstep_kernel::ports::{
 use counterstep_kernel::record::Intention;
 use counterstep_kernel::transition::LeaseChange;
 use counterstep_kernel::{Engine, EngineSettings};
+use counterstep_reconciler::{OrphanSettings, orphans};
 use counterstep_steps::{CancelToken, Registry};
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
@@ -261,7 +262,7 @@ async fn a_task_that_cannot_be_read_is_put_off_and_the_others_are_swept() {
         EngineSettings::default(),
         "test",
     );
-    let plan = engine.plan_sweep(9).await.unwrap();
+    let plan = orphans::plan(&engine, 9).await.unwrap();
     assert_eq!(
         plan.condemn
             .iter()
@@ -273,7 +274,14 @@ async fn a_task_that_cannot_be_read_is_put_off_and_the_others_are_swept() {
         matches!(&plan.unreadable[..], [(task, _)] if *task == broken),
         "{plan:?}"
     );
-    let swept = engine.sweep(plan, &CancelToken::new()).await.unwrap();
+    let swept = orphans::run(
+        &engine,
+        &OrphanSettings::default(),
+        plan,
+        &CancelToken::new(),
+    )
+    .await
+    .unwrap();
     assert!(
         matches!(&swept.failed[..], [(what, _)] if *what == broken.to_string()),
         "{swept:?}"

@@ -9,6 +9,7 @@ use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::registration::Part;
 use counterstep_kernel::worker_registry;
 use counterstep_kernel::{Engine, EngineSettings};
+use counterstep_reconciler::{RetentionSettings, retention};
 use counterstep_steps::CancelToken;
 use std::time::Duration;
 
@@ -46,29 +47,26 @@ async fn a_repetition_gets_the_first_answer_and_says_so() {
     assert_eq!(site.tasks().await, 1);
 }
 
+/// How many tasks go where those that completed are not kept.
+async fn retired(site: &Site) -> u64 {
+    let at_once = Retention {
+        completed: Some(Keep::ThenDelete(Duration::ZERO)),
+        ..Retention::default()
+    };
+    let mut settings = RetentionSettings::default();
+    settings.types.insert("*".to_owned(), at_once);
+    let planned = retention::plan(&site.engine, &settings, 10).await.unwrap();
+    let done = retention::run(&site.engine, &settings, planned, &CancelToken::new()).await;
+    done.unwrap().deleted
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_that_retention_has_deleted_is_not_found() {
-    let site = Site::with(|_, engine| {
-        engine.idempotency_ttl = Duration::ZERO;
-        let at_once = Retention {
-            completed: Some(Keep::ThenDelete(Duration::ZERO)),
-            ..Retention::default()
-        };
-        engine.retention.types.insert("*".to_owned(), at_once);
-    })
-    .await;
+    let site = Site::with(|_, engine| engine.idempotency_ttl = Duration::ZERO).await;
     site.run_worker();
     let first: Accepted = post(&site, "k", r#"{"text":"a"}"#).await.json(202);
     site.until(first.task_id, TaskStatus::Completed).await;
-    let planned = site.engine.plan_retention(10).await.unwrap();
-    assert_eq!(
-        site.engine
-            .retire(planned, &CancelToken::new())
-            .await
-            .unwrap()
-            .deleted,
-        1
-    );
+    assert_eq!(retired(&site).await, 1);
     for path in ["", "/audit", "/plan", "/why"] {
         site.get(&format!("/api/tasks/{}{path}", first.task_id))
             .await
@@ -81,26 +79,11 @@ async fn a_task_that_retention_has_deleted_is_not_found() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn retention_leaves_a_task_whose_key_lives_to_its_repetition() {
-    let site = Site::with(|_, engine| {
-        let at_once = Retention {
-            completed: Some(Keep::ThenDelete(Duration::ZERO)),
-            ..Retention::default()
-        };
-        engine.retention.types.insert("*".to_owned(), at_once);
-    })
-    .await;
+    let site = Site::start().await;
     site.run_worker();
     let first: Accepted = post(&site, "k", r#"{"text":"a"}"#).await.json(202);
     site.until(first.task_id, TaskStatus::Completed).await;
-    let planned = site.engine.plan_retention(10).await.unwrap();
-    assert_eq!(
-        site.engine
-            .retire(planned, &CancelToken::new())
-            .await
-            .unwrap()
-            .deleted,
-        0
-    );
+    assert_eq!(retired(&site).await, 0);
     assert_eq!(
         post(&site, "k", r#"{"text":"a"}"#)
             .await

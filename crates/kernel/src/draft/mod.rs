@@ -15,7 +15,7 @@ mod waits;
 
 pub use client::{NewTask, Received, will_undo};
 pub use operator::Decision;
-pub(crate) use sweep::sweep;
+pub use sweep::sweep;
 
 use crate::audit;
 use crate::intents;

@@ -6,8 +6,9 @@ use crate::record::TaskRecord;
 use crate::transition::{AttemptWrite, Guard, TaskWrite, Transition};
 use counterstep_contracts::ChangeId;
 
-/// The change of a task as it was read, and the guard for it.
-pub(crate) fn sweep(
+/// The change of a task as it was read, and the guard for it; `attempts`: what
+/// [`condemn`](intents::condemn) or [`swept`](intents::swept) found, `actor`: who stands in the audit.
+pub fn sweep(
     record: &TaskRecord,
     attempts: Vec<AttemptWrite>,
     change_id: ChangeId,

@@ -3,7 +3,6 @@
 
 use super::claimed::{Next, Start, inputs_of};
 use super::facts::TurnPlan;
-use super::limits::limits;
 use super::probe;
 use crate::builtin::Work;
 use crate::draft::Draft;
@@ -143,7 +142,10 @@ impl TurnPlan<'_> {
     fn start(&self, draft: &mut Draft, steps: Vec<usize>) -> Result<Next, Illegal> {
         let mut starts = Vec::with_capacity(steps.len());
         for at in steps {
-            let (limit, sweep_after) = limits(self.engine, &self.task_type, at, Direction::Forward);
+            let (limit, sweep_after) =
+                self.engine
+                    .settings
+                    .attempt_limits(&self.task_type, at, Direction::Forward);
             let found = self.found(draft, at);
             let first = draft.step(at).started_seq.is_none();
             let execution = draft.start_step(at, sweep_after)?;
@@ -161,7 +163,10 @@ impl TurnPlan<'_> {
     }
 
     fn rebuild(&self, draft: &mut Draft, at: usize) -> Result<Next, Illegal> {
-        let (limit, sweep_after) = limits(self.engine, &self.task_type, at, Direction::Forward);
+        let (limit, sweep_after) =
+            self.engine
+                .settings
+                .attempt_limits(&self.task_type, at, Direction::Forward);
         let execution = draft.start_rebuild(at, sweep_after)?;
         Ok(Next::Run(vec![Start {
             at,
@@ -174,7 +179,10 @@ impl TurnPlan<'_> {
     fn undo(&self, draft: &mut Draft, steps: Vec<usize>) -> Result<Next, Illegal> {
         let mut starts = Vec::with_capacity(steps.len());
         for at in steps {
-            let (limit, sweep_after) = limits(self.engine, &self.task_type, at, Direction::Undo);
+            let (limit, sweep_after) =
+                self.engine
+                    .settings
+                    .attempt_limits(&self.task_type, at, Direction::Undo);
             let found = self.found(draft, at);
             let execution = draft.start_undo(at, sweep_after)?;
             if let Some(found) = found {

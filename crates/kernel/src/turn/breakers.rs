@@ -4,7 +4,6 @@
 use super::attempt::Ended;
 use super::claimed::Turn;
 use super::facts::TurnTask;
-use super::limits::limits;
 use crate::breaker::{Admission, Breaker, Standing, Ticket, Verdict};
 use crate::engine::Engine;
 use crate::plan::{self, BreakerWait, Forward};
@@ -58,7 +57,10 @@ impl Permits {
             // Only what is next may take the one probe. A step further down comes to be next where
             // a condition skips those before it; half-open, it then has to ask again.
             if next.contains(&at) || lost_scratch.contains(&at) {
-                let limit = limits(engine, &task_type, at, Direction::Forward).0
+                let limit = engine
+                    .settings
+                    .attempt_limits(&task_type, at, Direction::Forward)
+                    .0
                     + engine.settings.cancel_grace;
                 match breaker.admit(limit).await {
                     Admission::Go(ticket) if ticket.is_probe() => {

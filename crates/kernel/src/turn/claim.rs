@@ -142,7 +142,7 @@ async fn take_turn_with(
             Err(end) => return end,
         },
     };
-    let ttl = engine.lease_of(&task_type);
+    let ttl = engine.settings.lease_of(&task_type);
     let lock = match drained.take() {
         Some(lock) => lock,
         None if wanted.offer.is_some_and(|offer| offer.is_first) => {
@@ -268,7 +268,7 @@ async fn lock_to_drain(
     TaskLock::to_drain(
         engine,
         row.id,
-        engine.lease_of(task_type).max(DRAINS_FOR),
+        engine.settings.lease_of(task_type).max(DRAINS_FOR),
         due,
     )
     .await
@@ -400,7 +400,7 @@ async fn claim<'a>(
     record: TaskRecord,
     (tokens, lock, reserved): With,
 ) -> Result<(Turn<'a>, Next), ChangeError> {
-    let ttl = engine.lease_of(&task_type);
+    let ttl = engine.settings.lease_of(&task_type);
     let task = record.task.id;
     let epoch_before = record.task.epoch;
     let looked = TurnTask {

@@ -3,7 +3,6 @@
 
 use super::claimed::{Happened, Turn};
 use super::code::{self, NotDone};
-use super::limits::limits;
 use crate::call::ReadOnly;
 use crate::cancel::CancelToken;
 use crate::context::{Execution, StepContext};
@@ -48,7 +47,10 @@ impl Turn<'_> {
                 epoch: task.epoch,
             };
             let engine = self.engine;
-            let limit = limits(engine, &self.task_type, at, Direction::Forward).0;
+            let limit = engine
+                .settings
+                .attempt_limits(&self.task_type, at, Direction::Forward)
+                .0;
             // A cancel on request does not stop it: what it finds out is what the undo needs to
             // know.
             let traceparent = self.record.task.traceparent.clone();

@@ -39,16 +39,7 @@ pub fn open<'a>(
 ) -> BoxFuture<'a, Result<Engine, Exit>> {
     Box::pin(async move {
         let policies = in_effect(&registry, settings.overrides.clone())?;
-        settings
-            .engine
-            .orphans
-            .check(&registry)
-            .map_err(Exit::config)?;
-        settings
-            .engine
-            .retention
-            .check(&registry)
-            .map_err(Exit::config)?;
+        settings.upkeep.check(&registry)?;
         let engine = EngineSettings {
             policies: Arc::new(policies),
             ..settings.engine.clone()

@@ -19,6 +19,7 @@ mod services;
 mod surroundings;
 mod table;
 mod unusable;
+mod upkeep;
 mod urls;
 
 pub use backends::{
@@ -34,6 +35,7 @@ pub(crate) use resolve::in_effect;
 pub use services::Service;
 pub use surroundings::check_surroundings;
 pub use table::{SETTINGS, SettingValues};
+pub use upkeep::Upkeep;
 
 use counterstep_contracts::Overrides;
 use counterstep_kernel::EngineSettings;
@@ -65,6 +67,8 @@ pub struct Settings {
     pub log_format: LogFormat,
     /// From the file: changes to declared policies, to be checked against the task types.
     pub overrides: Overrides,
+    /// From the file: orphans and retention, to be checked against the task types.
+    pub upkeep: Upkeep,
     /// From the file: services that steps call, by name.
     pub services: BTreeMap<String, Service>,
     /// The settings file itself, where a URL in it holds a password.
@@ -87,6 +91,7 @@ impl Settings {
             log: "info".to_owned(),
             log_format: LogFormat::Text,
             overrides: Overrides::default(),
+            upkeep: Upkeep::default(),
             services: BTreeMap::new(),
             secret_config: None,
         }

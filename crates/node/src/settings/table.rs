@@ -7,6 +7,7 @@ use super::kinds::{Kind, Number, Prefix, Slots};
 use super::layers::Layers;
 use super::log_format::LogFormat;
 use super::services::Service;
+use super::upkeep::ARCHIVE_BUCKET;
 use crate::exit::Exit;
 use clap::ArgMatches;
 use counterstep_contracts::{
@@ -132,7 +133,7 @@ declare! {
         orphans(OnlyInFile): BTreeMap<String, OrphanOverride> = BTreeMap::new() => "Change how often orphans are listed and how long they are left alone, by task type or `*`";
         orphans_without_task(OnlyInFile): Duration ["never"] => "Treat objects of unknown tasks and attempts as orphans from this age on";
         retention(OnlyInFile): BTreeMap<String, Retention> = BTreeMap::new() => "Set how long tasks that have ended are kept, by task type or `*`";
-        archive_bucket(OnlyInFile): String = engine().retention.bucket => "Set the declared bucket that deleted tasks are archived to";
+        archive_bucket(OnlyInFile): String = ARCHIVE_BUCKET.to_owned() => "Set the declared bucket that deleted tasks are archived to";
     }
 
     Remote {

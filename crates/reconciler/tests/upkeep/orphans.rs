@@ -5,7 +5,6 @@ use crate::place::{
 };
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::overrides::OrphanOverride;
-use counterstep_kernel::EngineSettings;
 use counterstep_kernel::documents::{ListingOp, TypedDocuments};
 use counterstep_reconciler::{ReconcilerSettings, Report, pass, plan_listing};
 use counterstep_steps::orphans::{EVERY, Orphan, OrphanAction, OrphanRule, Why};
@@ -137,7 +136,7 @@ async fn objects_of_unknown_tasks_and_attempts_stay_however_old_and_are_told_of(
     for key in objects.iter().filter(|key| !key.contains("/e1.3/")) {
         place.age_by(key, Duration::from_secs(4000 * 24 * 3600));
     }
-    let planned = plan_listing(&place.engine, &ReconcilerSettings::default())
+    let planned = plan_listing(&place.engine, &place.settings)
         .await
         .expect("a plan");
     assert!(
@@ -167,13 +166,9 @@ async fn objects_of_unknown_tasks_and_attempts_stay_however_old_and_are_told_of(
         "they may be another database's"
     );
     // What the settings say is a least age, and those of an attempt count as those of a task.
-    let patient = place.with(|settings| {
-        at_each_pass(settings);
-        settings.orphans.without_task = Some(Duration::from_secs(5000 * 24 * 3600));
-    });
-    let report = pass(&patient, &ReconcilerSettings::default())
-        .await
-        .expect("a pass");
+    let mut patient = place.settings.clone();
+    patient.orphans.without_task = Some(Duration::from_secs(5000 * 24 * 3600));
+    let report = pass(&place.another(), &patient).await.expect("a pass");
     assert_eq!((report.strange, report.objects), (23, 0));
 }
 
@@ -196,7 +191,7 @@ async fn objects_without_a_task_go_where_the_settings_say_so_and_those_of_others
         place.write(key);
         place.age(key);
     }
-    let planned = plan_listing(&place.engine, &ReconcilerSettings::default())
+    let planned = plan_listing(&place.engine, &place.settings)
         .await
         .expect("a plan");
     assert!(
@@ -312,7 +307,7 @@ async fn why_an_object_is_an_orphan_is_told_and_each_type_has_its_own_interval()
 #[tokio::test]
 async fn a_grace_is_settable_upward_only() {
     let settings = |grace: u64| {
-        move |settings: &mut EngineSettings| {
+        move |settings: &mut ReconcilerSettings| {
             let all = OrphanOverride {
                 every: Some(Duration::from_micros(1)),
                 grace: Some(Duration::from_secs(grace)),
@@ -352,16 +347,6 @@ async fn a_grace_is_settable_upward_only() {
             "younger than an upload may take"
         );
     }
-    let mut engine = EngineSettings::default();
-    engine
-        .orphans
-        .types
-        .insert("Nothing".to_owned(), OrphanOverride::default());
-    let refused = engine.orphans.check(&types()).expect_err("no such type");
-    assert!(
-        refused.contains("orphans.Nothing") && refused.contains("CreateZipFromFiles"),
-        "{refused}"
-    );
 }
 
 #[tokio::test]
@@ -375,7 +360,7 @@ async fn a_listing_goes_on_in_the_next_pass() {
     }
     let settings = ReconcilerSettings {
         pages: 1,
-        ..ReconcilerSettings::default()
+        ..place.settings.clone()
     };
     let mut each = Vec::new();
     for _ in 0..4 {
@@ -411,7 +396,7 @@ async fn a_listing_that_is_always_due_leaves_others_their_turn() {
     let nobodys = place.old(place.new_task(), 1, "0");
     let settings = ReconcilerSettings {
         pages: 1,
-        ..ReconcilerSettings::default()
+        ..place.settings.clone()
     };
     for _ in 0..3 {
         pass(&place.engine, &settings).await.expect("a pass");
@@ -460,13 +445,8 @@ async fn of_five_reconcilers_each_orphan_goes_once() {
         .map(|n| place.old(task, 1, &n.to_string()))
         .collect();
     let passes = (0..5).map(|_| {
-        let engine = place.another();
-        tokio::spawn(async move {
-            pass(&engine, &ReconcilerSettings::default())
-                .await
-                .expect("a pass")
-                .objects
-        })
+        let (engine, settings) = (place.another(), place.settings.clone());
+        tokio::spawn(async move { pass(&engine, &settings).await.expect("a pass").objects })
     });
     let passes = futures::future::join_all(passes.collect::<Vec<_>>()).await;
     let deleted: Vec<_> = passes

@@ -10,13 +10,13 @@ use counterstep_contracts::{
     Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, Rev, StepNo, TaskId, TaskStatus,
     Tenant,
 };
-use counterstep_kernel::orphans::OTHERS;
 use counterstep_kernel::ports::Store;
 use counterstep_kernel::record::{StepRow, TaskRow};
 use counterstep_kernel::transition::{
     AttemptWrite, Guard, Kept, ReceiveWrite, TaskWrite, Time, Transition,
 };
 use counterstep_kernel::{Engine, EngineSettings};
+use counterstep_reconciler::orphans::OTHERS;
 use counterstep_reconciler::{ReconcilerSettings, Report, pass};
 use counterstep_steps::Registry;
 use counterstep_steps::keys::attempt_prefix;
@@ -44,15 +44,13 @@ pub(crate) fn types() -> Registry {
 
 /// A pass after which nothing has failed.
 pub(crate) async fn one_pass(place: &Place<'_>) -> Report {
-    let report = pass(&place.engine, &ReconcilerSettings::default())
-        .await
-        .expect("a pass");
+    let report = pass(&place.engine, &place.settings).await.expect("a pass");
     assert_eq!(report.failed, Vec::<String>::new());
     report
 }
 
 /// Listings at each pass, so that a test need not wait for one.
-pub(crate) fn at_each_pass(settings: &mut EngineSettings) {
+pub(crate) fn at_each_pass(settings: &mut ReconcilerSettings) {
     let often = OrphanOverride {
         every: Some(Duration::from_micros(1)),
         grace: None,
@@ -62,7 +60,7 @@ pub(crate) fn at_each_pass(settings: &mut EngineSettings) {
 
 /// The same, and objects of unknown tasks and attempts are orphans once they are a minute old, or
 /// as old as any need be.
-pub(crate) fn at_each_pass_with_unknown(settings: &mut EngineSettings) {
+pub(crate) fn at_each_pass_with_unknown(settings: &mut ReconcilerSettings) {
     at_each_pass(settings);
     settings.orphans.without_task = Some(Duration::from_secs(60));
 }
@@ -94,6 +92,8 @@ impl Row {
 /// Where a test takes place.
 pub(crate) struct Place<'a> {
     pub(crate) engine: Engine,
+    /// Of the passes here.
+    pub(crate) settings: ReconcilerSettings,
     /// The time of its database and of all its engines.
     pub(crate) clock: TestClock,
     folder: TempDir,
@@ -104,7 +104,10 @@ pub(crate) struct Place<'a> {
 
 impl<'a> Place<'a> {
     /// With objects in a folder.
-    pub(crate) async fn new(registry: Registry, change: impl FnOnce(&mut EngineSettings)) -> Self {
+    pub(crate) async fn new(
+        registry: Registry,
+        change: impl FnOnce(&mut ReconcilerSettings),
+    ) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let paths = EmbeddedPaths {
             database: folder.path().join("tasks.db"),
@@ -115,13 +118,15 @@ impl<'a> Place<'a> {
         let ports = embedded::open(paths, clock.embedded())
             .await
             .expect("the adapters open");
-        let mut settings = EngineSettings::default();
+        let mut settings = ReconcilerSettings::default();
         change(&mut settings);
-        let engine = Engine::new(ports, Arc::new(registry), settings, "reconciler");
+        let (registry, engine) = (Arc::new(registry), EngineSettings::default());
+        let engine = Engine::new(ports, registry, engine, "reconciler");
         let bucket = folder.path().join("objects").join(BUCKET);
         std::fs::create_dir_all(&bucket).expect("a bucket");
         Self {
             engine,
+            settings,
             clock,
             folder,
             bucket,
@@ -154,19 +159,13 @@ impl<'a> Place<'a> {
 
     /// Another reconciler on the same database and objects.
     pub(crate) fn another(&self) -> Engine {
-        self.with(|_| {})
-    }
-
-    /// The same with other settings.
-    pub(crate) fn with(&self, change: impl FnOnce(&mut EngineSettings)) -> Engine {
-        let mut settings = (*self.engine.settings).clone();
-        change(&mut settings);
-        Engine::new(
-            self.engine.ports.clone(),
-            self.engine.registry.clone(),
+        let Engine {
+            ports,
+            registry,
             settings,
-            "reconciler",
-        )
+            ..
+        } = self.engine.clone();
+        Engine::new(ports, registry, (*settings).clone(), "reconciler")
     }
 
     pub(crate) fn folder(&self) -> &Path {

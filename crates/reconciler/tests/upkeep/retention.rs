@@ -3,9 +3,8 @@
 
 use crate::place::{Kind, Place, Row, one_pass, types};
 use counterstep_contracts::{AuditSeq, Keep, Retention, TaskId, TaskStatus};
-use counterstep_kernel::EngineSettings;
 use counterstep_kernel::ports::{Leaving, RetireOp, TaskQuery};
-use counterstep_reconciler::{ReconcilerSettings, Report, pass, plan};
+use counterstep_reconciler::{ReconcilerSettings, Report, pass, plan, retention};
 use counterstep_steps::keys::task_prefix;
 use counterstep_tasks::CreateZipFromFiles;
 use counterstep_testkit::seed::seeded;
@@ -96,7 +95,7 @@ async fn each_end_has_its_policy_and_what_has_not_ended_stays() {
     let tasks = one_each(&place).await;
     let of = |status| tasks[&status].clone();
     let (completed, failed) = (of(TaskStatus::Completed), of(TaskStatus::Failed));
-    let planned = plan(&place.engine, &ReconcilerSettings::default())
+    let planned = plan(&place.engine, &place.settings)
         .await
         .expect("a plan")
         .to_string();
@@ -182,7 +181,7 @@ async fn the_settings_come_before_the_code_and_the_code_before_all_others() {
         cancelled: Some(Keep::ThenDelete(NOW)),
         ..Retention::default()
     };
-    let set = |settings: &mut EngineSettings| {
+    let set = |settings: &mut ReconcilerSettings| {
         let here = Retention {
             completed: Some(Keep::ThenDelete(NOW)),
             ..Retention::default()
@@ -205,19 +204,9 @@ async fn the_settings_come_before_the_code_and_the_code_before_all_others() {
     ] {
         assert_eq!(left.contains(&tasks[&status].0), !goes, "{status}");
     }
-    let mut wrong = EngineSettings::default();
-    wrong
-        .retention
-        .types
-        .insert("Nothing".to_owned(), Retention::default());
-    let refused = wrong.retention.check(&types()).expect_err("no such type");
-    assert!(
-        refused.contains("retention.Nothing") && refused.contains("CreateZipFromFiles"),
-        "{refused}"
-    );
 }
 
-fn archive_all(settings: &mut EngineSettings) {
+fn archive_all(settings: &mut ReconcilerSettings) {
     let all = Retention {
         completed: Some(Keep::ThenArchive(NOW)),
         ..Retention::default()
@@ -237,9 +226,7 @@ async fn nothing_is_deleted_that_the_archive_does_not_take() {
     let object = place.old(task, 1, "0");
     // Where the archive's folder would be lies a file.
     std::fs::write(place.objects().join("archive"), "x").expect("a file");
-    let report = pass(&place.engine, &ReconcilerSettings::default())
-        .await
-        .expect("a pass");
+    let report = pass(&place.engine, &place.settings).await.expect("a pass");
     assert!(
         matches!(&report.failed[..], [why] if why.contains("the archive of CreateZipFromFiles")),
         "{report:?}"
@@ -283,7 +270,7 @@ async fn what_cannot_be_archived_holds_up_nothing_else() {
     }
     let settings = ReconcilerSettings {
         limit,
-        ..ReconcilerSettings::default()
+        ..place.settings.clone()
     };
     let report = pass(&place.engine, &settings).await.expect("a pass");
     assert_eq!(
@@ -321,7 +308,9 @@ async fn an_archive_that_fails_leaves_the_others_their_share() {
     let failed = place.task(TaskStatus::Failed, &[]).await;
     // Where the archive's folder would be lies a file.
     std::fs::write(place.objects().join("archive"), "x").expect("a file");
-    let planned = place.engine.plan_retention(4).await.expect("a plan");
+    let planned = retention::plan(&place.engine, &place.settings.retention, 4)
+        .await
+        .expect("a plan");
     let lengths: Vec<_> = planned
         .retire
         .iter()
@@ -334,7 +323,7 @@ async fn an_archive_that_fails_leaves_the_others_their_share() {
     );
     let settings = ReconcilerSettings {
         limit: 4,
-        ..ReconcilerSettings::default()
+        ..place.settings.clone()
     };
     let report = pass(&place.engine, &settings).await.expect("a pass");
     assert!(
@@ -356,7 +345,9 @@ async fn a_burial_that_was_broken_off_is_finished() {
             .task(TaskStatus::Completed, &[Row::of(1, Kind::Kept)])
             .await;
         let object = [place.old(task, 1, "0"), place.half(task, 1, "1")];
-        let planned = place.engine.plan_retention(10).await.expect("a plan");
+        let planned = retention::plan(&place.engine, &place.settings.retention, 10)
+            .await
+            .expect("a plan");
         let leaving = planned.retire[0].tasks.clone();
         assert_eq!(
             store
@@ -372,7 +363,7 @@ async fn a_burial_that_was_broken_off_is_finished() {
                 .expect("they go");
         }
         assert_eq!(tombstones(&place).await.len(), 1);
-        let planned = plan(&place.engine, &ReconcilerSettings::default())
+        let planned = plan(&place.engine, &place.settings)
             .await
             .expect("a plan")
             .to_string();
@@ -407,9 +398,8 @@ async fn wherever_a_reconciler_dies_no_task_is_lost_to_the_archive() {
     // machine.
     let (mut chance, mut longest) = (seeded(), 40);
     while !there(&place).await.is_empty() || !tombstones(&place).await.is_empty() {
-        let engine = place.another();
-        let mut dying =
-            tokio::spawn(async move { pass(&engine, &ReconcilerSettings::default()).await });
+        let (engine, settings) = (place.another(), place.settings.clone());
+        let mut dying = tokio::spawn(async move { pass(&engine, &settings).await });
         let life = Duration::from_millis(chance.random_range(0..longest));
         if tokio::time::timeout(life, &mut dying).await.is_ok() {
             continue;
@@ -442,9 +432,9 @@ async fn of_five_reconcilers_each_task_is_deleted_once() {
         place.old(task, 1, "0");
     }
     let passes = (0..5).map(|_| {
-        let engine = place.another();
+        let (engine, settings) = (place.another(), place.settings.clone());
         tokio::spawn(async move {
-            pass(&engine, &ReconcilerSettings::default())
+            pass(&engine, &settings)
                 .await
                 .expect("a pass")
                 .tasks_deleted

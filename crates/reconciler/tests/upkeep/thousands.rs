@@ -3,6 +3,7 @@
 
 use crate::place::{Kind, Place, Row, at_each_pass, types};
 use counterstep_contracts::TaskStatus;
+use counterstep_reconciler::orphans::listing;
 use counterstep_steps::CancelToken;
 use counterstep_testkit::servers::S3;
 use std::process::{Child, Command, Stdio};
@@ -130,9 +131,10 @@ async fn swept(place: &Place<'_>, planted: &Planted, reconciler: &mut Reconciler
     }
     let peak = reconciler.peak_memory();
     reconciler.stop();
-    let listed = place
-        .with(at_each_pass)
-        .sweep_listing(1_000, &CancelToken::new())
+    let mut settings = place.settings.clone();
+    at_each_pass(&mut settings);
+    let (other, stop) = (place.another(), CancelToken::new());
+    let listed = listing::run(&other, &settings.orphans, 1_000, &stop)
         .await
         .expect("a listing");
     assert_eq!(

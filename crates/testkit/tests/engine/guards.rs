@@ -9,7 +9,7 @@ use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::ports::Lost;
 use counterstep_kernel::ports::{Delivery, DeliveryTag, Queue, QueueError, Settle, Store};
 use counterstep_macros::distributed_task;
-use counterstep_reconciler::recovery;
+use counterstep_reconciler::{orphans, recovery};
 use counterstep_steps::CancelToken;
 use counterstep_steps::{StepContext, StepError, StepResult, UndoResult};
 use counterstep_testkit::site::eventually;
@@ -119,7 +119,10 @@ async fn a_sweep_leaves_an_attempt_alone_while_its_writer_may_be_alive() {
                 .await
                 .expect("the plan");
             recovery::run(&task.engine, lost, &CancelToken::new()).await;
-            task.engine.plan_sweep(10).await.expect("the plan").condemn
+            orphans::plan(&task.engine, 10)
+                .await
+                .expect("the plan")
+                .condemn
         };
         if [limit, grace, lease].contains(&LONG) {
             // Longer than the short parts together.

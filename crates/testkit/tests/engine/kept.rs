@@ -6,11 +6,12 @@ use crate::lost::lost_at;
 use counterstep_contracts::{Attempt, Direction, Host, Outcome, StepNo, StepStatus, TaskStatus};
 use counterstep_kernel::Engine;
 use counterstep_kernel::intents::{self, Intent};
-use counterstep_kernel::orphans::Swept;
 use counterstep_kernel::ports::{Clock, Ports, SealedPage};
 use counterstep_kernel::record::{Intention, TaskRecord};
 use counterstep_kernel::turn::turn;
 use counterstep_macros::distributed_task;
+use counterstep_reconciler::OrphanSettings;
+use counterstep_reconciler::orphans::{self, Swept};
 use counterstep_steps::contracts::FileName;
 use counterstep_steps::{
     CancelToken, Probe, Sql, StepContext, StepError, StepResult, StoredFile, UndoResult,
@@ -69,12 +70,16 @@ impl Filing {
 
 /// Sweeps these, whatever a plan would say of them.
 async fn sweep(task: &TestTask, condemn: Vec<Intent>) -> Swept {
-    let mut plan = task.engine.plan_sweep(10).await.expect("the plan");
+    let mut plan = orphans::plan(&task.engine, 10).await.expect("the plan");
     plan.condemn = condemn;
-    task.engine
-        .sweep(plan, &CancelToken::new())
-        .await
-        .expect("the sweep")
+    orphans::run(
+        &task.engine,
+        &OrphanSettings::default(),
+        plan,
+        &CancelToken::new(),
+    )
+    .await
+    .expect("the sweep")
 }
 
 /// Whose the objects of each attempt are.
@@ -193,11 +198,15 @@ async fn what_a_failed_attempt_has_stored_is_swept_and_what_the_next_one_kept_st
 
     task.clock.advance("1m");
     let after = eventually("the last of the sweeps", || async {
-        let plan = task.engine.plan_sweep(10).await.expect("the plan");
-        task.engine
-            .sweep(plan, &CancelToken::new())
-            .await
-            .expect("the sweep");
+        let plan = orphans::plan(&task.engine, 10).await.expect("the plan");
+        orphans::run(
+            &task.engine,
+            &OrphanSettings::default(),
+            plan,
+            &CancelToken::new(),
+        )
+        .await
+        .expect("the sweep");
         Some(task.record().await).filter(|record| record.task.sweep_at.is_none())
     });
     let after = after.await;
@@ -236,7 +245,7 @@ async fn what_a_failed_attempt_has_stored_is_swept_and_what_the_next_one_kept_st
     );
     task.assert_invariants().await;
     // Nothing is left for the next one.
-    let plan = task.engine.plan_sweep(10).await.expect("the plan");
+    let plan = orphans::plan(&task.engine, 10).await.expect("the plan");
     assert!(
         plan.condemn.is_empty() && plan.unreadable.is_empty(),
         "{plan:?}"
@@ -322,7 +331,7 @@ async fn an_owner_whose_lease_ran_out_cannot_keep_what_a_sweep_has_condemned_mea
     });
     let overdue = overdue.await;
     // A sweep comes by once the task is taken back. A listing of all objects finds it before that.
-    let planned = task.engine.plan_sweep(10).await.expect("the plan");
+    let planned = orphans::plan(&task.engine, 10).await.expect("the plan");
     assert_eq!(planned.condemn, []);
     let before = task.record().await;
     let swept = sweep(&task, overdue).await;

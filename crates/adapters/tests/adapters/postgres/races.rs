@@ -7,6 +7,7 @@ use counterstep_kernel::ports::CommitError;
 use counterstep_kernel::record::Intention;
 use counterstep_kernel::transition::IdempotencyWrite;
 use counterstep_kernel::{Engine, EngineSettings, intents};
+use counterstep_reconciler::{OrphanSettings, orphans};
 use counterstep_steps::{CancelToken, Registry};
 use counterstep_testkit::invariants;
 use futures::future::join_all;
@@ -71,7 +72,7 @@ async fn a_success_and_a_sweep_never_both_get_the_objects() {
         success.steps = record.steps.clone();
         let success = whole(Some(&record), success);
         // Of a task whose lease has run out, as a listing finds it.
-        let mut plan = reconciler.plan_sweep(9).await.unwrap();
+        let mut plan = orphans::plan(&reconciler, 9).await.unwrap();
         plan.condemn = intents::overdue(&record);
         // The start of one of two that race, not a wait for the other.
         let clock = &reconciler.ports.clock;
@@ -79,7 +80,13 @@ async fn a_success_and_a_sweep_never_both_get_the_objects() {
             |micros: i64| clock.sleep(Duration::from_micros(u64::try_from(micros).unwrap_or(0)));
         let sweep = async {
             wait(behind).await;
-            reconciler.sweep(plan, &CancelToken::new()).await
+            orphans::run(
+                &reconciler,
+                &OrphanSettings::default(),
+                plan,
+                &CancelToken::new(),
+            )
+            .await
         };
         let success = async {
             wait(-behind).await;

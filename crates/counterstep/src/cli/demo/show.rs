@@ -6,6 +6,7 @@ use counterstep_contracts::http::{StepView, TaskView};
 use counterstep_contracts::{Direction, Outcome, StepStatus, TaskDecl};
 use counterstep_kernel::Engine;
 use counterstep_node::Exit;
+use counterstep_reconciler::orphans;
 use counterstep_steps::keys;
 use futures::TryStreamExt;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -187,8 +188,7 @@ pub(super) async fn no_orphans(
             .iter()
             .filter(|object| !outputs.contains(&object.key))
             .collect();
-        let overdue = engine
-            .plan_sweep(1)
+        let overdue = orphans::plan(engine, 1)
             .await
             .map_err(Exit::unavailable)?
             .condemn;

@@ -5,13 +5,12 @@ mod backends;
 use super::backends::DatabaseUse;
 use super::groups::{Group, takes};
 use super::layers::Layers;
+use super::upkeep::Upkeep;
 use super::{Settings, services};
 use crate::exit::Exit;
 use backends::Backends;
 use counterstep_contracts::Overrides;
 use counterstep_kernel::EngineSettings;
-use counterstep_kernel::orphans::OrphanSettings;
-use counterstep_kernel::retention::RetentionSettings;
 use counterstep_steps::Registry;
 use counterstep_steps::output_limit::OutputLimit;
 use counterstep_steps::policies::Policies;
@@ -57,17 +56,10 @@ impl Layers {
                 events,
                 heavy: self.heavy()?.unwrap_or_else(cores),
                 machine: machine(),
-                orphans: OrphanSettings {
-                    types: self.orphans()?,
-                    without_task: self.orphans_without_task()?,
-                },
-                retention: RetentionSettings {
-                    types: self.retention()?,
-                    bucket: self.archive_bucket()?,
-                },
                 faults: self.faults.clone(),
                 ..EngineSettings::default()
             },
+            upkeep: self.upkeep()?,
             log: self.log()?,
             log_format: self.log_format()?,
             overrides: self.overrides()?,
@@ -85,6 +77,19 @@ impl Layers {
             policies: self.policies()?,
             breakers: self.breakers()?,
             auto_disable: self.auto_disable()?,
+        })
+    }
+
+    /// Orphans and retention, not yet checked against the task types.
+    ///
+    /// # Errors
+    /// [`Exit`] with the kind `Config`, naming the setting.
+    pub fn upkeep(&self) -> Result<Upkeep, Exit> {
+        Ok(Upkeep {
+            orphans: self.orphans()?,
+            orphans_without_task: self.orphans_without_task()?,
+            retention: self.retention()?,
+            archive_bucket: self.archive_bucket()?,
         })
     }
 

@@ -1,7 +1,7 @@
 //! Puts what is found before the user's policy, and holds its answer to what can be done.
 
-use crate::keys::{ObjectKey, is_archive_prefix};
-use crate::ports::Listed;
+use counterstep_kernel::ports::Listed;
+use counterstep_steps::keys::{ObjectKey, is_archive_prefix};
 use counterstep_steps::orphans::{Orphan, OrphanAction, OrphanPolicy, Why};
 use std::time::Duration;
 

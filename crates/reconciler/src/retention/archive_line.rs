@@ -1,12 +1,12 @@
-//! A task as the archive tells it.
+//! A task as a line of the archive.
 
-use crate::record::{AttemptRow, DbTime, History, StepRow, TaskRecord, TaskRow};
-use crate::times::rfc3339;
 use counterstep_contracts::TaskId;
+use counterstep_kernel::record::{AttemptRow, History, StepRow, TaskRecord, TaskRow};
+use counterstep_steps::times::{DbTime, rfc3339};
 use serde_json::{Value, json};
 
 /// All rows of a task as JSON. Times are RFC 3339, by the database's clock.
-pub(super) fn told(record: &TaskRecord, history: &History) -> Value {
+pub(super) fn archive_line(record: &TaskRecord, history: &History) -> Value {
     let audit: Vec<Value> = history
         .audit
         .iter()
@@ -16,9 +16,9 @@ pub(super) fn told(record: &TaskRecord, history: &History) -> Value {
         .collect();
     json!({
         "format": 1,
-        "task": told_task(&record.task),
-        "steps": record.steps.iter().map(told_step).collect::<Vec<_>>(),
-        "attempts": history.attempts.iter().map(told_attempt).collect::<Vec<_>>(),
+        "task": json_of_task(&record.task),
+        "steps": record.steps.iter().map(json_of_step).collect::<Vec<_>>(),
+        "attempts": history.attempts.iter().map(json_of_attempt).collect::<Vec<_>>(),
         "audit": audit,
     })
 }
@@ -31,7 +31,7 @@ fn id(task: TaskId) -> String {
     task.to_string()
 }
 
-fn told_task(row: &TaskRow) -> Value {
+fn json_of_task(row: &TaskRow) -> Value {
     json!({
         "id": id(row.id),
         "tenant": row.tenant,
@@ -60,7 +60,7 @@ fn told_task(row: &TaskRow) -> Value {
     })
 }
 
-fn told_step(row: &StepRow) -> Value {
+fn json_of_step(row: &StepRow) -> Value {
     json!({
         "no": row.no,
         "name": row.name,
@@ -77,7 +77,7 @@ fn told_step(row: &StepRow) -> Value {
     })
 }
 
-fn told_attempt(row: &AttemptRow) -> Value {
+fn json_of_attempt(row: &AttemptRow) -> Value {
     json!({
         "step": row.step,
         "direction": row.direction,

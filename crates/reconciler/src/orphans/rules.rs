@@ -1,12 +1,11 @@
 //! Which policy, interval and grace holds for which type: what the program declares, changed as the
 //! settings say. Must not let a grace fall below what the type's own attempts may take.
 
-use crate::engine::Engine;
-use crate::task::{Registry, TaskType};
-use crate::turn::limits;
 use counterstep_contracts::Direction;
 use counterstep_contracts::overrides::OrphanOverride;
+use counterstep_kernel::EngineSettings;
 use counterstep_steps::orphans::{OrphanPolicy, OrphanRule};
+use counterstep_steps::task::{Registry, TaskType};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,27 +23,6 @@ pub struct OrphanSettings {
     /// mistake, a new or wrong database, and one that was restored from yesterday look just like
     /// this: only a person knows whether they are needed elsewhere.
     pub without_task: Option<Duration>,
-}
-
-impl OrphanSettings {
-    /// Whether every entry names a type of the registry.
-    ///
-    /// # Errors
-    /// Which does not, and what there is.
-    pub fn check(&self, registry: &Registry) -> Result<(), String> {
-        let known: BTreeSet<&str> = registry.iter().map(|known| known.decl.name).collect();
-        match self
-            .types
-            .keys()
-            .find(|name| *name != OTHERS && !known.contains(name.as_str()))
-        {
-            None => Ok(()),
-            Some(name) => Err(format!(
-                "setting `orphans.{name}`: no such task type: known are {}, and \"*\" for all others",
-                known.into_iter().collect::<Vec<_>>().join(", ")
-            )),
-        }
-    }
 }
 
 /// What holds for one type.
@@ -65,8 +43,12 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    pub(super) fn of(engine: &Engine) -> Self {
-        let (registry, settings) = (&engine.registry, &engine.settings.orphans);
+    /// `engine`: how long its attempts may take, below which no grace falls.
+    pub(super) fn of(
+        registry: &Registry,
+        settings: &OrphanSettings,
+        engine: &EngineSettings,
+    ) -> Self {
         let mut needed: BTreeMap<&str, Duration> = BTreeMap::new();
         for task_type in registry.iter() {
             let longest = needed.entry(task_type.decl.name).or_default();
@@ -74,12 +56,11 @@ impl Rules {
         }
         // A type that this program does not know may be any of those that it does, or have the
         // defaults.
-        let engines =
-            engine.settings.step_timeout + engine.settings.cancel_grace + engine.settings.lease;
-        let largest = needed.values().copied().fold(
-            engines.max(engine.settings.upload_timeout * 2),
-            Duration::max,
-        );
+        let engines = engine.step_timeout + engine.cancel_grace + engine.lease;
+        let largest = needed
+            .values()
+            .copied()
+            .fold(engines.max(engine.upload_timeout * 2), Duration::max);
         let in_force = |rule: Option<&OrphanRule>, name: &str, needed: Duration| {
             let rule = rule
                 .or(registry.other_orphan_rule())
@@ -146,12 +127,12 @@ impl Rules {
 
 /// How long an attempt of this type may take until no process can be writing for it any more: the
 /// longest step, the grace of its cancellation, and the lease.
-fn needs(engine: &Engine, task_type: &TaskType) -> Duration {
+fn needs(engine: &EngineSettings, task_type: &TaskType) -> Duration {
     let steps = (0..task_type.decl.steps.len()).flat_map(|at| {
-        [Direction::Forward, Direction::Undo].map(|way| limits(engine, task_type, at, way).1)
+        [Direction::Forward, Direction::Undo].map(|way| engine.attempt_limits(task_type, at, way).1)
     });
     let uploads = if task_type.begins_with_uploads() {
-        engine.settings.upload_timeout * 2
+        engine.upload_timeout * 2
     } else {
         Duration::ZERO
     };

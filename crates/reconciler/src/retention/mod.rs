@@ -1,0 +1,428 @@
+//! How long tasks that have ended stay, as a plan and its execution: what the policy says of a type
+//! and an end, the archive, the burial of the rows, and the objects after them. Only the database's
+//! clock says how long ago an end was.
+//!
+//! Not a change of a task: nothing happens to a task that has ended, and its burial needs the
+//! revision that was archived. Where a sweep has raised that meanwhile, the next pass archives and
+//! buries it.
+
+use counterstep_contracts::retention::ENDED;
+use counterstep_contracts::{AuditSeq, Keep, Retention, TaskId, TaskStatus};
+use counterstep_kernel::engine::Engine;
+use counterstep_kernel::ports::{Leaving, ObjectError, RetireOp, Store, StoreError};
+use counterstep_kernel::record::TaskRecord;
+use counterstep_steps::cancel::CancelToken;
+use counterstep_steps::keys::task_prefix;
+use counterstep_steps::task::Registry;
+use counterstep_steps::times::{DbTime, rfc3339};
+use futures::future::BoxFuture;
+use futures::stream::{self, StreamExt};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+mod archive_line;
+
+use archive_line::archive_line;
+
+/// In the settings: all types that have no entry of their own.
+const OTHERS: &str = "*";
+/// Tasks of one burial, and of one object of the archive: a transaction that deletes their rows is
+/// soon over.
+const BATCH: usize = 100;
+/// Tasks whose objects are deleted at the same time: the object store's answers are what takes
+/// long.
+const AT_ONCE: usize = 16;
+
+/// What the settings say of retention.
+#[derive(Debug, Clone)]
+pub struct RetentionSettings {
+    /// By the declared name of a type, or `*`.
+    pub types: BTreeMap<String, Retention>,
+    /// The declared bucket of the archive.
+    pub bucket: String,
+}
+
+impl Default for RetentionSettings {
+    fn default() -> Self {
+        Self {
+            types: BTreeMap::new(),
+            bucket: "archive".to_owned(),
+        }
+    }
+}
+
+/// Tasks of one type that ended in one way, and what becomes of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retire {
+    /// Declared name of their type.
+    pub task_type: String,
+    /// How they ended.
+    pub status: TaskStatus,
+    /// What becomes of them.
+    pub keep: Keep,
+    /// Which, the first to end first.
+    pub tasks: Vec<Leaving>,
+}
+
+/// What a pass is going to retire.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RetirePlan {
+    /// Whose objects are to go: their rows are deleted already.
+    pub buried: Vec<Leaving>,
+    /// Whose time is over.
+    pub retire: Vec<Retire>,
+}
+
+impl RetirePlan {
+    /// Whether there is nothing to do.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.buried.is_empty() && self.retire.is_empty()
+    }
+}
+
+/// What became of a plan.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Retired {
+    /// Tasks that were written to the archive, some of them perhaps once more.
+    pub archived: u64,
+    /// Tasks whose rows were deleted.
+    pub deleted: u64,
+    /// Objects of such tasks that were deleted.
+    pub objects: u64,
+    /// What did not work; the next pass tries again.
+    pub failed: Vec<String>,
+}
+
+/// What holds for tasks of a type that ended like this: what the settings say of the type, what it
+/// declares, what the settings say of all others, in this order.
+fn keeps(
+    registry: &Registry,
+    settings: &RetentionSettings,
+    task_type: &str,
+    status: TaskStatus,
+) -> Keep {
+    let types = &settings.types;
+    let set = types.get(task_type).and_then(|set| set.of(status));
+    let declared = || {
+        registry
+            .retention_of(task_type)
+            .and_then(|declared| declared.of(status))
+    };
+    let others = || types.get(OTHERS).and_then(|set| set.of(status));
+    set.or_else(declared).or_else(others).unwrap_or_default()
+}
+
+/// Plans what is to be retired: at most `limit` tasks, or one of each type and end where that
+/// is more. Each type and end has its share of the limit, and what others leave of theirs.
+/// Changes nothing.
+///
+/// # Errors
+/// When the store does not answer.
+pub fn plan<'a>(
+    engine: &'a Engine,
+    settings: &'a RetentionSettings,
+    limit: u32,
+) -> BoxFuture<'a, Result<RetirePlan, StoreError>> {
+    Box::pin(async move {
+        let store = &engine.ports.store;
+        let mut plan = RetirePlan::default();
+        let registry = &engine.registry;
+        let names: BTreeSet<&str> = registry.iter().map(|known| known.decl.name).collect();
+        let keeps = |name, status| (name, status, keeps(registry, settings, name, status));
+        let rules: Vec<_> = names
+            .into_iter()
+            .flat_map(|name| ENDED.map(|status| keeps(name, status)))
+            .filter_map(|(name, status, keep)| Some((name, status, keep, keep.after()?)))
+            .collect();
+        plan.buried = store.retire(&RetireOp::Buried { limit }).await?;
+        let mut left = limit;
+        let mut more = Vec::new();
+        for (n, &(name, status, keep, before)) in rules.iter().enumerate() {
+            let share = (left / u32::try_from(rules.len() - n).unwrap_or(u32::MAX)).max(1);
+            let tasks = store
+                .retire(&ended((name, status), before, None, share))
+                .await?;
+            left = left.saturating_sub(count(&tasks));
+            if count(&tasks) == share {
+                more.push((plan.retire.len(), before));
+            }
+            if !tasks.is_empty() {
+                plan.retire.push(Retire {
+                    task_type: name.to_owned(),
+                    status,
+                    keep,
+                    tasks,
+                });
+            }
+        }
+        for (n, before) in more {
+            let Some(first) = plan.retire.get_mut(n).filter(|_| left > 0) else {
+                break;
+            };
+            let last = first.tasks.last().map(|last| last.task);
+            let of = (first.task_type.as_str(), first.status);
+            let tasks = store.retire(&ended(of, before, last, left)).await?;
+            left = left.saturating_sub(count(&tasks));
+            first.tasks.extend(tasks);
+        }
+        Ok(plan)
+    })
+}
+
+fn ended(
+    (task_type, status): (&str, TaskStatus),
+    before: Duration,
+    after: Option<TaskId>,
+    limit: u32,
+) -> RetireOp {
+    RetireOp::Ended {
+        task_type: task_type.to_owned(),
+        status,
+        before,
+        after,
+        limit,
+    }
+}
+
+/// Executes a plan, batch by batch: the archive is durable before any row is deleted, and the
+/// tombstones stay until nothing is left of the objects. `shutdown` breaks it off, and the next
+/// one goes on.
+///
+/// # Errors
+/// When the store does not answer. What the object store refuses stands in the result.
+pub fn run<'a>(
+    engine: &'a Engine,
+    settings: &'a RetentionSettings,
+    plan: RetirePlan,
+    shutdown: &'a CancelToken,
+) -> BoxFuture<'a, Result<Retired, StoreError>> {
+    Box::pin(async move {
+        let mut done = Retired::default();
+        empty_graves(engine, plan.buried, shutdown, &mut done).await?;
+        for group in plan.retire {
+            retire_group(engine, &settings.bucket, group, shutdown, &mut done).await?;
+        }
+        Ok(done)
+    })
+}
+
+/// The tasks of one type and end. Those that cannot be archived stay, and as many others take
+/// their turn: they are the first again in each pass, and must not block the others.
+async fn retire_group(
+    engine: &Engine,
+    bucket: &str,
+    group: Retire,
+    shutdown: &CancelToken,
+    done: &mut Retired,
+) -> Result<(), StoreError> {
+    let Retire {
+        task_type,
+        status,
+        keep,
+        mut tasks,
+    } = group;
+    loop {
+        let mut stay = Vec::new();
+        for batch in tasks.chunks(BATCH) {
+            if shutdown.is_cancelled() {
+                return Ok(());
+            }
+            let mut batch = batch.to_vec();
+            if let Keep::ThenArchive(_) = keep {
+                // Reads and one upload. Half an upload is no object, and rows stay until there
+                // is one.
+                let archived = shutdown
+                    .run_until_cancelled(archive(engine, bucket, &task_type, batch))
+                    .await;
+                let Some(archived) = archived else {
+                    return Ok(());
+                };
+                match archived {
+                    Ok(archived) => {
+                        batch = archived.written;
+                        stay.extend(archived.unreadable);
+                    }
+                    Err(error) => {
+                        done.failed
+                            .push(format!("the archive of {task_type}: {error}"));
+                        return Ok(());
+                    }
+                }
+                done.archived += u64::from(count(&batch));
+            }
+            if batch.is_empty() {
+                continue;
+            }
+            let buried = engine.ports.store.retire(&RetireOp::Bury(batch)).await?;
+            done.deleted += u64::from(count(&buried));
+            tracing::info!(task_type, %status, tasks = buried.len(), "deleted tasks whose time is over");
+            empty_graves(engine, buried, shutdown, done).await?;
+        }
+        let (Some(before), Some(last)) = (keep.after(), stay.last().map(|(task, _)| *task)) else {
+            return Ok(());
+        };
+        let instead = u32::try_from(stay.len()).unwrap_or(u32::MAX);
+        done.failed.extend(
+            stay.into_iter()
+                .map(|(task, why)| format!("the archive of task {task}: {why}")),
+        );
+        let others = ended((&task_type, status), before, Some(last), instead);
+        tasks = engine.ports.store.retire(&others).await?;
+    }
+}
+
+/// Deletes what tasks without rows have stored, and then their tombstones.
+async fn empty_graves(
+    engine: &Engine,
+    buried: Vec<Leaving>,
+    shutdown: &CancelToken,
+    done: &mut Retired,
+) -> Result<(), StoreError> {
+    let mut empty = Vec::with_capacity(buried.len());
+    let mut emptied = stream::iter(buried)
+        .map(|Leaving { task, tenant, .. }| {
+            let objects = engine.ports.objects.clone();
+            async move {
+                (
+                    task,
+                    objects.delete_prefix(&task_prefix(&tenant, task)).await,
+                )
+            }
+        })
+        .buffer_unordered(AT_ONCE);
+    while let Some(Some((task, result))) = shutdown.run_until_cancelled(emptied.next()).await {
+        match result {
+            Ok(objects) => {
+                done.objects += objects;
+                empty.push(task);
+            }
+            Err(error) => done
+                .failed
+                .push(format!("objects of the deleted task {task}: {error}")),
+        }
+    }
+    drop(emptied);
+    if !empty.is_empty() {
+        engine.ports.store.retire(&RetireOp::Forget(empty)).await?;
+    }
+    Ok(())
+}
+
+/// Writes tasks to the archive, a line each, and returns those that are in it as they are, and
+/// those that cannot be read. Its name holds a number of its own: two reconcilers, or two
+/// tries, write two objects and never half of one.
+async fn archive(
+    engine: &Engine,
+    bucket: &str,
+    task_type: &str,
+    batch: Vec<Leaving>,
+) -> Result<Archived, ObjectError> {
+    let mut rest = batch.into_iter();
+    let mut archived = Archived::default();
+    // The first that can be read says what day it is. Without one there is nothing to write.
+    let (first, now) = loop {
+        let Some(leaving) = rest.next() else {
+            return Ok(archived);
+        };
+        match line(engine.ports.store.as_ref(), &leaving).await {
+            Ok(Some(read)) => {
+                archived.written.push(leaving);
+                break read;
+            }
+            // Another writer was faster with it.
+            Ok(None) => {}
+            Err(StoreError::Corrupt(why) | StoreError::Newer(why)) => {
+                archived.unreadable.push((leaving.task, why))
+            }
+            Err(error) => return Err(ObjectError::Source(error.to_string())),
+        }
+    };
+    let day = rfc3339(now)[..10].to_owned();
+    let name = format!(
+        "tasks/{task_type}/{day}/{:032x}.jsonl",
+        engine.ports.random.bits()
+    );
+    let archived = Arc::new(Mutex::new(archived));
+    let (store, noted) = (engine.ports.store.clone(), archived.clone());
+    // Task by task while it is sent: however many there are, one is in memory.
+    let others = stream::iter(rest)
+        .then(move |leaving| {
+            let (store, noted) = (store.clone(), noted.clone());
+            async move {
+                let read = line(store.as_ref(), &leaving).await;
+                let mut noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
+                match read {
+                    Ok(Some((line, _))) => {
+                        noted.written.push(leaving);
+                        Ok(Some(bytes::Bytes::from(line)))
+                    }
+                    Ok(None) => Ok(None),
+                    Err(StoreError::Corrupt(why) | StoreError::Newer(why)) => {
+                        noted.unreadable.push((leaving.task, why));
+                        Ok(None)
+                    }
+                    Err(error) => Err(std::io::Error::other(error)),
+                }
+            }
+        })
+        .filter_map(|line: std::io::Result<_>| async { line.transpose() });
+    let lines = stream::iter([Ok(bytes::Bytes::from(first))]).chain(others);
+    engine
+        .ports
+        .objects
+        .put_aside(bucket, &name, lines.boxed())
+        .await?;
+    let archived = std::mem::take(&mut *archived.lock().unwrap_or_else(PoisonError::into_inner));
+    tracing::info!(
+        task_type,
+        name,
+        tasks = archived.written.len(),
+        "archived tasks whose time is over"
+    );
+    Ok(archived)
+}
+
+/// What became of a batch in the archive, in its order.
+#[derive(Debug, Default)]
+struct Archived {
+    written: Vec<Leaving>,
+    /// And why.
+    unreadable: Vec<(TaskId, String)>,
+}
+
+fn count(tasks: &[Leaving]) -> u32 {
+    u32::try_from(tasks.len()).unwrap_or(u32::MAX)
+}
+
+/// A task as a line of the archive, and the time; `None`: it is gone, or not what was planned for.
+async fn line(
+    store: &dyn Store,
+    leaving: &Leaving,
+) -> Result<Option<(String, DbTime)>, StoreError> {
+    let planned = |record: &TaskRecord| record.task.rev == leaving.rev;
+    let Some(record) = store.load(leaving.task).await?.filter(planned) else {
+        return Ok(None);
+    };
+    let history = store.history(leaving.task).await?;
+    let last = history.audit.last().map_or(AuditSeq(0), |row| row.seq);
+    if last != record.task.audit_seq {
+        // Another sweep may have buried it in between: a line without its past would look like the
+        // whole task.
+        return match store.load(leaving.task).await?.filter(planned) {
+            None => Ok(None),
+            Some(_) => {
+                let why = format!(
+                    "its audit ends at entry {}, and the task says {}",
+                    last.0, record.task.audit_seq.0
+                );
+                Err(StoreError::Corrupt(why))
+            }
+        };
+    }
+    Ok(Some((
+        format!("{}\n", archive_line(&record, &history)),
+        record.now,
+    )))
+}
