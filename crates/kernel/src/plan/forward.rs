@@ -1,7 +1,9 @@
 //! A task that goes forward.
 
+use super::decision::{Decision, HOLD, SHUTS_DOWN, sleep, sleep_for_breaker};
 use super::stages::{self, Forward};
-use super::{Decision, HOLD, SHUTS_DOWN, View, failure, scratch, sleep, sleep_for_breaker, waits};
+use super::view::View;
+use super::{failure, scratch, waits};
 use crate::cancel::CancelReason;
 use crate::error::{ErrorClass, StepError};
 use crate::policy::INLINE_LIMIT;

@@ -1,6 +1,6 @@
 //! Scratch files that the next steps read, where they are not what those steps can use.
 
-use super::View;
+use super::view::View;
 use crate::error::StepError;
 use crate::record::StepRow;
 use crate::scratch::scratch_files_in;

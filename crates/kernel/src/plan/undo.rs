@@ -1,7 +1,8 @@
 //! A task that goes backward: what started is undone, the latest first.
 
+use super::decision::{Decision, HOLD, SHUTS_DOWN};
 use super::stages::{self, Backward};
-use super::{Decision, HOLD, SHUTS_DOWN, View};
+use super::view::View;
 use crate::policy::INLINE_LIMIT;
 use crate::task::Probe;
 use counterstep_contracts::OnUndoFailure;

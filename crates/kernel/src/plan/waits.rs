@@ -1,6 +1,8 @@
 //! Steps that wait, where the next steps are decided: a wait begins, is over, or was in vain.
 
-use super::{Decision, View, WaitStep, failure};
+use super::decision::{Decision, WaitStep};
+use super::failure;
+use super::view::View;
 use crate::error::{StepError, StepResult};
 use crate::record::{DbTime, StepRow};
 use crate::task::output;

@@ -1,0 +1,96 @@
+//! What the planner decides.
+
+use super::view::BreakerWait;
+use crate::error::StepError;
+use crate::record::{DbTime, Failure};
+use counterstep_contracts::{Host, OnExhausted, WaitReason};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// What is next.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Decision {
+    // The planner has to know more, and is asked again with the answers.
+    /// Whether the conditions of these steps hold.
+    AskConditions(Vec<usize>),
+    /// What these steps wait for.
+    AskWaits(Vec<usize>),
+    /// Room for so many heavy steps.
+    AskRoom(usize),
+
+    // Something is written down, and the planner is asked again.
+    /// The condition of this step does not hold.
+    Skip(usize),
+    /// Waits begin or are over.
+    Wait(Vec<(usize, WaitStep)>),
+    /// A step goes back to Pending: its scratch is lost, and no completed step has read it.
+    ScratchLost(usize),
+    /// Probes found these steps done.
+    SettleDone(Vec<usize>),
+    /// Probes found that these steps did nothing: there is nothing to undo.
+    SettleNotDone(Vec<usize>),
+    /// The cancel that was accepted is carried out.
+    Stop,
+    /// The task will not complete.
+    GiveUp(Failure, OnExhausted),
+    /// All steps are done.
+    Complete,
+    /// No undo is left.
+    FinishUndo,
+
+    // The decision is complete.
+    /// These start forward. `wants_room`: other steps of their stage lack room alone.
+    Start { steps: Vec<usize>, wants_room: bool },
+    /// The step runs again for its scratch, and stays Completed.
+    Rebuild(usize),
+    /// The undos of these start.
+    Undo(Vec<usize>),
+    /// The probes of these are asked.
+    Probe(Vec<usize>),
+    /// Something is under way, or due soon. `wants_room`: a step lacks room alone.
+    Hold { wants_room: bool },
+    /// The task is given back, for a host of this kind.
+    HandOver(Host, &'static str),
+    /// The task is given back until then; the details go into the audit.
+    Sleep {
+        reason: WaitReason,
+        left: Duration,
+        details: Value,
+    },
+    /// The task is given back until an undo's next attempt is due.
+    RestBetweenUndos(Duration),
+    /// The task is at rest.
+    Rest,
+}
+
+/// What becomes of a step that waits.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum WaitStep {
+    /// It waits until then, or for its signal.
+    Begins(DbTime),
+    /// What it waited for is there.
+    Over(Value),
+    /// What it waited for did not come. `falls_back`: its fallback runs in its place.
+    Failed { error: StepError, falls_back: bool },
+}
+
+/// Why a task is given back by a process that shuts down.
+pub(crate) const SHUTS_DOWN: &str = "its process shut down";
+
+pub(super) const HOLD: Decision = Decision::Hold { wants_room: false };
+
+pub(super) fn sleep(reason: WaitReason, left: Duration) -> Decision {
+    Decision::Sleep {
+        reason,
+        left,
+        details: Value::Null,
+    }
+}
+
+pub(super) fn sleep_for_breaker(wait: &BreakerWait, step: &str, at_most: Duration) -> Decision {
+    Decision::Sleep {
+        reason: WaitReason::Breaker,
+        left: wait.left.min(at_most),
+        details: json!({"breaker": wait.key, "step": step}),
+    }
+}

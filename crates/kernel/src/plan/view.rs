@@ -1,0 +1,138 @@
+//! What the planner decides from: the declaration, the rows, and what a host knows beyond them.
+
+use crate::cancel::CancelReason;
+use crate::error::StepResult;
+use crate::record::{StepRow, TaskRecord};
+use crate::task::Probe;
+use crate::waits::Wait;
+use counterstep_contracts::{Host, StepStatus, TaskDecl};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// What the planner decides from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct View<'a> {
+    pub(crate) decl: &'static TaskDecl,
+    /// The rows, and the database's time.
+    pub(crate) record: &'a TaskRecord,
+    /// The kind of host that asks.
+    pub(crate) host: Host,
+    pub(crate) facts: &'a Facts,
+    pub(crate) answers: &'a Answers,
+}
+
+/// What a host knows of a task beyond its rows. Steps by their position in the declaration.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Facts {
+    /// Completed steps with a scratch file that this host does not have.
+    pub(crate) lost_scratch: BTreeSet<usize>,
+    /// Steps that their circuit breaker holds back.
+    pub(crate) breakers: BTreeMap<usize, BreakerWait>,
+    /// What the probes of steps in doubt have found.
+    pub(crate) probes: Probes,
+    /// Steps between two attempts to make their scratch again, and how long each still waits. What
+    /// forward steps wait for stands in their rows.
+    pub(crate) delayed_rebuilds: BTreeMap<usize, Duration>,
+    /// Undos between two attempts, and how long each still waits.
+    pub(crate) delayed_undos: BTreeMap<usize, Duration>,
+    /// Why the running steps were told to stop.
+    pub(crate) interrupted: Option<CancelReason>,
+    /// The process shuts down: no attempt starts.
+    pub(crate) stopping: bool,
+}
+
+/// How long a circuit breaker holds a step back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BreakerWait {
+    /// The breaker's key.
+    pub(crate) key: String,
+    /// Until its next attempt may be let through.
+    pub(crate) left: Duration,
+}
+
+/// What a turn knows from the probes of steps in doubt.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Probes {
+    /// Under way.
+    pub(crate) asked: BTreeSet<usize>,
+    /// Answered.
+    pub(crate) found: BTreeMap<usize, Probe<Value>>,
+}
+
+impl Probes {
+    /// What was found done cannot be kept: a sweep has taken its objects since. Then it is unknown
+    /// how far it came. `false`: nothing was found done.
+    pub(crate) fn disbelieve(&mut self) -> bool {
+        let done = self
+            .found
+            .values_mut()
+            .filter(|found| matches!(found, Probe::Done(_)));
+        done.map(|found| *found = Probe::Unknown).count() > 0
+    }
+
+    /// What was found out about a step that is in doubt.
+    pub(crate) fn of(&self, at: usize, row: &StepRow) -> Option<&Probe<Value>> {
+        self.found
+            .get(&at)
+            .filter(|_| row.status == StepStatus::InDoubt)
+    }
+}
+
+/// Answers to what the planner has asked for in this decision.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Answers {
+    /// Whether the condition of a step holds.
+    pub(crate) conditions: BTreeMap<usize, StepResult<bool>>,
+    /// What a step waits for.
+    pub(crate) waits: BTreeMap<usize, StepResult<Wait>>,
+    /// Room for heavy steps, once it was asked for.
+    pub(crate) room: Option<Room>,
+}
+
+/// Room of a process for heavy steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Room {
+    /// For so many steps, of those that were asked for.
+    pub(crate) steps: usize,
+    /// All of the process's room is in abandoned code, which may hold it as long as the process
+    /// lives.
+    pub(crate) stuck: bool,
+}
+
+impl View<'_> {
+    pub(super) fn step(&self, at: usize) -> &StepRow {
+        &self.record.steps[at]
+    }
+
+    pub(super) fn has(&self, status: StepStatus) -> bool {
+        self.record.steps.iter().any(|row| row.status == status)
+    }
+
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.record.task.cancel_requested_at.is_some()
+    }
+
+    /// Steps among these that are in doubt and have a probe that was not asked yet.
+    pub(super) fn unprobed(&self, steps: &[usize]) -> Vec<usize> {
+        let probes = &self.facts.probes;
+        let open = |at: &usize| {
+            self.step(*at).status == StepStatus::InDoubt
+                && self.decl.steps[*at].probe.is_some()
+                && !probes.found.contains_key(at)
+                && !probes.asked.contains(at)
+        };
+        steps.iter().copied().filter(open).collect()
+    }
+
+    /// Those of `steps` about which a probe has found what `is_it` asks for.
+    pub(super) fn found(
+        &self,
+        steps: &[usize],
+        is_it: impl Fn(&Probe<Value>) -> bool,
+    ) -> Vec<usize> {
+        let of = |at: usize| self.facts.probes.of(at, self.step(at));
+        let found = steps.iter().copied();
+        found.filter(|&at| of(at).is_some_and(&is_it)).collect()
+    }
+}
