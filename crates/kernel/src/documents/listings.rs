@@ -1,6 +1,6 @@
 //! Whose turn it is to list all objects, as documents: one for each interval.
 
-use super::{named, read_body, write_body};
+use super::body::{named, read_body, write_body};
 use crate::ports::{DocumentChange, DocumentKind, DocumentWrite, Store, StoreError};
 use crate::record::DbTime;
 use counterstep_contracts::{Rev, Tenant};

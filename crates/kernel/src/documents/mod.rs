@@ -1,6 +1,7 @@
 //! What the engine keeps as documents: schedules, disabled task types, the worker registry, and the
 //! progress of listings. Owns their JSON. Must not know how a store keeps them.
 
+mod body;
 mod listings;
 mod schedules;
 mod types;
@@ -10,13 +11,12 @@ pub use listings::{ListingOp, ListingTurn};
 pub use schedules::write as schedule_write;
 
 use crate::ports::{
-    DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, ScheduleQuery, ScheduleRow,
-    Schedules, Store, StoreError, TypeRow, TypeRows, WorkerRow, Workers,
+    DocumentKind, ScheduleQuery, ScheduleRow, Schedules, Store, StoreError, TypeRow, TypeRows,
+    WorkerRow, Workers,
 };
 use crate::record::DbTime;
+use body::delete;
 use counterstep_contracts::{Rev, Tenant};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use std::time::Duration;
 
 /// The typed documents of a store.
@@ -99,33 +99,3 @@ pub trait TypedDocuments: Store {
 }
 
 impl<S: Store + ?Sized> TypedDocuments for S {}
-
-fn write_body(kind: DocumentKind, body: &impl Serialize) -> Result<String, StoreError> {
-    serde_json::to_string(body).map_err(|error| unreadable(kind, &error))
-}
-
-fn read_body<T: DeserializeOwned>(kind: DocumentKind, body: &str) -> Result<T, StoreError> {
-    serde_json::from_str(body).map_err(|error| unreadable(kind, &error))
-}
-
-fn unreadable(kind: DocumentKind, error: &serde_json::Error) -> StoreError {
-    StoreError::Corrupt(format!("documents.body of a {}: {error}", kind.as_str()))
-}
-
-fn named(kind: DocumentKind, name: &str) -> DocumentQuery {
-    DocumentQuery::Named {
-        kind,
-        tenant: Tenant::default(),
-        names: vec![name.to_owned()],
-    }
-}
-
-fn delete(kind: DocumentKind, tenant: Tenant, name: String, rev: Rev) -> DocumentWrite {
-    DocumentWrite {
-        kind,
-        tenant,
-        name,
-        expected: Some(rev),
-        change: DocumentChange::Delete,
-    }
-}

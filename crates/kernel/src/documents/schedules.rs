@@ -1,6 +1,6 @@
 //! Schedules as documents. The due time of a paused one stands in its body alone.
 
-use super::{read_body, write_body};
+use super::body::{read_body, write_body};
 use crate::ports::{
     Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Documents, DuePlace,
     ScheduleQuery, ScheduleRow, Schedules, Store, StoreError,

@@ -1,6 +1,6 @@
 //! Task types as documents: only those that were ever disabled have one.
 
-use super::{read_body, write_body};
+use super::body::{read_body, write_body};
 use crate::ports::{
     Disabled, Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Store,
     StoreError, TypeRow, TypeRows,

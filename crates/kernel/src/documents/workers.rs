@@ -1,6 +1,6 @@
 //! The worker registry as documents: each process writes its own row, whatever is there.
 
-use super::{delete, read_body, write_body};
+use super::body::{delete, read_body, write_body};
 use crate::ports::{
     Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, KnownType, Passed, Store,
     StoreError, WORKERS_READ, WorkerRow, WorkerSeen, Workers,

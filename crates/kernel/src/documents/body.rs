@@ -1,0 +1,39 @@
+//! The JSON of a document, and the questions and changes that all kinds share.
+
+use crate::ports::{DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, StoreError};
+use counterstep_contracts::{Rev, Tenant};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+pub(super) fn write_body(kind: DocumentKind, body: &impl Serialize) -> Result<String, StoreError> {
+    serde_json::to_string(body).map_err(|error| unreadable(kind, &error))
+}
+
+pub(super) fn read_body<T: DeserializeOwned>(
+    kind: DocumentKind,
+    body: &str,
+) -> Result<T, StoreError> {
+    serde_json::from_str(body).map_err(|error| unreadable(kind, &error))
+}
+
+fn unreadable(kind: DocumentKind, error: &serde_json::Error) -> StoreError {
+    StoreError::Corrupt(format!("documents.body of a {}: {error}", kind.as_str()))
+}
+
+pub(super) fn named(kind: DocumentKind, name: &str) -> DocumentQuery {
+    DocumentQuery::Named {
+        kind,
+        tenant: Tenant::default(),
+        names: vec![name.to_owned()],
+    }
+}
+
+pub(super) fn delete(kind: DocumentKind, tenant: Tenant, name: String, rev: Rev) -> DocumentWrite {
+    DocumentWrite {
+        kind,
+        tenant,
+        name,
+        expected: Some(rev),
+        change: DocumentChange::Delete,
+    }
+}
