@@ -7,12 +7,12 @@ use crate::work;
 use async_trait::async_trait;
 use counterstep_contracts::{Epoch, QueueName, TaskId, Tenant, WorkerMessage};
 use counterstep_kernel::Engine;
-use counterstep_kernel::client::{Receipt, Submission};
+use counterstep_kernel::client::{Submission, UploadSession};
 use counterstep_kernel::ports::{
-    AuditHead, CommitError, Committed, Delivery, DeliveryTag, DocumentKind, DocumentQuery,
-    DocumentWrite, Documents, Due, DueTask, FailureQuery, Gauges, Heartbeat, IdempotencyRow,
-    InFlight, Leaving, MessageSource, OutboxOp, OutboxRow, Queue, QueueError, ReceiveOp, Receives,
-    RetireOp, Salvaged, SealedPage, SealedRow, Settle, Store, StoreError, SweepOp, TaskLine,
+    AuditPage, ChainRow, ChainTip, CommitError, Committed, Delivery, DeliveryTag, DocumentKind,
+    DocumentQuery, DocumentWrite, Documents, Due, DueTask, EndedTask, FailureQuery, Gauges,
+    Heartbeat, IdempotencyRow, InFlight, MessageSource, OutboxOp, OutboxRow, PurgeOp, Queue,
+    QueueError, ReceiveOp, Receives, Salvaged, Settle, Store, StoreError, SweepOp, TaskLine,
     TaskQuery, Upkeep,
 };
 use counterstep_kernel::record::{History, TaskRecord};
@@ -137,8 +137,8 @@ impl Store for Counted {
         self.count().due(due, limit).await
     }
 
-    async fn hold(&self, lost: &[TaskId], ttl: Duration) -> Result<Vec<TaskId>, StoreError> {
-        self.count().hold(lost, ttl).await
+    async fn reserve(&self, lost: &[TaskId], ttl: Duration) -> Result<Vec<TaskId>, StoreError> {
+        self.count().reserve(lost, ttl).await
     }
 
     async fn list(&self, query: &TaskQuery) -> Result<Vec<TaskLine>, StoreError> {
@@ -157,12 +157,12 @@ impl Store for Counted {
         self.count().history(task).await
     }
 
-    async fn sealed(&self, page: &SealedPage) -> Result<Vec<SealedRow>, StoreError> {
-        self.count().sealed(page).await
+    async fn audit_page(&self, page: &AuditPage) -> Result<Vec<ChainRow>, StoreError> {
+        self.count().audit_page(page).await
     }
 
-    async fn heads(&self, page: &SealedPage) -> Result<Vec<AuditHead>, StoreError> {
-        self.count().heads(page).await
+    async fn chain_tips(&self, page: &AuditPage) -> Result<Vec<ChainTip>, StoreError> {
+        self.count().chain_tips(page).await
     }
 
     async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError> {
@@ -211,8 +211,8 @@ impl Upkeep for Counted {
         self.count().receives(op).await
     }
 
-    async fn retire(&self, op: &RetireOp) -> Result<Vec<Leaving>, StoreError> {
-        self.count().retire(op).await
+    async fn purge(&self, op: &PurgeOp) -> Result<Vec<EndedTask>, StoreError> {
+        self.count().purge(op).await
     }
 }
 
@@ -341,9 +341,9 @@ async fn submit(engine: &Engine) -> Result<TaskId, Failed> {
         traceparent: None,
     };
     let failed = |error: counterstep_kernel::client::SubmitError| Failed(error.to_string());
-    let mut receipt = Receipt::begin(engine, task_type, submission)
+    let mut session = UploadSession::begin(engine, task_type, submission)
         .await
         .map_err(failed)?;
-    receipt.body(work::request()).map_err(failed)?;
-    Ok(receipt.submit().await.map_err(failed)?.answer.task_id)
+    session.body(work::request()).map_err(failed)?;
+    Ok(session.submit().await.map_err(failed)?.answer.task_id)
 }

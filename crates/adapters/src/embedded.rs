@@ -98,7 +98,7 @@ pub fn open(
             locks: Arc::new(LocalLocks::with_clock(&clock)),
             hints: Arc::new(LocalHints::with_clock(&clock)),
             signals: Arc::new(FileSignals::of(database.clone())),
-            outside: Arc::new(NoServices),
+            services: Arc::new(NoServices),
             steps: Arc::new(InTheTurn),
             clock,
             random: Arc::new(SystemRandom),

@@ -129,7 +129,7 @@ fn unquoted(text: &str) -> Option<String> {
 }
 
 /// How long an answer may be waited for by `Prefer: wait=10` (RFC 7240), in seconds. What cannot be
-/// read of a preference is passed over, as that text demands.
+/// read of a preference is skipped, as that text demands.
 pub(crate) fn preferred_wait(request: &HttpRequest) -> Option<Duration> {
     let values = request
         .headers()

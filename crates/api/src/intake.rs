@@ -1,4 +1,4 @@
-//! A submission on its way into the engine. Owns the receipt until it has become a task or nothing:
+//! A submission on its way into the engine. Owns the session until it has become a task or nothing:
 //! whatever goes wrong in between, what was stored is taken away again. Must not touch the
 //! connection, so that it goes on when the client does not.
 
@@ -7,7 +7,7 @@ use crate::json;
 use crate::problem::{Refused, malformed};
 use crate::waiting::{Rests, WaitFor};
 use counterstep_kernel::Engine;
-use counterstep_kernel::client::{Receipt, Submission, SubmitError, Submitted};
+use counterstep_kernel::client::{Submission, SubmitError, Submitted, UploadSession};
 use counterstep_kernel::ports::{ByteStream, StoreError};
 use counterstep_steps::TaskType;
 use futures::StreamExt;
@@ -33,9 +33,9 @@ pub(crate) async fn of_json(
     body: Value,
     rests: Option<Rests>,
 ) -> Result<Taken, Refused> {
-    let mut receipt = Receipt::begin(&engine, task_type, submission).await?;
-    let taken = receipt.body(body).map_err(Refused::from);
-    settle(receipt, taken, rests).await
+    let mut session = UploadSession::begin(&engine, task_type, submission).await?;
+    let taken = session.body(body).map_err(Refused::from);
+    settle(session, taken, rests).await
 }
 
 /// Submits a request that is a form, as it arrives.
@@ -46,21 +46,21 @@ pub(crate) async fn of_form(
     form: Form,
     rests: Option<Rests>,
 ) -> Result<Taken, Refused> {
-    let mut receipt = Receipt::begin(&engine, task_type, submission).await?;
-    let taken = take_parts(&mut receipt, form).await;
-    settle(receipt, taken, rests).await
+    let mut session = UploadSession::begin(&engine, task_type, submission).await?;
+    let taken = take_parts(&mut session, form).await;
+    settle(session, taken, rests).await
 }
 
 /// Makes the task, or takes everything back.
 async fn settle(
-    mut receipt: Receipt,
+    mut session: UploadSession,
     taken: Result<(), Refused>,
     rests: Option<Rests>,
 ) -> Result<Taken, Refused> {
-    let wait = rests.map(|rests| rests.of(receipt.task_id()));
+    let wait = rests.map(|rests| rests.of(session.task_id()));
     let refused = match taken {
         Err(refused) => refused,
-        Ok(()) => match receipt.submit().await {
+        Ok(()) => match session.submit().await {
             Ok(submitted) => return Ok(Taken { submitted, wait }),
             // Committed or not is unknown: the files may be a task's by now. The sweep looks into
             // the database first.
@@ -68,11 +68,11 @@ async fn settle(
             Err(error) => error.into(),
         },
     };
-    receipt.abandon(refused.detail()).await;
+    session.abandon(refused.detail()).await;
     Err(refused)
 }
 
-async fn take_parts(receipt: &mut Receipt, form: Form) -> Result<(), Refused> {
+async fn take_parts(session: &mut UploadSession, form: Form) -> Result<(), Refused> {
     let form = Arc::new(Mutex::new(Arrival {
         form,
         failure: None,
@@ -87,7 +87,7 @@ async fn take_parts(receipt: &mut Receipt, form: Form) -> Result<(), Refused> {
         let kind = match kind {
             PartKind::File { name, content_type }
                 if is_json(Some(&content_type))
-                    && !receipt.takes_file(&field, &name, &content_type) =>
+                    && !session.takes_file(&field, &name, &content_type) =>
             {
                 PartKind::Json
             }
@@ -95,7 +95,7 @@ async fn take_parts(receipt: &mut Receipt, form: Form) -> Result<(), Refused> {
         };
         match kind {
             PartKind::File { name, content_type } => {
-                let stored = receipt
+                let stored = session
                     .file(&field, name, &content_type, bytes_of(form.clone()))
                     .await;
                 if let Err(error) = stored {
@@ -111,7 +111,7 @@ async fn take_parts(receipt: &mut Receipt, form: Form) -> Result<(), Refused> {
             PartKind::Json => {
                 let text = form.lock().await.form.text().await?;
                 let value = json::parse(&text).map_err(|refused| refused.at(&*field))?;
-                receipt.field(&field, value)?;
+                session.field(&field, value)?;
             }
             PartKind::Text => {
                 let text = form.lock().await.form.text().await?;
@@ -120,7 +120,7 @@ async fn take_parts(receipt: &mut Receipt, form: Form) -> Result<(), Refused> {
                 if text.contains('\0') {
                     return Err(json::no_nul().at(field));
                 }
-                receipt.text(&field, text)?;
+                session.text(&field, text)?;
             }
         }
     }

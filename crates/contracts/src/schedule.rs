@@ -11,9 +11,9 @@ text_enum!(
     /// What becomes of due times that no reconciler fired within the schedule's grace: all were
     /// away, say. Those within it all fire.
     Misfire {
-        /// Where none fires in time, the newest of them does, late; the others are passed over.
+        /// Where none fires in time, the newest of them does, late; the others are skipped.
         FireOnce = "fire_once",
-        /// They are passed over.
+        /// They are skipped.
         Skip = "skip",
         /// Each of them fires, the oldest first.
         CatchUp = "catch_up",
@@ -23,7 +23,7 @@ text_enum!(
 text_enum!(
     /// What becomes of a due time while the schedule's last task has not come to rest.
     Overlap {
-        /// It is passed over.
+        /// It is skipped.
         Skip = "skip",
         /// It waits until that task rests, and those behind it with it.
         Queue = "queue",
@@ -67,7 +67,7 @@ pub struct ScheduleSpec {
     /// What becomes of a due time while the last task runs.
     #[serde(default = "skip")]
     pub overlap: Overlap,
-    /// At most so many due times fire at once, the newest; those before them are passed over.
+    /// At most so many due times fire at once, the newest; those before them are skipped.
     #[serde(default = "hundred")]
     pub catch_up_limit: u32,
     /// A due time counts as missed when it is later than this.

@@ -22,7 +22,7 @@ pub use counterstep_steps as steps;
 pub mod resilience {
     pub use counterstep_kernel::ports::PortsRuntime;
     pub use counterstep_node::TokioRuntime;
-    pub use counterstep_steps::breaker::{Admission, Breaker, Standing, Ticket, Verdict};
+    pub use counterstep_steps::breaker::{Admission, Breaker, BreakerState, Ticket, Verdict};
     pub use counterstep_steps::resilience::{Classified, Resilient, Retried, RunError};
     pub use counterstep_steps::runtime::Runtime;
 }

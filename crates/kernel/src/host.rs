@@ -193,7 +193,7 @@ async fn run_delivery(
     } = delivery;
     let message = match message {
         Ok(message) => message,
-        Err(poison) => return bury(&engine, &tag, queue, poison).await,
+        Err(poison) => return keep_poison(&engine, &tag, queue, poison).await,
     };
     let task = message.task;
     let runs = worker_registry::runs(&engine, task);
@@ -222,7 +222,9 @@ async fn run_delivery(
     drop(runs);
     tracing::debug!(%task, ?end, "turn ended");
     let settle = match end {
-        TurnEnd::Contradicted(why) => return bury(&engine, &tag, queue, source.poison(why)).await,
+        TurnEnd::Contradicted(why) => {
+            return keep_poison(&engine, &tag, queue, source.poison(why)).await;
+        }
         TurnEnd::Rests(_)
         | TurnEnd::GivenBack
         | TurnEnd::NotNow
@@ -247,7 +249,7 @@ async fn run_delivery(
 
 /// Keeps a delivery that cannot be acted on, and then ends it: in this order, or a crash between
 /// the two loses it.
-async fn bury(engine: &Engine, tag: &DeliveryTag, queue: QueueName, poison: Poison) {
+async fn keep_poison(engine: &Engine, tag: &DeliveryTag, queue: QueueName, poison: Poison) {
     let (source, reason) = (poison.source.clone(), poison.reason.clone());
     tracing::error!(%queue, subject = %poison.subject, %source, %reason, "poison: kept as a row, not delivered again");
     let settle = match engine
@@ -361,7 +363,7 @@ async fn take_due(
 const UNKNOWN_FOR: Duration = Duration::from_secs(10);
 
 /// Due tasks for which there was no room, or that this program cannot read, and until when they are
-/// passed over.
+/// skipped.
 type Left = Arc<Mutex<HashMap<TaskId, Duration>>>;
 
 /// Due tasks of one look.

@@ -6,7 +6,7 @@ use crate::context::Execution;
 use crate::keys;
 use crate::ports::Receive;
 use crate::record::{AttemptMark, DbTime, Intention, TaskRecord};
-use crate::transition::{AttemptWrite, Kept};
+use crate::transition::{AttemptWrite, ObjectsFate};
 use counterstep_contracts::{Attempt, Direction, Epoch, Outcome, StepNo, TaskId};
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub struct AttemptRef {
 
 /// What is known of one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
+pub struct AttemptState {
     /// Declared name of its task's type; `None`: there is no such task.
     pub task_type: Option<String>,
     /// What the task's record says of it.
@@ -67,11 +67,11 @@ pub enum IntentState {
 
 /// What is known of several attempts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standings {
+pub struct AttemptStates {
     /// The database's clock before any of it was read.
     pub now: DbTime,
     /// One for each attempt that was asked for, in that order.
-    pub of: Vec<Standing>,
+    pub of: Vec<AttemptState>,
 }
 
 fn which(mark: &AttemptMark) -> AttemptKey {
@@ -124,10 +124,10 @@ pub(crate) fn apply(marks: &mut Vec<AttemptMark>, write: &AttemptWrite, now: DbT
             let Some(mark) = find(marks, key) else { return };
             mark.runs = false;
             match (outcome, kept) {
-                (Outcome::Succeeded, Kept::Output) => mark.objects = Intention::Kept,
-                (Outcome::Succeeded, Kept::None) => mark.objects = Intention::Swept,
+                (Outcome::Succeeded, ObjectsFate::Output) => mark.objects = Intention::Kept,
+                (Outcome::Succeeded, ObjectsFate::None) => mark.objects = Intention::Swept,
                 // What it may have stored stays open to the sweep.
-                (Outcome::Succeeded, Kept::Nothing)
+                (Outcome::Succeeded, ObjectsFate::Nothing)
                 | (Outcome::Failed | Outcome::InDoubt | Outcome::Cancelled, _) => {}
             }
         }

@@ -5,13 +5,13 @@
 //! [`Transition`](crate::transition::Transition) and may write those of many tasks together, each
 //! with its own result.
 
+mod audit_page;
 mod documents;
 mod errors;
 mod finding;
 mod locks;
 mod runtime;
 mod schedules;
-mod sealed;
 mod steps;
 mod store;
 mod types;
@@ -19,9 +19,10 @@ mod upkeep;
 mod workers;
 
 pub use crate::poison::{MessageSource, POISON_KEPT, Poison, PoisonRow};
+pub use audit_page::{AuditPage, ChainRow, ChainTip};
 pub use counterstep_steps::ports::{
-    ByteStream, HintError, Hints, Listed, Method, NoServices, ObjectError, ObjectInfo, ObjectPage,
-    Objects, Outside, OutsideAnswer, OutsideError, OutsideRequest, Scratch,
+    ByteStream, HintError, Hints, HttpServices, Listed, Method, NoServices, ObjectError,
+    ObjectInfo, ObjectPage, Objects, Scratch, ServiceAnswer, ServiceError, ServiceRequest,
 };
 pub use counterstep_steps::scratch::Sealed;
 pub use counterstep_steps::task::KnownType;
@@ -29,17 +30,16 @@ pub use documents::{
     Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Documents, DuePlace,
 };
 pub use errors::{CommitError, StoreError};
-pub use finding::{Due, DueTask, InFlight, Lost, LostOf, TaskLine, TaskQuery, Unanswered};
+pub use finding::{Due, DueTask, InFlight, Lost, LostOf, TaskLine, TaskQuery, Unclaimed};
 pub use locks::{Acquired, LockError, LockTag, Locks};
 pub use runtime::PortsRuntime;
 pub use schedules::{ScheduleQuery, ScheduleRow, Schedules};
-pub use sealed::{AuditHead, SealedPage, SealedRow};
 pub use steps::{CodeLabel, InTheTurn, StepRunner};
 pub use store::{
     Committed, Heartbeat, IdempotencyRow, OutboxOp, OutboxRow, Salvaged, Store, Unread,
 };
 pub use types::{Disabled, FailureQuery, TypeRow, TypeRows};
-pub use upkeep::{Leaving, Receive, ReceiveOp, Receives, RetireOp, SweepOp, Upkeep};
+pub use upkeep::{EndedTask, PurgeOp, Receive, ReceiveOp, Receives, SweepOp, Upkeep};
 pub use workers::{Gauges, Passed, TaskCount, WORKERS_READ, WorkerRow, WorkerSeen, Workers};
 pub(crate) use workers::{REFRESH_TAKES, refreshed_every};
 
@@ -219,7 +219,7 @@ pub struct Ports {
     /// Wake-ups between processes that may get lost.
     pub signals: std::sync::Arc<dyn Signals>,
     /// Services that steps call.
-    pub outside: std::sync::Arc<dyn Outside>,
+    pub services: std::sync::Arc<dyn HttpServices>,
     /// Where the code of steps runs.
     pub steps: std::sync::Arc<dyn StepRunner>,
     /// Timer.

@@ -44,22 +44,22 @@ pub(crate) struct Board {
     clock: Arc<dyn Clock>,
     /// The database's time, and the timer's value when it was read.
     read: (DbTime, Duration),
-    said: Mutex<Said>,
+    said: Mutex<BoardState>,
     news: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Said {
+struct BoardState {
     /// Never more than the task has steps.
-    steps: BTreeMap<String, Word>,
+    steps: BTreeMap<String, LatestProgress>,
     /// Grows with each telling.
     seq: u64,
 }
 
-/// What one attempt has said last. Said far more often than told, so nothing is written out before
+/// What one attempt has said last. BoardState far more often than told, so nothing is written out before
 /// it is told.
 #[derive(Debug, Clone, Copy)]
-struct Word {
+struct LatestProgress {
     direction: Direction,
     attempt: Attempt,
     done: u64,
@@ -67,15 +67,15 @@ struct Word {
     at: DbTime,
 }
 
-impl From<Word> for AttemptProgress {
+impl From<LatestProgress> for AttemptProgress {
     fn from(
-        Word {
+        LatestProgress {
             direction,
             attempt,
             done,
             total,
             at,
-        }: Word,
+        }: LatestProgress,
     ) -> Self {
         Self {
             direction,
@@ -118,7 +118,7 @@ impl Board {
         Meter::to(Arc::new(AttemptSink(Mutex::new(Some(place)))))
     }
 
-    fn open(&self) -> MutexGuard<'_, Said> {
+    fn open(&self) -> MutexGuard<'_, BoardState> {
         self.said.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -159,7 +159,7 @@ impl Board {
             if self.is_empty() {
                 self.news.notified().await;
             } else {
-                // Said again from time to time, or it would be forgotten under a step that says
+                // BoardState again from time to time, or it would be forgotten under a step that says
                 // little.
                 select(
                     pin!(self.news.notified()),
@@ -219,7 +219,7 @@ impl ProgressSink for AttemptSink {
         else {
             return;
         };
-        let word = Word {
+        let word = LatestProgress {
             direction: *direction,
             attempt: *attempt,
             done,

@@ -1,7 +1,7 @@
 //! The rows of a task as the engine reads them. Times are the database's: a row's time is only ever
 //! compared with the `now` that was read in the same query.
 
-use crate::audit::Seal;
+use crate::audit::EntryHash;
 use crate::error::{ErrorClass, StepError};
 use crate::task::TypeRef;
 use counterstep_contracts::{
@@ -126,8 +126,8 @@ pub struct TaskRow {
     pub recovery_attempts: u32,
     /// Sequence number of the last audit entry.
     pub audit_seq: AuditSeq,
-    /// Seal of the last row of its journal; `None` before the first.
-    pub audit_seal: Option<Seal>,
+    /// Hash of the last row of its journal; `None` before the first.
+    pub audit_seal: Option<EntryHash>,
     /// The checked request.
     pub request: Value,
     /// The response, once completed.
@@ -381,7 +381,7 @@ pub struct AuditRow {
     /// When.
     pub at: DbTime,
     /// The seal of its row in the journal: binds it and its time to all that came before it.
-    pub seal: Seal,
+    pub seal: EntryHash,
     /// What happened and to what.
     pub entry: AuditEntry,
 }

@@ -18,10 +18,10 @@ pub struct Part {
 
 /// What a process knows of itself.
 #[derive(Debug, Default)]
-pub(crate) struct Registration(Mutex<Known>);
+pub(crate) struct Registration(Mutex<RegistrationState>);
 
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct RegistrationState {
     pub(crate) parts: BTreeMap<u64, Part>,
     pub(crate) joined: u64,
     pub(crate) running: BTreeMap<TaskId, u32>,
@@ -52,7 +52,7 @@ impl Drop for Runs {
 }
 
 impl Registration {
-    pub(crate) fn known(&self) -> MutexGuard<'_, Known> {
+    pub(crate) fn known(&self) -> MutexGuard<'_, RegistrationState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,7 +1,7 @@
 //! A durable change as data. Deciding made it (see `draft`); a store writes it in one transaction
 //! and decides nothing. Times in it are relative: the store adds them to the database's own `now`.
 
-use crate::audit::Link;
+use crate::audit::ContentHash;
 use crate::ports::DocumentWrite;
 use crate::record::{AuditEntry, StepFailure, StepRow, TaskRow};
 use crate::sql::Sql;
@@ -101,7 +101,7 @@ impl TaskWrite {
 /// What becomes of the objects of an attempt that ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kept {
+pub enum ObjectsFate {
     /// They are now an output. Only a success keeps any.
     Output,
     /// They belong to nothing, if there are any: the sweep looks.
@@ -110,7 +110,7 @@ pub enum Kept {
     None,
 }
 
-impl Kept {
+impl ObjectsFate {
     /// Of a success whose output the stored objects are.
     #[must_use]
     pub const fn when(stored: bool) -> Self {
@@ -169,7 +169,7 @@ pub enum AttemptWrite {
         /// Its error.
         error: Option<StepFailure>,
         /// What becomes of its objects.
-        kept: Kept,
+        kept: ObjectsFate,
     },
     /// What an attempt has stored, which did not end well, is an output after all: it was found, or
     /// a person says so. Not what a sweep has condemned.
@@ -265,7 +265,7 @@ pub struct Written {
     /// What was handed in, as JSON; `None`: nothing.
     pub data: Option<String>,
     /// Binds it to the rows before it.
-    pub link: Link,
+    pub link: ContentHash,
 }
 
 /// One durable change of one task.

@@ -77,7 +77,7 @@ async fn fire(
     );
     Ok(Report {
         fired: done.fired.len(),
-        passed_over: done.passed_over,
+        skipped: done.skipped,
         declared: done.declared,
         failed,
         ..Report::default()
@@ -174,7 +174,7 @@ async fn upkeep(
         "retention",
         retention::plan(engine, &settings.retention, settings.limit).await,
     )?;
-    let retired = of.area(
+    let purged = of.area(
         "retention",
         retention::run(engine, &settings.retention, over, shutdown).await,
     )?;
@@ -190,17 +190,17 @@ async fn upkeep(
             .map(|(of, why)| format!("objects of {of}: {why}")),
     );
     failed.extend(listed.failed);
-    failed.extend(retired.failed);
+    failed.extend(purged.failed);
     Ok(Report {
         prefixes: swept.prefixes,
         objects: swept.objects + listed.deleted,
         archived: swept.archived + listed.archived,
         reported: swept.reported + listed.reported,
-        strange: listed.strange.objects,
-        foreign: listed.foreign,
-        tasks_archived: retired.archived,
-        tasks_deleted: retired.deleted,
-        objects_deleted: retired.objects,
+        unknown_objects: listed.unknown_objects.objects,
+        unmanaged: listed.unmanaged,
+        tasks_archived: purged.archived,
+        tasks_deleted: purged.deleted,
+        objects_deleted: purged.objects,
         scratch,
         failed,
         ..Report::default()

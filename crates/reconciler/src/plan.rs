@@ -4,15 +4,15 @@ use crate::beat::Unreadable;
 use crate::orphans::{self, Found};
 use crate::recovery::{self, Recover};
 use crate::redispatch::{self, RedispatchPlan};
-use crate::retention::{self, Retire, RetirePlan};
-use crate::schedules::{self, Move, PassedOver, ScheduleStep};
+use crate::retention::{self, PurgeGroup, PurgePlan};
+use crate::schedules::{self, Move, ScheduleStep, SkipReason};
 use crate::{ReconcilerSettings, workers};
 use counterstep_contracts::{Keep, TaskId};
 use counterstep_kernel::Engine;
 use counterstep_kernel::disable;
 use counterstep_kernel::disable::{TypeStep, TypeVerdict};
 use counterstep_kernel::intents::Intent;
-use counterstep_kernel::ports::{Leaving, StoreError};
+use counterstep_kernel::ports::{EndedTask, StoreError};
 use counterstep_kernel::status;
 use counterstep_steps::orphans::OrphanAction;
 use counterstep_steps::times::rfc3339;
@@ -38,7 +38,7 @@ pub struct PassPlan {
     /// Schedules that are due, or that the program declares anew.
     pub schedules: Vec<ScheduleStep>,
     /// Tasks that ended long enough ago.
-    pub retire: RetirePlan,
+    pub purge: PurgePlan,
     /// Task types that failures disable, or whose probe has ended.
     pub types: Vec<TypeStep>,
     /// Areas that are left out because of rows that cannot be read.
@@ -77,25 +77,25 @@ impl fmt::Display for PassPlan {
         for step in &self.schedules {
             write_schedule(f, step)?;
         }
-        for Leaving { task, .. } in &self.retire.buried {
+        for EndedTask { task, .. } in &self.purge.tombstoned {
             writeln!(
                 f,
                 "delete what is left of the objects of task {task}: its rows are gone"
             )?;
         }
-        for Retire {
+        for PurgeGroup {
             task_type,
             status,
             keep,
             tasks,
-        } in &self.retire.retire
+        } in &self.purge.groups
         {
             let what = if matches!(keep, Keep::ThenArchive(_)) {
                 "archive and delete"
             } else {
                 "delete"
             };
-            for Leaving { task, .. } in tasks {
+            for EndedTask { task, .. } in tasks {
                 writeln!(
                     f,
                     "{what} task {task}: a {task_type} that {status} long enough ago"
@@ -166,36 +166,36 @@ fn write_schedule(f: &mut fmt::Formatter<'_>, step: &ScheduleStep) -> fmt::Resul
                     rfc3339(due)
                 )?;
             }
-            Move::PassOver {
+            Move::Skip {
                 due,
-                why: PassedOver::Missed,
+                why: SkipReason::Missed,
                 ..
             } => {
                 writeln!(
                     f,
-                    "pass over schedule {name}: due {}, and no reconciler fired it in time",
+                    "skip schedule {name}: due {}, and no reconciler fired it in time",
                     rfc3339(due)
                 )?;
             }
-            Move::PassOver {
+            Move::Skip {
                 due,
-                why: PassedOver::Disabled,
+                why: SkipReason::Disabled,
                 ..
             } => {
                 writeln!(
                     f,
-                    "pass over schedule {name}: due {}, and its task type is disabled",
+                    "skip schedule {name}: due {}, and its task type is disabled",
                     rfc3339(due)
                 )?;
             }
-            Move::PassOver {
+            Move::Skip {
                 due,
-                why: PassedOver::Overlaps,
+                why: SkipReason::Overlaps,
                 ..
             } => {
                 writeln!(
                     f,
-                    "pass over schedule {name}: due {}, and its last task still runs",
+                    "skip schedule {name}: due {}, and its last task still runs",
                     rfc3339(due)
                 )?;
             }
@@ -232,7 +232,7 @@ pub fn plan<'a>(
             .map(|sweep| (sweep.condemn, sweep.unreadable))
             .unwrap_or_default();
         let schedules = of.area("schedules", schedules::plan(engine, limit).await)?;
-        let retire = of.area(
+        let purge = of.area(
             "retention",
             retention::plan(engine, &settings.retention, limit).await,
         )?;
@@ -252,7 +252,7 @@ pub fn plan<'a>(
             unpublished,
             forget,
             schedules,
-            retire,
+            purge,
             types,
             failed,
         })
@@ -286,8 +286,11 @@ pub fn plan_listing<'a>(
                 orphan.bucket, orphan.key, orphan.why
             );
         }
-        if planned.strange.objects > 0 {
-            let (count, first) = (planned.strange.objects, planned.strange.first.join(", "));
+        if planned.unknown_objects.objects > 0 {
+            let (count, first) = (
+                planned.unknown_objects.objects,
+                planned.unknown_objects.first.join(", "),
+            );
             lines += &match settings.orphans.without_task {
                 None => format!(
                     "leave {count} objects of tasks or attempts that this database does not know, as \
@@ -299,10 +302,10 @@ pub fn plan_listing<'a>(
                 ),
             };
         }
-        if planned.foreign > 0 {
+        if planned.unmanaged > 0 {
             lines += &format!(
                 "leave {} objects that are not named like ours\n",
-                planned.foreign
+                planned.unmanaged
             );
         }
         if planned.more {

@@ -17,10 +17,10 @@ use futures::{StreamExt, stream};
 use std::time::Duration;
 
 /// Tasks that a reconciler keeps for itself at a time.
-const HELD: usize = 128;
+const RESERVED_AT_ONCE: usize = 128;
 
 /// For so long: far longer than it needs for them, and short enough to wait for when it dies.
-const HOLD: Duration = Duration::from_secs(15);
+const RESERVED_FOR: Duration = Duration::from_secs(15);
 
 /// Tasks that it takes back at a time: a store may write such changes together.
 const AT_ONCE: usize = 32;
@@ -99,11 +99,11 @@ pub fn run<'a>(
                 Recover::TakeBack(task) => lost.push(task),
             }
         }
-        for some in lost.chunks(HELD) {
+        for some in lost.chunks(RESERVED_AT_ONCE) {
             if shutdown.is_cancelled() {
                 break;
             }
-            let held = match engine.ports.store.hold(some, HOLD).await {
+            let held = match engine.ports.store.reserve(some, RESERVED_FOR).await {
                 Ok(held) => held,
                 Err(error) => {
                     tracing::error!(%error, "lost tasks could not be kept from other reconcilers");

@@ -9,7 +9,7 @@ use counterstep_contracts::{Host, QueueName, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::Engine;
 use counterstep_kernel::change::ChangeError;
 use counterstep_kernel::draft::{As, Draft};
-use counterstep_kernel::ports::{Due, DueTask, QueueRepair, StoreError, Unanswered};
+use counterstep_kernel::ports::{Due, DueTask, QueueRepair, StoreError, Unclaimed};
 use counterstep_kernel::record::TaskRecord;
 use counterstep_steps::cancel::CancelToken;
 use counterstep_steps::task::Registry;
@@ -49,10 +49,10 @@ pub struct Redispatched {
     pub failed: Vec<(Option<TaskId>, String)>,
 }
 
-/// Whether no host has claimed a task for so long, as [`Unanswered`] defines; asked again on a
+/// Whether no host has claimed a task for so long, as [`Unclaimed`] defines; asked again on a
 /// newer state.
 #[must_use]
-pub fn is_unanswered(record: &TaskRecord, after: Duration) -> bool {
+pub fn is_unclaimed(record: &TaskRecord, after: Duration) -> bool {
     let (task, now) = (&record.task, record.now);
     let offered = match task.status {
         TaskStatus::Submitted | TaskStatus::Dispatched => true,
@@ -106,7 +106,7 @@ pub fn plan(
             });
         }
         let known = engine.registry.known();
-        let which = Unanswered {
+        let which = Unclaimed {
             queues,
             known,
             for_at_least: after,
@@ -115,7 +115,7 @@ pub fn plan(
         let offer = engine
             .ports
             .store
-            .due(&Due::Unanswered(which), limit)
+            .due(&Due::Unclaimed(which), limit)
             .await?;
         Ok(RedispatchPlan {
             queue,
@@ -186,10 +186,10 @@ async fn offer(engine: &Engine, task: TaskId, after: Duration) -> Result<bool, C
         return Ok(false);
     };
     let changed = engine.change(&task_type, record, As::Anyone, |draft: &mut Draft| {
-        if !is_unanswered(draft.record(), after) {
+        if !is_unclaimed(draft.record(), after) {
             return Ok(false);
         }
-        draft.offer_again()?;
+        draft.redispatch()?;
         Ok(true)
     });
     let offered = changed.await?.answer;

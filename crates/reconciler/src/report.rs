@@ -30,9 +30,9 @@ pub struct Report {
     pub reported: u64,
     /// Objects of tasks or attempts that this database does not know: seen by a listing, whatever
     /// became of them.
-    pub strange: u64,
+    pub unknown_objects: u64,
     /// Objects that are not named like ours: seen by a listing and left alone.
-    pub foreign: u64,
+    pub unmanaged: u64,
     /// Tasks that were written to the archive because their time was over.
     pub tasks_archived: u64,
     /// Tasks that were deleted because their time was over.
@@ -43,8 +43,8 @@ pub struct Report {
     pub scratch: u64,
     /// Due times of schedules that fired: a task each.
     pub fired: usize,
-    /// Times that a schedule passed over what was due.
-    pub passed_over: usize,
+    /// Times that a schedule skipped what was due.
+    pub skipped: usize,
     /// Schedules that were taken over as the program declares them.
     pub declared: usize,
     /// Task types that were disabled.
@@ -66,11 +66,11 @@ impl fmt::Display for Report {
             self.prefixes,
             self.failed.len()
         )?;
-        if self.fired + self.passed_over + self.declared > 0 {
+        if self.fired + self.skipped + self.declared > 0 {
             write!(
                 f,
-                ", schedules: {} fired, {} passed over, {} taken over",
-                self.fired, self.passed_over, self.declared
+                ", schedules: {} fired, {} skipped, {} taken over",
+                self.fired, self.skipped, self.declared
             )?;
         }
         if self.archived + self.reported > 0 {
@@ -87,11 +87,15 @@ impl fmt::Display for Report {
                 self.tasks_archived, self.tasks_deleted
             )?;
         }
-        if self.strange > 0 {
-            write!(f, ", {} objects of unknown tasks or attempts", self.strange)?;
+        if self.unknown_objects > 0 {
+            write!(
+                f,
+                ", {} objects of unknown tasks or attempts",
+                self.unknown_objects
+            )?;
         }
-        if self.foreign > 0 {
-            write!(f, ", {} objects of others left alone", self.foreign)?;
+        if self.unmanaged > 0 {
+            write!(f, ", {} objects of others left alone", self.unmanaged)?;
         }
         if self.disabled + self.enabled > 0 {
             write!(
@@ -127,14 +131,14 @@ impl Report {
         self.objects += other.objects;
         self.archived += other.archived;
         self.reported += other.reported;
-        self.strange += other.strange;
-        self.foreign += other.foreign;
+        self.unknown_objects += other.unknown_objects;
+        self.unmanaged += other.unmanaged;
         self.tasks_archived += other.tasks_archived;
         self.tasks_deleted += other.tasks_deleted;
         self.objects_deleted += other.objects_deleted;
         self.scratch += other.scratch;
         self.fired += other.fired;
-        self.passed_over += other.passed_over;
+        self.skipped += other.skipped;
         self.declared += other.declared;
         self.disabled += other.disabled;
         self.enabled += other.enabled;
@@ -157,14 +161,14 @@ impl Report {
             ("deleted_objects", self.objects),
             ("archived_objects", self.archived),
             ("reported_objects", self.reported),
-            ("unknown_objects", self.strange),
-            ("foreign_objects", self.foreign),
+            ("unknown_objects", self.unknown_objects),
+            ("unmanaged_objects", self.unmanaged),
             ("archived_tasks", self.tasks_archived),
             ("deleted_tasks", self.tasks_deleted),
             ("deleted_objects_of_tasks", self.objects_deleted),
             ("removed_scratch", self.scratch),
             ("fired", of(self.fired)),
-            ("passed_over", of(self.passed_over)),
+            ("skipped", of(self.skipped)),
             ("disabled", of(self.disabled)),
             ("enabled", of(self.enabled)),
             ("failed", of(self.failed.len())),

@@ -72,7 +72,7 @@ pub enum Admission {
 
 /// How the breaker stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum BreakerState {
     /// Attempts start.
     Closed,
     /// None does, for so long.
@@ -105,7 +105,7 @@ impl Verdict {
 }
 
 /// What is kept under the breaker's key, as read.
-enum State {
+enum StoredState {
     Closed { was: Option<String>, round: String },
     Open { round: String },
 }
@@ -140,15 +140,15 @@ impl Breaker {
     }
 
     /// How it stands; takes nothing. Closed where the hints do not say.
-    pub fn standing(&self) -> BoxFuture<'_, Standing> {
+    pub fn standing(&self) -> BoxFuture<'_, BreakerState> {
         Box::pin(async move {
             match self.state().await {
-                Some(State::Open { round }) => match self.cooling(&round).await {
-                    Some(Some(left)) => Standing::Open(left),
-                    Some(None) => Standing::HalfOpen,
-                    None => Standing::Closed,
+                Some(StoredState::Open { round }) => match self.cooling(&round).await {
+                    Some(Some(left)) => BreakerState::Open(left),
+                    Some(None) => BreakerState::HalfOpen,
+                    None => BreakerState::Closed,
                 },
-                Some(State::Closed { .. }) | None => Standing::Closed,
+                Some(StoredState::Closed { .. }) | None => BreakerState::Closed,
             }
         })
     }
@@ -157,7 +157,7 @@ impl Breaker {
     /// that ask gets it, as a probe; should it never report, another one gets it after `limit`.
     pub fn admit(&self, limit: Duration) -> BoxFuture<'_, Admission> {
         Box::pin(async move {
-            let Some(State::Open { round }) = self.state().await else {
+            let Some(StoredState::Open { round }) = self.state().await else {
                 return Admission::Go(Ticket::default());
             };
             match self.cooling(&round).await {
@@ -235,7 +235,7 @@ impl Breaker {
     /// A failure of an attempt that started while the breaker was closed. It counts only if it
     /// still is: those that were under way when it opened tell nothing new.
     async fn failed(&self) {
-        let Some(State::Closed { was, round }) = self.state().await else {
+        let Some(StoredState::Closed { was, round }) = self.state().await else {
             return;
         };
         let counter = format!("{}:{round}", self.state_key());
@@ -276,21 +276,21 @@ impl Breaker {
     }
 
     /// `None`: the hints do not say.
-    async fn state(&self) -> Option<State> {
+    async fn state(&self) -> Option<StoredState> {
         let was = self.ask(self.hints.get(&self.state_key())).await?;
         let round = was
             .as_deref()
             .and_then(|text| text.split_once(' '))
             .filter(|(_, round)| is_round(round));
         Some(match round {
-            Some(("open", round)) => State::Open {
+            Some(("open", round)) => StoredState::Open {
                 round: round.to_owned(),
             },
-            Some((_, round)) => State::Closed {
+            Some((_, round)) => StoredState::Closed {
                 round: round.to_owned(),
                 was,
             },
-            None => State::Closed {
+            None => StoredState::Closed {
                 round: FIRST_ROUND.to_owned(),
                 was,
             },

@@ -7,7 +7,7 @@ mod answers;
 use crate::builtin::{BuiltInStep, Call, Work};
 use crate::context::StepContext;
 use crate::error::{StepError, StepResult};
-use crate::ports::{Method, Outside, OutsideAnswer, OutsideError, OutsideRequest};
+use crate::ports::{HttpServices, Method, ServiceAnswer, ServiceError, ServiceRequest};
 use crate::services::Services;
 use async_trait::async_trait;
 use counterstep_contracts::{Direction, UndoDecl};
@@ -189,16 +189,16 @@ impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> BuiltInStep for Ht
 /// For pure steps and probes: what one of them does to a service is never undone, and it may run
 /// before its task is accepted.
 #[derive(Debug)]
-pub struct ReadOnly(pub Arc<dyn Outside>);
+pub struct ReadOnly(pub Arc<dyn HttpServices>);
 
 #[async_trait]
-impl Outside for ReadOnly {
-    async fn call(&self, request: OutsideRequest) -> Result<OutsideAnswer, OutsideError> {
+impl HttpServices for ReadOnly {
+    async fn call(&self, request: ServiceRequest) -> Result<ServiceAnswer, ServiceError> {
         if request.method == Method::Get {
             return self.0.call(request).await;
         }
         let why = "a pure step, or a probe, only reads from services: a step that changes one is not pure, and has an undo or waives it";
-        Err(OutsideError::Refused(why.to_owned()))
+        Err(ServiceError::Refused(why.to_owned()))
     }
 
     fn knows(&self, service: &str) -> bool {
@@ -209,9 +209,13 @@ impl Outside for ReadOnly {
 impl StepContext {
     /// With services that it may call, and the trace that they are told of.
     #[must_use]
-    pub fn with_services(mut self, outside: Arc<dyn Outside>, traceparent: Option<String>) -> Self {
+    pub fn with_services(
+        mut self,
+        http: Arc<dyn HttpServices>,
+        traceparent: Option<String>,
+    ) -> Self {
         self.services = Services {
-            outside,
+            http,
             traceparent,
             unsent: AtomicBool::new(false),
         };
@@ -244,7 +248,7 @@ impl StepContext {
             self.services.unsent.store(true, Ordering::Relaxed);
             return Err(StepError::permanent(fault));
         }
-        let request = OutsideRequest {
+        let request = ServiceRequest {
             service: call.service.to_owned(),
             method: call.method,
             path: call.path.clone(),
@@ -253,7 +257,7 @@ impl StepContext {
             longest_answer: call.longest_answer,
         };
         let told_to_stop = pin!(self.cancel().cancelled());
-        let answered = match select(self.services.outside.call(request), told_to_stop).await {
+        let answered = match select(self.services.http.call(request), told_to_stop).await {
             Either::Left((answered, _)) => answered,
             Either::Right(_) => return Err(StepError::cancelled()),
         };
@@ -261,10 +265,10 @@ impl StepContext {
         self.services.unsent.store(unsent, Ordering::Relaxed);
         match answered {
             Ok(answer) => answers::read(&call, &answer),
-            Err(error @ (OutsideError::Unknown(_) | OutsideError::Refused(_))) => {
+            Err(error @ (ServiceError::Unknown(_) | ServiceError::Refused(_))) => {
                 Err(StepError::permanent(error))
             }
-            Err(error @ (OutsideError::NotSent(_) | OutsideError::Unanswered(_))) => Err(
+            Err(error @ (ServiceError::NotSent(_) | ServiceError::Unanswered(_))) => Err(
                 StepError::transient(format_args!("{}: {error}", answers::name(&call))),
             ),
         }

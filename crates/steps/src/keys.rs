@@ -135,7 +135,7 @@ mod tests {
             ("zip.undo", Epoch(12), Attempt(3))
         );
         assert_eq!(read.prefix, key("zip.undo/e12.3/"));
-        for foreign in [
+        for unmanaged in [
             "",
             "t/",
             "x",
@@ -152,7 +152,7 @@ mod tests {
             "t/default/0193a1b2000070008000000000000001/s/e1.1/0",
             "u/default/0193a1b2-0000-7000-8000-000000000001/s/e1.1/0",
         ] {
-            assert_eq!(ObjectKey::parse(foreign), None, "{foreign}");
+            assert_eq!(ObjectKey::parse(unmanaged), None, "{unmanaged}");
         }
         for (prefix, usable) in [
             ("orphans", true),

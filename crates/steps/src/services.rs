@@ -1,13 +1,13 @@
 //! What an execution can call, and what came of the last call. Sends nothing itself.
 
-use crate::ports::{NoServices, Outside};
+use crate::ports::{HttpServices, NoServices};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// What an execution can call.
 #[derive(Debug)]
 pub(crate) struct Services {
-    pub(crate) outside: Arc<dyn Outside>,
+    pub(crate) http: Arc<dyn HttpServices>,
     /// The trace that they are told of.
     pub(crate) traceparent: Option<String>,
     /// The last call came to nothing before its first byte was sent.
@@ -17,7 +17,7 @@ pub(crate) struct Services {
 impl Default for Services {
     fn default() -> Self {
         Self {
-            outside: Arc::new(NoServices),
+            http: Arc::new(NoServices),
             traceparent: None,
             unsent: AtomicBool::new(false),
         }

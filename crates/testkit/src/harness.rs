@@ -7,10 +7,10 @@ use crate::site::{Site, eventually, pause};
 use crate::{invariants, trail};
 use counterstep_adapters::embedded::{self, EmbeddedPaths};
 use counterstep_contracts::{FileName, Host, TaskId, TaskStatus, Tenant, WaitReason};
-use counterstep_kernel::client::{Receipt, Submission};
+use counterstep_kernel::client::{Submission, UploadSession};
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::ports::Lost;
-use counterstep_kernel::ports::{ObjectInfo, Outside, Ports};
+use counterstep_kernel::ports::{HttpServices, ObjectInfo, Ports};
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{Engine, EngineSettings};
@@ -39,7 +39,7 @@ pub struct Harness {
     registry: Registry,
     settings: EngineSettings,
     crash_at: Option<Fault>,
-    outside: Option<Arc<dyn Outside>>,
+    services: Option<Arc<dyn HttpServices>>,
 }
 
 impl Harness {
@@ -57,7 +57,7 @@ impl Harness {
             registry,
             settings,
             crash_at: None,
-            outside: None,
+            services: None,
         }
     }
 
@@ -104,8 +104,8 @@ impl Harness {
 
     /// With services that steps call.
     #[must_use]
-    pub fn services(mut self, outside: Arc<dyn Outside>) -> Self {
-        self.outside = Some(outside);
+    pub fn services(mut self, services: Arc<dyn HttpServices>) -> Self {
+        self.services = Some(services);
         self
     }
 
@@ -115,7 +115,7 @@ impl Harness {
     /// When anything goes wrong: it is a test.
     pub async fn start(self) -> Site {
         let mut site = Site::start(self.registry, self.settings).await;
-        site.engine.ports.outside = self.outside.unwrap_or(site.engine.ports.outside);
+        site.engine.ports.services = self.services.unwrap_or(site.engine.ports.services);
         site
     }
 
@@ -130,7 +130,7 @@ impl Harness {
             .expect("a temporary folder");
         let clock = TestClock::new();
         let mut ports = open(folder.path(), &clock).await;
-        ports.outside = self.outside.unwrap_or(ports.outside);
+        ports.services = self.services.unwrap_or(ports.services);
         let registry = Arc::new(self.registry);
         // A step that is to be struck must not have run ahead of its task.
         let mut settings = self.settings.clone();
@@ -174,21 +174,21 @@ pub async fn submit(engine: &Engine, form: Form) -> TaskId {
         key: None,
         traceparent: None,
     };
-    let mut receipt = Receipt::begin(engine, task_type, submission)
+    let mut session = UploadSession::begin(engine, task_type, submission)
         .await
-        .expect("the receipt begins");
+        .expect("the session begins");
     for (name, value) in form.fields {
-        receipt.field(&name, value).expect("the field is accepted");
+        session.field(&name, value).expect("the field is accepted");
     }
     for (field, name, bytes) in form.files {
         let name = FileName::parse(&name).expect("a file name");
         let body = futures::stream::once(async move { Ok(bytes.into()) }).boxed();
-        receipt
+        session
             .file(&field, name, "text/plain", body)
             .await
             .expect("the file is accepted");
     }
-    receipt
+    session
         .submit()
         .await
         .expect("the request is accepted")

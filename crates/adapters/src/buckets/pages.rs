@@ -150,7 +150,7 @@ impl PageQuery<'_> {
                         upload: None,
                     });
                 }
-                (None, _) | (_, None) => page.foreign += 1,
+                (None, _) | (_, None) => page.unmanaged += 1,
             }
         }
         Ok((page, found.next.map(|key| Cursor { key, ..at(backend) })))
@@ -183,7 +183,7 @@ impl PageQuery<'_> {
                         upload: Some(id),
                     });
                 }
-                (None, _) | (_, None) => page.foreign += 1,
+                (None, _) | (_, None) => page.unmanaged += 1,
             }
         }
         let next = found.next.map(|(key, upload)| Cursor {

@@ -115,7 +115,7 @@ impl Reading {
             _ => (path, None),
         };
         if keys::key(key).is_err() {
-            self.page.foreign += 1;
+            self.page.unmanaged += 1;
             return Ok(());
         }
         self.page.objects.push(Listed {

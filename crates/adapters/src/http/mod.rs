@@ -11,7 +11,9 @@ pub use settings::{OpenError, ServiceSettings, Token};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use counterstep_kernel::ports::{Method, Outside, OutsideAnswer, OutsideError, OutsideRequest};
+use counterstep_kernel::ports::{
+    HttpServices, Method, ServiceAnswer, ServiceError, ServiceRequest,
+};
 use counterstep_steps::error::chain;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::{Client, Response, Url};
@@ -22,9 +24,9 @@ use std::time::SystemTime;
 
 /// Clients of the services that the settings name.
 #[derive(Debug, Clone, Default)]
-pub struct HttpServices(Arc<BTreeMap<String, Service>>);
+pub struct ReqwestServices(Arc<BTreeMap<String, Service>>);
 
-impl HttpServices {
+impl ReqwestServices {
     /// Makes a client of each. Connects to no service, but reads the files that the settings name,
     /// to check that it can.
     ///
@@ -39,10 +41,10 @@ impl HttpServices {
 }
 
 #[async_trait]
-impl Outside for HttpServices {
-    async fn call(&self, request: OutsideRequest) -> Result<OutsideAnswer, OutsideError> {
+impl HttpServices for ReqwestServices {
+    async fn call(&self, request: ServiceRequest) -> Result<ServiceAnswer, ServiceError> {
         let Some(service) = self.0.get(&request.service) else {
-            return Err(OutsideError::Unknown(request.service));
+            return Err(ServiceError::Unknown(request.service));
         };
         let url = url_below(&service.url, &request.path)?;
         // At every call: an operator who renews a secret replaces its file and restarts nothing.
@@ -53,7 +55,7 @@ impl Outside for HttpServices {
                 error = chain(&error),
                 "a secret cannot be read"
             );
-            OutsideError::NotSent(format!("{}: see the log of this host", error.setting()))
+            ServiceError::NotSent(format!("{}: see the log of this host", error.setting()))
         })?;
         let headers = headers(&request, &secrets)?;
         let sent = send(&service.client, request.method, url, headers, request.body).await;
@@ -64,9 +66,9 @@ impl Outside for HttpServices {
             let unsent = error.is_connect();
             let why = chain(&error.without_url());
             if unsent {
-                OutsideError::NotSent(why)
+                ServiceError::NotSent(why)
             } else {
-                OutsideError::Unanswered(why)
+                ServiceError::Unanswered(why)
             }
         })?;
         for (_, secret) in &secrets {
@@ -82,13 +84,13 @@ impl Outside for HttpServices {
 
 /// The call's path behind the service's URL, and nothing else: a parser that made anything of it
 /// but its own text has found a way elsewhere in it.
-fn url_below(base: &Url, path: &str) -> Result<Url, OutsideError> {
+fn url_below(base: &Url, path: &str) -> Result<Url, ServiceError> {
     let text = format!("{}{path}", base.as_str().trim_end_matches('/'));
     let parsed = Url::parse(&text)
         .ok()
         .filter(|url| url.as_str() == text && path.starts_with('/'));
     parsed.ok_or_else(|| {
-        OutsideError::Refused(format!(
+        ServiceError::Refused(format!(
             "`{}` is no path below a service's URL: expected a slash, and escaped segments behind it",
             path.escape_debug()
         ))
@@ -96,9 +98,9 @@ fn url_below(base: &Url, path: &str) -> Result<Url, OutsideError> {
 }
 
 fn headers(
-    request: &OutsideRequest,
+    request: &ServiceRequest,
     secrets: &[(String, String)],
-) -> Result<HeaderMap, OutsideError> {
+) -> Result<HeaderMap, ServiceError> {
     let mut headers = HeaderMap::new();
     for (name, value) in &request.headers {
         match HeaderValue::from_str(value) {
@@ -106,7 +108,7 @@ fn headers(
             // What a client sent as its trace is no reason to fail the step.
             Err(_) if *name == "traceparent" => {}
             Err(_) => {
-                return Err(OutsideError::Refused(format!(
+                return Err(ServiceError::Refused(format!(
                     "`{}` cannot be sent as the header `{name}`: the names of steps that call services are ASCII",
                     value.escape_debug()
                 )));
@@ -120,7 +122,7 @@ fn headers(
             secret.clone()
         };
         let refused = |_| {
-            OutsideError::Refused(format!(
+            ServiceError::Refused(format!(
                 "the secret for the header `{name}` is no text of one line"
             ))
         };
@@ -128,7 +130,7 @@ fn headers(
         value.set_sensitive(true);
         let name = name
             .parse()
-            .map_err(|_| OutsideError::Refused(format!("`{name}` is no header")))?;
+            .map_err(|_| ServiceError::Refused(format!("`{name}` is no header")))?;
         let _: Option<HeaderValue> = headers.insert::<reqwest::header::HeaderName>(name, value);
     }
     Ok(headers)
@@ -156,7 +158,7 @@ async fn send(
     .await
 }
 
-async fn read(mut response: Response, longest: usize) -> Result<OutsideAnswer, reqwest::Error> {
+async fn read(mut response: Response, longest: usize) -> Result<ServiceAnswer, reqwest::Error> {
     let status = response.status().as_u16();
     let retry_after = answer::retry_after(response.headers(), SystemTime::now());
     let mut body = BytesMut::new();
@@ -164,7 +166,7 @@ async fn read(mut response: Response, longest: usize) -> Result<OutsideAnswer, r
         let room = longest.saturating_sub(body.len());
         body.extend_from_slice(&chunk[..chunk.len().min(room)]);
         if chunk.len() > room {
-            return Ok(OutsideAnswer {
+            return Ok(ServiceAnswer {
                 status,
                 retry_after,
                 body: body.freeze(),
@@ -172,7 +174,7 @@ async fn read(mut response: Response, longest: usize) -> Result<OutsideAnswer, r
             });
         }
     }
-    Ok(OutsideAnswer {
+    Ok(ServiceAnswer {
         status,
         retry_after,
         body: body.freeze(),

@@ -2,7 +2,7 @@
 
 use super::fault::Fault;
 use super::statement::{Statement, time, values};
-use counterstep_kernel::ports::{AuditHead, SealedPage, SealedRow};
+use counterstep_kernel::ports::{AuditPage, ChainRow, ChainTip};
 use diesel::pg::data_types::PgTimestamp;
 use diesel::prelude::Queryable;
 use diesel::sql_types as sql;
@@ -66,7 +66,7 @@ macro_rules! rows {
 }
 
 /// A page of rows, each with its task's row of the same moment.
-pub(super) fn rows(page: &SealedPage) -> Result<Statement<'static, AuditEntryTypes>, Fault> {
+pub(super) fn rows(page: &AuditPage) -> Result<Statement<'static, AuditEntryTypes>, Fault> {
     let (after, rev) = match &page.after {
         Some((task, rev)) => (id(task)?, *rev),
         None => (Uuid::nil(), i64::MIN),
@@ -85,16 +85,16 @@ pub(super) fn rows(page: &SealedPage) -> Result<Statement<'static, AuditEntryTyp
 }
 
 /// What [`rows`] has read.
-pub(super) fn decode((named, said, (status, rev, seal)): AuditEntryRead) -> SealedRow {
+pub(super) fn decode((named, said, (status, rev, seal)): AuditEntryRead) -> ChainRow {
     let task = named.task.as_hyphenated().to_string();
-    let head = status.zip(rev).map(|(status, rev)| AuditHead {
+    let head = status.zip(rev).map(|(status, rev)| ChainTip {
         task: task.clone(),
         status,
         rev,
         seal: seal.unwrap_or_default(),
         has_rows: true,
     });
-    SealedRow {
+    ChainRow {
         rev: named.rev,
         at: time(named.at),
         change_id: named.change_id.as_hyphenated().to_string(),
@@ -130,7 +130,7 @@ macro_rules! chain_tips {
 }
 
 /// A page of what tasks' rows say of their journal.
-pub(super) fn chain_tips(page: &SealedPage) -> Result<Statement<'static, ChainTipTypes>, Fault> {
+pub(super) fn chain_tips(page: &AuditPage) -> Result<Statement<'static, ChainTipTypes>, Fault> {
     let after = page
         .after
         .as_ref()
@@ -146,8 +146,8 @@ pub(super) fn chain_tips(page: &SealedPage) -> Result<Statement<'static, ChainTi
 }
 
 /// What [`chain_tips`] has read.
-pub(super) fn decode_chain_tip((task, status, rev, seal, has_rows): ChainTipRead) -> AuditHead {
-    AuditHead {
+pub(super) fn decode_chain_tip((task, status, rev, seal, has_rows): ChainTipRead) -> ChainTip {
+    ChainTip {
         task: task.as_hyphenated().to_string(),
         status,
         rev,

@@ -5,7 +5,7 @@ use super::fault::{Fault, count, name, parse, read_json};
 use super::statement::{Bind, Statement, Str, interval, time, values};
 use counterstep_contracts::{Epoch, QueueName, TaskId, TaskStatus};
 use counterstep_kernel::ports::{
-    DueTask, InFlight, KnownType, Lost, LostOf, TaskLine, TaskQuery, Unanswered,
+    DueTask, InFlight, KnownType, Lost, LostOf, TaskLine, TaskQuery, Unclaimed,
 };
 use diesel::pg::data_types::PgTimestamp;
 use diesel::sql_types as sql;
@@ -119,7 +119,7 @@ const UNCLAIMED: &str = "SELECT d.id, d.task_type, d.version, d.status
     ORDER BY d.updated_at, d.id LIMIT ?";
 
 /// Dispatched, and unclaimed for long.
-pub(super) fn unclaimed(which: &Unanswered, limit: u32) -> Result<Statement<'_, DueTypes>, Fault> {
+pub(super) fn unclaimed(which: &Unclaimed, limit: u32) -> Result<Statement<'_, DueTypes>, Fault> {
     let queues = which
         .queues
         .iter()
@@ -221,7 +221,7 @@ const OF_TENANT_AND_TYPE: &str = "SELECT d.id, d.task_type, d.version, d.status,
       WHERE tenant = ? AND task_type = ? AND status = s.status AND id < ? ORDER BY id DESC NULLS LAST LIMIT ?) d
     ORDER BY d.id DESC LIMIT ?";
 
-/// A page, the newest first. Rows with a state that only a newer program knows are passed over.
+/// A page, the newest first. Rows with a state that only a newer program knows are skipped.
 /// Without a tenant, which no route leaves out, filters are looked at row by row.
 pub(super) fn list(query: &TaskQuery) -> Result<Statement<'_, LineTypes>, Fault> {
     let asked = TaskStatus::ALL

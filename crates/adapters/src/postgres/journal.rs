@@ -3,7 +3,7 @@
 use super::fault::{Fault, name};
 use super::statement::{Statement, Str, rows_of, time, values};
 use counterstep_contracts::{ChangeId, Epoch, Rev, TaskId};
-use counterstep_kernel::audit::{Link, Seal};
+use counterstep_kernel::audit::{ContentHash, EntryHash};
 use counterstep_kernel::journal::JournalRow;
 use counterstep_kernel::transition::Transition;
 use counterstep_kernel::transition::Written;
@@ -128,8 +128,8 @@ pub(super) fn decode(read: EntryRead) -> Option<JournalRow> {
         form: i16::try_from(read.form?).unwrap_or(i16::MAX),
         entries: read.entries?,
         data: read.data,
-        link: Link(read.link?),
-        seal: Seal(read.seal?),
+        link: ContentHash(read.link?),
+        seal: EntryHash(read.seal?),
     })
 }
 

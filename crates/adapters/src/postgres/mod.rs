@@ -34,9 +34,9 @@ use async_trait::async_trait;
 use batches::Batches;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
-    AuditHead, CommitError, Committed, DocumentQuery, DocumentWrite, Documents, Due, DueTask,
-    FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow, Salvaged,
-    SealedPage, SealedRow, Store, StoreError, TaskLine, TaskQuery,
+    AuditPage, ChainRow, ChainTip, CommitError, Committed, DocumentQuery, DocumentWrite, Documents,
+    Due, DueTask, FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow,
+    Salvaged, Store, StoreError, TaskLine, TaskQuery,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -203,7 +203,7 @@ impl Store for PostgresStore {
                     .await?
             }
             Due::Lost(which) => self.database.read(finding::lost(which, limit)?).await?,
-            Due::Unanswered(which) => {
+            Due::Unclaimed(which) => {
                 self.database
                     .read(finding::unclaimed(which, limit)?)
                     .await?
@@ -212,7 +212,7 @@ impl Store for PostgresStore {
         Ok(readable(rows, "a due task", finding::decode_due))
     }
 
-    async fn hold(&self, lost: &[TaskId], ttl: Duration) -> Result<Vec<TaskId>, StoreError> {
+    async fn reserve(&self, lost: &[TaskId], ttl: Duration) -> Result<Vec<TaskId>, StoreError> {
         let held: Vec<Uuid> = self
             .database
             .rows(finding::reserve(lost, ttl))
@@ -245,12 +245,12 @@ impl Store for PostgresStore {
         Ok(past_of(task, journal).map_err(Fault::from)?)
     }
 
-    async fn sealed(&self, page: &SealedPage) -> Result<Vec<SealedRow>, StoreError> {
+    async fn audit_page(&self, page: &AuditPage) -> Result<Vec<ChainRow>, StoreError> {
         let rows: Vec<audit::AuditEntryRead> = self.lists.read(audit::rows(page)?).await?;
         Ok(rows.into_iter().map(audit::decode).collect())
     }
 
-    async fn heads(&self, page: &SealedPage) -> Result<Vec<AuditHead>, StoreError> {
+    async fn chain_tips(&self, page: &AuditPage) -> Result<Vec<ChainTip>, StoreError> {
         let rows: Vec<audit::ChainTipRead> = self.lists.read(audit::chain_tips(page)?).await?;
         Ok(rows.into_iter().map(audit::decode_chain_tip).collect())
     }

@@ -5,7 +5,7 @@ use super::LONGEST_LOOK_BACK;
 use super::fault::{Fault, name};
 use super::statement::{Statement, interval, values};
 use counterstep_contracts::{Rev, TaskId, TaskStatus, Tenant};
-use counterstep_kernel::ports::Leaving;
+use counterstep_kernel::ports::EndedTask;
 use diesel::sql_types as sql;
 use std::time::Duration;
 use uuid::Uuid;
@@ -15,8 +15,8 @@ type LeavingTypes = (sql::Uuid, sql::Text, sql::BigInt);
 /// A task, whose it is, and its revision.
 pub(super) type LeavingRead = (Uuid, String, i64);
 
-pub(super) fn decode((task, tenant, rev): LeavingRead) -> Leaving {
-    Leaving {
+pub(super) fn decode((task, tenant, rev): LeavingRead) -> EndedTask {
+    EndedTask {
         task: TaskId(task),
         tenant: Tenant(tenant),
         rev: Rev(rev),
@@ -69,7 +69,7 @@ pub(super) fn ended(
 /// Deletes all rows of those that have ended, are at these revisions, and are free to go; gives
 /// them.
 // Those that another transaction holds stay for the next pass.
-pub(super) fn purge(tasks: &[Leaving]) -> Statement<'static, LeavingTypes> {
+pub(super) fn purge(tasks: &[EndedTask]) -> Statement<'static, LeavingTypes> {
     let mut sorted: Vec<(Uuid, i64)> = tasks.iter().map(|task| (task.task.0, task.rev.0)).collect();
     sorted.sort_unstable();
     let (ids, revs): (Vec<Uuid>, Vec<i64>) = sorted.into_iter().unzip();

@@ -6,7 +6,7 @@ use crate::columns::Care;
 use async_trait::async_trait;
 use counterstep_contracts::TaskId;
 use counterstep_kernel::ports::{
-    Leaving, ReceiveOp, Receives, RetireOp, StoreError, SweepOp, Upkeep,
+    EndedTask, PurgeOp, ReceiveOp, Receives, StoreError, SweepOp, Upkeep,
 };
 use counterstep_kernel::record::TaskRecord;
 use diesel::sql_types as sql;
@@ -67,9 +67,9 @@ impl Upkeep for PostgresStore {
         Ok(receives::decode(rows))
     }
 
-    async fn retire(&self, op: &RetireOp) -> Result<Vec<Leaving>, StoreError> {
+    async fn purge(&self, op: &PurgeOp) -> Result<Vec<EndedTask>, StoreError> {
         let rows: Vec<retention::LeavingRead> = match op {
-            RetireOp::Ended {
+            PurgeOp::Ended {
                 task_type,
                 status,
                 before,
@@ -82,12 +82,14 @@ impl Upkeep for PostgresStore {
                     )?)
                     .await?
             }
-            RetireOp::Buried { limit } => self.database.read(retention::tombstones(*limit)).await?,
-            RetireOp::Tombstones(tasks) => {
+            PurgeOp::Tombstoned { limit } => {
+                self.database.read(retention::tombstones(*limit)).await?
+            }
+            PurgeOp::Tombstones(tasks) => {
                 self.database.read(retention::tombstones_of(tasks)).await?
             }
-            RetireOp::Bury(tasks) => self.database.rows(retention::purge(tasks)).await?,
-            RetireOp::Forget(tasks) => self.database.rows(retention::forget(tasks)).await?,
+            PurgeOp::Purge(tasks) => self.database.rows(retention::purge(tasks)).await?,
+            PurgeOp::Forget(tasks) => self.database.rows(retention::forget(tasks)).await?,
         };
         Ok(rows.into_iter().map(retention::decode).collect())
     }

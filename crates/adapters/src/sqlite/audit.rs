@@ -2,7 +2,7 @@
 //! a column may hold a value of another type than it should, and that must not end the check.
 
 use super::prepared::Prepare;
-use counterstep_kernel::ports::{AuditHead, SealedPage, SealedRow};
+use counterstep_kernel::ports::{AuditPage, ChainRow, ChainTip};
 use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
 use diesel::prelude::*;
@@ -63,8 +63,8 @@ const ROW: &str = "SELECT CAST(j.task AS BLOB) AS task, CAST(j.rev AS INTEGER) A
 /// A page of rows, each with its task's row of the same moment.
 pub(super) fn rows(
     connection: &mut SqliteConnection,
-    page: &SealedPage,
-) -> QueryResult<Vec<SealedRow>> {
+    page: &AuditPage,
+) -> QueryResult<Vec<ChainRow>> {
     let (after, rev) = page.after.clone().unwrap_or((String::new(), i64::MIN));
     let limit = i64::from(page.limit);
     let rows: Vec<Row> = match &page.task {
@@ -88,20 +88,20 @@ pub(super) fn rows(
     Ok(rows.into_iter().map(decode).collect())
 }
 
-fn decode(row: Row) -> SealedRow {
+fn decode(row: Row) -> ChainRow {
     let task = text(row.task);
     let head = row
         .head_status
         .map(text)
         .zip(row.head_rev)
-        .map(|(status, rev)| AuditHead {
+        .map(|(status, rev)| ChainTip {
             task: task.clone(),
             status,
             rev,
             seal: row.head_seal.unwrap_or_default(),
             has_rows: true,
         });
-    SealedRow {
+    ChainRow {
         rev: row.rev,
         at: DbTime(row.at),
         change_id: text(row.change_id),
@@ -118,7 +118,7 @@ fn decode(row: Row) -> SealedRow {
 }
 
 #[derive(Debug, QueryableByName)]
-struct ChainTip {
+struct TipRow {
     #[diesel(sql_type = Binary)]
     id: Vec<u8>,
     #[diesel(sql_type = Binary)]
@@ -138,13 +138,13 @@ const CHAIN_TIP: &str = "SELECT CAST(t.id AS BLOB) AS id, CAST(t.status AS BLOB)
 /// A page of what tasks' rows say of their journal.
 pub(super) fn chain_tips(
     connection: &mut SqliteConnection,
-    page: &SealedPage,
-) -> QueryResult<Vec<AuditHead>> {
+    page: &AuditPage,
+) -> QueryResult<Vec<ChainTip>> {
     let after = page.after.as_ref().map_or("", |(task, _)| task.as_str());
     let limit = i64::from(page.limit);
     // By the table's own column: `ORDER BY id` would be that of the cast, which no index is in the
     // order of.
-    let rows: Vec<ChainTip> = match &page.task {
+    let rows: Vec<TipRow> = match &page.task {
         None => diesel::sql_query(format!("{CHAIN_TIP} WHERE t.id > ? ORDER BY t.id LIMIT ?"))
             .bind::<Text, _>(after)
             .bind::<BigInt, _>(limit)
@@ -157,7 +157,7 @@ pub(super) fn chain_tips(
             .prepared()
             .load(connection)?,
     };
-    let head = |row: ChainTip| AuditHead {
+    let head = |row: TipRow| ChainTip {
         task: text(row.id),
         status: text(row.status),
         rev: row.rev,

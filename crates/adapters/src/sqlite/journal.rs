@@ -3,7 +3,7 @@
 use super::fault::{Fault, parse};
 use super::schema::journal;
 use counterstep_contracts::{ChangeId, Epoch, Rev, TaskId};
-use counterstep_kernel::audit::{self, Link, Seal};
+use counterstep_kernel::audit::{self, ContentHash, EntryHash};
 use counterstep_kernel::journal::JournalRow;
 use counterstep_kernel::record::TaskRow;
 use counterstep_kernel::transition::Written;
@@ -38,8 +38,8 @@ impl Columns {
             form: i16::try_from(self.form).unwrap_or(i16::MAX),
             entries: self.entries,
             data: self.data,
-            link: Link(self.link),
-            seal: Seal(self.seal),
+            link: ContentHash(self.link),
+            seal: EntryHash(self.seal),
         })
     }
 }

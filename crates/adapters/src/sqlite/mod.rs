@@ -36,9 +36,9 @@ use crate::columns::past_of;
 use async_trait::async_trait;
 use counterstep_contracts::{Epoch, Rev, TaskId, Tenant};
 use counterstep_kernel::ports::{
-    AuditHead, CommitError, Committed, DocumentQuery, DocumentWrite, Documents, Due, DueTask,
-    FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow, Salvaged,
-    SealedPage, SealedRow, Store, StoreError, TaskLine, TaskQuery,
+    AuditPage, ChainRow, ChainTip, CommitError, Committed, DocumentQuery, DocumentWrite, Documents,
+    Due, DueTask, FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow,
+    Salvaged, Store, StoreError, TaskLine, TaskQuery,
 };
 use counterstep_kernel::record::{History, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -184,7 +184,7 @@ impl Store for SqliteStore {
             .await?)
     }
 
-    async fn hold(&self, lost: &[TaskId], ttl: Duration) -> Result<Vec<TaskId>, StoreError> {
+    async fn reserve(&self, lost: &[TaskId], ttl: Duration) -> Result<Vec<TaskId>, StoreError> {
         let lost = lost.to_vec();
         let hold = move |connection: &mut SqliteConnection, now| {
             let until = now + micros(ttl);
@@ -223,7 +223,7 @@ impl Store for SqliteStore {
         Ok(self.database.read(load).await?)
     }
 
-    async fn sealed(&self, page: &SealedPage) -> Result<Vec<SealedRow>, StoreError> {
+    async fn audit_page(&self, page: &AuditPage) -> Result<Vec<ChainRow>, StoreError> {
         let page = page.clone();
         Ok(self
             .database
@@ -231,7 +231,7 @@ impl Store for SqliteStore {
             .await?)
     }
 
-    async fn heads(&self, page: &SealedPage) -> Result<Vec<AuditHead>, StoreError> {
+    async fn chain_tips(&self, page: &AuditPage) -> Result<Vec<ChainTip>, StoreError> {
         let page = page.clone();
         Ok(self
             .database
@@ -321,7 +321,7 @@ fn find_due(
             lines.sort_by(|a, b| (a.since, &a.id).cmp(&(b.since, &b.id)));
         }
         Due::Lost(which) => lines = tasks::lost(connection, which, now, limit)?,
-        Due::Unanswered(which) => {
+        Due::Unclaimed(which) => {
             lines = unclaimed::find(connection, which, now, limit)?;
             lines.sort_by(|a, b| (a.since, &a.id).cmp(&(b.since, &b.id)));
         }

@@ -4,7 +4,7 @@
 use super::fault::{Fault, parse};
 use super::tasks::id_list;
 use counterstep_contracts::{Rev, TaskId, TaskStatus, Tenant};
-use counterstep_kernel::ports::Leaving;
+use counterstep_kernel::ports::EndedTask;
 use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Nullable, Text};
@@ -20,9 +20,9 @@ struct LeavingRow {
 }
 
 /// Those that can be read. An unreadable one must not hold up the others.
-fn decoded(rows: Vec<LeavingRow>) -> Vec<Leaving> {
-    let decode = |row: LeavingRow| -> Result<Leaving, Fault> {
-        Ok(Leaving {
+fn decoded(rows: Vec<LeavingRow>) -> Vec<EndedTask> {
+    let decode = |row: LeavingRow| -> Result<EndedTask, Fault> {
+        Ok(EndedTask {
             task: parse("task", &row.task)?,
             tenant: Tenant(row.tenant),
             rev: Rev(row.rev),
@@ -64,7 +64,7 @@ pub(super) fn ended(
     }: Ended<'_>,
     now: i64,
     limit: u32,
-) -> Result<Vec<Leaving>, Fault> {
+) -> Result<Vec<EndedTask>, Fault> {
     let rows = diesel::sql_query(concat!(
         "SELECT id AS task, tenant, rev FROM tasks INDEXED BY tasks_ended
          WHERE finished_at IS NOT NULL AND task_type = ?2 AND status = ?3 AND finished_at <= ?4
@@ -87,7 +87,7 @@ pub(super) fn ended(
 /// was.
 pub(super) fn purge(
     connection: &mut SqliteConnection,
-    task: &Leaving,
+    task: &EndedTask,
     now: i64,
 ) -> Result<bool, Fault> {
     let id = task.task.to_string();
@@ -123,7 +123,7 @@ pub(super) fn purge(
 pub(super) fn tombstones(
     connection: &mut SqliteConnection,
     limit: u32,
-) -> Result<Vec<Leaving>, Fault> {
+) -> Result<Vec<EndedTask>, Fault> {
     let rows = diesel::sql_query(
         "SELECT task, tenant, 0 AS rev FROM tombstones ORDER BY at, task LIMIT ?",
     )
@@ -136,7 +136,7 @@ pub(super) fn tombstones(
 pub(super) fn tombstones_of(
     connection: &mut SqliteConnection,
     tasks: &[TaskId],
-) -> Result<Vec<Leaving>, Fault> {
+) -> Result<Vec<EndedTask>, Fault> {
     let rows = diesel::sql_query(
         "SELECT task, tenant, 0 AS rev FROM tombstones WHERE task IN (SELECT value FROM json_each(?))",
     )

@@ -10,7 +10,7 @@ use super::fault::{
 use super::prepared::{Prepare, Statement};
 use super::schema::tasks;
 use counterstep_contracts::{AuditSeq, Epoch, Rev, TaskId, Tenant};
-use counterstep_kernel::audit::Seal;
+use counterstep_kernel::audit::EntryHash;
 use counterstep_kernel::record::TaskRow;
 use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
@@ -114,7 +114,7 @@ impl Columns {
             goal: care.or(goal(self.goal.as_deref()), instead_goal)?,
             recovery_attempts: count("recovery_attempts", self.recovery_attempts)?,
             audit_seq: AuditSeq(self.audit_seq),
-            audit_seal: self.audit_seal.map(Seal),
+            audit_seal: self.audit_seal.map(EntryHash),
             request: Value::Null,
             response: None,
             failure: care.or(

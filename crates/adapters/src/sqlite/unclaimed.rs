@@ -4,7 +4,7 @@
 use super::fault::{Fault, micros};
 use super::prepared::Prepare;
 use super::tasks::{DueRow, known};
-use counterstep_kernel::ports::Unanswered;
+use counterstep_kernel::ports::Unclaimed;
 use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Text};
@@ -29,7 +29,7 @@ const DUE: &str = "SELECT updated_at AS since, id, task_type, version, status FR
 /// Queue by queue; those that have changed least lately are to be picked out.
 pub(super) fn find(
     connection: &mut SqliteConnection,
-    which: &Unanswered,
+    which: &Unclaimed,
     now: i64,
     limit: u32,
 ) -> Result<Vec<DueRow>, Fault> {

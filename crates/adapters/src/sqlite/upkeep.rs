@@ -7,7 +7,7 @@ use super::{read_task, receives, retention, tasks};
 use async_trait::async_trait;
 use counterstep_contracts::TaskId;
 use counterstep_kernel::ports::{
-    Leaving, ReceiveOp, Receives, RetireOp, StoreError, SweepOp, Upkeep,
+    EndedTask, PurgeOp, ReceiveOp, Receives, StoreError, SweepOp, Upkeep,
 };
 use counterstep_kernel::record::TaskRecord;
 use counterstep_steps::times::DbTime;
@@ -74,10 +74,10 @@ impl Upkeep for SqliteStore {
         })
     }
 
-    async fn retire(&self, op: &RetireOp) -> Result<Vec<Leaving>, StoreError> {
+    async fn purge(&self, op: &PurgeOp) -> Result<Vec<EndedTask>, StoreError> {
         let op = op.clone();
         Ok(match op {
-            RetireOp::Ended {
+            PurgeOp::Ended {
                 task_type,
                 status,
                 before,
@@ -99,17 +99,17 @@ impl Upkeep for SqliteStore {
                 };
                 self.database.read_at(find).await?
             }
-            RetireOp::Buried { limit } => {
+            PurgeOp::Tombstoned { limit } => {
                 self.database
                     .read(move |connection| retention::tombstones(connection, limit))
                     .await?
             }
-            RetireOp::Tombstones(tasks) => {
+            PurgeOp::Tombstones(tasks) => {
                 self.database
                     .read(move |connection| retention::tombstones_of(connection, &tasks))
                     .await?
             }
-            RetireOp::Bury(tasks) => {
+            PurgeOp::Purge(tasks) => {
                 let purge = move |connection: &mut SqliteConnection, now| {
                     let mut purged = Vec::with_capacity(tasks.len());
                     for task in &tasks {
@@ -122,7 +122,7 @@ impl Upkeep for SqliteStore {
                 // On the disk before any object is deleted.
                 self.database.write(Durability::Full, purge).await?
             }
-            RetireOp::Forget(tasks) => {
+            PurgeOp::Forget(tasks) => {
                 let forget = move |connection: &mut SqliteConnection, _| {
                     for task in &tasks {
                         retention::forget(connection, *task)?;

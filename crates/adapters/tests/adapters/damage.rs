@@ -5,7 +5,7 @@
 use crate::suite::chain::{chained, check, entries};
 use crate::suite::changes::{after, commit, free, load};
 use crate::{embedded, sqlite};
-use counterstep_kernel::ports::{SealedPage, SealedRow, Store};
+use counterstep_kernel::ports::{AuditPage, ChainRow, Store};
 use counterstep_reconciler::audit::{Damage, Scope};
 use diesel::connection::SimpleConnection;
 use futures::FutureExt;
@@ -52,7 +52,7 @@ fn flipped(bytes: &[u8], at: usize) -> Vec<u8> {
     bytes
 }
 
-fn cases(dialect: &Dialect<'_>, number: usize, task: &str, rows: &[SealedRow]) -> Vec<Case> {
+fn cases(dialect: &Dialect<'_>, number: usize, task: &str, rows: &[ChainRow]) -> Vec<Case> {
     use Damage::{
         Changed, CutOff, DataChanged, HeadChanged, Inserted, LinkChanged, Missing, Moved, NoTask,
         SealChanged, StatusDiffers, TimeChanged, Unsealed,
@@ -301,7 +301,7 @@ async fn every_damage_is_named(store: &dyn Store, dialect: &Dialect<'_>) {
     assert_eq!(found, []);
     let mut each = Vec::new();
     for (number, task) in tasks.iter().enumerate() {
-        let page = SealedPage {
+        let page = AuditPage {
             task: Some(task.clone()),
             after: None,
             limit: 500,
@@ -310,7 +310,7 @@ async fn every_damage_is_named(store: &dyn Store, dialect: &Dialect<'_>) {
             dialect,
             number,
             task,
-            &store.sealed(&page).await.unwrap(),
+            &store.audit_page(&page).await.unwrap(),
         ));
     }
     dialect

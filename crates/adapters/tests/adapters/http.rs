@@ -2,8 +2,10 @@
 //! never repeated.
 
 use bytes::Bytes;
-use counterstep_adapters::http::{HttpServices, ServiceSettings, Token};
-use counterstep_kernel::ports::{Method, Outside, OutsideAnswer, OutsideError, OutsideRequest};
+use counterstep_adapters::http::{ReqwestServices, ServiceSettings, Token};
+use counterstep_kernel::ports::{
+    HttpServices, Method, ServiceAnswer, ServiceError, ServiceRequest,
+};
 use counterstep_testkit::services::{Services, Trouble};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -12,8 +14,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-fn request(path: &str) -> OutsideRequest {
-    OutsideRequest {
+fn request(path: &str) -> ServiceRequest {
+    ServiceRequest {
         service: "echo".to_owned(),
         method: Method::Post,
         path: path.to_owned(),
@@ -27,13 +29,13 @@ fn request(path: &str) -> OutsideRequest {
     }
 }
 
-fn open(change: impl FnOnce(&mut ServiceSettings)) -> HttpServices {
+fn open(change: impl FnOnce(&mut ServiceSettings)) -> ReqwestServices {
     let mut given = ServiceSettings::default();
     change(&mut given);
-    HttpServices::open(&BTreeMap::from([("echo".to_owned(), given)])).unwrap()
+    ReqwestServices::open(&BTreeMap::from([("echo".to_owned(), given)])).unwrap()
 }
 
-fn json(answer: &OutsideAnswer) -> Value {
+fn json(answer: &ServiceAnswer) -> Value {
     serde_json::from_slice(&answer.body).unwrap()
 }
 
@@ -115,7 +117,7 @@ async fn a_redirect_is_an_answer_and_a_long_answer_is_cut() {
         );
     }
     let cut = services
-        .call(OutsideRequest {
+        .call(ServiceRequest {
             longest_answer: 10,
             ..request("/200")
         })
@@ -123,7 +125,7 @@ async fn a_redirect_is_an_answer_and_a_long_answer_is_cut() {
         .unwrap();
     assert_eq!((cut.body.len(), cut.cut), (10, true));
     let whole = services.call(request("/200")).await.unwrap();
-    let exactly = OutsideRequest {
+    let exactly = ServiceRequest {
         longest_answer: whole.body.len(),
         ..request("/200")
     };
@@ -149,8 +151,8 @@ async fn retry_after_comes_through_as_seconds_and_as_a_date() {
 #[tokio::test]
 async fn a_lost_connection_is_no_answer_and_the_next_request_gets_a_new_one() {
     let server = Services::start().await;
-    let services = server.outside();
-    let charge = || OutsideRequest {
+    let services = server.http_services();
+    let charge = || ServiceRequest {
         service: "bank".to_owned(),
         body: Some(Bytes::from_static(
             b"{\"account\":\"anna\",\"amount_cents\":5}",
@@ -159,7 +161,7 @@ async fn a_lost_connection_is_no_answer_and_the_next_request_gets_a_new_one() {
     };
     server.plant("POST /bank/charges", Trouble::CutAfter);
     let lost = services.call(charge()).await.unwrap_err();
-    assert!(matches!(lost, OutsideError::Unanswered(_)), "{lost}");
+    assert!(matches!(lost, ServiceError::Unanswered(_)), "{lost}");
     assert_eq!(services.call(charge()).await.unwrap().status, 201);
     assert_eq!(
         (
@@ -176,16 +178,16 @@ async fn a_lost_connection_is_no_answer_and_the_next_request_gets_a_new_one() {
     let away = open(|given| given.url = format!("http://{closed}/where"));
     let error = away.call(request("/200")).await.unwrap_err();
     assert!(
-        matches!(&error, OutsideError::NotSent(why) if !why.contains("where")),
+        matches!(&error, ServiceError::NotSent(why) if !why.contains("where")),
         "{error}"
     );
     let unknown = away.call(charge()).await.unwrap_err();
     assert!(
-        matches!(&unknown, OutsideError::Unknown(name) if name == "bank"),
+        matches!(&unknown, ServiceError::Unknown(name) if name == "bank"),
         "{unknown}"
     );
     let elsewhere = away.call(request("/../x")).await.unwrap_err();
-    assert!(matches!(elsewhere, OutsideError::Refused(_)), "{elsewhere}");
+    assert!(matches!(elsewhere, ServiceError::Refused(_)), "{elsewhere}");
 }
 
 /// `openssl s_server`, which answers with the files of its folder.
@@ -236,7 +238,7 @@ async fn a_service_with_tls_is_asked_if_and_only_if_its_certificate_is_vouched_f
             given.ca_file = Some(folder.path().join(ca));
         });
         services
-            .call(OutsideRequest {
+            .call(ServiceRequest {
                 method: Method::Get,
                 body: None,
                 ..request("/answer")
@@ -255,7 +257,7 @@ async fn a_service_with_tls_is_asked_if_and_only_if_its_certificate_is_vouched_f
         ca_file: Some(empty),
         ..Default::default()
     };
-    let error = HttpServices::open(&BTreeMap::from([("echo".to_owned(), given)]))
+    let error = ReqwestServices::open(&BTreeMap::from([("echo".to_owned(), given)]))
         .unwrap_err()
         .to_string();
     assert!(

@@ -52,7 +52,7 @@ macro_rules! store_cases {
     ($open:path) => {
         crate::row_cases!($open);
         crate::own_table_cases!($open);
-        crate::burial_cases!($open);
+        crate::purge_cases!($open);
         crate::salvage_cases!($open);
     };
 }
@@ -76,19 +76,19 @@ macro_rules! own_table_cases {
 pub(crate) use own_table_cases;
 
 /// The cases of deleted tasks: the role that opens the store must be allowed to delete them.
-macro_rules! burial_cases {
+macro_rules! purge_cases {
     ($open:path) => {
         crate::conformance! { $open;
-            burials:
+            purges:
                 tasks_that_ended_are_found_by_type_state_and_age,
-                a_buried_task_leaves_a_tombstone_and_no_row,
-                a_task_is_not_buried_before_others_were_told_of_its_end,
+                a_purged_task_leaves_a_tombstone_and_no_row,
+                a_task_is_not_purged_before_others_were_told_of_its_end,
                 a_task_stays_while_its_key_lives,
                 tombstones_are_found_by_their_tasks;
         }
     };
 }
-pub(crate) use burial_cases;
+pub(crate) use purge_cases;
 
 /// The cases of tasks that were damaged, which takes more rights than a service has.
 macro_rules! salvage_cases {

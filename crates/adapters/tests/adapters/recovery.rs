@@ -6,7 +6,7 @@ use crate::suite::{LIMIT, eventually};
 use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus};
 use counterstep_kernel::load;
 use counterstep_kernel::ports::Lost;
-use counterstep_kernel::ports::{SealedPage, StoreError};
+use counterstep_kernel::ports::{AuditPage, StoreError};
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_macros::distributed_task;
@@ -317,12 +317,18 @@ async fn the_audit_of_a_task_that_cannot_be_read_goes_on_from_what_stands_in_its
         };
         let found = check(store, &scope).await.1;
         // A spoiled end of the chain shows at the row that had to go on from it.
-        let page = SealedPage {
+        let page = AuditPage {
             task: Some(task.to_string()),
             after: None,
             limit: 9,
         };
-        let rev = store.sealed(&page).await.unwrap().pop().expect("a row").rev;
+        let rev = store
+            .audit_page(&page)
+            .await
+            .unwrap()
+            .pop()
+            .expect("a row")
+            .rev;
         let expected: Vec<_> = is_found
             .then_some((Some(rev), Damage::Changed))
             .into_iter()

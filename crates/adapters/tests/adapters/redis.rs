@@ -8,7 +8,7 @@ use crate::suite::changes::new_task;
 use crate::suite::eventually;
 use counterstep_adapters::redis::{Redis, RedisOptions, findings, open};
 use counterstep_kernel::ports::{Hints, Locks, Ports};
-use counterstep_steps::breaker::{Admission, Standing, Ticket, Verdict};
+use counterstep_steps::breaker::{Admission, BreakerState, Ticket, Verdict};
 use counterstep_testkit::servers;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -65,7 +65,7 @@ async fn keys_that_end_in_ten_years_or_never_hold_a_breaker_open_no_longer_than_
         };
         assert!(left <= breaker.policy().open_for, "{left:?}");
         eventually("half-open", || async {
-            (other.standing().await == Standing::HalfOpen).then_some(())
+            (other.standing().await == BreakerState::HalfOpen).then_some(())
         })
         .await;
 

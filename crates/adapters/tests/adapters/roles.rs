@@ -69,7 +69,7 @@ async fn reconciler() -> Service {
 }
 
 // And tasks are deleted with those of a reconciler.
-crate::burial_cases!(crate::roles::reconciler);
+crate::purge_cases!(crate::roles::reconciler);
 
 #[tokio::test]
 async fn a_reconciler_may_delete_tasks_and_rewrite_none() {

@@ -4,7 +4,7 @@ use crate::reply::Reply;
 use crate::site::{Site, eventually, file_head, text_part};
 use counterstep_contracts::http::Accepted;
 use counterstep_contracts::{FileName, Keep, Retention, TaskStatus, Tenant};
-use counterstep_kernel::client::{Receipt, Submission, SubmitError};
+use counterstep_kernel::client::{Submission, SubmitError, UploadSession};
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::registration::Part;
 use counterstep_kernel::worker_registry;
@@ -48,7 +48,7 @@ async fn a_repetition_gets_the_first_answer_and_says_so() {
 }
 
 /// How many tasks go where those that completed are not kept.
-async fn retired(site: &Site) -> u64 {
+async fn purged(site: &Site) -> u64 {
     let at_once = Retention {
         completed: Some(Keep::ThenDelete(Duration::ZERO)),
         ..Retention::default()
@@ -66,7 +66,7 @@ async fn a_task_that_retention_has_deleted_is_not_found() {
     site.run_worker();
     let first: Accepted = post(&site, "k", r#"{"text":"a"}"#).await.json(202);
     site.until(first.task_id, TaskStatus::Completed).await;
-    assert_eq!(retired(&site).await, 1);
+    assert_eq!(purged(&site).await, 1);
     for path in ["", "/audit", "/plan", "/why"] {
         site.get(&format!("/api/tasks/{}{path}", first.task_id))
             .await
@@ -83,7 +83,7 @@ async fn retention_leaves_a_task_whose_key_lives_to_its_repetition() {
     site.run_worker();
     let first: Accepted = post(&site, "k", r#"{"text":"a"}"#).await.json(202);
     site.until(first.task_id, TaskStatus::Completed).await;
-    assert_eq!(retired(&site).await, 0);
+    assert_eq!(purged(&site).await, 0);
     assert_eq!(
         post(&site, "k", r#"{"text":"a"}"#)
             .await
@@ -191,7 +191,7 @@ async fn a_key_in_quotes_is_the_same_key() {
 
 /// Another API process on the same data, with an upload under way. It is killed without a word, or
 /// only paused: to the others it is the same.
-async fn upload_at_another_process(site: &Site, lost_after: Duration) -> Receipt {
+async fn upload_at_another_process(site: &Site, lost_after: Duration) -> UploadSession {
     let settings = EngineSettings {
         lost_after,
         ..EngineSettings::default()
@@ -228,9 +228,11 @@ async fn upload_at_another_process(site: &Site, lost_after: Duration) -> Receipt
         key: Some("k".to_owned()),
         traceparent: None,
     };
-    let mut receipt = Receipt::begin(&other, task_type, submission).await.unwrap();
+    let mut session = UploadSession::begin(&other, task_type, submission)
+        .await
+        .unwrap();
     let bytes = futures::stream::iter([Ok(bytes::Bytes::from_static(b"paused"))]);
-    receipt
+    session
         .file(
             "files",
             FileName::parse("a.txt").unwrap(),
@@ -239,7 +241,7 @@ async fn upload_at_another_process(site: &Site, lost_after: Duration) -> Receipt
         )
         .await
         .unwrap();
-    receipt
+    session
 }
 
 async fn repeat(site: &Site) -> Reply {

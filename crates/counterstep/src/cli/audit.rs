@@ -4,7 +4,7 @@
 
 use super::output::print;
 use counterstep_contracts::TaskId;
-use counterstep_kernel::ports::{SealedPage, Store, StoreError};
+use counterstep_kernel::ports::{AuditPage, Store, StoreError};
 use counterstep_node::Exit;
 use counterstep_node::settings::{SettingsFor, commands};
 use counterstep_reconciler::audit::{Copied, Finding, Scope, Verified, verify};
@@ -72,7 +72,7 @@ pub(super) fn main(args: &AuditArgs) -> Result<(), Exit> {
             let store = counterstep_node::look(&settings, "audit")?;
             match &args.command {
                 AuditCommand::Verify { format, .. } => check(store.as_ref(), &scope, *format).await,
-                AuditCommand::Heads => heads(store.as_ref()).await,
+                AuditCommand::Heads => chain_tips(store.as_ref()).await,
             }
         }),
     )
@@ -163,15 +163,15 @@ pub(super) fn summary(verified: &Verified) -> String {
     text
 }
 
-async fn heads(store: &dyn Store) -> Result<(), Exit> {
+async fn chain_tips(store: &dyn Store) -> Result<(), Exit> {
     let mut after = None;
     loop {
-        let page = SealedPage {
+        let page = AuditPage {
             task: None,
             after,
             limit: 500,
         };
-        let heads = store.heads(&page).await.map_err(unread)?;
+        let heads = store.chain_tips(&page).await.map_err(unread)?;
         let Some(last) = heads.last() else {
             return Ok(());
         };

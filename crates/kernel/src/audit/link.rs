@@ -21,13 +21,13 @@ const EPOCH_2000: i64 = 946_684_800_000_000;
 /// Binds what a row says to all that came before it: a byte for the form, and 32 of SHA-256. What
 /// was read from a row may be anything.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Link(pub Vec<u8>);
+pub struct ContentHash(pub Vec<u8>);
 
 /// Binds a row and its time to all that came before it: 32 bytes of SHA-256. What was read from a
 /// row may be anything; the next row is bound to it as it stands, so that a damaged row never keeps
 /// a task from going on.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Seal(pub Vec<u8>);
+pub struct EntryHash(pub Vec<u8>);
 
 macro_rules! as_hex {
     ($($name:ident)+) => {
@@ -45,7 +45,7 @@ macro_rules! as_hex {
         })+
     };
 }
-as_hex!(Link Seal);
+as_hex!(ContentHash EntryHash);
 
 /// All that a row says but its time and its data, as the texts and numbers that its columns hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,15 +86,15 @@ impl Parts {
 
 /// What stands in for a seal before the first row of a task.
 #[must_use]
-pub fn origin(task: &str) -> Seal {
+pub fn origin(task: &str) -> EntryHash {
     let mut parts = Parts(Sha256::new_with_prefix(b"counterstep journal"));
     parts.text(task);
-    Seal(parts.0.finalize().to_vec())
+    EntryHash(parts.0.finalize().to_vec())
 }
 
 /// The link of a row; `before`: the seal of the row before it, or the origin.
 #[must_use]
-pub fn link(before: &[u8], facts: &Facts<'_>) -> Link {
+pub fn link(before: &[u8], facts: &Facts<'_>) -> ContentHash {
     let mut parts = Parts(Sha256::new_with_prefix(b"counterstep journal row"));
     parts.0.update([FORM]);
     parts.bytes(before);
@@ -108,13 +108,13 @@ pub fn link(before: &[u8], facts: &Facts<'_>) -> Link {
     let mut bytes = Vec::with_capacity(33);
     bytes.push(FORM);
     bytes.extend_from_slice(&parts.0.finalize());
-    Link(bytes)
+    ContentHash(bytes)
 }
 
 /// The seal of a row. In PostgreSQL: `sha256(link || timestamptz_send(at))`.
 #[must_use]
-pub fn seal(link: &[u8], at: DbTime) -> Seal {
+pub fn seal(link: &[u8], at: DbTime) -> EntryHash {
     let mut hash = Sha256::new_with_prefix(link);
     hash.update(at.0.saturating_sub(EPOCH_2000).to_be_bytes());
-    Seal(hash.finalize().to_vec())
+    EntryHash(hash.finalize().to_vec())
 }

@@ -3,7 +3,7 @@
 
 mod link;
 
-pub use link::{Facts, Link, Seal, link, origin, seal};
+pub use link::{ContentHash, EntryHash, Facts, link, origin, seal};
 
 /// A text with its control characters written out: what stands in a row may be anything, and a
 /// terminal obeys such characters.

@@ -1,17 +1,17 @@
 //! What clients ask of the engine: submit, cancel, look. Each through the one door.
 
-mod ahead;
 mod cancel;
-mod known;
-mod receipt;
+mod idempotency;
+mod inline_steps;
 mod signal;
 mod submission;
 mod texts;
+mod upload_session;
 
 pub use cancel::{Cancelled, Refusal, cancel};
-pub use receipt::{Firing, Receipt};
 pub use signal::{SignalRefusal, signal};
 pub use submission::{Submission, SubmitError, Submitted};
+pub use upload_session::{Firing, UploadSession};
 
 use crate::builtin::{FileSource, Upload, Work};
 use crate::error::StepError;

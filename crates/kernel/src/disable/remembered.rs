@@ -12,17 +12,17 @@ const BELIEVED: Duration = Duration::from_secs(1);
 
 /// Which types were disabled when they were last read.
 #[derive(Debug, Default)]
-pub(crate) struct DisabledTypes(Mutex<Seen>);
+pub(crate) struct DisabledTypes(Mutex<RememberedTypes>);
 
 #[derive(Debug, Default)]
-struct Seen {
+struct RememberedTypes {
     /// By the monotonic clock.
     at: Option<Duration>,
     disabled: BTreeSet<String>,
 }
 
 impl DisabledTypes {
-    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
+    fn seen(&self) -> std::sync::MutexGuard<'_, RememberedTypes> {
         // Nothing is left half-done under this lock: a set is replaced whole.
         self.0
             .lock()
@@ -50,7 +50,7 @@ impl DisabledTypes {
             .filter(|row| row.disabled.is_some())
             .map(|row| row.name.clone())
             .collect();
-        *self.seen() = Seen {
+        *self.seen() = RememberedTypes {
             at: Some(now),
             disabled,
         };

@@ -4,7 +4,7 @@ use super::Draft;
 use crate::context::Execution;
 use crate::error::StepError;
 use crate::record::StepFailure;
-use crate::transition::{AttemptWrite, Kept};
+use crate::transition::{AttemptWrite, ObjectsFate};
 use counterstep_contracts::{Attempt, Direction, Outcome};
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ impl Draft {
         direction: Direction,
         outcome: Outcome,
         error: Option<&StepError>,
-        kept: Kept,
+        kept: ObjectsFate,
     ) {
         let row = self.step_mut(at);
         row.attempt_open = false;

@@ -1,7 +1,7 @@
 //! What clients cause: submissions and cancels.
 
 use super::{Draft, Note};
-use crate::plan::{self, Forward};
+use crate::plan::{self, ForwardPlan};
 use crate::record::{DbTime, StepRow, TaskRecord, TaskRow, UndoGoal};
 use crate::saga::{Illegal, LifecycleEvent, StepEvent};
 use crate::transition::Time;
@@ -109,11 +109,11 @@ impl Draft {
             self.receive_step(upload)?;
         }
         match plan::forward(self.decl(), &self.record().steps, self.record().now) {
-            Forward::Finish => {
+            ForwardPlan::Finish => {
                 let response = respond(self.record());
                 self.complete(response)
             }
-            Forward::Start(first) => {
+            ForwardPlan::Start(first) => {
                 let host = self.decl().steps[first[0]].host;
                 if host == Host::Worker {
                     self.apply(LifecycleEvent::Dispatched, Note::default())?;
@@ -121,7 +121,7 @@ impl Draft {
                 self.dispatch_to(host);
                 Ok(())
             }
-            Forward::Hold => Ok(()),
+            ForwardPlan::Hold => Ok(()),
         }
     }
 

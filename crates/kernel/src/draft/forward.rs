@@ -6,7 +6,7 @@ use crate::error::{ErrorClass, StepError};
 use crate::keys::ObjectKey;
 use crate::record::{Failure, UndoGoal};
 use crate::saga::{Illegal, LifecycleEvent, StepEvent};
-use crate::transition::{AttemptWrite, Kept, LeaseChange, Time};
+use crate::transition::{AttemptWrite, LeaseChange, ObjectsFate, Time};
 use counterstep_contracts::{Direction, Host, OnExhausted, Outcome, TaskStatus, WaitReason};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -41,7 +41,7 @@ impl Draft {
     /// Ends an attempt that made lost scratch again. The output that counts stays the committed
     /// one, so objects that this attempt has stored belong to nothing.
     pub fn end_rebuild(&mut self, at: usize, outcome: Outcome, error: Option<&StepError>) {
-        self.close_attempt(at, Direction::Forward, outcome, error, Kept::Nothing);
+        self.close_attempt(at, Direction::Forward, outcome, error, ObjectsFate::Nothing);
     }
 
     /// The step's output is the one that counts from now on.
@@ -63,7 +63,7 @@ impl Draft {
             Direction::Forward,
             Outcome::Succeeded,
             None,
-            Kept::when(stored),
+            ObjectsFate::when(stored),
         );
         self.step_mut(at).output = Some(output);
         // Work that is done again, because its scratch was lost with the last host, is no progress:
@@ -98,7 +98,7 @@ impl Draft {
             Direction::Forward,
             Outcome::Failed,
             Some(error),
-            Kept::Nothing,
+            ObjectsFate::Nothing,
         );
         let due = self.record().now.later(delay);
         let row = self.step_mut(at);
@@ -120,7 +120,13 @@ impl Draft {
         } else {
             Outcome::Failed
         };
-        self.close_attempt(at, Direction::Forward, outcome, Some(error), Kept::Nothing);
+        self.close_attempt(
+            at,
+            Direction::Forward,
+            outcome,
+            Some(error),
+            ObjectsFate::Nothing,
+        );
         Ok(())
     }
 
@@ -143,7 +149,7 @@ impl Draft {
             Direction::Forward,
             Outcome::InDoubt,
             None,
-            Kept::Nothing,
+            ObjectsFate::Nothing,
         );
         Ok(())
     }

@@ -2,7 +2,7 @@
 //! and leaves the task parked only where something is still undecided.
 
 use super::{Draft, Note};
-use crate::plan::{self, Backward};
+use crate::plan::{self, BackwardPlan};
 use crate::record::UndoGoal;
 use crate::saga::{Illegal, LifecycleEvent, Operator, StepEvent};
 use crate::transition::{AttemptWrite, Time};
@@ -209,7 +209,7 @@ impl Draft {
 
     /// Where nothing is left to undo, no host has to claim the task to find that out.
     fn undo_or_finish(&mut self) -> Result<(), Illegal> {
-        if plan::backward(self.decl(), &self.record().steps, false) == Backward::Finish {
+        if plan::backward(self.decl(), &self.record().steps, false) == BackwardPlan::Finish {
             return self.finish_undo();
         }
         let host = self.record().task.host;

@@ -5,7 +5,7 @@ use super::{Draft, Note};
 use crate::losses::{self, Loss};
 use crate::record::{Failure, LOST, UndoGoal};
 use crate::saga::{Illegal, LifecycleEvent};
-use crate::transition::{Kept, LeaseChange};
+use crate::transition::{LeaseChange, ObjectsFate};
 use counterstep_contracts::{Direction, OnLost, Outcome, StepStatus, TaskStatus};
 use serde_json::json;
 
@@ -54,7 +54,7 @@ impl Draft {
                     Direction::Forward,
                     Outcome::InDoubt,
                     None,
-                    Kept::Nothing,
+                    ObjectsFate::Nothing,
                 ),
                 StepStatus::Pending
                 | StepStatus::Waiting

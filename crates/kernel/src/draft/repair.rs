@@ -13,7 +13,7 @@ impl Draft {
     ///
     /// # Errors
     /// As the judge says.
-    pub fn offer_again(&mut self) -> Result<(), Illegal> {
+    pub fn redispatch(&mut self) -> Result<(), Illegal> {
         let task = &self.record().task;
         let (host, since) = (task.host, rfc3339(task.due_at.unwrap_or(task.updated_at)));
         if task.due_at.is_none() {

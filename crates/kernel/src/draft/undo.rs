@@ -6,7 +6,7 @@ use crate::error::StepError;
 use crate::plan;
 use crate::record::UndoGoal;
 use crate::saga::{Illegal, LifecycleEvent, StepEvent};
-use crate::transition::{AttemptWrite, Kept, LeaseChange, Time};
+use crate::transition::{AttemptWrite, LeaseChange, ObjectsFate, Time};
 use counterstep_contracts::{Direction, Outcome, StepStatus, UndoDecl};
 use serde_json::json;
 use std::time::Duration;
@@ -68,7 +68,11 @@ impl Draft {
             Direction::Undo,
             Outcome::Succeeded,
             None,
-            if stored { Kept::Nothing } else { Kept::None },
+            if stored {
+                ObjectsFate::Nothing
+            } else {
+                ObjectsFate::None
+            },
         );
         // What the step's attempts kept is no output any more: what the undo left of it is open to
         // the sweep.
@@ -98,7 +102,7 @@ impl Draft {
             Direction::Undo,
             Outcome::Failed,
             Some(error),
-            Kept::Nothing,
+            ObjectsFate::Nothing,
         );
         self.step_mut(at).undo_retries_used += 1;
         Ok(())
@@ -113,7 +117,13 @@ impl Draft {
             StepEvent::UndoInDoubt.at(at),
             Note::attempt(self.step(at).undo_attempts).with(json!({"why": why})),
         )?;
-        self.close_attempt(at, Direction::Undo, Outcome::InDoubt, None, Kept::Nothing);
+        self.close_attempt(
+            at,
+            Direction::Undo,
+            Outcome::InDoubt,
+            None,
+            ObjectsFate::Nothing,
+        );
         Ok(())
     }
 
@@ -137,7 +147,7 @@ impl Draft {
             Direction::Undo,
             Outcome::Failed,
             Some(error),
-            Kept::Nothing,
+            ObjectsFate::Nothing,
         );
         Ok(())
     }

@@ -6,7 +6,7 @@ use crate::error::StepError;
 use crate::record::{DbTime, SignalRow};
 use crate::saga::{Illegal, StepEvent};
 use crate::times::rfc3339;
-use crate::transition::{Kept, Time};
+use crate::transition::{ObjectsFate, Time};
 use counterstep_contracts::{Direction, Outcome, StepStatus, TaskStatus};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -81,7 +81,7 @@ impl Draft {
             Direction::Forward,
             Outcome::Failed,
             Some(error),
-            Kept::Nothing,
+            ObjectsFate::Nothing,
         );
         let row = self.step_mut(at);
         (row.in_fallback, row.retries_used) = (true, 0);

@@ -3,7 +3,7 @@
 
 use super::patch::{Shift, StepPatch, TaskPatch, some};
 use crate::record::{SignalRow, StepFailure};
-use crate::transition::{AttemptWrite, Kept};
+use crate::transition::{AttemptWrite, ObjectsFate};
 use counterstep_contracts::{
     Attempt, AuditSeq, Direction, Epoch, Outcome, StepNo, StepStatus, TaskStatus,
 };
@@ -111,7 +111,7 @@ pub(super) struct EventBody {
     pub(super) sweep_after: Option<u64>,
     /// The attempt succeeds with it, and what becomes of its objects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) kept: Option<Kept>,
+    pub(super) kept: Option<ObjectsFate>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) epoch: Option<Epoch>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -169,7 +169,7 @@ pub(super) enum AttemptBody {
         outcome: Outcome,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<StepFailure>,
-        kept: Kept,
+        kept: ObjectsFate,
     },
     /// Its objects are an output after all.
     Keep(Which),

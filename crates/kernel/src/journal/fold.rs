@@ -6,7 +6,7 @@ mod events;
 use super::FORM;
 use super::body::{Body, Data, LeaseBody, StepBody};
 use super::patch::{shifted, unknown_step};
-use crate::audit::{Link, Seal};
+use crate::audit::{ContentHash, EntryHash};
 use crate::intents;
 use crate::record::{
     AttemptRow, AuditRow, DbTime, History, StepFailure, StepRow, TaskRecord, TaskRow,
@@ -39,9 +39,9 @@ pub struct JournalRow {
     /// What was handed in, as JSON; `None`: nothing, or it was erased.
     pub data: Option<String>,
     /// Binds the row to all rows before it.
-    pub link: Link,
+    pub link: ContentHash,
     /// Binds its time too.
-    pub seal: Seal,
+    pub seal: EntryHash,
 }
 
 /// A journal could not be read.

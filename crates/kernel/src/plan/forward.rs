@@ -1,7 +1,7 @@
 //! A task that goes forward.
 
 use super::decision::{Decision, HOLD, SHUTS_DOWN, sleep, sleep_for_breaker};
-use super::stages::{self, Forward};
+use super::stages::{self, ForwardPlan};
 use super::view::View;
 use super::{failure, scratch, waits};
 use crate::cancel::CancelReason;
@@ -33,10 +33,10 @@ pub(super) fn decide(view: &View<'_>) -> Decision {
         return between_rebuilds(view, left);
     }
     match stages::forward(view.decl, &view.record.steps, view.record.now) {
-        Forward::Finish => Decision::Complete,
-        Forward::Hold if running => HOLD,
-        Forward::Hold => rest(view),
-        Forward::Start(stage) => conditions(view, &stage)
+        ForwardPlan::Finish => Decision::Complete,
+        ForwardPlan::Hold if running => HOLD,
+        ForwardPlan::Hold => rest(view),
+        ForwardPlan::Start(stage) => conditions(view, &stage)
             .or_else(|| elsewhere(view, &stage))
             .or_else(|| waits::decide(view, &stage))
             .unwrap_or_else(|| start(view, stage, running)),

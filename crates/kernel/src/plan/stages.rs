@@ -7,7 +7,7 @@ use counterstep_contracts::{StepDecl, StepStatus, TaskDecl};
 
 /// The next thing to do going forward. Positions are those of the declaration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Forward {
+pub enum ForwardPlan {
     /// Start these, side by side: one step, or what is left of a group.
     Start(Vec<usize>),
     /// The steps of the current stage are running, or wait for something that is not there yet.
@@ -18,7 +18,7 @@ pub enum Forward {
 
 /// The next thing to do going backward.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Backward {
+pub enum BackwardPlan {
     /// Undo these, side by side: one step, or the part of a group that started.
     Undo(Vec<usize>),
     /// Nothing that could still be undone is left.
@@ -75,9 +75,9 @@ const fn is_open(row: &StepRow) -> bool {
 
 /// What to do next, going forward, at this time of the database's clock.
 #[must_use]
-pub fn forward(decl: &TaskDecl, steps: &[StepRow], now: DbTime) -> Forward {
+pub fn forward(decl: &TaskDecl, steps: &[StepRow], now: DbTime) -> ForwardPlan {
     let Some(first) = steps.iter().position(is_open) else {
-        return Forward::Finish;
+        return ForwardPlan::Finish;
     };
     let mut start = Vec::new();
     for at in stage_of(decl, first) {
@@ -97,35 +97,35 @@ pub fn forward(decl: &TaskDecl, steps: &[StepRow], now: DbTime) -> Forward {
         }
     }
     if start.is_empty() {
-        Forward::Hold
+        ForwardPlan::Hold
     } else {
-        Forward::Start(start)
+        ForwardPlan::Start(start)
     }
 }
 
 /// What to do next, going backward: the latest started stage that still needs an undo. A stage that
-/// failed to be undone is passed over where `go_on` says so, and is a barrier otherwise.
+/// failed to be undone is skipped where `go_on` says so, and is a barrier otherwise.
 #[must_use]
-pub fn backward(decl: &TaskDecl, steps: &[StepRow], go_on: bool) -> Backward {
+pub fn backward(decl: &TaskDecl, steps: &[StepRow], go_on: bool) -> BackwardPlan {
     if !go_on
         && steps
             .iter()
             .any(|row| row.status == StepStatus::CompensationFailed)
     {
-        return Backward::Finish;
+        return BackwardPlan::Finish;
     }
     let states = states(decl, steps);
     // Damaged rows may be more, or fewer, than the declaration has steps.
     let needs_undo = |at: usize| states.get(at).is_some_and(|step| step.needs_undo());
     let Some(last) = latest_started(steps, needs_undo) else {
-        return Backward::Finish;
+        return BackwardPlan::Finish;
     };
     let mut stage: Vec<usize> = stage_of(decl, last)
         .into_iter()
         .filter(|&at| needs_undo(at))
         .collect();
     stage.sort_by_key(|&at| std::cmp::Reverse(steps[at].started_seq));
-    Backward::Undo(stage)
+    BackwardPlan::Undo(stage)
 }
 
 /// Steps whose undo is waived, that started after every step which still needs an undo, and that
@@ -173,7 +173,7 @@ pub fn waived_now(decl: &TaskDecl, steps: &[StepRow]) -> Vec<usize> {
 pub fn undo_stages(decl: &TaskDecl, steps: &[StepRow]) -> Vec<Vec<usize>> {
     let mut steps = steps.to_vec();
     let mut stages = Vec::new();
-    while let Backward::Undo(stage) = backward(decl, &steps, true) {
+    while let BackwardPlan::Undo(stage) = backward(decl, &steps, true) {
         for &at in &stage {
             steps[at].status = StepStatus::Compensated;
         }

@@ -1,7 +1,7 @@
 //! A task that goes backward: what started is undone, the latest first.
 
 use super::decision::{Decision, HOLD, SHUTS_DOWN};
-use super::stages::{self, Backward};
+use super::stages::{self, BackwardPlan};
 use super::view::View;
 use crate::policy::INLINE_LIMIT;
 use crate::task::Probe;
@@ -13,9 +13,9 @@ pub(super) fn decide(view: &View<'_>) -> Decision {
     let stage = match stages::backward(view.decl, &view.record.steps, go_on) {
         // A sibling's undo may still be under way when another one has given up. One that waits for
         // its next attempt is not tried again behind that.
-        Backward::Finish if active => return HOLD,
-        Backward::Finish => return Decision::FinishUndo,
-        Backward::Undo(stage) => stage,
+        BackwardPlan::Finish if active => return HOLD,
+        BackwardPlan::Finish => return Decision::FinishUndo,
+        BackwardPlan::Undo(stage) => stage,
     };
     if view.facts.stopping {
         return if active {

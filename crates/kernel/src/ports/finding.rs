@@ -26,7 +26,7 @@ pub enum Due {
     /// As claimable ones, but no host has claimed them for long although they were offered: their
     /// message may be lost. Not those that wait for another version of a host: a message would only
     /// bring them to the wrong one once more. Those that have changed least lately come first.
-    Unanswered(Unanswered),
+    Unclaimed(Unclaimed),
 }
 
 /// Which lost tasks to look for.
@@ -55,7 +55,7 @@ pub enum LostOf {
 
 /// Which tasks to offer once more.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unanswered {
+pub struct Unclaimed {
     /// On these queues.
     pub queues: Vec<QueueName>,
     /// Of these types, versions and definitions.

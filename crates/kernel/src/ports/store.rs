@@ -1,9 +1,9 @@
 //! The port of the durable truth: what a store answers, and what may go wrong.
 
+use super::audit_page::{AuditPage, ChainRow, ChainTip};
 use super::documents::{DocumentQuery, DocumentWrite, Documents};
 use super::errors::{CommitError, StoreError};
 use super::finding::{Due, DueTask, InFlight, TaskLine, TaskQuery};
-use super::sealed::{AuditHead, SealedPage, SealedRow};
 use super::types::FailureQuery;
 use super::upkeep::Upkeep;
 use super::workers::Gauges;
@@ -126,7 +126,7 @@ pub trait Store: Upkeep + Send + Sync + Debug {
     /// Keeps lost tasks for this caller for so long: other reconcilers pass them over. Returns
     /// those that are still lost and that no other reconciler holds. It only spares others the
     /// work; what becomes of a task its revision decides.
-    async fn hold(&self, lost: &[TaskId], ttl: Duration) -> Result<Vec<TaskId>, StoreError>;
+    async fn reserve(&self, lost: &[TaskId], ttl: Duration) -> Result<Vec<TaskId>, StoreError>;
 
     /// A page, the newest first.
     async fn list(&self, query: &TaskQuery) -> Result<Vec<TaskLine>, StoreError>;
@@ -144,10 +144,10 @@ pub trait Store: Upkeep + Send + Sync + Debug {
     /// A page of rows of journals as they lie there, in the order of task and place, each with what
     /// its task's row says of them in the same moment. Also rows of tasks that are not there, and
     /// what no other method could read.
-    async fn sealed(&self, page: &SealedPage) -> Result<Vec<SealedRow>, StoreError>;
+    async fn audit_page(&self, page: &AuditPage) -> Result<Vec<ChainRow>, StoreError>;
 
     /// A page of what tasks' rows say of their journal, by task.
-    async fn heads(&self, page: &SealedPage) -> Result<Vec<AuditHead>, StoreError>;
+    async fn chain_tips(&self, page: &AuditPage) -> Result<Vec<ChainTip>, StoreError>;
 
     /// Takes or deletes events, or keeps poison. Only a take returns any.
     async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError>;

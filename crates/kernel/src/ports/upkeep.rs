@@ -48,7 +48,7 @@ pub enum ReceiveOp {
 
 /// A task on its way out of the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Leaving {
+pub struct EndedTask {
     /// Which.
     pub task: TaskId,
     /// Whose.
@@ -59,9 +59,9 @@ pub struct Leaving {
 
 /// Work on tasks that have ended long enough ago.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RetireOp {
+pub enum PurgeOp {
     /// The tasks that ended first, of one type and state, in one order. Not one whose idempotency
-    /// key still lives, or with events that are not published: it cannot be buried. Reads only.
+    /// key still lives, or with events that are not published: it cannot be purged. Reads only.
     Ended {
         /// Declared name of the type.
         task_type: String,
@@ -77,9 +77,9 @@ pub enum RetireOp {
     /// Deletes all rows of these tasks, their audit too, and leaves a tombstone of each: in one
     /// transaction. Returns those of which that is true now; a task that has changed, has not
     /// ended, has events that are not published, or whose idempotency key still lives, stays whole.
-    Bury(Vec<Leaving>),
+    Purge(Vec<EndedTask>),
     /// The oldest tombstones. Reads only.
-    Buried {
+    Tombstoned {
         /// At most so many.
         limit: u32,
     },
@@ -107,7 +107,7 @@ pub enum SweepOp {
     },
 }
 
-/// Questions of sweeps. Each atomic, and none changes what a task is; a burial removes one.
+/// Questions of sweeps. Each atomic, and none changes what a task is; a purge removes one.
 #[async_trait]
 pub trait Upkeep {
     /// Tasks without what was handed in: no request, no outputs, no signals, no response. Those
@@ -123,6 +123,6 @@ pub trait Upkeep {
     /// Finds, condemns or removes receives.
     async fn receives(&self, op: &ReceiveOp) -> Result<Receives, StoreError>;
 
-    /// Finds tasks that have ended, buries them, finds and removes tombstones.
-    async fn retire(&self, op: &RetireOp) -> Result<Vec<Leaving>, StoreError>;
+    /// Finds tasks that have ended, purges them, finds and removes tombstones.
+    async fn purge(&self, op: &PurgeOp) -> Result<Vec<EndedTask>, StoreError>;
 }

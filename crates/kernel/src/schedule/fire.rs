@@ -1,6 +1,6 @@
 //! The change in which a schedule submits its task, and the look at the task before it.
 
-use crate::client::{Firing, Receipt, Submission, SubmitError};
+use crate::client::{Firing, Submission, SubmitError, UploadSession};
 use crate::documents::schedule_write;
 use crate::engine::Engine;
 use crate::ports::{ScheduleRow, StoreError};
@@ -10,77 +10,75 @@ use counterstep_contracts::http::Accepted;
 use counterstep_contracts::{Rev, ScheduleOrigin, Tenant};
 use serde_json::json;
 
-impl Engine {
-    /// Whether the last task of a schedule has not come to rest.
-    ///
-    /// # Errors
-    /// When the store does not answer, or an active task cannot be read.
-    pub async fn is_busy(&self, row: &ScheduleRow) -> Result<bool, StoreError> {
-        let Some(task) = row.last_task else {
-            return Ok(false);
-        };
-        let record = match self.ports.store.load(task).await {
-            Err(StoreError::Corrupt(_)) => self
-                .ports
-                .store
-                .salvage(task)
-                .await?
-                .map(|salvaged| salvaged.record),
-            record => record?,
-        };
-        Ok(record.is_some_and(|record| !record.task.status.is_at_rest()))
-    }
+/// Whether the last task of a schedule has not come to rest.
+///
+/// # Errors
+/// When the store does not answer, or an active task cannot be read.
+pub async fn is_busy(engine: &Engine, row: &ScheduleRow) -> Result<bool, StoreError> {
+    let Some(task) = row.last_task else {
+        return Ok(false);
+    };
+    let record = match engine.ports.store.load(task).await {
+        Err(StoreError::Corrupt(_)) => engine
+            .ports
+            .store
+            .salvage(task)
+            .await?
+            .map(|salvaged| salvaged.record),
+        record => record?,
+    };
+    Ok(record.is_some_and(|record| !record.task.status.is_at_rest()))
+}
 
-    /// Submits a task of a schedule and writes its row, in one change. `row`: as it was read, with
-    /// the due times that are to stand in it then; the rest of the step is made here. `due`: `None`
-    /// by hand; `now`: the database's clock when the row was read; `actor`: who stands in the audit.
-    ///
-    /// # Errors
-    /// [`SubmitError::Moved`], where another writer has moved the schedule meanwhile; the others as
-    /// for any submission. Nothing was submitted then.
-    pub async fn fire(
-        &self,
-        row: &mut ScheduleRow,
-        due: Option<DbTime>,
-        now: DbTime,
-        actor: &str,
-    ) -> Result<Accepted, SubmitError> {
-        let Some(task_type) = self.registry.newest(&row.spec.task_type) else {
-            return Err(SubmitError::Declaration(
-                crate::error::StepError::permanent("its task type is not known here"),
-            ));
-        };
-        let submission = Submission {
-            tenant: row.tenant.clone(),
-            key: None,
-            traceparent: None,
-        };
-        let mut receipt = Receipt::begin(self, task_type, submission).await?;
-        if let Err(error) = receipt.body(row.spec.request.clone()) {
-            receipt.abandon("the schedule's request is none").await;
-            return Err(error);
+/// Submits a task of a schedule and writes its row, in one change. `row`: as it was read, with
+/// the due times that are to stand in it then; the rest of the step is made here. `due`: `None`
+/// by hand; `now`: the database's clock when the row was read; `actor`: who stands in the audit.
+///
+/// # Errors
+/// [`SubmitError::Moved`], where another writer has moved the schedule meanwhile; the others as
+/// for any submission. Nothing was submitted then.
+pub async fn fire(
+    engine: &Engine,
+    row: &mut ScheduleRow,
+    due: Option<DbTime>,
+    now: DbTime,
+    actor: &str,
+) -> Result<Accepted, SubmitError> {
+    let Some(task_type) = engine.registry.newest(&row.spec.task_type) else {
+        return Err(SubmitError::Declaration(
+            crate::error::StepError::permanent("its task type is not known here"),
+        ));
+    };
+    let submission = Submission {
+        tenant: row.tenant.clone(),
+        key: None,
+        traceparent: None,
+    };
+    let mut session = UploadSession::begin(engine, task_type, submission).await?;
+    if let Err(error) = session.body(row.spec.request.clone()) {
+        session.abandon("the schedule's request is none").await;
+        return Err(error);
+    }
+    row.last_task = Some(session.task_id());
+    row.last_fired_at = Some(now);
+    row.rev = row.rev.next();
+    let write = match schedule_write(row) {
+        Ok(write) => write,
+        Err(error) => {
+            session.abandon("the schedule cannot be written").await;
+            return Err(SubmitError::Store(error));
         }
-        row.last_task = Some(receipt.task_id());
-        row.last_fired_at = Some(now);
-        row.rev = row.rev.next();
-        let write = match schedule_write(row) {
-            Ok(write) => write,
-            Err(error) => {
-                receipt.abandon("the schedule cannot be written").await;
-                return Err(SubmitError::Store(error));
-            }
-        };
-        receipt.fires(Firing {
-            write,
-            details: json!({ "scheduled": { "schedule": row.name, "due": due.map(rfc3339) } }),
-            actor: actor.to_owned(),
-        });
-        match receipt.submit().await {
-            Ok(submitted) => Ok(submitted.answer),
-            Err(error) => {
-                receipt.abandon("the schedule did not fire").await;
-                Err(error)
-            }
+    };
+    session.fires(Firing {
+        write,
+        details: json!({ "scheduled": { "schedule": row.name, "due": due.map(rfc3339) } }),
+        actor: actor.to_owned(),
+    });
+    match session.submit().await {
+        Ok(submitted) => Ok(submitted.answer),
+        Err(error) => {
+            session.abandon("the schedule did not fire").await;
+            Err(error)
         }
     }
 }

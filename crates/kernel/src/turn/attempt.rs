@@ -94,9 +94,9 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
         _ => ports.objects.clone(),
     };
     let outside = match task_type.decl.steps[at].undo {
-        UndoDecl::Pure => Arc::new(ReadOnly(ports.outside.clone())),
+        UndoDecl::Pure => Arc::new(ReadOnly(ports.services.clone())),
         UndoDecl::BuiltIn | UndoDecl::Function { .. } | UndoDecl::Waived { .. } => {
-            ports.outside.clone()
+            ports.services.clone()
         }
     };
     let context = StepContext::new(execution, cancel.clone(), objects, ports.scratch.clone());

@@ -4,9 +4,9 @@
 use super::attempt::Ended;
 use super::claimed::Turn;
 use super::facts::TurnTask;
-use crate::breaker::{Admission, Breaker, Standing, Ticket, Verdict};
+use crate::breaker::{Admission, Breaker, BreakerState, Ticket, Verdict};
 use crate::engine::Engine;
-use crate::plan::{self, BreakerWait, Forward};
+use crate::plan::{self, BreakerWait, ForwardPlan};
 use crate::ports::PortsRuntime;
 use crate::record::{StepRow, TaskRecord};
 use crate::task::TaskType;
@@ -71,9 +71,9 @@ impl Permits {
                 }
             } else {
                 match breaker.standing().await {
-                    Standing::Closed => {}
-                    Standing::Open(left) => permits.wait(engine, at, &breaker, left),
-                    Standing::HalfOpen => permits.wait(engine, at, &breaker, Duration::ZERO),
+                    BreakerState::Closed => {}
+                    BreakerState::Open(left) => permits.wait(engine, at, &breaker, left),
+                    BreakerState::HalfOpen => permits.wait(engine, at, &breaker, Duration::ZERO),
                 }
             }
         }
@@ -203,7 +203,7 @@ fn next_stage(task: TurnTask<'_>) -> Vec<usize> {
         row.status = StepStatus::Completed;
     }
     match plan::forward(task.task_type.decl, &steps, task.now) {
-        Forward::Start(stage) => stage,
-        Forward::Hold | Forward::Finish => Vec::new(),
+        ForwardPlan::Start(stage) => stage,
+        ForwardPlan::Hold | ForwardPlan::Finish => Vec::new(),
     }
 }

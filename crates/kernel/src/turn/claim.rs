@@ -4,7 +4,7 @@
 use super::claimed::{Next, Turn};
 use super::end::{TurnEnd, end_of};
 use super::facts::{TurnPlan, TurnTask};
-use super::heartbeat::{Kept, Tokens, beside};
+use super::heartbeat::{KeptLease, Tokens, beside};
 use super::lock::{LOOK_AGAIN, TaskLock, Unlocked};
 use super::offer::{Offer, OfferVerdict};
 use super::reserved::{Reserved, Room};
@@ -366,7 +366,7 @@ async fn run(
     }
     let (row, board, leased_at) = (&turn.record.task, turn.board.clone(), turn.leased_at);
     let cancellable = turn.task_type.decl.cancellable;
-    let kept = Kept {
+    let kept = KeptLease {
         task: row.id,
         epoch: row.epoch,
         cancellable,

@@ -45,7 +45,7 @@ impl Tokens {
 
 /// What is kept alive beside the work.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Kept<'a> {
+pub(super) struct KeptLease<'a> {
     pub(super) task: TaskId,
     pub(super) epoch: Epoch,
     /// Whether its type allows a cancel.
@@ -63,7 +63,7 @@ pub(super) struct Kept<'a> {
 /// Runs `work` to its end while keeping the lease alive.
 pub(super) async fn beside<T>(
     engine: &Engine,
-    kept: Kept<'_>,
+    kept: KeptLease<'_>,
     tokens: &Tokens,
     shutdown: &CancelToken,
     work: impl Future<Output = T>,
@@ -109,8 +109,8 @@ struct Wakes<'a> {
 }
 
 /// Prolongs the lease at a third of its length until the work is done, or the lease is over.
-async fn keep_alive(engine: &Engine, kept: Kept<'_>, tokens: &Tokens, wakes: Wakes<'_>) {
-    let Kept {
+async fn keep_alive(engine: &Engine, kept: KeptLease<'_>, tokens: &Tokens, wakes: Wakes<'_>) {
+    let KeptLease {
         task, epoch, ttl, ..
     } = kept;
     let clock = &engine.ports.clock;
@@ -175,7 +175,7 @@ enum Beat {
 
 /// One heartbeat, which takes at most `limit`: a part of what is left of the lease, since a
 /// connection may be dead without a sign of it, and the next heartbeat goes over another one.
-async fn beat(engine: &Engine, kept: Kept<'_>, limit: Duration) -> Beat {
+async fn beat(engine: &Engine, kept: KeptLease<'_>, limit: Duration) -> Beat {
     let heartbeat = engine
         .ports
         .store
@@ -193,7 +193,7 @@ async fn beat(engine: &Engine, kept: Kept<'_>, limit: Duration) -> Beat {
 
 /// Brings the next heartbeat forward when a hint of a cancel arrives. Anyone on the bus can send
 /// one, so that it decides nothing: the heartbeat returns what the row holds.
-async fn listen(engine: &Engine, kept: Kept<'_>, look: &Notify) {
+async fn listen(engine: &Engine, kept: KeptLease<'_>, look: &Notify) {
     if !kept.cancellable {
         return;
     }

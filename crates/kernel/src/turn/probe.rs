@@ -102,7 +102,7 @@ async fn ask(engine: &Engine, question: Question, cancel: CancelToken) -> Option
         ports.scratch.clone(),
     );
     let context =
-        Arc::new(context.with_services(Arc::new(ReadOnly(ports.outside.clone())), traceparent));
+        Arc::new(context.with_services(Arc::new(ReadOnly(ports.services.clone())), traceparent));
     let asked = context.clone();
     let span = tracing::error_span!("probe", %task, step, %attempt);
     let code = async move {

@@ -3,7 +3,7 @@
 use super::lock::LOOK_AGAIN;
 use crate::cancel::CancelToken;
 use crate::engine::Engine;
-use crate::plan::{self, Forward};
+use crate::plan::{self, ForwardPlan};
 use crate::record::TaskRecord;
 use crate::task::TaskType;
 use counterstep_contracts::TaskStatus;
@@ -121,5 +121,5 @@ fn starts_heavy(task_type: &TaskType, record: &TaskRecord) -> bool {
     goes_forward
         && steps.iter().any(|step| step.heavy)
         && matches!(plan::forward(task_type.decl, &record.steps, record.now),
-            Forward::Start(stage) if stage.iter().any(|&at| steps[at].heavy))
+            ForwardPlan::Start(stage) if stage.iter().any(|&at| steps[at].heavy))
 }

@@ -8,14 +8,14 @@ use counterstep_contracts::{
     Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, Rev, StepNo, StepStatus, TaskId,
     TaskStatus, Tenant,
 };
-use counterstep_kernel::audit::{Link, Seal, seal};
+use counterstep_kernel::audit::{ContentHash, EntryHash, seal};
 use counterstep_kernel::journal::{FORM, Fold, JournalError, JournalRow};
 use counterstep_kernel::record::{
     AuditEntry, Intention, SignalRow, StepRow, TaskRecord, TaskRow, UndoGoal,
 };
 use counterstep_kernel::transition::Written;
 use counterstep_kernel::transition::{
-    AttemptWrite, Kept, LeaseChange, TaskWrite, Time, Transition,
+    AttemptWrite, LeaseChange, ObjectsFate, TaskWrite, Time, Transition,
 };
 use counterstep_steps::times::DbTime;
 use serde_json::{Value, json};
@@ -289,7 +289,7 @@ fn story() -> Story {
         attempt: Attempt(1),
         outcome: Outcome::Succeeded,
         error: None,
-        kept: Kept::Output,
+        kept: ObjectsFate::Output,
     }];
     end.steps = vec![StepRow {
         status: Completed,
@@ -405,7 +405,7 @@ fn a_row_of_a_newer_form_a_missing_one_and_a_broken_one_are_told_apart() {
 #[test]
 fn a_row_is_bound_to_the_one_before_it() {
     let story = story();
-    let links: Vec<&Link> = story.rows.iter().map(|row| &row.link).collect();
+    let links: Vec<&ContentHash> = story.rows.iter().map(|row| &row.link).collect();
     assert!(
         links
             .iter()
@@ -414,7 +414,7 @@ fn a_row_is_bound_to_the_one_before_it() {
     );
     let mut other = story;
     let record = other.record.as_mut().expect("a task");
-    record.task.audit_seal = Some(Seal(vec![0]));
+    record.task.audit_seal = Some(EntryHash(vec![0]));
     let next = change(
         TaskRow {
             ..record.task.clone()
@@ -422,7 +422,7 @@ fn a_row_is_bound_to_the_one_before_it() {
         5,
     );
     let (here, there) = (next.clone().with_journal(Some(record), "test"), {
-        record.task.audit_seal = Some(Seal(vec![1]));
+        record.task.audit_seal = Some(EntryHash(vec![1]));
         next.with_journal(Some(record), "test")
     });
     assert_ne!(here.journal, there.journal);

@@ -17,7 +17,7 @@ use counterstep_adapters::sqlite::{SqliteOptions, SqliteStore};
 use counterstep_adapters::step_threads::StepThreads;
 use counterstep_adapters::system::{SystemClock, SystemRandom};
 use counterstep_kernel::ports::{
-    Hints, Locks, NoServices, Objects, Outside, Ports, Queue, Signals, StepRunner, Store,
+    Hints, HttpServices, Locks, NoServices, Objects, Ports, Queue, Signals, StepRunner, Store,
 };
 use counterstep_kernel::{Engine, EngineSettings, progress};
 use counterstep_steps::Registry;
@@ -74,7 +74,7 @@ pub fn open<'a>(
             signals,
             locks,
             hints,
-            outside: http_services(settings, &registry, role)?,
+            services: http_services(settings, &registry, role)?,
             objects: objects(settings)?,
             scratch: Arc::new(
                 FolderScratch::open(&made(&settings.scratch)?).map_err(|error| {
@@ -212,7 +212,7 @@ fn http_services(
     settings: &Settings,
     registry: &Registry,
     role: &str,
-) -> Result<Arc<dyn Outside>, Exit> {
+) -> Result<Arc<dyn HttpServices>, Exit> {
     if role == "reconciler" {
         // It runs neither steps nor undos, and should not need their secrets.
         return Ok(Arc::new(NoServices));
@@ -237,8 +237,8 @@ pub(crate) fn missing_services(settings: &Settings, registry: &Registry) -> Vec<
 }
 
 #[cfg(feature = "http")]
-fn services(settings: &Settings) -> Result<Arc<dyn Outside>, Exit> {
-    use counterstep_adapters::http::{HttpServices, ServiceSettings, Token};
+fn services(settings: &Settings) -> Result<Arc<dyn HttpServices>, Exit> {
+    use counterstep_adapters::http::{ReqwestServices, ServiceSettings, Token};
     let given = settings.services.iter().map(|(name, service)| {
         let service = service.clone();
         let given = ServiceSettings {
@@ -254,12 +254,12 @@ fn services(settings: &Settings) -> Result<Arc<dyn Outside>, Exit> {
         (name.clone(), given)
     });
     Ok(Arc::new(
-        HttpServices::open(&given.collect()).map_err(|error| Exit::config(chain(&error)))?,
+        ReqwestServices::open(&given.collect()).map_err(|error| Exit::config(chain(&error)))?,
     ))
 }
 
 #[cfg(not(feature = "http"))]
-fn services(settings: &Settings) -> Result<Arc<dyn Outside>, Exit> {
+fn services(settings: &Settings) -> Result<Arc<dyn HttpServices>, Exit> {
     if settings.services.is_empty() {
         return Ok(Arc::new(NoServices));
     }

@@ -12,7 +12,7 @@ const VARIABLES: &[&str] = &["COUNTERSTEP_COMMIT", "COUNTERSTEP_BLESS"];
 
 /// Checks what a process finds before it reads its own flags: a secret among the arguments, which
 /// the parser might repeat, and unknown variables, which a command that takes no settings would
-/// pass over.
+/// skip.
 ///
 /// # Errors
 /// [`Exit`] with the kind `Config`.

@@ -4,7 +4,7 @@
 use super::walk::{Ends, Read, data_is_whole, read};
 use super::{Damage, Finding};
 use counterstep_kernel::audit::{Facts, link, origin, seal};
-use counterstep_kernel::ports::{AuditHead, SealedRow};
+use counterstep_kernel::ports::{ChainRow, ChainTip};
 
 /// Of so many rows that do not follow, at most, it is tried whether they stand at each other's
 /// places.
@@ -14,8 +14,8 @@ const MOST_MOVED: usize = 16;
 /// own row says comes last. `rows`: its whole journal, in the order of the places, read in one
 /// moment with `head`, the task's row (`None`: there is none).
 #[must_use]
-pub fn diagnose(task: &str, head: Option<&AuditHead>, rows: &[SealedRow]) -> Vec<Finding> {
-    let mut look = Look {
+pub fn diagnose(task: &str, head: Option<&ChainTip>, rows: &[ChainRow]) -> Vec<Finding> {
+    let mut look = Diagnosis {
         task,
         rows,
         found: Vec::new(),
@@ -46,7 +46,7 @@ pub fn diagnose(task: &str, head: Option<&AuditHead>, rows: &[SealedRow]) -> Vec
 
 /// How a row stands to the one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum RowPosition {
     /// Its link is that of what it says over the row before it.
     Follows,
     /// The row before it is gone: its link cannot be compared.
@@ -60,18 +60,18 @@ enum Standing {
 }
 
 struct Walked {
-    standing: Vec<Standing>,
+    standing: Vec<RowPosition>,
     /// The place in the row, minus the one it was written at, at the end.
     shift: i64,
 }
 
-struct Look<'a> {
+struct Diagnosis<'a> {
     task: &'a str,
-    rows: &'a [SealedRow],
+    rows: &'a [ChainRow],
     found: Vec<Finding>,
 }
 
-impl Look<'_> {
+impl Diagnosis<'_> {
     fn add(&mut self, rev: Option<i64>, damage: Damage, says: String) {
         self.found.push(Finding {
             task: self.task.to_owned(),
@@ -111,8 +111,8 @@ impl Look<'_> {
 
     /// How each row stands to its neighbours. Finds gaps, and rows that were put in or taken out
     /// with all later ones renumbered.
-    fn walk(&mut self, head: &AuditHead) -> Walked {
-        let mut standing: Vec<Standing> = Vec::with_capacity(self.rows.len());
+    fn walk(&mut self, head: &ChainTip) -> Walked {
+        let mut standing: Vec<RowPosition> = Vec::with_capacity(self.rows.len());
         let mut shift = 0;
         let ends = self.ends_at(head);
         let mut next = 1;
@@ -137,29 +137,29 @@ impl Look<'_> {
                 );
             }
             let true_rev = row.rev - shift;
-            let was_odd = standing.last() == Some(&Standing::Odd);
+            let was_odd = standing.last() == Some(&RowPosition::Odd);
             let stands = if row.rev < 1 {
-                Standing::Inserted
+                RowPosition::Inserted
             } else if self.follows(at, before, true_rev) {
-                Standing::Follows
+                RowPosition::Follows
             } else if gap {
-                Standing::AfterGap
+                RowPosition::AfterGap
             } else if was_odd && self.was_inserted_before(at, true_rev) {
                 shift += 1;
-                standing[at - 1] = Standing::Inserted;
-                Standing::Follows
+                standing[at - 1] = RowPosition::Inserted;
+                RowPosition::Follows
             } else if was_odd && self.one_is_gone_before(at, true_rev) {
                 shift -= 1;
                 let rev = self.rows[at - 1].rev;
                 let says = "it is not there, and all behind it carry numbers less by one than they were written under";
                 self.add(Some(rev), Damage::Missing, says.to_owned());
-                standing[at - 1] = Standing::AfterGap;
-                Standing::Follows
+                standing[at - 1] = RowPosition::AfterGap;
+                RowPosition::Follows
             } else if was_odd && self.copied_from(at - 1).is_some() {
                 // Another row was put over the one before it, link and seal and all.
-                Standing::AfterGap
+                RowPosition::AfterGap
             } else {
-                Standing::Odd
+                RowPosition::Odd
             };
             standing.push(stands);
             next = self.rows[at].rev.max(0) + 1;
@@ -170,9 +170,8 @@ impl Look<'_> {
     /// The place of the row that this one is a copy of.
     fn copied_from(&self, at: usize) -> Option<i64> {
         let own = &self.rows[at].link;
-        let other = |(other, row): &(usize, &SealedRow)| {
-            *other != at && !own.is_empty() && row.link == *own
-        };
+        let other =
+            |(other, row): &(usize, &ChainRow)| *other != at && !own.is_empty() && row.link == *own;
         self.rows
             .iter()
             .enumerate()
@@ -204,7 +203,7 @@ impl Look<'_> {
     /// Tries whether the odd ones stand at each other's places.
     fn find_moved(&self, walked: &mut Walked) {
         let odd: Vec<usize> = (0..self.rows.len())
-            .filter(|&at| walked.standing[at] == Standing::Odd)
+            .filter(|&at| walked.standing[at] == RowPosition::Odd)
             .collect();
         if walked.shift != 0 || odd.len() > MOST_MOVED {
             return;
@@ -226,48 +225,48 @@ impl Look<'_> {
             if let Some(rev) = places.into_iter().find(other) {
                 // At its own place it stands behind one that has moved.
                 walked.standing[at] = if rev == own {
-                    Standing::Follows
+                    RowPosition::Follows
                 } else {
-                    Standing::Moved(rev)
+                    RowPosition::Moved(rev)
                 };
             }
         }
     }
 
     /// What has become of each row that is not as it was written.
-    fn judge(&mut self, head: &AuditHead, walked: &Walked) {
+    fn judge(&mut self, head: &ChainTip, walked: &Walked) {
         for at in 0..self.rows.len() {
             let rev = self.rows[at].rev;
             let behind = rev - walked.shift > head.rev && head.rev > 0 && self.ends_at(head);
             match walked.standing[at] {
-                Standing::Moved(was) => {
+                RowPosition::Moved(was) => {
                     self.add(
                         Some(rev),
                         Damage::Moved,
                         format!("it is the row that was written as number {was}"),
                     );
                 }
-                Standing::Follows if behind => {}
-                Standing::Inserted | Standing::Odd | Standing::AfterGap if behind => {
+                RowPosition::Follows if behind => {}
+                RowPosition::Inserted | RowPosition::Odd | RowPosition::AfterGap if behind => {
                     let says = format!(
                         "the task's row ends at row {}, and nothing binds this one to it",
                         head.rev
                     );
                     self.add(Some(rev), Damage::Inserted, says);
                 }
-                Standing::Inserted => {
+                RowPosition::Inserted => {
                     let says = "the rows on both sides of it are bound to each other and not to it"
                         .to_owned();
                     self.add(Some(rev), Damage::Inserted, says);
                 }
-                Standing::Odd => self.judge_odd(at),
-                Standing::Follows | Standing::AfterGap => self.judge_seal(at, head),
+                RowPosition::Odd => self.judge_odd(at),
+                RowPosition::Follows | RowPosition::AfterGap => self.judge_seal(at, head),
             }
         }
     }
 
     /// Whether the row at which the task's row ends is there, with that seal.
-    fn ends_at(&self, head: &AuditHead) -> bool {
+    fn ends_at(&self, head: &ChainTip) -> bool {
         self.rows
             .iter()
             .any(|row| row.rev == head.rev && row.seal == head.seal)
@@ -318,7 +317,7 @@ impl Look<'_> {
     }
 
     /// Of a row that says what it said: whether its time and its seal are those that were written.
-    fn judge_seal(&mut self, at: usize, head: &AuditHead) {
+    fn judge_seal(&mut self, at: usize, head: &ChainTip) {
         let row = &self.rows[at];
         let rev = row.rev;
         if let Some(what) = unsealed(row) {
@@ -374,7 +373,7 @@ impl Look<'_> {
                 continue;
             };
             match standing {
-                Standing::Follows => {
+                RowPosition::Follows => {
                     if !ends.are_before(&named)
                         && let (Ends::In(seq, status), Some((first, from))) = (&ends, &named.first)
                     {
@@ -391,18 +390,20 @@ impl Look<'_> {
                     ends.take(&named);
                 }
                 // What it says is what was written: only the row before it is not there.
-                Standing::AfterGap => {
+                RowPosition::AfterGap => {
                     ends = Ends::Unknown;
                     ends.take(&named);
                 }
-                Standing::Odd | Standing::Moved(_) | Standing::Inserted => ends = Ends::Unknown,
+                RowPosition::Odd | RowPosition::Moved(_) | RowPosition::Inserted => {
+                    ends = Ends::Unknown
+                }
             }
         }
         ends
     }
 
     /// What the task's row says of the end.
-    fn end(&mut self, head: &AuditHead, walked: &Walked, ends: &Ends) {
+    fn end(&mut self, head: &ChainTip, walked: &Walked, ends: &Ends) {
         let (Some(last), Some(standing)) = (self.rows.last(), walked.standing.last()) else {
             // Whatever number it says: no task is without a row.
             let says = format!(
@@ -413,7 +414,7 @@ impl Look<'_> {
             return;
         };
         let (last_rev, sealed_same) = (last.rev, head.seal == last.seal);
-        let sound = *standing == Standing::Follows;
+        let sound = *standing == RowPosition::Follows;
         let true_end = last_rev - walked.shift;
         if head.rev > last_rev.max(true_end) && (!sealed_same || head.seal.is_empty()) {
             let says = format!(
@@ -434,7 +435,7 @@ impl Look<'_> {
         } else if !sealed_same {
             // Else the seal of the last row is the one that was changed, or all of it was.
             let made = seal(&last.link, last.at).0;
-            if made == last.seal && (sound || *standing == Standing::AfterGap) {
+            if made == last.seal && (sound || *standing == RowPosition::AfterGap) {
                 let says =
                     format!("the seal that it keeps is not that of row {last_rev}, its last");
                 self.add(None, Damage::HeadChanged, says);
@@ -452,7 +453,7 @@ impl Look<'_> {
     }
 }
 
-fn unsealed(row: &SealedRow) -> Option<&'static str> {
+fn unsealed(row: &ChainRow) -> Option<&'static str> {
     match (row.link.is_empty(), row.seal.is_empty()) {
         (true, _) => Some("link"),
         (false, true) => Some("seal"),

@@ -3,8 +3,8 @@
 
 use super::{Damage, Finding, Walk, diagnose};
 use counterstep_contracts::TaskId;
-use counterstep_kernel::audit::Seal;
-use counterstep_kernel::ports::{AuditHead, SealedPage, SealedRow, Store, StoreError};
+use counterstep_kernel::audit::EntryHash;
+use counterstep_kernel::ports::{AuditPage, ChainRow, ChainTip, Store, StoreError};
 use futures::future::BoxFuture;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -61,18 +61,24 @@ impl Copied {
 
     /// The line of a chain's end; `None`: there is no seal to copy.
     #[must_use]
-    pub fn line(head: &AuditHead) -> Option<String> {
-        (!head.seal.is_empty())
-            .then(|| format!("{} {} {}", head.task, head.rev, Seal(head.seal.clone())))
+    pub fn line(head: &ChainTip) -> Option<String> {
+        (!head.seal.is_empty()).then(|| {
+            format!(
+                "{} {} {}",
+                head.task,
+                head.rev,
+                EntryHash(head.seal.clone())
+            )
+        })
     }
 
     /// Looks at a row, where it is the one that was copied.
-    fn look(&mut self, row: &SealedRow) -> Option<Finding> {
+    fn look(&mut self, row: &ChainRow) -> Option<Finding> {
         if self.0.get(&row.task)?.0 != row.rev {
             return None;
         }
         let (rev, seal) = self.0.remove(&row.task)?;
-        let stands = Seal(row.seal.clone()).to_string();
+        let stands = EntryHash(row.seal.clone()).to_string();
         (stands != seal).then(|| Finding {
             task: row.task.clone(),
             rev: Some(rev),
@@ -169,7 +175,7 @@ impl<'a> Check<'a> {
     }
 
     /// Checks the next page of rows, and returns it; `None`: there are no more.
-    pub(crate) async fn page(&mut self) -> Result<Option<Vec<SealedRow>>, StoreError> {
+    pub(crate) async fn page(&mut self) -> Result<Option<Vec<ChainRow>>, StoreError> {
         let Some(page) = self.pages.next(self.store).await? else {
             return Ok(None);
         };
@@ -189,7 +195,7 @@ impl<'a> Check<'a> {
     /// Checks the last task, tasks that have no rows, and what was copied and is not there.
     pub(crate) async fn finish(mut self) -> Result<Verified, StoreError> {
         self.end().await?;
-        self.heads().await?;
+        self.chain_tips().await?;
         let scope = self.scope.take();
         std::mem::take(&mut self.copied)
             .left(scope.as_deref())
@@ -237,15 +243,15 @@ impl<'a> Check<'a> {
     }
 
     /// Counts tasks, and finds those of whose journal nothing is left.
-    async fn heads(&mut self) -> Result<(), StoreError> {
+    async fn chain_tips(&mut self) -> Result<(), StoreError> {
         let mut after = None;
         loop {
-            let page = SealedPage {
+            let page = AuditPage {
                 task: self.scope.clone(),
                 after: after.take(),
                 limit: PAGE,
             };
-            let heads = self.store.heads(&page).await?;
+            let heads = self.store.chain_tips(&page).await?;
             for head in &heads {
                 self.verified.tasks += 1;
                 if !head.has_rows {
@@ -273,13 +279,13 @@ impl Pages {
         Self { task, after: None }
     }
 
-    async fn next(&mut self, store: &dyn Store) -> Result<Option<Vec<SealedRow>>, StoreError> {
-        let page = SealedPage {
+    async fn next(&mut self, store: &dyn Store) -> Result<Option<Vec<ChainRow>>, StoreError> {
+        let page = AuditPage {
             task: self.task.clone(),
             after: self.after.take(),
             limit: PAGE,
         };
-        let rows = store.sealed(&page).await?;
+        let rows = store.audit_page(&page).await?;
         let Some(last) = rows.last() else {
             return Ok(None);
         };

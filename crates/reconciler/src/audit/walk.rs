@@ -5,7 +5,7 @@
 use counterstep_contracts::TaskStatus;
 use counterstep_kernel::audit::{link, origin, seal};
 use counterstep_kernel::journal::{FORM, Named, named};
-use counterstep_kernel::ports::{AuditHead, SealedRow};
+use counterstep_kernel::ports::{ChainRow, ChainTip};
 use counterstep_steps::digest::hex;
 use sha2::{Digest, Sha256};
 
@@ -16,7 +16,7 @@ pub struct Walk {
     rows: u64,
     erased: u64,
     ends: Ends,
-    head: Option<AuditHead>,
+    head: Option<ChainTip>,
     last: Option<(i64, Vec<u8>)>,
 }
 
@@ -35,7 +35,7 @@ impl Default for Walk {
 
 impl Walk {
     /// Takes the next row.
-    pub fn step(&mut self, row: &SealedRow) {
+    pub fn step(&mut self, row: &ChainRow) {
         self.rows += 1;
         self.whole &= follows(self.last.as_ref(), row);
         match read(row) {
@@ -84,7 +84,7 @@ pub(super) enum Read {
     Unreadable,
 }
 
-pub(super) fn read(row: &SealedRow) -> Read {
+pub(super) fn read(row: &ChainRow) -> Read {
     if row.form > FORM.into() {
         return Read::Newer;
     }
@@ -151,7 +151,7 @@ impl Ends {
 }
 
 /// Whether what was handed in is what its digest says. Erased data is no damage.
-pub(super) fn data_is_whole(row: &SealedRow, named: &Named) -> bool {
+pub(super) fn data_is_whole(row: &ChainRow, named: &Named) -> bool {
     match (&row.data, &named.data) {
         (None, _) => true,
         (Some(data), Some(digest)) => hex(&Sha256::digest(data)) == *digest,
@@ -159,7 +159,7 @@ pub(super) fn data_is_whole(row: &SealedRow, named: &Named) -> bool {
     }
 }
 
-fn follows(before: Option<&(i64, Vec<u8>)>, row: &SealedRow) -> bool {
+fn follows(before: Option<&(i64, Vec<u8>)>, row: &ChainRow) -> bool {
     let (rev, tip) = match before {
         None => (0, origin(&row.task).0),
         Some((rev, seal)) => (*rev, seal.clone()),

@@ -9,7 +9,7 @@ use crate::audit::{Check, Damage, Finding, Scope, Verified};
 use counterstep_contracts::{StepStatus, TaskId};
 use counterstep_kernel::intents::{self, IntentState};
 use counterstep_kernel::journal::{Fold, JournalError};
-use counterstep_kernel::ports::{ObjectError, Objects, SealedPage, SealedRow, Store, StoreError};
+use counterstep_kernel::ports::{AuditPage, ChainRow, ObjectError, Objects, Store, StoreError};
 use counterstep_kernel::record::{StepRow, TaskRecord};
 use counterstep_steps::keys::{ObjectKey, task_prefix};
 use counterstep_steps::task::Registry;
@@ -108,7 +108,7 @@ struct Folded {
 
 impl Folded {
     /// `None`: what stands in the row is no id of a task, which the check of the chains finds.
-    fn begin(row: &SealedRow) -> Option<Self> {
+    fn begin(row: &ChainRow) -> Option<Self> {
         let id = row.task.parse().ok()?;
         Some(Self {
             name: row.task.clone(),
@@ -138,7 +138,7 @@ impl Fsck<'_> {
     }
 
     /// Applies the next row of a task, and judges its events again.
-    fn push(&mut self, task: &mut Folded, row: &SealedRow) {
+    fn push(&mut self, task: &mut Folded, row: &ChainRow) {
         if task.is_over {
             return;
         }
@@ -209,12 +209,12 @@ impl Fsck<'_> {
     async fn catch_up(&mut self, task: &mut Folded, record: &TaskRecord) -> Result<(), StoreError> {
         while !task.is_over && task.fold.record().task.rev < record.task.rev {
             let after = Some((task.name.clone(), task.fold.record().task.rev.0));
-            let page = SealedPage {
+            let page = AuditPage {
                 task: Some(task.name.clone()),
                 after,
                 limit: 100,
             };
-            let rows = self.store.sealed(&page).await?;
+            let rows = self.store.audit_page(&page).await?;
             if rows.is_empty() {
                 // Its end is cut off, which the check of the chains finds.
                 task.is_over = true;

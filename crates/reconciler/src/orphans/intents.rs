@@ -5,9 +5,9 @@ use counterstep_contracts::TaskId;
 use counterstep_kernel::draft;
 use counterstep_kernel::engine::Engine;
 use counterstep_kernel::intents::{
-    self, AttemptKey, AttemptRef, Intent, IntentState, Standing, Standings,
+    self, AttemptKey, AttemptRef, AttemptState, AttemptStates, Intent, IntentState,
 };
-use counterstep_kernel::ports::{CommitError, ReceiveOp, RetireOp, StoreError, SweepOp};
+use counterstep_kernel::ports::{CommitError, PurgeOp, ReceiveOp, StoreError, SweepOp};
 use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::transition::AttemptWrite;
 use counterstep_steps::times::DbTime;
@@ -197,8 +197,8 @@ async fn records(
 pub(super) async fn standing(
     engine: &Engine,
     asked: &[AttemptRef],
-) -> Result<Standings, StoreError> {
-    let mut of: Vec<Option<Standing>> = vec![None; asked.len()];
+) -> Result<AttemptStates, StoreError> {
+    let mut of: Vec<Option<AttemptState>> = vec![None; asked.len()];
     let mut by_task: BTreeMap<TaskId, Vec<usize>> = BTreeMap::new();
     for (at, one) in asked.iter().enumerate() {
         by_task.entry(one.task).or_default().push(at);
@@ -219,11 +219,11 @@ pub(super) async fn standing(
         };
         for at in by_task.remove(&task).unwrap_or_default() {
             of[at] = Some(match &record {
-                Ok(record) => Standing {
+                Ok(record) => AttemptState {
                     task_type: Some(record.task.task_type.clone()),
                     intent: intents::standing(record, &asked[at].prefix),
                 },
-                Err(why) => Standing {
+                Err(why) => AttemptState {
                     task_type: None,
                     intent: IntentState::Unreadable(why.clone()),
                 },
@@ -231,19 +231,19 @@ pub(super) async fn standing(
         }
     }
     let gone = by_task;
-    let graves = match gone.is_empty() {
+    let tombstones = match gone.is_empty() {
         true => Vec::new(),
         false => {
             engine
                 .ports
                 .store
-                .retire(&RetireOp::Tombstones(gone.keys().copied().collect()))
+                .purge(&PurgeOp::Tombstones(gone.keys().copied().collect()))
                 .await?
         }
     };
     for (task, places) in gone {
         let receive = receives.rows.iter().find(|row| row.task == task);
-        let buried = graves.iter().any(|grave| grave.task == task);
+        let purged = tombstones.iter().any(|tombstone| tombstone.task == task);
         for at in places {
             let prefix = || asked[at].prefix.clone();
             let overdue = receive.and_then(|row| intents::overdue_receive(row, receives.now));
@@ -252,20 +252,20 @@ pub(super) async fn standing(
                     prefix: prefix(),
                     ..intent
                 }),
-                None if buried || receive.is_some() => IntentState::Live,
+                None if purged || receive.is_some() => IntentState::Live,
                 None => IntentState::Missing,
             };
-            of[at] = Some(Standing {
+            of[at] = Some(AttemptState {
                 task_type: None,
                 intent,
             });
         }
     }
-    let missing = Standing {
+    let missing = AttemptState {
         task_type: None,
         intent: IntentState::Missing,
     };
-    Ok(Standings {
+    Ok(AttemptStates {
         now: receives.now,
         of: of
             .into_iter()

@@ -3,13 +3,13 @@
 //! a cursor in the store; never more than a page is in memory. What a page leads to is planned in
 //! `page`.
 
-use super::page::{self, Found, PagePlan, Strange, attempts};
+use super::page::{self, Found, PagePlan, UnknownObjects, attempts};
 use super::rules::Rules;
 use super::{Orphan, OrphanAction, OrphanSettings, intents};
 use counterstep_contracts::TaskId;
 use counterstep_kernel::documents::{ListingOp, TypedDocuments};
 use counterstep_kernel::engine::Engine;
-use counterstep_kernel::intents::{Intent, Standings};
+use counterstep_kernel::intents::{AttemptStates, Intent};
 use counterstep_kernel::ports::{ObjectError, ObjectPage, StoreError};
 use counterstep_steps::cancel::CancelToken;
 use counterstep_steps::times::DbTime;
@@ -40,9 +40,9 @@ pub struct Listings {
     /// Orphans within their grace.
     pub young: u64,
     /// Objects of tasks or attempts that this database does not know, whatever their age.
-    pub strange: Strange,
+    pub unknown_objects: UnknownObjects,
     /// Objects that are not named like ours.
-    pub foreign: u64,
+    pub unmanaged: u64,
     /// What did not work; the next listing comes by again.
     pub failed: Vec<String>,
 }
@@ -53,9 +53,9 @@ pub struct ListingPlan {
     /// Orphans past their grace, the first of each place.
     pub found: Vec<Found>,
     /// Objects of tasks or attempts that this database does not know, whatever their age.
-    pub strange: Strange,
+    pub unknown_objects: UnknownObjects,
     /// Objects that are not named like ours.
-    pub foreign: u64,
+    pub unmanaged: u64,
     /// There is more that was not looked at.
     pub more: bool,
 }
@@ -82,8 +82,8 @@ pub fn plan<'a>(
                 .await;
             let page = page.map_err(|error| StoreError::Unavailable(error.to_string()))?;
             let of_page = plan_page(engine, &page, &rules, None).await?;
-            planned.foreign += of_page.foreign;
-            planned.strange.extend(of_page.strange);
+            planned.unmanaged += of_page.unmanaged;
+            planned.unknown_objects.extend(of_page.unknown_objects);
             planned.found.extend(of_page.found);
             cursor = page.next;
             if cursor.is_none() || planned.found.len() > limit {
@@ -104,7 +104,7 @@ async fn plan_page(
 ) -> Result<PagePlan, StoreError> {
     let asked = attempts(page);
     let said = match asked.is_empty() {
-        true => Standings {
+        true => AttemptStates {
             now: DbTime(0),
             of: Vec::new(),
         },
@@ -148,8 +148,8 @@ pub fn run<'a>(
             }
             due = longer;
         }
-        if done.strange.objects > 0 {
-            let (objects, first) = (done.strange.objects, &done.strange.first);
+        if done.unknown_objects.objects > 0 {
+            let (objects, first) = (done.unknown_objects.objects, &done.unknown_objects.first);
             match rules.without_task() {
                 None => tracing::warn!(
                     objects,
@@ -225,9 +225,9 @@ impl Lister<'_> {
             done.pages += 1;
             let plan = plan_page(engine, &page, self.rules, Some(every)).await?;
             done.young += plan.young;
-            done.strange.extend(plan.strange);
+            done.unknown_objects.extend(plan.unknown_objects);
             done.failed.extend(plan.unreadable);
-            done.foreign += plan.foreign;
+            done.unmanaged += plan.unmanaged;
             self.act(plan.found, done).await?;
             if shutdown.is_cancelled() {
                 // The page may be half done: it is read again.

@@ -11,7 +11,7 @@ mod policy;
 mod rules;
 
 use counterstep_steps::orphans::{Orphan, OrphanAction, Why};
-pub use page::{Found, PagePlan, Strange};
+pub use page::{Found, PagePlan, UnknownObjects};
 pub use rules::{OTHERS, OrphanSettings};
 
 use counterstep_contracts::TaskId;

@@ -4,7 +4,7 @@
 use super::policy::{decided, orphan};
 use super::rules::Rules;
 use super::{Orphan, OrphanAction, Why};
-use counterstep_kernel::intents::{AttemptRef, Intent, IntentState, Standings};
+use counterstep_kernel::intents::{AttemptRef, AttemptStates, Intent, IntentState};
 use counterstep_kernel::ports::{Listed, ObjectPage};
 use counterstep_steps::keys::ObjectKey;
 use counterstep_steps::times::DbTime;
@@ -29,14 +29,14 @@ pub struct Found {
 
 /// Objects of tasks or attempts that this database does not know. They may be another database's.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Strange {
+pub struct UnknownObjects {
     /// How many.
     pub objects: u64,
     /// The first of them, as `{bucket}/{key}`: never more than a few.
     pub first: Vec<String>,
 }
 
-impl Strange {
+impl UnknownObjects {
     fn add(&mut self, listed: &Listed) {
         self.objects += 1;
         if self.first.len() < NAMED {
@@ -61,19 +61,19 @@ pub struct PagePlan {
     /// Orphans within their grace.
     pub young: u64,
     /// Objects of a task or an attempt that this database does not know, whatever their age.
-    pub strange: Strange,
+    pub unknown_objects: UnknownObjects,
     /// Attempts of tasks that cannot be read, and why. Their objects are kept.
     pub unreadable: BTreeSet<String>,
     /// Objects of types that another listing is for.
     pub others: u64,
     /// Not named like ours: never touched.
-    pub foreign: u64,
+    pub unmanaged: u64,
 }
 
 /// The objects of a page by attempt, and those that are none of ours.
 struct Read<'a> {
     ours: Vec<(&'a Listed, ObjectKey)>,
-    foreign: u64,
+    unmanaged: u64,
 }
 
 fn read(page: &ObjectPage) -> Read<'_> {
@@ -82,8 +82,8 @@ fn read(page: &ObjectPage) -> Read<'_> {
         .iter()
         .filter_map(|listed| Some((listed, ObjectKey::parse(&listed.key)?)))
         .collect();
-    let foreign = page.foreign + (page.objects.len() - ours.len()) as u64;
-    Read { ours, foreign }
+    let unmanaged = page.unmanaged + (page.objects.len() - ours.len()) as u64;
+    Read { ours, unmanaged }
 }
 
 /// The attempts that a page shows, each once.
@@ -100,7 +100,7 @@ pub(super) fn attempts(page: &ObjectPage) -> Vec<AttemptRef> {
 pub(super) fn plan(
     page: &ObjectPage,
     asked: &[AttemptRef],
-    said: &Standings,
+    said: &AttemptStates,
     rules: &Rules,
     every: Option<Duration>,
 ) -> PagePlan {
@@ -111,7 +111,7 @@ pub(super) fn plan(
         .collect();
     let read = read(page);
     let mut plan = PagePlan {
-        foreign: read.foreign,
+        unmanaged: read.unmanaged,
         ..PagePlan::default()
     };
     for (listed, key) in read.ours {
@@ -144,7 +144,7 @@ pub(super) fn plan(
         let age = age(listed, page.now, said.now);
         let mut grace = Some(rule.grace);
         if matches!(why, Why::NoTask | Why::NoAttempt) {
-            plan.strange.add(listed);
+            plan.unknown_objects.add(listed);
             // Nothing here knows whose it is. It goes only where a person has said from when on.
             grace = rules.without_task().map(|without| without.max(rule.grace));
         }

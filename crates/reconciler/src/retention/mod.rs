@@ -1,15 +1,15 @@
 //! How long tasks that have ended stay, as a plan and its execution: what the policy says of a type
-//! and an end, the archive, the burial of the rows, and the objects after them. Only the database's
+//! and an end, the archive, the purge of the rows, and the objects after them. Only the database's
 //! clock says how long ago an end was.
 //!
-//! Not a change of a task: nothing happens to a task that has ended, and its burial needs the
+//! Not a change of a task: nothing happens to a task that has ended, and its purge needs the
 //! revision that was archived. Where a sweep has raised that meanwhile, the next pass archives and
-//! buries it.
+//! purges it.
 
 use counterstep_contracts::retention::ENDED;
 use counterstep_contracts::{AuditSeq, Keep, Retention, TaskId, TaskStatus};
 use counterstep_kernel::engine::Engine;
-use counterstep_kernel::ports::{Leaving, ObjectError, RetireOp, Store, StoreError};
+use counterstep_kernel::ports::{EndedTask, ObjectError, PurgeOp, Store, StoreError};
 use counterstep_kernel::record::TaskRecord;
 use counterstep_steps::cancel::CancelToken;
 use counterstep_steps::keys::task_prefix;
@@ -27,7 +27,7 @@ use archive_line::archive_line;
 
 /// In the settings: all types that have no entry of their own.
 const OTHERS: &str = "*";
-/// Tasks of one burial, and of one object of the archive: a transaction that deletes their rows is
+/// Tasks of one purge, and of one object of the archive: a transaction that deletes their rows is
 /// soon over.
 const BATCH: usize = 100;
 /// Tasks whose objects are deleted at the same time: the object store's answers are what takes
@@ -54,7 +54,7 @@ impl Default for RetentionSettings {
 
 /// Tasks of one type that ended in one way, and what becomes of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Retire {
+pub struct PurgeGroup {
     /// Declared name of their type.
     pub task_type: String,
     /// How they ended.
@@ -62,29 +62,29 @@ pub struct Retire {
     /// What becomes of them.
     pub keep: Keep,
     /// Which, the first to end first.
-    pub tasks: Vec<Leaving>,
+    pub tasks: Vec<EndedTask>,
 }
 
-/// What a pass is going to retire.
+/// What a pass is going to purge.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RetirePlan {
+pub struct PurgePlan {
     /// Whose objects are to go: their rows are deleted already.
-    pub buried: Vec<Leaving>,
+    pub tombstoned: Vec<EndedTask>,
     /// Whose time is over.
-    pub retire: Vec<Retire>,
+    pub groups: Vec<PurgeGroup>,
 }
 
-impl RetirePlan {
+impl PurgePlan {
     /// Whether there is nothing to do.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.buried.is_empty() && self.retire.is_empty()
+        self.tombstoned.is_empty() && self.groups.is_empty()
     }
 }
 
 /// What became of a plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Retired {
+pub struct Purged {
     /// Tasks that were written to the archive, some of them perhaps once more.
     pub archived: u64,
     /// Tasks whose rows were deleted.
@@ -114,7 +114,7 @@ fn keeps(
     set.or_else(declared).or_else(others).unwrap_or_default()
 }
 
-/// Plans what is to be retired: at most `limit` tasks, or one of each type and end where that
+/// Plans what is to be purged: at most `limit` tasks, or one of each type and end where that
 /// is more. Each type and end has its share of the limit, and what others leave of theirs.
 /// Changes nothing.
 ///
@@ -124,10 +124,10 @@ pub fn plan<'a>(
     engine: &'a Engine,
     settings: &'a RetentionSettings,
     limit: u32,
-) -> BoxFuture<'a, Result<RetirePlan, StoreError>> {
+) -> BoxFuture<'a, Result<PurgePlan, StoreError>> {
     Box::pin(async move {
         let store = &engine.ports.store;
-        let mut plan = RetirePlan::default();
+        let mut plan = PurgePlan::default();
         let registry = &engine.registry;
         let names: BTreeSet<&str> = registry.iter().map(|known| known.decl.name).collect();
         let keeps = |name, status| (name, status, keeps(registry, settings, name, status));
@@ -136,20 +136,20 @@ pub fn plan<'a>(
             .flat_map(|name| ENDED.map(|status| keeps(name, status)))
             .filter_map(|(name, status, keep)| Some((name, status, keep, keep.after()?)))
             .collect();
-        plan.buried = store.retire(&RetireOp::Buried { limit }).await?;
+        plan.tombstoned = store.purge(&PurgeOp::Tombstoned { limit }).await?;
         let mut left = limit;
         let mut more = Vec::new();
         for (n, &(name, status, keep, before)) in rules.iter().enumerate() {
             let share = (left / u32::try_from(rules.len() - n).unwrap_or(u32::MAX)).max(1);
             let tasks = store
-                .retire(&ended((name, status), before, None, share))
+                .purge(&ended((name, status), before, None, share))
                 .await?;
             left = left.saturating_sub(count(&tasks));
             if count(&tasks) == share {
-                more.push((plan.retire.len(), before));
+                more.push((plan.groups.len(), before));
             }
             if !tasks.is_empty() {
-                plan.retire.push(Retire {
+                plan.groups.push(PurgeGroup {
                     task_type: name.to_owned(),
                     status,
                     keep,
@@ -158,12 +158,12 @@ pub fn plan<'a>(
             }
         }
         for (n, before) in more {
-            let Some(first) = plan.retire.get_mut(n).filter(|_| left > 0) else {
+            let Some(first) = plan.groups.get_mut(n).filter(|_| left > 0) else {
                 break;
             };
             let last = first.tasks.last().map(|last| last.task);
             let of = (first.task_type.as_str(), first.status);
-            let tasks = store.retire(&ended(of, before, last, left)).await?;
+            let tasks = store.purge(&ended(of, before, last, left)).await?;
             left = left.saturating_sub(count(&tasks));
             first.tasks.extend(tasks);
         }
@@ -176,8 +176,8 @@ fn ended(
     before: Duration,
     after: Option<TaskId>,
     limit: u32,
-) -> RetireOp {
-    RetireOp::Ended {
+) -> PurgeOp {
+    PurgeOp::Ended {
         task_type: task_type.to_owned(),
         status,
         before,
@@ -195,14 +195,14 @@ fn ended(
 pub fn run<'a>(
     engine: &'a Engine,
     settings: &'a RetentionSettings,
-    plan: RetirePlan,
+    plan: PurgePlan,
     shutdown: &'a CancelToken,
-) -> BoxFuture<'a, Result<Retired, StoreError>> {
+) -> BoxFuture<'a, Result<Purged, StoreError>> {
     Box::pin(async move {
-        let mut done = Retired::default();
-        empty_graves(engine, plan.buried, shutdown, &mut done).await?;
-        for group in plan.retire {
-            retire_group(engine, &settings.bucket, group, shutdown, &mut done).await?;
+        let mut done = Purged::default();
+        delete_objects(engine, plan.tombstoned, shutdown, &mut done).await?;
+        for group in plan.groups {
+            purge_group(engine, &settings.bucket, group, shutdown, &mut done).await?;
         }
         Ok(done)
     })
@@ -210,14 +210,14 @@ pub fn run<'a>(
 
 /// The tasks of one type and end. Those that cannot be archived stay, and as many others take
 /// their turn: they are the first again in each pass, and must not block the others.
-async fn retire_group(
+async fn purge_group(
     engine: &Engine,
     bucket: &str,
-    group: Retire,
+    group: PurgeGroup,
     shutdown: &CancelToken,
-    done: &mut Retired,
+    done: &mut Purged,
 ) -> Result<(), StoreError> {
-    let Retire {
+    let PurgeGroup {
         task_type,
         status,
         keep,
@@ -255,10 +255,10 @@ async fn retire_group(
             if batch.is_empty() {
                 continue;
             }
-            let buried = engine.ports.store.retire(&RetireOp::Bury(batch)).await?;
-            done.deleted += u64::from(count(&buried));
-            tracing::info!(task_type, %status, tasks = buried.len(), "deleted tasks whose time is over");
-            empty_graves(engine, buried, shutdown, done).await?;
+            let purged = engine.ports.store.purge(&PurgeOp::Purge(batch)).await?;
+            done.deleted += u64::from(count(&purged));
+            tracing::info!(task_type, %status, tasks = purged.len(), "deleted tasks whose time is over");
+            delete_objects(engine, purged, shutdown, done).await?;
         }
         let (Some(before), Some(last)) = (keep.after(), stay.last().map(|(task, _)| *task)) else {
             return Ok(());
@@ -269,20 +269,20 @@ async fn retire_group(
                 .map(|(task, why)| format!("the archive of task {task}: {why}")),
         );
         let others = ended((&task_type, status), before, Some(last), instead);
-        tasks = engine.ports.store.retire(&others).await?;
+        tasks = engine.ports.store.purge(&others).await?;
     }
 }
 
 /// Deletes what tasks without rows have stored, and then their tombstones.
-async fn empty_graves(
+async fn delete_objects(
     engine: &Engine,
-    buried: Vec<Leaving>,
+    purged: Vec<EndedTask>,
     shutdown: &CancelToken,
-    done: &mut Retired,
+    done: &mut Purged,
 ) -> Result<(), StoreError> {
-    let mut empty = Vec::with_capacity(buried.len());
-    let mut emptied = stream::iter(buried)
-        .map(|Leaving { task, tenant, .. }| {
+    let mut empty = Vec::with_capacity(purged.len());
+    let mut emptied = stream::iter(purged)
+        .map(|EndedTask { task, tenant, .. }| {
             let objects = engine.ports.objects.clone();
             async move {
                 (
@@ -305,7 +305,7 @@ async fn empty_graves(
     }
     drop(emptied);
     if !empty.is_empty() {
-        engine.ports.store.retire(&RetireOp::Forget(empty)).await?;
+        engine.ports.store.purge(&PurgeOp::Forget(empty)).await?;
     }
     Ok(())
 }
@@ -317,24 +317,24 @@ async fn archive(
     engine: &Engine,
     bucket: &str,
     task_type: &str,
-    batch: Vec<Leaving>,
+    batch: Vec<EndedTask>,
 ) -> Result<Archived, ObjectError> {
     let mut rest = batch.into_iter();
     let mut archived = Archived::default();
     // The first that can be read says what day it is. Without one there is nothing to write.
     let (first, now) = loop {
-        let Some(leaving) = rest.next() else {
+        let Some(ended_task) = rest.next() else {
             return Ok(archived);
         };
-        match line(engine.ports.store.as_ref(), &leaving).await {
+        match line(engine.ports.store.as_ref(), &ended_task).await {
             Ok(Some(read)) => {
-                archived.written.push(leaving);
+                archived.written.push(ended_task);
                 break read;
             }
             // Another writer was faster with it.
             Ok(None) => {}
             Err(StoreError::Corrupt(why) | StoreError::Newer(why)) => {
-                archived.unreadable.push((leaving.task, why))
+                archived.unreadable.push((ended_task.task, why))
             }
             Err(error) => return Err(ObjectError::Source(error.to_string())),
         }
@@ -348,19 +348,19 @@ async fn archive(
     let (store, noted) = (engine.ports.store.clone(), archived.clone());
     // Task by task while it is sent: however many there are, one is in memory.
     let others = stream::iter(rest)
-        .then(move |leaving| {
+        .then(move |ended_task| {
             let (store, noted) = (store.clone(), noted.clone());
             async move {
-                let read = line(store.as_ref(), &leaving).await;
+                let read = line(store.as_ref(), &ended_task).await;
                 let mut noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
                 match read {
                     Ok(Some((line, _))) => {
-                        noted.written.push(leaving);
+                        noted.written.push(ended_task);
                         Ok(Some(bytes::Bytes::from(line)))
                     }
                     Ok(None) => Ok(None),
                     Err(StoreError::Corrupt(why) | StoreError::Newer(why)) => {
-                        noted.unreadable.push((leaving.task, why));
+                        noted.unreadable.push((ended_task.task, why));
                         Ok(None)
                     }
                     Err(error) => Err(std::io::Error::other(error)),
@@ -387,30 +387,30 @@ async fn archive(
 /// What became of a batch in the archive, in its order.
 #[derive(Debug, Default)]
 struct Archived {
-    written: Vec<Leaving>,
+    written: Vec<EndedTask>,
     /// And why.
     unreadable: Vec<(TaskId, String)>,
 }
 
-fn count(tasks: &[Leaving]) -> u32 {
+fn count(tasks: &[EndedTask]) -> u32 {
     u32::try_from(tasks.len()).unwrap_or(u32::MAX)
 }
 
 /// A task as a line of the archive, and the time; `None`: it is gone, or not what was planned for.
 async fn line(
     store: &dyn Store,
-    leaving: &Leaving,
+    ended_task: &EndedTask,
 ) -> Result<Option<(String, DbTime)>, StoreError> {
-    let planned = |record: &TaskRecord| record.task.rev == leaving.rev;
-    let Some(record) = store.load(leaving.task).await?.filter(planned) else {
+    let planned = |record: &TaskRecord| record.task.rev == ended_task.rev;
+    let Some(record) = store.load(ended_task.task).await?.filter(planned) else {
         return Ok(None);
     };
-    let history = store.history(leaving.task).await?;
+    let history = store.history(ended_task.task).await?;
     let last = history.audit.last().map_or(AuditSeq(0), |row| row.seq);
     if last != record.task.audit_seq {
-        // Another sweep may have buried it in between: a line without its past would look like the
+        // Another sweep may have purged it in between: a line without its past would look like the
         // whole task.
-        return match store.load(leaving.task).await?.filter(planned) {
+        return match store.load(ended_task.task).await?.filter(planned) {
             None => Ok(None),
             Some(_) => {
                 let why = format!(

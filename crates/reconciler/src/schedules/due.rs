@@ -6,6 +6,7 @@ use counterstep_contracts::{ScheduleOrigin, Tenant};
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::engine::Engine;
 use counterstep_kernel::ports::{DuePlace, ScheduleQuery, ScheduleRow, Schedules, StoreError};
+use counterstep_kernel::schedule::is_busy;
 use counterstep_steps::times::DbTime;
 use counterstep_steps::{Registry, schedule};
 use futures::future::BoxFuture;
@@ -125,7 +126,7 @@ pub(super) async fn plan_due(
                 name: row.name,
                 why: error.to_string(),
             },
-            Ok(when) => match engine.is_busy(&row).await {
+            Ok(when) => match is_busy(engine, &row).await {
                 Ok(busy) => {
                     let moves = moves(&row.spec, &when, first, due.now, busy);
                     ScheduleStep::Move {

@@ -2,13 +2,14 @@
 //! that is, is planned in `due`.
 
 use super::due::{ScheduleStep, names, plan_declared, plan_due};
-use super::moves::{Move, PassedOver};
+use super::moves::{Move, SkipReason};
 use counterstep_contracts::TaskId;
 use counterstep_contracts::http::Accepted;
 use counterstep_kernel::client::SubmitError;
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::engine::Engine;
 use counterstep_kernel::ports::{ScheduleRow, StoreError};
+use counterstep_kernel::schedule::fire;
 use counterstep_steps::cancel::CancelToken;
 use counterstep_steps::schedule;
 use counterstep_steps::times::{DbTime, rfc3339};
@@ -35,8 +36,8 @@ pub struct ScheduleReport {
     pub declared: usize,
     /// Fired.
     pub fired: Vec<Fired>,
-    /// Times that a schedule passed over what was due.
-    pub passed_over: usize,
+    /// Times that a schedule skipped what was due.
+    pub skipped: usize,
     /// Schedules whose due time waits for their last task.
     pub waiting: usize,
     /// Schedules that another writer has moved meanwhile.
@@ -49,13 +50,13 @@ impl ScheduleReport {
     /// Due times that are dealt with. Schedules that wait or fail use up nothing of a pass's limit:
     /// they are the first again in each pass, and must not keep those behind them from their turn.
     fn done(&self) -> usize {
-        self.fired.len() + self.passed_over
+        self.fired.len() + self.skipped
     }
 
     fn add(&mut self, other: Self) {
         self.declared += other.declared;
         self.fired.extend(other.fired);
-        self.passed_over += other.passed_over;
+        self.skipped += other.skipped;
         self.waiting += other.waiting;
         self.moved += other.moved;
         self.failed.extend(other.failed);
@@ -63,7 +64,7 @@ impl ScheduleReport {
 }
 
 /// A pass over the schedules: plans and executes page by page, until `limit` due times have
-/// fired or were passed over, or `shutdown`.
+/// fired or were skipped, or `shutdown`.
 ///
 /// # Errors
 /// When the store does not answer.
@@ -133,14 +134,14 @@ async fn make(
                 done.waiting += 1;
                 return;
             }
-            Move::PassOver { due, next, why } => {
-                pass_over(engine, &mut row, Over { due, next, why }, done).await
+            Move::Skip { due, next, why } => {
+                skip(engine, &mut row, Over { due, next, why }, done).await
             }
             Move::Fire { due, next } => {
                 let mut fired = row.clone();
                 fired.next_due_at = next;
                 fired.last_due_at = Some(due);
-                let answer = engine.fire(&mut fired, Some(due), now, &engine.id).await;
+                let answer = fire(engine, &mut fired, Some(due), now, &engine.id).await;
                 match answer {
                     Err(SubmitError::Disabled(_)) => {}
                     _ => row = fired,
@@ -175,9 +176,8 @@ async fn make(
                             done.waiting += 1;
                             return;
                         }
-                        let why = PassedOver::Disabled;
-                        let passed =
-                            pass_over(engine, &mut row, Over { due, next, why }, done).await;
+                        let why = SkipReason::Disabled;
+                        let passed = skip(engine, &mut row, Over { due, next, why }, done).await;
                         if !matches!(passed, Ok(true)) {
                             passed
                         } else {
@@ -212,10 +212,10 @@ struct Over {
     due: DbTime,
     /// The schedule's next one.
     next: Option<DbTime>,
-    why: PassedOver,
+    why: SkipReason,
 }
 
-async fn pass_over(
+async fn skip(
     engine: &Engine,
     row: &mut ScheduleRow,
     Over { due, next, why }: Over,
@@ -226,9 +226,9 @@ async fn pass_over(
     let written = engine.ports.store.put_schedule(row).await;
     if matches!(written, Ok(true)) {
         let why = match why {
-            PassedOver::Missed => "it was not fired in time",
-            PassedOver::Overlaps => "its last task still runs",
-            PassedOver::Disabled => "its task type is disabled",
+            SkipReason::Missed => "it was not fired in time",
+            SkipReason::Overlaps => "its last task still runs",
+            SkipReason::Disabled => "its task type is disabled",
         };
         tracing::info!(
             schedule = row.name,
@@ -236,7 +236,7 @@ async fn pass_over(
             why,
             "passed a due time over"
         );
-        done.passed_over += 1;
+        done.skipped += 1;
     }
     written.map_err(|error| error.to_string())
 }

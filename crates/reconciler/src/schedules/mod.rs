@@ -9,4 +9,4 @@ mod moves;
 
 pub use due::{ScheduleStep, plan};
 pub use fire::{Fired, ScheduleReport, pass, run};
-pub use moves::{Move, PassedOver, moves};
+pub use moves::{Move, SkipReason, moves};

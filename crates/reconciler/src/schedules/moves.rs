@@ -8,7 +8,7 @@ use counterstep_steps::times::DbTime;
 
 /// Why a due time does not fire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PassedOver {
+pub enum SkipReason {
     /// It was not fired in time.
     Missed,
     /// The last task still runs.
@@ -20,7 +20,7 @@ pub enum PassedOver {
 /// One change of a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Move {
-    /// Submits the task of a due time. Those before it are passed over.
+    /// Submits the task of a due time. Those before it are skipped.
     Fire {
         /// Which.
         due: DbTime,
@@ -28,13 +28,13 @@ pub enum Move {
         next: Option<DbTime>,
     },
     /// Submits nothing.
-    PassOver {
-        /// The last due time that is passed over.
+    Skip {
+        /// The last due time that is skipped.
         due: DbTime,
         /// The next one.
         next: Option<DbTime>,
         /// Why.
-        why: PassedOver,
+        why: SkipReason,
     },
     /// Changes nothing yet: the due time waits until the last task rests.
     Wait {
@@ -70,10 +70,10 @@ pub fn moves(
         (Misfire::FireOnce | Misfire::Skip, Some(at)) => drop(due.drain(..at)),
         (Misfire::FireOnce, None) => due = vec![newest],
         (Misfire::Skip, None) => {
-            return vec![Move::PassOver {
+            return vec![Move::Skip {
                 due: newest,
                 next,
-                why: PassedOver::Missed,
+                why: SkipReason::Missed,
             }];
         }
     }
@@ -88,10 +88,10 @@ pub fn moves(
             })
             .collect(),
         (Overlap::Queue, true) => vec![Move::Wait { due: due[0] }],
-        (Overlap::Skip, true) => vec![Move::PassOver {
+        (Overlap::Skip, true) => vec![Move::Skip {
             due: newest,
             next,
-            why: PassedOver::Overlaps,
+            why: SkipReason::Overlaps,
         }],
         (Overlap::Queue | Overlap::Skip, false) => {
             let mut moves = vec![Move::Fire {
@@ -102,10 +102,10 @@ pub fn moves(
                 // By then the first one's task has only just been submitted.
                 moves.push(match spec.overlap {
                     Overlap::Queue => Move::Wait { due: second },
-                    Overlap::Skip | Overlap::Allow => Move::PassOver {
+                    Overlap::Skip | Overlap::Allow => Move::Skip {
                         due: newest,
                         next,
-                        why: PassedOver::Overlaps,
+                        why: SkipReason::Overlaps,
                     },
                 });
             }

@@ -42,7 +42,7 @@ async fn a_dry_run_says_what_is_due_and_fires_nothing() {
     assert!(
         report
             .to_string()
-            .ends_with("schedules: 1 fired, 0 passed over, 0 taken over"),
+            .ends_with("schedules: 1 fired, 0 skipped, 0 taken over"),
         "{report}"
     );
     let task = row(&engine, "yearly").await.last_task.expect("a task");

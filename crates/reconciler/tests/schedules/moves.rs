@@ -1,7 +1,7 @@
 //! What a schedule does at a due time: fires, waits or passes it over.
 
 use counterstep_contracts::{Misfire, Overlap, ScheduleSpec};
-use counterstep_reconciler::schedules::{self, Move, PassedOver};
+use counterstep_reconciler::schedules::{self, Move, SkipReason};
 use counterstep_steps::schedule::read;
 use counterstep_steps::times::{DbTime, read_rfc3339};
 
@@ -53,10 +53,10 @@ fn what_was_missed_is_caught_up_with_fired_once_or_passed_over() {
         [fire(4), fire(5), fire(6)],
         "the newest three"
     );
-    let missed = Move::PassOver {
+    let missed = Move::Skip {
         due: hour(6),
         next: Some(hour(7)),
-        why: PassedOver::Missed,
+        why: SkipReason::Missed,
     };
     assert_eq!(late(Skip, "2026-01-01T06:30:00Z"), [missed]);
     assert_eq!(
@@ -92,10 +92,10 @@ fn due_times_within_the_grace_are_not_missed_and_all_fire() {
 fn while_the_last_task_runs_a_due_time_is_passed_over_waits_or_fires() {
     use Misfire::{CatchUp, FireOnce};
     let now = "2026-01-01T03:30:00Z";
-    let passed = Move::PassOver {
+    let passed = Move::Skip {
         due: hour(3),
         next: Some(hour(4)),
-        why: PassedOver::Overlaps,
+        why: SkipReason::Overlaps,
     };
     assert_eq!(moves(FireOnce, Overlap::Skip, true, now), [passed]);
     assert_eq!(

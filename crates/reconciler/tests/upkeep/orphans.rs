@@ -61,7 +61,10 @@ async fn files_of_a_request_that_never_became_a_task_go_when_its_time_is_over_an
         place.half(never, 1, "1"),
     ];
     let report = one_pass(&place).await;
-    assert_eq!((report.prefixes, report.objects, report.strange), (1, 3, 0));
+    assert_eq!(
+        (report.prefixes, report.objects, report.unknown_objects),
+        (1, 3, 0)
+    );
     assert_eq!(
         (place.missing(&go).len(), place.missing(&stays)),
         (3, Vec::new())
@@ -69,7 +72,10 @@ async fn files_of_a_request_that_never_became_a_task_go_when_its_time_is_over_an
     // Its row is gone too: what is stored there later belongs to a task that is not known.
     place.new_object(never, 1, "2");
     let again = one_pass(&place).await;
-    assert_eq!((again.prefixes, again.objects, again.strange), (0, 0, 1));
+    assert_eq!(
+        (again.prefixes, again.objects, again.unknown_objects),
+        (0, 0, 1)
+    );
 }
 
 #[tokio::test]
@@ -155,7 +161,7 @@ async fn objects_of_unknown_tasks_and_attempts_stay_however_old_and_are_told_of(
     assert_eq!(
         report,
         Report {
-            strange: 23,
+            unknown_objects: 23,
             ..Report::default()
         }
     );
@@ -169,7 +175,7 @@ async fn objects_of_unknown_tasks_and_attempts_stay_however_old_and_are_told_of(
     let mut patient = place.settings.clone();
     patient.orphans.without_task = Some(Duration::from_secs(5000 * 24 * 3600));
     let report = pass(&place.another(), &patient).await.expect("a pass");
-    assert_eq!((report.strange, report.objects), (23, 0));
+    assert_eq!((report.unknown_objects, report.objects), (23, 0));
 }
 
 #[tokio::test]
@@ -180,14 +186,14 @@ async fn objects_without_a_task_go_where_the_settings_say_so_and_those_of_others
         place.old(unknown, 1, "0"),
         place.new_object(unknown, 1, "1"),
     );
-    let foreign = [
+    let unmanaged = [
         "t/default/photos/1.jpg",
         "t/readme",
         "archive/orphans/t/x",
         "photos/1.jpg",
     ]
     .map(str::to_owned);
-    for key in &foreign {
+    for key in &unmanaged {
         place.write(key);
         place.age(key);
     }
@@ -208,10 +214,13 @@ async fn objects_without_a_task_go_where_the_settings_say_so_and_those_of_others
         "a plan does nothing"
     );
     let report = one_pass(&place).await;
-    assert_eq!((report.objects, report.strange, report.foreign), (1, 2, 2));
+    assert_eq!(
+        (report.objects, report.unknown_objects, report.unmanaged),
+        (1, 2, 2)
+    );
     assert_eq!(
         place
-            .missing(&[old, new].into_iter().chain(foreign).collect::<Vec<_>>())
+            .missing(&[old, new].into_iter().chain(unmanaged).collect::<Vec<_>>())
             .len(),
         1
     );

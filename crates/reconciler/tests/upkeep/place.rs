@@ -13,7 +13,7 @@ use counterstep_contracts::{
 use counterstep_kernel::ports::Store;
 use counterstep_kernel::record::{StepRow, TaskRow};
 use counterstep_kernel::transition::{
-    AttemptWrite, Guard, Kept, ReceiveWrite, TaskWrite, Time, Transition,
+    AttemptWrite, Guard, ObjectsFate, ReceiveWrite, TaskWrite, Time, Transition,
 };
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_reconciler::orphans::OTHERS;
@@ -365,8 +365,8 @@ fn attempt(Row(number, kind): Row) -> Vec<AttemptWrite> {
         kept,
     };
     match kind {
-        Kind::Kept => vec![start, end(Kept::Output)],
-        Kind::Swept => vec![start, end(Kept::None)],
+        Kind::Kept => vec![start, end(ObjectsFate::Output)],
+        Kind::Swept => vec![start, end(ObjectsFate::None)],
         Kind::Overdue | Kind::Live => vec![start],
     }
 }

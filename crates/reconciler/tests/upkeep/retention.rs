@@ -3,7 +3,7 @@
 
 use crate::place::{Kind, Place, Row, one_pass, types};
 use counterstep_contracts::{AuditSeq, Keep, Retention, TaskId, TaskStatus};
-use counterstep_kernel::ports::{Leaving, RetireOp, TaskQuery};
+use counterstep_kernel::ports::{EndedTask, PurgeOp, TaskQuery};
 use counterstep_reconciler::{ReconcilerSettings, Report, pass, plan, retention};
 use counterstep_steps::keys::task_prefix;
 use counterstep_tasks::CreateZipFromFiles;
@@ -42,12 +42,12 @@ async fn there(place: &Place<'_>) -> Vec<TaskId> {
         .collect()
 }
 
-async fn tombstones(place: &Place<'_>) -> Vec<Leaving> {
+async fn tombstones(place: &Place<'_>) -> Vec<EndedTask> {
     place
         .engine
         .ports
         .store
-        .retire(&RetireOp::Buried { limit: 100 })
+        .purge(&PurgeOp::Tombstoned { limit: 100 })
         .await
         .expect("the tombstones")
 }
@@ -312,7 +312,7 @@ async fn an_archive_that_fails_leaves_the_others_their_share() {
         .await
         .expect("a plan");
     let lengths: Vec<_> = planned
-        .retire
+        .groups
         .iter()
         .map(|group| (group.status, group.tasks.len()))
         .collect();
@@ -337,7 +337,7 @@ async fn an_archive_that_fails_leaves_the_others_their_share() {
 }
 
 #[tokio::test]
-async fn a_burial_that_was_broken_off_is_finished() {
+async fn a_purge_that_was_broken_off_is_finished() {
     let place = Place::new(types(), archive_all).await;
     let (store, objects) = (&place.engine.ports.store, &place.engine.ports.objects);
     for objects_too in [false, true] {
@@ -348,17 +348,17 @@ async fn a_burial_that_was_broken_off_is_finished() {
         let planned = retention::plan(&place.engine, &place.settings.retention, 10)
             .await
             .expect("a plan");
-        let leaving = planned.retire[0].tasks.clone();
+        let ended_task = planned.groups[0].tasks.clone();
         assert_eq!(
             store
-                .retire(&RetireOp::Bury(leaving.clone()))
+                .purge(&PurgeOp::Purge(ended_task.clone()))
                 .await
-                .expect("a burial"),
-            leaving
+                .expect("a purge"),
+            ended_task
         );
         if objects_too {
             objects
-                .delete_prefix(&task_prefix(&leaving[0].tenant, task))
+                .delete_prefix(&task_prefix(&ended_task[0].tenant, task))
                 .await
                 .expect("they go");
         }

@@ -2,7 +2,7 @@
 
 use crate::builtin::Call;
 use crate::error::{StepError, StepResult};
-use crate::ports::OutsideAnswer;
+use crate::ports::ServiceAnswer;
 use serde_json::Value;
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const LONGEST_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 /// | 408, 409, 425, 429, 5xx, and what the call retries, with `Retry-After` | rate limited, no sooner than that |
 /// | 408, 425, 429, 5xx, and what the call retries, without it | transient |
 /// | anything else, redirects too | permanent |
-pub(super) fn read(call: &Call, answer: &OutsideAnswer) -> StepResult<Value> {
+pub(super) fn read(call: &Call, answer: &ServiceAnswer) -> StepResult<Value> {
     let status = answer.status;
     if (200..300).contains(&status) || call.accepted.contains(&status) {
         return success(call, answer);
@@ -38,7 +38,7 @@ pub(super) fn read(call: &Call, answer: &OutsideAnswer) -> StepResult<Value> {
     })
 }
 
-fn success(call: &Call, answer: &OutsideAnswer) -> StepResult<Value> {
+fn success(call: &Call, answer: &ServiceAnswer) -> StepResult<Value> {
     // A call that ignores the answer accepts one of any length.
     if answer.cut && (call.read)(b"").is_err() {
         return Err(StepError::permanent(format_args!(
@@ -65,7 +65,7 @@ pub(super) fn name(call: &Call) -> String {
     )
 }
 
-fn said(call: &Call, answer: &OutsideAnswer) -> String {
+fn said(call: &Call, answer: &ServiceAnswer) -> String {
     let text = String::from_utf8_lossy(&answer.body);
     let mut excerpt: String = text.trim().chars().take(EXCERPT).collect();
     if excerpt.len() < text.trim().len() {
@@ -86,7 +86,7 @@ mod tests {
 
     fn answered(status: u16, after: Option<u64>, call: HttpCall<u32>) -> Result<Value, ErrorClass> {
         let body = bytes::Bytes::from_static(b"7");
-        let answer = OutsideAnswer {
+        let answer = ServiceAnswer {
             status,
             retry_after: after.map(Duration::from_secs),
             body,
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn an_error_repeats_a_bounded_and_escaped_part_of_the_body() {
         let body = format!("line\u{1b}[31m\n{}", "x".repeat(5000)).into();
-        let answer = OutsideAnswer {
+        let answer = ServiceAnswer {
             status: 422,
             retry_after: None,
             body,
@@ -159,7 +159,7 @@ mod tests {
             (&b"<html>"[..], false, "cannot be read"),
             (b"7", true, "longer than 1048576 bytes"),
         ] {
-            let answer = OutsideAnswer {
+            let answer = ServiceAnswer {
                 status: 200,
                 retry_after: None,
                 body: body.into(),

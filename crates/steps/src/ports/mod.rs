@@ -2,11 +2,13 @@
 //! technology.
 
 mod hints;
+mod http_services;
 mod objects;
-mod outside;
 mod scratch;
 
 pub use hints::{HintError, Hints};
+pub use http_services::{
+    HttpServices, Method, NoServices, ServiceAnswer, ServiceError, ServiceRequest,
+};
 pub use objects::{ByteStream, Listed, ObjectError, ObjectInfo, ObjectPage, Objects};
-pub use outside::{Method, NoServices, Outside, OutsideAnswer, OutsideError, OutsideRequest};
 pub use scratch::Scratch;

@@ -61,7 +61,7 @@ pub struct ObjectPage {
     /// before the last page.
     pub objects: Vec<Listed>,
     /// So many more are not named like ours: other programs own them.
-    pub foreign: u64,
+    pub unmanaged: u64,
     /// The object store's clock: microseconds since 1970-01-01 UTC.
     pub now: i64,
     /// Where the next page begins; `None`: this is the last one.

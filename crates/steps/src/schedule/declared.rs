@@ -61,7 +61,7 @@ impl Schedule {
         self
     }
 
-    /// What becomes of a due time while the last task runs; it is passed over where nothing is
+    /// What becomes of a due time while the last task runs; it is skipped where nothing is
     /// said.
     pub const fn overlap(mut self, overlap: Overlap) -> Self {
         self.spec.overlap = overlap;

@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 use counterstep_macros::distributed_task;
 use counterstep_steps::contracts::TaskStatus;
-use counterstep_steps::ports::{Outside, OutsideAnswer, OutsideError, OutsideRequest};
+use counterstep_steps::ports::{HttpServices, ServiceAnswer, ServiceError, ServiceRequest};
 use counterstep_steps::{
     HttpCall, Registry, RetryPolicy, StepContext, StepError, StepResult, UndoResult,
 };
@@ -78,7 +78,7 @@ impl Echoes {
 }
 
 fn harness(services: &Services) -> Harness {
-    Harness::embedded(Registry::new().with::<Echoes>()).services(services.outside())
+    Harness::embedded(Registry::new().with::<Echoes>()).services(services.http_services())
 }
 
 fn words() -> Form {
@@ -159,7 +159,8 @@ impl Hasty {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pure_step_reads_from_services_and_does_nothing_to_them() {
     let services = Services::start().await;
-    let harness = Harness::embedded(Registry::new().with::<Hasty>()).services(services.outside());
+    let harness =
+        Harness::embedded(Registry::new().with::<Hasty>()).services(services.http_services());
     let task = harness.submit(words()).await;
     assert_eq!(
         task.run_to_rest().await,
@@ -201,13 +202,13 @@ impl Tries {
 
 /// A service with which requests come to these ends, one after the other; each later one is done.
 #[derive(Debug)]
-struct Ends(Mutex<VecDeque<OutsideError>>);
+struct Ends(Mutex<VecDeque<ServiceError>>);
 
 #[async_trait]
-impl Outside for Ends {
-    async fn call(&self, _: OutsideRequest) -> Result<OutsideAnswer, OutsideError> {
+impl HttpServices for Ends {
+    async fn call(&self, _: ServiceRequest) -> Result<ServiceAnswer, ServiceError> {
         let end = self.0.lock().unwrap().pop_front();
-        let done = OutsideAnswer {
+        let done = ServiceAnswer {
             status: 200,
             retry_after: None,
             body: "7".into(),
@@ -223,9 +224,9 @@ impl Outside for Ends {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_what_may_have_been_sent_is_undone() {
-    let unknown = || OutsideError::Unknown("echo".to_owned());
-    let unsent = || OutsideError::NotSent("connection refused".to_owned());
-    let lost = || OutsideError::Unanswered("connection reset".to_owned());
+    let unknown = || ServiceError::Unknown("echo".to_owned());
+    let unsent = || ServiceError::NotSent("connection refused".to_owned());
+    let lost = || ServiceError::Unanswered("connection reset".to_owned());
     for (ends, attempts, undos) in [
         (vec![unknown()], 1, 0),
         (vec![unsent(), unsent()], 2, 0),

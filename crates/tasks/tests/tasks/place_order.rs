@@ -46,7 +46,7 @@ fn large() -> Form {
 }
 
 fn harness(services: &Services) -> Harness {
-    Harness::embedded(only_orders()).services(services.outside())
+    Harness::embedded(only_orders()).services(services.http_services())
 }
 
 /// How long a service that does not answer is waited for. A healthy one needs milliseconds, and on
@@ -62,7 +62,7 @@ struct Around(Services);
 
 impl Surroundings for Around {
     fn around(&self, harness: Harness) -> Harness {
-        harness.services(self.0.outside())
+        harness.services(self.0.http_services())
     }
 
     fn assert_after(&self, task: &TestTask, status: TaskStatus) {

@@ -1,15 +1,15 @@
 //! A bank, a shop and a carrier over real HTTP, which do their work once for each idempotency key
 //! and break when they are told to. Everything is in memory; nothing here knows the engine.
 
-mod books;
+mod ledger;
 mod server;
 
-pub use books::Trouble;
+pub use ledger::Trouble;
 
-use books::Books;
-use counterstep_adapters::http::{HttpServices, ServiceSettings, Token};
+use counterstep_adapters::http::{ReqwestServices, ServiceSettings, Token};
 use counterstep_contracts::TaskId;
-use counterstep_kernel::ports::Outside;
+use counterstep_kernel::ports::HttpServices;
+use ledger::Ledger;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -33,7 +33,7 @@ const TOKEN: &str = "a-planted-secret-token";
 /// What is taken back before it is done is remembered: a request that comes late finds 410.
 #[derive(Debug)]
 pub struct Services {
-    books: Arc<Mutex<Books>>,
+    books: Arc<Mutex<Ledger>>,
     server: server::Running,
     folder: TempDir,
 }
@@ -44,7 +44,7 @@ impl Services {
     /// # Panics
     /// When there is none.
     pub async fn start() -> Self {
-        let books = Arc::new(Mutex::new(Books::new()));
+        let books = Arc::new(Mutex::new(Ledger::new()));
         let server = server::start(books.clone());
         let folder = tempfile::Builder::new()
             .prefix("counterstep-services-")
@@ -88,7 +88,7 @@ impl Services {
     /// # Panics
     /// When the clients cannot be made.
     #[must_use]
-    pub fn outside(&self) -> Arc<dyn Outside> {
+    pub fn http_services(&self) -> Arc<dyn HttpServices> {
         let service = |name: &str| {
             let token = Some(Token::File(self.token_file()));
             (
@@ -103,7 +103,7 @@ impl Services {
         let settings: BTreeMap<_, _> = ["inventory", "bank", "shipping", "echo"]
             .map(service)
             .into();
-        Arc::new(HttpServices::open(&settings).expect("the services can be called"))
+        Arc::new(ReqwestServices::open(&settings).expect("the services can be called"))
     }
 
     /// Breaks the next request for `method` and `path`, as `"POST /bank/charges"`. Several queue
@@ -184,7 +184,7 @@ impl Services {
         assert_eq!(open, wanted, "what stands of the task {task}");
     }
 
-    fn books(&self) -> MutexGuard<'_, Books> {
+    fn books(&self) -> MutexGuard<'_, Ledger> {
         self.books
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)

@@ -1,7 +1,7 @@
 //! The services' HTTP: routes, the token, and how a planted trouble looks to the caller.
 
 use super::TOKEN;
-use super::books::{Answer, Books, Trouble};
+use super::ledger::{Answer, Ledger, Trouble};
 use actix_web::dev::{Extensions, ServerHandle};
 use actix_web::http::StatusCode;
 use actix_web::http::header::LOCATION;
@@ -13,7 +13,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
-type Shared = web::Data<Mutex<Books>>;
+type Shared = web::Data<Mutex<Ledger>>;
 
 /// A server that stops with this.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Drop for Running {
     }
 }
 
-pub(super) fn start(books: Arc<Mutex<Books>>) -> Running {
+pub(super) fn start(books: Arc<Mutex<Ledger>>) -> Running {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address");
     let books = Shared::from(books);
@@ -232,6 +232,6 @@ fn header(request: &HttpRequest, name: &str) -> Option<String> {
         .map(str::to_owned)
 }
 
-fn lock(books: &Shared) -> std::sync::MutexGuard<'_, Books> {
+fn lock(books: &Shared) -> std::sync::MutexGuard<'_, Ledger> {
     books.lock().unwrap_or_else(PoisonError::into_inner)
 }

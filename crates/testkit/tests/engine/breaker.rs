@@ -9,7 +9,7 @@ use counterstep_kernel::ports::Hints;
 use counterstep_kernel::ports::PortsRuntime;
 use counterstep_kernel::record::TaskRecord;
 use counterstep_macros::distributed_task;
-use counterstep_steps::breaker::{Breaker, Standing, Ticket, Verdict};
+use counterstep_steps::breaker::{Breaker, BreakerState, Ticket, Verdict};
 use counterstep_steps::{
     BreakerPolicy, RetryPolicy, StepContext, StepError, StepResult, UndoResult,
 };
@@ -144,7 +144,10 @@ async fn open(site: &Site) {
             .report(Ticket::default(), Verdict::Failed)
             .await;
     }
-    assert!(matches!(breaker(site).standing().await, Standing::Open(_)));
+    assert!(matches!(
+        breaker(site).standing().await,
+        BreakerState::Open(_)
+    ));
 }
 
 /// Passes the time that the breaker is open for, and the due times of those that wait for it: a
@@ -252,7 +255,7 @@ async fn half_open_one_task_probes_and_when_it_fails_the_others_go_on_waiting() 
         })
         .await;
         eventually("an open breaker", || async {
-            matches!(breaker(&site).standing().await, Standing::Open(_)).then_some(())
+            matches!(breaker(&site).standing().await, BreakerState::Open(_)).then_some(())
         })
         .await;
     }
@@ -319,7 +322,7 @@ async fn errors_that_say_that_the_bank_is_there_do_not_open_it() {
     let later = submit(&site, order("later"), 1).await;
     let record = &site.all_are(TaskStatus::Failed, &later).await[0];
     assert_eq!(attempts(record), (51, 50));
-    assert_eq!(breaker(&site).standing().await, Standing::Closed);
+    assert_eq!(breaker(&site).standing().await, BreakerState::Closed);
     site.stop().await;
 }
 

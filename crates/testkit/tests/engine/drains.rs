@@ -7,7 +7,7 @@ use counterstep_adapters::embedded::{self, EmbeddedPaths};
 use counterstep_adapters::local::LocalLocks;
 use counterstep_adapters::step_threads::StepThreads;
 use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus, Tenant};
-use counterstep_kernel::client::{Receipt, Submission};
+use counterstep_kernel::client::{Submission, UploadSession};
 use counterstep_kernel::host::{HostSettings, serve};
 use counterstep_kernel::ports::Lost;
 use counterstep_kernel::ports::{Acquired, LockError, LockTag, Locks, Ports};
@@ -155,11 +155,11 @@ impl Installation {
             traceparent: None,
         };
         let engine = self.engine();
-        let mut receipt = Receipt::begin(&engine, task_type, submission)
+        let mut session = UploadSession::begin(&engine, task_type, submission)
             .await
-            .expect("the receipt begins");
-        receipt.body(body).expect("the body is accepted");
-        receipt
+            .expect("the session begins");
+        session.body(body).expect("the body is accepted");
+        session
             .submit()
             .await
             .expect("the request is accepted")

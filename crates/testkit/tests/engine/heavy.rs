@@ -4,7 +4,7 @@
 use counterstep_adapters::step_threads::StepThreads;
 use counterstep_contracts::{StepStatus, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::client;
-use counterstep_kernel::client::{Receipt, Submission};
+use counterstep_kernel::client::{Submission, UploadSession};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{
     Classify, Registry, RetryPolicy, ScratchFile, StepContext, StepError, StepResult,
@@ -96,12 +96,12 @@ async fn submit(site: &Site, name: &str, tasks: usize) -> Vec<TaskId> {
             key: None,
             traceparent: None,
         };
-        let mut receipt = Receipt::begin(&site.engine, task_type, submission)
+        let mut session = UploadSession::begin(&site.engine, task_type, submission)
             .await
-            .expect("the receipt begins");
-        receipt.body(json!({})).expect("the body is accepted");
+            .expect("the session begins");
+        session.body(json!({})).expect("the body is accepted");
         submitted.push(
-            receipt
+            session
                 .submit()
                 .await
                 .expect("the request is accepted")

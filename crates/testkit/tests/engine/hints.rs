@@ -5,7 +5,7 @@ use crate::errand::only;
 use async_trait::async_trait;
 use counterstep_contracts::{FileName, Tenant};
 use counterstep_kernel::Engine;
-use counterstep_kernel::client::{Receipt, Submission, SubmitError, Submitted};
+use counterstep_kernel::client::{Submission, SubmitError, Submitted, UploadSession};
 use counterstep_kernel::ports::{HintError, Hints};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{StepContext, StepResult, StoredFiles, UploadMany, UploadedFile};
@@ -115,12 +115,12 @@ async fn send(
         key: Some("key".to_owned()),
         traceparent: None,
     };
-    let mut receipt = Receipt::begin(engine, task_type, submission).await?;
+    let mut session = UploadSession::begin(engine, task_type, submission).await?;
     let sent = async {
-        receipt.field("note", note.into())?;
+        session.field("note", note.into())?;
         for bytes in files {
             let body = futures::stream::iter([Ok(bytes.as_bytes().into())]).boxed();
-            receipt
+            session
                 .file(
                     "files",
                     FileName::parse("note.txt").expect("a name"),
@@ -129,12 +129,12 @@ async fn send(
                 )
                 .await?;
         }
-        receipt.submit().await
+        session.submit().await
     };
     match sent.await {
         Ok(submitted) => Ok(submitted),
         Err(error) => {
-            receipt.abandon("the test's request failed").await;
+            session.abandon("the test's request failed").await;
             Err(error)
         }
     }

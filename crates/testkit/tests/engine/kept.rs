@@ -6,7 +6,7 @@ use crate::lost::lost_at;
 use counterstep_contracts::{Attempt, Direction, Host, Outcome, StepNo, StepStatus, TaskStatus};
 use counterstep_kernel::Engine;
 use counterstep_kernel::intents::{self, Intent};
-use counterstep_kernel::ports::{Clock, Ports, SealedPage};
+use counterstep_kernel::ports::{AuditPage, Clock, Ports};
 use counterstep_kernel::record::{Intention, TaskRecord};
 use counterstep_kernel::turn::turn;
 use counterstep_macros::distributed_task;
@@ -89,7 +89,7 @@ fn objects(record: &TaskRecord) -> Vec<Intention> {
 
 /// What sweeps have written into the journal.
 async fn said_by_sweeps(task: &TestTask) -> Vec<String> {
-    let page = SealedPage {
+    let page = AuditPage {
         task: Some(task.id.to_string()),
         after: None,
         limit: 1000,
@@ -98,7 +98,7 @@ async fn said_by_sweeps(task: &TestTask) -> Vec<String> {
         .engine
         .ports
         .store
-        .sealed(&page)
+        .audit_page(&page)
         .await
         .expect("the rows");
     let by_a_sweep =

@@ -7,7 +7,7 @@ use crate::postgres::fault::{
 use crate::postgres::journal;
 use crate::postgres::statement::{Statement, some_time, time, values};
 use counterstep_contracts::{AuditSeq, ChangeId, Epoch, Rev, TaskId, Tenant};
-use counterstep_kernel::audit::Seal;
+use counterstep_kernel::audit::EntryHash;
 use counterstep_kernel::journal::JournalRow;
 use counterstep_kernel::record::{TaskRecord, TaskRow};
 use diesel::pg::data_types::PgTimestamp;
@@ -214,7 +214,7 @@ fn record(
             there("recovery_attempts", progress.recovery_attempts)?,
         )?,
         audit_seq: AuditSeq(there("audit_seq", progress.audit_seq)?),
-        audit_seal: progress.audit_seal.map(Seal),
+        audit_seal: progress.audit_seal.map(EntryHash),
         request,
         response,
         failure: care.or(

@@ -153,7 +153,7 @@ pub(in super::super) fn reserve(
 
 type SummaryRow = (String, String, i64, String, Option<String>, i64, i64);
 
-/// A page, the newest first. Rows that a newer program wrote are passed over, and do not count for
+/// A page, the newest first. Rows that a newer program wrote are skipped, and do not count for
 /// the limit.
 pub(in super::super) fn list(
     connection: &mut SqliteConnection,

@@ -5,9 +5,7 @@ use crate::suite::changes::*;
 use counterstep_adapters::client_certificate::ClientCertificate;
 use counterstep_adapters::postgres::{OpenError, PostgresOptions, PostgresStore};
 use counterstep_contracts::{Epoch, Outcome, TaskStatus};
-use counterstep_kernel::ports::{
-    OutboxOp, ReceiveOp, RetireOp, SealedPage, Store, SweepOp, Upkeep,
-};
+use counterstep_kernel::ports::{AuditPage, OutboxOp, PurgeOp, ReceiveOp, Store, SweepOp, Upkeep};
 use counterstep_kernel::transition::{LeaseChange, Time};
 use counterstep_testkit::servers::{Postgres, shared_postgres};
 use std::os::unix::fs::{MetadataExt, chown};
@@ -314,7 +312,7 @@ async fn the_service_role_can_commit_and_cannot_touch_the_audit() {
         []
     );
     store
-        .retire(&RetireOp::Tombstones(receives.to_vec()))
+        .purge(&PurgeOp::Tombstones(receives.to_vec()))
         .await
         .unwrap();
     let taken = store
@@ -389,12 +387,12 @@ async fn the_service_role_can_commit_and_cannot_touch_the_audit() {
     commit(&*store, free(&record), &change).await.unwrap();
     assert!(number(&eraser, &erase).await > 0);
     assert_eq!(number(&eraser, &erase).await, 0, "once");
-    let page = SealedPage {
+    let page = AuditPage {
         task: Some(record.task.id.to_string()),
         after: None,
         limit: 10,
     };
-    let rows = store.sealed(&page).await.unwrap();
+    let rows = store.audit_page(&page).await.unwrap();
     assert!(
         rows.len() > 2 && rows.iter().all(|row| row.data.is_none()),
         "{rows:?}"

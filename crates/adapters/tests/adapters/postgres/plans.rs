@@ -8,7 +8,7 @@ use counterstep_contracts::{
 };
 use counterstep_kernel::ports::{
     CommitError, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Due, DuePlace,
-    Leaving, Lost, OutboxOp, ReceiveOp, RetireOp, Store, SweepOp, TaskQuery, Unanswered, Upkeep,
+    EndedTask, Lost, OutboxOp, PurgeOp, ReceiveOp, Store, SweepOp, TaskQuery, Unclaimed, Upkeep,
 };
 use counterstep_kernel::record::{StepRow, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{AttemptWrite, ReceiveWrite, Transition};
@@ -229,13 +229,13 @@ async fn no_statement_reads_a_whole_table() {
         .unwrap();
     store.due(&Due::Lost(Lost::default()), 9).await.unwrap();
     let queues = vec![counterstep_contracts::QueueName("files".into())];
-    let which = Unanswered {
+    let which = Unclaimed {
         queues,
         known: known(),
         for_at_least: Duration::ZERO,
         at_most: MINUTE,
     };
-    store.due(&Due::Unanswered(which), 9).await.unwrap();
+    store.due(&Due::Unclaimed(which), 9).await.unwrap();
     store.gauges().await.unwrap();
     let (kind, tenant) = (DocumentKind::Worker, Tenant::default());
     let put = || DocumentChange::Put {
@@ -360,7 +360,7 @@ async fn no_statement_reads_a_whole_table() {
     for after in [None, Some(record.task.id)] {
         let task_type = task_type.clone();
         store
-            .retire(&RetireOp::Ended {
+            .purge(&PurgeOp::Ended {
                 task_type,
                 status,
                 before: MINUTE,
@@ -379,28 +379,28 @@ async fn no_statement_reads_a_whole_table() {
     )
     .await
     .task;
-    let leaving = Leaving {
+    let ended_task = EndedTask {
         task: ended.id,
         tenant: ended.tenant,
         rev: ended.rev,
     };
     assert_eq!(
         store
-            .retire(&RetireOp::Bury(vec![leaving]))
+            .purge(&PurgeOp::Purge(vec![ended_task]))
             .await
             .unwrap()
             .len(),
         1
     );
-    store.retire(&RetireOp::Buried { limit: 9 }).await.unwrap();
     store
-        .retire(&RetireOp::Tombstones(vec![ended.id]))
+        .purge(&PurgeOp::Tombstoned { limit: 9 })
         .await
         .unwrap();
     store
-        .retire(&RetireOp::Forget(vec![ended.id]))
+        .purge(&PurgeOp::Tombstones(vec![ended.id]))
         .await
         .unwrap();
+    store.purge(&PurgeOp::Forget(vec![ended.id])).await.unwrap();
     drop(store);
     alone(&raw).await;
     let whole = "SELECT relname || ': ' || seq_scan FROM pg_stat_user_tables

@@ -7,8 +7,8 @@ use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::{
-    Due, FailureQuery, Lost, OutboxOp, ReceiveOp, RetireOp, ScheduleQuery, SealedPage, Store,
-    SweepOp, TaskQuery, Unanswered, Upkeep,
+    AuditPage, Due, FailureQuery, Lost, OutboxOp, PurgeOp, ReceiveOp, ScheduleQuery, Store,
+    SweepOp, TaskQuery, Unclaimed, Upkeep,
 };
 use counterstep_testkit::servers::{ROWS_READ, shared_postgres};
 use futures::future::{BoxFuture, join_all};
@@ -112,27 +112,27 @@ fn reads() -> Vec<(String, Read)> {
         ),
         (
             "tombstones",
-            read!(store => store.retire(&RetireOp::Buried { limit: PAGE })),
+            read!(store => store.purge(&PurgeOp::Tombstoned { limit: PAGE })),
         ),
         (
             "tombstones of tasks",
-            read!(store => store.retire(&RetireOp::Tombstones(vec![task(50), task(60)]))),
+            read!(store => store.purge(&PurgeOp::Tombstones(vec![task(50), task(60)]))),
         ),
         (
             "rows of one",
-            read!(store => store.sealed(&SealedPage {
+            read!(store => store.audit_page(&AuditPage {
                 task: Some(task(50).to_string()), after: None, limit: PAGE,
             })),
         ),
         (
             "rows",
-            read!(store => store.sealed(&SealedPage {
+            read!(store => store.audit_page(&AuditPage {
                 task: None, after: Some((task(5_000).to_string(), 1)), limit: PAGE,
             })),
         ),
         (
             "heads",
-            read!(store => store.heads(&SealedPage {
+            read!(store => store.chain_tips(&AuditPage {
                 task: None, after: Some((task(5_000).to_string(), 1)), limit: PAGE,
             })),
         ),
@@ -143,24 +143,24 @@ fn reads() -> Vec<(String, Read)> {
             store.due(&due, PAGE).await
         })
     }));
-    reads.push(("unanswered", {
+    reads.push(("unclaimed", {
         read!(store => async move {
             let which =
-                Unanswered { queues: queues(), known: known(), for_at_least: Duration::ZERO, at_most: MINUTE };
-            store.due(&Due::Unanswered(which), PAGE).await
+                Unclaimed { queues: queues(), known: known(), for_at_least: Duration::ZERO, at_most: MINUTE };
+            store.due(&Due::Unclaimed(which), PAGE).await
         })
     }));
     for (name, after) in [("ended", None), ("ended, next page", Some(task(9_001)))] {
         let read = move |store: Arc<PostgresStore>| -> BoxFuture<'static, ()> {
             let (task_type, status) = ("Zip".to_owned(), TaskStatus::Completed);
-            let op = RetireOp::Ended {
+            let op = PurgeOp::Ended {
                 task_type,
                 status,
                 before: MINUTE,
                 after,
                 limit: PAGE,
             };
-            Box::pin(async move { drop(store.retire(&op).await.unwrap()) })
+            Box::pin(async move { drop(store.purge(&op).await.unwrap()) })
         };
         reads.push((name, Box::new(read)));
     }

@@ -5,7 +5,7 @@ use super::lost_replies::{Parcel, Stage};
 use super::{open, options, raw, waiting};
 use counterstep_contracts::workers::WorkerState;
 use counterstep_contracts::{FileName, TaskStatus, Tenant};
-use counterstep_kernel::client::{Receipt, Submission};
+use counterstep_kernel::client::{Submission, UploadSession};
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::Ports;
 use counterstep_kernel::registration::Part;
@@ -21,24 +21,24 @@ async fn stage() -> Stage {
 }
 
 /// A request whose file is stored.
-async fn received(engine: &Engine, key: Option<&str>) -> Receipt {
+async fn received(engine: &Engine, key: Option<&str>) -> UploadSession {
     let task_type = *engine.registry.iter().next().expect("a task type");
     let submission = Submission {
         tenant: Tenant::default(),
         key: key.map(str::to_owned),
         traceparent: None,
     };
-    let mut receipt = Receipt::begin(engine, task_type, submission)
+    let mut session = UploadSession::begin(engine, task_type, submission)
         .await
         .expect("it begins");
-    receipt.field("fate", json!("arrives")).expect("a field");
+    session.field("fate", json!("arrives")).expect("a field");
     let body = futures::stream::iter([Ok(b"abc".to_vec().into())]).boxed();
     let name = FileName::parse("a.txt").expect("a name");
-    receipt
+    session
         .file("files", name, "text/plain", body)
         .await
         .expect("a file");
-    receipt
+    session
 }
 
 async fn stored(engine: &Engine) -> usize {
@@ -55,10 +55,10 @@ async fn stored(engine: &Engine) -> usize {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_is_abandoned_over_a_lost_reply_leaves_no_file() {
     let stage = stage().await;
-    let receipt = received(&stage.engine, Some("k")).await;
+    let session = received(&stage.engine, Some("k")).await;
     assert_eq!(stored(&stage.engine).await, 1);
     stage.lose(1);
-    receipt.abandon("its client went away").await;
+    session.abandon("its client went away").await;
     assert_eq!(stage.proxy.lost(), 1);
     assert_eq!(stored(&stage.engine).await, 0);
     let mut again = received(&stage.engine, Some("k")).await;
@@ -70,15 +70,15 @@ async fn a_request_that_is_abandoned_over_a_lost_reply_leaves_no_file() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_keeps_its_files_when_its_request_is_abandoned_over_a_lost_reply() {
     let stage = stage().await;
-    let mut receipt = received(&stage.engine, None).await;
-    let task = receipt
+    let mut session = received(&stage.engine, None).await;
+    let task = session
         .submit()
         .await
         .expect("it is accepted")
         .answer
         .task_id;
     stage.lose(1);
-    receipt.abandon("the store did not answer").await;
+    session.abandon("the store did not answer").await;
     assert_eq!(stage.proxy.lost(), 1);
     assert_eq!(stored(&stage.engine).await, 1);
     assert_eq!(stage.drive(task).await, TaskStatus::Waiting);
@@ -93,8 +93,8 @@ const WAIT_PATIENTLY: &str = "SELECT count(*) FROM pg_stat_activity WHERE wait_e
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_keeps_its_files_when_its_submission_lands_beside_the_end_of_its_request() {
     let stage = stage().await;
-    let mut receipt = received(&stage.engine, Some("k")).await;
-    let task = receipt.task_id();
+    let mut session = received(&stage.engine, Some("k")).await;
+    let task = session.task_id();
     let (other, looks) = (raw(&stage.url).await, raw(&stage.url).await);
     let wait = async |count: i64| {
         crate::suite::eventually("statements that wait", || async {
@@ -107,12 +107,12 @@ async fn a_task_keeps_its_files_when_its_submission_lands_beside_the_end_of_its_
         .batch_execute("BEGIN; SELECT FROM idempotency FOR UPDATE")
         .await
         .expect("a lock");
-    let (submission, seen) = (receipt.submit(), Box::pin(wait(1)));
+    let (submission, seen) = (session.submit(), Box::pin(wait(1)));
     assert!(matches!(
         futures::future::select(submission, seen).await,
         futures::future::Either::Right(_)
     ));
-    let abandoned = tokio::spawn(async move { receipt.abandon("its connection broke").await });
+    let abandoned = tokio::spawn(async move { session.abandon("its connection broke").await });
     wait(2).await;
     other.batch_execute("COMMIT").await.expect("no lock");
     abandoned.await.expect("no panic");
@@ -190,8 +190,8 @@ async fn a_repetition_gets_the_answer_of_a_paused_process_that_goes_on_beside_it
         "api",
     );
     let repetition = tokio::spawn(async move {
-        let mut receipt = received(&repeating, Some("k")).await;
-        receipt.submit().await
+        let mut session = received(&repeating, Some("k")).await;
+        session.submit().await
     });
     waiting(&other).await;
     let accepted = first.submit().await.expect("it is only paused");

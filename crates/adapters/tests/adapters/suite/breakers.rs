@@ -4,7 +4,7 @@
 use super::eventually;
 use counterstep_contracts::BreakerPolicy;
 use counterstep_kernel::ports::{Ports, Random};
-use counterstep_steps::breaker::{Admission, Breaker, Standing, Ticket, Verdict};
+use counterstep_steps::breaker::{Admission, Breaker, BreakerState, Ticket, Verdict};
 use counterstep_steps::runtime::Runtime;
 use futures::future::{BoxFuture, join_all};
 use std::sync::Arc;
@@ -48,7 +48,7 @@ async fn fail_until_open(breakers: &[Breaker; 2]) {
     let reports = (0..20).map(|at| breakers[at % 2].report(Ticket::default(), Verdict::Failed));
     join_all(reports).await;
     eventually("half-open", || async {
-        (breakers[0].standing().await == Standing::HalfOpen).then_some(())
+        (breakers[0].standing().await == BreakerState::HalfOpen).then_some(())
     })
     .await;
 }
@@ -69,14 +69,14 @@ async fn one_probe(breakers: &[Breaker; 2]) -> Ticket {
 
 pub(crate) async fn failures_open_it(ports: &Ports) {
     let breakers = of_two(ports, ports);
-    for (at, standing) in [(0, Standing::Closed), (1, Standing::Closed)] {
+    for (at, standing) in [(0, BreakerState::Closed), (1, BreakerState::Closed)] {
         breakers[at]
             .report(Ticket::default(), Verdict::Failed)
             .await;
         assert_eq!(breakers[1 - at].standing().await, standing);
     }
     breakers[0].report(Ticket::default(), Verdict::Failed).await;
-    assert_ne!(breakers[1].standing().await, Standing::Closed);
+    assert_ne!(breakers[1].standing().await, BreakerState::Closed);
 }
 
 pub(crate) async fn of_fifty_attempts_of_two_processes_one_probes(ports: &Ports) {
@@ -96,15 +96,15 @@ pub(crate) async fn probes_between(breakers: &[Breaker; 2]) {
     })
     .await;
     breakers[1].report(failed, Verdict::Failed).await;
-    assert_ne!(breakers[0].standing().await, Standing::Closed);
+    assert_ne!(breakers[0].standing().await, BreakerState::Closed);
     eventually("half-open", || async {
-        (breakers[0].standing().await == Standing::HalfOpen).then_some(())
+        (breakers[0].standing().await == BreakerState::HalfOpen).then_some(())
     })
     .await;
     let probe = one_probe(breakers).await;
     breakers[0].report(probe, Verdict::Answered).await;
-    assert_eq!(breakers[1].standing().await, Standing::Closed);
+    assert_eq!(breakers[1].standing().await, BreakerState::Closed);
     // What was counted before belongs to a round that is over.
     breakers[1].report(Ticket::default(), Verdict::Failed).await;
-    assert_eq!(breakers[0].standing().await, Standing::Closed);
+    assert_eq!(breakers[0].standing().await, BreakerState::Closed);
 }

@@ -4,7 +4,7 @@ use super::changes::*;
 use counterstep_contracts::{Attempt, AuditSeq, Epoch, StepNo, StepStatus, TaskId, TaskStatus};
 use counterstep_kernel::audit;
 use counterstep_kernel::draft::after_commit;
-use counterstep_kernel::ports::{Ports, SealedPage, Store};
+use counterstep_kernel::ports::{AuditPage, Ports, Store};
 use counterstep_kernel::record::{AuditEntry, StepRow, TaskRecord};
 use counterstep_kernel::transition::Transition;
 use counterstep_reconciler::audit::{Copied, Damage, Finding, Scope, Verified, verify};
@@ -86,12 +86,12 @@ pub(crate) async fn a_chain_holds_over_changes_of_one_and_of_many_entries(ports:
         load(store, task).await.task.audit_seal,
         record.task.audit_seal
     );
-    let page = SealedPage {
+    let page = AuditPage {
         task: Some(task.to_string()),
         after: None,
         limit: 9,
     };
-    for row in store.sealed(&page).await.unwrap() {
+    for row in store.audit_page(&page).await.unwrap() {
         assert_eq!(
             row.seal,
             audit::seal(&row.link, row.at).0,
@@ -191,7 +191,7 @@ pub(crate) async fn a_copy_of_the_ends_tells_whether_they_are_still_there(ports:
     let store = &*ports.store;
     let task = chained(store, &[2, 1], &Value::Null).await.task.id;
     let heads = store
-        .heads(&SealedPage {
+        .chain_tips(&AuditPage {
             task: None,
             after: None,
             limit: 10,
@@ -256,7 +256,7 @@ pub(crate) async fn rows_and_heads_page_in_order(ports: &Ports) {
     let (mut seen, mut after) = (Vec::new(), None);
     loop {
         let page = store
-            .sealed(&SealedPage {
+            .audit_page(&AuditPage {
                 task: None,
                 after,
                 limit: 3,
@@ -273,8 +273,8 @@ pub(crate) async fn rows_and_heads_page_in_order(ports: &Ports) {
         .flat_map(|task| (1..=4).map(|rev| (task.clone(), rev)))
         .collect();
     assert_eq!(seen, expected);
-    let page = |task, after, limit| SealedPage { task, after, limit };
-    let heads = store.heads(&page(None, None, 2)).await.unwrap();
+    let page = |task, after, limit| AuditPage { task, after, limit };
+    let heads = store.chain_tips(&page(None, None, 2)).await.unwrap();
     assert_eq!(
         heads
             .iter()
@@ -283,7 +283,7 @@ pub(crate) async fn rows_and_heads_page_in_order(ports: &Ports) {
         tasks[..2]
     );
     let heads = store
-        .heads(&page(None, Some((tasks[1].clone(), 0)), 2))
+        .chain_tips(&page(None, Some((tasks[1].clone(), 0)), 2))
         .await
         .unwrap();
     assert_eq!(
@@ -294,7 +294,7 @@ pub(crate) async fn rows_and_heads_page_in_order(ports: &Ports) {
         tasks[2..]
     );
     let one = store
-        .sealed(&page(
+        .audit_page(&page(
             Some(tasks[1].clone()),
             Some((tasks[1].clone(), 2)),
             9,

@@ -9,7 +9,7 @@ use counterstep_kernel::intents;
 use counterstep_kernel::ports::{CommitError, Committed, KnownType, Store};
 use counterstep_kernel::record::{AuditEntry, StepFailure, StepRow, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{
-    AttemptWrite, Guard, Kept, LeaseChange, ReceiveWrite, TaskWrite, Time, Transition, Work,
+    AttemptWrite, Guard, LeaseChange, ObjectsFate, ReceiveWrite, TaskWrite, Time, Transition, Work,
 };
 use counterstep_steps::times::DbTime;
 use serde_json::{Value, json};
@@ -211,7 +211,7 @@ pub(crate) fn end(attempt: i32, outcome: Outcome, keeps_objects: bool) -> Attemp
             class: "permanent".into(),
             message: "it broke".into(),
         }),
-        kept: Kept::when(keeps_objects),
+        kept: ObjectsFate::when(keeps_objects),
     }
 }
 

@@ -238,7 +238,7 @@ pub(crate) async fn a_lost_task_is_held_by_one_caller_until_it_is_taken_back(por
     }
     let live = claimed(store, MINUTE).await.task.id;
     let asked: Vec<_> = lost.iter().copied().chain([live, new_task()]).collect();
-    let held = join_all((0..5).map(|_| store.hold(&asked, MINUTE))).await;
+    let held = join_all((0..5).map(|_| store.reserve(&asked, MINUTE))).await;
     let mut held: Vec<_> = held.into_iter().flat_map(Result::unwrap).collect();
     held.sort();
     let mut all = lost.clone();
@@ -260,11 +260,17 @@ pub(crate) async fn a_lost_task_is_held_by_one_caller_until_it_is_taken_back(por
         found.iter().map(|due| due.task).collect::<Vec<_>>(),
         [lost[0]]
     );
-    assert_eq!(store.hold(&lost, MINUTE).await.unwrap(), [lost[0]]);
+    assert_eq!(store.reserve(&lost, MINUTE).await.unwrap(), [lost[0]]);
     // A hold that has run out is none.
     let other = claimed(store, Duration::ZERO).await.task.id;
-    assert_eq!(store.hold(&[other], Duration::ZERO).await.unwrap(), [other]);
-    assert_eq!(store.hold(&[other], Duration::ZERO).await.unwrap(), [other]);
+    assert_eq!(
+        store.reserve(&[other], Duration::ZERO).await.unwrap(),
+        [other]
+    );
+    assert_eq!(
+        store.reserve(&[other], Duration::ZERO).await.unwrap(),
+        [other]
+    );
 }
 
 pub(crate) async fn a_list_pages_from_the_newest_and_filters(ports: &Ports) {

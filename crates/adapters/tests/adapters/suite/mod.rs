@@ -3,7 +3,6 @@
 
 pub(crate) mod attempts;
 pub(crate) mod breakers;
-pub(crate) mod burials;
 pub(crate) mod chain;
 pub(crate) mod changes;
 pub(crate) mod commits;
@@ -15,6 +14,7 @@ pub(crate) mod locks;
 pub(crate) mod objects;
 pub(crate) mod open_uploads;
 pub(crate) mod own_tables;
+pub(crate) mod purges;
 pub(crate) mod queue;
 pub(crate) mod receives;
 pub(crate) mod salvage;

@@ -6,11 +6,11 @@ use counterstep_contracts::workers::WorkerState;
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::{
-    Due, Passed, Ports, Store, TaskCount, Unanswered, WorkerRow, WorkerSeen,
+    Due, Passed, Ports, Store, TaskCount, Unclaimed, WorkerRow, WorkerSeen,
 };
 use counterstep_kernel::record::{TaskRecord, TaskRow};
 use counterstep_kernel::transition::{LeaseChange, Time};
-use counterstep_reconciler::redispatch::is_unanswered;
+use counterstep_reconciler::redispatch::is_unclaimed;
 use counterstep_steps::times::DbTime;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -248,16 +248,16 @@ pub(crate) async fn what_is_under_way_is_counted_and_its_age_told(ports: &Ports)
     );
 }
 
-async fn unanswered(store: &dyn Store, for_at_least: Duration, at_most: Duration) -> Vec<TaskId> {
+async fn unclaimed(store: &dyn Store, for_at_least: Duration, at_most: Duration) -> Vec<TaskId> {
     let queues = vec![QueueName("files".into()), QueueName("other".into())];
-    let which = Unanswered {
+    let which = Unclaimed {
         queues,
         known: known(),
         for_at_least,
         at_most,
     };
     store
-        .due(&Due::Unanswered(which), 10)
+        .due(&Due::Unclaimed(which), 10)
         .await
         .unwrap()
         .into_iter()
@@ -309,22 +309,20 @@ pub(crate) async fn what_nobody_came_for_is_found(ports: &Ports) {
 
     let mut expected =
         [&dispatched, &submitted, &waiting, &undo, &due_undo].map(|record| record.task.id);
-    let mut found = unanswered(store, Duration::ZERO, MINUTE).await;
+    let mut found = unclaimed(store, Duration::ZERO, MINUTE).await;
     found.sort_unstable();
     expected.sort_unstable();
     assert_eq!(found, expected);
     for task in found {
         let record = load(store, task).await;
         assert!(
-            is_unanswered(&record, Duration::ZERO) && !is_unanswered(&record, MINUTE),
+            is_unclaimed(&record, Duration::ZERO) && !is_unclaimed(&record, MINUTE),
             "{record:?}"
         );
     }
-    assert_eq!(unanswered(store, MINUTE, MINUTE).await, []);
+    assert_eq!(unclaimed(store, MINUTE, MINUTE).await, []);
     assert_eq!(
-        unanswered(store, Duration::ZERO, Duration::ZERO)
-            .await
-            .len(),
+        unclaimed(store, Duration::ZERO, Duration::ZERO).await.len(),
         5
     );
 }
@@ -350,9 +348,7 @@ pub(crate) async fn what_was_offered_again_is_found_less_and_less_often(ports: &
                     commit(store, free(&before), &after(&before)).await.unwrap();
                     return None;
                 }
-                let found = unanswered(store, Duration::ZERO, MINUTE)
-                    .await
-                    .contains(&id);
+                let found = unclaimed(store, Duration::ZERO, MINUTE).await.contains(&id);
                 // Whatever the query saw lies between the two loads.
                 let later = load(store, id).await;
                 let waited = |record: &TaskRecord| record.now.after(record.task.updated_at);
@@ -365,7 +361,7 @@ pub(crate) async fn what_was_offered_again_is_found_less_and_less_often(ports: &
                     "not found: {before:?}"
                 );
                 assert!(
-                    unanswered(store, Duration::ZERO, Duration::from_millis(1))
+                    unclaimed(store, Duration::ZERO, Duration::from_millis(1))
                         .await
                         .contains(&id)
                         || !found

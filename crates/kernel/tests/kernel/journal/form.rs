@@ -6,7 +6,7 @@ use counterstep_contracts::{
 };
 use counterstep_kernel::journal::{FORM, JournalError};
 use counterstep_kernel::record::{AuditEntry, StepFailure, StepRow, TaskRow};
-use counterstep_kernel::transition::{AttemptWrite, Kept};
+use counterstep_kernel::transition::{AttemptWrite, ObjectsFate};
 use counterstep_steps::times::DbTime;
 
 /// Databases are full of such rows: another form needs another number, and a way to read this one.
@@ -82,7 +82,7 @@ fn a_failed_attempt() -> Story {
         attempt: Attempt(1),
         outcome: Outcome::Failed,
         error: error.clone(),
-        kept: Kept::Nothing,
+        kept: ObjectsFate::Nothing,
     }];
     failed.steps = vec![StepRow {
         error,

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_passes_over_the_keys_that_it_does_not_take() {
+    fn a_command_skips_the_keys_that_it_does_not_take() {
         let text = "nats = \"no-url\"\ndrain = \"soon\"\ndatabase_connections = 7";
         let migrate = resolved(text, SettingValues::default(), commands::DATABASE_ONLY).unwrap();
         assert_eq!((migrate.database_use.connections, migrate.nats), (7, None));

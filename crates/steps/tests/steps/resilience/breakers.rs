@@ -2,7 +2,7 @@
 //! close.
 
 use super::{NoTime, PATIENT, busy};
-use counterstep_steps::breaker::{Admission, Breaker, Standing, Ticket, Verdict};
+use counterstep_steps::breaker::{Admission, Breaker, BreakerState, Ticket, Verdict};
 use counterstep_steps::contracts::Attempt;
 use counterstep_steps::ports::{HintError, Hints};
 use counterstep_steps::{BreakerPolicy, Resilient, RunError, StepError};
@@ -122,7 +122,7 @@ async fn failures_of_two_processes_within_the_window_open_the_breaker_of_both() 
     fails(&two, 2).await;
     assert_eq!(
         one.standing().await,
-        Standing::Closed,
+        BreakerState::Closed,
         "the first two are out of the window"
     );
     fails(&one, 1).await;
@@ -145,26 +145,26 @@ async fn half_open_one_attempt_of_all_probes_and_its_answer_closes() {
     let late = admitted(&two).await;
     fails(&one, 3).await;
     hints.advance(BREAKER.open_for);
-    assert_eq!(two.standing().await, Standing::HalfOpen);
+    assert_eq!(two.standing().await, BreakerState::HalfOpen);
     let probe = admitted(&one).await;
     assert!(probe.is_probe());
     assert!(matches!(two.admit(LIMIT).await, Admission::Wait(_)));
     two.report(late, Verdict::Answered).await;
     assert_eq!(
         one.standing().await,
-        Standing::HalfOpen,
+        BreakerState::HalfOpen,
         "an attempt from before says nothing about now"
     );
     one.report(probe, Verdict::Answered).await;
-    assert_eq!(two.standing().await, Standing::Closed);
+    assert_eq!(two.standing().await, BreakerState::Closed);
     fails(&two, 2).await;
     assert_eq!(
         one.standing().await,
-        Standing::Closed,
+        BreakerState::Closed,
         "failures from before it opened are not counted again"
     );
     fails(&two, 1).await;
-    assert!(matches!(one.standing().await, Standing::Open(_)));
+    assert!(matches!(one.standing().await, BreakerState::Open(_)));
 }
 
 #[tokio::test]
@@ -207,7 +207,7 @@ async fn of_all_that_open_it_at_once_one_does_and_a_late_failure_changes_nothing
     one.report(Ticket::default(), Verdict::Failed).await;
     assert_eq!(
         two.standing().await,
-        Standing::Open(Duration::from_secs(15)),
+        BreakerState::Open(Duration::from_secs(15)),
         "it is not open any longer for that"
     );
 }

@@ -9,7 +9,7 @@ use crate::errand::only;
 use counterstep_contracts::TaskStatus;
 use counterstep_kernel::client;
 use counterstep_macros::distributed_task;
-use counterstep_steps::breaker::Standing;
+use counterstep_steps::breaker::BreakerState;
 use counterstep_steps::{BreakerPolicy, StepError, StepResult, UndoResult};
 use counterstep_testkit::{Form, Harness};
 
@@ -88,7 +88,7 @@ async fn an_undo_does_not_wait_for_a_breaker() {
     bank(BANK, |bank| bank.answer = Answer::Down);
     site.all_are(TaskStatus::Failed, &tasks).await;
     assert!(
-        matches!(breaker(&site).standing().await, Standing::Open(_)),
+        matches!(breaker(&site).standing().await, BreakerState::Open(_)),
         "it is open all the time"
     );
     let history = site.history(tasks[0]).await;
@@ -157,7 +157,7 @@ async fn in_a_group_only_the_step_behind_the_breaker_waits() {
     );
     pass(&site, &hints);
     site.all_are(TaskStatus::Completed, &tasks).await;
-    assert_eq!(breaker(&site).standing().await, Standing::Closed);
+    assert_eq!(breaker(&site).standing().await, BreakerState::Closed);
     site.assert_invariants(&tasks).await;
     site.stop().await;
 }
@@ -196,7 +196,7 @@ async fn a_fallback_goes_another_way_and_asks_no_breaker() {
     let record = &site.all_are(TaskStatus::Completed, &tasks).await[0];
     assert_eq!(record.task.response, Some(2.into()));
     assert!(
-        matches!(breaker(&site).standing().await, Standing::Open(_)),
+        matches!(breaker(&site).standing().await, BreakerState::Open(_)),
         "what the fallback says does not close it"
     );
     site.assert_invariants(&tasks).await;

@@ -1,14 +1,14 @@
 //! Rows of journals as they lie in the database, for checking them: nothing in them is taken to be
 //! what a program wrote.
 
-use crate::audit::{Facts, Link, Seal};
+use crate::audit::{ContentHash, EntryHash, Facts};
 use crate::journal::JournalRow;
 use crate::record::DbTime;
 use counterstep_contracts::{Epoch, Rev};
 
 /// A row, and what its task's row said of the chain in the same moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SealedRow {
+pub struct ChainRow {
     /// Its task's id.
     pub task: String,
     /// Its place.
@@ -32,10 +32,10 @@ pub struct SealedRow {
     /// Its seal; of a row in which none stands, empty.
     pub seal: Vec<u8>,
     /// What its task's row says; `None`: there is no such task.
-    pub head: Option<AuditHead>,
+    pub head: Option<ChainTip>,
 }
 
-impl SealedRow {
+impl ChainRow {
     /// What its link binds.
     #[must_use]
     pub fn facts(&self) -> Facts<'_> {
@@ -62,15 +62,15 @@ impl SealedRow {
             form: i16::try_from(self.form).ok()?,
             entries: self.entries.clone(),
             data: self.data.clone(),
-            link: Link(self.link.clone()),
-            seal: Seal(self.seal.clone()),
+            link: ContentHash(self.link.clone()),
+            seal: EntryHash(self.seal.clone()),
         })
     }
 }
 
 /// What a task's row says of its journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AuditHead {
+pub struct ChainTip {
     /// The task's id.
     pub task: String,
     /// Its state.
@@ -85,7 +85,7 @@ pub struct AuditHead {
 
 /// Which rows, or heads, to read: a page in the order of task and place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SealedPage {
+pub struct AuditPage {
     /// Of this task only.
     pub task: Option<String>,
     /// Behind this row: its task and its place. Heads: behind this task.

@@ -1,7 +1,7 @@
 //! The end of a request that has arrived whole: it is checked and becomes a task, in one change.
 //! Must not store a file: that is over by then.
 
-use super::{Firing, Receipt};
+use super::{Firing, UploadSession};
 use crate::announce::announce;
 use crate::announce::announce_briefly;
 use crate::builtin::{FileSource, Upload};
@@ -9,7 +9,7 @@ use crate::change::add_events;
 use crate::client::submission::{
     SubmitError, Submitted, fingerprint, from_commit, invalid, replayed,
 };
-use crate::client::{ahead, known, request_uploads};
+use crate::client::{idempotency, inline_steps, request_uploads};
 use crate::disable::admission;
 use crate::draft::{As, Draft, NewTask, Received};
 use crate::error::StepError;
@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 const MOVED: &str =
     "the form's later fields changed where its files belong: send text fields first";
 
-impl Receipt {
+impl UploadSession {
     /// The request has arrived whole: checks it and makes the task.
     ///
     /// # Errors
@@ -67,7 +67,7 @@ impl Receipt {
                 request,
                 traceparent: self.submission.traceparent.clone(),
             };
-            ahead::run(&self.engine, &self.task_type, &new, &mut received).await;
+            inline_steps::run(&self.engine, &self.task_type, &new, &mut received).await;
             let actor = self
                 .firing
                 .as_ref()
@@ -101,7 +101,10 @@ impl Receipt {
             add_events(&self.engine, self.task_type.decl, &mut transition);
             let mut committed = self.engine.commit_new(&transition).await;
             if matches!(committed, (Err(CommitError::KeyTaken), false))
-                && matches!(known::read(&self.engine, &self.submission).await, Ok(None))
+                && matches!(
+                    idempotency::read(&self.engine, &self.submission).await,
+                    Ok(None)
+                )
             {
                 committed = self.engine.commit_new(&transition).await;
             }
@@ -135,7 +138,10 @@ impl Receipt {
                     None => announce(&self.engine, &transition, at).await,
                 }
             };
-            futures::join!(known::remember(&self.engine, &self.submission), announce);
+            futures::join!(
+                idempotency::remember(&self.engine, &self.submission),
+                announce
+            );
             Ok(Submitted {
                 answer,
                 replayed: false,
@@ -164,10 +170,10 @@ impl Receipt {
     }
 
     async fn lost_race(&self, fingerprint: &str) -> Result<Submitted, SubmitError> {
-        let Some((first, answer)) = known::read(&self.engine, &self.submission).await? else {
+        let Some((first, answer)) = idempotency::read(&self.engine, &self.submission).await? else {
             return Err(SubmitError::InProgress);
         };
-        known::remember(&self.engine, &self.submission).await;
+        idempotency::remember(&self.engine, &self.submission).await;
         if first == fingerprint {
             replayed(&answer)
         } else {

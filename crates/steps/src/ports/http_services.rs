@@ -35,7 +35,7 @@ impl Method {
 
 /// One request to a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OutsideRequest {
+pub struct ServiceRequest {
     /// The service, by its name in the settings.
     pub service: String,
     /// What for.
@@ -53,7 +53,7 @@ pub struct OutsideRequest {
 
 /// What a service said. Secrets of the settings that it repeats are taken out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OutsideAnswer {
+pub struct ServiceAnswer {
     /// Its status, 100 to 599. A redirect is an answer as well: it is never followed.
     pub status: u16,
     /// How long it asks to be left alone, whatever way it says so.
@@ -66,7 +66,7 @@ pub struct OutsideAnswer {
 
 /// A service gave no answer.
 #[derive(Debug, Clone, thiserror::Error)]
-pub enum OutsideError {
+pub enum ServiceError {
     /// The settings name no such service.
     #[error("the settings know no service `{0}`: add [services.{0}] with its `url`")]
     Unknown(String),
@@ -81,7 +81,7 @@ pub enum OutsideError {
     Unanswered(String),
 }
 
-impl OutsideError {
+impl ServiceError {
     /// Whether the request may have reached the service.
     #[must_use]
     pub const fn may_be_sent(&self) -> bool {
@@ -94,10 +94,10 @@ impl OutsideError {
 
 /// Services outside of this program.
 #[async_trait]
-pub trait Outside: Send + Sync + Debug {
+pub trait HttpServices: Send + Sync + Debug {
     /// Sends a request once and reads the answer. Has no time limit beyond that of reaching the
     /// service: the caller drops the call when its own time is up.
-    async fn call(&self, request: OutsideRequest) -> Result<OutsideAnswer, OutsideError>;
+    async fn call(&self, request: ServiceRequest) -> Result<ServiceAnswer, ServiceError>;
 
     /// Whether the settings name this service.
     fn knows(&self, service: &str) -> bool;
@@ -108,9 +108,9 @@ pub trait Outside: Send + Sync + Debug {
 pub struct NoServices;
 
 #[async_trait]
-impl Outside for NoServices {
-    async fn call(&self, request: OutsideRequest) -> Result<OutsideAnswer, OutsideError> {
-        Err(OutsideError::Unknown(request.service))
+impl HttpServices for NoServices {
+    async fn call(&self, request: ServiceRequest) -> Result<ServiceAnswer, ServiceError> {
+        Err(ServiceError::Unknown(request.service))
     }
 
     fn knows(&self, _: &str) -> bool {

@@ -7,7 +7,7 @@ mod submit;
 
 use super::submission::{Submission, SubmitError, both, from_commit, from_objects, invalid};
 use super::texts::Fields;
-use super::{known, request_uploads};
+use super::{idempotency, request_uploads};
 use crate::builtin::FileSource;
 use crate::digest::measured;
 use crate::disable::{AdmissionError, admission};
@@ -49,7 +49,7 @@ fn arriving(field: &str, name: FileName, content_type: &str) -> UploadedFile {
 /// A request on its way in. Dropped without [`submit`](Self::submit) or [`abandon`](Self::abandon),
 /// what it stored is left to the sweep.
 #[derive(Debug)]
-pub struct Receipt {
+pub struct UploadSession {
     engine: Engine,
     task_type: TaskType,
     submission: Submission,
@@ -72,7 +72,7 @@ pub struct Receipt {
     probe: Option<TypeRow>,
 }
 
-impl Receipt {
+impl UploadSession {
     /// Starts to receive a request.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ impl Receipt {
     ) -> BoxFuture<'a, Result<Self, SubmitError>> {
         Box::pin(async move {
             let id = engine.new_task_id();
-            let mut replay = known::look(engine, &submission).await?;
+            let mut replay = idempotency::look(engine, &submission).await?;
             let mut probe = None;
             if replay.is_none() {
                 match admission::admit(engine, &task_type, id).await {
@@ -92,7 +92,7 @@ impl Receipt {
                     // What was accepted before the type was disabled keeps its answer. The look may
                     // have gone by a hint.
                     Err(AdmissionError::Disabled(refusal)) => {
-                        let read = known::read(engine, &submission).await?;
+                        let read = idempotency::read(engine, &submission).await?;
                         replay = Some(read.ok_or(SubmitError::Disabled(refusal))?);
                     }
                     Err(error) => return Err(error.into()),
@@ -355,17 +355,19 @@ impl Receipt {
             sweep_after,
         };
         loop {
-            match known::write(&self.engine, self.id, Some(receive.clone()), begin.clone()).await {
+            match idempotency::write(&self.engine, self.id, Some(receive.clone()), begin.clone())
+                .await
+            {
                 Ok(()) => break,
                 Err(CommitError::KeyTaken) => {}
                 Err(error) => return Err(from_commit(error)),
             }
             // Free by now: its process is gone, or it was refused.
-            let Some(first) = known::read(&self.engine, &self.submission).await? else {
+            let Some(first) = idempotency::read(&self.engine, &self.submission).await? else {
                 continue;
             };
             self.replay = Some(first);
-            known::remember(&self.engine, &self.submission).await;
+            idempotency::remember(&self.engine, &self.submission).await;
             return Ok(false);
         }
         self.key_begun = true;

@@ -1,6 +1,7 @@
 //! What people ask of schedules: set, delete, pause, resume, run now. Each under the revision that
 //! was read; where another writer was faster, it is decided again on the newer row.
 
+use super::fire::{fire, is_busy};
 use crate::client::SubmitError;
 use crate::documents::TypedDocuments;
 use crate::engine::Engine;
@@ -48,7 +49,7 @@ pub enum ScheduleError {
 
 /// A schedule as it stands.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Kept {
+pub struct ScheduleState {
     /// Its row.
     pub row: ScheduleRow,
     /// The database's clock when it was read.
@@ -57,7 +58,7 @@ pub struct Kept {
     pub is_new: bool,
 }
 
-impl Kept {
+impl ScheduleState {
     /// Its next due times, at most so many; none while it is paused.
     #[must_use]
     pub fn upcoming(&self, count: usize) -> Vec<DbTime> {
@@ -79,7 +80,7 @@ pub fn get<'a>(
     engine: &'a Engine,
     tenant: &'a Tenant,
     name: &'a str,
-) -> BoxFuture<'a, Result<Kept, ScheduleError>> {
+) -> BoxFuture<'a, Result<ScheduleState, ScheduleError>> {
     Box::pin(async move {
         find(engine, tenant, name)
             .await?
@@ -92,7 +93,7 @@ async fn find(
     engine: &Engine,
     tenant: &Tenant,
     name: &str,
-) -> Result<(Option<Kept>, DbTime), ScheduleError> {
+) -> Result<(Option<ScheduleState>, DbTime), ScheduleError> {
     // Another name has no row, and may be one that no database takes.
     let names = if is_name(name) {
         vec![name.to_owned()]
@@ -106,7 +107,7 @@ async fn find(
     let found = engine.ports.store.schedules(&query).await?;
     let row = found.rows.into_iter().next();
     Ok((
-        row.map(|row| Kept {
+        row.map(|row| ScheduleState {
             row,
             now: found.now,
             is_new: false,
@@ -124,7 +125,7 @@ pub fn set<'a>(
     tenant: &'a Tenant,
     name: &'a str,
     mut spec: ScheduleSpec,
-) -> BoxFuture<'a, Result<Kept, ScheduleError>> {
+) -> BoxFuture<'a, Result<ScheduleState, ScheduleError>> {
     Box::pin(async move {
         if !is_name(name) {
             return Err(RequestError::new("name", NAME).into());
@@ -161,7 +162,7 @@ pub fn set<'a>(
             row.spec = spec.clone();
             row.next_due_at = next;
             if put(engine, &mut row).await? {
-                return Ok(Kept {
+                return Ok(ScheduleState {
                     is_new,
                     ..get(engine, tenant, name).await?
                 });
@@ -172,7 +173,11 @@ pub fn set<'a>(
 }
 
 /// Whether it is the API's to change. One from code that no code of this program declares is.
-fn is_free(engine: &Engine, name: &str, found: Option<&Kept>) -> Result<(), ScheduleError> {
+fn is_free(
+    engine: &Engine,
+    name: &str,
+    found: Option<&ScheduleState>,
+) -> Result<(), ScheduleError> {
     let ours = engine.registry.schedules().contains_key(name);
     match found {
         Some(kept) if kept.row.origin == ScheduleOrigin::Code && ours => {
@@ -201,7 +206,7 @@ pub fn delete<'a>(
         for _ in 0..TRIES {
             let found = find(engine, tenant, name).await?.0;
             is_free(engine, name, found.as_ref())?;
-            let Kept { row, .. } = found.ok_or(ScheduleError::Gone)?;
+            let ScheduleState { row, .. } = found.ok_or(ScheduleError::Gone)?;
             if engine
                 .ports
                 .store
@@ -225,14 +230,14 @@ pub fn pause<'a>(
     tenant: &'a Tenant,
     name: &'a str,
     paused: bool,
-) -> BoxFuture<'a, Result<Kept, ScheduleError>> {
+) -> BoxFuture<'a, Result<ScheduleState, ScheduleError>> {
     Box::pin(async move {
         for _ in 0..TRIES {
             let kept = get(engine, tenant, name).await?;
             if kept.row.paused == paused {
                 return Ok(kept);
             }
-            let Kept { mut row, now, .. } = kept;
+            let ScheduleState { mut row, now, .. } = kept;
             row.paused = paused;
             if !paused {
                 row.next_due_at = schedule::read(&mut row.spec.clone())?.after(now);
@@ -258,16 +263,16 @@ pub fn run_now<'a>(
 ) -> BoxFuture<'a, Result<Accepted, ScheduleError>> {
     Box::pin(async move {
         for _ in 0..TRIES {
-            let Kept { mut row, now, .. } = get(engine, tenant, name).await?;
+            let ScheduleState { mut row, now, .. } = get(engine, tenant, name).await?;
             if engine.registry.newest(&row.spec.task_type).is_none() {
                 return Err(ScheduleError::UnknownType(row.spec.task_type));
             }
             if let Some(task) = row.last_task.filter(|_| row.spec.overlap != Overlap::Allow)
-                && engine.is_busy(&row).await?
+                && is_busy(engine, &row).await?
             {
                 return Err(ScheduleError::Busy(task));
             }
-            match engine.fire(&mut row, None, now, actor).await {
+            match fire(engine, &mut row, None, now, actor).await {
                 Ok(accepted) => return Ok(accepted),
                 Err(SubmitError::Moved) => {}
                 Err(error) => return Err(ScheduleError::Submit(error)),

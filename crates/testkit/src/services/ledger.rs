@@ -48,7 +48,7 @@ struct Entry {
 
 /// Accounts in cents, stock in pieces, and the entries by service and key.
 #[derive(Debug)]
-pub(super) struct Books {
+pub(super) struct Ledger {
     accounts: BTreeMap<String, i64>,
     stock: i64,
     entries: BTreeMap<(&'static str, String), Entry>,
@@ -61,7 +61,7 @@ pub(super) struct Books {
     pub(super) late: usize,
 }
 
-impl Books {
+impl Ledger {
     pub(super) fn new() -> Self {
         let accounts = CUSTOMERS
             .map(|name| (name.to_owned(), EACH_HAS))

@@ -1,12 +1,12 @@
 //! The end of a request that comes to nothing.
 
-use super::Receipt;
-use crate::client::known;
+use super::UploadSession;
+use crate::client::idempotency;
 use crate::keys;
 use crate::transition::{IdempotencyWrite, ReceiveWrite};
 use futures::future::BoxFuture;
 
-impl Receipt {
+impl UploadSession {
     /// The request came to nothing: deletes what it stored, as far as the stores answer; the sweep
     /// does the rest.
     pub fn abandon<'a>(mut self, why: &'a str) -> BoxFuture<'a, ()> {
@@ -28,7 +28,7 @@ impl Receipt {
             // This first: a submission whose answer was lost may still be on its way into the
             // database. It finds its receive condemned and fails, or this has waited for it and
             // then finds the task; the files go in the first case only.
-            if let Err(error) = known::write(&self.engine, self.id, receive, release).await {
+            if let Err(error) = idempotency::write(&self.engine, self.id, receive, release).await {
                 tracing::warn!(task = %self.id, why, %error, "a request came to nothing; its files are left to the sweep");
                 return;
             }

@@ -3,7 +3,7 @@
 use super::changes::*;
 use counterstep_contracts::{Epoch, Outcome, Rev, TaskStatus};
 use counterstep_kernel::ports::{
-    CommitError, Leaving, OutboxOp, Ports, RetireOp, SealedPage, Store,
+    AuditPage, CommitError, EndedTask, OutboxOp, Ports, PurgeOp, Store,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{IdempotencyWrite, LeaseChange, Time};
@@ -46,8 +46,8 @@ async fn ended_with(
     load(store, record.task.id).await
 }
 
-fn leaving(record: &TaskRecord) -> Leaving {
-    Leaving {
+fn ended_task(record: &TaskRecord) -> EndedTask {
+    EndedTask {
         task: record.task.id,
         tenant: record.task.tenant.clone(),
         rev: record.task.rev,
@@ -59,15 +59,15 @@ async fn find_ended(
     task_type: &str,
     status: TaskStatus,
     before: Duration,
-) -> Vec<Leaving> {
-    let op = RetireOp::Ended {
+) -> Vec<EndedTask> {
+    let op = PurgeOp::Ended {
         task_type: task_type.to_owned(),
         status,
         before,
         after: None,
         limit: 10,
     };
-    store.retire(&op).await.unwrap()
+    store.purge(&op).await.unwrap()
 }
 
 pub(crate) async fn tasks_that_ended_are_found_by_type_state_and_age(ports: &Ports) {
@@ -80,62 +80,62 @@ pub(crate) async fn tasks_that_ended_are_found_by_type_state_and_age(ports: &Por
     let (all, completed) = (Duration::ZERO, TaskStatus::Completed);
     assert_eq!(
         find_ended(store, "Zip", completed, all).await,
-        [leaving(&first), leaving(&second)]
+        [ended_task(&first), ended_task(&second)]
     );
     assert_eq!(
         find_ended(store, "Zip", TaskStatus::Failed, all).await,
-        [leaving(&failed)]
+        [ended_task(&failed)]
     );
     assert_eq!(find_ended(store, "Zip", TaskStatus::Running, all).await, []);
     assert_eq!(find_ended(store, "Other", completed, all).await, []);
     assert_eq!(find_ended(store, "Zip", completed, MINUTE).await, []);
     assert_eq!(find_ended(store, "Zip", completed, Duration::MAX).await, []);
-    let op = RetireOp::Ended {
+    let op = PurgeOp::Ended {
         task_type: "Zip".to_owned(),
         status: completed,
         before: all,
         after: None,
         limit: 1,
     };
-    assert_eq!(store.retire(&op).await.unwrap(), [leaving(&first)]);
+    assert_eq!(store.purge(&op).await.unwrap(), [ended_task(&first)]);
     for (after, found) in [
-        (first.task.id, vec![leaving(&second)]),
+        (first.task.id, vec![ended_task(&second)]),
         (second.task.id, vec![]),
         (new_task(), vec![]),
     ] {
         let (task_type, after) = ("Zip".to_owned(), Some(after));
-        let op = RetireOp::Ended {
+        let op = PurgeOp::Ended {
             task_type,
             status: completed,
             before: all,
             after,
             limit: 9,
         };
-        assert_eq!(store.retire(&op).await.unwrap(), found);
+        assert_eq!(store.purge(&op).await.unwrap(), found);
     }
 }
 
-pub(crate) async fn a_buried_task_leaves_a_tombstone_and_no_row(ports: &Ports) {
+pub(crate) async fn a_purged_task_leaves_a_tombstone_and_no_row(ports: &Ports) {
     let store = &*ports.store;
     let one = ended(store, TaskStatus::Completed, "one").await;
     let other = ended_with(store, TaskStatus::Completed, "two", MINUTE).await;
     let running = claimed(store, MINUTE).await;
-    let stale = Leaving {
+    let stale = EndedTask {
         rev: Rev(other.task.rev.0 - 1),
-        ..leaving(&other)
+        ..ended_task(&other)
     };
     let asked = vec![
-        leaving(&one),
+        ended_task(&one),
         stale,
-        leaving(&running),
-        Leaving {
+        ended_task(&running),
+        EndedTask {
             task: new_task(),
-            ..leaving(&one)
+            ..ended_task(&one)
         },
     ];
     assert_eq!(
-        store.retire(&RetireOp::Bury(asked.clone())).await.unwrap(),
-        [leaving(&one)]
+        store.purge(&PurgeOp::Purge(asked.clone())).await.unwrap(),
+        [ended_task(&one)]
     );
     let (id, tenant) = (one.task.id, &one.task.tenant);
     assert_eq!(store.load(id).await.unwrap(), None);
@@ -154,37 +154,43 @@ pub(crate) async fn a_buried_task_leaves_a_tombstone_and_no_row(ports: &Ports) {
             "{late:?}"
         );
     }
-    let page = SealedPage {
+    let page = AuditPage {
         task: Some(id.to_string()),
         after: None,
         limit: 10,
     };
     assert_eq!(
-        store.sealed(&page).await.unwrap(),
+        store.audit_page(&page).await.unwrap(),
         [],
         "a frozen owner adds no row"
     );
-    let graves = store.retire(&RetireOp::Buried { limit: 10 }).await.unwrap();
+    let tombstones = store
+        .purge(&PurgeOp::Tombstoned { limit: 10 })
+        .await
+        .unwrap();
     assert_eq!(
-        graves,
-        [Leaving {
+        tombstones,
+        [EndedTask {
             rev: Rev(0),
-            ..leaving(&one)
+            ..ended_task(&one)
         }]
     );
     assert_eq!(
-        store.retire(&RetireOp::Bury(asked)).await.unwrap(),
+        store.purge(&PurgeOp::Purge(asked)).await.unwrap(),
         [],
-        "it is buried once"
+        "it is purged once"
     );
-    store.retire(&RetireOp::Forget(vec![id])).await.unwrap();
+    store.purge(&PurgeOp::Forget(vec![id])).await.unwrap();
     assert_eq!(
-        store.retire(&RetireOp::Buried { limit: 10 }).await.unwrap(),
+        store
+            .purge(&PurgeOp::Tombstoned { limit: 10 })
+            .await
+            .unwrap(),
         []
     );
 }
 
-pub(crate) async fn a_task_is_not_buried_before_others_were_told_of_its_end(ports: &Ports) {
+pub(crate) async fn a_task_is_not_purged_before_others_were_told_of_its_end(ports: &Ports) {
     let store = &*ports.store;
     let record = claimed(store, MINUTE).await;
     let mut change = after(&record);
@@ -198,7 +204,7 @@ pub(crate) async fn a_task_is_not_buried_before_others_were_told_of_its_end(port
     let (zip, completed) = (record.task.task_type.clone(), TaskStatus::Completed);
     assert_eq!(
         store
-            .retire(&RetireOp::Bury(vec![leaving(&record)]))
+            .purge(&PurgeOp::Purge(vec![ended_task(&record)]))
             .await
             .unwrap(),
         []
@@ -214,14 +220,14 @@ pub(crate) async fn a_task_is_not_buried_before_others_were_told_of_its_end(port
         .unwrap();
     assert_eq!(
         find_ended(store, &zip, completed, Duration::ZERO).await,
-        [leaving(&record)]
+        [ended_task(&record)]
     );
     assert_eq!(
         store
-            .retire(&RetireOp::Bury(vec![leaving(&record)]))
+            .purge(&PurgeOp::Purge(vec![ended_task(&record)]))
             .await
             .unwrap(),
-        [leaving(&record)]
+        [ended_task(&record)]
     );
 }
 
@@ -231,10 +237,10 @@ pub(crate) async fn a_task_stays_while_its_key_lives(ports: &Ports) {
     let over = ended(store, TaskStatus::Completed, "over").await;
     assert_eq!(
         find_ended(store, "Zip", TaskStatus::Completed, Duration::ZERO).await,
-        [leaving(&over)]
+        [ended_task(&over)]
     );
-    let both = RetireOp::Bury(vec![leaving(&lives), leaving(&over)]);
-    assert_eq!(store.retire(&both).await.unwrap(), [leaving(&over)]);
+    let both = PurgeOp::Purge(vec![ended_task(&lives), ended_task(&over)]);
+    assert_eq!(store.purge(&both).await.unwrap(), [ended_task(&over)]);
     let row = store
         .idempotency(&lives.task.tenant, "lives")
         .await
@@ -250,31 +256,31 @@ pub(crate) async fn tombstones_are_found_by_their_tasks(ports: &Ports) {
         gone.push(ended(store, TaskStatus::Completed, key).await);
     }
     let stays = ended(store, TaskStatus::Completed, "four").await;
-    let bury = RetireOp::Bury(gone.iter().map(leaving).collect());
-    assert_eq!(store.retire(&bury).await.unwrap().len(), 3);
-    let graves = async |tasks: &[&TaskRecord]| {
+    let purge = PurgeOp::Purge(gone.iter().map(ended_task).collect());
+    assert_eq!(store.purge(&purge).await.unwrap().len(), 3);
+    let tombstones = async |tasks: &[&TaskRecord]| {
         let tasks = tasks.iter().map(|record| record.task.id).collect();
-        let mut found = store.retire(&RetireOp::Tombstones(tasks)).await.unwrap();
-        found.sort_unstable_by_key(|grave| grave.task);
+        let mut found = store.purge(&PurgeOp::Tombstones(tasks)).await.unwrap();
+        found.sort_unstable_by_key(|tombstone| tombstone.task);
         found
     };
-    let mut expected = [&gone[0], &gone[1]].map(|record| Leaving {
+    let mut expected = [&gone[0], &gone[1]].map(|record| EndedTask {
         rev: Rev(0),
-        ..leaving(record)
+        ..ended_task(record)
     });
-    expected.sort_unstable_by_key(|grave| grave.task);
-    assert_eq!(graves(&[&gone[1], &stays, &gone[0]]).await, expected);
-    assert_eq!(graves(&[&stays]).await, []);
-    assert_eq!(graves(&[]).await, []);
+    expected.sort_unstable_by_key(|tombstone| tombstone.task);
+    assert_eq!(tombstones(&[&gone[1], &stays, &gone[0]]).await, expected);
+    assert_eq!(tombstones(&[&stays]).await, []);
+    assert_eq!(tombstones(&[]).await, []);
     store
-        .retire(&RetireOp::Forget(vec![gone[0].task.id]))
+        .purge(&PurgeOp::Forget(vec![gone[0].task.id]))
         .await
         .unwrap();
     assert_eq!(
-        graves(&[&gone[0], &gone[1]]).await,
-        [Leaving {
+        tombstones(&[&gone[0], &gone[1]]).await,
+        [EndedTask {
             rev: Rev(0),
-            ..leaving(&gone[1])
+            ..ended_task(&gone[1])
         }]
     );
 }
