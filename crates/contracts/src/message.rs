@@ -1,4 +1,4 @@
-//! What travels on the queue. Ids and hints only: the row is the truth, and a host reads it before
+//! What travels on the queue. Ids and hints only: the row decides, and a host reads it before
 //! it acts.
 
 use crate::ids::{Rev, TaskId};

@@ -56,8 +56,8 @@ struct BoardState {
     seq: u64,
 }
 
-/// What one attempt has said last. BoardState far more often than told, so nothing is written out before
-/// it is told.
+/// What one attempt has said last. A step writes far more often than this is published, so no text
+/// is made of it before.
 #[derive(Debug, Clone, Copy)]
 struct LatestProgress {
     direction: Direction,
@@ -159,7 +159,7 @@ impl Board {
             if self.is_empty() {
                 self.news.notified().await;
             } else {
-                // BoardState again from time to time, or it would be forgotten under a step that says
+                // Published again from time to time, or it would be forgotten under a step that says
                 // little.
                 select(
                     pin!(self.news.notified()),

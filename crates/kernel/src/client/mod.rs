@@ -1,4 +1,4 @@
-//! What clients ask of the engine: submit, cancel, look. Each through the one door.
+//! What clients ask of the engine: submit, cancel, look. Each is a change of the task, or a look at it.
 
 mod cancel;
 mod idempotency;

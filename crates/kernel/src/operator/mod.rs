@@ -1,5 +1,5 @@
-//! What people who look after tasks ask of the engine: settle, retry, plan, why. A decision passes
-//! through the one door like any other change; the two views are worked out from the rows and
+//! What people who look after tasks ask of the engine: settle, retry, plan, why. A decision is a
+//! change of the task like any other; the two views are worked out from the rows and
 //! change nothing.
 
 mod deploy;

@@ -1,4 +1,4 @@
-//! The port of the durable truth: what a store answers, and what may go wrong.
+//! The port of the database: what a store answers, and what may go wrong.
 
 use super::audit_page::{AuditPage, ChainRow, ChainTip};
 use super::documents::{DocumentQuery, DocumentWrite, Documents};
@@ -108,7 +108,7 @@ pub trait Store: Upkeep + Send + Sync + Debug {
     /// A task as far as it can be read. An error where not even its state can be.
     async fn salvage(&self, task: TaskId) -> Result<Option<Salvaged>, StoreError>;
 
-    /// The one door: writes a change whole, or not at all.
+    /// The one way to change a task: writes a change whole, or not at all.
     async fn commit(&self, guard: Guard, transition: &Transition)
     -> Result<Committed, CommitError>;
 

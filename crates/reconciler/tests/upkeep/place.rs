@@ -1,5 +1,5 @@
-//! A database and objects as files, written the way the engine and its crashes leave them. Rows go
-//! through the store's one door; objects are put where their adapter would put them, because their
+//! A database and objects as files, written the way the engine and its crashes leave them. Rows are
+//! committed; objects are put where their adapter would put them, because their
 //! age has to be chosen.
 
 use counterstep_adapters::buckets::settings::Credentials;

@@ -1,4 +1,4 @@
-//! The one door: guards, leases, times, and all or nothing.
+//! Commits: guards, leases, times, and all or nothing.
 
 use super::changes::*;
 use counterstep_contracts::{
