@@ -72,7 +72,7 @@ impl Engine {
     /// nothing happened is not committed.
     ///
     /// # Errors
-    /// [`ChangeError`]; the change did not happen then.
+    /// [`ChangeError`]; with [`StoreError::Unknown`] the change may have happened all the same.
     pub async fn change<R>(
         &self,
         task_type: &TaskType,
@@ -106,7 +106,7 @@ impl Engine {
     /// written.
     ///
     /// # Errors
-    /// [`ChangeError`]; the change did not happen then.
+    /// [`ChangeError`]; with [`StoreError::Unknown`] the change may have happened all the same.
     pub async fn change_untold<R>(
         &self,
         actor: &str,

@@ -1,6 +1,6 @@
 //! The engine of Counterstep.
 //!
-//! Owns the judge, the plan, the turn, compensation, recovery, and the ports that they run on.
+//! Owns the judge, the plan, the turn, compensation, and the ports that they run on.
 //! Knows no database, broker, cache or web framework, and takes no time, chance or thread but
 //! through a port.
 

@@ -28,7 +28,7 @@ pub enum Quarantine {
 /// Parks a task that `load` cannot read, or whose steps are not those of its type.
 ///
 /// # Errors
-/// When the store does not answer, or refuses the change; the task is as it was then.
+/// When the store does not answer, or refuses the change.
 pub async fn quarantine(engine: &Engine, task: TaskId) -> Result<Quarantine, ChangeError> {
     for _ in 0..TRIES {
         let Salvaged {

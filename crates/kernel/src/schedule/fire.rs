@@ -36,7 +36,7 @@ pub async fn is_busy(engine: &Engine, row: &ScheduleRow) -> Result<bool, StoreEr
 ///
 /// # Errors
 /// [`SubmitError::Moved`], where another writer has moved the schedule meanwhile; the others as
-/// for any submission. Nothing was submitted then.
+/// for any submission.
 pub async fn fire(
     engine: &Engine,
     row: &mut ScheduleRow,
