@@ -33,8 +33,8 @@ pub mod prelude {
     pub use counterstep_macros::distributed_task;
     pub use counterstep_steps::{
         AwaitSignal, BreakerPolicy, CancelReason, Classify, DistributedTask, FileName, HttpCall,
-        MaybeSignal, Registry, RetryPolicy, Schedule, ScratchFile, Sleep, Slept, Sql, StepContext,
-        StepError, StepResult, StoredFile, StoredFiles, UndoResult, UploadMany, UploadOne,
-        UploadedFile,
+        MaybeSignal, Registry, RetryPolicy, Schedule, ScratchFile, Sleep, Slept, Sql, State,
+        StepContext, StepError, StepResult, StoredFile, StoredFiles, UndoResult, UploadMany,
+        UploadOne, UploadedFile,
     };
 }

@@ -8,8 +8,10 @@ use crate::outbox::{Published, Stall};
 use crate::ports::Ports;
 use crate::registration::Registration;
 use crate::settings::EngineSettings;
-use crate::task::Registry;
+use crate::task::{Inputs, Registry};
 use counterstep_contracts::{ChangeId, TaskId};
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -79,5 +81,13 @@ impl Engine {
     #[must_use]
     pub fn new_change_id(&self) -> ChangeId {
         ChangeId(Uuid::from_u128(self.ports.random.bits()))
+    }
+
+    /// What code of a task reads: the request, the outputs committed so far by step, and what the
+    /// program provides.
+    pub(crate) fn inputs(&self, request: Value, outputs: BTreeMap<String, Value>) -> Inputs {
+        Inputs::new(request, outputs)
+            .with_states(self.registry.states().clone())
+            .within(self.settings.output_limit)
     }
 }

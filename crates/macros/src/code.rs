@@ -95,6 +95,7 @@ codes! {
     #[allow(dead_code, reason = "found by constant evaluation in `counterstep_steps::declare`")]
     ImpossibleAutoDisable = 59, "an `auto_disable` policy is impossible";
     NeverRequeued = 60, "`on_lost = \"requeue\"` on a type that is never run again";
+    WrongState = 61, "state is taken where there is none, or not as `&State<T>`";
 }
 
 impl fmt::Display for Code {

@@ -102,6 +102,13 @@ impl Harness {
         self
     }
 
+    /// With a value for steps that take `&State<T>`, in the place of what the registry provides.
+    #[must_use]
+    pub fn provide<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.registry = self.registry.provide(value);
+        self
+    }
+
     /// With services that steps call.
     #[must_use]
     pub fn services(mut self, services: Arc<dyn HttpServices>) -> Self {
@@ -131,6 +138,8 @@ impl Harness {
         let clock = TestClock::new();
         let mut ports = open(folder.path(), &clock).await;
         ports.services = self.services.unwrap_or(ports.services);
+        let checked = self.registry.check_states();
+        checked.unwrap_or_else(|error| panic!("{error}"));
         let registry = Arc::new(self.registry);
         // A step that is to be struck must not have run ahead of its task.
         let mut settings = self.settings.clone();

@@ -41,6 +41,9 @@ impl Site {
             .expect("a temporary folder");
         let clock = TestClock::new();
         let ports = open(folder.path(), &clock).await;
+        registry
+            .check_states()
+            .unwrap_or_else(|error| panic!("{error}"));
         let registry = Arc::new(registry);
         let engine = Engine::new(ports, registry.clone(), settings.clone(), "test");
         Self {

@@ -6,7 +6,7 @@ use crate::site::eventually;
 use counterstep_contracts::{Host, OnExhausted, OnLost, StepStatus, TaskStatus, UndoDecl};
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::plan::stage_of;
-use counterstep_kernel::record::StepFailure;
+use counterstep_kernel::record::{AttemptRow, StepFailure};
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_steps::{CancelToken, Registry, TaskType};
 use futures::future::{BoxFuture, Either, FutureExt, select};
@@ -194,15 +194,13 @@ impl Case {
                 }
                 _ => task.run_unless_missed().await,
             };
-            let (late, struck) = (
-                late(&task).await,
-                fault.is_none_or(|fault| fault.struck() > 0),
-            );
+            let late = late(&task).await;
+            let struck = fault.is_none_or(|fault| fault.struck() > 0);
             match status {
-                Some(status) if struck && late <= plan.hangs => return (task, status),
+                Some(status) if struck && late.len() <= plan.hangs => return (task, status),
                 _ => assert!(
                     limit < SLOWEST,
-                    "struck: {struck}, late: {late}, with {limit:?} for {}",
+                    "{}: struck: {struck}, status: {status:?}, over the limit of {limit:?}: {late:#?}",
                     plan.what
                 ),
             }
@@ -253,12 +251,12 @@ const fn hangs(kind: FaultKind) -> usize {
 }
 
 /// Attempts that ran into their limit.
-async fn late(task: &TestTask) -> usize {
+async fn late(task: &TestTask) -> Vec<AttemptRow> {
     let is_late = |error: &StepFailure| error.message.contains("ran longer than its limit");
     let attempts = task.history().await.attempts.into_iter();
     attempts
         .filter(|row| row.error.as_ref().is_some_and(is_late))
-        .count()
+        .collect()
 }
 
 /// Passes the limit of an attempt that hangs, once its siblings have ended.

@@ -13,7 +13,7 @@ use crate::policy::INLINE_LIMIT;
 use crate::ports::{ByteStream, ObjectError, ObjectInfo, Objects};
 use crate::progress::Meter;
 use crate::scratch::scratch_files_in;
-use crate::task::{Inputs, Run, TaskType};
+use crate::task::{Run, TaskType};
 use crate::turn::{Order, execute};
 use async_trait::async_trait;
 use counterstep_contracts::{Attempt, Direction, Epoch, Host, UndoDecl};
@@ -65,7 +65,7 @@ pub(super) async fn run(
                 attempt: Attempt(1),
                 epoch: Epoch(0),
             },
-            inputs: Inputs::new(new.request.clone(), outputs).within(engine.settings.output_limit),
+            inputs: engine.inputs(new.request.clone(), outputs),
             own_output: None,
             fallback: false,
             limit: {

@@ -14,8 +14,9 @@ pub use submission::{Submission, SubmitError, Submitted};
 pub use upload_session::{Firing, UploadSession};
 
 use crate::builtin::{FileSource, Upload, Work};
+use crate::engine::Engine;
 use crate::error::StepError;
-use crate::task::{Inputs, REQUEST, Run, TaskType, guarded};
+use crate::task::{REQUEST, Run, TaskType, guarded};
 use counterstep_contracts::Host;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -26,10 +27,11 @@ use std::collections::BTreeMap;
 /// # Errors
 /// As the step's function says.
 pub(crate) fn request_uploads(
+    engine: &Engine,
     task_type: &TaskType,
     request: &Value,
 ) -> Result<Vec<(usize, Upload)>, StepError> {
-    let inputs = Inputs::new(request.clone(), BTreeMap::new());
+    let inputs = engine.inputs(request.clone(), BTreeMap::new());
     let mut uploads = Vec::new();
     for (at, (decl, code)) in task_type.decl.steps.iter().zip(task_type.steps).enumerate() {
         let Run::BuiltIn(evaluate) = code.run else {

@@ -261,8 +261,8 @@ impl UploadSession {
             .collect();
         files.insert(field.clone(), json!([file]));
         let request = self.read_partly(files, file)?;
-        let uploads =
-            request_uploads(&self.task_type, &request).map_err(SubmitError::Declaration)?;
+        let uploads = request_uploads(&self.engine, &self.task_type, &request)
+            .map_err(SubmitError::Declaration)?;
         for (at, upload) in uploads {
             for (source, _) in &upload.sources {
                 // The one that has no key yet is the one that is arriving.

@@ -29,12 +29,12 @@ impl TurnPlan<'_> {
             });
             match decision {
                 Decision::AskConditions(steps) => {
-                    let inputs = inputs_of(draft.record());
+                    let inputs = inputs_of(self.engine, draft.record());
                     let holds = |&at| (at, self.condition(at, &inputs));
                     answers.conditions.extend(steps.iter().map(holds));
                 }
                 Decision::AskWaits(steps) => {
-                    let inputs = inputs_of(draft.record());
+                    let inputs = inputs_of(self.engine, draft.record());
                     let wait = |&at| (at, self.wait(at, &inputs));
                     answers.waits.extend(steps.iter().map(wait));
                 }
@@ -119,7 +119,7 @@ impl TurnPlan<'_> {
     }
 
     fn complete(&self, draft: &mut Draft) -> Result<(), Illegal> {
-        let inputs = inputs_of(draft.record()).within(self.engine.settings.output_limit);
+        let inputs = inputs_of(self.engine, draft.record());
         match guarded("respond", || (self.task_type.respond)(&inputs)) {
             Ok(response) => draft.complete(response),
             Err(error) => draft.give_up(failure_of("respond", &error), OnExhausted::Compensate),

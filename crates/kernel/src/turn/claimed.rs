@@ -244,7 +244,7 @@ impl<'a> Turn<'a> {
 
     /// For code whose output is stored.
     pub(super) fn inputs(&self) -> Inputs {
-        inputs_of(&self.record).within(self.engine.settings.output_limit)
+        inputs_of(self.engine, &self.record)
     }
 
     pub(super) fn delay(&mut self, at: usize, delay: Duration, cancel: CancelToken) {
@@ -276,7 +276,7 @@ impl<'a> Turn<'a> {
 }
 
 /// The request and the outputs committed so far.
-pub(super) fn inputs_of(record: &TaskRecord) -> Inputs {
+pub(super) fn inputs_of(engine: &Engine, record: &TaskRecord) -> Inputs {
     let outputs = record
         .steps
         .iter()
@@ -286,5 +286,5 @@ pub(super) fn inputs_of(record: &TaskRecord) -> Inputs {
                 .map(|output| (row.name.clone(), output.clone()))
         })
         .collect();
-    Inputs::new(record.task.request.clone(), outputs)
+    engine.inputs(record.task.request.clone(), outputs)
 }

@@ -14,6 +14,8 @@ pub(crate) enum Param {
     Context,
     /// `Option<Out>` of an undo.
     OwnOutput(Type),
+    /// `&State<T>` of what the program provides.
+    State(Type),
     /// Anything that is read.
     Input(Input),
 }
@@ -173,7 +175,14 @@ impl Reading<'_> {
                 {
                     return self.context(&parameter.ty);
                 }
+                if let Some(state) = state_of(&reference.elem) {
+                    return self.state(&parameter.ty, state);
+                }
                 Some(Param::Input(self.input(name, &reference.elem, false)))
+            }
+            ty if takes_state_otherwise(ty) => {
+                self.wrong_state(ty, "state is always there and shared by all tasks");
+                None
             }
             ty => match option_of(ty).map(ungrouped) {
                 Some(Type::Reference(reference)) if reference.mutability.is_none() => {
@@ -217,6 +226,25 @@ impl Reading<'_> {
             self.bad(ty, &format!("{what} has no context, because it has no effects; expected `&T` or `Option<&T>`"));
         }
         Some(Param::Context)
+    }
+
+    fn state(&mut self, ty: &Type, state: &Type) -> Option<Param> {
+        if matches!(self.reader, Reader::Respond) {
+            self.wrong_state(
+                ty,
+                "`respond` only puts outputs together, and may do so again",
+            );
+            return None;
+        }
+        Some(Param::State(state.clone()))
+    }
+
+    fn wrong_state(&mut self, ty: &Type, why: &str) {
+        let message = format_args!(
+            "this parameter cannot take state: {why}; expected `&State<T>` in a step, undo, condition, fallback or \
+             probe; change the parameter"
+        );
+        self.report.add(Code::WrongState, ty, message);
     }
 
     fn bad(&mut self, culprit: impl quote::ToTokens, what: &str) {
@@ -312,6 +340,23 @@ impl Reading<'_> {
             self.report.add(Code::AmbiguousInput, ty, message);
         }
     }
+}
+
+/// `T` of `State<T>`. A type of the author's that is called `State` has no argument.
+fn state_of(ty: &Type) -> Option<&Type> {
+    last_segment(ty)
+        .filter(|segment| segment.ident == "State")
+        .and_then(first_argument)
+}
+
+/// Whether a type that is no `&T` is about state: `State<T>`, `&mut State<T>` or an `Option` of it.
+fn takes_state_otherwise(ty: &Type) -> bool {
+    let ty = option_of(ty).unwrap_or(ty);
+    let ty = match ungrouped(ty) {
+        Type::Reference(reference) => &reference.elem,
+        ty => ty,
+    };
+    state_of(ty).is_some()
 }
 
 fn option_of(ty: &Type) -> Option<&Type> {

@@ -36,7 +36,7 @@ impl Expansion<'_> {
     }
 
     /// Each reader with its parameters.
-    fn readers(&self) -> Vec<(Reader, &[Param])> {
+    pub(super) fn readers(&self) -> Vec<(Reader, &[Param])> {
         fn of(
             list: &[Option<Vec<Param>>],
             reader: fn(usize) -> Reader,
@@ -205,6 +205,6 @@ pub(super) fn inputs(params: &[Param]) -> impl Iterator<Item = (usize, &Input)> 
         .enumerate()
         .filter_map(|(at, param)| match param {
             Param::Input(input) => Some((at, input)),
-            Param::Context | Param::OwnOutput(_) => None,
+            Param::Context | Param::OwnOutput(_) | Param::State(_) => None,
         })
 }

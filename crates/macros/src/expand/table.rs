@@ -1,7 +1,7 @@
 //! The declaration as data, and the trait impl that gives it out.
 
 use super::{Expansion, numbered};
-use crate::check::{Reader, written_output};
+use crate::check::{Param, Reader, written_output};
 use crate::text::{as_written, last_segment};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
@@ -21,11 +21,12 @@ impl Expansion<'_> {
         let policies = (0..count).map(|step| self.policies(step));
         let declarations = (0..count).map(|step| self.step(step));
         let code = (0..count).map(|step| self.code(step));
-        let respond = numbered("respond", 0);
+        let (respond, states) = (numbered("respond", 0), self.states());
         quote! {
             #(#policies)*
             static __COUNTERSTEP_STEPS: &[#root::contracts::StepDecl] = &[#(#declarations),*];
             static __COUNTERSTEP_CODE: &[#root::task::StepCode] = &[#(#code),*];
+            static __COUNTERSTEP_STATES: &[#root::state::StateParameter] = &[#(#states),*];
             static __COUNTERSTEP_TASK: #root::contracts::TaskDecl = #task;
 
             #[automatically_derived]
@@ -38,10 +39,37 @@ impl Expansion<'_> {
                         steps: __COUNTERSTEP_CODE,
                         respond: #respond,
                         read_request: #root::task::read_request::<#request>,
+                        states: __COUNTERSTEP_STATES,
                     }
                 }
             }
         }
+    }
+
+    /// What the functions take of the program.
+    fn states(&self) -> Vec<TokenStream> {
+        let mut states = Vec::new();
+        for (reader, params) in self.readers() {
+            let (step, function) = match reader {
+                Reader::Run(step) => (step, Some(self.declaration.steps[step].function)),
+                Reader::Undo(step) => (step, self.declaration.undo_of(step)),
+                Reader::When(step) => (step, self.declaration.when_of(step)),
+                Reader::Fallback(step) => (step, self.declaration.fallback_of(step)),
+                Reader::Probe(step) => (step, self.declaration.probe_of(step)),
+                Reader::Respond => continue,
+            };
+            let Some(function) = function else { continue };
+            let name = |ident: &Ident| ident.unraw().to_string();
+            let step = name(self.declaration.step_name(step));
+            let function = name(&self.declaration.functions[function].sig.ident);
+            for param in params {
+                if let Param::State(ty) = param {
+                    let (root, ty) = (self.root.at(ty.span()), self.outside(ty));
+                    states.push(quote!(#root::state::StateParameter::of::<#ty>(#step, #function)));
+                }
+            }
+        }
+        states
     }
 
     fn task(&self) -> TokenStream {

@@ -129,7 +129,7 @@ impl Expansion<'_> {
         let step_name = self.declaration.step_name(step).unraw().to_string();
         let own = params.iter().find_map(|param| match param {
             Param::OwnOutput(ty) => Some(self.outside(ty)),
-            Param::Context | Param::Input(_) => None,
+            Param::Context | Param::State(_) | Param::Input(_) => None,
         });
         let own_check = own
             .as_ref()
@@ -250,9 +250,18 @@ impl Expansion<'_> {
             let read = format_ident!("{read}", span = Span::mixed_site());
             quote!(let #value = inputs.#read::<#ty>(#source)?;)
         });
+        let states = params.iter().enumerate().filter_map(|(at, param)| {
+            let Param::State(ty) = param else { return None };
+            let (value, ty) = (input_name(at), self.outside(ty));
+            Some(quote!(let #value = inputs.state::<#ty>()?;))
+        });
         let arguments = params.iter().enumerate().map(|(at, param)| match param {
             Param::Context => quote!(ctx),
             Param::OwnOutput(_) => quote!(own),
+            Param::State(_) => {
+                let value = input_name(at);
+                quote!(&#value)
+            }
             Param::Input(input) => {
                 let value = input_name(at);
                 if input.optional {
@@ -264,7 +273,7 @@ impl Expansion<'_> {
         });
         let (task, function) = (&self.declaration.item.self_ty, &sig.ident);
         (
-            quote!(#(#reads)*),
+            quote!(#(#reads)* #(#states)*),
             quote!(<#task>::#function(#(#arguments),*)),
         )
     }

@@ -40,6 +40,7 @@ pub fn open<'a>(
     Box::pin(async move {
         let policies = in_effect(&registry, settings.overrides.clone())?;
         settings.upkeep.check(&registry)?;
+        registry.check_states().map_err(Exit::config)?;
         let engine = EngineSettings {
             policies: Arc::new(policies),
             ..settings.engine.clone()

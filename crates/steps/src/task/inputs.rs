@@ -2,6 +2,7 @@
 
 use crate::error::{StepError, StepResult};
 use crate::output_limit::OutputLimit;
+use crate::state::{State, States};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -13,6 +14,7 @@ pub struct Inputs {
     request: Value,
     outputs: BTreeMap<String, Value>,
     limit: OutputLimit,
+    states: States,
 }
 
 /// The source name of the request; no step may have it.
@@ -26,7 +28,14 @@ impl Inputs {
             request,
             outputs,
             limit: OutputLimit::default(),
+            states: States::default(),
         }
+    }
+
+    /// The same, with what the program provides.
+    #[must_use]
+    pub fn with_states(self, states: States) -> Self {
+        Self { states, ..self }
     }
 
     /// The same, for what is made of them a limit of its own.
@@ -42,6 +51,19 @@ impl Inputs {
     pub fn output<T: Serialize>(&self, value: &T) -> StepResult<Value> {
         self.limit.check(value)?;
         output(value)
+    }
+
+    /// A value that the program provides.
+    ///
+    /// # Errors
+    /// Permanent, when it provides none. A process looks for that at its start.
+    pub fn state<T: Send + Sync + 'static>(&self) -> StepResult<State<T>> {
+        self.states.get().ok_or_else(|| {
+            StepError::permanent(format_args!(
+                "the program provides no `{}`: expected `Registry::provide(..)` with one",
+                std::any::type_name::<T>()
+            ))
+        })
     }
 
     /// The value of a source, `request` or a step's name; `None` for a step that was skipped.

@@ -5,6 +5,7 @@ use super::request::RequestError;
 use super::types::{DistributedTask, TaskType};
 use crate::orphans::OrphanRule;
 use crate::schedule::{self, Schedule, ScheduleMistake};
+use crate::state::{MissingState, States};
 use counterstep_contracts::declaration::NamedPolicy;
 use counterstep_contracts::{Host, QueueName, Retention, ScheduleSpec};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +26,7 @@ pub struct Registry {
     other_orphans: Option<OrphanRule>,
     /// By the type's name.
     retention: BTreeMap<String, Retention>,
+    states: States,
 }
 
 /// Two declarations that cannot stand side by side.
@@ -127,6 +129,39 @@ impl Registry {
             return Err(RegistryError::Twice { name, version });
         }
         Ok(self)
+    }
+
+    /// Provides a value to all steps that take `&State<T>`, in the place of an earlier one of its type.
+    /// Made before the process takes work, and shared by all tasks.
+    #[must_use]
+    pub fn provide<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.states.insert(value);
+        self
+    }
+
+    /// What the program provides.
+    #[must_use]
+    pub const fn states(&self) -> &States {
+        &self.states
+    }
+
+    /// Whether the program provides all that its task types take.
+    ///
+    /// # Errors
+    /// The first parameter without a value.
+    pub fn check_states(&self) -> Result<(), MissingState> {
+        for task_type in self.iter() {
+            let missing = task_type.states.iter().find(|it| !self.states.has(it));
+            if let Some(parameter) = missing {
+                return Err(MissingState {
+                    task_type: task_type.decl.name,
+                    step: parameter.step,
+                    function: parameter.function,
+                    type_name: parameter.type_name(),
+                });
+            }
+        }
+        Ok(())
     }
 
     /// Makes a policy that code outside of tasks uses known by its name, so that settings may

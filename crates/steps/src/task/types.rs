@@ -6,6 +6,7 @@ use super::request::{ReadOutputFn, ReadRequestFn};
 use crate::builtin::{BuiltInStep, UploadMany, UploadOne, Work};
 use crate::context::StepContext;
 use crate::error::{ErrorClass, StepError, StepResult, UndoResult, panic_message};
+use crate::state::StateParameter;
 use counterstep_contracts::{Host, TaskDecl};
 use futures::future::BoxFuture;
 use serde::Serialize;
@@ -89,6 +90,8 @@ pub struct TaskType {
     pub respond: RespondFn,
     /// Checks a request.
     pub read_request: ReadRequestFn,
+    /// What its code takes of the program.
+    pub states: &'static [StateParameter],
 }
 
 impl TaskType {

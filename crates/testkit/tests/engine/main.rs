@@ -29,6 +29,7 @@ mod progress;
 mod recovery;
 mod scratch;
 mod signals;
+mod state;
 mod timers;
 mod undo;
 mod versions;

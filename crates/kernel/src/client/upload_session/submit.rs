@@ -15,7 +15,7 @@ use crate::draft::{As, Draft, NewTask, Received};
 use crate::error::StepError;
 use crate::ports::CommitError;
 use crate::record::TaskRecord;
-use crate::task::{Inputs, guarded};
+use crate::task::guarded;
 use crate::transition::IdempotencyWrite;
 use counterstep_contracts::http::Accepted;
 use counterstep_contracts::{StoredFile, StoredFiles};
@@ -34,8 +34,8 @@ impl UploadSession {
     pub fn submit(&mut self) -> BoxFuture<'_, Result<Submitted, SubmitError>> {
         Box::pin(async move {
             let request = self.read()?;
-            let uploads =
-                request_uploads(&self.task_type, &request).map_err(SubmitError::Declaration)?;
+            let uploads = request_uploads(&self.engine, &self.task_type, &request)
+                .map_err(SubmitError::Declaration)?;
             let fingerprint = fingerprint(&self.task_type, &request);
             if let Some((first, answer)) = &self.replay {
                 if *first != fingerprint {
@@ -154,8 +154,7 @@ impl UploadSession {
             .steps
             .iter()
             .filter_map(|row| row.output.clone().map(|output| (row.name.clone(), output)));
-        let inputs = Inputs::new(record.task.request.clone(), outputs.collect());
-        let inputs = inputs.within(self.engine.settings.output_limit);
+        let inputs = (self.engine).inputs(record.task.request.clone(), outputs.collect());
         guarded("respond", || (self.task_type.respond)(&inputs)).unwrap_or_else(|error| {
             *failed = Some(error);
             Value::Null

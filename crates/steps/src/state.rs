@@ -1,0 +1,117 @@
+//! What a program provides to the code of its steps: connection pools, clients, secrets. One value of
+//! each type, made once at the start of the process and shared by all tasks.
+
+use std::any::{Any, TypeId, type_name};
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// A value that the program provides with [`Registry::provide`](crate::Registry::provide). A step, an
+/// undo, a condition, a fallback or a probe takes it as `name: &State<T>`. Clones share the value.
+pub struct State<T>(Arc<T>);
+
+impl<T> Deref for State<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> Clone for State<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T> fmt::Debug for State<T> {
+    /// The type alone: the value may be a secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "State<{}>", type_name::<T>())
+    }
+}
+
+/// The values of a program, by their types. Clones share them.
+#[derive(Clone, Default)]
+pub struct States(Arc<HashMap<TypeId, (&'static str, Arc<dyn Any + Send + Sync>)>>);
+
+impl States {
+    /// Adds a value, in the place of one of the same type.
+    pub(crate) fn insert<T: Send + Sync + 'static>(&mut self, value: T) {
+        let entry = (
+            type_name::<T>(),
+            Arc::new(value) as Arc<dyn Any + Send + Sync>,
+        );
+        Arc::make_mut(&mut self.0).insert(TypeId::of::<T>(), entry);
+    }
+
+    /// The value of a type; `None`: the program provides none.
+    #[must_use]
+    pub fn get<T: Send + Sync + 'static>(&self) -> Option<State<T>> {
+        let (_, value) = self.0.get(&TypeId::of::<T>())?;
+        value.clone().downcast().ok().map(State)
+    }
+
+    /// Whether there is a value for a parameter.
+    #[must_use]
+    pub fn has(&self, parameter: &StateParameter) -> bool {
+        self.0.contains_key(&(parameter.id)())
+    }
+}
+
+impl fmt::Debug for States {
+    /// The types alone: a value may be a secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set()
+            .entries(self.0.values().map(|(name, _)| name))
+            .finish()
+    }
+}
+
+/// A parameter `&State<T>` of a declared function. Written by `#[distributed_task]`.
+#[derive(Debug, Clone, Copy)]
+pub struct StateParameter {
+    /// The step that the function belongs to.
+    pub step: &'static str,
+    /// The function that takes it.
+    pub function: &'static str,
+    type_name: fn() -> &'static str,
+    id: fn() -> TypeId,
+}
+
+impl StateParameter {
+    /// Of type `T`.
+    #[must_use]
+    pub const fn of<T: Send + Sync + 'static>(step: &'static str, function: &'static str) -> Self {
+        Self {
+            step,
+            function,
+            type_name: type_name::<T>,
+            id: TypeId::of::<T>,
+        }
+    }
+
+    /// The full path of `T`.
+    #[must_use]
+    pub fn type_name(&self) -> &'static str {
+        (self.type_name)()
+    }
+}
+
+/// A declared function takes a state that the program does not provide.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "task type `{task_type}`: `{function}` of step `{step}` takes `&State<{type_name}>`, and the program provides no \
+     such value; expected `Registry::provide(..)` with one"
+)]
+pub struct MissingState {
+    /// Declared name of the task type.
+    pub task_type: &'static str,
+    /// The step.
+    pub step: &'static str,
+    /// The function that takes it.
+    pub function: &'static str,
+    /// The full path of the type.
+    pub type_name: &'static str,
+}

@@ -1,0 +1,225 @@
+//! What a program provides to the code of its steps: taken in every kind of function, swapped by a
+//! test, and missed before anything runs.
+
+use crate::errand::only;
+use counterstep_contracts::{StepStatus, TaskStatus};
+use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_macros::distributed_task;
+use counterstep_steps::{
+    Probe, Registry, RetryPolicy, Sleep, State, StepContext, StepError, StepResult, UndoResult,
+};
+use counterstep_testkit::{Form, Harness, sweep};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+/// A client of a bank, as a program makes one at its start.
+#[derive(Clone, Default)]
+struct Bank {
+    closed: bool,
+    takes_no_cards: bool,
+    /// By effect key.
+    charges: Arc<Mutex<BTreeMap<String, u32>>>,
+}
+
+impl Bank {
+    fn charges(&self) -> MutexGuard<'_, BTreeMap<String, u32>> {
+        self.charges.lock().expect("no test panics in here")
+    }
+}
+
+/// How long a booking may be called off.
+struct Patience(Duration);
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Booking {
+    cents: u32,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Charged {
+    key: String,
+    by_invoice: bool,
+}
+
+const ONCE_MORE: RetryPolicy = RetryPolicy::constant("20ms").max_retries(1);
+
+struct Book;
+
+#[distributed_task(name = "Book")]
+impl Book {
+    type Request = Booking;
+    type Response = Option<Charged>;
+
+    #[step(1, host = "worker")]
+    fn wait(patience: &State<Patience>) -> Sleep {
+        Sleep::for_duration(patience.0)
+    }
+
+    fn is_open(bank: &State<Bank>) -> bool {
+        !bank.closed
+    }
+
+    #[step(
+        2,
+        host = "worker",
+        when = is_open,
+        retry = ONCE_MORE,
+        probe = ask,
+        fallback = send_invoice,
+        undo = pay_back
+    )]
+    async fn charge(
+        ctx: &StepContext,
+        booking: &Booking,
+        bank: &State<Bank>,
+    ) -> StepResult<Charged> {
+        if bank.takes_no_cards {
+            return Err(StepError::permanent("no cards"));
+        }
+        let key = ctx.effect_key();
+        bank.charges().insert(key.clone(), booking.cents);
+        Ok(Charged {
+            key,
+            by_invoice: false,
+        })
+    }
+
+    async fn ask(ctx: &StepContext, bank: &State<Bank>) -> StepResult<Probe<Charged>> {
+        let key = ctx.effect_key();
+        Ok(if bank.charges().contains_key(&key) {
+            Probe::Done(Charged {
+                key,
+                by_invoice: false,
+            })
+        } else {
+            Probe::NothingHappened
+        })
+    }
+
+    async fn send_invoice(ctx: &StepContext, bank: &State<Bank>) -> StepResult<Charged> {
+        let key = ctx.effect_key();
+        bank.charges().insert(key.clone(), 0);
+        Ok(Charged {
+            key,
+            by_invoice: true,
+        })
+    }
+
+    async fn pay_back(out: Option<Charged>, bank: &State<Bank>) -> UndoResult {
+        bank.charges()
+            .remove(&out.map(|charged| charged.key).unwrap_or_default());
+        Ok(())
+    }
+
+    #[step(
+        3,
+        host = "worker",
+        no_undo = "a ticket that is not used is worth nothing"
+    )]
+    async fn print_ticket() -> StepResult<u32> {
+        Ok(1)
+    }
+
+    fn respond(charge: Option<&Charged>) -> Option<Charged> {
+        charge.map(|charged| Charged {
+            key: charged.key.clone(),
+            by_invoice: charged.by_invoice,
+        })
+    }
+}
+
+fn program() -> Registry {
+    only::<Book>()
+        .provide(Bank::default())
+        .provide(Patience(Duration::ZERO))
+}
+
+fn form() -> Form {
+    Form::new().field("cents", 1250)
+}
+
+#[tokio::test]
+async fn every_function_gets_what_the_program_provides_whatever_goes_wrong() {
+    sweep::every_fault(program, form).await;
+}
+
+#[tokio::test]
+async fn all_attempts_and_undos_share_one_value_and_a_test_swaps_it() {
+    let bank = Bank::default();
+    let harness = Harness::embedded(program()).provide(bank.clone());
+    let task = harness.submit(form()).await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
+    assert_eq!(bank.charges().values().collect::<Vec<_>>(), [&1250]);
+
+    let undone = Harness::embedded(program()).provide(bank.clone());
+    let undone = undone.fail_at("print_ticket").submit(form()).await;
+    assert_eq!(undone.run_to_rest().await, TaskStatus::Failed);
+    assert_eq!(bank.charges().len(), 1, "the second booking is paid back");
+}
+
+#[tokio::test]
+async fn conditions_fallbacks_and_probes_decide_by_it() {
+    let closed = Bank {
+        closed: true,
+        ..Bank::default()
+    };
+    let task = Harness::embedded(program()).provide(closed);
+    let task = task.submit(form()).await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
+    assert_eq!(task.record().await.steps[1].status, StepStatus::Skipped);
+
+    let no_cards = Bank {
+        takes_no_cards: true,
+        ..Bank::default()
+    };
+    let task = Harness::embedded(program()).provide(no_cards);
+    let task = task.submit(form()).await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
+    let response = task.record().await.task.response.expect("a response");
+    assert_eq!(response["by_invoice"], true);
+
+    let bank = Bank::default();
+    let crashed = Harness::embedded(program())
+        .provide(bank.clone())
+        .fault(Fault::at("charge", FaultKind::FailBefore).on_attempt(2))
+        .crash_at("charge");
+    let crashed = crashed.submit(form()).await;
+    assert_eq!(crashed.run_to_rest().await, TaskStatus::Completed);
+    let record = crashed.record().await;
+    assert_eq!(record.steps[1].attempts.0, 1, "the probe found it done");
+    assert_eq!(bank.charges().len(), 1);
+}
+
+#[test]
+fn what_no_program_provides_is_named_with_its_step_before_anything_runs() {
+    let registry = only::<Book>().provide(Patience(Duration::ZERO));
+    let missing = registry.check_states().expect_err("no bank");
+    assert_eq!(
+        missing.to_string(),
+        format!(
+            "task type `Book`: `charge` of step `charge` takes `&State<{}>`, and the program provides no such value; \
+             expected `Registry::provide(..)` with one",
+            std::any::type_name::<Bank>()
+        )
+    );
+    program().check_states().expect("all is there");
+}
+
+#[tokio::test]
+#[should_panic(expected = "the program provides no such value")]
+async fn a_harness_without_it_says_so() {
+    Harness::embedded(only::<Book>()).submit(form()).await;
+}
+
+#[test]
+fn a_value_is_never_shown() {
+    let registry = Registry::new().provide("hunter2".to_owned());
+    assert!(!format!("{registry:?}").contains("hunter2"));
+    let state = registry.states().get::<String>().expect("it is there");
+    assert_eq!(
+        (state.as_str(), format!("{state:?}")),
+        ("hunter2", "State<alloc::string::String>".to_owned())
+    );
+}
