@@ -23,7 +23,7 @@ pub mod folder;
 #[cfg(feature = "http")]
 pub mod http;
 #[cfg(any(feature = "folder", feature = "buckets"))]
-mod keys;
+mod key_checks;
 #[cfg(feature = "system")]
 pub mod local;
 #[cfg(feature = "local-queue")]

@@ -1,10 +1,10 @@
 //! What every request of a server shares. Must not hold anything of a single request.
 
 use crate::gauges::Gauges;
+use crate::long_poll::Waiting;
 use crate::problem::Refused;
 use crate::readiness::Readiness;
 use crate::settings::ApiSettings;
-use crate::waiting::Waiting;
 use counterstep_contracts::Tenant;
 use counterstep_kernel::Engine;
 use counterstep_steps::CancelToken;

@@ -3,9 +3,9 @@
 //! connection, so that it goes on when the client does not.
 
 use crate::form::{Form, Part, PartKind, is_json};
-use crate::json;
+use crate::long_poll::{Rests, WaitFor};
 use crate::problem::{Refused, malformed};
-use crate::waiting::{Rests, WaitFor};
+use crate::request_json;
 use counterstep_kernel::Engine;
 use counterstep_kernel::client::{Submission, SubmitError, Submitted, UploadSession};
 use counterstep_kernel::ports::{ByteStream, StoreError};
@@ -110,7 +110,7 @@ async fn take_parts(session: &mut UploadSession, form: Form) -> Result<(), Refus
             }
             PartKind::Json => {
                 let text = form.lock().await.form.text().await?;
-                let value = json::parse(&text).map_err(|refused| refused.at(&*field))?;
+                let value = request_json::parse(&text).map_err(|refused| refused.at(&*field))?;
                 session.field(&field, value)?;
             }
             PartKind::Text => {
@@ -118,7 +118,7 @@ async fn take_parts(session: &mut UploadSession, form: Form) -> Result<(), Refus
                 let text = String::from_utf8(text)
                     .map_err(|_| malformed("a text field must be UTF-8").at(&*field))?;
                 if text.contains('\0') {
-                    return Err(json::no_nul().at(field));
+                    return Err(request_json::no_nul().at(field));
                 }
                 session.text(&field, text)?;
             }

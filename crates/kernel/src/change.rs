@@ -2,7 +2,6 @@
 //! another writer was faster it is decided again, and a commit whose answer was lost is looked up.
 
 use crate::announce::announce;
-use crate::doubt::{self, Doubts};
 use crate::draft::{As, Draft, after_commit};
 use crate::engine::Engine;
 use crate::events::events_of;
@@ -12,6 +11,7 @@ use crate::saga::Illegal;
 use crate::sql::SqlRefused;
 use crate::task::TaskType;
 use crate::transition::{Guard, Transition};
+use crate::unknown_commits::{self, Doubts};
 use counterstep_contracts::{Rev, TaskDecl, TaskId};
 use std::future::Future;
 use std::time::Duration;
@@ -136,7 +136,7 @@ impl Engine {
                 }
                 Err(CommitError::Store(error @ StoreError::Unknown(_))) => {
                     if doubts.is_empty() {
-                        patience.at_least(doubt::patience(&transition));
+                        patience.at_least(unknown_commits::patience(&transition));
                     }
                     doubts.add(answer, transition);
                     patience.wait(error).await?;
@@ -160,7 +160,7 @@ impl Engine {
                 None
             };
             if let Some((answer, transition)) = doubts.settle(&record, history.as_ref()) {
-                if doubt::has_lost_its_lease(by, &transition, &record) {
+                if unknown_commits::has_lost_its_lease(by, &transition, &record) {
                     return Err(ChangeError::Fenced);
                 }
                 return Ok((Changed { answer, record }, Some(transition)));
@@ -192,7 +192,7 @@ impl Engine {
                 Err(error) => return (Err(error), lost),
             };
             if !lost {
-                patience.at_least(doubt::patience(transition));
+                patience.at_least(unknown_commits::patience(transition));
             }
             lost = true;
             if let Err(error) = patience.wait(error).await {

@@ -10,7 +10,6 @@ pub mod change;
 pub mod client;
 pub mod disable;
 pub mod documents;
-mod doubt;
 pub mod draft;
 pub mod engine;
 pub mod events;
@@ -21,7 +20,7 @@ pub mod intents;
 mod isolation;
 pub mod journal;
 pub mod load;
-pub mod losses;
+pub mod lost_hosts;
 pub mod operator;
 mod outbox;
 pub mod plan;
@@ -39,6 +38,7 @@ pub mod status;
 mod time_limits;
 pub mod transition;
 pub mod turn;
+mod unknown_commits;
 pub mod worker_registry;
 
 pub(crate) use counterstep_steps::{

@@ -4,11 +4,11 @@
 //! and what to report. The check of journals and rows is here too, for people who ask for it.
 
 pub mod audit;
-mod beat;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod fsck;
 pub mod orphans;
+mod pass_parts;
 mod plan;
 pub mod recovery;
 pub mod redispatch;
@@ -23,13 +23,13 @@ pub use plan::{PassPlan, plan, plan_listing};
 pub use report::Report;
 pub use retention::RetentionSettings;
 
-use beat::Beat;
 use counterstep_kernel::Engine;
 use counterstep_kernel::ports::{Lost, StoreError};
 use counterstep_kernel::registration::Part;
 use counterstep_kernel::worker_registry;
 use counterstep_steps::CancelToken;
 use futures::future::{BoxFuture, join_all};
+use pass_parts::PassPart;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -94,18 +94,18 @@ pub fn pass_until<'a>(
 ) -> BoxFuture<'a, Result<Report, StoreError>> {
     Box::pin(async move {
         let mut report = Report::default();
-        for beat in Beat::ALL {
+        for part in PassPart::ALL {
             if shutdown.is_cancelled() {
                 break;
             }
-            report.add(beat.run(engine, settings, shutdown).await?);
+            report.add(part.run(engine, settings, shutdown).await?);
         }
         Ok(report)
     })
 }
 
-/// Passes until `shutdown`, each part on a beat of its own: one that hangs on its server delays no
-/// other. A part that fails is logged, and the next beat tries again.
+/// Passes until `shutdown`, each part on a part of its own: one that hangs on its server delays no
+/// other. A part that fails is logged, and the next part tries again.
 pub fn serve(
     engine: Engine,
     settings: ReconcilerSettings,
@@ -115,8 +115,10 @@ pub fn serve(
         let passing = Box::pin(async {
             tracing::info!(reconciler = %engine.id, every = ?settings.every, "reconciler started");
             let last = Last::default();
-            join_all(Beat::ALL.map(|beat| beats(beat, (&engine, &settings), &last, &shutdown)))
-                .await;
+            join_all(
+                PassPart::ALL.map(|part| repeat(part, (&engine, &settings), &last, &shutdown)),
+            )
+            .await;
             tracing::info!(reconciler = %engine.id, "reconciler stopped");
         });
         worker_registry::keep_refreshed(&engine, Part::default(), passing).await;
@@ -125,16 +127,16 @@ pub fn serve(
 
 /// What each part did last, and when by this process's timer.
 #[derive(Debug, Default)]
-struct Last(Mutex<BTreeMap<Beat, (Duration, Report)>>);
+struct Last(Mutex<BTreeMap<PassPart, (Duration, Report)>>);
 
 impl Last {
     /// Notes what a part did. A pass is complete once all of its parts are, so it is as old as the
     /// oldest of them: one that hangs shows in the age of the last pass.
-    fn note(&self, engine: &Engine, beat: Beat, report: Report) {
+    fn note(&self, engine: &Engine, part: PassPart, report: Report) {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        last.insert(beat, (engine.ports.clock.monotonic(), report));
+        last.insert(part, (engine.ports.clock.monotonic(), report));
         let oldest = last.values().map(|(at, _)| *at).min();
-        if let Some(at) = oldest.filter(|_| last.len() == Beat::ALL.len()) {
+        if let Some(at) = oldest.filter(|_| last.len() == PassPart::ALL.len()) {
             let mut whole = Report::default();
             last.values()
                 .for_each(|(_, report)| whole.add(report.clone()));
@@ -143,24 +145,24 @@ impl Last {
     }
 }
 
-async fn beats(
-    beat: Beat,
+async fn repeat(
+    part: PassPart,
     (engine, settings): (&Engine, &ReconcilerSettings),
     last: &Last,
     shutdown: &CancelToken,
 ) {
     while !shutdown.is_cancelled() {
-        match beat.run(engine, settings, shutdown).await {
+        match part.run(engine, settings, shutdown).await {
             Ok(report) => {
                 if report == Report::default() {
-                    tracing::debug!(%beat, "pass: nothing to do");
+                    tracing::debug!(%part, "pass: nothing to do");
                 } else {
-                    tracing::info!(%beat, %report, "pass");
+                    tracing::info!(%part, %report, "pass");
                 }
-                last.note(engine, beat, report);
+                last.note(engine, part, report);
             }
             Err(error) => {
-                tracing::error!(%beat, %error, "a part of a pass failed; the next one tries again")
+                tracing::error!(%part, %error, "a part of a pass failed; the next one tries again")
             }
         }
         shutdown

@@ -1,7 +1,7 @@
 //! What a pass is going to do, in words: for `--dry-run`. Changes nothing.
 
-use crate::beat::Unreadable;
 use crate::orphans::{self, Found};
+use crate::pass_parts::Unreadable;
 use crate::recovery::{self, Recover};
 use crate::redispatch::{self, RedispatchPlan};
 use crate::retention::{self, PurgeGroup, PurgePlan};

@@ -7,7 +7,7 @@ use counterstep_kernel::announce::announce_briefly;
 use counterstep_kernel::change::ChangeError;
 use counterstep_kernel::draft::As;
 use counterstep_kernel::load::fits;
-use counterstep_kernel::losses::earlier_losses;
+use counterstep_kernel::lost_hosts::earlier_losses;
 use counterstep_kernel::ports::{Due, DueTask, Lost, LostOf, StoreError};
 use counterstep_kernel::quarantine::Quarantine;
 use counterstep_kernel::quarantine::quarantine;

@@ -297,11 +297,7 @@ impl ObjectsContext {
                 bucket.escape_debug()
             )));
         }
-        let key = format!(
-            "{}{}",
-            self.prefix,
-            self.stored.fetch_add(1, Ordering::Relaxed)
-        );
+        let key = keys::object_key(&self.prefix, self.stored.fetch_add(1, Ordering::Relaxed));
         // Noted before the first byte leaves: what breaks off half-way has been written to as well.
         *self
             .written

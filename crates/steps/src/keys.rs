@@ -1,4 +1,4 @@
-//! Object keys. Epoch and attempt stand in every key: a database fence cannot stop a paused
+//! Object keys: how they are built and read. Epoch and attempt stand in every key: a database fence cannot stop a paused
 //! process, or an upload that hangs past its time limit, from overwriting a fixed one.
 
 use counterstep_contracts::{Attempt, Epoch, TaskId, Tenant};
@@ -25,6 +25,12 @@ pub fn attempt_prefix(
     attempt: Attempt,
 ) -> String {
     format!("t/{tenant}/{task}/{step}/e{epoch}.{attempt}/")
+}
+
+/// `{prefix}{n}`: the object with this number of an attempt.
+#[must_use]
+pub fn object_key(attempt_prefix: &str, n: u32) -> String {
+    format!("{attempt_prefix}{n}")
 }
 
 /// What a key says of its object.

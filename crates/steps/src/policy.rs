@@ -20,7 +20,7 @@ pub enum Next {
 /// Decides whether and when to try again after `retries_used` retries so far. `bits` is used for
 /// jitter only.
 #[must_use]
-pub fn after_failure(
+pub fn decide_retry(
     policy: &RetryPolicy,
     class: ErrorClass,
     retries_used: u32,
@@ -63,22 +63,22 @@ mod tests {
     #[test]
     fn retries_are_counted_after_the_first_try() {
         let busy = StepError::transient("busy").class;
-        assert!(matches!(after_failure(&POLICY, busy, 2, 0), Next::Retry(_)));
-        assert_eq!(after_failure(&POLICY, busy, 3, 0), Next::GiveUp);
-        assert_eq!(after_failure(&RetryPolicy::NONE, busy, 0, 0), Next::GiveUp);
+        assert!(matches!(decide_retry(&POLICY, busy, 2, 0), Next::Retry(_)));
+        assert_eq!(decide_retry(&POLICY, busy, 3, 0), Next::GiveUp);
+        assert_eq!(decide_retry(&RetryPolicy::NONE, busy, 0, 0), Next::GiveUp);
     }
 
     #[test]
     fn permanent_and_cancelled_errors_are_never_retried() {
         for error in [StepError::permanent("no"), StepError::cancelled()] {
-            assert_eq!(after_failure(&POLICY, error.class, 0, 0), Next::GiveUp);
+            assert_eq!(decide_retry(&POLICY, error.class, 0, 0), Next::GiveUp);
         }
     }
 
     #[test]
     fn jitter_stays_in_the_upper_half_of_the_delay() {
         for bits in [0, 1, 12_345_678_901, u128::MAX] {
-            let Next::Retry(delay) = after_failure(&POLICY, ErrorClass::Transient, 1, bits) else {
+            let Next::Retry(delay) = decide_retry(&POLICY, ErrorClass::Transient, 1, bits) else {
                 panic!("one retry of three was used")
             };
             assert!(
@@ -92,16 +92,16 @@ mod tests {
     fn a_rate_limit_is_honoured_when_it_is_longer_than_delay_and_cap() {
         let asked = ErrorClass::RateLimited(Duration::from_secs(9));
         assert_eq!(
-            after_failure(&POLICY, asked, 0, 0),
+            decide_retry(&POLICY, asked, 0, 0),
             Next::Retry(Duration::from_secs(9))
         );
         assert_eq!(
-            after_failure(&POLICY.cap("1s"), asked, 0, 0),
+            decide_retry(&POLICY.cap("1s"), asked, 0, 0),
             Next::Retry(Duration::from_secs(9))
         );
         let soon = ErrorClass::RateLimited(Duration::from_millis(1));
         assert_eq!(
-            after_failure(&POLICY.jitter(false), soon, 0, 0),
+            decide_retry(&POLICY.jitter(false), soon, 0, 0),
             Next::Retry(Duration::from_millis(100))
         );
     }

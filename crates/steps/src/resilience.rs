@@ -6,7 +6,7 @@
 use crate::breaker::{Admission, Breaker, Ticket, Verdict};
 use crate::cancel::{CancelReason, CancelToken};
 use crate::error::{ErrorClass, StepError};
-use crate::policy::{Next, after_failure};
+use crate::policy::{Next, decide_retry};
 use crate::runtime::Runtime;
 use counterstep_contracts::retry::format_duration;
 use counterstep_contracts::{Attempt, RetryPolicy};
@@ -149,7 +149,7 @@ impl<'a> Retried<'a> {
                 Ended::Failed(error) => (error.class(), RunError::Failed { error, attempts }),
             };
             let retries_used = u32::try_from(attempts.0 - 1).unwrap_or(u32::MAX);
-            match after_failure(&self.policy, class, retries_used, self.runtime.bits()) {
+            match decide_retry(&self.policy, class, retries_used, self.runtime.bits()) {
                 Next::GiveUp => return Err(error),
                 Next::Retry(delay) => {
                     tracing::debug!(attempt = %attempts, class = class.as_str(), ?delay, "trying again");

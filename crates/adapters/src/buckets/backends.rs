@@ -2,7 +2,7 @@
 
 use super::client::{Client, unavailable};
 use super::settings::{BucketSettings, Place, refused};
-use crate::keys;
+use crate::key_checks;
 use counterstep_kernel::ports::ObjectError;
 use object_store::path::Path;
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ impl Backend {
             Some(bucket) => (bucket.as_str(), key),
             None => key.rsplit_once('/').map(|(key, bucket)| (bucket, key))?,
         };
-        (keys::bucket(bucket).is_ok() && keys::key(key).is_ok())
+        (key_checks::bucket(bucket).is_ok() && key_checks::key(key).is_ok())
             .then(|| (bucket.to_owned(), key.to_owned()))
     }
 
@@ -76,7 +76,7 @@ impl Backends {
         };
         let mut mapped = BTreeMap::new();
         for (declared, place) in &settings.buckets {
-            keys::bucket(declared)?;
+            key_checks::bucket(declared)?;
             mapped.insert(declared.clone(), open(Some(declared), place)?);
         }
         let base = settings
@@ -123,7 +123,7 @@ impl Backends {
         bucket: &str,
         name: &str,
     ) -> Result<(&Arc<Backend>, Path), ObjectError> {
-        self.backend_of(keys::bucket(bucket)?, name)
+        self.backend_of(key_checks::bucket(bucket)?, name)
     }
 
     /// Where an object lies.
@@ -132,7 +132,7 @@ impl Backends {
         bucket: &str,
         key: &str,
     ) -> Result<(&Arc<Backend>, Path), ObjectError> {
-        self.backend_of(keys::bucket(bucket)?, keys::key(key)?)
+        self.backend_of(key_checks::bucket(bucket)?, key_checks::key(key)?)
     }
 
     fn backend_of(&self, bucket: &str, key: &str) -> Result<(&Arc<Backend>, Path), ObjectError> {

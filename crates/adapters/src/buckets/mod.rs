@@ -12,7 +12,7 @@ mod pages;
 pub mod settings;
 mod upload;
 
-use crate::keys;
+use crate::key_checks;
 use async_trait::async_trait;
 use backends::{Backend, Backends};
 use client::{OpenUpload, UploadsFound};
@@ -110,7 +110,7 @@ impl Objects for BucketObjects {
     }
 
     async fn delete_prefix(&self, prefix: &str) -> Result<u64, ObjectError> {
-        let folder = keys::deletable_prefix(prefix)?;
+        let folder = key_checks::deletable_prefix(prefix)?;
         let deletes = self
             .backends
             .all()
@@ -120,7 +120,7 @@ impl Objects for BucketObjects {
     }
 
     fn list(&self, prefix: &str) -> BoxStream<'static, Result<ObjectInfo, ObjectError>> {
-        let folder = match keys::listable_prefix(prefix) {
+        let folder = match key_checks::listable_prefix(prefix) {
             // Every key of ours lies below it; what others keep in the bucket is not ours to list.
             Ok("") => "t".to_owned(),
             Ok(folder) => folder.to_owned(),
@@ -138,7 +138,7 @@ impl Objects for BucketObjects {
         after: Option<&str>,
         limit: usize,
     ) -> Result<ObjectPage, ObjectError> {
-        let folder = match keys::listable_prefix(prefix)? {
+        let folder = match key_checks::listable_prefix(prefix)? {
             "" => "t",
             folder => folder,
         };
@@ -185,7 +185,9 @@ impl Objects for BucketObjects {
         name: &str,
         body: ByteStream,
     ) -> Result<u64, ObjectError> {
-        let (backend, path) = self.backends.archived(bucket, &keys::archive_name(name)?)?;
+        let (backend, path) = self
+            .backends
+            .archived(bucket, &key_checks::archive_name(name)?)?;
         upload::put(backend, &path, body, self.part_bytes).await
     }
 
@@ -197,9 +199,10 @@ impl Objects for BucketObjects {
             )));
         }
         let (backend, from) = self.backends.locate(&listed.bucket, &listed.key)?;
-        let (_, to) = self
-            .backends
-            .archived(&listed.bucket, &keys::archive_key(prefix, &listed.key)?)?;
+        let (_, to) = self.backends.archived(
+            &listed.bucket,
+            &key_checks::archive_key(prefix, &listed.key)?,
+        )?;
         let gone = match backend.client.largest_copy() {
             Some(largest) if listed.size_bytes <= largest => {
                 match backend.client.store().copy(&from, &to).await {

@@ -30,7 +30,7 @@ impl Place {
     pub fn parse(text: &str) -> Result<Self, ObjectError> {
         let (bucket, prefix) = text.split_once('/').unwrap_or((text, ""));
         let prefix = prefix.trim_end_matches('/');
-        let fits = prefix.is_empty() || prefix.split('/').all(crate::keys::is_segment);
+        let fits = prefix.is_empty() || prefix.split('/').all(crate::key_checks::is_segment);
         if is_bucket_name(bucket) && fits {
             return Ok(Self {
                 bucket: bucket.to_owned(),

@@ -2,7 +2,7 @@
 //! memory.
 
 use super::{pages, walk};
-use crate::keys;
+use crate::key_checks;
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use counterstep_kernel::ports::{ByteStream, Listed, ObjectError, ObjectInfo, ObjectPage, Objects};
@@ -116,8 +116,8 @@ impl FolderObjects {
 
     /// The folder of a listed object's bucket, and its file.
     fn path_of(&self, listed: &Listed) -> Result<(PathBuf, PathBuf), ObjectError> {
-        let bucket = self.root.join(keys::bucket(&listed.bucket)?);
-        let key = keys::key(&listed.key)?;
+        let bucket = self.root.join(key_checks::bucket(&listed.bucket)?);
+        let key = key_checks::key(&listed.key)?;
         let name = match &listed.upload {
             None => key.to_owned(),
             Some(number) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
@@ -138,7 +138,7 @@ impl FolderObjects {
         for entry in std::fs::read_dir(root)? {
             let entry = entry?;
             if let (true, Ok(name)) = (entry.file_type()?.is_dir(), entry.file_name().into_string())
-                && keys::bucket(&name).is_ok()
+                && key_checks::bucket(&name).is_ok()
             {
                 buckets.push(name);
             }
@@ -151,7 +151,7 @@ impl FolderObjects {
 #[async_trait]
 impl Objects for FolderObjects {
     async fn put(&self, bucket: &str, key: &str, body: ByteStream) -> Result<u64, ObjectError> {
-        self.store(keys::bucket(bucket)?, keys::key(key)?, body)
+        self.store(key_checks::bucket(bucket)?, key_checks::key(key)?, body)
             .await
     }
 
@@ -161,8 +161,12 @@ impl Objects for FolderObjects {
         name: &str,
         body: ByteStream,
     ) -> Result<u64, ObjectError> {
-        self.store(keys::bucket(bucket)?, &keys::archive_name(name)?, body)
-            .await
+        self.store(
+            key_checks::bucket(bucket)?,
+            &key_checks::archive_name(name)?,
+            body,
+        )
+        .await
     }
 
     async fn get(&self, bucket: &str, key: &str) -> Result<ByteStream, ObjectError> {
@@ -205,7 +209,7 @@ impl Objects for FolderObjects {
     async fn delete_prefix(&self, prefix: &str) -> Result<u64, ObjectError> {
         let (root, folder) = (
             self.root.clone(),
-            keys::deletable_prefix(prefix)?.to_owned(),
+            key_checks::deletable_prefix(prefix)?.to_owned(),
         );
         // By the file system and not object by object: object_store hides the half-done uploads
         // (`name#1`) that a killed process leaves, so they could neither be listed nor deleted
@@ -229,7 +233,10 @@ impl Objects for FolderObjects {
         after: Option<&str>,
         limit: usize,
     ) -> Result<ObjectPage, ObjectError> {
-        let (root, folder) = (self.root.clone(), keys::listable_prefix(prefix)?.to_owned());
+        let (root, folder) = (
+            self.root.clone(),
+            key_checks::listable_prefix(prefix)?.to_owned(),
+        );
         after.map_or(Ok(()), pages::check)?;
         let (after, limit) = (after.map(str::to_owned), limit.clamp(1, pages::MOST));
         let read = spawn_blocking(move || {
@@ -267,7 +274,7 @@ impl Objects for FolderObjects {
             )));
         }
         let (bucket, from) = self.path_of(listed)?;
-        let to = bucket.join(keys::archive_key(prefix, &listed.key)?);
+        let to = bucket.join(key_checks::archive_key(prefix, &listed.key)?);
         let moved = spawn_blocking(move || -> io::Result<()> {
             if let Some(folder) = to.parent() {
                 std::fs::create_dir_all(folder)?;
@@ -285,7 +292,7 @@ impl Objects for FolderObjects {
     }
 
     fn list(&self, prefix: &str) -> BoxStream<'static, Result<ObjectInfo, ObjectError>> {
-        let folder = match keys::listable_prefix(prefix) {
+        let folder = match key_checks::listable_prefix(prefix) {
             // Every key of ours lies below it; what was set aside does not.
             Ok("") => "t".to_owned(),
             Ok(folder) => folder.to_owned(),
@@ -382,8 +389,12 @@ impl Iterator for Listing {
 }
 
 fn place(bucket: &str, key: &str) -> Result<StorePath, ObjectError> {
-    StorePath::parse(format!("{}/{}", keys::bucket(bucket)?, keys::key(key)?))
-        .map_err(|error| ObjectError::Refused(error.to_string()))
+    StorePath::parse(format!(
+        "{}/{}",
+        key_checks::bucket(bucket)?,
+        key_checks::key(key)?
+    ))
+    .map_err(|error| ObjectError::Refused(error.to_string()))
 }
 
 fn unavailable(error: impl std::fmt::Display) -> ObjectError {

@@ -3,7 +3,7 @@
 //! for each task.
 
 use super::walk::is_gone;
-use crate::keys;
+use crate::key_checks;
 use counterstep_kernel::ports::{Listed, ObjectError, ObjectPage};
 use std::collections::BTreeSet;
 use std::io;
@@ -17,7 +17,9 @@ pub(super) const MOST: usize = 1000;
 /// pass some over.
 pub(super) fn check(cursor: &str) -> Result<(), ObjectError> {
     match cursor.split_once('/') {
-        Some((bucket, name)) if keys::bucket(bucket).is_ok() && name.starts_with("t/") => Ok(()),
+        Some((bucket, name)) if key_checks::bucket(bucket).is_ok() && name.starts_with("t/") => {
+            Ok(())
+        }
         _ => Err(ObjectError::Refused(format!(
             "`{}` is no place in a listing",
             cursor.escape_debug()
@@ -114,7 +116,7 @@ impl Reading {
             }
             _ => (path, None),
         };
-        if keys::key(key).is_err() {
+        if key_checks::key(key).is_err() {
             self.page.unmanaged += 1;
             return Ok(());
         }

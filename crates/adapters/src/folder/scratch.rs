@@ -3,7 +3,7 @@
 //! to find it.
 
 use super::walk::is_gone;
-use crate::keys::is_segment;
+use crate::key_checks::is_segment;
 use async_trait::async_trait;
 use bytes::BytesMut;
 use counterstep_contracts::TaskId;

@@ -128,7 +128,7 @@ macro_rules! row_cases {
                 a_row_that_skips_a_revision_is_refused,
                 a_heartbeat_prolongs_and_tells_of_a_cancel,
                 of_fifty_racing_claims_one_wins_each_task;
-            together:
+            concurrent_changes:
                 of_many_submissions_at_once_each_gets_its_own_answer,
                 of_many_changes_at_once_each_gets_its_own_answer,
                 two_changes_of_one_task_at_once_do_not_both_happen,

@@ -4,7 +4,7 @@ use super::address::{load, task_id};
 use super::answer::Answer;
 use crate::app_state::Api;
 use crate::query::Params;
-use crate::view;
+use crate::task_view;
 use actix_web::{HttpRequest, HttpResponse, web};
 
 pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
@@ -12,5 +12,5 @@ pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
     Params::of(&request, &[])?;
     let record = load(&api, id).await?;
     let history = api.engine.ports.store.history(id).await?;
-    Ok(HttpResponse::Ok().json(view::trail(&record, history)))
+    Ok(HttpResponse::Ok().json(task_view::trail(&record, history)))
 }

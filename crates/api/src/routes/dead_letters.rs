@@ -6,7 +6,7 @@ use crate::app_state::Api;
 use crate::cursor;
 use crate::problem::{Refused, invalid};
 use crate::query::Params;
-use crate::view;
+use crate::task_view;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::http::Page;
@@ -52,7 +52,7 @@ pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
     lines.truncate(limit as usize);
     let last = lines.last().filter(|_| has_more);
     let next_cursor = last.map(|last| cursor::after(last.task, cursor::DEAD_LETTERS, &query));
-    let items = lines.into_iter().map(view::dead_letter).collect();
+    let items = lines.into_iter().map(task_view::dead_letter).collect();
     Ok(HttpResponse::Ok().json(Page { items, next_cursor }))
 }
 

@@ -5,7 +5,7 @@ use crate::app_state::Api;
 use crate::cursor;
 use crate::problem::{Refused, invalid};
 use crate::query::Params;
-use crate::view;
+use crate::task_view;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::http::Page;
@@ -36,7 +36,7 @@ pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
         .last()
         .filter(|_| has_more)
         .map(|last| cursor::after(last.task, cursor::TASKS, &query));
-    let items = lines.into_iter().map(view::summary).collect();
+    let items = lines.into_iter().map(task_view::summary).collect();
     Ok(HttpResponse::Ok().json(Page { items, next_cursor }))
 }
 

@@ -10,13 +10,13 @@ mod health;
 mod list;
 mod metrics;
 mod operator;
+mod plan_and_why;
 mod result;
 mod schedules;
 mod signals;
 mod submit;
 mod task;
 mod types;
-mod views;
 
 use crate::problem::Refused;
 use actix_web::{Resource, web};
@@ -40,8 +40,8 @@ pub(crate) fn configure(config: &mut web::ServiceConfig) {
         )
         .service(read("/api/tasks", READ, list::get))
         .service(read("/api/tasks/{id}/audit", READ, audit::get))
-        .service(read("/api/tasks/{id}/plan", READ, views::plan))
-        .service(read("/api/tasks/{id}/why", READ, views::why))
+        .service(read("/api/tasks/{id}/plan", READ, plan_and_why::plan))
+        .service(read("/api/tasks/{id}/why", READ, plan_and_why::why))
         .service(
             resource("/api/tasks/{id}/resolve", "POST").route(web::post().to(operator::resolve)),
         )

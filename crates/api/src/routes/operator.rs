@@ -7,9 +7,9 @@ use super::answer::Answer;
 use crate::app_state::Api;
 use crate::body::Arriving;
 use crate::headers::{BodyKind, body_kind, content_length};
-use crate::json;
 use crate::problem::{Refused, invalid, no_such_task, unknown_type};
 use crate::query::Params;
+use crate::request_json;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::operator::{RecoveriesRequest, ResolveRequest, RetryRequest};
 use counterstep_contracts::{ProblemCode, TaskStatus};
@@ -108,7 +108,7 @@ pub(super) async fn body<T: Serialize + DeserializeOwned>(
     let bytes = Arriving::new(api, payload)
         .whole(content_length(request), api.settings.max_json_bytes)
         .await?;
-    let value = read_request::<T>(json::parse(&bytes)?)
+    let value = read_request::<T>(request_json::parse(&bytes)?)
         .map_err(|error| invalid(error.message).at(error.pointer))?;
     serde_json::from_value(value).map_err(|error| Refused::internal("reading a decision", &error))
 }

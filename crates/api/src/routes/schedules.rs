@@ -9,7 +9,7 @@ use crate::app_state::Api;
 use crate::cursor;
 use crate::problem::{Refused, invalid};
 use crate::query::Params;
-use crate::view;
+use crate::task_view;
 use actix_web::http::header::LOCATION;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::http::Page;
@@ -44,7 +44,7 @@ pub(super) async fn list(api: web::Data<Api>, request: HttpRequest) -> Answer {
         .map(|last| cursor::after_name(&last.name, &api.tenant()));
     let items = rows
         .into_iter()
-        .map(|row| view::schedule(row, Vec::new()))
+        .map(|row| task_view::schedule(row, Vec::new()))
         .collect();
     Ok(HttpResponse::Ok().json(Page { items, next_cursor }))
 }
@@ -68,7 +68,7 @@ pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
         .await
         .map_err(refused)?;
     let upcoming = kept.upcoming(count);
-    Ok(HttpResponse::Ok().json(view::schedule(kept.row, upcoming)))
+    Ok(HttpResponse::Ok().json(task_view::schedule(kept.row, upcoming)))
 }
 
 pub(super) async fn put(
@@ -94,7 +94,7 @@ pub(super) async fn put(
     } else {
         HttpResponse::Ok()
     };
-    Ok(answer.json(view::schedule(kept.row, Vec::new())))
+    Ok(answer.json(task_view::schedule(kept.row, Vec::new())))
 }
 
 pub(super) async fn delete(api: web::Data<Api>, request: HttpRequest) -> Answer {
@@ -134,7 +134,7 @@ async fn set_paused(api: &Api, request: &HttpRequest, paused: bool) -> Answer {
             .map_err(refused)
     };
     let kept = api.finish("pausing a schedule", pausing).await?;
-    Ok(HttpResponse::Ok().json(view::schedule(kept.row, Vec::new())))
+    Ok(HttpResponse::Ok().json(task_view::schedule(kept.row, Vec::new())))
 }
 
 pub(super) async fn run(api: web::Data<Api>, request: HttpRequest) -> Answer {

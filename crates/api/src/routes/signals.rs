@@ -6,9 +6,9 @@ use super::answer::Answer;
 use crate::app_state::Api;
 use crate::body::Arriving;
 use crate::headers::{BodyKind, body_kind, content_length};
-use crate::json;
 use crate::problem::{Refused, no_such_task};
 use crate::query::Params;
+use crate::request_json;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::ProblemCode;
 use counterstep_kernel::client;
@@ -33,7 +33,7 @@ pub(super) async fn post(
     let body = Arriving::new(&api, payload)
         .whole(content_length(&request), api.settings.max_json_bytes)
         .await?;
-    let body = json::parse(&body)?;
+    let body = request_json::parse(&body)?;
     let engine = api.engine.clone();
     let sending = async move {
         client::signal(&engine, id, &name, body, &actor)

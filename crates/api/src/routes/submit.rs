@@ -7,9 +7,9 @@ use crate::body::Arriving;
 use crate::form::{Form, Limits, Sent};
 use crate::headers::{BodyKind, body_kind, content_length, idempotency_key, traceparent};
 use crate::intake::{self, Taken};
-use crate::json;
+use crate::long_poll::Rests;
 use crate::problem::{Refused, too_large, unavailable};
-use crate::waiting::Rests;
+use crate::request_json;
 use actix_web::http::header::{CONTENT_LOCATION, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_kernel::client::{Submission, Submitted};
@@ -44,7 +44,7 @@ pub(super) async fn post(
     } = match body_kind(&request)? {
         BodyKind::Json => {
             let arriving = Arriving::new(&api, payload);
-            let body = json::parse(
+            let body = request_json::parse(
                 &arriving
                     .whole(announced, api.settings.max_json_bytes)
                     .await?,

@@ -4,10 +4,10 @@ use super::address::{load, task_id};
 use super::answer::Answer;
 use crate::app_state::Api;
 use crate::headers::{has_current, preferred_wait};
+use crate::long_poll::WaitFor;
 use crate::problem::Refused;
 use crate::query::Params;
-use crate::view;
-use crate::waiting::WaitFor;
+use crate::task_view;
 use actix_web::http::header::{CACHE_CONTROL, ETAG, RETRY_AFTER};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, web};
 use counterstep_contracts::retry::parse_duration;
@@ -67,7 +67,7 @@ async fn shown(
     if unchanged {
         return answer.finish();
     }
-    answer.json(view::task(
+    answer.json(task_view::task(
         record,
         said.map(|said| said.steps).unwrap_or_default(),
     ))

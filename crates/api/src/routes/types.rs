@@ -7,7 +7,7 @@ use super::operator::{actor, body, note};
 use crate::app_state::Api;
 use crate::problem::Refused;
 use crate::query::Params;
-use crate::view;
+use crate::task_view;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::ProblemCode;
 use counterstep_contracts::disable::SwitchRequest;
@@ -38,7 +38,10 @@ pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
             );
             fields.insert("definition_hash".to_owned(), json!(decl.definition_hash()));
             let row = switches.iter().find(|row| row.name == decl.name).cloned();
-            fields.insert("switch".to_owned(), json!(view::switch(decl.name, row)));
+            fields.insert(
+                "switch".to_owned(),
+                json!(task_view::switch(decl.name, row)),
+            );
         }
         items.push(item);
     }
@@ -82,7 +85,7 @@ async fn switch(api: &Api, request: &HttpRequest, payload: web::Payload, on: boo
         switched.map_err(refused)
     };
     let row = api.finish("switching a task type", switching).await?;
-    Ok(HttpResponse::Ok().json(view::switch(name, Some(row))))
+    Ok(HttpResponse::Ok().json(task_view::switch(name, Some(row))))
 }
 
 fn refused(error: SwitchError) -> Refused {

@@ -210,7 +210,7 @@ impl UploadSession {
                 None
             };
             if let Some(n) = n {
-                let key = format!("{}{n}", self.prefix(at));
+                let key = keys::object_key(&self.prefix(at), n);
                 let (body, digest) = measured(body);
                 file.size_bytes = self
                     .engine

@@ -19,7 +19,7 @@ pub use sweep::sweep;
 
 use crate::audit;
 use crate::intents;
-use crate::losses::Loss;
+use crate::lost_hosts::Loss;
 use crate::plan;
 use crate::ports::DocumentWrite;
 use crate::record::{AuditEntry, DbTime, StepRow, TaskRecord};

@@ -2,7 +2,7 @@
 //! the loss is counted.
 
 use super::{Draft, Note};
-use crate::losses::{self, Loss};
+use crate::lost_hosts::{self, Loss};
 use crate::record::{Failure, LOST, UndoGoal};
 use crate::saga::{Illegal, LifecycleEvent};
 use crate::transition::{LeaseChange, ObjectsFate};
@@ -93,7 +93,7 @@ impl Draft {
             std::mem::take(&mut self.earlier_losses)
         };
         lost.push(loss);
-        let ran = losses::text(&lost);
+        let ran = lost_hosts::text(&lost);
         let (event, message) = if for_good {
             (
                 LifecycleEvent::LostForGood,

@@ -1,9 +1,9 @@
 //! Decisions of the planner, written into a draft: whatever it asks for is answered, whatever it
 //! decides is put before the judge. Must decide nothing itself.
 
-use super::claimed::{Next, Start, inputs_of};
 use super::facts::TurnPlan;
 use super::probe;
+use super::turn_loop::{Next, Start, inputs_of};
 use crate::builtin::Work;
 use crate::draft::Draft;
 use crate::error::{StepError, StepResult};

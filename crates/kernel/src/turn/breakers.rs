@@ -2,8 +2,8 @@
 //! attempt. Only forward: an undo never waits for a breaker, and says nothing to one.
 
 use super::attempt::Ended;
-use super::claimed::Turn;
 use super::facts::TurnTask;
+use super::turn_loop::Turn;
 use crate::breaker::{Admission, Breaker, BreakerState, Ticket, Verdict};
 use crate::engine::Engine;
 use crate::plan::{self, BreakerWait, ForwardPlan};

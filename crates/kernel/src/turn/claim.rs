@@ -1,13 +1,13 @@
 //! The start of a turn: whether the task is to be claimed here and now, and in which direction it
 //! goes.
 
-use super::claimed::{Next, Turn};
-use super::end::{TurnEnd, end_of};
 use super::facts::{TurnPlan, TurnTask};
 use super::heartbeat::{KeptLease, Tokens, beside};
 use super::lock::{LOOK_AGAIN, TaskLock, Unlocked};
 use super::offer::{Offer, OfferVerdict};
 use super::reserved::{Reserved, Room};
+use super::turn_end::{TurnEnd, end_of};
+use super::turn_loop::{Next, Turn};
 use super::version;
 use crate::cancel::CancelToken;
 use crate::change::{ChangeError, Changed};
@@ -15,7 +15,7 @@ use crate::draft::As;
 use crate::engine::Engine;
 use crate::isolation::{Abandoned, Entry, Guest, Running, WhenFull, most_tasks};
 use crate::load::fits;
-use crate::losses::earlier_losses;
+use crate::lost_hosts::earlier_losses;
 use crate::plan::{Facts, Probes};
 use crate::ports::StoreError;
 use crate::progress::Board;

@@ -5,23 +5,23 @@
 
 mod apply;
 mod attempt;
+mod attempt_ended;
 mod breakers;
 mod claim;
-mod claimed;
 mod code;
-mod end;
-mod ended;
 mod facts;
 mod heartbeat;
 mod lock;
 mod offer;
 mod probe;
 mod reserved;
+mod turn_end;
+mod turn_loop;
 mod version;
 mod wake;
 
 pub(crate) use attempt::{Order, execute};
 pub(crate) use claim::turn_when;
 pub use claim::{turn, turn_for};
-pub use end::TurnEnd;
 pub use offer::Offer;
+pub use turn_end::TurnEnd;

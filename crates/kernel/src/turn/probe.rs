@@ -1,8 +1,8 @@
 //! Asking a step's probe how far an attempt in doubt came, before the step runs again or is undone.
 //! A probe only looks: it has no attempt of its own, and a turn asks it once.
 
-use super::claimed::{Happened, Turn};
 use super::code::{self, NotDone};
+use super::turn_loop::{Happened, Turn};
 use crate::call::ReadOnly;
 use crate::cancel::CancelToken;
 use crate::context::{Execution, StepContext};

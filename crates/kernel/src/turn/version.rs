@@ -2,7 +2,7 @@
 //! definition only. It is put to sleep for a host that knows it, so that its message does not go
 //! round among those that do not.
 
-use super::end::TurnEnd;
+use super::turn_end::TurnEnd;
 use crate::draft::As;
 use crate::engine::Engine;
 use crate::record::TaskRecord;

@@ -1,6 +1,6 @@
 //! What wakes a turn while steps are under way: a step that waits is due, or there is room for one.
 
-use super::claimed::{Happened, Turn};
+use super::turn_loop::{Happened, Turn};
 use crate::cancel::CancelReason;
 use crate::record::DbTime;
 use counterstep_contracts::StepStatus;

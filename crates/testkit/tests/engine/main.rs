@@ -1,18 +1,17 @@
 //! The engine under task types made for it: flow, policies, cancels, undo, recovery. Each test
 //! drives turns on real adapters and reads the outcome back from the audit.
 
+mod acks_and_grace;
 mod ahead;
 mod blocking;
 mod breaker;
 mod cancel;
 mod drains;
-mod elsewhere;
 mod errand;
 mod fallback;
 mod flow;
 mod fsck;
 mod groups;
-mod guards;
 mod heavy;
 mod hints;
 mod kept;
@@ -20,6 +19,7 @@ mod locks;
 mod lost;
 mod manual;
 mod operator;
+mod other_processes;
 mod overrides;
 mod own_tables;
 mod poison;
@@ -31,6 +31,7 @@ mod scratch;
 mod signals;
 mod state;
 mod timers;
+mod two_workers;
 mod undo;
 mod versions;
 mod when;

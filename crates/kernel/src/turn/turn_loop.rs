@@ -2,10 +2,10 @@
 //! happened and starts what comes next.
 
 use super::attempt::{self, Ended, Order};
-use super::end::TurnEnd;
 use super::heartbeat::Tokens;
 use super::lock::TaskLock;
 use super::reserved::Reserved;
+use super::turn_end::TurnEnd;
 use crate::announce::announce;
 use crate::breaker::Ticket;
 use crate::cancel::CancelToken;

@@ -1,4 +1,4 @@
-//! Guards that a run without a fault does not need: a message is kept until its turn has ended, and
+//! What a run without a fault does not need: a message is kept until its turn has ended, and
 //! what an attempt stores is left alone while a writer may be alive.
 
 use crate::errand::{ErrandRequest, Stubborn, only};

@@ -1,8 +1,8 @@
 //! What happened in a turn, written down together with what is next.
 
 use super::attempt::Ended;
-use super::claimed::{Next, Turn};
 use super::facts::{TurnPlan, TurnTask};
+use super::turn_loop::{Next, Turn};
 use crate::cancel::CancelReason;
 use crate::change::ChangeError;
 use crate::draft::Draft;
@@ -268,7 +268,7 @@ impl<'a> Turn<'a> {
         let settings = &self.engine.settings.policies;
         let retry = settings.retry_of(&decl.steps[at], direction);
         let (class, bits) = (error.class, self.engine.ports.random.bits());
-        let policy = policy::after_failure(&retry, class, retries_used, bits);
+        let policy = policy::decide_retry(&retry, class, retries_used, bits);
         move |record, ended| after_failure(decl, record, at, ended, class, policy)
     }
 }

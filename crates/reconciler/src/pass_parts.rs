@@ -1,4 +1,4 @@
-//! The beats of a pass: parts that wait for different servers. Each is planned and executed by
+//! The parts of a pass, which wait for different servers. Each is planned and executed by
 //! itself, so what hangs in one delays no other. What a part does stands in its module; this puts
 //! parts together and counts.
 
@@ -14,7 +14,7 @@ use std::fmt;
 
 /// A part of a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Beat {
+pub(crate) enum PassPart {
     /// Schedules: the only part with times that people watch. Waits for the database, and briefly
     /// for the queue.
     Schedules,
@@ -28,7 +28,7 @@ pub(crate) enum Beat {
     Upkeep,
 }
 
-impl Beat {
+impl PassPart {
     /// All of them, in the order of a single pass: what tasks wait for comes first.
     pub(crate) const ALL: [Self; 4] = [Self::Schedules, Self::Recovery, Self::Relay, Self::Upkeep];
 
@@ -51,7 +51,7 @@ impl Beat {
     }
 }
 
-impl fmt::Display for Beat {
+impl fmt::Display for PassPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Schedules => "schedules",
