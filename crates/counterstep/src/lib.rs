@@ -29,12 +29,13 @@ pub mod resilience {
 
 /// What a declaration needs.
 pub mod prelude {
-    pub use counterstep_contracts::{Misfire, Overlap};
+    pub use counterstep_contracts::{Keep, Misfire, Overlap, Retention};
     pub use counterstep_macros::distributed_task;
+    pub use counterstep_steps::orphans::{Orphan, OrphanAction, OrphanRule};
     pub use counterstep_steps::{
-        AwaitSignal, BreakerPolicy, CancelReason, Classify, DistributedTask, FileName, HttpCall,
-        MaybeSignal, Registry, RetryPolicy, Schedule, ScratchFile, Sleep, Slept, Sql, State,
-        StepContext, StepError, StepResult, StoredFile, StoredFiles, UndoResult, UploadMany,
-        UploadOne, UploadedFile,
+        AutoDisable, AwaitSignal, BreakerPolicy, CancelReason, Classify, DistributedTask, FileName,
+        HttpCall, IntoStepError, MaybeSignal, Probe, Registry, RetryPolicy, Schedule, ScratchFile,
+        Sleep, Slept, Sql, State, StepContext, StepError, StepResult, StoredFile, StoredFiles,
+        UndoResult, UploadMany, UploadOne, UploadedFile,
     };
 }

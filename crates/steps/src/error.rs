@@ -1,7 +1,7 @@
 //! Errors of steps, classified where they are understood.
 //!
-//! There is no `From<E>` on purpose: the author of a step knows whether an error passes by itself,
-//! and declares it.
+//! There is no `From<E>` for errors of others on purpose: the author of a step knows whether an error
+//! passes by itself, and declares it.
 
 use std::fmt;
 use std::time::Duration;
@@ -108,6 +108,24 @@ impl fmt::Display for StepError {
 }
 
 impl std::error::Error for StepError {}
+
+/// An error that knows its class, so that a step takes it with `?`. For error types of one's own;
+/// those of others are classified where they are met, with [`Classify`].
+#[diagnostic::on_unimplemented(
+    message = "nothing says whether `{Self}` passes by itself, so `?` cannot make a `StepError` of it",
+    label = "put `.transient(\"..\")?` or `.permanent(\"..\")?` here",
+    note = "`.transient(\"doing what\")?` where another attempt may help, `.permanent(\"doing what\")?` where none will"
+)]
+pub trait IntoStepError {
+    /// The error with its class.
+    fn into_step_error(self) -> StepError;
+}
+
+impl<E: IntoStepError> From<E> for StepError {
+    fn from(error: E) -> Self {
+        error.into_step_error()
+    }
+}
 
 /// What a panic said.
 #[must_use]

@@ -42,7 +42,7 @@ pub use counterstep_contracts as contracts;
 pub use counterstep_contracts::{
     AutoDisable, BreakerPolicy, FileName, RetryPolicy, StoredFile, StoredFiles, UploadedFile,
 };
-pub use error::{Classify, ErrorClass, StepError, StepResult, UndoResult};
+pub use error::{Classify, ErrorClass, IntoStepError, StepError, StepResult, UndoResult};
 pub use progress::Meter;
 pub use resilience::{Classified, Resilient, RunError};
 pub use runtime::Runtime;

@@ -2,7 +2,7 @@
 //! came to: they happen exactly once, or the step did not. As data, like everything else that a
 //! commit writes: no transaction is open while a step runs, and none leaks through the port.
 
-use crate::error::StepError;
+use crate::error::{IntoStepError, StepError};
 
 /// A value of a statement. Each may be NULL; a NULL has a type too.
 #[derive(Debug, Clone, PartialEq)]
@@ -171,12 +171,12 @@ pub struct SqlRefused {
     pub may_pass: bool,
 }
 
-impl From<SqlRefused> for StepError {
-    fn from(refused: SqlRefused) -> Self {
-        if refused.may_pass {
-            Self::transient(refused)
+impl IntoStepError for SqlRefused {
+    fn into_step_error(self) -> StepError {
+        if self.may_pass {
+            StepError::transient(self)
         } else {
-            Self::permanent(refused)
+            StepError::permanent(self)
         }
     }
 }
