@@ -1,4 +1,4 @@
-//! Requests as a client would send them.
+//! Requests as a client would send them, and its answers while their tasks wait.
 
 use serde_json::Value;
 
@@ -7,6 +7,18 @@ use serde_json::Value;
 pub struct Form {
     pub(crate) fields: Vec<(String, Value)>,
     pub(crate) files: Vec<(String, String, Vec<u8>)>,
+    pub(crate) answers: Vec<(String, Answer)>,
+}
+
+/// What a client does about a signal that a task waits for.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Answer {
+    /// Sends it while the task waits.
+    InTime(Value),
+    /// Sends it once the task waits no longer.
+    Late(Value),
+    /// Sends nothing.
+    Never,
 }
 
 impl Form {
@@ -28,6 +40,29 @@ impl Form {
     pub fn file(mut self, field: &str, name: &str, bytes: impl Into<Vec<u8>>) -> Self {
         self.files
             .push((field.to_owned(), name.to_owned(), bytes.into()));
+        self
+    }
+
+    /// Answers the signal of this step as soon as the task waits for it.
+    #[must_use]
+    pub fn answer(self, step: &str, body: impl Into<Value>) -> Self {
+        self.planned(step, Answer::InTime(body.into()))
+    }
+
+    /// Lets the deadline of the signal pass, and sends it then. It has to be refused.
+    #[must_use]
+    pub fn answer_late(self, step: &str, body: impl Into<Value>) -> Self {
+        self.planned(step, Answer::Late(body.into()))
+    }
+
+    /// Lets the deadline of the signal pass.
+    #[must_use]
+    pub fn never_answer(self, step: &str) -> Self {
+        self.planned(step, Answer::Never)
+    }
+
+    fn planned(mut self, step: &str, answer: Answer) -> Self {
+        self.answers.push((step.to_owned(), answer));
         self
     }
 }

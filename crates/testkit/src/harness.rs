@@ -2,15 +2,17 @@
 //! the task rests.
 
 use crate::clock::TestClock;
-use crate::form::Form;
+use crate::form::{Answer, Form};
+use crate::service_of::ServiceOf;
 use crate::site::{Site, eventually, pause};
 use crate::{invariants, trail};
 use counterstep_adapters::embedded::{self, EmbeddedPaths};
-use counterstep_contracts::{FileName, Host, TaskId, TaskStatus, Tenant, WaitReason};
-use counterstep_kernel::client::{Submission, UploadSession};
+use counterstep_contracts::{FileName, Host, StepStatus, TaskId, TaskStatus, Tenant, WaitReason};
+use counterstep_kernel::client::{self, SignalRefusal, Submission, UploadSession};
 use counterstep_kernel::faults::{Fault, FaultKind};
-use counterstep_kernel::ports::Lost;
-use counterstep_kernel::ports::{HttpServices, ObjectInfo, Ports};
+use counterstep_kernel::ports::{
+    HttpServices, Lost, NoServices, ObjectInfo, Ports, ServiceAnswer, ServiceError, ServiceRequest,
+};
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{Engine, EngineSettings};
@@ -18,7 +20,7 @@ use counterstep_reconciler::{OrphanSettings, fsck, orphans, recovery};
 use counterstep_steps::{CancelToken, Registry};
 use futures::{StreamExt, TryStreamExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -116,6 +118,22 @@ impl Harness {
         self
     }
 
+    /// With a service of this name that a closure stands for. Others are as before.
+    #[must_use]
+    pub fn service(
+        mut self,
+        name: &str,
+        answer: impl Fn(&ServiceRequest) -> Result<ServiceAnswer, ServiceError> + Send + Sync + 'static,
+    ) -> Self {
+        let others = self.services.take().unwrap_or_else(|| Arc::new(NoServices));
+        self.services = Some(Arc::new(ServiceOf {
+            name: name.to_owned(),
+            answer: Box::new(answer),
+            others,
+        }));
+        self
+    }
+
     /// Starts the engine without a task, for tests of many tasks at once.
     ///
     /// # Panics
@@ -130,7 +148,8 @@ impl Harness {
     ///
     /// # Panics
     /// When anything goes wrong: it is a test.
-    pub async fn submit(self, form: Form) -> TestTask {
+    pub async fn submit(self, mut form: Form) -> TestTask {
+        let answers = std::mem::take(&mut form.answers).into();
         let folder = tempfile::Builder::new()
             .prefix("counterstep-test-")
             .tempdir()
@@ -156,6 +175,7 @@ impl Harness {
             id,
             clock,
             crash_at: self.crash_at,
+            answers,
             folder,
         }
     }
@@ -215,13 +235,15 @@ pub struct TestTask {
     /// The time of its engine and its database.
     pub clock: TestClock,
     crash_at: Option<Fault>,
+    /// What the client still has to say.
+    answers: Mutex<Vec<(String, Answer)>>,
     folder: TempDir,
 }
 
 impl TestTask {
     /// Gives the task turns, on both kinds of host, and recovers it where its host was lost, until
     /// it rests. What it waits for between two turns is passed at once: a retry, a timer, a
-    /// breaker, the lease of a lost host. A signal is waited for.
+    /// breaker, the lease of a lost host. A signal is sent as the form plans it, or waited for.
     ///
     /// # Panics
     /// When it does not come to rest.
@@ -241,6 +263,7 @@ impl TestTask {
         }
         loop {
             let record = self.record().await;
+            self.answer(&record).await;
             if record.task.status.is_at_rest() {
                 return Some(record.task.status);
             }
@@ -269,6 +292,44 @@ impl TestTask {
         }
     }
 
+    /// Sends what the form plans for signals, where it is time.
+    async fn answer(&self, record: &TaskRecord) {
+        for row in &record.steps {
+            let planned = self.planned().iter().position(|(step, answer)| {
+                *step == row.name
+                    && match (answer, row.status) {
+                        (Answer::InTime(_), status) => status == StepStatus::Waiting,
+                        (Answer::Late(_), StepStatus::Pending | StepStatus::Waiting) => false,
+                        (Answer::Late(_), _) => true,
+                        (Answer::Never, _) => false,
+                    }
+            });
+            let Some(at) = planned else { continue };
+            let (step, answer) = self.planned().remove(at);
+            let (Answer::InTime(body) | Answer::Late(body)) = &answer else {
+                continue;
+            };
+            let sent = client::signal(&self.engine, self.id, &step, body.clone(), "test").await;
+            match (&answer, sent) {
+                (Answer::InTime(_), sent) => {
+                    sent.unwrap_or_else(|error| panic!("the signal of {step} is refused: {error}"));
+                }
+                (_, Err(SignalRefusal::TooLate { .. })) => {}
+                (_, sent) => panic!("a late signal of {step} is not refused: {sent:?}"),
+            }
+        }
+    }
+
+    fn planned(&self) -> MutexGuard<'_, Vec<(String, Answer)>> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a signal that the task waits for is not to come in time.
+    fn lets_deadlines_pass(&self) -> bool {
+        let late = |(_, answer): &(String, Answer)| !matches!(answer, Answer::InTime(_));
+        self.planned().iter().any(late)
+    }
+
     /// For how long nothing can happen to the task by itself.
     async fn until_next_turn(&self, end: &TurnEnd) -> Duration {
         let record = self.record().await;
@@ -277,7 +338,7 @@ impl TestTask {
             return lease.after(record.now);
         }
         match (end, row.waiting) {
-            (_, Some(WaitReason::Signal)) => Duration::ZERO,
+            (_, Some(WaitReason::Signal)) if !self.lets_deadlines_pass() => Duration::ZERO,
             (TurnEnd::Busy(left) | TurnEnd::NoRoom(left), _) => *left,
             _ => record.due_in(),
         }
@@ -352,9 +413,11 @@ impl TestTask {
                 "the fault did not strike: {}",
                 self.trail().await
             );
-            if self.record().await.task.status.is_at_rest() && fault.struck() == 0 {
+            let record = self.record().await;
+            if record.task.status.is_at_rest() && fault.struck() == 0 {
                 break;
             }
+            self.answer(&record).await;
             pause().await;
         }
         running.abort();

@@ -13,6 +13,7 @@ pub mod races;
 pub mod seed;
 #[cfg(feature = "servers")]
 pub mod servers;
+mod service_of;
 #[cfg(feature = "services")]
 pub mod services;
 pub mod site;

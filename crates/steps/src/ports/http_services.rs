@@ -64,6 +64,19 @@ pub struct ServiceAnswer {
     pub cut: bool,
 }
 
+impl ServiceAnswer {
+    /// With a body in JSON.
+    #[must_use]
+    pub fn json(status: u16, body: &serde_json::Value) -> Self {
+        Self {
+            status,
+            retry_after: None,
+            body: body.to_string().into(),
+            cut: false,
+        }
+    }
+}
+
 /// A service gave no answer.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ServiceError {

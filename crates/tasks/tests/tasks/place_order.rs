@@ -8,6 +8,7 @@ use counterstep_steps::contracts::{
     BreakerOverride, Direction, Host, Overrides, TaskId, TaskStatus, WaitReason,
 };
 use counterstep_steps::policies::Policies;
+use counterstep_steps::ports::{ServiceAnswer, ServiceRequest};
 use counterstep_steps::{CancelToken, Registry};
 use counterstep_tasks::PlaceOrder;
 use counterstep_testkit::seed::seeded;
@@ -20,6 +21,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use serde_json::json;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 fn only_orders() -> Registry {
@@ -79,6 +81,59 @@ async fn every_fault_at_every_step_of_place_order_leaves_a_clean_slate() {
         small,
     )
     .await;
+}
+
+fn approved() -> Form {
+    large().answer("approval", json!({"approved": true, "by": "carla"}))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_fault_at_every_step_of_a_large_order_that_is_approved_leaves_a_clean_slate() {
+    every_fault_amid(
+        Arc::new(Around(Services::start().await)),
+        only_orders,
+        approved,
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_approval_that_comes_late_or_never_pays_the_order_back() {
+    let services = Services::start().await;
+    let late = large().answer_late("approval", json!({"approved": true, "by": "carla"}));
+    for form in [late, large().never_answer("approval")] {
+        let task = harness(&services).submit(form).await;
+        assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
+        task.assert_invariants().await;
+        services.assert_settled(task.id, false);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_may_be_one_closure() {
+    let services = Services::start().await;
+    let charges = Arc::new(AtomicUsize::new(0));
+    let seen = charges.clone();
+    let bank = move |request: &ServiceRequest| {
+        let (status, body) = match request.path.as_str() {
+            "/charges" => (402, json!({"error": "declined"})),
+            _ => (200, json!({})),
+        };
+        seen.fetch_add(usize::from(status == 402), Ordering::SeqCst);
+        Ok(ServiceAnswer::json(status, &body))
+    };
+    let task = harness(&services)
+        .service("bank", bank)
+        .submit(small())
+        .await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
+    task.assert_invariants().await;
+    assert_eq!(
+        charges.load(Ordering::SeqCst),
+        1,
+        "a refusal is not tried again"
+    );
+    services.assert_settled(task.id, false);
 }
 
 #[tokio::test(flavor = "multi_thread")]
