@@ -1,5 +1,10 @@
 //! Requests as a client would send them, and its answers while their tasks wait.
 
+use crate::answers::Answer;
+use counterstep_contracts::{FileName, TaskId, Tenant};
+use counterstep_kernel::Engine;
+use counterstep_kernel::client::{Submission, UploadSession};
+use futures::StreamExt;
 use serde_json::Value;
 
 /// A form: text fields, then files.
@@ -8,17 +13,6 @@ pub struct Form {
     pub(crate) fields: Vec<(String, Value)>,
     pub(crate) files: Vec<(String, String, Vec<u8>)>,
     pub(crate) answers: Vec<(String, Answer)>,
-}
-
-/// What a client does about a signal that a task waits for.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Answer {
-    /// Sends it while the task waits.
-    InTime(Value),
-    /// Sends it once the task waits no longer.
-    Late(Value),
-    /// Sends nothing.
-    Never,
 }
 
 impl Form {
@@ -73,4 +67,37 @@ pub fn two_files() -> Form {
     Form::new()
         .file("files", "note.txt", "the first")
         .file("files", "note.txt", "the second")
+}
+
+/// Submits a form to the only task type of an engine.
+///
+/// # Panics
+/// When it is refused.
+pub async fn submit(engine: &Engine, form: Form) -> TaskId {
+    let task_type = *engine.registry.iter().next().expect("a task type");
+    let submission = Submission {
+        tenant: Tenant::default(),
+        key: None,
+        traceparent: None,
+    };
+    let mut session = UploadSession::begin(engine, task_type, submission)
+        .await
+        .expect("the session begins");
+    for (name, value) in form.fields {
+        session.field(&name, value).expect("the field is accepted");
+    }
+    for (field, name, bytes) in form.files {
+        let name = FileName::parse(&name).expect("a file name");
+        let body = futures::stream::once(async move { Ok(bytes.into()) }).boxed();
+        session
+            .file(&field, name, "text/plain", body)
+            .await
+            .expect("the file is accepted");
+    }
+    session
+        .submit()
+        .await
+        .expect("the request is accepted")
+        .answer
+        .task_id
 }

@@ -1,14 +1,14 @@
 //! A whole engine in a temporary folder. A test plants its faults, submits, and drives turns until
 //! the task rests.
 
+use crate::answers::Answers;
 use crate::clock::TestClock;
-use crate::form::{Answer, Form};
+use crate::form::{Form, submit};
 use crate::service_of::ServiceOf;
 use crate::site::{Site, eventually, pause};
 use crate::{invariants, trail};
 use counterstep_adapters::embedded::{self, EmbeddedPaths};
-use counterstep_contracts::{FileName, Host, StepStatus, TaskId, TaskStatus, Tenant, WaitReason};
-use counterstep_kernel::client::{self, SignalRefusal, Submission, UploadSession};
+use counterstep_contracts::{Host, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::ports::{
     HttpServices, Lost, NoServices, ObjectInfo, Ports, ServiceAnswer, ServiceError, ServiceRequest,
@@ -18,9 +18,9 @@ use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_reconciler::{OrphanSettings, fsck, orphans, recovery};
 use counterstep_steps::{CancelToken, Registry};
-use futures::{StreamExt, TryStreamExt};
+use futures::TryStreamExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -149,7 +149,7 @@ impl Harness {
     /// # Panics
     /// When anything goes wrong: it is a test.
     pub async fn submit(self, mut form: Form) -> TestTask {
-        let answers = std::mem::take(&mut form.answers).into();
+        let answers = Answers::new(std::mem::take(&mut form.answers));
         let folder = tempfile::Builder::new()
             .prefix("counterstep-test-")
             .tempdir()
@@ -192,39 +192,6 @@ pub(crate) async fn open(folder: &Path, clock: &TestClock) -> Ports {
         .expect("the embedded adapters open")
 }
 
-/// Submits a form to the only task type of an engine.
-///
-/// # Panics
-/// When it is refused.
-pub async fn submit(engine: &Engine, form: Form) -> TaskId {
-    let task_type = *engine.registry.iter().next().expect("a task type");
-    let submission = Submission {
-        tenant: Tenant::default(),
-        key: None,
-        traceparent: None,
-    };
-    let mut session = UploadSession::begin(engine, task_type, submission)
-        .await
-        .expect("the session begins");
-    for (name, value) in form.fields {
-        session.field(&name, value).expect("the field is accepted");
-    }
-    for (field, name, bytes) in form.files {
-        let name = FileName::parse(&name).expect("a file name");
-        let body = futures::stream::once(async move { Ok(bytes.into()) }).boxed();
-        session
-            .file(&field, name, "text/plain", body)
-            .await
-            .expect("the file is accepted");
-    }
-    session
-        .submit()
-        .await
-        .expect("the request is accepted")
-        .answer
-        .task_id
-}
-
 /// A submitted task under test.
 #[derive(Debug)]
 pub struct TestTask {
@@ -235,8 +202,7 @@ pub struct TestTask {
     /// The time of its engine and its database.
     pub clock: TestClock,
     crash_at: Option<Fault>,
-    /// What the client still has to say.
-    answers: Mutex<Vec<(String, Answer)>>,
+    answers: Answers,
     folder: TempDir,
 }
 
@@ -263,7 +229,7 @@ impl TestTask {
         }
         loop {
             let record = self.record().await;
-            self.answer(&record).await;
+            self.answers.send(&self.engine, &record).await;
             if record.task.status.is_at_rest() {
                 return Some(record.task.status);
             }
@@ -292,44 +258,6 @@ impl TestTask {
         }
     }
 
-    /// Sends what the form plans for signals, where it is time.
-    async fn answer(&self, record: &TaskRecord) {
-        for row in &record.steps {
-            let planned = self.planned().iter().position(|(step, answer)| {
-                *step == row.name
-                    && match (answer, row.status) {
-                        (Answer::InTime(_), status) => status == StepStatus::Waiting,
-                        (Answer::Late(_), StepStatus::Pending | StepStatus::Waiting) => false,
-                        (Answer::Late(_), _) => true,
-                        (Answer::Never, _) => false,
-                    }
-            });
-            let Some(at) = planned else { continue };
-            let (step, answer) = self.planned().remove(at);
-            let (Answer::InTime(body) | Answer::Late(body)) = &answer else {
-                continue;
-            };
-            let sent = client::signal(&self.engine, self.id, &step, body.clone(), "test").await;
-            match (&answer, sent) {
-                (Answer::InTime(_), sent) => {
-                    sent.unwrap_or_else(|error| panic!("the signal of {step} is refused: {error}"));
-                }
-                (_, Err(SignalRefusal::TooLate { .. })) => {}
-                (_, sent) => panic!("a late signal of {step} is not refused: {sent:?}"),
-            }
-        }
-    }
-
-    fn planned(&self) -> MutexGuard<'_, Vec<(String, Answer)>> {
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether a signal that the task waits for is not to come in time.
-    fn lets_deadlines_pass(&self) -> bool {
-        let late = |(_, answer): &(String, Answer)| !matches!(answer, Answer::InTime(_));
-        self.planned().iter().any(late)
-    }
-
     /// For how long nothing can happen to the task by itself.
     async fn until_next_turn(&self, end: &TurnEnd) -> Duration {
         let record = self.record().await;
@@ -338,7 +266,7 @@ impl TestTask {
             return lease.after(record.now);
         }
         match (end, row.waiting) {
-            (_, Some(WaitReason::Signal)) if !self.lets_deadlines_pass() => Duration::ZERO,
+            (_, Some(WaitReason::Signal)) if !self.answers.let_deadlines_pass() => Duration::ZERO,
             (TurnEnd::Busy(left) | TurnEnd::NoRoom(left), _) => *left,
             _ => record.due_in(),
         }
@@ -417,7 +345,7 @@ impl TestTask {
             if record.task.status.is_at_rest() && fault.struck() == 0 {
                 break;
             }
-            self.answer(&record).await;
+            self.answers.send(&self.engine, &record).await;
             pause().await;
         }
         running.abort();

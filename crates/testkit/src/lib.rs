@@ -4,6 +4,7 @@
 //!
 //! There is no fake store: SQLite and folders in a temporary folder are the fake.
 
+mod answers;
 pub mod clock;
 pub mod form;
 pub mod harness;

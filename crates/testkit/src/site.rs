@@ -3,7 +3,8 @@
 
 use crate::clock::TestClock;
 use crate::form::Form;
-use crate::harness::{open, submit};
+use crate::form::submit;
+use crate::harness::open;
 use crate::invariants;
 use counterstep_contracts::{Host, TaskId, TaskStatus};
 use counterstep_kernel::host::{self, HostSettings, Spawn};

@@ -11,7 +11,7 @@ use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{CancelToken, Registry, StepContext, StepError, StepResult, UndoResult};
-use counterstep_testkit::{Form, harness, races};
+use counterstep_testkit::{Form, form, races};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -87,7 +87,7 @@ async fn process(url: &str, nats: NatsOptions, role: &str) -> (Engine, TempDir) 
 }
 
 async fn cancelled_elsewhere(api: &Engine, worker: &Engine) -> Duration {
-    let task = harness::submit(api, Form::new().field("is_long", true)).await;
+    let task = form::submit(api, Form::new().field("is_long", true)).await;
     let running = tokio::spawn({
         let worker = worker.clone();
         async move { turn(&worker, Host::Worker, task, &CancelToken::new()).await }
@@ -154,7 +154,7 @@ async fn of_500_races_on_postgres_each_answer_comes_true() {
     );
     let mut tasks = Vec::new();
     for _ in 0..500 {
-        tasks.push(harness::submit(&engine, Form::new().field("is_long", false)).await);
+        tasks.push(form::submit(&engine, Form::new().field("is_long", false)).await);
     }
     let ran = races::cancel_against_completion(&engine, tasks).await;
     assert_eq!(ran.cancelled + ran.completed, 500);

@@ -12,7 +12,7 @@ use counterstep_reconciler::recovery;
 use counterstep_steps::{CancelReason, CancelToken, Registry};
 use counterstep_steps::{StepContext, StepError, StepResult};
 use counterstep_testkit::servers::Proxy;
-use counterstep_testkit::{Form, TestClock, harness};
+use counterstep_testkit::{Form, TestClock, form};
 use futures::future::{Either, select};
 use serde::{Deserialize, Serialize};
 use std::pin::pin;
@@ -116,7 +116,7 @@ async fn a_worker_that_alone_is_cut_off_stops_when_its_lease_is_over() {
     let watch = || Registry::new().with::<Watch>();
     let (cut_off, _one) = engine(&proxy.url(&url), watch(), &clock).await;
     let (successor, _other) = engine(&url, watch(), &clock).await;
-    let task = harness::submit(&successor, Form::new()).await;
+    let task = form::submit(&successor, Form::new()).await;
     let doomed =
         tokio::spawn(async move { turn(&cut_off, Host::Worker, task, &CancelToken::new()).await });
     eventually("the first attempt", || async {
@@ -172,7 +172,7 @@ async fn a_heartbeat_over_a_dead_connection_is_followed_by_one_over_another_conn
     let hold = || Registry::new().with::<Hold>();
     let (worker, _one) = engine(&proxy.url(&url), hold(), &clock).await;
     let (observer, _other) = engine(&url, hold(), &clock).await;
-    let task = harness::submit(&observer, Form::new()).await;
+    let task = form::submit(&observer, Form::new()).await;
     let running =
         tokio::spawn(async move { turn(&worker, Host::Worker, task, &CancelToken::new()).await });
     eventually("the attempt", || async { get(&HOLDS).then_some(()) }).await;

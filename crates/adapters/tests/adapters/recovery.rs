@@ -13,7 +13,7 @@ use counterstep_macros::distributed_task;
 use counterstep_reconciler::audit::{Damage, Scope};
 use counterstep_reconciler::recovery::{self, Recover, Recovered};
 use counterstep_steps::{CancelToken, Registry, Sql, StepContext, StepError, StepResult};
-use counterstep_testkit::{Form, harness};
+use counterstep_testkit::{Form, form};
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -86,7 +86,7 @@ async fn execute(engine: &Engine, task: TaskId, statements: Vec<Sql>) {
 /// So many tasks in the middle of their step, of a host that is not there any more. The first of
 /// them is another one's template, and only a handle on the database.
 async fn lost(engine: &Engine, count: i64) -> TaskId {
-    let template = harness::submit(engine, Form::new()).await;
+    let template = form::submit(engine, Form::new()).await;
     let doomed = tokio::spawn({
         let engine = engine.clone();
         async move { turn(&engine, Host::Worker, template, &CancelToken::new()).await }
@@ -291,7 +291,7 @@ async fn the_audit_of_a_task_that_cannot_be_read_goes_on_from_what_stands_in_its
             true,
         ),
     ] {
-        let task = harness::submit(&engine, Form::new()).await;
+        let task = form::submit(&engine, Form::new()).await;
         execute(
             &engine,
             task,
@@ -356,7 +356,7 @@ async fn a_task_of_a_newer_program_is_neither_run_nor_parked_and_is_run_again_by
     let [Recover::TakeBack(taken)] = plan[..] else {
         panic!("{plan:?}")
     };
-    let fresh = harness::submit(&engine, Form::new()).await;
+    let fresh = form::submit(&engine, Form::new()).await;
     let newer_by = |forms: i64| {
         let text = "UPDATE journal SET form = (form + $3)::integer WHERE task IN ($1::uuid, $2::uuid) AND rev = 1";
         vec![

@@ -19,7 +19,7 @@ use counterstep_steps::times::DbTime;
 use counterstep_steps::{CancelToken, Registry, RetryPolicy, StepContext, StepError, StepResult};
 use counterstep_testkit::servers::shared_nats;
 use counterstep_testkit::site::eventually;
-use counterstep_testkit::{Form, TestClock, harness};
+use counterstep_testkit::{Form, TestClock, form};
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::path::Path;
@@ -126,7 +126,7 @@ impl Scene {
     }
 
     async fn submit(&self, busy: bool) -> TaskId {
-        harness::submit(
+        form::submit(
             &self.engine,
             Form::new().field("busy", if busy { "yes" } else { "no" }),
         )

@@ -18,7 +18,7 @@ use counterstep_macros::distributed_task;
 use counterstep_reconciler::{ReconcilerSettings, serve};
 use counterstep_steps::{CancelReason, CancelToken, Registry, StepContext, StepResult};
 use counterstep_testkit::site::eventually;
-use counterstep_testkit::{Form, TestClock, harness};
+use counterstep_testkit::{Form, TestClock, form};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,7 +65,7 @@ async fn found<T>(what: &str, look: impl AsyncFn() -> Option<T>) -> T {
 
 /// A task whose host is aborted in the middle of its step.
 async fn lose_a_host(engine: &Engine, clock: &TestClock) -> TaskId {
-    let task = harness::submit(engine, Form::new()).await;
+    let task = form::submit(engine, Form::new()).await;
     let host = engine.clone();
     let running =
         tokio::spawn(async move { turn(&host, Host::Worker, task, &CancelToken::new()).await });

@@ -9,7 +9,7 @@ use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_steps::CancelToken;
 use counterstep_testkit::site::eventually;
-use counterstep_testkit::{Form, harness, races};
+use counterstep_testkit::{Form, form, races};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ async fn process(folder: &Path, role: &str) -> Engine {
 /// Cancels a task whose step runs in another process, and returns how long it took until that
 /// process had stopped.
 async fn cancelled_elsewhere(api: &Engine, worker: &Engine) -> Duration {
-    let task = harness::submit(api, Form::new().field("pick_ms", 600_000)).await;
+    let task = form::submit(api, Form::new().field("pick_ms", 600_000)).await;
     turn(api, Host::Api, task, &CancelToken::new()).await;
     let running = tokio::spawn({
         let worker = worker.clone();
@@ -105,7 +105,7 @@ async fn of_500_races_each_accepted_cancel_ends_cancelled_and_each_late_one_was_
     let engine = process(folder.path(), "worker").await;
     let mut tasks = Vec::new();
     for _ in 0..500 {
-        let task = harness::submit(&engine, Form::new()).await;
+        let task = form::submit(&engine, Form::new()).await;
         turn(&engine, Host::Api, task, &CancelToken::new()).await;
         tasks.push(task);
     }

@@ -16,7 +16,7 @@ use counterstep_steps::{
     AwaitSignal, CancelReason, CancelToken, MaybeSignal, StepContext, StepResult, UndoResult,
 };
 use counterstep_testkit::site::eventually;
-use counterstep_testkit::{Form, Harness, LossyQueue, TestTask, harness};
+use counterstep_testkit::{Form, Harness, LossyQueue, TestTask, form};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -288,7 +288,7 @@ async fn tasks_that_wait_for_an_answer_leave_the_only_slot_to_others() {
     let task = purchase(500, "72h").await;
     let mut asking = vec![task.id];
     for _ in 0..4 {
-        asking.push(harness::submit(&task.engine, form(500, "72h")).await);
+        asking.push(form::submit(&task.engine, form(500, "72h")).await);
     }
     let (shutdown, mut settings) = (
         CancelToken::new(),
@@ -303,7 +303,7 @@ async fn tasks_that_wait_for_an_answer_leave_the_only_slot_to_others() {
         spawn,
     ));
     until(&task, |record| record.task.status == TaskStatus::Waiting).await;
-    let small = harness::submit(&task.engine, form(5, "72h")).await;
+    let small = form::submit(&task.engine, form(5, "72h")).await;
     until_all(&task, &[small], TaskStatus::Completed).await;
     until_all(&task, &asking, TaskStatus::Waiting).await;
     for id in &asking {

@@ -10,7 +10,7 @@ use counterstep_macros::distributed_task;
 use counterstep_reconciler::relay;
 use counterstep_steps::times::DbTime;
 use counterstep_steps::{CancelReason, CancelToken, Registry, StepContext, StepResult};
-use counterstep_testkit::{Form, harness};
+use counterstep_testkit::{Form, form};
 use diesel::prelude::*;
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
@@ -108,7 +108,7 @@ async fn every_change_is_told_to_a_plain_subscriber() {
     client.flush().await.unwrap();
     let form = Form::new().field("secret", "hunter2");
     let task = served(&engine, async {
-        let task = harness::submit(&engine, form).await;
+        let task = form::submit(&engine, form).await;
         completed(&engine, task).await;
         task
     })
@@ -219,7 +219,7 @@ async fn events_that_could_not_be_published_the_relay_publishes_and_hosts_look_f
     let fixture = fixture_of(open(options).await).await;
     let engine = engine(&fixture);
     server.stop();
-    let task = harness::submit(&engine, Form::new().field("secret", "x")).await;
+    let task = form::submit(&engine, Form::new().field("secret", "x")).await;
     assert_eq!(
         relay::run(&engine, Duration::ZERO, 100, &CancelToken::new())
             .await
@@ -272,7 +272,7 @@ async fn poison_becomes_one_row_and_never_comes_again() {
         })
         .await;
         // And the host goes on with what it can read.
-        let task = harness::submit(&engine, Form::new().field("secret", "x")).await;
+        let task = form::submit(&engine, Form::new().field("secret", "x")).await;
         completed(&engine, task).await;
     })
     .await;
@@ -321,7 +321,7 @@ impl Wink {
 async fn a_message_that_contradicts_the_row_of_its_task_is_kept_as_poison_and_moves_nothing() {
     let options = apart();
     let fixture = fixture_of(open(options.clone()).await).await;
-    let task = harness::submit(&engine(&fixture), Form::new().field("secret", "x")).await;
+    let task = form::submit(&engine(&fixture), Form::new().field("secret", "x")).await;
     let before = fixture.ports.store.load(task).await.unwrap().unwrap().task;
     // A host that could run the task, and that does not serve its queue.
     let registry = Arc::new(Registry::new().with::<Wink>().with::<Greet>());

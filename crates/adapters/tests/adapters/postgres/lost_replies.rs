@@ -24,7 +24,7 @@ use counterstep_steps::{
     UndoResult, UploadMany, UploadedFile,
 };
 use counterstep_testkit::servers::{Proxy, is_commit, shared_postgres};
-use counterstep_testkit::{Form, LossyQueue, harness, invariants};
+use counterstep_testkit::{Form, LossyQueue, form, invariants};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::sync::Arc;
@@ -216,7 +216,7 @@ async fn parcel(stage: &Stage, fate: &str) -> TaskId {
     let form = Form::new()
         .field("fate", fate)
         .file("files", "a.txt", "abc");
-    let task = harness::submit(&stage.engine, form).await;
+    let task = form::submit(&stage.engine, form).await;
     assert_eq!(stage.drive(task).await, TaskStatus::Waiting);
     if fate == "cancelled" {
         client::cancel(&stage.engine, task).await.expect("accepted");
@@ -350,7 +350,7 @@ async fn a_change_is_recognised_below_a_later_one() {
     };
     // The claim, and what a worker writes after it.
     for nth in 1..=3 {
-        let task = harness::submit(&stage.engine, form()).await;
+        let task = form::submit(&stage.engine, form()).await;
         let row = stage.record(task).await.task;
         let (lost, api) = (
             stage.proxy.lost(),

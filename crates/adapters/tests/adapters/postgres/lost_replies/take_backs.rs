@@ -14,7 +14,7 @@ use counterstep_macros::distributed_task;
 use counterstep_reconciler::recovery;
 use counterstep_steps::{CancelReason, CancelToken, Registry, StepResult};
 use counterstep_testkit::servers::is_commit;
-use counterstep_testkit::{Form, harness};
+use counterstep_testkit::{Form, form};
 use futures::future::{BoxFuture, Either};
 use serde_json::json;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use tokio::sync::watch;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_take_back_whose_reply_is_lost_counts_one_lost_host() {
     let stage = Stage::of(Registry::new().with::<Tick>()).await;
-    let task = harness::submit(&stage.engine, Form::new()).await;
+    let task = form::submit(&stage.engine, Form::new()).await;
     let short = EngineSettings {
         lease: Duration::from_secs(1),
         ..EngineSettings::default()
@@ -189,7 +189,7 @@ async fn an_owner_whose_change_stands_behind_a_take_back_writes_nothing_more() {
     let form = Form::new()
         .field("fate", "arrives")
         .file("files", "a.txt", "abc");
-    let task = harness::submit(&stage.engine, form).await;
+    let task = form::submit(&stage.engine, form).await;
     assert_eq!(stage.drive(task).await, TaskStatus::Waiting);
     client::signal(&stage.engine, task, "approval", json!("anna"), "client")
         .await
@@ -233,7 +233,7 @@ impl Bell {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_that_stands_behind_a_take_back_runs_no_step() {
     let stage = Stage::of(Registry::new().with::<Bell>()).await;
-    let task = harness::submit(&stage.engine, Form::new()).await;
+    let task = form::submit(&stage.engine, Form::new()).await;
     overtaken(&stage, task, 0, "ring").await;
     assert_eq!(
         RUNG.load(Ordering::SeqCst),
