@@ -7,6 +7,9 @@ use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// In settings by task type: all types that have no entry of their own.
+pub const OTHERS: &str = "*";
+
 /// All that the settings change: `[policies.NAME]` and `[breakers.NAME]` of the file, by the names
 /// of the policies, and `[auto_disable.TYPE]`, by those of the task types.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

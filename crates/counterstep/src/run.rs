@@ -22,7 +22,10 @@ pub struct Roles {
     pub api: Option<(TcpListener, ApiSettings)>,
     /// Runs the steps placed on worker hosts.
     pub worker: Option<WorkerSettings>,
-    /// Recovers and sweeps.
+    /// Recovers, sweeps, and does what else a reconciler does, by these settings alone: what the
+    /// flags and the settings file give (`[orphans]`, `[retention]`, intervals) is read by
+    /// [`reconciler::cli::resolve`](counterstep_reconciler::cli::resolve). Settings that a program
+    /// makes itself are checked by [`ReconcilerSettings::check`].
     pub reconciler: Option<ReconcilerSettings>,
 }
 

@@ -1,7 +1,8 @@
-//! The reconciler: takes back what lost hosts held, relays what was not published, offers tasks
-//! again that no host has claimed, sweeps what no row references, and submits what schedules say.
-//! Each is a module with a plan and its execution. A pass puts them together: how often, how much,
-//! and what to report. The check of journals and rows is here too, for people who ask for it.
+//! The reconciler: takes back what lost hosts held, relays what was not published, dispatches tasks
+//! again that no host has claimed, sweeps what no row references, deletes what has ended long ago,
+//! and submits what schedules say. Each is a module with its execution and, but for the relay, a
+//! plan that changes nothing. A pass puts them together: how often, how much, and what to report.
+//! The check of journals and rows is here too, for people who ask for it.
 
 pub mod audit;
 #[cfg(feature = "cli")]
@@ -27,14 +28,16 @@ use counterstep_kernel::Engine;
 use counterstep_kernel::ports::{Lost, StoreError};
 use counterstep_kernel::registration::Part;
 use counterstep_kernel::worker_registry;
-use counterstep_steps::CancelToken;
+use counterstep_steps::task::UpkeepMistake;
+use counterstep_steps::{CancelToken, Registry};
 use futures::future::{BoxFuture, join_all};
 use pass_parts::PassPart;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// How a pass is bounded.
+/// How a pass is bounded, how often there is one, and what becomes of orphans and of tasks that have
+/// ended.
 #[derive(Debug, Clone)]
 pub struct ReconcilerSettings {
     /// At most so many of each kind in one pass.
@@ -69,6 +72,18 @@ impl Default for ReconcilerSettings {
             orphans: OrphanSettings::default(),
             retention: RetentionSettings::default(),
         }
+    }
+}
+
+impl ReconcilerSettings {
+    /// Whether the settings of orphans and retention are of types of this program. For programs that
+    /// make their own: those of a settings file are checked where the adapters are opened.
+    ///
+    /// # Errors
+    /// The first mistake.
+    pub fn check(&self, registry: &Registry) -> Result<(), UpkeepMistake> {
+        let RetentionSettings { types, bucket } = &self.retention;
+        registry.check_upkeep(&self.orphans.types, types, bucket)
     }
 }
 
@@ -168,5 +183,24 @@ async fn repeat(
         shutdown
             .run_until_cancelled(engine.ports.clock.sleep(settings.every))
             .await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use counterstep_contracts::Retention;
+    use counterstep_contracts::overrides::OTHERS;
+
+    #[test]
+    fn settings_of_a_type_that_the_program_does_not_have_are_refused() {
+        let mut settings = ReconcilerSettings::default();
+        let types = &mut settings.retention.types;
+        types.insert(OTHERS.to_owned(), Retention::default());
+        assert_eq!(settings.check(&Registry::new()), Ok(()));
+        let types = &mut settings.retention.types;
+        types.insert("Nothing".to_owned(), Retention::default());
+        let refused = settings.check(&Registry::new()).expect_err("no such type");
+        assert_eq!(refused.setting, "retention.Nothing");
     }
 }

@@ -5,15 +5,11 @@ use crate::exit::Exit;
 use counterstep_contracts::Retention;
 use counterstep_contracts::overrides::OrphanOverride;
 use counterstep_steps::Registry;
-use counterstep_steps::keys::is_bucket_name;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The declared bucket of the archive, where the file names none.
 pub(super) const ARCHIVE_BUCKET: &str = "archive";
-
-/// In the file: all types that have no entry of their own.
-const OTHERS: &str = "*";
 
 /// From the file: orphans and retention.
 #[derive(Debug, Clone)]
@@ -42,31 +38,16 @@ impl Default for Upkeep {
 impl Upkeep {
     /// Whether every entry names a type of the registry, and the archive a bucket.
     pub(crate) fn check(&self, registry: &Registry) -> Result<(), Exit> {
-        let known: BTreeSet<&str> = registry.iter().map(|known| known.decl.name).collect();
-        let are_known = |setting, names: Vec<&String>| {
-            let unknown = |name: &&&String| **name != OTHERS && !known.contains(name.as_str());
-            match names.iter().find(unknown) {
-                None => Ok(()),
-                Some(name) => Err(Exit::config(format_args!(
-                    "setting `{setting}.{name}`: no such task type: known are {}, and \"*\" for all others",
-                    known.iter().copied().collect::<Vec<_>>().join(", ")
-                ))),
-            }
-        };
-        are_known("orphans", self.orphans.keys().collect())?;
-        if !is_bucket_name(&self.archive_bucket) {
-            return Err(Exit::config(format_args!(
-                "setting `archive_bucket`: `{}` is no bucket's name",
-                self.archive_bucket.escape_debug()
-            )));
-        }
-        are_known("retention", self.retention.keys().collect())
+        registry
+            .check_upkeep(&self.orphans, &self.retention, &self.archive_bucket)
+            .map_err(Exit::config)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use counterstep_contracts::overrides::OTHERS;
     use counterstep_tasks::CreateZipFromFiles;
 
     #[test]

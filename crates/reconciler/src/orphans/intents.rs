@@ -2,8 +2,8 @@
 //! deletes objects.
 
 use counterstep_contracts::TaskId;
+use counterstep_kernel::Engine;
 use counterstep_kernel::draft;
-use counterstep_kernel::engine::Engine;
 use counterstep_kernel::intents::{
     self, AttemptKey, AttemptRef, AttemptState, AttemptStates, Intent, IntentState,
 };
@@ -237,7 +237,7 @@ pub(super) async fn standing(
             engine
                 .ports
                 .store
-                .purge(&PurgeOp::Tombstones(gone.keys().copied().collect()))
+                .purge(&PurgeOp::TombstonesOf(gone.keys().copied().collect()))
                 .await?
         }
     };

@@ -11,11 +11,11 @@ mod policy;
 mod rules;
 
 use counterstep_steps::orphans::{Orphan, OrphanAction, Why};
-pub use page::{Found, PagePlan, UnknownObjects};
-pub use rules::{OTHERS, OrphanSettings};
+pub use page::{Found, UnknownObjects};
+pub use rules::OrphanSettings;
 
 use counterstep_contracts::TaskId;
-use counterstep_kernel::engine::Engine;
+use counterstep_kernel::Engine;
 use counterstep_kernel::intents::Intent;
 use counterstep_kernel::ports::{ObjectError, StoreError, SweepOp};
 use counterstep_steps::cancel::CancelToken;

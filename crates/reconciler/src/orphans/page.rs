@@ -53,7 +53,7 @@ impl UnknownObjects {
 
 /// What a page leads to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PagePlan {
+pub(super) struct PagePlan {
     /// Orphans past their grace.
     pub found: Vec<Found>,
     /// Objects that rows keep, or may still keep.

@@ -2,16 +2,13 @@
 //! settings say. Must not let a grace fall below what the type's own attempts may take.
 
 use counterstep_contracts::Direction;
-use counterstep_contracts::overrides::OrphanOverride;
+use counterstep_contracts::overrides::{OTHERS, OrphanOverride};
 use counterstep_kernel::EngineSettings;
 use counterstep_steps::orphans::{OrphanPolicy, OrphanRule};
 use counterstep_steps::task::{Registry, TaskType};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// In the settings: all that have no entry of their own.
-pub const OTHERS: &str = "*";
 
 /// What the settings say of orphans.
 #[derive(Debug, Clone, Default)]

@@ -6,9 +6,10 @@
 //! revision that was archived. Where a sweep has raised that meanwhile, the next pass archives and
 //! purges it.
 
+use counterstep_contracts::overrides::OTHERS;
 use counterstep_contracts::retention::ENDED;
 use counterstep_contracts::{AuditSeq, Keep, Retention, TaskId, TaskStatus};
-use counterstep_kernel::engine::Engine;
+use counterstep_kernel::Engine;
 use counterstep_kernel::ports::{EndedTask, ObjectError, PurgeOp, Store, StoreError};
 use counterstep_kernel::record::TaskRecord;
 use counterstep_steps::cancel::CancelToken;
@@ -25,8 +26,6 @@ mod archive_line;
 
 use archive_line::archive_line;
 
-/// In the settings: all types that have no entry of their own.
-const OTHERS: &str = "*";
 /// Tasks of one purge, and of one object of the archive: a transaction that deletes their rows is
 /// soon over.
 const BATCH: usize = 100;
@@ -136,7 +135,7 @@ pub fn plan<'a>(
             .flat_map(|name| ENDED.map(|status| keeps(name, status)))
             .filter_map(|(name, status, keep)| Some((name, status, keep, keep.after()?)))
             .collect();
-        plan.tombstoned = store.purge(&PurgeOp::Tombstoned { limit }).await?;
+        plan.tombstoned = store.purge(&PurgeOp::OldestTombstones { limit }).await?;
         let mut left = limit;
         let mut more = Vec::new();
         for (n, &(name, status, keep, before)) in rules.iter().enumerate() {

@@ -5,6 +5,7 @@
 use counterstep_adapters::buckets::settings::Credentials;
 use counterstep_adapters::embedded::{self, EmbeddedPaths};
 use counterstep_adapters::s3::{self, S3Settings};
+use counterstep_contracts::overrides::OTHERS;
 use counterstep_contracts::overrides::OrphanOverride;
 use counterstep_contracts::{
     Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, Rev, StepNo, TaskId, TaskStatus,
@@ -16,7 +17,6 @@ use counterstep_kernel::transition::{
     AttemptWrite, Guard, ObjectsFate, ReceiveWrite, TaskWrite, Time, Transition,
 };
 use counterstep_kernel::{Engine, EngineSettings};
-use counterstep_reconciler::orphans::OTHERS;
 use counterstep_reconciler::{ReconcilerSettings, Report, pass};
 use counterstep_steps::Registry;
 use counterstep_steps::keys::attempt_prefix;

@@ -47,7 +47,7 @@ async fn tombstones(place: &Place<'_>) -> Vec<EndedTask> {
         .engine
         .ports
         .store
-        .purge(&PurgeOp::Tombstoned { limit: 100 })
+        .purge(&PurgeOp::OldestTombstones { limit: 100 })
         .await
         .expect("the tombstones")
 }

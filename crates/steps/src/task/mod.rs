@@ -6,7 +6,7 @@ mod request;
 mod types;
 
 pub use inputs::{Inputs, REQUEST, output};
-pub use registry::{KnownType, Registry, RegistryError, TypeRef};
+pub use registry::{KnownType, Registry, RegistryError, TypeRef, UpkeepMistake};
 pub use request::{ReadOutputFn, ReadRequestFn, RequestError, read_request};
 pub use types::{
     BuiltInFn, DistributedTask, Probe, ProbeFn, RespondFn, Run, RunFn, StepCode, TaskType, UndoFn,

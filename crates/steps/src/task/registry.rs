@@ -3,10 +3,12 @@
 
 use super::request::RequestError;
 use super::types::{DistributedTask, TaskType};
+use crate::keys::is_bucket_name;
 use crate::orphans::OrphanRule;
 use crate::schedule::{self, Schedule, ScheduleMistake};
 use crate::state::{MissingState, States};
 use counterstep_contracts::declaration::NamedPolicy;
+use counterstep_contracts::overrides::OTHERS;
 use counterstep_contracts::{Host, QueueName, Retention, ScheduleSpec};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,6 +56,16 @@ pub enum RegistryError {
         /// What both become.
         route: String,
     },
+}
+
+/// A setting of orphans or retention that this program cannot act on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("setting `{setting}`: {why}")]
+pub struct UpkeepMistake {
+    /// As in the settings file: `orphans.NAME`, `retention.NAME`, `archive_bucket`.
+    pub setting: String,
+    /// What is wrong with it.
+    pub why: String,
 }
 
 /// A task type that a host can run.
@@ -314,6 +326,37 @@ impl Registry {
     #[must_use]
     pub fn retention_of(&self, name: &str) -> Option<&Retention> {
         self.retention.get(name)
+    }
+
+    /// Whether settings of orphans and retention, by declared name or [`OTHERS`], are of types of
+    /// this program, and the archive's bucket can be one.
+    ///
+    /// # Errors
+    /// The first mistake.
+    pub fn check_upkeep<O, R>(
+        &self,
+        orphans: &BTreeMap<String, O>,
+        retention: &BTreeMap<String, R>,
+        archive_bucket: &str,
+    ) -> Result<(), UpkeepMistake> {
+        let mistake = |setting, why| Err(UpkeepMistake { setting, why });
+        let orphans = orphans.keys().map(|name| ("orphans", name));
+        let retention = retention.keys().map(|name| ("retention", name));
+        let mut names = orphans.chain(retention);
+        if let Some((group, name)) =
+            names.find(|(_, name)| *name != OTHERS && self.newest(name).is_none())
+        {
+            let known: BTreeSet<&str> = self.iter().map(|known| known.decl.name).collect();
+            let known = known.into_iter().collect::<Vec<_>>().join(", ");
+            let why =
+                format!("no such task type: known are {known}, and \"{OTHERS}\" for all others");
+            return mistake(format!("{group}.{name}"), why);
+        }
+        if !is_bucket_name(archive_bucket) {
+            let why = format!("`{}` is no bucket's name", archive_bucket.escape_debug());
+            return mistake("archive_bucket".to_owned(), why);
+        }
+        Ok(())
     }
 
     /// The type of this name and version.
