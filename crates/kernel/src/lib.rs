@@ -1,8 +1,8 @@
 //! The engine of Counterstep.
 //!
-//! Owns the judge, the plan, the turn, compensation, and the ports that they run on.
-//! Knows no database, broker, cache or web framework, and takes no time, chance or thread but
-//! through a port.
+//! Owns the judge, the plan, the turn, undo, the calls of clients and operators, the journal,
+//! schedules, disabled task types, the worker registry, and the ports that they run on. Knows no
+//! database, broker, cache or web framework, and takes no time, chance or thread but through a port.
 
 pub mod announce;
 pub mod audit;
@@ -33,7 +33,7 @@ pub mod registration;
 pub mod saga;
 pub mod schedule;
 pub mod scratch_sweep;
-pub mod settings;
+mod settings;
 pub mod status;
 mod time_limits;
 pub mod transition;

@@ -2,8 +2,7 @@
 //! nothing else has to wait for them. What is left of their rows stays as it is.
 
 use crate::announce::announce_briefly;
-use crate::change::ChangeError;
-use crate::change::add_events;
+use crate::change::{ChangeError, add_events};
 use crate::draft::{As, Draft};
 use crate::engine::Engine;
 use crate::load::{complete, misfit};

@@ -1,5 +1,5 @@
-//! What is under way, counted, and who is there: what metrics and operators are shown. Decides
-//! nothing.
+//! What is under way, counted, and which processes run, as metrics and operators are shown it; and
+//! whether the store takes writes, for the readiness check. Decides nothing.
 
 use crate::documents::TypedDocuments;
 use crate::engine::Engine;
@@ -57,8 +57,8 @@ pub fn oldest_unpublished(engine: &Engine) -> BoxFuture<'_, Result<Option<Durati
     })
 }
 
-/// Whether the store takes writes: a full disk and a standby answer every question. Writes what
-/// this process says of itself, where it says anything; one that does not is only answered.
+/// Whether the store takes writes: a full disk and a standby answer every question. Refreshes the
+/// process's row in the worker registry, where it has one; without one the store is only read.
 ///
 /// # Errors
 /// When the store does not answer, or cannot be written to.

@@ -447,7 +447,9 @@ impl TestTask {
         assert_eq!(self.objects().await, [], "objects are left");
     }
 
-    /// Sweeps leave only what committed outputs refer to, once the time of all attempts is over.
+    /// Sweeps leave only what committed outputs refer to, once the time of all attempts is over. By
+    /// the rules of the registry and the default settings of orphans: with others, call
+    /// [`orphans::run`] on [`engine`](Self::engine).
     ///
     /// # Panics
     /// When something else stays.

@@ -1,5 +1,5 @@
-//! The chain of a task's journal: how each row is bound to all that came before it. The check of
-//! chains is the reconciler's.
+//! The chain of a task's journal: how each row is bound to all that came before it; and
+//! [`one_line`], by which what stands in a row is printed. The check of chains is the reconciler's.
 
 mod link;
 

@@ -1,6 +1,7 @@
 //! The journal of a task: one row for each of its changes, append-only. Writes a change as a row
-//! ([`write()`]) and reads rows back as the state and the past of the task ([`Fold`]). Must not
-//! judge: a row that was written counts, whatever the rules of today say of it.
+//! ([`Transition::with_journal`](crate::transition::Transition::with_journal)) and reads rows back
+//! as the state and the past of the task ([`Fold`]). Must not judge: a row that was written counts,
+//! whatever the rules of today say of it.
 //!
 //! A row has two texts. `entries` says what happened: the events with the states before and after,
 //! the attempts that started and ended, and the fields that changed otherwise. `data` holds what

@@ -1,5 +1,5 @@
-//! The flags and variables of a command, which its settings declare. Must not check one value against
-//! another.
+//! The flags and variables of a command, which its settings declare, and the reading of the settings
+//! file that they name. Must not check one value against another.
 
 use super::check_surroundings;
 use super::commands;

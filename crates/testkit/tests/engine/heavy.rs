@@ -3,8 +3,7 @@
 
 use counterstep_adapters::step_threads::StepThreads;
 use counterstep_contracts::{StepStatus, TaskId, TaskStatus, Tenant};
-use counterstep_kernel::client;
-use counterstep_kernel::client::{Submission, UploadSession};
+use counterstep_kernel::client::{self, Submission, UploadSession};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{
     Classify, Registry, RetryPolicy, ScratchFile, StepContext, StepError, StepResult,

@@ -2,8 +2,7 @@
 //! Must not store a file: that is over by then.
 
 use super::{Firing, UploadSession};
-use crate::announce::announce;
-use crate::announce::announce_briefly;
+use crate::announce::{announce, announce_briefly};
 use crate::builtin::{FileSource, Upload};
 use crate::change::add_events;
 use crate::client::submission::{
