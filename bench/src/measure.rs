@@ -9,7 +9,7 @@ use crate::report::{Measured, Report};
 use crate::{engine, services, work};
 use counterstep_adapters::system::LocalSignals;
 use counterstep_kernel::Engine;
-use counterstep_node::settings::{Database, NatsPlace, RedisPlace, Server};
+use counterstep_node::settings::{Database, NatsBackend, RedisBackend, Server};
 use counterstep_node::{Settings, open};
 use counterstep_reconciler::audit::{Finding, Scope};
 use counterstep_reconciler::fsck::fsck;
@@ -77,8 +77,8 @@ async fn settings_on(servers: &Servers, own: &Settings) -> Result<(Settings, Str
     let database = servers.0.database();
     let settings = Settings {
         database: Database::Postgres(Server::at(database.clone())),
-        nats: Some(NatsPlace::at(servers.1.url())),
-        redis: Some(RedisPlace {
+        nats: Some(NatsBackend::at(servers.1.url())),
+        redis: Some(RedisBackend {
             server: Server::at(servers.2.url()),
             prefix: None,
         }),

@@ -129,7 +129,7 @@ fn unquoted(text: &str) -> Option<String> {
 }
 
 /// How long an answer may be waited for by `Prefer: wait=10` (RFC 7240), in seconds. What cannot be
-/// read of a preference is skipped, as that text demands.
+/// read of a preference is ignored, as that text demands.
 pub(crate) fn preferred_wait(request: &HttpRequest) -> Option<Duration> {
     let values = request
         .headers()
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_preference_that_cannot_be_read_is_passed_over() {
+    fn a_preference_that_cannot_be_read_is_ignored() {
         for (text, expected) in [
             ("wait=10", Some(10)),
             ("respond-async, Wait = 10; x=y", Some(10)),

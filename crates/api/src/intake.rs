@@ -1,6 +1,6 @@
-//! A submission on its way into the engine. Owns the session until it has become a task or nothing:
-//! whatever goes wrong in between, what was stored is taken away again. Must not touch the
-//! connection, so that it goes on when the client does not.
+//! A submission on its way into the engine. Owns the upload session until the request has become a
+//! task or nothing: whatever goes wrong in between, what was stored is taken away again. Must not
+//! touch the connection, so that it goes on when the client does not.
 
 use crate::form::{Form, Part, PartKind, is_json};
 use crate::long_poll::{Rests, WaitFor};

@@ -10,7 +10,7 @@ pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-i
 const LONGEST: usize = 128;
 
 /// The id that a proxy in front gave the request, or a new one. A given one that is long, or that
-/// could be mistaken for anything but an id in a log line, is skipped.
+/// could be mistaken for anything but an id in a log line, is replaced by a new one.
 pub(crate) fn of(headers: &HeaderMap, random: &dyn Random) -> HeaderValue {
     let plain = |value: &&HeaderValue| {
         let bytes = value.as_bytes();

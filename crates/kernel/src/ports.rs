@@ -204,7 +204,7 @@ pub trait Random: Send + Sync + Debug {
 /// All ports of a process.
 #[derive(Debug, Clone)]
 pub struct Ports {
-    /// Truth.
+    /// The database.
     pub store: std::sync::Arc<dyn Store>,
     /// Wake-ups.
     pub queue: std::sync::Arc<dyn Queue>,

@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 /// A service that decides nothing may take so long to answer, whatever its adapter's own limit is.
-const ADVICE_LIMIT: Duration = Duration::from_millis(250);
+const BEST_EFFORT_LIMIT: Duration = Duration::from_millis(250);
 
 /// So long a turn or a request waits for the queue. What it says is durable by then, or comes
 /// again; and a process that is to stop has little time for it.
@@ -18,7 +18,7 @@ pub(crate) async fn best_effort<T>(
     clock: &dyn Clock,
     answer: impl Future<Output = T>,
 ) -> Option<T> {
-    match select(pin!(answer), clock.sleep(ADVICE_LIMIT)).await {
+    match select(pin!(answer), clock.sleep(BEST_EFFORT_LIMIT)).await {
         Either::Left((answer, _)) => Some(answer),
         Either::Right(_) => None,
     }

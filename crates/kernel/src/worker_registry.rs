@@ -1,6 +1,6 @@
-//! The worker registry: each process keeps a row that says it is there, what it can run and what it
-//! runs. It fails open: a process whose row cannot be written works on, and no other process takes
-//! anything from it for that.
+//! The worker registry: each process keeps a row with what it can run and what it runs, and
+//! refreshes it while it works. It fails open: a process whose row cannot be written works on, and
+//! no other process takes anything from it for that.
 
 use crate::documents::TypedDocuments;
 use crate::engine::Engine;
@@ -19,7 +19,7 @@ const NAMED: usize = 100;
 /// would list every run of a day.
 const ONE_PASS: &str = "reconciler:once";
 
-/// Does the work, and meanwhile says that this process is there.
+/// Does the work, and meanwhile refreshes this process's row.
 pub fn keep_refreshed<'a, T: Send + 'a>(
     engine: &'a Engine,
     part: Part,
@@ -33,7 +33,7 @@ pub fn keep_refreshed<'a, T: Send + 'a>(
             drop(over);
             done
         };
-        let speaking = async {
+        let refreshing = async {
             refresh(engine, current_row(engine)).await;
             let pause = refreshed_every(engine.settings.lost_after);
             while let Either::Left(_) = select(engine.ports.clock.sleep(pause), &mut ended).await {
@@ -42,10 +42,10 @@ pub fn keep_refreshed<'a, T: Send + 'a>(
                 }
             }
         };
-        let (done, ()) = join(work, speaking).await;
-        // Where others are left, their next word says it. One of this part could arrive after
-        // their last, and the process would be listed as alive once more. With what this part
-        // served: its row stays for a day.
+        let (done, ()) = join(work, refreshing).await;
+        // Where other parts are left, their next refresh shows that this one has ended. A refresh
+        // by this part could arrive after their last one, and the process would be listed as alive
+        // once more. With what this part served: its row stays for a day.
         let stopped = stopped_row(engine);
         if !engine.registration.leave(number) {
             refresh(engine, stopped).await;
@@ -54,8 +54,8 @@ pub fn keep_refreshed<'a, T: Send + 'a>(
     })
 }
 
-/// Notes what a pass of this reconciler did, and when it was complete by this process's timer;
-/// the next word about this process has it.
+/// Notes what a pass of this reconciler did, and when it was complete by this process's timer; the
+/// next refresh of this process's row has it.
 pub fn note_pass(engine: &Engine, at: Duration, counts: BTreeMap<String, u64>) {
     engine.registration.known().passed = Some((at, counts));
 }
@@ -123,20 +123,20 @@ fn stopped_row(engine: &Engine) -> WorkerRow {
 /// Writes the row of this process. Dropped at its time limit: the next write has all of it.
 async fn refresh(engine: &Engine, row: WorkerRow) {
     let refresh = Box::pin(engine.ports.store.refresh_worker(&row));
-    let said = match select(refresh, engine.ports.clock.sleep(REFRESH_TAKES)).await {
-        Either::Left((said, _)) => said,
+    let refreshed = match select(refresh, engine.ports.clock.sleep(REFRESH_TAKES)).await {
+        Either::Left((refreshed, _)) => refreshed,
         Either::Right(_) => Err(StoreError::Unavailable(format!(
             "no answer within {REFRESH_TAKES:?}"
         ))),
     };
     let failing = {
         let mut known = engine.registration.known();
-        if let Ok(now) = said {
+        if let Ok(now) = refreshed {
             known.started_at.get_or_insert(now);
         }
-        std::mem::replace(&mut known.failing, said.is_err())
+        std::mem::replace(&mut known.failing, refreshed.is_err())
     };
-    match said {
+    match refreshed {
         Ok(_) if failing => tracing::info!("worker registration restored"),
         Ok(_) => {}
         // Once; it works on all the same.

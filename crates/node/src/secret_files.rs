@@ -2,7 +2,7 @@
 //! mounted secrets of containers have such modes by default, and no other user sees them there
 //! (`docs/decisions/0043-secret-files-open-to-others.md`).
 
-use crate::settings::{Database, NatsLogin, ObjectPlace, Settings};
+use crate::settings::{Database, NatsLogin, ObjectBackend, Settings};
 use counterstep_adapters::client_certificate::ClientCertificate;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -51,7 +51,7 @@ pub(crate) fn open_to_others(settings: &Settings) -> Vec<OpenSecret> {
         add("redis_file", redis.server.url_file.as_ref());
         add("redis_key_file", key(&redis.server.certificate).as_ref());
     }
-    if let ObjectPlace::Server {
+    if let ObjectBackend::Server {
         url,
         credentials_file,
     } = &settings.objects

@@ -21,7 +21,7 @@ pub(crate) enum PassPart {
     /// Tasks of lost hosts, and task types that failures disable. Waits for the database, and
     /// briefly for the queue.
     Recovery,
-    /// Messages that were not published, and tasks that no host has come for. Waits for the queue's
+    /// Messages that were not published, and tasks that no host has claimed. Waits for the queue's
     /// server.
     Relay,
     /// Orphans, retention and scratch. Waits for the object store, and may take long.
@@ -136,7 +136,7 @@ async fn publish(
         relay::run(engine, settings.relay_after, settings.limit, shutdown).await,
     )?;
     let plan = of.area(
-        "repair",
+        "redispatch",
         redispatch::plan(engine, settings.offer_after, settings.limit).await,
     )?;
     let done = redispatch::run(engine, plan, settings.offer_after, shutdown).await;

@@ -9,8 +9,7 @@ use crate::schedules::{self, Move, ScheduleStep, SkipReason};
 use crate::{ReconcilerSettings, workers};
 use counterstep_contracts::{Keep, TaskId};
 use counterstep_kernel::Engine;
-use counterstep_kernel::disable;
-use counterstep_kernel::disable::{TypeStep, TypeVerdict};
+use counterstep_kernel::disable::{self, TypeStep, TypeVerdict};
 use counterstep_kernel::intents::Intent;
 use counterstep_kernel::ports::{EndedTask, StoreError};
 use counterstep_kernel::status;
@@ -238,7 +237,7 @@ pub fn plan<'a>(
         )?;
         let types = of.area("task types", disable::plan_types(engine).await)?;
         let redispatch = of.area(
-            "repair",
+            "redispatch",
             redispatch::plan(engine, settings.offer_after, limit).await,
         )?;
         let unpublished = of.area("messages", status::oldest_unpublished(engine).await)?;

@@ -9,14 +9,13 @@ use counterstep_kernel::draft::As;
 use counterstep_kernel::load::fits;
 use counterstep_kernel::lost_hosts::earlier_losses;
 use counterstep_kernel::ports::{Due, DueTask, Lost, LostOf, StoreError};
-use counterstep_kernel::quarantine::Quarantine;
-use counterstep_kernel::quarantine::quarantine;
+use counterstep_kernel::quarantine::{Quarantine, quarantine};
 use counterstep_steps::cancel::CancelToken;
 use futures::future::BoxFuture;
 use futures::{StreamExt, stream};
 use std::time::Duration;
 
-/// Tasks that a reconciler keeps for itself at a time.
+/// Tasks that a reconciler reserves at a time.
 const RESERVED_AT_ONCE: usize = 128;
 
 /// For so long: far longer than it needs for them, and short enough to wait for when it dies.
@@ -82,9 +81,8 @@ pub fn plan(
     })
 }
 
-/// Executes a plan, until `shutdown`: the tasks that are kept from other reconcilers by then are
-/// still taken back. Each task is a change of its own; of several reconcilers with the same plan,
-/// each takes back others.
+/// Executes a plan, until `shutdown`: the tasks that are reserved by then are still taken back. Each
+/// task is a change of its own; of several reconcilers with the same plan, each takes back others.
 pub fn run<'a>(
     engine: &'a Engine,
     plan: Vec<Recover>,
@@ -103,19 +101,19 @@ pub fn run<'a>(
             if shutdown.is_cancelled() {
                 break;
             }
-            let held = match engine.ports.store.reserve(some, RESERVED_FOR).await {
-                Ok(held) => held,
+            let reserved = match engine.ports.store.reserve(some, RESERVED_FOR).await {
+                Ok(reserved) => reserved,
                 Err(error) => {
-                    tracing::error!(%error, "lost tasks could not be kept from other reconcilers");
+                    tracing::error!(%error, "lost tasks could not be reserved");
                     done.failed
                         .extend(some.iter().map(|task| (*task, error.to_string())));
                     continue;
                 }
             };
             done.moved_on
-                .extend(some.iter().filter(|task| !held.contains(task)));
-            let mut taken =
-                stream::iter(held).map(|task| async move { (task, take_back(engine, task).await) });
+                .extend(some.iter().filter(|task| !reserved.contains(task)));
+            let mut taken = stream::iter(reserved)
+                .map(|task| async move { (task, take_back(engine, task).await) });
             let mut taken = taken.by_ref().buffer_unordered(AT_ONCE);
             while let Some((task, taken)) = taken.next().await {
                 match taken {

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A service that decides nothing may take so long to answer.
-const ADVICE_LIMIT: Duration = Duration::from_millis(250);
+const BEST_EFFORT_LIMIT: Duration = Duration::from_millis(250);
 /// The round of a breaker that has never been open, or is forgotten.
 const FIRST_ROUND: &str = "first";
 /// No attempt has a longer limit than this, so a probe's key with more time left is none of this
@@ -354,7 +354,7 @@ impl Breaker {
 
     /// The hints' answer, if it comes and comes in time.
     async fn ask<T>(&self, answer: impl Future<Output = Result<T, HintError>>) -> Option<T> {
-        match select(pin!(answer), self.runtime.timeout(ADVICE_LIMIT)).await {
+        match select(pin!(answer), self.runtime.timeout(BEST_EFFORT_LIMIT)).await {
             Either::Left((Ok(answer), _)) => Some(answer),
             Either::Left((Err(error), _)) => {
                 tracing::debug!(breaker = self.key, %error, "going on without a breaker");

@@ -1,4 +1,4 @@
-//! What a chaos run has shown, from the rows, the objects, the services' books and the clients'
+//! What a chaos run has shown, from the rows, the objects, the services' ledger and the clients'
 //! answers. Changes nothing.
 
 use super::Report;

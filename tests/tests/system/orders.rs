@@ -25,12 +25,12 @@ const FLAGS: &[&str] = &[
 const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 /// Settings that name the services, their token by its file.
-fn settled(place: &Place, outside: &Services) {
+fn settled(place: &Place, services: &Services) {
     let service = |name: &str| {
         format!(
             "[services.{name}]\nurl = {:?}\ntoken_file = {:?}\n",
-            outside.url(name),
-            outside.token_file()
+            services.url(name),
+            services.token_file()
         )
     };
     let file: String = ["inventory", "bank", "shipping"].map(service).concat();
@@ -59,8 +59,8 @@ async fn waits(api: &Api, task: TaskId) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn orders_are_approved_declined_and_survive_a_lost_worker() {
-    let (place, outside) = (Place::new(), Services::start().await);
-    settled(&place, &outside);
+    let (place, services) = (Place::new(), Services::start().await);
+    settled(&place, &services);
     let served = services::api(&place, FLAGS);
     let (worker, _) = services::worker(&place, FLAGS);
     let reconciler = services::reconciler(&place, FLAGS);
@@ -94,25 +94,25 @@ async fn orders_are_approved_declined_and_survive_a_lost_worker() {
     );
     let response = serde_json::to_value(&approved).expect("JSON")["response"].clone();
     assert_eq!(response["approved_by"], "carla", "{response}");
-    outside.assert_settled(approved.task_id, true);
-    outside.assert_settled(declined.task_id, false);
+    services.assert_settled(approved.task_id, true);
+    services.assert_settled(declined.task_id, false);
 
     // The bank has booked the charge and says nothing; then the worker is gone.
-    outside.plant("POST /bank/charges", Trouble::Silent);
-    let charges = outside.requests("POST /bank/charges");
+    services.plant("POST /bank/charges", Trouble::Silent);
+    let charges = services.requests("POST /bank/charges");
     let orphan = order(api, 5_000).await;
     until("a charge", SOON, || async {
-        (outside.requests("POST /bank/charges") > charges).then_some(())
+        (services.requests("POST /bank/charges") > charges).then_some(())
     })
     .await;
     worker.kill();
     let (worker, _) = services::worker(&place, FLAGS);
     assert_eq!(api.at_rest(orphan).await.status, TaskStatus::Completed);
-    outside.assert_settled(orphan, true);
-    assert_eq!(outside.requests("POST /bank/charges"), charges + 2);
-    assert_eq!(outside.balance("shop"), 155_000);
+    services.assert_settled(orphan, true);
+    assert_eq!(services.requests("POST /bank/charges"), charges + 2);
+    assert_eq!(services.balance("shop"), 155_000);
     assert_eq!(
-        outside.traces(),
+        services.traces(),
         [TRACE],
         "every call, also those of undos, belongs to the trace of its client"
     );
@@ -122,8 +122,8 @@ async fn orders_are_approved_declined_and_survive_a_lost_worker() {
         worker.stop().success() && served.process.stop().success() && reconciler.stop().success()
     );
     let rows = std::fs::read(place.database()).expect("the database");
-    let token = outside.token().as_bytes();
-    assert!(!logs.contains(outside.token()), "a secret is in a log");
+    let token = services.token().as_bytes();
+    assert!(!logs.contains(services.token()), "a secret is in a log");
     assert!(
         !rows.windows(token.len()).any(|at| at == token),
         "a secret is in a row"

@@ -15,7 +15,7 @@ use crate::buckets::client::{
     Client, FoundObject, ObjectsFound, Uploads, clock, has_code, unavailable,
 };
 use crate::buckets::connection::Connection;
-use crate::buckets::settings::{Credentials, Place, refused};
+use crate::buckets::settings::{Credentials, Location, refused};
 use crate::tls::install_provider;
 use async_trait::async_trait;
 use counterstep_kernel::ports::ObjectError;
@@ -73,7 +73,7 @@ impl AzureClient {
         settings: &AzureSettings,
         connection: &Connection,
         builder: MicrosoftAzureBuilder,
-        place: &Place,
+        place: &Location,
     ) -> Result<Self, ObjectError> {
         let mut builder = builder
             .with_container_name(&place.bucket)

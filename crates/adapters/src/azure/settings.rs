@@ -66,7 +66,7 @@ impl AzureSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::buckets::settings::Place;
+    use crate::buckets::settings::Location;
 
     #[test]
     fn a_url_says_where_and_how() {
@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(settings.account.as_deref(), Some("files1"));
         assert_eq!(
             settings.common.base,
-            Some(Place {
+            Some(Location {
                 bucket: "objects".to_owned(),
                 prefix: "prod".to_owned()
             })

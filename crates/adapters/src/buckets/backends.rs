@@ -1,7 +1,7 @@
 //! Where a declared bucket and a key lie in real buckets, and back. Must not connect.
 
 use super::client::{Client, unavailable};
-use super::settings::{BucketSettings, Place, refused};
+use super::settings::{BucketSettings, Location, refused};
 use crate::key_checks;
 use counterstep_kernel::ports::ObjectError;
 use object_store::path::Path;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// A folder of a real bucket, and the client for it.
 #[derive(Debug)]
 pub(super) struct Backend {
-    pub(super) location: Place,
+    pub(super) location: Location,
     /// The declared bucket that lies here; `None`: all that have no backend of their own.
     declared: Option<String>,
     pub(super) client: Box<dyn Client>,
@@ -64,9 +64,9 @@ impl Backends {
     /// Makes the client of each with `client`.
     pub(crate) fn open(
         settings: &BucketSettings,
-        client: impl Fn(&Place) -> Result<Box<dyn Client>, ObjectError>,
+        client: impl Fn(&Location) -> Result<Box<dyn Client>, ObjectError>,
     ) -> Result<Self, ObjectError> {
-        let open = |declared: Option<&String>, place: &Place| {
+        let open = |declared: Option<&String>, place: &Location| {
             let client = client(place)?;
             Ok(Arc::new(Backend {
                 location: place.clone(),

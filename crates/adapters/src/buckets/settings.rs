@@ -14,14 +14,14 @@ const MIB: usize = 1 << 20;
 
 /// A folder of a real bucket.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct Location {
     /// The real bucket's name.
     pub bucket: String,
     /// What stands before each key, without slashes at its ends; may be empty.
     pub prefix: String,
 }
 
-impl Place {
+impl Location {
     /// Reads `bucket` or `bucket/prefix`.
     ///
     /// # Errors
@@ -69,9 +69,9 @@ pub struct BucketSettings {
     pub credentials: Credentials,
     /// Where objects lie whose declared bucket is not in `buckets`. The declared name then ends
     /// their keys. `None`: other buckets are refused.
-    pub base: Option<Place>,
+    pub base: Option<Location>,
     /// Declared bucket to real one.
-    pub buckets: BTreeMap<String, Place>,
+    pub buckets: BTreeMap<String, Location>,
     /// Limit of one request, and of a silence in a download. An upload's request carries
     /// `part_bytes` at most.
     pub request_timeout: Duration,
@@ -146,7 +146,7 @@ impl BucketSettings {
         // bucket.
         let base = rest.split('?').next().unwrap_or_default().trim_matches('/');
         if !base.is_empty() {
-            settings.base = Some(Place::parse(base)?);
+            settings.base = Some(Location::parse(base)?);
         }
         for (name, value) in url.query_pairs() {
             if !settings.set(&name, &value)? && !other(&name, &value)? {
@@ -184,7 +184,7 @@ impl BucketSettings {
             _ => match name.strip_prefix("map.") {
                 Some(declared) if is_bucket_name(declared) => {
                     self.buckets
-                        .insert(declared.to_owned(), Place::parse(value)?);
+                        .insert(declared.to_owned(), Location::parse(value)?);
                 }
                 Some(_) | None => return Ok(false),
             },

@@ -1,5 +1,5 @@
-//! Streaming an object to its backend, in bounded memory. Must not leave an open upload behind,
-//! however the future ends.
+//! Streaming an object to its place in a bucket, in bounded memory. Must not leave an open upload
+//! behind, however the future ends.
 
 use super::backends::Backend;
 use super::client::has_code;

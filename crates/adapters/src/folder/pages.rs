@@ -14,7 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub(super) const MOST: usize = 1000;
 
 /// Refuses a cursor that is none of ours: that of a listing which was begun on other objects would
-/// pass some over.
+/// skip some.
 pub(super) fn check(cursor: &str) -> Result<(), ObjectError> {
     match cursor.split_once('/') {
         Some((bucket, name)) if key_checks::bucket(bucket).is_ok() && name.starts_with("t/") => {

@@ -12,7 +12,7 @@ type SomeText = sql::Nullable<sql::Text>;
 type SomeBytes = sql::Nullable<sql::Binary>;
 
 /// The columns of a row, and of its task's row.
-pub(super) type AuditEntryTypes = (
+pub(super) type ChainRowTypes = (
     (
         sql::Uuid,
         sql::BigInt,
@@ -27,7 +27,7 @@ pub(super) type AuditEntryTypes = (
 );
 
 /// A row, column by column.
-pub(super) type AuditEntryRead = (Named, Said, (Option<String>, Option<i64>, Option<Vec<u8>>));
+pub(super) type ChainRowRead = (Named, Said, (Option<String>, Option<i64>, Option<Vec<u8>>));
 
 #[derive(Debug, Queryable)]
 pub(super) struct Named {
@@ -66,7 +66,7 @@ macro_rules! rows {
 }
 
 /// A page of rows, each with its task's row of the same moment.
-pub(super) fn rows(page: &AuditPage) -> Result<Statement<'static, AuditEntryTypes>, Fault> {
+pub(super) fn rows(page: &AuditPage) -> Result<Statement<'static, ChainRowTypes>, Fault> {
     let (after, rev) = match &page.after {
         Some((task, rev)) => (id(task)?, *rev),
         None => (Uuid::nil(), i64::MIN),
@@ -85,9 +85,9 @@ pub(super) fn rows(page: &AuditPage) -> Result<Statement<'static, AuditEntryType
 }
 
 /// What [`rows`] has read.
-pub(super) fn decode((named, said, (status, rev, seal)): AuditEntryRead) -> ChainRow {
+pub(super) fn decode((named, said, (status, rev, seal)): ChainRowRead) -> ChainRow {
     let task = named.task.as_hyphenated().to_string();
-    let head = status.zip(rev).map(|(status, rev)| ChainTip {
+    let tip = status.zip(rev).map(|(status, rev)| ChainTip {
         task: task.clone(),
         status,
         rev,
@@ -105,7 +105,7 @@ pub(super) fn decode((named, said, (status, rev, seal)): AuditEntryRead) -> Chai
         data: said.data,
         link: said.link.unwrap_or_default(),
         seal: said.seal.unwrap_or_default(),
-        head,
+        tip,
         task,
     }
 }

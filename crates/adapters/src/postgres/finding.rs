@@ -118,7 +118,7 @@ const UNCLAIMED: &str = "SELECT d.id, d.task_type, d.version, d.status
        ORDER BY updated_at LIMIT ?)) d
     ORDER BY d.updated_at, d.id LIMIT ?";
 
-/// Dispatched, and unclaimed for long.
+/// Offered, and unclaimed for long.
 pub(super) fn unclaimed(which: &Unclaimed, limit: u32) -> Result<Statement<'_, DueTypes>, Fault> {
     let queues = which
         .queues
@@ -159,8 +159,9 @@ pub(super) fn unclaimed(which: &Unclaimed, limit: u32) -> Result<Statement<'_, D
     Ok(Statement::of(UNCLAIMED, binds))
 }
 
-/// Reserves lost tasks for one reconciler. Rows that another one is about to reserve are not waited for.
-// It does not wait for the disk: after a power cut no reconciler holds anything.
+/// Reserves lost tasks for one reconciler. Rows that another one is about to reserve are not waited
+/// for.
+// It does not wait for the disk: after a power cut nothing is reserved.
 pub(super) fn reserve(lost: &[TaskId], ttl: Duration) -> Statement<'static, sql::Uuid> {
     let ids: Vec<Uuid> = lost.iter().map(|task| task.0).collect();
     Statement::of(

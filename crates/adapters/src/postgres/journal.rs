@@ -87,8 +87,8 @@ pub(super) fn insert<'a, Row>(
     Ok(())
 }
 
-/// The columns of [`EntryRead`].
-pub(super) type EntryTypes = (
+/// The columns of [`JournalRowRead`].
+pub(super) type JournalRowTypes = (
     sql::Nullable<sql::BigInt>,
     sql::Nullable<sql::BigInt>,
     sql::Nullable<sql::Timestamptz>,
@@ -104,7 +104,7 @@ pub(super) type EntryTypes = (
 /// A row, column by column. Where it is a task's, in the query that reads both, all of them are
 /// NULL.
 #[derive(Debug, Queryable)]
-pub(super) struct EntryRead {
+pub(super) struct JournalRowRead {
     rev: Option<i64>,
     epoch: Option<i64>,
     at: Option<PgTimestamp>,
@@ -118,7 +118,7 @@ pub(super) struct EntryRead {
 }
 
 /// The row of the journal; `None`: it is a task's.
-pub(super) fn decode(read: EntryRead) -> Option<JournalRow> {
+pub(super) fn decode(read: JournalRowRead) -> Option<JournalRow> {
     Some(JournalRow {
         rev: Rev(read.rev?),
         epoch: Epoch(read.epoch?),
@@ -134,7 +134,7 @@ pub(super) fn decode(read: EntryRead) -> Option<JournalRow> {
 }
 
 /// The rows of a task, in order.
-pub(super) fn of(task: TaskId) -> Statement<'static, EntryTypes> {
+pub(super) fn of(task: TaskId) -> Statement<'static, JournalRowTypes> {
     Statement::of(
         "SELECT rev, epoch, at, change_id, actor, form, entries, data, link, seal
          FROM journal WHERE task = ? ORDER BY rev",

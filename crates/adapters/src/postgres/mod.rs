@@ -240,13 +240,13 @@ impl Store for PostgresStore {
     }
 
     async fn history(&self, task: TaskId) -> Result<History, StoreError> {
-        let rows: Vec<journal::EntryRead> = self.database.read(journal::of(task)).await?;
+        let rows: Vec<journal::JournalRowRead> = self.database.read(journal::of(task)).await?;
         let journal = rows.into_iter().filter_map(journal::decode).collect();
         Ok(past_of(task, journal).map_err(Fault::from)?)
     }
 
     async fn audit_page(&self, page: &AuditPage) -> Result<Vec<ChainRow>, StoreError> {
-        let rows: Vec<audit::AuditEntryRead> = self.lists.read(audit::rows(page)?).await?;
+        let rows: Vec<audit::ChainRowRead> = self.lists.read(audit::rows(page)?).await?;
         Ok(rows.into_iter().map(audit::decode).collect())
     }
 

@@ -10,12 +10,12 @@ use diesel::sql_types as sql;
 use std::time::Duration;
 use uuid::Uuid;
 
-type LeavingTypes = (sql::Uuid, sql::Text, sql::BigInt);
+type EndedTaskTypes = (sql::Uuid, sql::Text, sql::BigInt);
 
 /// A task, whose it is, and its revision.
-pub(super) type LeavingRead = (Uuid, String, i64);
+pub(super) type EndedTaskRead = (Uuid, String, i64);
 
-pub(super) fn decode((task, tenant, rev): LeavingRead) -> EndedTask {
+pub(super) fn decode((task, tenant, rev): EndedTaskRead) -> EndedTask {
     EndedTask {
         task: TaskId(task),
         tenant: Tenant(tenant),
@@ -42,7 +42,7 @@ pub(super) fn ended(
     before: Duration,
     after: Option<TaskId>,
     limit: u32,
-) -> Result<Statement<'_, LeavingTypes>, Fault> {
+) -> Result<Statement<'_, EndedTaskTypes>, Fault> {
     let mut statement = Statement::of(
         concat!(
             "SELECT k.id, k.tenant, k.rev FROM tasks k
@@ -69,7 +69,7 @@ pub(super) fn ended(
 /// Deletes all rows of those that have ended, are at these revisions, and are free to go; gives
 /// them.
 // Those that another transaction holds stay for the next pass.
-pub(super) fn purge(tasks: &[EndedTask]) -> Statement<'static, LeavingTypes> {
+pub(super) fn purge(tasks: &[EndedTask]) -> Statement<'static, EndedTaskTypes> {
     let mut sorted: Vec<(Uuid, i64)> = tasks.iter().map(|task| (task.task.0, task.rev.0)).collect();
     sorted.sort_unstable();
     let (ids, revs): (Vec<Uuid>, Vec<i64>) = sorted.into_iter().unzip();
@@ -95,7 +95,7 @@ pub(super) fn purge(tasks: &[EndedTask]) -> Statement<'static, LeavingTypes> {
 }
 
 /// The oldest tombstones.
-pub(super) fn tombstones(limit: u32) -> Statement<'static, LeavingTypes> {
+pub(super) fn tombstones(limit: u32) -> Statement<'static, EndedTaskTypes> {
     Statement::of(
         "SELECT task, tenant, 0::bigint FROM tombstones ORDER BY at, task LIMIT ?",
         values![i64::from(limit)],
@@ -103,7 +103,7 @@ pub(super) fn tombstones(limit: u32) -> Statement<'static, LeavingTypes> {
 }
 
 /// Those of these tasks that have one.
-pub(super) fn tombstones_of(tasks: &[TaskId]) -> Statement<'static, LeavingTypes> {
+pub(super) fn tombstones_of(tasks: &[TaskId]) -> Statement<'static, EndedTaskTypes> {
     let ids: Vec<Uuid> = tasks.iter().map(|task| task.0).collect();
     Statement::of(
         "SELECT task, tenant, 0::bigint FROM tombstones WHERE task = ANY(?)",
@@ -112,7 +112,7 @@ pub(super) fn tombstones_of(tasks: &[TaskId]) -> Statement<'static, LeavingTypes
 }
 
 /// Removes tombstones.
-pub(super) fn forget(tasks: &[TaskId]) -> Statement<'static, LeavingTypes> {
+pub(super) fn forget(tasks: &[TaskId]) -> Statement<'static, EndedTaskTypes> {
     let mut ids: Vec<Uuid> = tasks.iter().map(|task| task.0).collect();
     ids.sort_unstable();
     Statement::of(

@@ -68,7 +68,7 @@ impl Upkeep for PostgresStore {
     }
 
     async fn purge(&self, op: &PurgeOp) -> Result<Vec<EndedTask>, StoreError> {
-        let rows: Vec<retention::LeavingRead> = match op {
+        let rows: Vec<retention::EndedTaskRead> = match op {
             PurgeOp::Ended {
                 task_type,
                 status,
@@ -82,10 +82,10 @@ impl Upkeep for PostgresStore {
                     )?)
                     .await?
             }
-            PurgeOp::Tombstoned { limit } => {
+            PurgeOp::OldestTombstones { limit } => {
                 self.database.read(retention::tombstones(*limit)).await?
             }
-            PurgeOp::Tombstones(tasks) => {
+            PurgeOp::TombstonesOf(tasks) => {
                 self.database.read(retention::tombstones_of(tasks)).await?
             }
             PurgeOp::Purge(tasks) => self.database.rows(retention::purge(tasks)).await?,

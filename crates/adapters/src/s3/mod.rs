@@ -10,7 +10,7 @@ use crate::buckets::BucketObjects;
 use crate::buckets::backends::Backends;
 use crate::buckets::client::{Client, ObjectsFound, Uploads, has_code};
 use crate::buckets::connection::Connection;
-use crate::buckets::settings::{Credentials, Place, refused};
+use crate::buckets::settings::{Credentials, Location, refused};
 use crate::tls::install_provider;
 use async_trait::async_trait;
 use counterstep_kernel::ports::ObjectError;
@@ -71,7 +71,7 @@ impl S3Client {
         settings: &S3Settings,
         connection: &Connection,
         builder: AmazonS3Builder,
-        place: &Place,
+        place: &Location,
     ) -> Result<Self, ObjectError> {
         let path_style = settings.path_style.unwrap_or(connection.endpoint.is_some());
         let mut builder = builder

@@ -67,7 +67,7 @@ impl S3Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::buckets::settings::Place;
+    use crate::buckets::settings::Location;
     use std::time::Duration;
 
     #[test]
@@ -75,7 +75,7 @@ mod tests {
         let url = "s3://objects/prod/one?endpoint=http://127.0.0.1:9000&region=eu-1&part_mib=5&retry_for_s=3\
                    &map.incoming-files=incoming&map.out=shared/out&bulk_delete=false&path_style=false";
         let settings = S3Settings::from_url(url).unwrap();
-        let place = |bucket: &str, prefix: &str| Place {
+        let place = |bucket: &str, prefix: &str| Location {
             bucket: bucket.to_owned(),
             prefix: prefix.to_owned(),
         };

@@ -90,7 +90,7 @@ pub(super) fn rows(
 
 fn decode(row: Row) -> ChainRow {
     let task = text(row.task);
-    let head = row
+    let tip = row
         .head_status
         .map(text)
         .zip(row.head_rev)
@@ -112,7 +112,7 @@ fn decode(row: Row) -> ChainRow {
         data: row.data.map(text),
         link: row.link.unwrap_or_default(),
         seal: row.seal.unwrap_or_default(),
-        head,
+        tip,
         task,
     }
 }
@@ -157,14 +157,14 @@ pub(super) fn chain_tips(
             .prepared()
             .load(connection)?,
     };
-    let head = |row: TipRow| ChainTip {
+    let tip = |row: TipRow| ChainTip {
         task: text(row.id),
         status: text(row.status),
         rev: row.rev,
         seal: row.seal.unwrap_or_default(),
         has_rows: row.has_rows,
     };
-    Ok(rows.into_iter().map(head).collect())
+    Ok(rows.into_iter().map(tip).collect())
 }
 
 #[cfg(test)]

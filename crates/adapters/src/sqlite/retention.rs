@@ -10,7 +10,7 @@ use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Nullable, Text};
 
 #[derive(Debug, QueryableByName)]
-struct LeavingRow {
+struct EndedTaskRow {
     #[diesel(sql_type = Text)]
     task: String,
     #[diesel(sql_type = Text)]
@@ -20,8 +20,8 @@ struct LeavingRow {
 }
 
 /// Those that can be read. An unreadable one must not hold up the others.
-fn decoded(rows: Vec<LeavingRow>) -> Vec<EndedTask> {
-    let decode = |row: LeavingRow| -> Result<EndedTask, Fault> {
+fn decoded(rows: Vec<EndedTaskRow>) -> Vec<EndedTask> {
+    let decode = |row: EndedTaskRow| -> Result<EndedTask, Fault> {
         Ok(EndedTask {
             task: parse("task", &row.task)?,
             tenant: Tenant(row.tenant),

@@ -1,5 +1,5 @@
-//! Tasks that were dispatched and that no worker has claimed: their message may be lost. Must not
-//! dispatch them again.
+//! Tasks that are ready to be claimed and that no host has claimed: their message may be lost. Must
+//! not dispatch them again.
 
 use super::fault::{Fault, micros};
 use super::prepared::Prepare;

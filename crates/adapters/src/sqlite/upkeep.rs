@@ -99,12 +99,12 @@ impl Upkeep for SqliteStore {
                 };
                 self.database.read_at(find).await?
             }
-            PurgeOp::Tombstoned { limit } => {
+            PurgeOp::OldestTombstones { limit } => {
                 self.database
                     .read(move |connection| retention::tombstones(connection, limit))
                     .await?
             }
-            PurgeOp::Tombstones(tasks) => {
+            PurgeOp::TombstonesOf(tasks) => {
                 self.database
                     .read(move |connection| retention::tombstones_of(connection, &tasks))
                     .await?

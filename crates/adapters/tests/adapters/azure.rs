@@ -6,7 +6,7 @@ use crate::suite::objects::pages;
 use bytes::Bytes;
 use counterstep_adapters::azure::{self, AzureSettings};
 use counterstep_adapters::buckets::BucketObjects;
-use counterstep_adapters::buckets::settings::{BucketSettings, Credentials, Place};
+use counterstep_adapters::buckets::settings::{BucketSettings, Credentials, Location};
 use counterstep_kernel::ports::{ByteStream, ObjectError, ObjectInfo, Objects, Ports};
 use counterstep_testkit::servers::{Azurite, shared_azurite};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -52,7 +52,7 @@ async fn on(server: &Azurite) -> Fixture {
         format!("[default]\nazure_storage_account_key = {}\n", server.key()),
     )
     .unwrap();
-    let place = |bucket: &str, prefix: &str| Place {
+    let place = |bucket: &str, prefix: &str| Location {
         bucket: bucket.to_owned(),
         prefix: prefix.to_owned(),
     };
@@ -202,7 +202,7 @@ async fn a_shared_access_signature_lets_it_in_and_is_read_anew_for_each_request(
     let fixture = fixture().await;
     let (container, signature) = shared_azurite().make_signed_container();
     let mut settings = fixture.settings.clone();
-    settings.common.base = Some(Place {
+    settings.common.base = Some(Location {
         bucket: container.to_owned(),
         prefix: String::new(),
     });
@@ -240,7 +240,7 @@ async fn a_check_names_what_is_missing() {
     settings.common.retry_for = Duration::from_secs(1);
     settings.common.buckets.insert(
         "lost".to_owned(),
-        Place {
+        Location {
             bucket: "never-made".to_owned(),
             prefix: String::new(),
         },

@@ -200,7 +200,7 @@ macro_rules! row_cases {
                 the_oldest_claimable_tasks_come_first,
                 only_active_tasks_with_an_expired_lease_are_lost,
                 lost_tasks_are_found_by_type_and_by_age,
-                a_lost_task_is_held_by_one_caller_until_it_is_taken_back,
+                a_lost_task_is_reserved_for_one_caller_until_it_is_taken_back,
                 a_list_pages_from_the_newest_and_filters,
                 tasks_in_flight_are_counted_by_what_they_were_submitted_under,
                 a_relay_takes_the_events_of_each_change_once_until_they_are_published,

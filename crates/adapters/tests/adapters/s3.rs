@@ -4,7 +4,7 @@
 use crate::suite::{eventually, within_limit};
 use bytes::Bytes;
 use counterstep_adapters::buckets::BucketObjects;
-use counterstep_adapters::buckets::settings::{BucketSettings, Credentials, Place};
+use counterstep_adapters::buckets::settings::{BucketSettings, Credentials, Location};
 use counterstep_adapters::s3::{self, S3Settings};
 use counterstep_kernel::ports::{ByteStream, ObjectError, ObjectInfo, Objects, Ports};
 use counterstep_testkit::servers::S3;
@@ -35,7 +35,7 @@ async fn fixture() -> Fixture {
     let (id, secret) = (server.access_key(), server.secret_key());
     let text = format!("[default]\naws_access_key_id = {id}\naws_secret_access_key = {secret}\n");
     std::fs::write(&credentials, text).unwrap();
-    let place = |text: &str| Place::parse(text).unwrap();
+    let place = |text: &str| Location::parse(text).unwrap();
     let common = BucketSettings {
         endpoint: Some(server.endpoint()),
         credentials: Credentials::File(credentials),

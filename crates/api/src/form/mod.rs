@@ -4,7 +4,7 @@
 //! A parser of our own: the crates there are decode a part's headers before anybody sees them, and
 //! answer a NUL or a line break in a file name with "broken request". Here a name is judged as it
 //! was sent, and the parser can move between threads, so that it lives in the task that owns the
-//! session and not in the request that may be dropped.
+//! upload session and not in the request that may be dropped.
 
 mod disposition;
 mod parser;

@@ -15,7 +15,7 @@ use counterstep_kernel::turn::turn;
 use counterstep_steps::CancelToken;
 use damaged::{lost_scratch, unreadable};
 use healthy::{calm, cancels, failures, parked, waits};
-use lost::{recounts, unanswered, undone_when_lost};
+use lost::{recounts, unclaimed, undone_when_lost};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -337,7 +337,7 @@ async fn every_edge_is_taken_over_http_and_stands_in_the_audit() {
         unreadable,
         lost_scratch
     );
-    let (j, k, l) = play!(undone_when_lost, recounts, unanswered);
+    let (j, k, l) = play!(undone_when_lost, recounts, unclaimed);
     let seen = [a, b, c, d, e, f, g, h, i, j, k, l];
     let tasks: BTreeSet<Edge> = seen.iter().flat_map(|(tasks, _)| tasks.clone()).collect();
     let steps: BTreeSet<Edge> = seen.into_iter().flat_map(|(_, steps)| steps).collect();

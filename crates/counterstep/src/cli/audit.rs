@@ -171,12 +171,12 @@ async fn chain_tips(store: &dyn Store) -> Result<(), Exit> {
             after,
             limit: 500,
         };
-        let heads = store.chain_tips(&page).await.map_err(unread)?;
-        let Some(last) = heads.last() else {
+        let tips = store.chain_tips(&page).await.map_err(unread)?;
+        let Some(last) = tips.last() else {
             return Ok(());
         };
         after = Some((last.task.clone(), 0));
-        let lines: String = heads
+        let lines: String = tips
             .iter()
             .filter_map(Copied::line)
             .map(|line| line + "\n")

@@ -8,7 +8,7 @@ mod forward;
 mod operator;
 mod quarantine;
 mod recovery;
-mod repair;
+mod redispatch;
 mod sweep;
 mod undo;
 mod waits;

@@ -32,7 +32,7 @@ pub struct ChainRow {
     /// Its seal; of a row in which none stands, empty.
     pub seal: Vec<u8>,
     /// What its task's row says; `None`: there is no such task.
-    pub head: Option<ChainTip>,
+    pub tip: Option<ChainTip>,
 }
 
 impl ChainRow {
@@ -79,16 +79,16 @@ pub struct ChainTip {
     pub rev: i64,
     /// The seal of its last row; of a task's row in which none stands, empty.
     pub seal: Vec<u8>,
-    /// Whether it has any row at all. Always true of a row's own head.
+    /// Whether it has any row at all. Always true of the tip beside a row.
     pub has_rows: bool,
 }
 
-/// Which rows, or heads, to read: a page in the order of task and place.
+/// Which rows, or tips, to read: a page in the order of task and place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditPage {
     /// Of this task only.
     pub task: Option<String>,
-    /// Behind this row: its task and its place. Heads: behind this task.
+    /// Behind this row: its task and its place. Tips: behind this task.
     pub after: Option<(String, i64)>,
     /// At most so many.
     pub limit: u32,

@@ -21,7 +21,7 @@ pub enum Due {
         /// Undelivered for this long.
         unclaimed_for: Duration,
     },
-    /// With a lease that has run out, and that no reconciler holds for itself.
+    /// With a lease that has run out, and that no reconciler has reserved.
     Lost(Lost),
     /// As claimable ones, but no host has claimed them for long although they were offered: their
     /// message may be lost. Not those that wait for another version of a host: a message would only

@@ -123,8 +123,8 @@ pub trait Store: Upkeep + Send + Sync + Debug {
     /// Tasks for the caller to look at, the oldest first, at most `limit`.
     async fn due(&self, due: &Due, limit: u32) -> Result<Vec<DueTask>, StoreError>;
 
-    /// Keeps lost tasks for this caller for so long: other reconcilers pass them over. Returns
-    /// those that are still lost and that no other reconciler holds. It only spares others the
+    /// Reserves lost tasks for this caller for so long: other reconcilers skip them. Returns those
+    /// that are still lost and that no other reconciler has reserved. It only spares others the
     /// work; what becomes of a task its revision decides.
     async fn reserve(&self, lost: &[TaskId], ttl: Duration) -> Result<Vec<TaskId>, StoreError>;
 

@@ -79,12 +79,12 @@ pub enum PurgeOp {
     /// ended, has events that are not published, or whose idempotency key still lives, stays whole.
     Purge(Vec<EndedTask>),
     /// The oldest tombstones. Reads only.
-    Tombstoned {
+    OldestTombstones {
         /// At most so many.
         limit: u32,
     },
-    /// Those of these tasks that have a tombstone. Reads only.
-    Tombstones(Vec<TaskId>),
+    /// The tombstones of these tasks. Reads only.
+    TombstonesOf(Vec<TaskId>),
     /// Nothing is left of these: their tombstones go.
     Forget(Vec<TaskId>),
 }

@@ -269,7 +269,7 @@ fn operator(state: &State<'_>, status: TaskStatus, decision: Operator) -> Rule {
             Ok(TaskStatus::Resolved)
         }
         (Operator::Redrive, TaskStatus::DeadLettered) => {
-            // A failed step that is still failed would be skipped: it is redriven, or its
+            // A failed step that is still failed would be left out: it is redriven, or its
             // output supplied, first.
             if state
                 .steps

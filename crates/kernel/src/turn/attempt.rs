@@ -93,7 +93,7 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
         Some(FaultKind::FailHalfWay) => Arc::new(BreakOff(ports.objects.clone())),
         _ => ports.objects.clone(),
     };
-    let outside = match task_type.decl.steps[at].undo {
+    let services = match task_type.decl.steps[at].undo {
         UndoDecl::Pure => Arc::new(ReadOnly(ports.services.clone())),
         UndoDecl::BuiltIn | UndoDecl::Function { .. } | UndoDecl::Waived { .. } => {
             ports.services.clone()
@@ -102,7 +102,7 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
     let context = StepContext::new(execution, cancel.clone(), objects, ports.scratch.clone());
     let context = Arc::new(
         context
-            .with_services(outside, traceparent)
+            .with_services(services, traceparent)
             .measured_by(meter),
     );
 

@@ -3,7 +3,7 @@
 use super::Finding;
 use crate::exit::Exit;
 use crate::open::servers;
-use crate::settings::{Database, ObjectPlace, Settings};
+use crate::settings::{Database, ObjectBackend, Settings};
 use counterstep_adapters::nats::Nats;
 use counterstep_adapters::postgres::PostgresStore;
 use counterstep_adapters::redis;
@@ -51,7 +51,7 @@ pub(super) async fn examine(
                 .map_err(|error| Exit::config(chain(&error)))?,
         );
     }
-    if let ObjectPlace::Server {
+    if let ObjectBackend::Server {
         url,
         credentials_file,
     } = &settings.objects

@@ -8,7 +8,7 @@ pub(crate) mod servers;
 
 use crate::exit::Exit;
 use crate::secret_files::{OpenSecret, open_to_others};
-use crate::settings::{Database, ObjectPlace, Settings, in_effect};
+use crate::settings::{Database, ObjectBackend, Settings, in_effect};
 use counterstep_adapters::file_signals::FileSignals;
 use counterstep_adapters::folder::{FolderObjects, FolderScratch};
 use counterstep_adapters::local::{LocalHints, LocalLocks};
@@ -144,7 +144,7 @@ pub fn look(settings: &Settings, role: &str) -> Result<Arc<dyn Store>, Exit> {
 /// [`Exit`], where the settings cannot be used.
 pub fn look_at_objects(settings: &Settings) -> Result<Arc<dyn Objects>, Exit> {
     crate::install_provider();
-    if let ObjectPlace::Folder(folder) = &settings.objects
+    if let ObjectBackend::Folder(folder) = &settings.objects
         && !folder.is_dir()
     {
         let folder = folder.display();
@@ -272,7 +272,7 @@ fn services(settings: &Settings) -> Result<Arc<dyn HttpServices>, Exit> {
 
 fn objects(settings: &Settings) -> Result<Arc<dyn Objects>, Exit> {
     match &settings.objects {
-        ObjectPlace::Folder(folder) => {
+        ObjectBackend::Folder(folder) => {
             let opened = FolderObjects::open(&made(folder)?);
             Ok(Arc::new(opened.map_err(|error| {
                 Exit::config(format_args!(
@@ -281,7 +281,7 @@ fn objects(settings: &Settings) -> Result<Arc<dyn Objects>, Exit> {
                 ))
             })?))
         }
-        ObjectPlace::Server {
+        ObjectBackend::Server {
             url,
             credentials_file,
         } => servers::objects(settings, url, credentials_file.as_deref()),

@@ -2,7 +2,7 @@
 
 use super::{BestEffortPorts, DatabasePorts};
 use crate::exit::Exit;
-use crate::settings::{NatsLogin, NatsPlace, RedisPlace, SecretUrl, Server, Settings};
+use crate::settings::{NatsBackend, NatsLogin, RedisBackend, SecretUrl, Server, Settings};
 use counterstep_adapters::azure::{self, AzureSettings};
 use counterstep_adapters::buckets::settings::{BucketSettings, Credentials};
 use counterstep_adapters::nats::{Events, Hears, Nats, NatsAuth, NatsOptions};
@@ -21,7 +21,7 @@ use std::time::Duration;
 pub(super) async fn database(
     settings: &Settings,
     server: &Server,
-    nats: &NatsPlace,
+    nats: &NatsBackend,
     registry: &Registry,
     role: &str,
 ) -> Result<DatabasePorts, Exit> {
@@ -60,7 +60,7 @@ pub(super) async fn migrate(settings: &Settings, server: &Server) -> Result<(), 
 
 pub(super) async fn best_effort(
     settings: &Settings,
-    server: &RedisPlace,
+    server: &RedisBackend,
 ) -> Result<BestEffortPorts, Exit> {
     let redis = redis::open(redis_options(settings, server))
         .await
@@ -113,7 +113,7 @@ fn of_postgres(error: &postgres::OpenError) -> Exit {
 
 async fn nats(
     settings: &Settings,
-    server: &NatsPlace,
+    server: &NatsBackend,
     registry: &Registry,
     role: &str,
 ) -> Result<Nats, Exit> {
@@ -135,7 +135,7 @@ async fn nats(
     Ok(nats)
 }
 
-pub(crate) fn nats_options(settings: &Settings, server: &NatsPlace, role: &str) -> NatsOptions {
+pub(crate) fn nats_options(settings: &Settings, server: &NatsBackend, role: &str) -> NatsOptions {
     let defaults = NatsOptions::new(String::new());
     NatsOptions {
         urls: separate(&server.url),
@@ -173,7 +173,7 @@ pub(crate) fn nats_options(settings: &Settings, server: &NatsPlace, role: &str) 
     }
 }
 
-pub(crate) fn redis_options(settings: &Settings, redis: &RedisPlace) -> RedisOptions {
+pub(crate) fn redis_options(settings: &Settings, redis: &RedisBackend) -> RedisOptions {
     let defaults = RedisOptions::at("");
     RedisOptions {
         urls: separate(&redis.server.url),

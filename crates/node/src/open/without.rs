@@ -3,7 +3,9 @@
 
 use super::{BestEffortPorts, DatabasePorts};
 use crate::exit::Exit;
-use crate::settings::{Database, NatsPlace, ObjectPlace, RedisPlace, SecretUrl, Server, Settings};
+use crate::settings::{
+    Database, NatsBackend, ObjectBackend, RedisBackend, SecretUrl, Server, Settings,
+};
 use counterstep_kernel::ports::{Objects, Store};
 use counterstep_steps::Registry;
 use std::path::Path;
@@ -22,7 +24,7 @@ fn lacking(setting: &str) -> Exit {
 pub(super) async fn database(
     _: &Settings,
     _: &Server,
-    _: &NatsPlace,
+    _: &NatsBackend,
     _: &Registry,
     _: &str,
 ) -> Result<DatabasePorts, Exit> {
@@ -37,7 +39,7 @@ pub(super) async fn migrate(_: &Settings, _: &Server) -> Result<(), Exit> {
     Err(lacking("database"))
 }
 
-pub(super) async fn best_effort(_: &Settings, _: &RedisPlace) -> Result<BestEffortPorts, Exit> {
+pub(super) async fn best_effort(_: &Settings, _: &RedisBackend) -> Result<BestEffortPorts, Exit> {
     Err(lacking("redis"))
 }
 
@@ -58,7 +60,7 @@ pub(crate) fn no_servers(settings: &Settings) -> Result<(), Exit> {
         } => Err(lacking("database")),
         Settings { redis: Some(_), .. } => Err(lacking("redis")),
         Settings {
-            objects: ObjectPlace::Server { .. },
+            objects: ObjectBackend::Server { .. },
             ..
         } => Err(lacking("objects")),
         _ => Ok(()),

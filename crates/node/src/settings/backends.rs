@@ -73,7 +73,7 @@ impl Server {
 
 /// NATS, and what to keep there. `None` everywhere: the adapter's default.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NatsPlace {
+pub struct NatsBackend {
     /// Where; several of a cluster with commas between them.
     pub url: SecretUrl,
     /// PEM file with the authorities that its certificate may come from.
@@ -96,7 +96,7 @@ pub struct NatsPlace {
     pub events_max_age: Option<Duration>,
 }
 
-impl NatsPlace {
+impl NatsBackend {
     /// One that asks for nothing, with the defaults.
     #[must_use]
     pub const fn at(url: String) -> Self {
@@ -137,7 +137,7 @@ pub enum NatsLogin {
 
 /// Redis, and how keys begin there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RedisPlace {
+pub struct RedisBackend {
     /// The servers.
     pub server: Server,
     /// Starts every key; `None`: the adapter's default.
@@ -182,7 +182,7 @@ impl fmt::Display for Database {
 
 /// Where objects are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ObjectPlace {
+pub enum ObjectBackend {
     /// A folder of this machine.
     Folder(PathBuf),
     /// Buckets of a server.

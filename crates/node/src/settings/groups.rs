@@ -26,7 +26,7 @@ macro_rules! groups {
 }
 
 groups! {
-    /// The file is the same for all processes of an installation: a command passes over the keys that are not its own.
+    /// The file is the same for all processes of an installation: a command ignores the keys that are not its own.
     File "Settings file";
 
     /// What a process writes on its machine, and how it speaks to others.

@@ -23,7 +23,7 @@ mod upkeep;
 mod urls;
 
 pub use backends::{
-    Database, DatabaseUse, NatsLogin, NatsPlace, ObjectPlace, RedisPlace, SecretUrl, Server,
+    Database, DatabaseUse, NatsBackend, NatsLogin, ObjectBackend, RedisBackend, SecretUrl, Server,
 };
 pub use declare::Setting;
 pub use flags::{SettingsArgs, SettingsFor};
@@ -50,11 +50,11 @@ pub struct Settings {
     /// How it is used, where it is PostgreSQL.
     pub database_use: DatabaseUse,
     /// Messages; with PostgreSQL only, and always then.
-    pub nats: Option<NatsPlace>,
+    pub nats: Option<NatsBackend>,
     /// Locks and fast checks.
-    pub redis: Option<RedisPlace>,
+    pub redis: Option<RedisBackend>,
     /// Objects.
-    pub objects: ObjectPlace,
+    pub objects: ObjectBackend,
     /// Whether servers of other machines may be spoken to in the clear.
     pub allow_plaintext: bool,
     /// The scratch folder of this host.
@@ -84,7 +84,7 @@ impl Settings {
             database_use: DatabaseUse::default(),
             nats: None,
             redis: None,
-            objects: ObjectPlace::Folder(folder.join("objects")),
+            objects: ObjectBackend::Folder(folder.join("objects")),
             allow_plaintext: false,
             scratch: folder.join("scratch"),
             engine: EngineSettings::default(),

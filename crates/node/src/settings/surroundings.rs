@@ -12,7 +12,7 @@ const VARIABLES: &[&str] = &["COUNTERSTEP_COMMIT", "COUNTERSTEP_BLESS"];
 
 /// Checks what a process finds before it reads its own flags: a secret among the arguments, which
 /// the parser might repeat, and unknown variables, which a command that takes no settings would
-/// skip.
+/// ignore.
 ///
 /// # Errors
 /// [`Exit`] with the kind `Config`.
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_kubernetes_says_of_its_services_is_passed_over() {
+    fn variables_that_kubernetes_sets_for_its_services_are_ignored() {
         for service in ["COUNTERSTEP", "COUNTERSTEP_API", "COUNTERSTEP_API_2"] {
             for (rest, value) in [
                 ("SERVICE_HOST", "10.96.0.11"),

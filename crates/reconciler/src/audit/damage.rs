@@ -12,15 +12,15 @@ const MOST_MOVED: usize = 16;
 
 /// Everything that is wrong with the chain of one task, in the order of its rows; what the task's
 /// own row says comes last. `rows`: its whole journal, in the order of the places, read in one
-/// moment with `head`, the task's row (`None`: there is none).
+/// moment with `tip`, the task's row (`None`: there is none).
 #[must_use]
-pub fn diagnose(task: &str, head: Option<&ChainTip>, rows: &[ChainRow]) -> Vec<Finding> {
+pub fn diagnose(task: &str, tip: Option<&ChainTip>, rows: &[ChainRow]) -> Vec<Finding> {
     let mut look = Diagnosis {
         task,
         rows,
         found: Vec::new(),
     };
-    match head {
+    match tip {
         None => {
             if let (Some(first), count) = (rows.first(), rows.len()) {
                 look.add(
@@ -30,13 +30,13 @@ pub fn diagnose(task: &str, head: Option<&ChainTip>, rows: &[ChainRow]) -> Vec<F
                 );
             }
         }
-        Some(head) => {
-            let mut standing = look.walk(head);
+        Some(tip) => {
+            let mut standing = look.walk(tip);
             look.find_moved(&mut standing);
-            look.judge(head, &standing);
+            look.judge(tip, &standing);
             look.data();
             let ends = look.sequence(&standing);
-            look.end(head, &standing, &ends);
+            look.end(tip, &standing, &ends);
         }
     }
     look.found
@@ -111,10 +111,10 @@ impl Diagnosis<'_> {
 
     /// How each row stands to its neighbours. Finds gaps, and rows that were put in or taken out
     /// with all later ones renumbered.
-    fn walk(&mut self, head: &ChainTip) -> Walked {
+    fn walk(&mut self, tip: &ChainTip) -> Walked {
         let mut standing: Vec<RowPosition> = Vec::with_capacity(self.rows.len());
         let mut shift = 0;
-        let ends = self.ends_at(head);
+        let ends = self.ends_at(tip);
         let mut next = 1;
         for at in 0..self.rows.len() {
             let row = &self.rows[at];
@@ -123,7 +123,7 @@ impl Diagnosis<'_> {
                 .filter(|&before| self.rows[before].rev > 0);
             let gap = row.rev > next;
             // Behind the end of a chain nothing is missing.
-            if gap && !(ends && next > head.rev) {
+            if gap && !(ends && next > tip.rev) {
                 let (last, rev) = (row.rev - 1, row.rev);
                 let which = if last == next {
                     format!("row {last} is")
@@ -234,10 +234,10 @@ impl Diagnosis<'_> {
     }
 
     /// What has become of each row that is not as it was written.
-    fn judge(&mut self, head: &ChainTip, walked: &Walked) {
+    fn judge(&mut self, tip: &ChainTip, walked: &Walked) {
         for at in 0..self.rows.len() {
             let rev = self.rows[at].rev;
-            let behind = rev - walked.shift > head.rev && head.rev > 0 && self.ends_at(head);
+            let behind = rev - walked.shift > tip.rev && tip.rev > 0 && self.ends_at(tip);
             match walked.standing[at] {
                 RowPosition::Moved(was) => {
                     self.add(
@@ -250,7 +250,7 @@ impl Diagnosis<'_> {
                 RowPosition::Inserted | RowPosition::Odd | RowPosition::AfterGap if behind => {
                     let says = format!(
                         "the task's row ends at row {}, and nothing binds this one to it",
-                        head.rev
+                        tip.rev
                     );
                     self.add(Some(rev), Damage::Inserted, says);
                 }
@@ -260,16 +260,16 @@ impl Diagnosis<'_> {
                     self.add(Some(rev), Damage::Inserted, says);
                 }
                 RowPosition::Odd => self.judge_odd(at),
-                RowPosition::Follows | RowPosition::AfterGap => self.judge_seal(at, head),
+                RowPosition::Follows | RowPosition::AfterGap => self.judge_seal(at, tip),
             }
         }
     }
 
     /// Whether the row at which the task's row ends is there, with that seal.
-    fn ends_at(&self, head: &ChainTip) -> bool {
+    fn ends_at(&self, tip: &ChainTip) -> bool {
         self.rows
             .iter()
-            .any(|row| row.rev == head.rev && row.seal == head.seal)
+            .any(|row| row.rev == tip.rev && row.seal == tip.seal)
     }
 
     fn judge_odd(&mut self, at: usize) {
@@ -317,7 +317,7 @@ impl Diagnosis<'_> {
     }
 
     /// Of a row that says what it said: whether its time and its seal are those that were written.
-    fn judge_seal(&mut self, at: usize, head: &ChainTip) {
+    fn judge_seal(&mut self, at: usize, tip: &ChainTip) {
         let row = &self.rows[at];
         let rev = row.rev;
         if let Some(what) = unsealed(row) {
@@ -330,7 +330,7 @@ impl Diagnosis<'_> {
         let next = self.rows.get(at + 1);
         let bound_to = |seal: &[u8]| match next {
             Some(next) => next.link == link(seal, &next.facts()).0,
-            None => head.seal == seal,
+            None => tip.seal == seal,
         };
         let who = next.map_or_else(
             || "the task's row".to_owned(),
@@ -403,32 +403,32 @@ impl Diagnosis<'_> {
     }
 
     /// What the task's row says of the end.
-    fn end(&mut self, head: &ChainTip, walked: &Walked, ends: &Ends) {
+    fn end(&mut self, tip: &ChainTip, walked: &Walked, ends: &Ends) {
         let (Some(last), Some(standing)) = (self.rows.last(), walked.standing.last()) else {
             // Whatever number it says: no task is without a row.
             let says = format!(
                 "the task's row knows of {} rows, and there are none",
-                head.rev
+                tip.rev
             );
             self.add(Some(1), Damage::CutOff, says);
             return;
         };
-        let (last_rev, sealed_same) = (last.rev, head.seal == last.seal);
+        let (last_rev, sealed_same) = (last.rev, tip.seal == last.seal);
         let sound = *standing == RowPosition::Follows;
         let true_end = last_rev - walked.shift;
-        if head.rev > last_rev.max(true_end) && (!sealed_same || head.seal.is_empty()) {
+        if tip.rev > last_rev.max(true_end) && (!sealed_same || tip.seal.is_empty()) {
             let says = format!(
                 "the task's row knows of {} rows, and the last one there is {last_rev}",
-                head.rev
+                tip.rev
             );
             self.add(Some(last_rev + 1), Damage::CutOff, says);
-        } else if head.rev != last_rev && head.rev != true_end {
+        } else if tip.rev != last_rev && tip.rev != true_end {
             // Rows behind the end have been named one by one; unless they are bound to what is
             // before them.
             if sound {
                 let says = format!(
                     "it ends the journal at row {}, and the rows go on to {last_rev}, each bound to the one before it",
-                    head.rev
+                    tip.rev
                 );
                 self.add(None, Damage::HeadChanged, says);
             }
@@ -442,11 +442,11 @@ impl Diagnosis<'_> {
             }
         }
         let Ends::In(_, ends_in) = ends else { return };
-        if sound && !ends.are(&head.status) && (head.rev == last_rev || head.rev == true_end) {
+        if sound && !ends.are(&tip.status) && (tip.rev == last_rev || tip.rev == true_end) {
             let ends_in = ends_in.as_deref().unwrap_or("no event");
             let says = format!(
                 "it is {}, and its journal ends in {ends_in} at row {last_rev}",
-                head.status
+                tip.status
             );
             self.add(None, Damage::StatusDiffers, says);
         }

@@ -61,15 +61,9 @@ impl Copied {
 
     /// The line of a chain's end; `None`: there is no seal to copy.
     #[must_use]
-    pub fn line(head: &ChainTip) -> Option<String> {
-        (!head.seal.is_empty()).then(|| {
-            format!(
-                "{} {} {}",
-                head.task,
-                head.rev,
-                EntryHash(head.seal.clone())
-            )
-        })
+    pub fn line(tip: &ChainTip) -> Option<String> {
+        (!tip.seal.is_empty())
+            .then(|| format!("{} {} {}", tip.task, tip.rev, EntryHash(tip.seal.clone())))
     }
 
     /// Looks at a row, where it is the one that was copied.
@@ -225,8 +219,8 @@ impl<'a> Check<'a> {
         if again.is_whole() {
             return Ok(());
         }
-        let head = rows.last().and_then(|row| row.head.clone());
-        let mut findings = diagnose(task, head.as_ref(), &rows);
+        let tip = rows.last().and_then(|row| row.tip.clone());
+        let mut findings = diagnose(task, tip.as_ref(), &rows);
         if findings.is_empty() {
             let says = "no single cause explains how its rows stand to each other".to_owned();
             findings.push(Finding {
@@ -251,16 +245,16 @@ impl<'a> Check<'a> {
                 after: after.take(),
                 limit: PAGE,
             };
-            let heads = self.store.chain_tips(&page).await?;
-            for head in &heads {
+            let tips = self.store.chain_tips(&page).await?;
+            for tip in &tips {
                 self.verified.tasks += 1;
-                if !head.has_rows {
-                    diagnose(&head.task, Some(head), &[])
+                if !tip.has_rows {
+                    diagnose(&tip.task, Some(tip), &[])
                         .into_iter()
                         .for_each(|finding| self.report(finding));
                 }
             }
-            match heads.into_iter().last() {
+            match tips.into_iter().last() {
                 Some(last) => after = Some((last.task, 0)),
                 None => return Ok(()),
             }

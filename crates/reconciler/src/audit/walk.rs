@@ -16,7 +16,7 @@ pub struct Walk {
     rows: u64,
     erased: u64,
     ends: Ends,
-    head: Option<ChainTip>,
+    tip: Option<ChainTip>,
     last: Option<(i64, Vec<u8>)>,
 }
 
@@ -27,7 +27,7 @@ impl Default for Walk {
             rows: 0,
             erased: 0,
             ends: Ends::default(),
-            head: None,
+            tip: None,
             last: None,
         }
     }
@@ -48,7 +48,7 @@ impl Walk {
             Read::Unreadable => self.whole = false,
         }
         self.last = Some((row.rev, row.seal.clone()));
-        self.head.clone_from(&row.head);
+        self.tip.clone_from(&row.tip);
     }
 
     /// Rows so far.
@@ -66,10 +66,10 @@ impl Walk {
     /// Whether all is as it was written, now that there are no more.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        let (Some(head), Some((rev, seal))) = (&self.head, &self.last) else {
+        let (Some(tip), Some((rev, seal))) = (&self.tip, &self.last) else {
             return self.last.is_none();
         };
-        self.whole && head.rev == *rev && head.seal == *seal && self.ends.are(&head.status)
+        self.whole && tip.rev == *rev && tip.seal == *seal && self.ends.are(&tip.status)
     }
 }
 

@@ -3,8 +3,8 @@
 
 use super::moves::{Move, moves};
 use counterstep_contracts::{ScheduleOrigin, Tenant};
+use counterstep_kernel::Engine;
 use counterstep_kernel::documents::TypedDocuments;
-use counterstep_kernel::engine::Engine;
 use counterstep_kernel::ports::{DuePlace, ScheduleQuery, ScheduleRow, Schedules, StoreError};
 use counterstep_kernel::schedule::is_busy;
 use counterstep_steps::times::DbTime;
@@ -35,7 +35,7 @@ pub enum ScheduleStep {
 }
 
 impl ScheduleStep {
-    /// Whether it fires or passes a due time over.
+    /// Whether it fires or skips a due time.
     fn moves(&self) -> bool {
         match self {
             Self::Declare(_) | Self::Broken { .. } => false,
@@ -59,8 +59,8 @@ pub(super) struct DuePage {
     pub(super) last: Option<DuePlace>,
 }
 
-/// Plans what is due, the longest due first, until `limit` schedules would fire or pass a due
-/// time over. Changes nothing.
+/// Plans what is due, the longest due first, until `limit` schedules would fire or skip a due time.
+/// Changes nothing.
 ///
 /// # Errors
 /// When the store does not answer.

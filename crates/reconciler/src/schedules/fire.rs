@@ -5,9 +5,9 @@ use super::due::{ScheduleStep, names, plan_declared, plan_due};
 use super::moves::{Move, SkipReason};
 use counterstep_contracts::TaskId;
 use counterstep_contracts::http::Accepted;
+use counterstep_kernel::Engine;
 use counterstep_kernel::client::SubmitError;
 use counterstep_kernel::documents::TypedDocuments;
-use counterstep_kernel::engine::Engine;
 use counterstep_kernel::ports::{ScheduleRow, StoreError};
 use counterstep_kernel::schedule::fire;
 use counterstep_steps::cancel::CancelToken;
@@ -91,7 +91,7 @@ pub fn pass<'a>(
 }
 
 /// Executes a plan. Each move is a change of its own; a schedule that another writer has moved
-/// meanwhile is skipped.
+/// meanwhile is left alone.
 pub fn run(engine: &Engine, plan: Vec<ScheduleStep>) -> BoxFuture<'_, ScheduleReport> {
     Box::pin(async move {
         let mut done = ScheduleReport::default();
@@ -135,7 +135,7 @@ async fn make(
                 return;
             }
             Move::Skip { due, next, why } => {
-                skip(engine, &mut row, Over { due, next, why }, done).await
+                skip(engine, &mut row, SkippedDue { due, next, why }, done).await
             }
             Move::Fire { due, next } => {
                 let mut fired = row.clone();
@@ -177,9 +177,10 @@ async fn make(
                             return;
                         }
                         let why = SkipReason::Disabled;
-                        let passed = skip(engine, &mut row, Over { due, next, why }, done).await;
-                        if !matches!(passed, Ok(true)) {
-                            passed
+                        let skipped =
+                            skip(engine, &mut row, SkippedDue { due, next, why }, done).await;
+                        if !matches!(skipped, Ok(true)) {
+                            skipped
                         } else {
                             return;
                         }
@@ -208,7 +209,7 @@ async fn make(
 }
 
 /// A due time that does not fire.
-struct Over {
+struct SkippedDue {
     due: DbTime,
     /// The schedule's next one.
     next: Option<DbTime>,
@@ -218,7 +219,7 @@ struct Over {
 async fn skip(
     engine: &Engine,
     row: &mut ScheduleRow,
-    Over { due, next, why }: Over,
+    SkippedDue { due, next, why }: SkippedDue,
     done: &mut ScheduleReport,
 ) -> Result<bool, String> {
     row.next_due_at = next;
@@ -234,7 +235,7 @@ async fn skip(
             schedule = row.name,
             due = rfc3339(due),
             why,
-            "passed a due time over"
+            "skipped a due time"
         );
         done.skipped += 1;
     }

@@ -1,4 +1,4 @@
-//! What a schedule does at a due time: fires, waits or passes it over.
+//! What a schedule does at a due time: fires, waits or skips it.
 
 use counterstep_contracts::{Misfire, Overlap, ScheduleSpec};
 use counterstep_reconciler::schedules::{self, Move, SkipReason};
@@ -40,7 +40,7 @@ fn fire(due: u8) -> Move {
 }
 
 #[test]
-fn what_was_missed_is_caught_up_with_fired_once_or_passed_over() {
+fn what_was_missed_is_caught_up_with_fired_once_or_skipped() {
     use Misfire::{CatchUp, FireOnce, Skip};
     let late = |misfire, now| moves(misfire, Overlap::Allow, false, now);
     for misfire in [CatchUp, FireOnce, Skip] {
@@ -89,15 +89,15 @@ fn due_times_within_the_grace_are_not_missed_and_all_fire() {
 }
 
 #[test]
-fn while_the_last_task_runs_a_due_time_is_passed_over_waits_or_fires() {
+fn while_the_last_task_runs_a_due_time_is_skipped_waits_or_fires() {
     use Misfire::{CatchUp, FireOnce};
     let now = "2026-01-01T03:30:00Z";
-    let passed = Move::Skip {
+    let skipped = Move::Skip {
         due: hour(3),
         next: Some(hour(4)),
         why: SkipReason::Overlaps,
     };
-    assert_eq!(moves(FireOnce, Overlap::Skip, true, now), [passed]);
+    assert_eq!(moves(FireOnce, Overlap::Skip, true, now), [skipped]);
     assert_eq!(
         moves(FireOnce, Overlap::Queue, true, now),
         [Move::Wait { due: hour(3) }]
@@ -105,7 +105,7 @@ fn while_the_last_task_runs_a_due_time_is_passed_over_waits_or_fires() {
     assert_eq!(moves(FireOnce, Overlap::Allow, true, now), [fire(3)]);
     assert_eq!(
         moves(CatchUp, Overlap::Skip, false, now),
-        [fire(1), passed],
+        [fire(1), skipped],
         "the first runs when the second is due"
     );
     assert_eq!(

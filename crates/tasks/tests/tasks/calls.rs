@@ -236,9 +236,9 @@ async fn only_what_may_have_been_sent_is_undone() {
         (vec![lost(), lost()], 2, 1),
     ] {
         let words = format!("{ends:?}");
-        let outside = Arc::new(Ends(Mutex::new(ends.into())));
+        let services = Arc::new(Ends(Mutex::new(ends.into())));
         let task = Harness::embedded(Registry::new().with::<Tries>())
-            .services(outside)
+            .services(services)
             .submit(self::words())
             .await;
         assert_eq!(
@@ -257,9 +257,9 @@ async fn only_what_may_have_been_sent_is_undone() {
         task.assert_invariants().await;
     }
     // The next attempt arrives.
-    let outside = Arc::new(Ends(Mutex::new([unsent()].into())));
+    let services = Arc::new(Ends(Mutex::new([unsent()].into())));
     let task = Harness::embedded(Registry::new().with::<Tries>())
-        .services(outside)
+        .services(services)
         .submit(words())
         .await;
     assert_eq!(

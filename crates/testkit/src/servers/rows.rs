@@ -51,7 +51,7 @@ const OTHERS: &str = "SELECT count(*) FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'";
 
 /// How many rows and blocks were read in this database, as a query: of tables from end to end, and
-/// by indexes. An entry of an index that is skipped counts with its block alone. A server's
+/// by indexes. An index entry whose row is not read counts with its block alone. A server's
 /// process hands its count in when it ends.
 pub const ROWS_READ: &str =
     "SELECT (SELECT coalesce(sum(seq_tup_read), 0) FROM pg_stat_user_tables)::bigint

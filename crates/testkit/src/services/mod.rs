@@ -33,7 +33,7 @@ const TOKEN: &str = "a-planted-secret-token";
 /// What is taken back before it is done is remembered: a request that comes late finds 410.
 #[derive(Debug)]
 pub struct Services {
-    books: Arc<Mutex<Ledger>>,
+    ledger: Arc<Mutex<Ledger>>,
     server: server::Running,
     folder: TempDir,
 }
@@ -44,8 +44,8 @@ impl Services {
     /// # Panics
     /// When there is none.
     pub async fn start() -> Self {
-        let books = Arc::new(Mutex::new(Ledger::new()));
-        let server = server::start(books.clone());
+        let ledger = Arc::new(Mutex::new(Ledger::new()));
+        let server = server::start(ledger.clone());
         let folder = tempfile::Builder::new()
             .prefix("counterstep-services-")
             .tempdir()
@@ -53,7 +53,7 @@ impl Services {
         std::fs::write(folder.path().join("token"), format!("{TOKEN}\n"))
             .expect("the token is written");
         Self {
-            books,
+            ledger,
             server,
             folder,
         }
@@ -109,63 +109,63 @@ impl Services {
     /// Breaks the next request for `method` and `path`, as `"POST /bank/charges"`. Several queue
     /// up.
     pub fn plant(&self, request: &str, trouble: Trouble) {
-        self.books().plant(request, None, trouble);
+        self.ledger().plant(request, None, trouble);
     }
 
     /// Breaks the next call of this task for `method` and `path`. Several queue up, and each call
     /// that comes takes one: a task whose policy retries more often than that gets through, however
     /// the tasks beside it fare.
     pub fn plant_for(&self, task: TaskId, request: &str, trouble: Trouble) {
-        self.books().plant(request, Some(task), trouble);
+        self.ledger().plant(request, Some(task), trouble);
     }
 
     /// How many troubles that were planted for this task and request have not struck yet.
     #[must_use]
     pub fn planted_for(&self, task: TaskId, request: &str) -> usize {
-        self.books().planted_for(request, task)
+        self.ledger().planted_for(request, task)
     }
 
     /// How many troubles that were planted for this request, of whichever task, have not struck
     /// yet.
     #[must_use]
     pub fn planted_at(&self, request: &str) -> usize {
-        self.books().planted_at(request)
+        self.ledger().planted_at(request)
     }
 
     /// How many planted troubles have not struck yet.
     #[must_use]
     pub fn planted(&self) -> usize {
-        self.books().planted()
+        self.ledger().planted()
     }
 
     /// How many requests came for this method and path, `DELETE` by the path without its key.
     #[must_use]
     pub fn requests(&self, request: &str) -> usize {
-        self.books().requests(request)
+        self.ledger().requests(request)
     }
 
     /// How many requests are still to be done late.
     #[must_use]
     pub fn late(&self) -> usize {
-        self.books().late
+        self.ledger().late
     }
 
     /// Each `traceparent` that requests came with.
     #[must_use]
     pub fn traces(&self) -> Vec<String> {
-        self.books().traces.iter().cloned().collect()
+        self.ledger().traces.iter().cloned().collect()
     }
 
     /// What `account` has, in cents; the shop's is `shop`.
     #[must_use]
     pub fn balance(&self, account: &str) -> i64 {
-        self.books().balance(account)
+        self.ledger().balance(account)
     }
 
     /// All that was done under keys of this task and was not taken back, as `service/step`.
     #[must_use]
     pub fn open(&self, task: TaskId) -> Vec<String> {
-        self.books().open(task)
+        self.ledger().open(task)
     }
 
     /// No money and no goods were made or lost, and of this task all has been taken back, or each
@@ -174,7 +174,7 @@ impl Services {
     /// # Panics
     /// When it is not so.
     pub fn assert_settled(&self, task: TaskId, completed: bool) {
-        self.books().assert_conserved();
+        self.ledger().assert_conserved();
         let open = self.open(task);
         let wanted: &[&str] = if completed {
             &["bank/charge", "inventory/reserve", "shipping/ship"]
@@ -184,8 +184,8 @@ impl Services {
         assert_eq!(open, wanted, "what stands of the task {task}");
     }
 
-    fn books(&self) -> MutexGuard<'_, Ledger> {
-        self.books
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }

@@ -29,13 +29,13 @@ impl Drop for Running {
     }
 }
 
-pub(super) fn start(books: Arc<Mutex<Ledger>>) -> Running {
+pub(super) fn start(ledger: Arc<Mutex<Ledger>>) -> Running {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address");
-    let books = Shared::from(books);
+    let ledger = Shared::from(ledger);
     let server = HttpServer::new(move || {
         App::new()
-            .app_data(books.clone())
+            .app_data(ledger.clone())
             .route("/inventory/reservations", web::post().to(reserve))
             .route("/inventory/reservations/{key}", web::delete().to(release))
             .route("/bank/charges", web::post().to(charge))
@@ -63,70 +63,70 @@ fn keep_socket(connection: &dyn Any, data: &mut Extensions) {
     }
 }
 
-async fn reserve(request: HttpRequest, books: Shared, body: web::Json<Value>) -> HttpResponse {
-    make(request, books, "inventory", body.into_inner()).await
+async fn reserve(request: HttpRequest, ledger: Shared, body: web::Json<Value>) -> HttpResponse {
+    make(request, ledger, "inventory", body.into_inner()).await
 }
 
-async fn charge(request: HttpRequest, books: Shared, body: web::Json<Value>) -> HttpResponse {
-    make(request, books, "bank", body.into_inner()).await
+async fn charge(request: HttpRequest, ledger: Shared, body: web::Json<Value>) -> HttpResponse {
+    make(request, ledger, "bank", body.into_inner()).await
 }
 
-async fn ship(request: HttpRequest, books: Shared, body: web::Json<Value>) -> HttpResponse {
-    make(request, books, "shipping", body.into_inner()).await
+async fn ship(request: HttpRequest, ledger: Shared, body: web::Json<Value>) -> HttpResponse {
+    make(request, ledger, "shipping", body.into_inner()).await
 }
 
 async fn make(
     request: HttpRequest,
-    books: Shared,
+    ledger: Shared,
     service: &'static str,
     body: Value,
 ) -> HttpResponse {
     let named = format!("POST {}", request.path());
     let key = header(&request, "idempotency-key");
     let of = key.clone().unwrap_or_default();
-    answered(&request, &books.clone(), (&named, &of), async move {
+    answered(&request, &ledger.clone(), (&named, &of), async move {
         match key {
-            Some(key) => lock(&books).make(service, &key, body),
+            Some(key) => lock(&ledger).make(service, &key, body),
             None => (400, json!({"error": "an Idempotency-Key is missing"})),
         }
     })
     .await
 }
 
-async fn release(request: HttpRequest, books: Shared, key: web::Path<String>) -> HttpResponse {
+async fn release(request: HttpRequest, ledger: Shared, key: web::Path<String>) -> HttpResponse {
     take_back(
         request,
-        books,
+        ledger,
         ("DELETE /inventory/reservations", "inventory"),
         key.into_inner(),
     )
     .await
 }
 
-async fn recall(request: HttpRequest, books: Shared, key: web::Path<String>) -> HttpResponse {
+async fn recall(request: HttpRequest, ledger: Shared, key: web::Path<String>) -> HttpResponse {
     take_back(
         request,
-        books,
+        ledger,
         ("DELETE /shipping/shipments", "shipping"),
         key.into_inner(),
     )
     .await
 }
 
-async fn refund(request: HttpRequest, books: Shared, body: web::Json<Value>) -> HttpResponse {
+async fn refund(request: HttpRequest, ledger: Shared, body: web::Json<Value>) -> HttpResponse {
     let key = body["charge"].as_str().unwrap_or_default().to_owned();
-    take_back(request, books, ("POST /bank/refunds", "bank"), key).await
+    take_back(request, ledger, ("POST /bank/refunds", "bank"), key).await
 }
 
 async fn take_back(
     request: HttpRequest,
-    books: Shared,
+    ledger: Shared,
     (named, service): (&str, &'static str),
     key: String,
 ) -> HttpResponse {
     let of = key.clone();
-    answered(&request, &books.clone(), (named, &of), async move {
-        lock(&books).take_back(service, &key)
+    answered(&request, &ledger.clone(), (named, &of), async move {
+        lock(&ledger).take_back(service, &key)
     })
     .await
 }
@@ -166,15 +166,15 @@ async fn echo(request: HttpRequest, status: web::Path<u16>, body: web::Bytes) ->
 /// Does the work and answers, unless something goes wrong.
 async fn answered(
     request: &HttpRequest,
-    books: &Shared,
+    ledger: &Shared,
     (named, key): (&str, &str),
     work: impl Future<Output = Answer> + 'static,
 ) -> HttpResponse {
     if header(request, "authorization").as_deref() != Some(&format!("Bearer {TOKEN}")) {
         return HttpResponse::Unauthorized().json(json!({"error": "no token of ours"}));
     }
-    let trouble = lock(books).strike(named, key);
-    lock(books).traces.extend(header(request, "traceparent"));
+    let trouble = lock(ledger).strike(named, key);
+    lock(ledger).traces.extend(header(request, "traceparent"));
     match trouble {
         None => reply(work.await),
         Some(Trouble::Refuses(status, after)) => {
@@ -195,12 +195,12 @@ async fn answered(
         }
         Some(Trouble::Late(delay)) => {
             // On its own: a caller that has hung up takes this function with it, not the work.
-            lock(books).late += 1;
-            let books = books.clone();
+            lock(ledger).late += 1;
+            let ledger = ledger.clone();
             let late = actix_web::rt::spawn(async move {
                 tokio::time::sleep(delay).await;
                 let answer = work.await;
-                lock(&books).late -= 1;
+                lock(&ledger).late -= 1;
                 answer
             });
             reply(late.await.expect("the work is done"))
@@ -232,6 +232,6 @@ fn header(request: &HttpRequest, name: &str) -> Option<String> {
         .map(str::to_owned)
 }
 
-fn lock(books: &Shared) -> std::sync::MutexGuard<'_, Ledger> {
-    books.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(ledger: &Shared) -> std::sync::MutexGuard<'_, Ledger> {
+    ledger.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -60,12 +60,12 @@ pub(in super::super) type TaskTypes = (
         SomeUuid,
         SomeTime,
     ),
-    journal::EntryTypes,
+    journal::JournalRowTypes,
 );
 
 /// A row as [`load`] reads it: a task's, or one of its journal, which has the task's id and nothing
 /// else of it. In four parts because a tuple has its limits.
-pub(in super::super) type TaskRead = (Identity, Progress, End, journal::EntryRead);
+pub(in super::super) type TaskRead = (Identity, Progress, End, journal::JournalRowRead);
 
 #[derive(Debug, Queryable)]
 pub(in super::super) struct Identity {

@@ -98,7 +98,7 @@ pub(in super::super) fn due(
     .load(connection)
 }
 
-/// With a lease that has run out, and that no reconciler holds.
+/// With a lease that has run out, and that no reconciler has reserved.
 pub(in super::super) fn lost(
     connection: &mut SqliteConnection,
     which: &Lost,

@@ -312,7 +312,7 @@ async fn the_service_role_can_commit_and_cannot_touch_the_audit() {
         []
     );
     store
-        .purge(&PurgeOp::Tombstones(receives.to_vec()))
+        .purge(&PurgeOp::TombstonesOf(receives.to_vec()))
         .await
         .unwrap();
     let taken = store

@@ -393,11 +393,11 @@ async fn no_statement_reads_a_whole_table() {
         1
     );
     store
-        .purge(&PurgeOp::Tombstoned { limit: 9 })
+        .purge(&PurgeOp::OldestTombstones { limit: 9 })
         .await
         .unwrap();
     store
-        .purge(&PurgeOp::Tombstones(vec![ended.id]))
+        .purge(&PurgeOp::TombstonesOf(vec![ended.id]))
         .await
         .unwrap();
     store.purge(&PurgeOp::Forget(vec![ended.id])).await.unwrap();

@@ -112,11 +112,11 @@ fn reads() -> Vec<(String, Read)> {
         ),
         (
             "tombstones",
-            read!(store => store.purge(&PurgeOp::Tombstoned { limit: PAGE })),
+            read!(store => store.purge(&PurgeOp::OldestTombstones { limit: PAGE })),
         ),
         (
             "tombstones of tasks",
-            read!(store => store.purge(&PurgeOp::Tombstones(vec![task(50), task(60)]))),
+            read!(store => store.purge(&PurgeOp::TombstonesOf(vec![task(50), task(60)]))),
         ),
         (
             "rows of one",

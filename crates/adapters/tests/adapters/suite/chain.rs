@@ -190,7 +190,7 @@ pub(crate) async fn a_change_of_a_task_without_its_row_is_refused(ports: &Ports)
 pub(crate) async fn a_copy_of_the_ends_tells_whether_they_are_still_there(ports: &Ports) {
     let store = &*ports.store;
     let task = chained(store, &[2, 1], &Value::Null).await.task.id;
-    let heads = store
+    let tips = store
         .chain_tips(&AuditPage {
             task: None,
             after: None,
@@ -198,12 +198,12 @@ pub(crate) async fn a_copy_of_the_ends_tells_whether_they_are_still_there(ports:
         })
         .await
         .unwrap();
-    assert_eq!(heads.len(), 1);
+    assert_eq!(tips.len(), 1);
     assert_eq!(
-        (heads[0].task.as_str(), heads[0].rev, heads[0].has_rows),
+        (tips[0].task.as_str(), tips[0].rev, tips[0].has_rows),
         (task.to_string().as_str(), 2, true)
     );
-    let line = Copied::line(&heads[0]).expect("a sealed end");
+    let line = Copied::line(&tips[0]).expect("a sealed end");
     let of = |text: &str| Scope {
         copied: Copied::parse(text).expect("lines"),
         ..Scope::default()
@@ -274,23 +274,17 @@ pub(crate) async fn rows_and_heads_page_in_order(ports: &Ports) {
         .collect();
     assert_eq!(seen, expected);
     let page = |task, after, limit| AuditPage { task, after, limit };
-    let heads = store.chain_tips(&page(None, None, 2)).await.unwrap();
+    let tips = store.chain_tips(&page(None, None, 2)).await.unwrap();
     assert_eq!(
-        heads
-            .iter()
-            .map(|head| head.task.clone())
-            .collect::<Vec<_>>(),
+        tips.iter().map(|tip| tip.task.clone()).collect::<Vec<_>>(),
         tasks[..2]
     );
-    let heads = store
+    let tips = store
         .chain_tips(&page(None, Some((tasks[1].clone(), 0)), 2))
         .await
         .unwrap();
     assert_eq!(
-        heads
-            .iter()
-            .map(|head| head.task.clone())
-            .collect::<Vec<_>>(),
+        tips.iter().map(|tip| tip.task.clone()).collect::<Vec<_>>(),
         tasks[2..]
     );
     let one = store

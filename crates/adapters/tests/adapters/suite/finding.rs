@@ -230,7 +230,7 @@ pub(crate) async fn lost_tasks_are_found_by_type_and_by_age(ports: &Ports) {
     );
 }
 
-pub(crate) async fn a_lost_task_is_held_by_one_caller_until_it_is_taken_back(ports: &Ports) {
+pub(crate) async fn a_lost_task_is_reserved_for_one_caller_until_it_is_taken_back(ports: &Ports) {
     let store = &*ports.store;
     let mut lost = Vec::new();
     for _ in 0..20 {
@@ -238,16 +238,19 @@ pub(crate) async fn a_lost_task_is_held_by_one_caller_until_it_is_taken_back(por
     }
     let live = claimed(store, MINUTE).await.task.id;
     let asked: Vec<_> = lost.iter().copied().chain([live, new_task()]).collect();
-    let held = join_all((0..5).map(|_| store.reserve(&asked, MINUTE))).await;
-    let mut held: Vec<_> = held.into_iter().flat_map(Result::unwrap).collect();
-    held.sort();
+    let reserved = join_all((0..5).map(|_| store.reserve(&asked, MINUTE))).await;
+    let mut reserved: Vec<_> = reserved.into_iter().flat_map(Result::unwrap).collect();
+    reserved.sort();
     let mut all = lost.clone();
     all.sort();
-    assert_eq!(held, all, "each is held once, and only what is lost");
+    assert_eq!(
+        reserved, all,
+        "each is reserved once, and only what is lost"
+    );
     assert_eq!(
         store.due(&Due::Lost(Lost::default()), 100).await.unwrap(),
         [],
-        "the others pass them over"
+        "the others skip them"
     );
 
     // A claim ends the reservation: lost once more, the task is found at once.
@@ -261,7 +264,7 @@ pub(crate) async fn a_lost_task_is_held_by_one_caller_until_it_is_taken_back(por
         [lost[0]]
     );
     assert_eq!(store.reserve(&lost, MINUTE).await.unwrap(), [lost[0]]);
-    // A hold that has run out is none.
+    // A reservation that has run out is none.
     let other = claimed(store, Duration::ZERO).await.task.id;
     assert_eq!(
         store.reserve(&[other], Duration::ZERO).await.unwrap(),

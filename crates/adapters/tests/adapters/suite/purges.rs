@@ -165,7 +165,7 @@ pub(crate) async fn a_purged_task_leaves_a_tombstone_and_no_row(ports: &Ports) {
         "a frozen owner adds no row"
     );
     let tombstones = store
-        .purge(&PurgeOp::Tombstoned { limit: 10 })
+        .purge(&PurgeOp::OldestTombstones { limit: 10 })
         .await
         .unwrap();
     assert_eq!(
@@ -183,7 +183,7 @@ pub(crate) async fn a_purged_task_leaves_a_tombstone_and_no_row(ports: &Ports) {
     store.purge(&PurgeOp::Forget(vec![id])).await.unwrap();
     assert_eq!(
         store
-            .purge(&PurgeOp::Tombstoned { limit: 10 })
+            .purge(&PurgeOp::OldestTombstones { limit: 10 })
             .await
             .unwrap(),
         []
@@ -260,7 +260,7 @@ pub(crate) async fn tombstones_are_found_by_their_tasks(ports: &Ports) {
     assert_eq!(store.purge(&purge).await.unwrap().len(), 3);
     let tombstones = async |tasks: &[&TaskRecord]| {
         let tasks = tasks.iter().map(|record| record.task.id).collect();
-        let mut found = store.purge(&PurgeOp::Tombstones(tasks)).await.unwrap();
+        let mut found = store.purge(&PurgeOp::TombstonesOf(tasks)).await.unwrap();
         found.sort_unstable_by_key(|tombstone| tombstone.task);
         found
     };

@@ -56,7 +56,7 @@ pub(super) async fn undone_when_lost(stage: &mut Stage) {
 }
 
 /// No host claims it: no message arrives, and no host polls.
-pub(super) async fn unanswered(stage: &mut Stage) {
+pub(super) async fn unclaimed(stage: &mut Stage) {
     const AFTER: Duration = Duration::from_millis(1);
     let submitted = stage.submit("weighs", "{}").await;
     let dispatched = stage.submit("plain", "{}").await;

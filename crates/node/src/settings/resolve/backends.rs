@@ -3,7 +3,7 @@
 
 use crate::exit::Exit;
 use crate::settings::backends::{
-    Database, NatsLogin, NatsPlace, ObjectPlace, RedisPlace, SecretUrl, Server,
+    Database, NatsBackend, NatsLogin, ObjectBackend, RedisBackend, SecretUrl, Server,
 };
 use crate::settings::layers::Layers;
 use crate::settings::urls::{Url, each, path, scheme};
@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Backends {
     pub(super) database: Database,
-    pub(super) nats: Option<NatsPlace>,
-    pub(super) redis: Option<RedisPlace>,
-    pub(super) objects: ObjectPlace,
+    pub(super) nats: Option<NatsBackend>,
+    pub(super) redis: Option<RedisBackend>,
+    pub(super) objects: ObjectBackend,
 }
 
 impl Backends {
@@ -45,10 +45,10 @@ impl Backends {
             Some(url) => Some(redis(given, url)?),
         };
         let objects = match given.objects()? {
-            None => ObjectPlace::Folder(data_dir.join("objects")),
+            None => ObjectBackend::Folder(data_dir.join("objects")),
             Some(url) => match scheme("objects", &url, &["file", "s3", "az"])? {
-                "file" => ObjectPlace::Folder(path("objects", &url)?),
-                _ => ObjectPlace::Server {
+                "file" => ObjectBackend::Folder(path("objects", &url)?),
+                _ => ObjectBackend::Server {
                     url: SecretUrl::new(url),
                     credentials_file: given.objects_credentials_file()?,
                 },
@@ -70,7 +70,7 @@ impl Backends {
     }
 }
 
-fn redis(given: &Layers, url: Url) -> Result<RedisPlace, Exit> {
+fn redis(given: &Layers, url: Url) -> Result<RedisBackend, Exit> {
     each(&url.text, |url| {
         scheme("redis", url, &["redis", "rediss"]).map(|_| ())
     })?;
@@ -81,20 +81,20 @@ fn redis(given: &Layers, url: Url) -> Result<RedisPlace, Exit> {
         ca_file: given.redis_ca_file()?,
         certificate: certificate("redis", given.redis_cert_file()?, given.redis_key_file()?)?,
     };
-    Ok(RedisPlace {
+    Ok(RedisBackend {
         server,
         prefix: Some(given.redis_prefix()?),
     })
 }
 
-fn nats(given: &Layers) -> Result<Option<NatsPlace>, Exit> {
+fn nats(given: &Layers) -> Result<Option<NatsBackend>, Exit> {
     let Some(url) = given.nats()? else {
         return Ok(None);
     };
     each(&url, |url| {
         scheme("nats", url, &["nats", "tls"]).map(|_| ())
     })?;
-    Ok(Some(NatsPlace {
+    Ok(Some(NatsBackend {
         url: SecretUrl::new(url),
         ca_file: given.nats_ca_file()?,
         certificate: certificate("nats", given.nats_cert_file()?, given.nats_key_file()?)?,
@@ -196,7 +196,7 @@ mod tests {
             backends.database,
             Database::Sqlite("d/counterstep.db".into())
         );
-        assert_eq!(backends.objects, ObjectPlace::Folder("d/objects".into()));
+        assert_eq!(backends.objects, ObjectBackend::Folder("d/objects".into()));
     }
 
     #[test]

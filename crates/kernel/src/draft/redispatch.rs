@@ -1,4 +1,4 @@
-//! A task that no host has claimed is offered once more.
+//! A task that no host has claimed is dispatched once more.
 
 use super::{Draft, Note};
 use crate::saga::{Illegal, LifecycleEvent};
@@ -8,7 +8,7 @@ use serde_json::json;
 use std::time::Duration;
 
 impl Draft {
-    /// No host has claimed the task: it is offered once more. Its due time stays, so that the next
+    /// No host has claimed the task: it is dispatched once more. Its due time stays, so that the next
     /// time is put off for longer; where it has none, it is due since now.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
-//! The repair of dispatch on a real NATS server: streams and consumers that are gone, messages that
-//! are lost, and hosts that poll for nothing, so that only the repair brings the tasks to an end.
+//! Redispatch on a real NATS server: streams and consumers that are gone, messages that are lost,
+//! and hosts that poll for nothing, so that only redispatch brings the tasks to an end.
 
 mod offers;
 mod processes;
@@ -84,7 +84,7 @@ async fn ports(folder: &Path, prefix: &str, clock: &TestClock) -> (Ports, Nats) 
         .expect("the adapters open");
     let mut options = NatsOptions::new(shared_nats().url());
     options.prefix = Some(prefix.to_owned());
-    // The watchdog would make a consumer again that is gone: here the repair is to do it.
+    // The watchdog would make a consumer again that is gone: here redispatch is to do it.
     options.silent_after = Duration::from_secs(3600);
     let nats = Nats::open(options).await.expect("NATS opens");
     (
