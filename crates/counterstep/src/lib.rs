@@ -8,6 +8,7 @@
 extern crate self as counterstep;
 
 pub mod cli;
+pub mod client;
 #[cfg(doctest)]
 mod documents;
 pub mod run;

@@ -34,23 +34,29 @@ impl<T> fmt::Debug for State<T> {
 
 /// The values of a program, by their types. Clones share them.
 #[derive(Clone, Default)]
-pub struct States(Arc<HashMap<TypeId, (&'static str, Arc<dyn Any + Send + Sync>)>>);
+pub struct States(Arc<HashMap<TypeId, Provided>>);
+
+#[derive(Clone)]
+struct Provided {
+    type_name: &'static str,
+    value: Arc<dyn Any + Send + Sync>,
+}
 
 impl States {
     /// Adds a value, in the place of one of the same type.
     pub(crate) fn insert<T: Send + Sync + 'static>(&mut self, value: T) {
-        let entry = (
-            type_name::<T>(),
-            Arc::new(value) as Arc<dyn Any + Send + Sync>,
-        );
-        Arc::make_mut(&mut self.0).insert(TypeId::of::<T>(), entry);
+        let provided = Provided {
+            type_name: type_name::<T>(),
+            value: Arc::new(value),
+        };
+        Arc::make_mut(&mut self.0).insert(TypeId::of::<T>(), provided);
     }
 
     /// The value of a type; `None`: the program provides none.
     #[must_use]
     pub fn get<T: Send + Sync + 'static>(&self) -> Option<State<T>> {
-        let (_, value) = self.0.get(&TypeId::of::<T>())?;
-        value.clone().downcast().ok().map(State)
+        let value = self.0.get(&TypeId::of::<T>())?.value.clone();
+        value.downcast().ok().map(State)
     }
 
     /// Whether there is a value for a parameter.
@@ -64,7 +70,7 @@ impl fmt::Debug for States {
     /// The types alone: a value may be a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set()
-            .entries(self.0.values().map(|(name, _)| name))
+            .entries(self.0.values().map(|provided| provided.type_name))
             .finish()
     }
 }

@@ -1,0 +1,163 @@
+//! One interface, in process and over HTTP: the same questions get the same answers.
+
+use super::{Client, ClientError};
+use crate::prelude::*;
+use counterstep_api::ApiSettings;
+use counterstep_contracts::{TaskId, TaskStatus};
+use counterstep_steps::CancelToken;
+use counterstep_testkit::Harness;
+use counterstep_testkit::site::Site;
+use serde::{Deserialize, Serialize};
+use std::future::Future;
+use std::net::TcpListener;
+use std::pin::Pin;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Invitation {
+    name: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Reply {
+    comes: bool,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Seat {
+    number: u32,
+}
+
+struct Invite;
+
+#[distributed_task(cancellable)]
+impl Invite {
+    type Request = Invitation;
+    type Response = Seat;
+
+    #[step(1, host = "worker")]
+    fn reply(_invitation: &Invitation) -> AwaitSignal<Reply> {
+        AwaitSignal::within("1h")
+    }
+
+    #[step(2, host = "worker", no_undo = "a seat costs nothing")]
+    async fn seat(invitation: &Invitation, reply: &Reply) -> StepResult<Seat> {
+        if !reply.comes {
+            return Err(StepError::permanent(format_args!(
+                "{} stays away",
+                invitation.name
+            )));
+        }
+        Ok(Seat { number: 7 })
+    }
+
+    fn respond(seat: &Seat) -> Seat {
+        Seat {
+            number: seat.number,
+        }
+    }
+}
+
+type Scenario = fn(Client) -> Pin<Box<dyn Future<Output = ()>>>;
+
+/// Runs it on an engine of its own each, in process and over HTTP.
+async fn both(scenario: Scenario) {
+    for over_http in [false, true] {
+        let mut site: Site = Harness::embedded(Registry::new().with::<Invite>())
+            .start()
+            .await;
+        site.serve(4);
+        if !over_http {
+            scenario(Client::of(&site.engine)).await;
+            continue;
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let (engine, shutdown) = (site.engine.clone(), CancelToken::new());
+        let serving = counterstep_api::serve(engine, ApiSettings::default(), listener, shutdown);
+        let serving = tokio::spawn(serving);
+        scenario(Client::at(&format!("http://{address}/")).expect("a client")).await;
+        serving.abort();
+    }
+}
+
+fn ada() -> Invitation {
+    Invitation {
+        name: "Ada".to_owned(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_is_submitted_answered_and_gives_its_typed_response() {
+    both(|client| {
+        Box::pin(async move {
+            let task = client.submit::<Invite>(&ada()).await.expect("accepted");
+            assert!(!task.status().await.expect("it is there").is_at_rest());
+            let (answered, response) = futures::join!(
+                task.signal("reply", &Reply { comes: true }),
+                task.response()
+            );
+            answered.expect("it waits for it");
+            assert_eq!(response.expect("a seat"), Seat { number: 7 });
+            let late = task.signal("reply", &Reply { comes: false }).await;
+            assert!(matches!(late, Err(ClientError::Refused(_))), "{late:?}");
+            let too_late = task.cancel().await;
+            assert!(
+                matches!(too_late, Err(ClientError::Refused(_))),
+                "{too_late:?}"
+            );
+            let again = client.handle::<Invite>(task.task_id());
+            assert_eq!(again.wait().await.expect("it rests"), TaskStatus::Completed);
+        })
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_submits_once_and_a_task_without_a_response_says_why() {
+    both(|client| {
+        Box::pin(async move {
+            let first = client
+                .submit_once::<Invite>("ada", &ada())
+                .await
+                .expect("accepted");
+            let again = client
+                .submit_once::<Invite>("ada", &ada())
+                .await
+                .expect("the same");
+            assert_eq!(first.task_id(), again.task_id());
+            let other = Invitation {
+                name: "Bob".to_owned(),
+            };
+            let refused = client.submit_once::<Invite>("ada", &other).await;
+            assert!(
+                matches!(refused, Err(ClientError::Refused(_))),
+                "{refused:?}"
+            );
+            first
+                .signal("reply", &Reply { comes: false })
+                .await
+                .expect("it waits, or will");
+            let declined = first.response().await.expect_err("no seat");
+            assert_eq!(declined.to_string(), "the task is failed: Ada stays away");
+        })
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancel_ends_a_task_and_one_that_is_not_there_is_refused() {
+    both(|client| {
+        Box::pin(async move {
+            let task = client.submit::<Invite>(&ada()).await.expect("accepted");
+            task.cancel().await.expect("it waits");
+            assert_eq!(task.wait().await.expect("it rests"), TaskStatus::Cancelled);
+            let nothing = client.handle::<Invite>(TaskId(Default::default()));
+            let refused = nothing.status().await;
+            assert!(
+                matches!(refused, Err(ClientError::Refused(_))),
+                "{refused:?}"
+            );
+        })
+    })
+    .await;
+}
