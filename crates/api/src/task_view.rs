@@ -27,7 +27,7 @@ pub(crate) fn task(record: TaskRecord, mut said: BTreeMap<String, AttemptProgres
     let is_done =
         |status: StepStatus| matches!(status, StepStatus::Completed | StepStatus::Skipped);
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    // One that was offered twice keeps a time there, too, which is the repair's own.
+    // One that was offered twice keeps a time there, too, which is that of redispatch.
     let waits = matches!(task.status, TaskStatus::Waiting | TaskStatus::Compensating);
     TaskView {
         task_id: task.id,

@@ -94,7 +94,7 @@ impl Engine {
         decide: impl FnMut(&mut Draft) -> Result<R, Illegal>,
     ) -> Result<Changed<R>, ChangeError> {
         let (changed, written) = self
-            .change_untold(actor, task_type, record, by, decide)
+            .change_unannounced(actor, task_type, record, by, decide)
             .await?;
         if let Some(transition) = written {
             announce(self, &transition, changed.record.task.updated_at).await;
@@ -107,7 +107,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`ChangeError`]; with [`StoreError::Unknown`] the change may have happened all the same.
-    pub async fn change_untold<R>(
+    pub async fn change_unannounced<R>(
         &self,
         actor: &str,
         task_type: &TaskType,

@@ -166,7 +166,7 @@ impl<'a> Turn<'a> {
         record.now = self.now();
         let engine = self.engine;
         let (changed, written) = engine
-            .change_untold(&engine.id, &self.task_type, record, As::Owner, decide)
+            .change_unannounced(&engine.id, &self.task_type, record, As::Owner, decide)
             .await?;
         if let Some(transition) = written {
             // The lock goes with the lease, ahead of the message: another host that gets it at once
