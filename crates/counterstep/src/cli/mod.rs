@@ -18,7 +18,7 @@ mod times;
 mod types;
 mod workers;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use counterstep_node::settings::{SettingsFor, check_surroundings, commands};
 use counterstep_node::{Exit, SettingsArgs, exit};
 use counterstep_reconciler::cli::ReconcilerArgs;
@@ -97,6 +97,12 @@ enum Command {
     },
 }
 
+/// The commands of a program with these task types: a demonstration is shown where it can run.
+fn command(registry: &Registry) -> clap::Command {
+    let has_demo = demo::runs(registry);
+    Cli::command().mut_subcommand("demo", |demo| demo.hide(!has_demo))
+}
+
 /// The whole program for these task types: the main function of a user's own crate.
 #[must_use]
 pub fn main(registry: Registry) -> ExitCode {
@@ -110,7 +116,9 @@ pub fn main(registry: Registry) -> ExitCode {
     if let Err(exit) = check_surroundings() {
         return exit::report(program, Err(exit));
     }
-    let result = match &Cli::parse().command {
+    let matches = command(&registry).get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let result = match &cli.command {
         Command::Demo(args) => demo::main(registry, args),
         Command::Dev(settings) => dev::main(registry, settings),
         Command::Api(settings) => counterstep_api::cli::main(registry, settings),
@@ -135,7 +143,7 @@ pub fn main(registry: Registry) -> ExitCode {
         Command::Completions { shell } => {
             // Not to standard output at once: `generate` panics on a closed pipe.
             let mut script = Vec::new();
-            clap_complete::generate(*shell, &mut Cli::command(), program, &mut script);
+            clap_complete::generate(*shell, &mut command(&registry), program, &mut script);
             print(&String::from_utf8_lossy(&script))
         }
     };
@@ -208,6 +216,15 @@ mod tests {
         Cli::command()
             .try_get_matches_from(all)
             .expect_err("no error")
+    }
+
+    #[cfg(feature = "shipped")]
+    #[test]
+    fn a_program_without_the_type_of_the_demonstration_shows_none() {
+        let help = command(&Registry::new()).render_help().to_string();
+        assert!(!help.contains("demo"), "{help}");
+        let shipped = command(&counterstep_tasks::tasks()).render_help();
+        assert!(shipped.to_string().contains("demo"), "{shipped}");
     }
 
     #[test]

@@ -53,6 +53,11 @@ const CRASH_LEASE: Duration = Duration::from_secs(2);
 const CRASH_STEP_TIMEOUT: Duration = Duration::from_secs(10);
 const CRASH_GRACE: Duration = Duration::from_secs(1);
 
+/// Whether a program with these task types has what the demonstration runs.
+pub(super) fn runs(registry: &Registry) -> bool {
+    registry.newest(TASK_TYPE).is_some()
+}
+
 pub(super) fn main(registry: Registry, args: &DemoArgs) -> Result<(), Exit> {
     let task_type = registry
         .iter()
