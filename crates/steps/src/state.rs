@@ -11,6 +11,14 @@ use std::sync::Arc;
 /// undo, a condition, a fallback or a probe takes it as `name: &State<T>`. Clones share the value.
 pub struct State<T>(Arc<T>);
 
+impl<T> State<T> {
+    /// For calling a step's function by itself, in a unit test.
+    #[must_use]
+    pub fn new(value: T) -> Self {
+        Self(Arc::new(value))
+    }
+}
+
 impl<T> Deref for State<T> {
     type Target = T;
 

@@ -1,9 +1,10 @@
 //! What the client of a test does about the signals that its task waits for.
 
-use counterstep_contracts::StepStatus;
+use counterstep_contracts::{StepStatus, WaitDecl};
 use counterstep_kernel::Engine;
 use counterstep_kernel::client::{self, SignalRefusal};
 use counterstep_kernel::record::TaskRecord;
+use counterstep_steps::Registry;
 use serde_json::Value;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -23,7 +24,19 @@ pub(crate) enum Answer {
 pub(crate) struct Answers(Mutex<Vec<(String, Answer)>>);
 
 impl Answers {
-    pub(crate) const fn new(planned: Vec<(String, Answer)>) -> Self {
+    /// # Panics
+    /// When one is for a step that waits for no signal.
+    pub(crate) fn of(planned: Vec<(String, Answer)>, registry: &Registry) -> Self {
+        let signals = |name: &str| {
+            let mut steps = registry.iter().flat_map(|known| known.decl.steps);
+            steps.any(|it| it.name == name && matches!(it.waits, Some(WaitDecl::Signal { .. })))
+        };
+        for (step, _) in &planned {
+            assert!(
+                signals(step),
+                "the form answers `{step}`, and no step of that name waits for a signal"
+            );
+        }
         Self(Mutex::new(planned))
     }
 
@@ -51,10 +64,15 @@ impl Answers {
         }
     }
 
-    /// Whether a signal is not to come in time.
-    pub(crate) fn let_deadlines_pass(&self) -> bool {
-        let late = |(_, answer): &(String, Answer)| !matches!(answer, Answer::InTime(_));
-        self.planned().iter().any(late)
+    /// Whether no signal that the task waits for is to come in time, and one of them late or never.
+    pub(crate) fn let_deadlines_pass(&self, record: &TaskRecord) -> bool {
+        let waits = |step: &str| {
+            let mut rows = record.steps.iter();
+            rows.any(|row| row.name == step && row.status == StepStatus::Waiting)
+        };
+        let planned = self.planned();
+        let mut awaited = planned.iter().filter(|(step, _)| waits(step)).peekable();
+        awaited.peek().is_some() && awaited.all(|(_, it)| !matches!(it, Answer::InTime(_)))
     }
 
     /// Takes the answer of a step, where it is time.

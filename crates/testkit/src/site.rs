@@ -64,7 +64,14 @@ impl Site {
     }
 
     /// Submits to the only task type.
+    ///
+    /// # Panics
+    /// When the form answers signals: only the harness sends those.
     pub async fn submit(&self, form: Form) -> TaskId {
+        assert!(
+            form.answers.is_empty(),
+            "a site sends no answers of a form: submit it by `Harness::submit`"
+        );
         let task = submit(&self.engine, form).await;
         self.clock.runs(task);
         task

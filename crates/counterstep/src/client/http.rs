@@ -3,11 +3,12 @@
 use super::{ClientError, Seen};
 use counterstep_contracts::TaskId;
 use counterstep_contracts::http::{Accepted, CancelAnswer, SignalAnswer, TaskView};
-use counterstep_contracts::problem::Problem;
+use counterstep_contracts::problem::{Problem, ProblemCode};
 use counterstep_steps::error::chain;
 use reqwest::RequestBuilder;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use std::fmt;
 use std::time::Duration;
 
 /// So long an answer may take that does not wait for the task.
@@ -16,15 +17,39 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// One long poll. The API answers within this, and its answer has to arrive.
 const POLL: u64 = 30;
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) struct OverHttp {
     base: String,
     client: reqwest::Client,
 }
 
+impl fmt::Debug for OverHttp {
+    /// Without the address: it may hold a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OverHttp")
+    }
+}
+
 impl OverHttp {
     pub(super) fn at(url: &str) -> Result<Self, ClientError> {
         counterstep_node::install_provider();
+        let scheme = reqwest::Url::parse(url).map(|url| url.scheme().to_owned());
+        match scheme.as_deref() {
+            Ok("https") if cfg!(feature = "servers") => {}
+            Ok("http") => {}
+            Ok("https") => {
+                return Err(ClientError::Refused(
+                    "invalid address: this program was built without TLS; expected http://, or a build with the feature \
+                     `servers`"
+                        .to_owned(),
+                ));
+            }
+            _ => {
+                return Err(ClientError::Refused(
+                    "invalid address; expected http://HOST:PORT or https://HOST".to_owned(),
+                ));
+            }
+        }
         let client = reqwest::Client::builder()
             .connect_timeout(Duration::from_secs(5))
             .build()
@@ -65,6 +90,7 @@ impl OverHttp {
         };
         let view: TaskView = read(request).await?;
         Ok(Seen {
+            task_type: view.task_type,
             status: view.status,
             response: view.response,
             failure: view.failure.map(|failure| failure.message),
@@ -109,13 +135,18 @@ async fn read<T: DeserializeOwned>(request: RequestBuilder) -> Result<T, ClientE
         .await
         .map_err(|error| unavailable(&error))?;
     if status.is_success() {
-        return Ok(serde_json::from_slice(&body)?);
+        // The request took effect all the same.
+        return serde_json::from_slice(&body).map_err(|error| {
+            ClientError::Unavailable(format!("the API's answer cannot be read: {error}"))
+        });
     }
-    let said = serde_json::from_slice::<Problem>(&body).map_or_else(
-        |_| format!("the API answered {status}"),
-        |it| it.to_string(),
-    );
-    Err(if status.is_server_error() {
+    let problem = serde_json::from_slice::<Problem>(&body).ok();
+    let later = matches!(status.as_u16(), 408 | 429 | 500..)
+        || problem
+            .as_ref()
+            .is_some_and(|it| it.code == ProblemCode::InProgress);
+    let said = problem.map_or_else(|| format!("the API answered {status}"), |it| it.to_string());
+    Err(if later {
         ClientError::Unavailable(said)
     } else {
         ClientError::Refused(said)

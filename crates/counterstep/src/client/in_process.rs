@@ -6,9 +6,8 @@ use counterstep_contracts::{TaskId, Tenant};
 use counterstep_kernel::client::{
     self, Refusal, SignalRefusal, Submission, SubmitError, UploadSession,
 };
-use counterstep_kernel::ports::Signal;
+use counterstep_kernel::ports::{Signal, StoreError};
 use counterstep_kernel::{Engine, load};
-use counterstep_steps::TaskType;
 use futures::StreamExt;
 use futures::future::{Either, select};
 use serde_json::Value;
@@ -38,28 +37,38 @@ impl InProcess {
 
     pub(super) async fn submit(
         &self,
-        task_type: TaskType,
+        name: &'static str,
         key: Option<&str>,
         body: Value,
     ) -> Result<TaskId, ClientError> {
+        // As the API: the newest version that this program knows.
+        let task_type = self.engine.registry.newest(name).ok_or_else(|| {
+            ClientError::Refused(format!("this program has no task type `{name}`"))
+        })?;
         let submission = Submission {
             tenant: Tenant::default(),
             key: key.map(str::to_owned),
             traceparent: None,
         };
-        let begun = UploadSession::begin(&self.engine, task_type, submission).await;
-        let mut session = begun.map_err(refused)?;
-        let submitted = match session.body(body) {
-            Ok(()) => session.submit().await,
-            Err(error) => Err(error),
-        };
-        match submitted {
-            Ok(submitted) => Ok(submitted.answer.task_id),
-            Err(error) => {
-                session.abandon("the request was refused").await;
-                Err(refused(error))
+        let engine = self.engine.clone();
+        to_its_end(async move {
+            let begun = UploadSession::begin(&engine, task_type, submission).await;
+            let mut session = begun.map_err(refused)?;
+            let submitted = match session.body(body) {
+                Ok(()) => session.submit().await,
+                Err(error) => Err(error),
+            };
+            match submitted {
+                Ok(submitted) => Ok(submitted.answer.task_id),
+                // It may have been committed: then the session has become a task.
+                Err(error @ SubmitError::Store(StoreError::Unknown(_))) => Err(refused(error)),
+                Err(error) => {
+                    session.abandon("the request was refused").await;
+                    Err(refused(error))
+                }
             }
-        }
+        })
+        .await
     }
 
     pub(super) async fn look(&self, task: TaskId) -> Result<Seen, ClientError> {
@@ -71,6 +80,7 @@ impl InProcess {
             .ok_or_else(|| ClientError::Refused("there is no such task".to_owned()))?
             .task;
         Ok(Seen {
+            task_type: row.task_type,
             status: row.status,
             response: row.response,
             failure: row.failure.map(|failure| failure.message),
@@ -98,11 +108,18 @@ impl InProcess {
     }
 
     pub(super) async fn cancel(&self, task: TaskId) -> Result<CancelAnswer, ClientError> {
-        match client::cancel(&self.engine, task).await {
-            Ok(cancelled) => Ok(cancelled.answer),
-            Err(Refusal::Change(error)) => Err(ClientError::Unavailable(error.to_string())),
-            Err(refusal) => Err(ClientError::Refused(refusal.to_string())),
-        }
+        self.look(task).await?;
+        let engine = self.engine.clone();
+        to_its_end(async move {
+            match client::cancel(&engine, task).await {
+                Ok(cancelled) => Ok(cancelled.answer),
+                Err(error @ (Refusal::Change(_) | Refusal::UnknownType)) => {
+                    Err(ClientError::Unavailable(error.to_string()))
+                }
+                Err(refusal) => Err(ClientError::Refused(refusal.to_string())),
+            }
+        })
+        .await
     }
 
     pub(super) async fn signal(
@@ -111,21 +128,41 @@ impl InProcess {
         step: &str,
         body: Value,
     ) -> Result<(), ClientError> {
-        match client::signal(&self.engine, task, step, body, ACTOR).await {
-            Ok(_) => Ok(()),
-            Err(SignalRefusal::Change(error)) => Err(ClientError::Unavailable(error.to_string())),
-            Err(refusal) => Err(ClientError::Refused(refusal.to_string())),
-        }
+        self.look(task).await?;
+        let (engine, step) = (self.engine.clone(), step.to_owned());
+        to_its_end(async move {
+            match client::signal(&engine, task, &step, body, ACTOR).await {
+                Ok(_) => Ok(()),
+                Err(error @ (SignalRefusal::Change(_) | SignalRefusal::UnknownType)) => {
+                    Err(ClientError::Unavailable(error.to_string()))
+                }
+                Err(refusal) => Err(ClientError::Refused(refusal.to_string())),
+            }
+        })
+        .await
+    }
+}
+
+/// Runs a change to its end, also where its caller is dropped: what follows a commit is not to be
+/// left out.
+async fn to_its_end<T: Send + 'static>(
+    change: impl Future<Output = Result<T, ClientError>> + Send + 'static,
+) -> Result<T, ClientError> {
+    match tokio::spawn(change).await {
+        Ok(done) => done,
+        Err(error) => Err(ClientError::Unavailable(format!(
+            "the change was stopped: {error}"
+        ))),
     }
 }
 
 fn refused(error: SubmitError) -> ClientError {
     match error {
-        SubmitError::Store(_) | SubmitError::Objects(_) | SubmitError::TooSlow => {
-            ClientError::Unavailable(error.to_string())
-        }
+        SubmitError::Store(_)
+        | SubmitError::Objects(_)
+        | SubmitError::TooSlow
+        | SubmitError::InProgress => ClientError::Unavailable(error.to_string()),
         SubmitError::Invalid(_)
-        | SubmitError::InProgress
         | SubmitError::KeyMismatch
         | SubmitError::Source(_)
         | SubmitError::Declaration(_)

@@ -10,12 +10,20 @@ use counterstep_contracts::http::CancelAnswer;
 use counterstep_contracts::{TaskId, TaskStatus};
 use counterstep_kernel::Engine;
 use counterstep_steps::DistributedTask;
+use counterstep_steps::task::output;
 use http::OverHttp;
 use in_process::InProcess;
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt;
 use std::marker::PhantomData;
+use std::time::{Duration, Instant};
+
+/// A wait goes on while the API, or the database, does not answer for less than this.
+const PUTS_UP_FOR: Duration = Duration::from_secs(60);
+
+/// Between two looks of a wait.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Submits tasks and follows them. Clones share connections.
 #[derive(Debug, Clone)]
@@ -29,6 +37,7 @@ enum Way {
 
 /// What was asked was not done.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ClientError {
     /// The request is refused, in the words of the API's problem documents.
     #[error("the request is refused: {0}")]
@@ -41,11 +50,11 @@ pub enum ClientError {
         /// Why, where it says so.
         failure: Option<String>,
     },
-    /// A request or a response is not of the declared type.
-    #[error("{0}")]
+    /// A request cannot be written as JSON, or a response is not of the declared type.
+    #[error(transparent)]
     Type(#[from] serde_json::Error),
-    /// The database, or the API, does not answer. Whether the request took effect is unknown: the same
-    /// request with the same key tells.
+    /// The database, or the API, does not answer, or asks to come again later. Whether a submission
+    /// took effect may be unknown: the same request with the same key tells.
     #[error("{0}")]
     Unavailable(String),
 }
@@ -53,6 +62,7 @@ pub enum ClientError {
 /// A task as far as a client asks.
 #[derive(Debug, Clone, PartialEq)]
 struct Seen {
+    task_type: String,
     status: TaskStatus,
     response: Option<Value>,
     failure: Option<String>,
@@ -84,7 +94,9 @@ impl Client {
         self.send::<T>(None, request).await
     }
 
-    /// The same, at most once for a key: a repetition gets the handle of the first task.
+    /// The same, at most once for a key of 1 to 255 visible ASCII characters other than `"`: a
+    /// repetition gets the handle of the first task, for as long as keys are kept (a day, unless the
+    /// settings say otherwise). All types share the keys.
     ///
     /// # Errors
     /// [`ClientError`]; the key with another request is refused.
@@ -101,10 +113,15 @@ impl Client {
         key: Option<&str>,
         request: &T::Request,
     ) -> Result<Handle<T>, ClientError> {
-        let (task_type, body) = (T::task_type(), serde_json::to_value(request)?);
+        // As the API reads it, so that both ways refuse the same.
+        let body = output(request).map_err(|error| ClientError::Refused(error.message))?;
+        if let Some(key) = key {
+            check_key(key)?;
+        }
+        let decl = T::task_type().decl;
         let id = match &self.0 {
-            Way::InProcess(here) => here.submit(task_type, key, body).await?,
-            Way::Http(http) => http.submit(&task_type.decl.route(), key, &body).await?,
+            Way::InProcess(here) => here.submit(decl.name, key, body).await?,
+            Way::Http(http) => http.submit(&decl.route(), key, &body).await?,
         };
         Ok(self.handle(id))
     }
@@ -155,14 +172,11 @@ impl<T: DistributedTask> Handle<T> {
     /// # Errors
     /// [`ClientError`]; also when there is no such task.
     pub async fn status(&self) -> Result<TaskStatus, ClientError> {
-        let seen = match &self.client.0 {
-            Way::InProcess(here) => here.look(self.task).await?,
-            Way::Http(http) => http.look(self.task, false).await?,
-        };
-        Ok(seen.status)
+        Ok(self.look(false).await?.status)
     }
 
-    /// Waits until it is at rest: it has ended, or waits for a person.
+    /// Waits until it is at rest: it has ended, or waits for a person. Without a limit; what does not
+    /// answer for less than a minute does not end the wait.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -176,16 +190,14 @@ impl<T: DistributedTask> Handle<T> {
     /// [`ClientError::NotCompleted`], where it rests without one.
     pub async fn response(&self) -> Result<T::Response, ClientError> {
         let seen = self.rest().await?;
-        match seen
-            .response
-            .filter(|_| seen.status == TaskStatus::Completed)
-        {
-            Some(response) => Ok(serde_json::from_value(response)?),
-            None => Err(ClientError::NotCompleted {
+        if seen.status != TaskStatus::Completed {
+            return Err(ClientError::NotCompleted {
                 status: seen.status,
                 failure: seen.failure,
-            }),
+            });
         }
+        // A response that is no value is left out of a body.
+        Ok(serde_json::from_value(seen.response.unwrap_or_default())?)
     }
 
     /// Cancels it: what it has done is undone.
@@ -216,14 +228,50 @@ impl<T: DistributedTask> Handle<T> {
     }
 
     async fn rest(&self) -> Result<Seen, ClientError> {
-        match &self.client.0 {
-            Way::InProcess(here) => here.rest(self.task).await,
-            Way::Http(http) => loop {
-                let seen = http.look(self.task, true).await?;
-                if seen.status.is_at_rest() {
-                    return Ok(seen);
+        let mut failing_since = None;
+        loop {
+            match self.look(true).await {
+                Ok(seen) if seen.status.is_at_rest() => return Ok(seen),
+                Ok(_) => failing_since = None,
+                Err(ClientError::Unavailable(why)) => {
+                    let since = *failing_since.get_or_insert_with(Instant::now);
+                    if since.elapsed() >= PUTS_UP_FOR {
+                        return Err(ClientError::Unavailable(why));
+                    }
                 }
-            },
+                Err(error) => return Err(error),
+            }
+            // A server that is about to stop answers a long poll at once.
+            tokio::time::sleep(PAUSE).await;
         }
     }
+
+    /// `waits`: for its rest, or for a while.
+    async fn look(&self, waits: bool) -> Result<Seen, ClientError> {
+        let seen = match &self.client.0 {
+            Way::InProcess(here) if waits => here.rest(self.task).await?,
+            Way::InProcess(here) => here.look(self.task).await?,
+            Way::Http(http) => http.look(self.task, waits).await?,
+        };
+        let expected = T::task_type().decl.name;
+        if seen.task_type != expected {
+            let (task, found) = (self.task, &seen.task_type);
+            return Err(ClientError::Refused(format!(
+                "task {task} is a {found}; expected a {expected}"
+            )));
+        }
+        Ok(seen)
+    }
+}
+
+/// Visible ASCII, as the header takes it; quotes around a key would not be a part of it there.
+fn check_key(key: &str) -> Result<(), ClientError> {
+    let fits = (1..=255).contains(&key.len());
+    if fits && key.bytes().all(|b| b.is_ascii_graphic() && b != b'"') {
+        return Ok(());
+    }
+    Err(ClientError::Refused(format!(
+        "invalid key `{}`; expected 1 to 255 visible ASCII characters other than quotes",
+        key.escape_debug()
+    )))
 }

@@ -57,12 +57,45 @@ impl Invite {
     }
 }
 
+struct Note;
+
+#[distributed_task]
+impl Note {
+    type Request = Invitation;
+    type Response = ();
+
+    #[step(1, host = "worker")]
+    #[pure]
+    async fn write(_invitation: &Invitation) -> StepResult<()> {
+        Ok(())
+    }
+
+    fn respond(_invitation: &Invitation) {}
+}
+
+/// Registered nowhere.
+struct Elsewhere;
+
+#[distributed_task]
+impl Elsewhere {
+    type Request = Invitation;
+    type Response = ();
+
+    #[step(1, host = "worker")]
+    #[pure]
+    async fn write(_invitation: &Invitation) -> StepResult<()> {
+        Ok(())
+    }
+
+    fn respond(_invitation: &Invitation) {}
+}
+
 type Scenario = fn(Client) -> Pin<Box<dyn Future<Output = ()>>>;
 
 /// Runs it on an engine of its own each, in process and over HTTP.
 async fn both(scenario: Scenario) {
     for over_http in [false, true] {
-        let mut site: Site = Harness::embedded(Registry::new().with::<Invite>())
+        let mut site: Site = Harness::embedded(Registry::new().with::<Invite>().with::<Note>())
             .start()
             .await;
         site.serve(4);
@@ -160,4 +193,49 @@ async fn a_cancel_ends_a_task_and_one_that_is_not_there_is_refused() {
         })
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_response_of_no_value_is_one_and_what_does_not_fit_is_refused() {
+    both(|client| {
+        Box::pin(async move {
+            let note = client.submit::<Note>(&ada()).await.expect("accepted");
+            note.response().await.expect("no value is a response");
+            let wrong = client.handle::<Invite>(note.task_id()).response().await;
+            assert!(matches!(wrong, Err(ClientError::Refused(_))), "{wrong:?}");
+            let unknown = client.submit::<Elsewhere>(&ada()).await;
+            assert!(
+                matches!(unknown, Err(ClientError::Refused(_))),
+                "{unknown:?}"
+            );
+            for key in ["", "a b", "\"a\"", "\n"] {
+                let refused = client.submit_once::<Note>(key, &ada()).await;
+                assert!(matches!(refused, Err(ClientError::Refused(_))), "{key:?}");
+            }
+            let nul = Invitation {
+                name: "\0".to_owned(),
+            };
+            let refused = client.submit::<Note>(&nul).await;
+            assert!(
+                matches!(refused, Err(ClientError::Refused(_))),
+                "{refused:?}"
+            );
+        })
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_address_that_is_none_is_refused_and_no_password_is_shown() {
+    for address in ["", "127.0.0.1:7400", "ftp://127.0.0.1", "http://"] {
+        assert!(
+            matches!(Client::at(address), Err(ClientError::Refused(_))),
+            "{address}"
+        );
+    }
+    let client = Client::at("http://ada:hunter2@127.0.0.1:1").expect("an address");
+    assert!(!format!("{client:?}").contains("hunter2"));
+    let nothing = client.submit::<Note>(&ada()).await.expect_err("no server");
+    assert!(matches!(nothing, ClientError::Unavailable(_)), "{nothing}");
+    assert!(!nothing.to_string().contains("hunter2"), "{nothing}");
 }
