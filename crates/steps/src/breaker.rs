@@ -220,15 +220,12 @@ impl Breaker {
         })
     }
 
-    /// Another one may probe. The hints forget nothing at once, but a state of a millisecond is as
-    /// good.
+    /// Another one may probe.
     async fn give_back(&self, round: &str, token: &str) {
-        self.ask(self.hints.swap(
-            &self.probe_key(round),
-            Some(token),
-            "",
-            Duration::from_millis(1),
-        ))
+        self.ask(
+            self.hints
+                .swap(&self.probe_key(round), Some(token), "", Duration::ZERO),
+        )
         .await;
     }
 

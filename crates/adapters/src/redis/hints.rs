@@ -26,7 +26,8 @@ static SWAP: LazyLock<Script> = LazyLock::new(|| {
         "local was = false
          if ARGV[1] == 'some' then was = ARGV[2] end
          if redis.call('GET', KEYS[1]) ~= was then return 0 end
-         redis.call('SET', KEYS[1], ARGV[3], 'PX', ARGV[4])
+         if ARGV[4] == '0' then redis.call('DEL', KEYS[1])
+         else redis.call('SET', KEYS[1], ARGV[3], 'PX', ARGV[4]) end
          return 1",
     )
 });
@@ -182,7 +183,7 @@ impl Hints for RedisHints {
             .arg(if was.is_some() { "some" } else { "none" })
             .arg(was.unwrap_or_default())
             .arg(value)
-            .arg(millis(ttl));
+            .arg(if ttl.is_zero() { 0 } else { millis(ttl) });
         self.ask(|mut server| Box::pin(async move { script.invoke_async(&mut server).await }))
             .await
     }

@@ -301,6 +301,7 @@ macro_rules! lock_cases {
                 a_state_is_kept_until_its_time_is_over,
                 a_state_is_swapped_only_from_what_it_is,
                 of_fifty_racing_swaps_one_wins,
+                a_state_that_is_swapped_for_no_time_is_gone_at_once,
                 a_state_says_how_much_longer_it_is_kept,
                 the_kinds_of_keys_do_not_meet;
             breakers:

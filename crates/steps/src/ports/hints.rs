@@ -46,7 +46,7 @@ pub trait Hints: Send + Sync + Debug {
     async fn set(&self, key: &str, value: &str, ttl: Duration) -> Result<(), HintError>;
 
     /// Keeps a state for `ttl` if the one there is still `was` (`None`: there is none). Of several
-    /// that try at once, one gets `true`.
+    /// that try at once, one gets `true`. A `ttl` of zero: from then on there is none.
     async fn swap(
         &self,
         key: &str,

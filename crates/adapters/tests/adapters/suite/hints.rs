@@ -91,6 +91,16 @@ pub(crate) async fn a_state_is_swapped_only_from_what_it_is(ports: &Ports) {
     .await;
 }
 
+pub(crate) async fn a_state_that_is_swapped_for_no_time_is_gone_at_once(ports: &Ports) {
+    let (hints, key) = (&*ports.hints, key());
+    assert!(hints.swap(&key, None, "probe", LONG).await.unwrap());
+    let none = Duration::ZERO;
+    assert!(!hints.swap(&key, Some("other"), "", none).await.unwrap());
+    assert!(hints.swap(&key, Some("probe"), "", none).await.unwrap());
+    assert_eq!(hints.get(&key).await.unwrap(), None);
+    assert!(hints.swap(&key, None, "next", LONG).await.unwrap());
+}
+
 pub(crate) async fn a_state_says_how_much_longer_it_is_kept(ports: &Ports) {
     let (hints, key) = (&*ports.hints, key());
     assert_eq!(hints.left(&key).await.unwrap(), None);

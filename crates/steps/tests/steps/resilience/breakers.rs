@@ -182,7 +182,6 @@ async fn a_probe_that_fails_opens_it_again_and_one_that_is_lost_is_followed_by_a
 
     let cancelled = admitted(&one).await;
     one.report(cancelled, Verdict::Unknown).await;
-    hints.advance(Duration::from_millis(1));
     let lost = admitted(&two).await;
     assert!(lost.is_probe());
     drop(lost);
