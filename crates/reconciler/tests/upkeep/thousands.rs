@@ -84,7 +84,10 @@ impl Reconciler {
         command
             .arg(place.folder().join("data"))
             .stdout(Stdio::null())
-            .stderr(Stdio::null());
+            .stderr(Stdio::null())
+            // One heap for all threads: how many heaps the allocator opens beside it depends on which
+            // thread happened to run what, and that is not what grows with the objects.
+            .env("MALLOC_ARENA_MAX", "1");
         if let Some(server) = server {
             command
                 .env("AWS_ACCESS_KEY_ID", server.access_key())
