@@ -179,7 +179,7 @@ async fn embedded(in_flight: u16, duration: Duration) -> Result<Measured, Failed
 }
 
 async fn opened(settings: &Settings) -> Result<Engine, Failed> {
-    open(settings, Arc::new(work::registry()), "bench")
+    open(settings, work::registry(), "bench")
         .await
         .map_err(|exit| Failed(exit.message))
 }

@@ -8,7 +8,6 @@ use counterstep_node::{
 };
 use counterstep_steps::Registry;
 use std::net::TcpListener;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Steps placed on the api host that one API process runs at a time.
@@ -58,7 +57,7 @@ pub fn main(registry: Registry, args: &SettingsArgs) -> Result<(), Exit> {
         &settings,
         Box::pin(async {
             let shutdown = shutdown_on_signals(&settings)?;
-            let engine = open(&settings, Arc::new(registry), "api").await?;
+            let engine = open(&settings, registry, "api").await?;
             if let Ok(address) = listener.local_addr() {
                 tracing::info!(api = %engine.id, %address, "API started");
             }

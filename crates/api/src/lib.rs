@@ -14,6 +14,8 @@ mod gauges;
 mod headers;
 mod intake;
 mod long_poll;
+mod mount;
+mod mount_path;
 mod origins;
 mod problem;
 mod query;
@@ -25,6 +27,7 @@ mod server;
 mod settings;
 mod task_view;
 
+pub use mount::MountedApi;
 pub use origins::{AllowedHosts, InvalidHost};
 pub use server::serve;
 pub use settings::ApiSettings;

@@ -4,6 +4,7 @@
 //! who a caller is.
 
 use crate::app_state::Api;
+use crate::mount_path::note_mount_path;
 use crate::problem::Refused;
 use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
@@ -80,7 +81,8 @@ pub(crate) async fn guard(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {
-    if !FOR_MONITORS.contains(&request.path()) {
+    let path = note_mount_path(request.request(), &api.settings.path);
+    if !FOR_MONITORS.contains(&path.as_str()) {
         check_host(request.headers(), &api.settings.allowed_hosts)?;
         check_origin(request.method(), request.headers())?;
     }

@@ -34,7 +34,7 @@ pub fn serve(
     shutdown: CancelToken,
 ) -> BoxFuture<'static, std::io::Result<()>> {
     Box::pin(async move {
-        let drain = settings.drain;
+        let (drain, api_path) = (settings.drain, settings.path.clone());
         let (workers, head_timeout, keep_alive) = (
             settings.workers.max(1),
             settings.head_timeout,
@@ -45,7 +45,10 @@ pub fn serve(
         let server = HttpServer::new(move || {
             App::new()
                 .app_data(state.clone())
-                .configure(routes::configure)
+                .configure(|config| match api_path.as_str() {
+                    "" => routes::configure(config),
+                    path => drop(config.service(web::scope(path).configure(routes::configure))),
+                })
                 .wrap(from_fn(origins::guard))
                 .wrap(from_fn(error_pages))
         })

@@ -12,6 +12,9 @@ use std::time::Duration;
 pub struct ApiSettings {
     /// By which names it may be addressed, besides localhost and IP addresses.
     pub allowed_hosts: AllowedHosts,
+    /// The path below which a server of its own answers, as `/work`; empty: at the root. For a proxy
+    /// that passes paths on as they are.
+    pub path: String,
     /// Bytes of a JSON body, and of all the text fields of a form together. They are held in
     /// memory.
     pub max_json_bytes: usize,
@@ -48,6 +51,7 @@ impl Default for ApiSettings {
     fn default() -> Self {
         Self {
             allowed_hosts: AllowedHosts::default(),
+            path: String::new(),
             max_json_bytes: 1 << 20,
             max_file_bytes: 8 << 30,
             max_files: 1000,

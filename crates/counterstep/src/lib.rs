@@ -12,12 +12,20 @@ pub mod client;
 #[cfg(doctest)]
 mod documents;
 pub mod run;
+mod service;
 
+pub use counterstep_api::{AllowedHosts, ApiSettings, MountedApi};
 pub use counterstep_contracts as contracts;
 pub use counterstep_kernel as kernel;
+pub use counterstep_kernel::Engine;
 pub use counterstep_macros::distributed_task;
+pub use counterstep_node::{Exit, Layers, Settings};
 pub use counterstep_reconciler as reconciler;
+pub use counterstep_reconciler::ReconcilerSettings;
 pub use counterstep_steps as steps;
+pub use counterstep_worker::WorkerSettings;
+pub use run::Roles;
+pub use service::Service;
 
 /// Policies around code outside of tasks.
 pub mod resilience {

@@ -15,7 +15,7 @@ use std::net::TcpListener;
 /// Steps placed on the api host that one API process runs at a time.
 const API_STEPS: usize = 16;
 
-/// The roles of a process.
+/// The roles of a process; by default none.
 #[derive(Debug, Default)]
 pub struct Roles {
     /// Serves HTTP on this listener, and runs the steps placed on the api host.
@@ -51,11 +51,9 @@ pub fn run<'a>(
             served.map_err(|error| Exit::failed(format_args!("the API ended: {error}")))
         };
         let api_steps = async {
-            let settings = HostSettings::for_all(&engine.registry, Host::Api, API_STEPS);
-            if !has_api {
-                return;
+            if has_api {
+                api_steps(engine, &shutdown).await;
             }
-            host::serve(engine.clone(), settings, shutdown.clone(), spawner()).await;
         };
         let worker = async {
             if let Some(settings) = roles.worker {
@@ -71,4 +69,10 @@ pub fn run<'a>(
         let (served, (), (), ()) = tokio::join!(api, api_steps, worker, reconciler);
         served
     })
+}
+
+/// Runs the steps placed on the api host until `shutdown`.
+pub(crate) async fn api_steps(engine: &Engine, shutdown: &CancelToken) {
+    let settings = HostSettings::for_all(&engine.registry, Host::Api, API_STEPS);
+    host::serve(engine.clone(), settings, shutdown.clone(), spawner()).await;
 }

@@ -8,7 +8,6 @@ use counterstep_kernel::worker_registry;
 use counterstep_node::settings::duration;
 use counterstep_node::{Exit, Layers, SettingsArgs, open, run, shutdown_on_signals};
 use counterstep_steps::Registry;
-use std::sync::Arc;
 
 /// What one run of the reconciler does, beside its settings.
 #[derive(Debug, Clone, clap::Args)]
@@ -105,7 +104,7 @@ pub fn main(
         &settings,
         Box::pin(async {
             let shutdown = shutdown_on_signals(&settings)?;
-            let engine = open(&settings, Arc::new(registry), "reconciler").await?;
+            let engine = open(&settings, registry, "reconciler").await?;
             if args.dry_run {
                 let planned = plan(&engine, &reconciler)
                     .await

@@ -1,8 +1,11 @@
 //! What a program provides to the code of its steps: connection pools, clients, secrets. One value of
 //! each type, made once at the start of the process and shared by all tasks.
 
+use crate::error::chain;
+use futures::future::BoxFuture;
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
+use std::error::Error;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -47,27 +50,71 @@ pub struct States(Arc<HashMap<TypeId, Provided>>);
 #[derive(Clone)]
 struct Provided {
     type_name: &'static str,
-    value: Arc<dyn Any + Send + Sync>,
+    from: Source,
 }
+
+#[derive(Clone)]
+enum Source {
+    Value(Value),
+    /// Makes the value at the start of a process that takes work.
+    Maker(Arc<dyn Fn() -> BoxFuture<'static, Result<Value, BoxError>> + Send + Sync>),
+}
+
+type Value = Arc<dyn Any + Send + Sync>;
+type BoxError = Box<dyn Error + Send + Sync>;
 
 impl States {
     /// Adds a value, in the place of one of the same type.
     pub(crate) fn insert<T: Send + Sync + 'static>(&mut self, value: T) {
-        let provided = Provided {
-            type_name: type_name::<T>(),
-            value: Arc::new(value),
-        };
-        Arc::make_mut(&mut self.0).insert(TypeId::of::<T>(), provided);
+        self.put::<T>(Source::Value(Arc::new(value)));
     }
 
-    /// The value of a type; `None`: the program provides none.
+    /// Adds a value that is made later, in the place of one of the same type.
+    pub(crate) fn insert_maker<T, M, F, E>(&mut self, make: M)
+    where
+        T: Send + Sync + 'static,
+        M: Fn() -> F + Send + Sync + 'static,
+        F: Future<Output = Result<T, E>> + Send + 'static,
+        E: Into<BoxError>,
+    {
+        self.put::<T>(Source::Maker(Arc::new(move || {
+            let made = make();
+            Box::pin(async move {
+                let value: Value = Arc::new(made.await.map_err(Into::into)?);
+                Ok(value)
+            })
+        })));
+    }
+
+    fn put<T: 'static>(&mut self, from: Source) {
+        let type_name = type_name::<T>();
+        Arc::make_mut(&mut self.0).insert(TypeId::of::<T>(), Provided { type_name, from });
+    }
+
+    /// Makes the values that are made at the start, one after the other.
+    pub(crate) async fn make(&mut self) -> Result<(), NotMade> {
+        for provided in Arc::make_mut(&mut self.0).values_mut() {
+            if let Source::Maker(make) = &provided.from {
+                let made = make().await.map_err(|error| NotMade {
+                    type_name: provided.type_name,
+                    why: chain(error.as_ref()),
+                })?;
+                provided.from = Source::Value(made);
+            }
+        }
+        Ok(())
+    }
+
+    /// The value of a type; `None`: the program provides none, or it has not been made yet.
     #[must_use]
     pub fn get<T: Send + Sync + 'static>(&self) -> Option<State<T>> {
-        let value = self.0.get(&TypeId::of::<T>())?.value.clone();
-        value.downcast().ok().map(State)
+        match &self.0.get(&TypeId::of::<T>())?.from {
+            Source::Value(value) => value.clone().downcast().ok().map(State),
+            Source::Maker(_) => None,
+        }
     }
 
-    /// Whether there is a value for a parameter.
+    /// Whether there is a value for a parameter, or will be.
     #[must_use]
     pub fn has(&self, parameter: &StateParameter) -> bool {
         self.0.contains_key(&(parameter.id)())
@@ -128,4 +175,14 @@ pub struct MissingState {
     pub function: &'static str,
     /// The full path of the type.
     pub type_name: &'static str,
+}
+
+/// A value that the program provides could not be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the value that the program provides as `State<{type_name}>` could not be made: {why}")]
+pub struct NotMade {
+    /// The full path of its type.
+    pub type_name: &'static str,
+    /// The error, with its causes.
+    pub why: String,
 }

@@ -3,7 +3,6 @@
 use crate::{WorkerSettings, serve};
 use counterstep_node::{Exit, Layers, SettingsArgs, open, run, shutdown_on_signals, spawner};
 use counterstep_steps::Registry;
-use std::sync::Arc;
 
 /// How this worker takes tasks.
 ///
@@ -43,7 +42,7 @@ pub fn main(registry: Registry, args: &SettingsArgs) -> Result<(), Exit> {
         &settings,
         Box::pin(async {
             let shutdown = shutdown_on_signals(&settings)?;
-            let engine = open(&settings, Arc::new(registry), "worker").await?;
+            let engine = open(&settings, registry, "worker").await?;
             serve(engine, worker, shutdown, spawner()).await;
             Ok(())
         }),

@@ -7,6 +7,7 @@ use super::list::limit_of;
 use super::operator::body;
 use crate::app_state::Api;
 use crate::cursor;
+use crate::mount_path::address;
 use crate::problem::{Refused, invalid};
 use crate::query::Params;
 use crate::task_view;
@@ -150,7 +151,7 @@ pub(super) async fn run(api: web::Data<Api>, request: HttpRequest) -> Answer {
             .map_err(refused)
     };
     let accepted = api.finish("running a schedule", running).await?;
-    let location = format!("/api/tasks/{}", accepted.task_id);
+    let location = address(&request, &format!("/api/tasks/{}", accepted.task_id));
     Ok(HttpResponse::Accepted()
         .insert_header((LOCATION, location))
         .json(accepted))

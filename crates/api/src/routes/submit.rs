@@ -8,6 +8,7 @@ use crate::form::{Form, Limits, Sent};
 use crate::headers::{BodyKind, body_kind, content_length, idempotency_key, traceparent};
 use crate::intake::{self, Taken};
 use crate::long_poll::Rests;
+use crate::mount_path::address;
 use crate::problem::{Refused, too_large, unavailable};
 use crate::request_json;
 use actix_web::http::header::{CONTENT_LOCATION, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
@@ -69,7 +70,10 @@ pub(super) async fn post(
     let is_shown = at_rest.is_some();
     let mut answer = at_rest.unwrap_or_else(|| accepted(&submitted, wait));
     let headers = answer.headers_mut();
-    let location = format!("/api/tasks/{}", submitted.answer.task_id);
+    let location = address(
+        &request,
+        &format!("/api/tasks/{}", submitted.answer.task_id),
+    );
     if let Ok(location) = HeaderValue::from_str(&location) {
         if is_shown {
             // The body is what this address shows.

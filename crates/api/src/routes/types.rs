@@ -5,6 +5,7 @@ use super::address::segment;
 use super::answer::Answer;
 use super::operator::{actor, body, note};
 use crate::app_state::Api;
+use crate::mount_path::address;
 use crate::problem::Refused;
 use crate::query::Params;
 use crate::task_view;
@@ -34,7 +35,7 @@ pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
         if let Value::Object(fields) = &mut item {
             fields.insert(
                 "submit_to".to_owned(),
-                json!(format!("/api/tasks/{}", decl.route())),
+                json!(address(&request, &format!("/api/tasks/{}", decl.route()))),
             );
             fields.insert("definition_hash".to_owned(), json!(decl.definition_hash()));
             let row = switches.iter().find(|row| row.name == decl.name).cloned();

@@ -4,7 +4,6 @@ use crate::run::{Roles, run};
 use counterstep_node::{Exit, SettingsArgs, open, shutdown_on_signals};
 use counterstep_reconciler::ReconcilerSettings;
 use counterstep_steps::Registry;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Times between passes are shorter here: the person at the screen waits for them.
@@ -40,7 +39,7 @@ pub(super) fn main(registry: Registry, args: &SettingsArgs) -> Result<(), Exit> 
         &settings,
         Box::pin(async {
             let shutdown = shutdown_on_signals(&settings)?;
-            let engine = open(&settings, Arc::new(registry), "dev").await?;
+            let engine = open(&settings, registry, "dev").await?;
             println!("API, worker and reconciler are running; the data is at {data}");
             for (route, lacks) in routes {
                 println!("submit to http://{address}/api/tasks/{route}");

@@ -28,19 +28,25 @@ use std::sync::Arc;
 
 pub use servers::install_provider;
 
-/// Opens the adapters that the settings name.
+/// Makes what the program provides to its steps, and opens the adapters that the settings name.
 ///
 /// # Errors
 /// [`Exit`], saying which part cannot be used.
 pub fn open<'a>(
     settings: &'a Settings,
-    registry: Arc<Registry>,
+    mut registry: Registry,
     role: &'a str,
 ) -> BoxFuture<'a, Result<Engine, Exit>> {
     Box::pin(async move {
         let policies = in_effect(&registry, settings.overrides.clone())?;
         settings.upkeep.check(&registry)?;
         registry.check_states().map_err(Exit::config)?;
+        // A reconciler runs no steps but pure ones ahead of a submission, and those only where they
+        // can.
+        if role != "reconciler" {
+            registry.make_states().await.map_err(Exit::failed)?;
+        }
+        let registry = Arc::new(registry);
         let engine = EngineSettings {
             policies: Arc::new(policies),
             ..settings.engine.clone()

@@ -56,6 +56,24 @@ impl SettingsArgs {
     }
 }
 
+impl Layers {
+    /// What the variables `COUNTERSTEP_*` give, and the settings file that one of them names: for a
+    /// program with a command line of its own.
+    ///
+    /// # Errors
+    /// [`Exit`] with the kind `Config`, naming the variable, or the place in the file.
+    pub fn from_variables() -> Result<Self, Exit> {
+        type Args = SettingsFor<{ commands::DEV }>;
+        let command = Args::augment_args(Command::new("variables").no_binary_name(true));
+        let matches = command.try_get_matches_from([""; 0]);
+        let matches = matches.map_err(|error| Exit::config(error.to_string().trim_end()))?;
+        let given = Args::from_arg_matches(&matches);
+        given
+            .map_err(|error| Exit::config(error.to_string().trim_end()))?
+            .read()
+    }
+}
+
 /// The flags and variables of a command that takes these settings.
 #[derive(Debug, Clone, Default)]
 pub struct SettingsFor<const USES: u32>(pub SettingsArgs);

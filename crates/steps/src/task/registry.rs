@@ -6,7 +6,7 @@ use super::types::{DistributedTask, TaskType};
 use crate::keys::is_bucket_name;
 use crate::orphans::OrphanRule;
 use crate::schedule::{self, Schedule, ScheduleMistake};
-use crate::state::{MissingState, States};
+use crate::state::{MissingState, NotMade, States};
 use counterstep_contracts::declaration::NamedPolicy;
 use counterstep_contracts::overrides::OTHERS;
 use counterstep_contracts::{Host, QueueName, Retention, ScheduleSpec};
@@ -149,6 +149,28 @@ impl Registry {
     pub fn provide<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.states.insert(value);
         self
+    }
+
+    /// The same, of a value that is made at the start of each process that takes work, on its runtime:
+    /// a connection pool, say. A command that only looks, as `describe`, makes none.
+    #[must_use]
+    pub fn provide_with<T, M, F, E>(mut self, make: M) -> Self
+    where
+        T: Send + Sync + 'static,
+        M: Fn() -> F + Send + Sync + 'static,
+        F: Future<Output = Result<T, E>> + Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.states.insert_maker(make);
+        self
+    }
+
+    /// Makes what [`provide_with`](Self::provide_with) promised.
+    ///
+    /// # Errors
+    /// The first value that cannot be made.
+    pub async fn make_states(&mut self) -> Result<(), NotMade> {
+        self.states.make().await
     }
 
     /// What the program provides.

@@ -20,7 +20,6 @@ use counterstep_steps::{CancelReason, CancelToken, Registry};
 use counterstep_worker::WorkerSettings;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The task type that the demonstration runs, and its request's field for files.
@@ -110,7 +109,7 @@ pub(super) fn main(registry: Registry, args: &DemoArgs) -> Result<(), Exit> {
                 settings: &settings,
                 folder: folder.path(),
             };
-            demo.run(Arc::new(registry)).await
+            demo.run(registry).await
         }),
     )
 }
@@ -186,7 +185,7 @@ struct Demo<'a> {
 }
 
 impl Demo<'_> {
-    async fn run(self, registry: Arc<Registry>) -> Result<(), Exit> {
+    async fn run(self, registry: Registry) -> Result<(), Exit> {
         let engine = open(self.settings, registry, "demo").await?;
         let listener = TcpListener::bind("127.0.0.1:0").map_err(Exit::failed)?;
         let address = listener.local_addr().map_err(Exit::failed)?;

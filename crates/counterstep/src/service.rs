@@ -1,0 +1,101 @@
+//! An engine inside a program that has a server or a `main` of its own: started, submitted to, and
+//! stopped in order. Must not touch what is the whole process's: its log, its signals, its mask of
+//! file modes.
+
+use crate::client::Client;
+use crate::run::{self, Roles, api_steps};
+use counterstep_api::{ApiSettings, MountedApi};
+use counterstep_kernel::Engine;
+use counterstep_node::{Exit, Settings, open};
+use counterstep_steps::{CancelReason, CancelToken, Registry};
+use tokio::task::JoinHandle;
+
+/// In the registry of workers, beside the process's own id.
+const ROLE: &str = "service";
+
+/// An engine that runs in a program of your own, on its Tokio runtime. Dropped, it stops as
+/// [`stop`](Self::stop) does, but nothing waits for it.
+#[derive(Debug)]
+pub struct Service {
+    engine: Engine,
+    shutdown: CancelToken,
+    running: Vec<JoinHandle<Result<(), Exit>>>,
+    mounted: Vec<MountedApi>,
+}
+
+impl Service {
+    /// Opens what the settings name and starts the roles. With no role the process submits tasks and
+    /// follows them, and others run them.
+    ///
+    /// # Errors
+    /// [`Exit`], saying what cannot be used.
+    pub async fn start(
+        registry: Registry,
+        settings: &Settings,
+        roles: Roles,
+    ) -> Result<Self, Exit> {
+        let engine = open(settings, registry, ROLE).await?;
+        let shutdown = CancelToken::new();
+        let running = {
+            let (engine, shutdown) = (engine.clone(), shutdown.clone());
+            tokio::spawn(async move { run::run(&engine, roles, shutdown).await })
+        };
+        Ok(Self {
+            engine,
+            shutdown,
+            running: vec![running],
+            mounted: Vec::new(),
+        })
+    }
+
+    /// Submits tasks and follows them.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        Client::of(&self.engine)
+    }
+
+    /// The engine itself, for what the client does not do.
+    #[must_use]
+    pub const fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The HTTP interface for an actix-web server of the program's own, and the steps placed on the
+    /// api host, which run from now on. It authenticates no caller: that is the program's server's.
+    pub fn mount_api(&mut self, settings: ApiSettings) -> MountedApi {
+        let (engine, shutdown) = (self.engine.clone(), self.shutdown.clone());
+        let mounted = MountedApi::new(engine.clone(), settings, shutdown.clone());
+        self.running.push(tokio::spawn(async move {
+            api_steps(&engine, &shutdown).await;
+            Ok(())
+        }));
+        self.mounted.push(mounted.clone());
+        mounted
+    }
+
+    /// Stops in order: no new work, steps under way go on for the drain time of the settings and are
+    /// told to stop then, leases are given back. A server with the API mounted is stopped before.
+    ///
+    /// # Errors
+    /// [`Exit`], where a role had ended by itself.
+    pub async fn stop(mut self) -> Result<(), Exit> {
+        self.shutdown.cancel(CancelReason::Shutdown);
+        let mut stopped = Ok(());
+        for role in std::mem::take(&mut self.running) {
+            let ended = role.await;
+            stopped = stopped.and(ended.unwrap_or_else(|error| {
+                Err(Exit::failed(format_args!("a role was cut off: {error}")))
+            }));
+        }
+        for api in &self.mounted {
+            api.drained().await;
+        }
+        stopped
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.shutdown.cancel(CancelReason::Shutdown);
+    }
+}

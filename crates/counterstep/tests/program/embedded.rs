@@ -1,0 +1,139 @@
+//! An engine in servers of other programs, as the examples show it.
+
+#[path = "../../examples/embedded_actix.rs"]
+#[expect(
+    dead_code,
+    unreachable_pub,
+    reason = "an example is a program of its own"
+)]
+mod in_actix;
+#[path = "../../examples/embedded_axum.rs"]
+#[expect(
+    dead_code,
+    unreachable_pub,
+    reason = "an example is a program of its own"
+)]
+mod in_axum;
+
+use counterstep::Settings;
+use reqwest::{Client, StatusCode};
+use serde_json::{Value, json};
+use std::net::TcpListener;
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+
+/// A folder for the engine, and an address for the server.
+fn place() -> (TempDir, Settings, TcpListener, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let settings = Settings::in_folder(folder.path());
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("its address"));
+    (folder, settings, listener, url)
+}
+
+/// The program's own route submits a task, and so does a request to the API below `/work`, whose
+/// addresses lead through the same server.
+async fn use_it(url: &str) {
+    let http = Client::new();
+    let greeted = http
+        .get(format!("{url}/greet/Ada"))
+        .send()
+        .await
+        .expect("an answer");
+    assert_eq!(greeted.status(), StatusCode::OK);
+    assert_eq!(greeted.text().await.expect("a text"), "good day, Ada");
+
+    let submitted = http
+        .post(format!("{url}/work/api/tasks/greet"))
+        .json(&json!({"name": "Grace"}))
+        .send()
+        .await
+        .expect("an answer");
+    assert_eq!(submitted.status(), StatusCode::ACCEPTED);
+    let location = submitted.headers()["location"].to_str().expect("a text");
+    assert!(location.starts_with("/work/api/tasks/"), "{location}");
+    let task: Value = http
+        .get(format!("{url}{location}?wait=30s"))
+        .send()
+        .await
+        .expect("an answer")
+        .json()
+        .await
+        .expect("JSON");
+    assert_eq!(task["response"], "good day, Grace", "{task}");
+
+    let types: Value = http
+        .get(format!("{url}/work/api/task-types"))
+        .send()
+        .await
+        .expect("an answer")
+        .json()
+        .await
+        .expect("JSON");
+    assert_eq!(types["items"][0]["submit_to"], "/work/api/tasks/greet");
+    for (path, expected) in [
+        ("/work/readyz", StatusCode::OK),
+        ("/work/api/nothing", StatusCode::NOT_FOUND),
+        ("/api/tasks", StatusCode::NOT_FOUND),
+    ] {
+        let answer = http.get(format!("{url}{path}")).send().await;
+        assert_eq!(answer.expect("an answer").status(), expected, "{path}");
+    }
+    // A page of another site is refused below the path as at the root.
+    let foreign = http
+        .post(format!("{url}/work/api/tasks/greet"))
+        .header("Sec-Fetch-Site", "cross-site")
+        .json(&json!({"name": "Eve"}))
+        .send()
+        .await
+        .expect("an answer");
+    assert_eq!(foreign.status(), StatusCode::FORBIDDEN);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_runs_in_an_actix_server_and_stops_with_it() {
+    let (_folder, settings, listener, url) = place();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let until = async { drop(stopped.await) };
+    let client = async {
+        use_it(&url).await;
+        drop(stop);
+    };
+    let (served, ()) = tokio::join!(in_actix::serve(listener, &settings, until), client);
+    served.expect("it stops in order");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_runs_behind_an_axum_server_and_stops_with_it() {
+    let (_folder, settings, listener, url) = place();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let until = async { drop(stopped.await) };
+    let client = async {
+        use_it(&url).await;
+        drop(stop);
+    };
+    let (served, ()) = tokio::join!(in_axum::serve(listener, &settings, until), client);
+    served.expect("it stops in order");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_value_cannot_be_made_of_is_an_error_at_the_start() {
+    use counterstep::prelude::Registry;
+    use counterstep::{Roles, Service};
+    let (_folder, settings, ..) = place();
+    let registry = Registry::new()
+        .with::<in_actix::tasks::Greet>()
+        .provide_with(|| async {
+            Err::<in_actix::tasks::Manners, _>(std::io::Error::other("nothing listens"))
+        });
+    let refused = Service::start(registry, &settings, Roles::default()).await;
+    let message = refused.expect_err("no manners").to_string();
+    assert!(
+        message.contains("Manners") && message.contains("nothing listens"),
+        "{message}"
+    );
+    let missing = Registry::new().with::<in_actix::tasks::Greet>();
+    let refused = Service::start(missing, &settings, Roles::default()).await;
+    let message = refused.expect_err("no manners").to_string();
+    assert!(message.contains("step `greet`"), "{message}");
+}
