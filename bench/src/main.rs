@@ -13,6 +13,7 @@ mod services;
 mod work;
 
 use clap::Parser;
+use counterstep_api::Beside;
 use counterstep_node::settings::{SettingsFor, commands};
 use counterstep_node::{Exit, Settings, exit};
 use counterstep_reconciler::cli::ReconcilerArgs;
@@ -64,7 +65,7 @@ fn run(bench: &Bench) -> Result<(), Exit> {
     if let Some(role) = bench.role {
         let (registry, settings) = (work::registry(), &bench.settings);
         return match role {
-            Role::Api => counterstep_api::cli::main(registry, settings),
+            Role::Api => counterstep_api::cli::main(registry, settings, Beside::default()),
             Role::Worker => counterstep_worker::cli::main(registry, settings),
             Role::Reconciler => {
                 counterstep_reconciler::cli::main(registry, settings, &ReconcilerArgs::default())

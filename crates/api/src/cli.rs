@@ -1,6 +1,6 @@
 //! The API's part of a command line.
 
-use crate::{AllowedHosts, ApiSettings, serve};
+use crate::{AllowedHosts, ApiSettings, Beside, serve};
 use counterstep_contracts::Host;
 use counterstep_kernel::host::{self, HostSettings};
 use counterstep_node::{
@@ -45,14 +45,15 @@ pub fn bind(given: &Layers, settings: &Settings) -> Result<(TcpListener, ApiSett
     Ok((listener, api))
 }
 
-/// The whole service: HTTP, and the steps placed on the api host.
+/// The whole service: HTTP, with what the program serves beside, and the steps placed on the api host.
 ///
 /// # Errors
 /// [`Exit`], when it cannot start or serve.
-pub fn main(registry: Registry, args: &SettingsArgs) -> Result<(), Exit> {
+pub fn main(registry: Registry, args: &SettingsArgs, beside: Beside) -> Result<(), Exit> {
     let given = args.read()?;
     let settings = given.resolve()?;
     let (listener, api) = bind(&given, &settings)?;
+    let api = ApiSettings { beside, ..api };
     run(
         &settings,
         Box::pin(async {

@@ -6,6 +6,7 @@
 //! (400), is too large (431) or never ends (408) gets a bare status and a closed connection.
 
 use crate::app_state::Api;
+use crate::beside::is_as_it_is;
 use crate::problem::{PROBLEM_JSON, Refused};
 use crate::request_id::{self, X_REQUEST_ID};
 use actix_web::body::{BoxBody, MessageBody};
@@ -69,7 +70,8 @@ async fn answer(
         .headers()
         .get(CONTENT_TYPE)
         .is_some_and(|value| value == PROBLEM_JSON);
-    if (status.is_client_error() || status.is_server_error()) && !is_problem {
+    let is_error = status.is_client_error() || status.is_server_error();
+    if is_error && !is_problem && !is_as_it_is(&response) {
         let (request, _) = response.into_parts();
         return Ok(ServiceResponse::new(
             request,

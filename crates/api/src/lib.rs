@@ -5,6 +5,7 @@
 //! none of the other hosts.
 
 mod app_state;
+mod beside;
 mod body;
 pub mod cli;
 mod cursor;
@@ -27,6 +28,7 @@ mod server;
 mod settings;
 mod task_view;
 
+pub use beside::Beside;
 pub use mount::MountedApi;
 pub use origins::{AllowedHosts, InvalidHost};
 pub use server::serve;

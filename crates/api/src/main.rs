@@ -1,6 +1,7 @@
 //! The API service alone, with the shipped task types.
 
 use clap::Parser;
+use counterstep_api::Beside;
 use counterstep_api::cli::main as serve;
 use counterstep_node::exit;
 use counterstep_node::settings::{SettingsFor, check_surroundings, commands};
@@ -27,7 +28,7 @@ fn main() -> ExitCode {
     // Before the parser, which repeats in its errors what it does not understand.
     let result = check_surroundings().and_then(|()| {
         let cli = Cli::parse();
-        serve(counterstep_tasks::tasks(), &cli.settings)
+        serve(counterstep_tasks::tasks(), &cli.settings, Beside::default())
     });
     exit::report("counterstep-api", result)
 }

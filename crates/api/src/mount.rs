@@ -35,7 +35,7 @@ impl MountedApi {
     pub fn scope(&self, path: &str) -> impl HttpServiceFactory + 'static {
         web::scope(path)
             .app_data(self.0.clone())
-            .configure(routes::configure)
+            .configure(|config| routes::configure(config, &self.0.settings.beside))
             .wrap(from_fn(origins::guard))
             .wrap(from_fn(error_pages))
     }

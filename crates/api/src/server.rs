@@ -34,7 +34,8 @@ pub fn serve(
     shutdown: CancelToken,
 ) -> BoxFuture<'static, std::io::Result<()>> {
     Box::pin(async move {
-        let (drain, api_path) = (settings.drain, settings.path.clone());
+        let drain = settings.drain;
+        let (api_path, beside) = (settings.path.clone(), settings.beside.clone());
         let (workers, head_timeout, keep_alive) = (
             settings.workers.max(1),
             settings.head_timeout,
@@ -46,8 +47,11 @@ pub fn serve(
             App::new()
                 .app_data(state.clone())
                 .configure(|config| match api_path.as_str() {
-                    "" => routes::configure(config),
-                    path => drop(config.service(web::scope(path).configure(routes::configure))),
+                    "" => routes::configure(config, &beside),
+                    path => {
+                        let routes = |config: &mut _| routes::configure(config, &beside);
+                        config.service(web::scope(path).configure(routes));
+                    }
                 })
                 .wrap(from_fn(origins::guard))
                 .wrap(from_fn(error_pages))

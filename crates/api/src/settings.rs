@@ -1,5 +1,6 @@
 //! Settings of the API. Owns the limits and their defaults; enforces none of them.
 
+use crate::beside::Beside;
 use crate::origins::AllowedHosts;
 use counterstep_kernel::EngineSettings;
 use std::time::Duration;
@@ -15,6 +16,8 @@ pub struct ApiSettings {
     /// The path below which a server of its own answers, as `/work`; empty: at the root. For a proxy
     /// that passes paths on as they are.
     pub path: String,
+    /// What the program serves beside it.
+    pub beside: Beside,
     /// Bytes of a JSON body, and of all the text fields of a form together. They are held in
     /// memory.
     pub max_json_bytes: usize,
@@ -52,6 +55,7 @@ impl Default for ApiSettings {
         Self {
             allowed_hosts: AllowedHosts::default(),
             path: String::new(),
+            beside: Beside::default(),
             max_json_bytes: 1 << 20,
             max_file_bytes: 8 << 30,
             max_files: 1000,

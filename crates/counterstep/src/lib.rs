@@ -11,10 +11,12 @@ pub mod cli;
 pub mod client;
 #[cfg(doctest)]
 mod documents;
+mod program;
 pub mod run;
 mod service;
 
-pub use counterstep_api::{AllowedHosts, ApiSettings, MountedApi};
+pub use clap;
+pub use counterstep_api::{AllowedHosts, ApiSettings, Beside, MountedApi};
 pub use counterstep_contracts as contracts;
 pub use counterstep_kernel as kernel;
 pub use counterstep_kernel::Engine;
@@ -24,6 +26,7 @@ pub use counterstep_reconciler as reconciler;
 pub use counterstep_reconciler::ReconcilerSettings;
 pub use counterstep_steps as steps;
 pub use counterstep_worker::WorkerSettings;
+pub use program::Program;
 pub use run::Roles;
 pub use service::Service;
 

@@ -10,7 +10,7 @@ use actix_web::http::header::CONTENT_TYPE;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::workers::{StatusView, WorkerState, WorkerView, WorkersView};
 use counterstep_kernel::status;
-use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -33,7 +33,10 @@ pub(super) async fn metrics(api: web::Data<Api>, request: HttpRequest) -> Answer
     let found = api.gauges.get(&api.engine, api.settings.gauges_for).await;
     let registry = registry(found.as_ref());
     let mut text = String::new();
-    encode(&mut text, &registry).map_err(|error| Refused::internal("writing metrics", &error))?;
+    let failed = |error| Refused::internal("writing metrics", &error);
+    encode_registry(&mut text, &registry).map_err(failed)?;
+    api.settings.beside.write_metrics(&mut text);
+    encode_eof(&mut text).map_err(failed)?;
     Ok(HttpResponse::Ok()
         .insert_header((CONTENT_TYPE, OPEN_METRICS))
         .body(text))

@@ -18,13 +18,14 @@ mod submit;
 mod task;
 mod types;
 
+use crate::beside::Beside;
 use crate::problem::Refused;
 use actix_web::{Resource, web};
 use answer::Answer;
 use counterstep_contracts::ProblemCode;
 
-/// Adds every route.
-pub(crate) fn configure(config: &mut web::ServiceConfig) {
+/// Adds every route, and the program's own after them.
+pub(crate) fn configure(config: &mut web::ServiceConfig, beside: &Beside) {
     const READ: &str = "GET, HEAD";
     config
         .service(
@@ -80,8 +81,9 @@ pub(crate) fn configure(config: &mut web::ServiceConfig) {
         .service(read("/api/workers", READ, metrics::workers))
         .service(read("/metrics", READ, metrics::metrics))
         .service(read("/healthz", READ, health::live))
-        .service(read("/readyz", READ, health::ready))
-        .default_service(web::to(nothing_here));
+        .service(read("/readyz", READ, health::ready));
+    beside.configure(config);
+    config.default_service(web::to(nothing_here));
 }
 
 /// An address that can only be read. HEAD is answered like GET; the server leaves the body out.

@@ -1,6 +1,7 @@
 //! `counterstep dev`: all roles in one process, on the embedded adapters.
 
 use crate::run::{Roles, run};
+use counterstep_api::{ApiSettings, Beside};
 use counterstep_node::{Exit, SettingsArgs, open, shutdown_on_signals};
 use counterstep_reconciler::ReconcilerSettings;
 use counterstep_steps::Registry;
@@ -9,7 +10,7 @@ use std::time::Duration;
 /// Times between passes are shorter here: the person at the screen waits for them.
 const EVERY: Duration = Duration::from_secs(5);
 
-pub(super) fn main(registry: Registry, args: &SettingsArgs) -> Result<(), Exit> {
+pub(super) fn main(registry: Registry, args: &SettingsArgs, beside: Beside) -> Result<(), Exit> {
     let given = args.read()?;
     let settings = given.resolve()?;
     let worker = counterstep_worker::cli::resolve(&given, &registry)?;
@@ -18,6 +19,7 @@ pub(super) fn main(registry: Registry, args: &SettingsArgs) -> Result<(), Exit> 
         ..counterstep_reconciler::cli::resolve(&given)?
     };
     let (listener, api) = counterstep_api::cli::bind(&given, &settings)?;
+    let api = ApiSettings { beside, ..api };
     let address = listener.local_addr().map_err(Exit::failed)?;
     let routes: Vec<_> = registry
         .iter()

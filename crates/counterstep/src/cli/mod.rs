@@ -18,7 +18,9 @@ mod times;
 mod types;
 mod workers;
 
+use crate::program::{OwnCommands, Program};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use counterstep_api::Beside;
 use counterstep_node::settings::{SettingsFor, check_surroundings, commands};
 use counterstep_node::{Exit, SettingsArgs, exit};
 use counterstep_reconciler::cli::ReconcilerArgs;
@@ -103,9 +105,20 @@ fn command(registry: &Registry) -> clap::Command {
     Cli::command().mut_subcommand("demo", |demo| demo.hide(!has_demo))
 }
 
-/// The whole program for these task types: the main function of a user's own crate.
+/// Whether the engine has a command of this name.
+pub(crate) fn has_command(name: &str) -> bool {
+    name == "help" || Cli::command().find_subcommand(name).is_some()
+}
+
+/// The whole program for these task types: the main function of a user's own crate. One with commands,
+/// routes or metrics of its own is a [`Program`].
 #[must_use]
 pub fn main(registry: Registry) -> ExitCode {
+    Program::new(registry).main()
+}
+
+/// The same, with what stands beside.
+pub(crate) fn run(registry: Registry, beside: Beside, own: OwnCommands) -> ExitCode {
     // A user's own program has a name of its own.
     let program = std::env::args_os().next().map(std::path::PathBuf::from);
     let program = program
@@ -116,12 +129,16 @@ pub fn main(registry: Registry) -> ExitCode {
     if let Err(exit) = check_surroundings() {
         return exit::report(program, Err(exit));
     }
-    let matches = command(&registry).get_matches();
+    let whole = own.add_to(command(&registry));
+    let matches = whole.clone().get_matches();
+    if let Some(ended) = own.run(&matches) {
+        return exit::report(program, ended);
+    }
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let result = match &cli.command {
         Command::Demo(args) => demo::main(registry, args),
-        Command::Dev(settings) => dev::main(registry, settings),
-        Command::Api(settings) => counterstep_api::cli::main(registry, settings),
+        Command::Dev(settings) => dev::main(registry, settings, beside),
+        Command::Api(settings) => counterstep_api::cli::main(registry, settings, beside),
         Command::Worker(settings) => counterstep_worker::cli::main(registry, settings),
         Command::Reconciler { settings, args } => {
             counterstep_reconciler::cli::main(registry, settings, args)
@@ -143,7 +160,7 @@ pub fn main(registry: Registry) -> ExitCode {
         Command::Completions { shell } => {
             // Not to standard output at once: `generate` panics on a closed pipe.
             let mut script = Vec::new();
-            clap_complete::generate(*shell, &mut command(&registry), program, &mut script);
+            clap_complete::generate(*shell, &mut whole.clone(), program, &mut script);
             print(&String::from_utf8_lossy(&script))
         }
     };

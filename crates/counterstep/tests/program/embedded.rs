@@ -137,3 +137,51 @@ async fn what_a_value_cannot_be_made_of_is_an_error_at_the_start() {
     let message = refused.expect_err("no manners").to_string();
     assert!(message.contains("step `greet`"), "{message}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn routes_and_metrics_of_the_programs_own_stand_beside_those_of_the_api() {
+    use actix_web::{HttpResponse, web};
+    use counterstep::{ApiSettings, Beside, Roles, Service};
+    let (_folder, settings, listener, url) = place();
+    let beside = Beside::default()
+        .routes(|config| {
+            config.route("/menu", web::get().to(|| async { "soup" }));
+            let gone = || async { HttpResponse::Gone().body("sold out") };
+            config.route("/menu/fish", web::get().to(gone));
+            config.route("/readyz", web::get().to(|| async { "mine" }));
+        })
+        .metrics(|text| text.push_str("# TYPE dishes gauge\ndishes 3"));
+    let api = ApiSettings {
+        beside,
+        ..ApiSettings::default()
+    };
+    let roles = Roles {
+        api: Some((listener, api)),
+        ..Roles::default()
+    };
+    let service = Service::start(in_actix::tasks::tasks(), &settings, roles)
+        .await
+        .expect("it starts");
+    let http = Client::new();
+    let get = |path: &str, host: &'static str| {
+        let request = http.get(format!("{url}{path}")).header("Host", host);
+        async move {
+            let answer = request.send().await.expect("an answer");
+            (answer.status().as_u16(), answer.text().await.expect("text"))
+        }
+    };
+    assert_eq!(get("/menu", "localhost").await, (200, "soup".to_owned()));
+    let gone = get("/menu/fish", "localhost").await;
+    assert_eq!(gone, (410, "sold out".to_owned()), "as it is");
+    let (status, page) = get("/menu/meat", "localhost").await;
+    assert!(status == 404 && page.contains("no-such-route"), "{page}");
+    assert_eq!(get("/menu", "evil.example").await.0, 403, "the same guard");
+    assert_ne!(get("/readyz", "localhost").await.1, "mine");
+    let (_, metrics) = get("/metrics", "localhost").await;
+    let own = metrics.find("\ndishes 3\n# EOF");
+    assert!(
+        own.is_some() && metrics.contains("counterstep_database_up 1"),
+        "{metrics}"
+    );
+    service.stop().await.expect("it stops in order");
+}
