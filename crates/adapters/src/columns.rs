@@ -123,6 +123,8 @@ pub(crate) fn write_json<T: Serialize>(value: &T) -> Result<String, Unreadable> 
 pub(crate) struct Content {
     /// What the client handed in; `Null`: it was erased.
     pub(crate) request: Value,
+    /// The client's `Idempotency-Key`.
+    pub(crate) client_key: Option<String>,
     /// The answer, once there is one.
     pub(crate) response: Option<Value>,
     /// By number.
@@ -219,6 +221,7 @@ pub(crate) fn content(
     } = fold.into_record(DbTime(0));
     let TaskRow {
         request,
+        client_key,
         response,
         waiting,
         goal,
@@ -227,6 +230,7 @@ pub(crate) fn content(
     } = row;
     Ok(Content {
         request,
+        client_key,
         response,
         steps,
         marks,

@@ -14,6 +14,8 @@ mod documents;
 mod program;
 pub mod run;
 mod service;
+#[cfg(test)]
+mod step_logs;
 
 pub use clap;
 pub use counterstep_api::{AllowedHosts, ApiSettings, Beside, MountedApi};

@@ -3,7 +3,7 @@
 
 use crate::audit::EntryHash;
 use crate::error::{ErrorClass, StepError};
-use crate::task::TypeRef;
+use crate::task::{TaskFacts, TypeRef, trace_id};
 use counterstep_contracts::{
     Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, Rev, StepNo, StepStatus, TaskId,
     TaskStatus, Tenant, WaitReason,
@@ -130,6 +130,8 @@ pub struct TaskRow {
     pub audit_seal: Option<EntryHash>,
     /// The checked request.
     pub request: Value,
+    /// The client's `Idempotency-Key`, where it came with one.
+    pub client_key: Option<String>,
     /// The response, once completed.
     pub response: Option<Value>,
     /// Why it did not complete.
@@ -162,10 +164,22 @@ impl<'a> From<&'a TaskRow> for TypeRef<'a> {
 }
 
 impl TaskRow {
+    /// What its steps see of it beside their inputs.
+    #[must_use]
+    pub(crate) fn facts(&self) -> TaskFacts {
+        TaskFacts {
+            task_type: self.task_type.clone(),
+            submitted_at: Some(self.created_at),
+            deadline_at: self.deadline_at,
+            client_key: self.client_key.clone(),
+            traceparent: self.traceparent.clone(),
+        }
+    }
+
     /// The trace id of its submission, 32 hexadecimal digits, where it came with one.
     #[must_use]
     pub(crate) fn trace_id(&self) -> Option<&str> {
-        self.traceparent.as_deref()?.split('-').nth(1)
+        trace_id(self.traceparent.as_deref()?)
     }
 }
 

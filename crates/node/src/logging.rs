@@ -2,9 +2,12 @@
 
 use crate::panics;
 use crate::settings::LogFormat;
+use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{FilterExt, Targets};
+use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
 
@@ -14,11 +17,33 @@ const CLIENTS_FAULTS: &str = "actix_http::h1";
 
 /// Starts logging, panics included. A second call in one process changes nothing.
 pub fn start(filter: &str, format: LogFormat) {
+    let layers = tracing_subscriber::registry()
+        .with(panics::executions())
+        .with(lines(filter, format, std::io::stderr));
+    // Only an earlier start makes this fail, and then there is a log already.
+    if layers.try_init().is_ok() {
+        panics::log_panics();
+    }
+    if let Err(error) = filter.parse::<Targets>() {
+        tracing::warn!(filter, %error, "invalid log filter; logging at `info`");
+    }
+}
+
+/// The lines of a log, as far as the filter lets them through; at `info` where it cannot be read.
+pub fn lines<S, W>(
+    filter: &str,
+    format: LogFormat,
+    writer: W,
+) -> impl Layer<S> + Send + Sync + 'static
+where
+    S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
     // `Targets` and not `EnvFilter`: filters by the fields of spans are not needed, and it would
     // bring an engine for regular expressions into every cold build.
-    let parsed = filter.parse::<Targets>();
-    let unreadable = parsed.as_ref().err().map(ToString::to_string);
-    let targets = parsed.unwrap_or_else(|_| Targets::new().with_default(LevelFilter::INFO));
+    let targets = filter
+        .parse()
+        .unwrap_or_else(|_| Targets::new().with_default(LevelFilter::INFO));
     // A filter that names the library is obeyed.
     let targets = if filter.contains("actix_http") {
         targets
@@ -26,22 +51,14 @@ pub fn start(filter: &str, format: LogFormat) {
         targets.with_target(CLIENTS_FAULTS, LevelFilter::OFF)
     };
     let lines = match format {
-        LogFormat::Text => fmt::layer().with_writer(std::io::stderr).boxed(),
+        LogFormat::Text => fmt::layer().with_writer(writer).boxed(),
         LogFormat::Json => fmt::layer()
             .json()
             .flatten_event(true)
             .with_current_span(false)
-            .with_writer(std::io::stderr)
+            .with_writer(writer)
             .boxed(),
     };
-    let layers = tracing_subscriber::registry()
-        .with(panics::executions())
-        .with(lines.with_filter(targets));
-    // Only an earlier start makes this fail, and then there is a log already.
-    if layers.try_init().is_ok() {
-        panics::log_panics();
-    }
-    if let Some(error) = unreadable {
-        tracing::warn!(filter, error, "invalid log filter; logging at `info`");
-    }
+    // A filter that names only the program's own code does not take the execution out of its lines.
+    lines.with_filter(targets.or(panics::of_kernel()))
 }

@@ -80,12 +80,18 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Executions {
     }
 }
 
-/// The layer that [`log_panics`] needs. It takes the kernel's error spans alone: any more would
-/// make every event of every level cost something.
+/// The layer that [`log_panics`] needs.
 pub(crate) fn executions<S: Subscriber + for<'a> LookupSpan<'a>>() -> impl Layer<S> {
-    let of_kernel =
-        |meta: &Metadata<'_>| meta.is_span() && meta.target().starts_with("counterstep_kernel");
-    Executions.with_filter(FilterFn::new(of_kernel).with_max_level_hint(LevelFilter::ERROR))
+    Executions.with_filter(of_kernel())
+}
+
+/// The kernel's error spans alone, which name executions: any more would make every event of every
+/// level cost something.
+pub(crate) fn of_kernel() -> FilterFn {
+    fn is_execution(meta: &Metadata<'_>) -> bool {
+        meta.is_span() && meta.target().starts_with("counterstep_kernel")
+    }
+    FilterFn::new(is_execution as fn(&Metadata<'_>) -> bool).with_max_level_hint(LevelFilter::ERROR)
 }
 
 /// The execution whose code runs on this thread.

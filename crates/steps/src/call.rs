@@ -207,16 +207,11 @@ impl HttpServices for ReadOnly {
 }
 
 impl StepContext {
-    /// With services that it may call, and the trace that they are told of.
+    /// With services that it may call.
     #[must_use]
-    pub fn with_services(
-        mut self,
-        http: Arc<dyn HttpServices>,
-        traceparent: Option<String>,
-    ) -> Self {
+    pub fn with_services(mut self, http: Arc<dyn HttpServices>) -> Self {
         self.services = Services {
             http,
-            traceparent,
             unsent: AtomicBool::new(false),
         };
         self
@@ -290,10 +285,8 @@ impl StepContext {
             headers.push(("idempotency-key", self.effect_key()));
         }
         headers.extend(
-            self.services
-                .traceparent
-                .clone()
-                .map(|parent| ("traceparent", parent)),
+            self.traceparent()
+                .map(|parent| ("traceparent", parent.to_owned())),
         );
         headers
     }

@@ -9,12 +9,15 @@ use crate::progress::Meter;
 use crate::scratch::{ScratchDraft, ScratchFile, ScratchPlace};
 use crate::services::Services;
 use crate::sql::Sql;
+use crate::task::TaskFacts;
+use crate::times::TimeLeft;
 use crate::verified::verified;
 use counterstep_contracts::{Attempt, Direction, Epoch, FileName, StoredFile, TaskId, Tenant};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
 use tokio::io::AsyncRead;
 
 /// Which execution of which step this is.
@@ -59,6 +62,8 @@ pub struct StepContext {
     sql: Mutex<Vec<Sql>>,
     pub(crate) services: Services,
     meter: Meter,
+    facts: TaskFacts,
+    time_left: TimeLeft,
 }
 
 impl StepContext {
@@ -88,7 +93,21 @@ impl StepContext {
             sql,
             services: Services::default(),
             meter,
+            facts: TaskFacts::default(),
+            time_left: TimeLeft::default(),
         }
+    }
+
+    /// The same, of a task of which this is known.
+    #[must_use]
+    pub fn of_task(self, facts: TaskFacts) -> Self {
+        Self { facts, ..self }
+    }
+
+    /// The same, with a limit on the time of the attempt.
+    #[must_use]
+    pub fn limited_by(self, time_left: TimeLeft) -> Self {
+        Self { time_left, ..self }
     }
 
     /// The same, with a place for what it says of its progress.
@@ -113,6 +132,59 @@ impl StepContext {
     #[must_use]
     pub const fn attempt(&self) -> Attempt {
         self.execution.attempt
+    }
+
+    /// Whose task it is.
+    #[must_use]
+    pub const fn tenant(&self) -> &Tenant {
+        &self.execution.tenant
+    }
+
+    /// The declared name of the task's type.
+    #[must_use]
+    pub fn task_type(&self) -> &str {
+        &self.facts.task_type
+    }
+
+    /// When the task was submitted, by the database's clock. `None` in a pure step that runs before
+    /// its task is accepted.
+    #[must_use]
+    pub fn submitted_at(&self) -> Option<SystemTime> {
+        self.facts.submitted_at.map(SystemTime::from)
+    }
+
+    /// The task's deadline, by the database's clock: no step starts after it, and the task is undone
+    /// then. `None`: its type declares no `timeout`, or it is not accepted yet.
+    #[must_use]
+    pub fn task_deadline(&self) -> Option<SystemTime> {
+        self.facts.deadline_at.map(SystemTime::from)
+    }
+
+    /// How long this attempt may still take, by this host's timer: what is left of the limit of one
+    /// attempt, or of the task's deadline where that comes first. Zero when it is over. For the time
+    /// limits of what the step calls.
+    #[must_use]
+    pub fn time_left(&self) -> Duration {
+        self.time_left.now()
+    }
+
+    /// The `Idempotency-Key` that the client submitted the task with. For looking things up; what
+    /// goes to outside services is the [effect key](Self::effect_key).
+    #[must_use]
+    pub fn client_key(&self) -> Option<&str> {
+        self.facts.client_key.as_deref()
+    }
+
+    /// The W3C `traceparent` of the submission. [Calls](Self::call) carry it by themselves.
+    #[must_use]
+    pub fn traceparent(&self) -> Option<&str> {
+        self.facts.traceparent.as_deref()
+    }
+
+    /// The trace id of the submission: 32 hexadecimal digits.
+    #[must_use]
+    pub fn trace_id(&self) -> Option<&str> {
+        self.facts.trace_id()
     }
 
     /// `{task}:{step}`, for an undo `{task}:{step}:undo`: the same on every attempt. Hand it to

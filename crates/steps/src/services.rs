@@ -8,8 +8,6 @@ use std::sync::atomic::AtomicBool;
 #[derive(Debug)]
 pub(crate) struct Services {
     pub(crate) http: Arc<dyn HttpServices>,
-    /// The trace that they are told of.
-    pub(crate) traceparent: Option<String>,
     /// The last call came to nothing before its first byte was sent.
     pub(crate) unsent: AtomicBool,
 }
@@ -18,7 +16,6 @@ impl Default for Services {
     fn default() -> Self {
         Self {
             http: Arc::new(NoServices),
-            traceparent: None,
             unsent: AtomicBool::new(false),
         }
     }

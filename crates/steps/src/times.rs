@@ -1,8 +1,10 @@
-//! The database's times: as numbers, and as RFC 3339 texts.
+//! The database's times, as numbers and as RFC 3339 texts; and how long a host's timer leaves.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 /// Microseconds since 1970-01-01 UTC by the database's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -25,6 +27,50 @@ impl DbTime {
             .unwrap_or(i64::MAX)
             .min(i64::MAX / 4);
         Self(self.0.saturating_add(by))
+    }
+}
+
+impl From<DbTime> for SystemTime {
+    fn from(time: DbTime) -> Self {
+        let distance = Duration::from_micros(time.0.unsigned_abs());
+        let moment = if time.0 < 0 {
+            Self::UNIX_EPOCH.checked_sub(distance)
+        } else {
+            Self::UNIX_EPOCH.checked_add(distance)
+        };
+        // No system's clock has fewer years than microseconds have in an i64.
+        moment.unwrap_or(Self::UNIX_EPOCH)
+    }
+}
+
+/// How long something may still take, by the timer of the host that it runs on.
+#[derive(Clone)]
+pub struct TimeLeft(Arc<dyn Fn() -> Duration + Send + Sync>);
+
+impl TimeLeft {
+    /// Read so.
+    #[must_use]
+    pub fn read_by(read: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
+        Self(Arc::new(read))
+    }
+
+    /// Seen from now; zero when it is over.
+    #[must_use]
+    pub fn now(&self) -> Duration {
+        (self.0)()
+    }
+}
+
+impl Default for TimeLeft {
+    /// Without a limit.
+    fn default() -> Self {
+        Self::read_by(|| Duration::MAX)
+    }
+}
+
+impl fmt::Debug for TimeLeft {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TimeLeft({:?})", self.now())
     }
 }
 
@@ -67,6 +113,14 @@ mod tests {
             assert_eq!(rfc3339(DbTime(micros)), text);
             assert_eq!(read_rfc3339(text), Some(micros));
         }
+    }
+
+    #[test]
+    fn times_before_and_after_1970_are_those_of_the_system() {
+        let epoch = SystemTime::UNIX_EPOCH;
+        let micro = Duration::from_micros(1);
+        assert_eq!(SystemTime::from(DbTime(1)), epoch + micro);
+        assert_eq!(SystemTime::from(DbTime(-1)), epoch - micro);
     }
 
     #[test]

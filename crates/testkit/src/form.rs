@@ -13,6 +13,9 @@ pub struct Form {
     pub(crate) fields: Vec<(String, Value)>,
     pub(crate) files: Vec<(String, String, Vec<u8>)>,
     pub(crate) answers: Vec<(String, Answer)>,
+    tenant: Tenant,
+    key: Option<String>,
+    traceparent: Option<String>,
 }
 
 impl Form {
@@ -34,6 +37,27 @@ impl Form {
     pub fn file(mut self, field: &str, name: &str, bytes: impl Into<Vec<u8>>) -> Self {
         self.files
             .push((field.to_owned(), name.to_owned(), bytes.into()));
+        self
+    }
+
+    /// Of this tenant.
+    #[must_use]
+    pub fn tenant(mut self, tenant: &str) -> Self {
+        self.tenant = Tenant(tenant.to_owned());
+        self
+    }
+
+    /// With this `Idempotency-Key`.
+    #[must_use]
+    pub fn key(mut self, key: &str) -> Self {
+        self.key = Some(key.to_owned());
+        self
+    }
+
+    /// With this `traceparent`.
+    #[must_use]
+    pub fn traceparent(mut self, traceparent: &str) -> Self {
+        self.traceparent = Some(traceparent.to_owned());
         self
     }
 
@@ -76,9 +100,9 @@ pub fn two_files() -> Form {
 pub async fn submit(engine: &Engine, form: Form) -> TaskId {
     let task_type = *engine.registry.iter().next().expect("a task type");
     let submission = Submission {
-        tenant: Tenant::default(),
-        key: None,
-        traceparent: None,
+        tenant: form.tenant,
+        key: form.key,
+        traceparent: form.traceparent,
     };
     let mut session = UploadSession::begin(engine, task_type, submission)
         .await

@@ -107,6 +107,7 @@ fn read_task(
     let read = content(task, Rev(row.rev), &journal::of(connection, task)?, care)?;
     let Content {
         request,
+        client_key,
         response,
         steps,
         marks,
@@ -116,6 +117,7 @@ fn read_task(
     Ok(Some(TaskRecord {
         task: TaskRow {
             request,
+            client_key,
             response,
             ..row
         },

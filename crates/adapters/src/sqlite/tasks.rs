@@ -116,6 +116,7 @@ impl Columns {
             audit_seq: AuditSeq(self.audit_seq),
             audit_seal: self.audit_seal.map(EntryHash),
             request: Value::Null,
+            client_key: None,
             response: None,
             failure: care.or(
                 read_some_json("failure", self.failure.as_deref()),

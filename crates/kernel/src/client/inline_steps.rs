@@ -13,7 +13,7 @@ use crate::policy::INLINE_LIMIT;
 use crate::ports::{ByteStream, ObjectError, ObjectInfo, Objects};
 use crate::progress::Meter;
 use crate::scratch::scratch_files_in;
-use crate::task::{Run, TaskType};
+use crate::task::{Run, TaskFacts, TaskType};
 use crate::turn::{Order, execute};
 use async_trait::async_trait;
 use counterstep_contracts::{Attempt, Direction, Epoch, Host, UndoDecl};
@@ -76,7 +76,14 @@ pub(super) async fn run(
                 limit.map_or(left, |limit| limit.min(left))
             },
             cancel: CancelToken::new(),
-            traceparent: new.traceparent.clone(),
+            facts: TaskFacts {
+                task_type: task_type.decl.name.to_owned(),
+                client_key: new.client_key.clone(),
+                traceparent: new.traceparent.clone(),
+                // The commit that accepts it says when.
+                submitted_at: None,
+                deadline_at: None,
+            },
             // No client can ask for a task that is not accepted yet.
             meter: Meter::default(),
             room,

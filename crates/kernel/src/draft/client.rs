@@ -20,6 +20,8 @@ pub struct NewTask {
     pub tenant: Tenant,
     /// The canonical request.
     pub request: Value,
+    /// The client's `Idempotency-Key`.
+    pub client_key: Option<String>,
     /// W3C trace context.
     pub traceparent: Option<String>,
 }
@@ -62,6 +64,7 @@ impl Draft {
             audit_seq: AuditSeq(0),
             audit_seal: None,
             request: new.request,
+            client_key: new.client_key,
             response: None,
             failure: None,
             residue: false,

@@ -270,6 +270,9 @@ pub(super) struct Data {
         deserialize_with = "some"
     )]
     pub(super) request: Option<Value>,
+    /// The client's `Idempotency-Key`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) client_key: Option<String>,
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",

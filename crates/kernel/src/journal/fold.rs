@@ -297,6 +297,9 @@ impl Fold {
         if let Some(request) = data.request {
             task.request = request;
         }
+        if data.client_key.is_some() {
+            task.client_key = data.client_key;
+        }
         if data.response.is_some() {
             task.response = data.response;
         }
@@ -383,6 +386,7 @@ pub(super) fn blank(task: TaskId) -> TaskRow {
         audit_seq: AuditSeq(0),
         audit_seal: None,
         request: Value::Null,
+        client_key: None,
         response: None,
         failure: None,
         residue: false,

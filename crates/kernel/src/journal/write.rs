@@ -78,8 +78,9 @@ fn write(before: Option<&TaskRecord>, actor: &str, change: &Transition) -> Optio
         }
     }
     times(&mut body, actor, to);
-    if before.is_none() && !to.row.request.is_null() {
-        data.request = Some(to.row.request.clone());
+    if before.is_none() {
+        data.request = Some(&to.row.request).filter(|new| !new.is_null()).cloned();
+        data.client_key.clone_from(&to.row.client_key);
     }
     let response = before.and_then(|before| before.task.response.as_ref());
     data.response = to.row.response.clone().filter(|new| response != Some(new));

@@ -1,6 +1,7 @@
 //! Decisions of the planner, written into a draft: whatever it asks for is answered, whatever it
 //! decides is put before the judge. Must decide nothing itself.
 
+use super::code;
 use super::facts::TurnPlan;
 use super::probe;
 use super::turn_loop::{Next, Start, inputs_of};
@@ -8,6 +9,7 @@ use crate::builtin::Work;
 use crate::draft::Draft;
 use crate::error::{StepError, StepResult};
 use crate::plan::{self, Answers, Decision, Room, View, WaitStep, failure_of};
+use crate::record::TaskRecord;
 use crate::saga::Illegal;
 use crate::task::{Inputs, Probe, Run, guarded};
 use crate::waits::Wait;
@@ -30,12 +32,12 @@ impl TurnPlan<'_> {
             match decision {
                 Decision::AskConditions(steps) => {
                     let inputs = inputs_of(self.engine, draft.record());
-                    let holds = |&at| (at, self.condition(at, &inputs));
+                    let holds = |&at| (at, self.condition(at, draft.record(), &inputs));
                     answers.conditions.extend(steps.iter().map(holds));
                 }
                 Decision::AskWaits(steps) => {
                     let inputs = inputs_of(self.engine, draft.record());
-                    let wait = |&at| (at, self.wait(at, &inputs));
+                    let wait = |&at| (at, self.wait(at, draft.record(), &inputs));
                     answers.waits.extend(steps.iter().map(wait));
                 }
                 Decision::AskRoom(steps) => {
@@ -99,13 +101,17 @@ impl TurnPlan<'_> {
         }
     }
 
-    fn condition(&self, at: usize, inputs: &Inputs) -> StepResult<bool> {
+    fn condition(&self, at: usize, record: &TaskRecord, inputs: &Inputs) -> StepResult<bool> {
+        let step = record.steps[at].name.as_str();
+        let _in = code::span(&record.task, Some(step), "condition").entered();
         self.task_type.steps[at]
             .when
             .map_or(Ok(true), |when| guarded("the condition", || when(inputs)))
     }
 
-    fn wait(&self, at: usize, inputs: &Inputs) -> StepResult<Wait> {
+    fn wait(&self, at: usize, record: &TaskRecord, inputs: &Inputs) -> StepResult<Wait> {
+        let step = record.steps[at].name.as_str();
+        let _in = code::span(&record.task, Some(step), "wait").entered();
         let no_wait = || {
             StepError::permanent("the declaration says that the step waits, and its code does not")
         };
@@ -120,7 +126,8 @@ impl TurnPlan<'_> {
 
     fn complete(&self, draft: &mut Draft) -> Result<(), Illegal> {
         let inputs = inputs_of(self.engine, draft.record());
-        match guarded("respond", || (self.task_type.respond)(&inputs)) {
+        let span = code::span(&draft.record().task, None, "respond");
+        match span.in_scope(|| guarded("respond", || (self.task_type.respond)(&inputs))) {
             Ok(response) => draft.complete(response),
             Err(error) => draft.give_up(failure_of("respond", &error), OnExhausted::Compensate),
         }

@@ -14,8 +14,9 @@ use crate::ports::CodeLabel;
 use crate::progress::{self, Meter};
 use crate::scratch::scratch_files_in;
 use crate::sql::Sql;
-use crate::task::{Inputs, Run, StepCode, TaskType, output};
+use crate::task::{Inputs, Run, StepCode, TaskFacts, TaskType, output};
 use counterstep_contracts::{Direction, StoredFile, StoredFiles, UndoDecl};
+use counterstep_steps::times::TimeLeft;
 use futures::future::{Either, select};
 use serde_json::Value;
 use std::sync::Arc;
@@ -34,8 +35,8 @@ pub(crate) struct Order {
     pub(crate) fallback: bool,
     pub(crate) limit: Duration,
     pub(crate) cancel: CancelToken,
-    /// The trace that called services are told of.
-    pub(crate) traceparent: Option<String>,
+    /// What the code sees of its task.
+    pub(crate) facts: TaskFacts,
     /// For what it says of its progress.
     pub(crate) meter: Meter,
     /// Room for a heavy step.
@@ -68,7 +69,7 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
         fallback,
         limit,
         cancel,
-        traceparent,
+        facts,
         meter,
         room,
     } = order;
@@ -99,21 +100,29 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
             ports.services.clone()
         }
     };
-    let context = StepContext::new(execution, cancel.clone(), objects, ports.scratch.clone());
-    let context = Arc::new(
-        context
-            .with_services(services, traceparent)
-            .measured_by(meter),
+    // What the author's code logs, and what the process logs of its panic, names the execution by
+    // this span.
+    let span = tracing::error_span!(
+        "attempt",
+        %task,
+        task_type = facts.task_type,
+        step,
+        %direction,
+        %attempt,
+        trace_id = facts.trace_id(),
     );
+    let context = StepContext::new(execution, cancel.clone(), objects, ports.scratch.clone())
+        .with_services(services)
+        .of_task(facts)
+        .limited_by(time_left(engine, limit))
+        .measured_by(meter);
+    let context = Arc::new(context);
 
     let label = CodeLabel {
         task,
         step: step.clone(),
         part: part(direction),
     };
-    // What the author's code logs, and what the process logs of its panic, names the execution by
-    // this span.
-    let span = tracing::error_span!("attempt", %task, step, %direction, %attempt);
     let body = {
         let (context, task_type) = (context.clone(), *task_type);
         async move {
@@ -183,6 +192,13 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
         stored: context.objects().written(),
         sql: context.take_sql(),
     }
+}
+
+/// What is left of a limit that begins now.
+pub(super) fn time_left(engine: &Engine, limit: Duration) -> TimeLeft {
+    let clock = engine.ports.clock.clone();
+    let until = clock.monotonic().saturating_add(limit);
+    TimeLeft::read_by(move || until.saturating_sub(clock.monotonic()))
 }
 
 /// What a run of code is called in the log.

@@ -5,6 +5,7 @@ use crate::engine::Engine;
 use crate::error::panic_message;
 use crate::isolation::Isolation;
 use crate::ports::CodeLabel;
+use crate::record::TaskRow;
 use futures::FutureExt;
 use futures::future::{Either, select};
 use std::future::Future;
@@ -12,6 +13,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
+use tracing::Span;
 
 /// Code that waits is dropped at once when its time is up; code that computes or blocks may take so
 /// long to get to a point where it can be.
@@ -75,6 +77,19 @@ impl Drop for EndsWith {
     fn drop(&mut self) {
         self.0.over.notify_one();
     }
+}
+
+/// The span of code that is not awaited: a condition, a wait, the response. What it logs names its
+/// task and step by it.
+pub(super) fn span(task: &TaskRow, step: Option<&str>, part: &'static str) -> Span {
+    tracing::error_span!(
+        "decision",
+        task = %task.id,
+        task_type = task.task_type,
+        step,
+        part,
+        trace_id = task.trace_id(),
+    )
 }
 
 /// Runs `code` until it ends, or `late` does. Late code is dropped where it waits; where it blocks

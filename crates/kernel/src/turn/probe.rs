@@ -1,6 +1,7 @@
 //! Asking a step's probe how far an attempt in doubt came, before the step runs again or is undone.
 //! A probe only looks: it has no attempt of its own, and a turn asks it once.
 
+use super::attempt::time_left;
 use super::code::{self, NotDone};
 use super::turn_loop::{Happened, Turn};
 use crate::call::ReadOnly;
@@ -9,7 +10,7 @@ use crate::context::{Execution, StepContext};
 use crate::engine::Engine;
 use crate::error::{StepError, StepResult};
 use crate::ports::CodeLabel;
-use crate::task::{Inputs, Probe, ProbeFn};
+use crate::task::{Inputs, Probe, ProbeFn, TaskFacts};
 use counterstep_contracts::Direction;
 use futures::future::{Either, select};
 use serde_json::Value;
@@ -53,13 +54,12 @@ impl Turn<'_> {
                 .0;
             // A cancel on request does not stop it: what it finds out is what the undo needs to
             // know.
-            let traceparent = self.record.task.traceparent.clone();
             let question = Question {
                 probe,
                 execution,
                 inputs: self.inputs(),
                 limit,
-                traceparent,
+                facts: self.record.task.facts(),
             };
             let cancel = self.tokens.undo.clone();
             self.under_way.push(Box::pin(async move {
@@ -82,7 +82,7 @@ struct Question {
     execution: Execution,
     inputs: Inputs,
     limit: Duration,
-    traceparent: Option<String>,
+    facts: TaskFacts,
 }
 
 async fn ask(engine: &Engine, question: Question, cancel: CancelToken) -> Option<Probe<Value>> {
@@ -91,20 +91,30 @@ async fn ask(engine: &Engine, question: Question, cancel: CancelToken) -> Option
         execution,
         inputs,
         limit,
-        traceparent,
+        facts,
     } = question;
     let (task, step, attempt) = (execution.task, execution.step.clone(), execution.attempt);
     let ports = &engine.ports;
+    let span = tracing::error_span!(
+        "probe",
+        %task,
+        task_type = facts.task_type,
+        step,
+        %attempt,
+        trace_id = facts.trace_id(),
+    );
     let context = StepContext::new(
         execution,
         cancel.clone(),
         ports.objects.clone(),
         ports.scratch.clone(),
     );
-    let context =
-        Arc::new(context.with_services(Arc::new(ReadOnly(ports.services.clone())), traceparent));
+    let context = context
+        .with_services(Arc::new(ReadOnly(ports.services.clone())))
+        .of_task(facts)
+        .limited_by(time_left(engine, limit));
+    let context = Arc::new(context);
     let asked = context.clone();
-    let span = tracing::error_span!("probe", %task, step, %attempt);
     let code = async move {
         match probe(&asked, &inputs).await? {
             Probe::Done(output) => inputs.output(&output).map(Probe::Done),

@@ -213,7 +213,7 @@ impl<'a> Turn<'a> {
             };
             let own_output = self.record.steps[at].output.clone();
             let fallback = direction == Direction::Forward && self.record.steps[at].in_fallback;
-            let (inputs, traceparent) = (self.inputs(), self.record.task.traceparent.clone());
+            let (inputs, facts) = (self.inputs(), self.record.task.facts());
             let meter = self
                 .board
                 .meter(&execution.step, direction, execution.attempt);
@@ -227,7 +227,7 @@ impl<'a> Turn<'a> {
                 fallback,
                 limit,
                 cancel,
-                traceparent,
+                facts,
                 meter,
                 room,
             };

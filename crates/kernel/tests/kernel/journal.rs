@@ -150,6 +150,7 @@ fn submitted() -> TaskRow {
         audit_seq: AuditSeq(2),
         audit_seal: None,
         request: json!({"files": 2}),
+        client_key: Some("order-4711".to_owned()),
         response: None,
         failure: None,
         residue: false,
@@ -345,7 +346,9 @@ fn nothing_that_was_handed_in_stands_in_the_entries_and_the_fold_does_without() 
     let mut story = story();
     for row in &mut story.rows {
         assert!(
-            !row.entries.contains("secret") && !row.entries.contains("size"),
+            !["secret", "size", "order-4711"]
+                .iter()
+                .any(|text| row.entries.contains(text)),
             "{}",
             row.entries
         );
@@ -356,8 +359,12 @@ fn nothing_that_was_handed_in_stands_in_the_entries_and_the_fold_does_without() 
         .expect("rows that can be read")
         .into_record(DbTime(0));
     assert_eq!(
-        (record.task.request, record.task.response),
-        (Value::Null, None)
+        (
+            record.task.request,
+            record.task.client_key,
+            record.task.response
+        ),
+        (Value::Null, None, None)
     );
     assert_eq!(
         (record.steps[0].status, record.steps[0].output.clone()),

@@ -394,6 +394,7 @@ fn row(id: TaskId, status: TaskStatus, change_id: ChangeId) -> TaskRow {
         audit_seq: AuditSeq(0),
         audit_seal: None,
         request: serde_json::json!({"files": 2}),
+        client_key: None,
         response: None,
         failure: None,
         residue: false,

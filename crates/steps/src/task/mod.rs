@@ -1,10 +1,12 @@
 //! Task types as data and code, and the registry of those that a process knows.
 
+mod facts;
 mod inputs;
 mod registry;
 mod request;
 mod types;
 
+pub use facts::{TaskFacts, trace_id};
 pub use inputs::{Inputs, REQUEST, output};
 pub use registry::{KnownType, Registry, RegistryError, TypeRef, UpkeepMistake};
 pub use request::{ReadOutputFn, ReadRequestFn, RequestError, read_request};

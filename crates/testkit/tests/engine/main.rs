@@ -28,6 +28,7 @@ mod probe;
 mod progress;
 mod recovery;
 mod scratch;
+mod sees;
 mod signals;
 mod state;
 mod timers;

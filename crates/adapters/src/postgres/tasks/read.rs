@@ -182,6 +182,7 @@ fn record(
     let (id, rev) = (TaskId(identity.id), Rev(there("rev", identity.rev)?));
     let Content {
         request,
+        client_key,
         response,
         steps,
         marks,
@@ -216,6 +217,7 @@ fn record(
         audit_seq: AuditSeq(there("audit_seq", progress.audit_seq)?),
         audit_seal: progress.audit_seal.map(EntryHash),
         request,
+        client_key,
         response,
         failure: care.or(
             read_some_json("failure", end.failure.as_deref()),

@@ -89,6 +89,7 @@ pub(crate) fn row(id: TaskId) -> TaskRow {
         audit_seq: AuditSeq(1),
         audit_seal: None,
         request: json!({"files": 2}),
+        client_key: Some("order-4711".to_owned()),
         response: None,
         failure: None,
         residue: false,

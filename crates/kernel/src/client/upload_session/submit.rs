@@ -64,6 +64,7 @@ impl UploadSession {
                 id: self.id,
                 tenant: self.submission.tenant.clone(),
                 request,
+                client_key: self.submission.key.clone(),
                 traceparent: self.submission.traceparent.clone(),
             };
             inline_steps::run(&self.engine, &self.task_type, &new, &mut received).await;

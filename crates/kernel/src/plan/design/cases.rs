@@ -213,6 +213,7 @@ pub(super) fn task<const N: usize>(steps: [Step; N]) -> Case {
         id: TaskId(uuid::Uuid::nil()),
         tenant: Tenant::default(),
         request: Value::Null,
+        client_key: None,
         traceparent: None,
     };
     let mut record = Draft::of_submission(decl, new, "a client").record().clone();

@@ -1,0 +1,33 @@
+//! What a step sees of its task beside its inputs. Data: the engine reads it from the task's row.
+
+use crate::times::DbTime;
+
+/// What is known of a task when code of it runs. Its id and tenant stand in the
+/// [`Execution`](crate::Execution).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TaskFacts {
+    /// Declared name of its type.
+    pub task_type: String,
+    /// When it was submitted; `None`: it is not accepted yet.
+    pub submitted_at: Option<DbTime>,
+    /// After this no forward step starts; `None`: there is no such time, or it is not accepted yet.
+    pub deadline_at: Option<DbTime>,
+    /// The client's `Idempotency-Key`.
+    pub client_key: Option<String>,
+    /// W3C trace context of the submission.
+    pub traceparent: Option<String>,
+}
+
+impl TaskFacts {
+    /// The trace id of its submission: 32 hexadecimal digits.
+    #[must_use]
+    pub fn trace_id(&self) -> Option<&str> {
+        trace_id(self.traceparent.as_deref()?)
+    }
+}
+
+/// The trace id of a W3C `traceparent`: 32 hexadecimal digits.
+#[must_use]
+pub fn trace_id(traceparent: &str) -> Option<&str> {
+    traceparent.split('-').nth(1)
+}
