@@ -42,7 +42,11 @@ impl Root {
     pub(crate) fn at(&self, span: Span) -> TokenStream {
         // Resolved where the macro is, pointed at where the author is: lints leave generated code
         // alone then.
-        let span = span.resolved_at(Span::mixed_site());
+        self.written_at(span.resolved_at(Span::mixed_site()))
+    }
+
+    /// The path, as if the author had written it there.
+    pub(crate) fn written_at(&self, span: Span) -> TokenStream {
         let name = Ident::new(&self.name, span);
         let inner = self.inner.map(|inner| {
             let inner = Ident::new(inner, span);

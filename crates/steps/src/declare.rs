@@ -6,7 +6,6 @@
 //! that type, and whose message carries a diagnostic code (`BuiltInStep` carries one too). The
 //! codes are listed in `counterstep_macros::code`.
 
-use crate::builtin::BuiltInStep;
 use crate::call::HttpCall;
 use crate::context::StepContext;
 use crate::error::{StepError, StepResult, UndoResult};
@@ -17,6 +16,7 @@ use counterstep_contracts::retry::PolicyFault;
 use counterstep_contracts::{AutoDisable, BreakerPolicy, RetryPolicy};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::fmt;
 use std::marker::PhantomData;
 use std::panic::UnwindSafe;
 
@@ -290,9 +290,9 @@ pub const fn undoes<T: UndoneOutput<S::Output>, S: Source>() {}
 /// Refuses, while compiling, a built-in step that says nothing of an undo and that the engine
 /// cannot undo.
 #[track_caller]
-pub const fn undone_by_the_engine<T: BuiltInStep>() {
+pub const fn undone_by_the_engine(is_undone: bool) {
     assert!(
-        T::UNDONE_BY_THE_ENGINE,
+        is_undone,
         "CS0057: this step has an effect outside that the engine cannot undo; say `undo = function`, `#[undo(step)]` on \
          another function, or `no_undo = \"reason\"`; a call that only reads is waived too"
     );
@@ -308,6 +308,37 @@ pub const fn falls_back<T: FallbackOutput<S::Output>, S: Source>() {}
 
 /// Checks what `respond` returns.
 pub const fn responds<T: ResponseReturn<Response>, Response>() {}
+
+/// What a step's function gives.
+///
+/// # Errors
+/// Those of the step.
+pub fn step_result<R: StepReturn<Output = T>, T>(result: R) -> StepResult<T> {
+    result.into_result()
+}
+
+/// How a step's output is stored, and read from what a person supplies.
+pub struct Output<T> {
+    /// [`stored`].
+    pub stored: fn(&T, &Inputs) -> StepResult<Value>,
+    /// [`supplied`].
+    pub supplied: task::ReadOutputFn,
+}
+
+impl<T> fmt::Debug for Output<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(std::any::type_name::<Self>())
+    }
+}
+
+/// The only place of a step's output that asks whether it can be stored.
+#[must_use]
+pub const fn output<T: Storable>() -> Output<T> {
+    Output {
+        stored: stored::<T>,
+        supplied: supplied::<T>,
+    }
+}
 
 /// What a step gives, as it is stored.
 ///

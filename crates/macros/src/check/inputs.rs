@@ -111,6 +111,32 @@ pub(super) fn check(declaration: &Declaration, report: &mut Report) -> Readings 
     }
 }
 
+impl Readings {
+    /// Each reader with its parameters.
+    pub(crate) fn by_reader(&self) -> Vec<(Reader, &[Param])> {
+        fn of(
+            list: &[Option<Vec<Param>>],
+            reader: fn(usize) -> Reader,
+        ) -> impl Iterator<Item = (Reader, &[Param])> {
+            list.iter()
+                .enumerate()
+                .filter_map(move |(step, params)| Some((reader(step), params.as_deref()?)))
+        }
+        let runs = self
+            .runs
+            .iter()
+            .enumerate()
+            .map(|(step, params)| (Reader::Run(step), &params[..]));
+        let others = of(&self.undos, Reader::Undo)
+            .chain(of(&self.whens, Reader::When))
+            .chain(of(&self.fallbacks, Reader::Fallback))
+            .chain(of(&self.probes, Reader::Probe));
+        runs.chain(others)
+            .chain([(Reader::Respond, &self.respond[..])])
+            .collect()
+    }
+}
+
 impl Reader {
     /// Whether it may read a step.
     pub(crate) fn may_read(self, declaration: &Declaration, source: usize) -> bool {

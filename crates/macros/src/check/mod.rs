@@ -4,9 +4,11 @@
 mod functions;
 mod inputs;
 mod order;
+mod outputs;
 mod undo;
 
 pub(crate) use inputs::{Input, Param, Reader, Readings, Source, written_output};
+pub(crate) use outputs::result_argument;
 
 use crate::code::Code;
 use crate::declaration::Declaration;
@@ -20,7 +22,9 @@ pub(crate) fn check(declaration: &Declaration, report: &mut Report) -> Readings 
     order::check(declaration, report);
     undo::check(declaration, report);
     functions::check(declaration, report);
-    inputs::check(declaration, report)
+    let readings = inputs::check(declaration, report);
+    outputs::check(declaration, &readings, report);
+    readings
 }
 
 fn missing_types(declaration: &Declaration, report: &mut Report) {

@@ -5,7 +5,7 @@ mod reads;
 mod table;
 mod wrappers;
 
-use crate::check::Readings;
+use crate::check::{Readings, result_argument};
 use crate::declaration::{Declaration, Step};
 use crate::report::Report;
 use crate::root::Root;
@@ -109,15 +109,28 @@ impl Expansion<'_> {
         }
     }
 
-    /// The type of a step's output, by way of what its function returns, and pointing there.
+    /// The type of a step's output.
     fn output_type(&self, step: usize) -> TokenStream {
-        let (span, returned) = (self.returned_span(step), self.returned(step));
-        let root = self.root.at(span);
+        let sig = self.declaration.step_function(step);
         if self.declaration.is_custom(step) {
-            quote_spanned!(span=> <#returned as #root::declare::StepReturn>::Output)
-        } else {
-            quote_spanned!(span=> <#returned as #root::BuiltInStep>::Output)
+            return self.result_output(sig);
         }
+        let (span, returned) = (written_span(sig), self.returned(step));
+        let root = self.root.at(span);
+        quote_spanned!(span=> <#returned as #root::BuiltInStep>::Output)
+    }
+
+    /// The output in what an async function returns: as it is written there, or by way of the type,
+    /// which may be an alias.
+    // Each use of the way is reported once more where the type is no `StepResult`, unless it is
+    // spanned like the call: the compiler drops reports that are the same.
+    fn result_output(&self, sig: &Signature) -> TokenStream {
+        if let Some(output) = result_argument(sig) {
+            return self.outside(output);
+        }
+        let (span, returned) = (written_span(sig), self.written_return(sig));
+        let root = self.root.at(span);
+        quote_spanned!(span=> <#returned as #root::declare::StepReturn>::Output)
     }
 
     /// Where a step's function says what it returns.
@@ -146,12 +159,17 @@ impl Expansion<'_> {
     }
 }
 
-/// Where a function says what it returns.
-fn returned_span(sig: &Signature) -> Span {
-    let span = match &sig.output {
+/// What a function returns, as a place of the author's own code.
+fn written_span(sig: &Signature) -> Span {
+    match &sig.output {
         ReturnType::Type(_, ty) => ty.span(),
         ReturnType::Default => sig.ident.span(),
-    };
+    }
+}
+
+/// Where a function says what it returns.
+fn returned_span(sig: &Signature) -> Span {
+    let span = written_span(sig);
     span.resolved_at(Span::mixed_site())
 }
 
@@ -160,6 +178,11 @@ fn generated(name: &Ident) -> Ident {
     let mut name = name.clone();
     name.set_span(Span::mixed_site());
     name
+}
+
+/// The name of the constant that says how a custom step's output is stored.
+fn output_name(step: usize) -> Ident {
+    format_ident!("__COUNTERSTEP_OUTPUT_{step}", span = Span::mixed_site())
 }
 
 /// The name of something generated for a step.

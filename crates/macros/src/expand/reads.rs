@@ -1,7 +1,7 @@
 //! What each source gives, who may read it, and for each parameter the constant that names its
 //! source. The bounds behind these constants are the checks that need types.
 
-use super::{Expansion, source_name};
+use super::{Expansion, source_name, written_span};
 use crate::check::{Input, Param, Reader, Source};
 use crate::text::as_written;
 use proc_macro2::{Ident, Span, TokenStream};
@@ -24,7 +24,7 @@ pub(super) fn reader_name(reader: Reader) -> (&'static str, usize) {
 impl Expansion<'_> {
     pub(super) fn reads(&self) -> TokenStream {
         let sources = self.sources();
-        let readers = self.readers();
+        let readers = self.readings.by_reader();
         let given = readers
             .iter()
             .map(|(reader, params)| self.given(*reader, params));
@@ -33,31 +33,6 @@ impl Expansion<'_> {
             inputs.collect::<Vec<_>>()
         });
         quote!(#sources #(#given)* #(#constants)*)
-    }
-
-    /// Each reader with its parameters.
-    pub(super) fn readers(&self) -> Vec<(Reader, &[Param])> {
-        fn of(
-            list: &[Option<Vec<Param>>],
-            reader: fn(usize) -> Reader,
-        ) -> impl Iterator<Item = (Reader, &[Param])> {
-            list.iter()
-                .enumerate()
-                .filter_map(move |(step, params)| Some((reader(step), params.as_deref()?)))
-        }
-        let runs = self
-            .readings
-            .runs
-            .iter()
-            .enumerate()
-            .map(|(step, params)| (Reader::Run(step), &params[..]));
-        let others = of(&self.readings.undos, Reader::Undo)
-            .chain(of(&self.readings.whens, Reader::When))
-            .chain(of(&self.readings.fallbacks, Reader::Fallback))
-            .chain(of(&self.readings.probes, Reader::Probe));
-        runs.chain(others)
-            .chain([(Reader::Respond, &self.readings.respond[..])])
-            .collect()
     }
 
     /// Which type each marker stands for.
@@ -94,10 +69,15 @@ impl Expansion<'_> {
         let steps = readable.map(|step| {
             let (marker, way) = (self.marker(step), self.way(reader, step));
             let name = self.declaration.step_name(step).unraw().to_string();
-            let presence = if self.declaration.steps[step].when.is_some() { quote!(Sometimes) } else { quote!(Always) };
-            // At the function's return type, so that a wrong one is not reported here once more.
-            let span = self.returned_span(step);
-            let root = self.root.at(span);
+            let presence = if self.declaration.steps[step].when.is_some() {
+                quote!(Sometimes)
+            } else {
+                quote!(Always)
+            };
+            // Where the function says what it returns, as the author's own code: the compiler drops
+            // reports of a wrong type that are the same.
+            let span = written_span(self.declaration.step_function(step));
+            let root = self.root.written_at(span);
             quote_spanned! {span=>
                 #[diagnostic::do_not_recommend]
                 impl #root::declare::Given<#reader_type, #marker> for <#marker as #root::declare::Source>::Output {

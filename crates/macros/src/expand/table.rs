@@ -1,7 +1,7 @@
 //! The declaration as data, and the trait impl that gives it out.
 
-use super::{Expansion, numbered};
-use crate::check::{Param, Reader, written_output};
+use super::{Expansion, numbered, output_name, written_span};
+use crate::check::{Param, Reader, result_argument, written_output};
 use crate::text::{as_written, last_segment};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
@@ -21,9 +21,11 @@ impl Expansion<'_> {
         let policies = (0..count).map(|step| self.policies(step));
         let declarations = (0..count).map(|step| self.step(step));
         let code = (0..count).map(|step| self.code(step));
+        let outputs = (0..count).filter_map(|step| self.output_of_custom(step));
         let (respond, states) = (numbered("respond", 0), self.states());
         quote! {
             #(#policies)*
+            #(#outputs)*
             static __COUNTERSTEP_STEPS: &[#root::contracts::StepDecl] = &[#(#declarations),*];
             static __COUNTERSTEP_CODE: &[#root::task::StepCode] = &[#(#code),*];
             static __COUNTERSTEP_STATES: &[#root::state::StateParameter] = &[#(#states),*];
@@ -49,7 +51,7 @@ impl Expansion<'_> {
     /// What the functions take of the program.
     fn states(&self) -> Vec<TokenStream> {
         let mut states = Vec::new();
-        for (reader, params) in self.readers() {
+        for (reader, params) in self.readings.by_reader() {
             let (step, function) = match reader {
                 Reader::Run(step) => (step, Some(self.declaration.steps[step].function)),
                 Reader::Undo(step) => (step, self.declaration.undo_of(step)),
@@ -223,12 +225,24 @@ impl Expansion<'_> {
         }
     }
 
+    /// How the output of a custom step is stored, and read from what a person supplies; `None`
+    /// where its type is not written.
+    fn output_of_custom(&self, step: usize) -> Option<TokenStream> {
+        let sig = self.declaration.step_function(step);
+        let output = result_argument(sig).filter(|_| self.declaration.is_custom(step))?;
+        let (name, root, output) = (output_name(step), self.root.path(), self.outside(output));
+        Some(
+            quote!(const #name: #root::declare::Output<#output> = #root::declare::output::<#output>();),
+        )
+    }
+
     /// A constant of a built-in step; nothing for a custom one.
     fn of_built_in(&self, step: usize, constant: &str) -> TokenStream {
         if self.declaration.is_custom(step) {
             return optional(None::<TokenStream>);
         }
-        let (span, returned) = (self.returned_span(step), self.returned(step));
+        let span = written_span(self.declaration.step_function(step));
+        let returned = self.returned(step);
         let (root, constant) = (self.root.at(span), Ident::new(constant, span));
         quote_spanned!(span=> <#returned as #root::BuiltInStep>::#constant)
     }
@@ -289,10 +303,14 @@ impl Expansion<'_> {
         let fallback = named(self.declaration.fallback_of(step).is_some(), "fallback");
         let signal = self.of_built_in(step, "READ_SIGNAL");
         let probe = named(self.declaration.probe_of(step).is_some(), "probe");
-        let (output, at_output) = (
-            self.output_type(step),
-            self.root.at(self.returned_span(step)),
-        );
+        let read_output = if self.output_of_custom(step).is_some() {
+            let output = output_name(step);
+            quote!(#output.supplied)
+        } else {
+            let span = written_span(self.declaration.step_function(step));
+            let (root, output) = (self.root.written_at(span), self.output_type(step));
+            quote_spanned!(span=> #root::declare::supplied::<#output>)
+        };
         quote! {
             #root::task::StepCode {
                 run: #root::task::Run::#kind(#run),
@@ -301,7 +319,7 @@ impl Expansion<'_> {
                 fallback: #fallback,
                 signal: #signal,
                 probe: #probe,
-                read_output: #at_output::declare::supplied::<#output>,
+                read_output: #read_output,
             }
         }
     }

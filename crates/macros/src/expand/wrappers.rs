@@ -2,8 +2,8 @@
 //! inputs, calls, and turns what comes back into what is stored.
 
 use super::reads::{inputs, reader_name};
-use super::{Expansion, numbered, returned_span, source_name};
-use crate::check::{Param, Reader, written_output};
+use super::{Expansion, numbered, output_name, returned_span, source_name, written_span};
+use crate::check::{Param, Reader, result_argument, written_output};
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
@@ -51,7 +51,7 @@ impl Expansion<'_> {
         let returned = self.written_return(sig);
         let span = returned_span(sig);
         let (root, marker) = (self.root.at(span), self.marker(step));
-        let output = quote_spanned!(span=> <#returned as #root::declare::StepReturn>::Output);
+        let output = self.result_output(sig);
         let check =
             quote_spanned!(span=> const _: () = #root::declare::falls_back::<#output, #marker>(););
         let code = self.async_code(Reader::Fallback(step), sig, params, &returned, span);
@@ -73,15 +73,34 @@ impl Expansion<'_> {
         let (reads, call) = self.call(reader, sig, params);
         // One call points at the returned type and one at the output in it: whichever is wrong is
         // what one sees.
-        let at_returned = self.root.at(span);
-        let result =
-            quote_spanned!(span=> <#returned as #at_returned::declare::StepReturn>::into_result);
         let output = written_output(sig).map_or(span, Spanned::span);
-        let (span, at_output) = (output.resolved_at(Span::mixed_site()), self.root.at(output));
-        let value = Ident::new("output", span);
+        let value = Ident::new("output", output.resolved_at(Span::mixed_site()));
         let inputs = quote!(inputs);
-        let stored = quote_spanned!(span=> #at_output::declare::stored(&#value, #inputs));
-        let body = quote!(#reads let #value = #result(#call.await)?; #stored);
+        let body = if let Some(argument) = result_argument(sig) {
+            let (at_returned, argument) = (self.root.at(span), self.outside(argument));
+            let result =
+                quote_spanned!(span=> #at_returned::declare::step_result::<#returned, #argument>);
+            let (at_output, span) = (self.root.at(output), value.span());
+            let stored = match reader {
+                // By the constant, whose bound is the only one on the type: another one would
+                // report once more what cannot be stored.
+                Reader::Run(step) => {
+                    let output = output_name(step);
+                    quote_spanned!(span=> (#output.stored)(&#value, #inputs))
+                }
+                _ => quote_spanned!(span=> #at_output::declare::stored(&#value, #inputs)),
+            };
+            quote!(#reads let #value = #result(#call.await)?; #stored)
+        } else {
+            // Spanned like the other uses of the type, see `result_output`.
+            let span = written_span(sig);
+            let at_returned = self.root.written_at(span);
+            quote_spanned! {span=>
+                #reads
+                let #value = <#returned as #at_returned::declare::StepReturn>::into_result(#call.await)?;
+                #at_returned::declare::stored(&#value, #inputs)
+            }
+        };
         let future = boxed(&sig.ident, &body);
         quote! {
             fn #name<'a>(
@@ -102,10 +121,14 @@ impl Expansion<'_> {
             self.returned_span(step),
             self.root.at(self.returned_span(step)),
         );
-        let upload = quote_spanned!(span=> <#returned as #at_returned::BuiltInStep>::into_work);
+        // Spanned like the type's uses in the table: the compiler drops reports that are the same.
+        let written = written_span(sig);
+        let of_step = quote_spanned!(written=> <#returned as #at_returned::BuiltInStep>);
+        let upload = quote_spanned!(written=> #of_step::into_work);
         let says = self.declaration.undo_of(step).is_some()
             || self.declaration.steps[step].no_undo.is_some();
-        let check = quote_spanned!(span=> const _: () = #at_returned::declare::undone_by_the_engine::<#returned>(););
+        let is_undone = quote_spanned!(written=> #of_step::UNDONE_BY_THE_ENGINE);
+        let check = quote_spanned!(span=> const _: () = #at_returned::declare::undone_by_the_engine(#is_undone););
         let check = (!says).then_some(check);
         quote! {
             #check
@@ -219,7 +242,7 @@ impl Expansion<'_> {
     }
 
     /// What a function returns, as a type to point at: the function's name where there is none.
-    fn written_return(&self, sig: &Signature) -> TokenStream {
+    pub(super) fn written_return(&self, sig: &Signature) -> TokenStream {
         match &sig.output {
             ReturnType::Type(_, ty) => self.outside(ty),
             ReturnType::Default => {

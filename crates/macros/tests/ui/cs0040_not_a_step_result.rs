@@ -1,4 +1,4 @@
-//! Custom steps that return something else.
+//! A custom step that returns something else.
 use counterstep_steps::StepResult;
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ impl Task {
     }
 
     #[step(2, host = "api", no_undo = "test")]
-    async fn tell(_receipt: &Receipt) -> StepResult<()> {
+    async fn tell() -> StepResult<()> {
         Ok(())
     }
 
