@@ -70,7 +70,8 @@ pub fn shell(text: &str) -> Command {
 }
 
 /// Any program, likewise.
-pub(crate) fn without_settings(path: impl AsRef<OsStr>) -> Command {
+#[must_use]
+pub fn without_settings(path: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(path);
     for (name, _) in
         std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("COUNTERSTEP_"))

@@ -26,6 +26,7 @@ mod system {
     mod shared_servers;
     mod shutdown;
     mod signals;
+    mod state;
     mod uploads;
     mod videos;
 }

@@ -4,7 +4,7 @@
 use crate::error::chain;
 use futures::future::BoxFuture;
 use std::any::{Any, TypeId, type_name};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::error::Error;
 use std::fmt;
 use std::ops::Deref;
@@ -112,6 +112,18 @@ impl States {
             Source::Value(value) => value.clone().downcast().ok().map(State),
             Source::Maker(_) => None,
         }
+    }
+
+    /// The full paths of the types that none of these parameters takes, in their order.
+    pub(crate) fn besides<'a>(
+        &self,
+        taken: impl Iterator<Item = &'a StateParameter>,
+    ) -> Vec<&'static str> {
+        let taken: HashSet<TypeId> = taken.map(|parameter| (parameter.id)()).collect();
+        let others = self.0.iter().filter(|(id, _)| !taken.contains(id));
+        let mut names: Vec<_> = others.map(|(_, provided)| provided.type_name).collect();
+        names.sort_unstable();
+        names
     }
 
     /// Whether there is a value for a parameter, or will be.

@@ -5,7 +5,7 @@ use crate::answers::Answers;
 use crate::clock::TestClock;
 use crate::form::{Form, submit};
 use crate::service_of::ServiceOf;
-use crate::site::{Site, eventually, pause};
+use crate::site::{Site, check_states, eventually, pause};
 use crate::{invariants, trail};
 use counterstep_adapters::embedded::{self, EmbeddedPaths};
 use counterstep_contracts::{Host, TaskId, TaskStatus, WaitReason};
@@ -157,8 +157,7 @@ impl Harness {
         let clock = TestClock::new();
         let mut ports = open(folder.path(), &clock).await;
         ports.services = self.services.unwrap_or(ports.services);
-        let checked = self.registry.check_states();
-        checked.unwrap_or_else(|error| panic!("{error}"));
+        check_states(&self.registry);
         let registry = Arc::new(self.registry);
         // A step that is to be struck must not have run ahead of its task.
         let mut settings = self.settings.clone();

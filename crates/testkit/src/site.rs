@@ -42,9 +42,7 @@ impl Site {
             .expect("a temporary folder");
         let clock = TestClock::new();
         let ports = open(folder.path(), &clock).await;
-        registry
-            .check_states()
-            .unwrap_or_else(|error| panic!("{error}"));
+        check_states(&registry);
         let registry = Arc::new(registry);
         let engine = Engine::new(ports, registry.clone(), settings.clone(), "test");
         Self {
@@ -209,6 +207,23 @@ impl Site {
             assert!(broken.is_empty(), "broken in {task}: {}", broken.join("; "));
         }
     }
+}
+
+/// Whether a registry provides what its types take, and nothing else: a value that no step takes is
+/// of another type than the test means.
+///
+/// # Panics
+/// When it does not.
+pub(crate) fn check_states(registry: &Registry) {
+    registry
+        .check_states()
+        .unwrap_or_else(|error| panic!("{error}"));
+    let unused = registry.unused_states();
+    assert!(
+        unused.is_empty(),
+        "no step of these types takes `&State<..>` of {}; expected only what steps take",
+        unused.join(", ")
+    );
 }
 
 /// Waits until a look finds something.

@@ -34,6 +34,15 @@ pub fn examine<'a>(
                     .to_owned(),
             });
         }
+        found.extend(registry.missing_states().map(|missing| Finding {
+            code: "state_missing",
+            what: missing.to_string(),
+            why: "a process of this program does not start",
+            to_do: format!(
+                "provide a value of `{}` to the registry, in the program's main function",
+                missing.type_name
+            ),
+        }));
         found.extend(
             missing_services(settings, registry)
                 .into_iter()

@@ -41,6 +41,13 @@ pub fn open<'a>(
         let policies = in_effect(&registry, settings.overrides.clone())?;
         settings.upkeep.check(&registry)?;
         registry.check_states().map_err(Exit::config)?;
+        // No error: several programs may share what makes a registry.
+        for type_name in registry.unused_states() {
+            tracing::warn!(
+                type_name,
+                "the program provides a state that no step takes: is it of another type than the steps' `&State<..>`?"
+            );
+        }
         // A reconciler runs no steps but pure ones ahead of a submission, and those only where they
         // can.
         if role != "reconciler" {

@@ -184,18 +184,28 @@ impl Registry {
     /// # Errors
     /// The first parameter without a value.
     pub fn check_states(&self) -> Result<(), MissingState> {
-        for task_type in self.iter() {
-            let missing = task_type.states.iter().find(|it| !self.states.has(it));
-            if let Some(parameter) = missing {
-                return Err(MissingState {
-                    task_type: task_type.decl.name,
-                    step: parameter.step,
-                    function: parameter.function,
-                    type_name: parameter.type_name(),
-                });
-            }
-        }
-        Ok(())
+        self.missing_states().next().map_or(Ok(()), Err)
+    }
+
+    /// Each parameter of a declared function for which the program provides no value.
+    pub fn missing_states(&self) -> impl Iterator<Item = MissingState> + '_ {
+        self.iter().flat_map(|task_type| {
+            let missing = task_type.states.iter().filter(|it| !self.states.has(it));
+            missing.map(|parameter| MissingState {
+                task_type: task_type.decl.name,
+                step: parameter.step,
+                function: parameter.function,
+                type_name: parameter.type_name(),
+            })
+        })
+    }
+
+    /// The full paths of types of which the program provides a value that no declared function
+    /// takes, in their order.
+    #[must_use]
+    pub fn unused_states(&self) -> Vec<&'static str> {
+        let taken = self.iter().flat_map(|task_type| task_type.states);
+        self.states.besides(taken)
     }
 
     /// Makes a policy that code outside of tasks uses known by its name, so that settings may

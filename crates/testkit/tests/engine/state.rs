@@ -6,7 +6,8 @@ use counterstep_contracts::{StepStatus, TaskStatus};
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{
-    Probe, Registry, RetryPolicy, Sleep, State, StepContext, StepError, StepResult, UndoResult,
+    Probe, Registry, RetryPolicy, Sleep, State, StepContext, StepError, StepResult, StoredFiles,
+    UndoResult, UploadMany, UploadedFile,
 };
 use counterstep_testkit::{Form, Harness, sweep};
 use serde::{Deserialize, Serialize};
@@ -211,6 +212,81 @@ fn what_no_program_provides_is_named_with_its_step_before_anything_runs() {
 #[should_panic(expected = "the program provides no such value")]
 async fn a_harness_without_it_says_so() {
     Harness::embedded(only::<Book>()).submit(form()).await;
+}
+
+/// Where uploads go.
+struct Bucket(&'static str);
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Album {
+    pictures: Vec<UploadedFile>,
+}
+
+/// Its first two steps run while the request is open, outside of any worker.
+struct Print;
+
+#[distributed_task(name = "Print")]
+impl Print {
+    type Request = Album;
+    type Response = u64;
+
+    #[step(1, host = "api")]
+    fn keep(album: &Album, bucket: &State<Bucket>) -> UploadMany {
+        UploadMany::to(bucket.0, &album.pictures)
+    }
+
+    #[step(2, host = "api")]
+    #[pure]
+    async fn quote(keep: &StoredFiles, patience: &State<Patience>) -> StepResult<u64> {
+        let cents = if patience.0.is_zero() { 50 } else { 20 };
+        Ok(keep.0.len() as u64 * cents)
+    }
+
+    #[step(3, host = "worker", no_undo = "paper")]
+    async fn print() -> StepResult<u32> {
+        Ok(1)
+    }
+
+    fn respond(quote: &u64) -> u64 {
+        *quote
+    }
+}
+
+#[tokio::test]
+async fn steps_that_run_while_the_request_is_open_get_it_too() {
+    let registry = only::<Print>()
+        .provide(Bucket("pictures"))
+        .provide(Patience(Duration::from_secs(60)));
+    let form = Form::new()
+        .file("pictures", "a.png", "one")
+        .file("pictures", "b.png", "two");
+    let task = Harness::embedded(registry).submit(form).await;
+    let record = task.record().await;
+    let before_any_turn = record.steps.iter().map(|row| row.status);
+    assert_eq!(
+        before_any_turn.collect::<Vec<_>>(),
+        [
+            StepStatus::Completed,
+            StepStatus::Completed,
+            StepStatus::Pending
+        ]
+    );
+    let buckets: Vec<_> = task
+        .objects()
+        .await
+        .into_iter()
+        .map(|it| it.bucket)
+        .collect();
+    assert_eq!(buckets, ["pictures", "pictures"]);
+    assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
+    assert_eq!(task.record().await.task.response, Some(40.into()));
+}
+
+#[tokio::test]
+#[should_panic(expected = "no step of these types takes `&State<..>` of u8")]
+async fn a_harness_with_a_value_that_no_step_takes_says_so() {
+    let harness = Harness::embedded(program()).provide(7_u8);
+    harness.submit(form()).await;
 }
 
 #[test]
