@@ -4,6 +4,7 @@ use crate::answers::Answer;
 use counterstep_contracts::{FileName, TaskId, Tenant};
 use counterstep_kernel::Engine;
 use counterstep_kernel::client::{Submission, UploadSession};
+use counterstep_steps::{DistributedTask, Registry, TaskType};
 use futures::StreamExt;
 use serde_json::Value;
 
@@ -13,6 +14,7 @@ pub struct Form {
     pub(crate) fields: Vec<(String, Value)>,
     pub(crate) files: Vec<(String, String, Vec<u8>)>,
     pub(crate) answers: Vec<(String, Answer)>,
+    to: Option<&'static str>,
     tenant: Tenant,
     key: Option<String>,
     traceparent: Option<String>,
@@ -23,6 +25,28 @@ impl Form {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// For this task type, of a registry that may have several; its newest version.
+    #[must_use]
+    pub fn to<T: DistributedTask>() -> Self {
+        Self {
+            to: Some(T::task_type().decl.name),
+            ..Self::default()
+        }
+    }
+
+    /// The type that it is for: the one that it names, else the registry's first by name.
+    ///
+    /// # Panics
+    /// When there is no such type.
+    pub(crate) fn task_type(&self, registry: &Registry) -> TaskType {
+        match self.to {
+            Some(name) => registry
+                .newest(name)
+                .unwrap_or_else(|| panic!("the registry has no type `{name}`")),
+            None => *registry.iter().next().expect("a task type"),
+        }
     }
 
     /// With a field.
@@ -93,12 +117,12 @@ pub fn two_files() -> Form {
         .file("files", "note.txt", "the second")
 }
 
-/// Submits a form to the only task type of an engine.
+/// Submits a form to the task type that it names, else to the first of an engine, by name.
 ///
 /// # Panics
 /// When it is refused.
 pub async fn submit(engine: &Engine, form: Form) -> TaskId {
-    let task_type = *engine.registry.iter().next().expect("a task type");
+    let task_type = form.task_type(&engine.registry);
     let submission = Submission {
         tenant: form.tenant,
         key: form.key,

@@ -6,6 +6,7 @@
 
 mod answers;
 pub mod clock;
+mod database;
 pub mod form;
 pub mod harness;
 pub mod invariants;
@@ -19,10 +20,12 @@ mod service_of;
 pub mod services;
 pub mod site;
 pub mod sweep;
+mod test_task;
 pub mod trail;
 
 pub use clock::TestClock;
 pub use form::{Form, two_files};
-pub use harness::{Harness, TestTask};
+pub use harness::Harness;
 pub use lossy_queue::LossyQueue;
 pub use site::Site;
+pub use test_task::TestTask;

@@ -7,30 +7,36 @@ use std::sync::Arc;
 
 type Closure = dyn Fn(&ServiceRequest) -> Result<ServiceAnswer, ServiceError> + Send + Sync;
 
-/// One service, and those that were there before.
-pub(crate) struct ServiceOf {
+/// A closure that stands for the service of a name.
+pub(crate) struct OwnService {
     pub(crate) name: String,
     pub(crate) answer: Box<Closure>,
-    pub(crate) others: Arc<dyn HttpServices>,
 }
 
-impl fmt::Debug for ServiceOf {
+impl fmt::Debug for OwnService {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} and {:?}", self.name, self.others)
+        f.write_str(&self.name)
     }
+}
+
+/// One service, and all others.
+#[derive(Debug)]
+pub(crate) struct ServiceOf {
+    pub(crate) own: OwnService,
+    pub(crate) others: Arc<dyn HttpServices>,
 }
 
 #[async_trait]
 impl HttpServices for ServiceOf {
     async fn call(&self, request: ServiceRequest) -> Result<ServiceAnswer, ServiceError> {
-        if request.service == self.name {
-            (self.answer)(&request)
+        if request.service == self.own.name {
+            (self.own.answer)(&request)
         } else {
             self.others.call(request).await
         }
     }
 
     fn knows(&self, service: &str) -> bool {
-        service == self.name || self.others.knows(service)
+        service == self.own.name || self.others.knows(service)
     }
 }

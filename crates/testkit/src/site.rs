@@ -2,9 +2,9 @@
 //! looks on.
 
 use crate::clock::TestClock;
+use crate::database::{self, open};
 use crate::form::Form;
 use crate::form::submit;
-use crate::harness::open;
 use crate::invariants;
 use counterstep_contracts::{Host, TaskId, TaskStatus};
 use counterstep_kernel::host::{self, HostSettings, Spawn};
@@ -12,6 +12,7 @@ use counterstep_kernel::ports::Ports;
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_steps::{CancelReason, CancelToken, Registry};
+use serde_json::Value;
 use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
@@ -35,15 +36,21 @@ pub struct Site {
 }
 
 impl Site {
-    pub(crate) async fn start(registry: Registry, settings: EngineSettings) -> Self {
+    pub(crate) async fn start(
+        registry: Registry,
+        settings: EngineSettings,
+        tables: &[String],
+    ) -> Self {
         let folder = tempfile::Builder::new()
             .prefix("counterstep-test-")
             .tempdir()
             .expect("a temporary folder");
         let clock = TestClock::new();
         let ports = open(folder.path(), &clock).await;
-        check_states(&registry);
-        let registry = Arc::new(registry);
+        for sql in tables {
+            database::execute(folder.path(), sql);
+        }
+        let registry = Arc::new(with_states(registry).await);
         let engine = Engine::new(ports, registry.clone(), settings.clone(), "test");
         Self {
             engine,
@@ -61,7 +68,17 @@ impl Site {
         self.folder.path()
     }
 
-    /// Submits to the only task type.
+    /// What a query finds in tables of one's own: each row a JSON object by the names of the columns,
+    /// bytes as a list of numbers.
+    ///
+    /// # Panics
+    /// When it cannot be executed.
+    #[must_use]
+    pub fn rows(&self, query: &str) -> Vec<Value> {
+        database::rows(self.folder.path(), query)
+    }
+
+    /// Submits to the task type that the form names, else to the first by name.
     ///
     /// # Panics
     /// When the form answers signals: only the harness sends those.
@@ -209,12 +226,12 @@ impl Site {
     }
 }
 
-/// Whether a registry provides what its types take, and nothing else: a value that no step takes is
-/// of another type than the test means.
+/// The registry with all that it provides made, as a process does at its start.
 ///
 /// # Panics
-/// When it does not.
-pub(crate) fn check_states(registry: &Registry) {
+/// When it does not provide what its types take, or provides what none takes: a value of another
+/// type than the test means.
+pub(crate) async fn with_states(mut registry: Registry) -> Registry {
     registry
         .check_states()
         .unwrap_or_else(|error| panic!("{error}"));
@@ -224,6 +241,9 @@ pub(crate) fn check_states(registry: &Registry) {
         "no step of these types takes `&State<..>` of {}; expected only what steps take",
         unused.join(", ")
     );
+    let made = registry.make_states().await;
+    made.unwrap_or_else(|error| panic!("{error}"));
+    registry
 }
 
 /// Waits until a look finds something.

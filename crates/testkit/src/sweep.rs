@@ -1,16 +1,20 @@
 //! Every fault at every step of a task type, each with a clean slate: one line a type.
 
 use crate::form::Form;
-use crate::harness::{Harness, LEASE, TestTask};
+use crate::harness::{Harness, LEASE};
 use crate::site::eventually;
+use crate::test_task::TestTask;
 use counterstep_contracts::{Host, OnExhausted, OnLost, StepStatus, TaskStatus, UndoDecl};
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::plan::stage_of;
 use counterstep_kernel::record::{AttemptRow, StepFailure};
 use counterstep_kernel::turn::{TurnEnd, turn};
+use counterstep_steps::error::panic_message;
 use counterstep_steps::{CancelToken, Registry, TaskType};
 use futures::future::{BoxFuture, Either, FutureExt, select};
 use futures::{StreamExt, stream};
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,8 +34,8 @@ const SLOWEST: Duration = Duration::from_secs(60);
 
 type Run = BoxFuture<'static, ()>;
 
-/// Runs the task of a registry's only type once for each fault at each of its steps, and at each of
-/// their undos, and checks the outcome, the invariants, that nothing is left that no row refers to,
+/// Runs a task of the type that the form names, or else of the registry's first by name, once for each
+/// fault at each of its steps, and at each of their undos, and checks the outcome, the invariants, that nothing is left that no row refers to,
 /// and that a message which comes again changes nothing.
 ///
 /// Steps whose files arrive with the request, pure steps at the head, and steps that wait run no
@@ -39,7 +43,7 @@ type Run = BoxFuture<'static, ()>;
 /// those that are skipped are not struck either.
 ///
 /// # Panics
-/// When a run does not come out as it must; the message names fault and step.
+/// When a run does not come out as it must; the message begins with fault, step and attempt.
 pub async fn every_fault(registry: fn() -> Registry, form: fn() -> Form) {
     every_fault_within(registry, form, LIMIT).await;
 }
@@ -50,7 +54,16 @@ pub async fn every_fault(registry: fn() -> Registry, form: fn() -> Form) {
 /// # Panics
 /// As [`every_fault`].
 pub async fn every_fault_within(registry: fn() -> Registry, form: fn() -> Form, longest: Duration) {
-    sweep(Case::new(Arc::new(Nothing), registry, form, longest)).await;
+    let harness = move || Harness::embedded(registry());
+    sweep(Case::new(Arc::new(Nothing), harness, form, longest)).await;
+}
+
+/// The same in harnesses that a test sets up: with state, services, tables of one's own.
+///
+/// # Panics
+/// As [`every_fault`].
+pub async fn every_fault_in(harness: fn() -> Harness, form: fn() -> Form) {
+    sweep(Case::new(Arc::new(Nothing), harness, form, LIMIT)).await;
 }
 
 /// The same for steps that reach beyond the engine.
@@ -62,7 +75,8 @@ pub async fn every_fault_amid(
     registry: fn() -> Registry,
     form: fn() -> Form,
 ) {
-    sweep(Case::new(surroundings, registry, form, LIMIT)).await;
+    let harness = move || Harness::embedded(registry());
+    sweep(Case::new(surroundings, harness, form, LIMIT)).await;
 }
 
 /// What steps reach beyond the engine, and what must be true there after a run.
@@ -89,27 +103,19 @@ impl Surroundings for Nothing {
 }
 
 async fn sweep(case: Case) {
-    let (registry, longest) = (case.registry, case.longest);
-    let task_type = *registry().iter().next().expect("a task type");
-    let (calm, status) = case.run(case.harness()).await;
-    assert_eq!(status, TaskStatus::Completed, "without a fault");
-    case.check(&calm, "no fault").await;
-    calm.assert_no_orphans().await;
-    let ran = calm
-        .record()
-        .await
-        .steps
-        .iter()
-        .map(|row| row.attempts.0 > 0)
-        .collect::<Vec<_>>();
-    let received = calm
-        .history()
-        .await
-        .attempts
-        .iter()
-        .filter(|row| row.epoch.0 == 0)
-        .map(|row| row.step)
-        .collect::<Vec<_>>();
+    let longest = case.longest;
+    let task_type = (case.form)().task_type(&case.harness().registry);
+    let calm = async {
+        let (calm, status) = case.run(case.harness()).await;
+        assert_eq!(status, TaskStatus::Completed);
+        case.check(&calm, "no fault").await;
+        calm.assert_no_orphans().await;
+        (calm.record().await.steps, calm.history().await.attempts)
+    };
+    let (steps, attempts) = named("no fault", calm).await;
+    let ran: Vec<_> = steps.iter().map(|row| row.attempts.0 > 0).collect();
+    let received = attempts.iter().filter(|row| row.epoch.0 == 0);
+    let received: Vec<_> = received.map(|row| row.step).collect();
 
     let mut runs: Vec<Run> = Vec::new();
     for (at, step) in task_type.decl.steps.iter().enumerate() {
@@ -133,11 +139,19 @@ async fn sweep(case: Case) {
         .await;
 }
 
+/// A run, and in front of its panic what was planted: an assertion on rows or objects does not know.
+async fn named<T>(what: &str, run: impl Future<Output = T>) -> T {
+    match AssertUnwindSafe(run).catch_unwind().await {
+        Ok(done) => done,
+        Err(panic) => panic!("{what}: {}", panic_message(panic.as_ref())),
+    }
+}
+
 /// What every run has in common.
 #[derive(Clone)]
 struct Case {
     surroundings: Arc<dyn Surroundings>,
-    registry: fn() -> Registry,
+    harness: Arc<dyn Fn() -> Harness + Send + Sync>,
     form: fn() -> Form,
     longest: Duration,
 }
@@ -145,13 +159,13 @@ struct Case {
 impl Case {
     fn new(
         surroundings: Arc<dyn Surroundings>,
-        registry: fn() -> Registry,
+        harness: impl Fn() -> Harness + Send + Sync + 'static,
         form: fn() -> Form,
         longest: Duration,
     ) -> Self {
         Self {
             surroundings,
-            registry,
+            harness: Arc::new(harness),
             form,
             longest,
         }
@@ -165,15 +179,14 @@ impl Case {
     }
 
     fn harness(&self) -> Harness {
-        self.surroundings
-            .around(Harness::embedded((self.registry)()))
+        self.surroundings.around((self.harness)())
     }
 
-    /// Runs a task under a limit of each attempt, which so many attempts are to hang until. A machine
+    /// Runs a task under a limit of each attempt, which `hangs` attempts are to hang until. A machine
     /// that is too busy for the limit spoils a run: another one follows then, under a longer limit.
     async fn limited(
         &self,
-        plan: Plan<'_>,
+        hangs: usize,
         prepare: impl Fn(Harness) -> Prepared,
     ) -> (TestTask, TaskStatus) {
         let mut limit = self.longest;
@@ -185,7 +198,7 @@ impl Case {
             }));
             let task = harness.submit((self.form)()).await;
             let status = match &fault {
-                Some(fault) if plan.hangs > 0 => {
+                Some(fault) if hangs > 0 => {
                     let (run, pass) = (task.run_unless_missed(), pass_limit(&task, fault, limit));
                     match select(pin!(run), pin!(pass)).await {
                         Either::Left((status, _)) => status,
@@ -197,11 +210,10 @@ impl Case {
             let late = late(&task).await;
             let struck = fault.is_none_or(|fault| fault.struck() > 0);
             match status {
-                Some(status) if struck && late.len() <= plan.hangs => return (task, status),
+                Some(status) if struck && late.len() <= hangs => return (task, status),
                 _ => assert!(
                     limit < SLOWEST,
-                    "{}: struck: {struck}, status: {status:?}, over the limit of {limit:?}: {late:#?}",
-                    plan.what
+                    "struck: {struck}, status: {status:?}, over the limit of {limit:?}: {late:#?}"
                 ),
             }
             limit *= 4;
@@ -232,13 +244,6 @@ impl Case {
     }
 }
 
-/// A run under a limit.
-struct Plan<'a> {
-    what: &'a str,
-    /// Attempts that hang until they run into it.
-    hangs: usize,
-}
-
 /// A harness, and the fault in it that must strike.
 struct Prepared(Harness, Option<Fault>);
 
@@ -261,7 +266,9 @@ async fn late(task: &TestTask) -> Vec<AttemptRow> {
 
 /// Passes the limit of an attempt that hangs, once its siblings have ended.
 async fn pass_limit(task: &TestTask, fault: &Fault, limit: Duration) {
-    let task_type = task.engine.registry.iter().next().expect("a task type");
+    let row = task.record().await.task;
+    let task_type = task.engine.registry.get(&row.task_type, row.version);
+    let decl = task_type.expect("a known type").decl;
     eventually("an attempt that hangs alone", || async {
         // Before the rows are read: rows from before the hang would show an earlier step alone.
         if fault.hanging() == 0 {
@@ -276,7 +283,7 @@ async fn pass_limit(task: &TestTask, fault: &Fault, limit: Duration) {
         let waits = |&at: &usize| {
             at != hangs && matches!(steps[at].status, StepStatus::Pending | StepStatus::Waiting)
         };
-        let siblings = stage_of(task_type.decl, hangs);
+        let siblings = stage_of(decl, hangs);
         (!siblings.iter().any(waits)).then_some(())
     })
     .await;
@@ -292,11 +299,8 @@ async fn pass_limit(task: &TestTask, fault: &Fault, limit: Duration) {
 }
 
 /// A run whose fault did not strike proves nothing.
-fn assert_struck(fault: &Fault, what: &str) {
-    assert!(
-        fault.struck() > 0,
-        "the planted fault did not strike: {what}"
-    );
+fn assert_struck(fault: &Fault) {
+    assert!(fault.struck() > 0, "the planted fault did not strike");
 }
 
 fn forward(runs: &mut Vec<Run>, case: &Case, task_type: TaskType, at: usize) {
@@ -312,14 +316,17 @@ fn forward(runs: &mut Vec<Run>, case: &Case, task_type: TaskType, at: usize) {
             let case = case.clone();
             runs.push(
                 async move {
-                    let fault = Fault::at(name, kind);
-                    let (task, status) = case.run(case.harness().fault(fault.clone())).await;
-                    let what = format!("{kind:?} at {name}");
-                    assert_eq!(status, TaskStatus::Failed, "{what}");
-                    assert_struck(&fault, &what);
-                    case.check(&task, &what).await;
-                    task.assert_no_orphans().await;
-                    task.assert_no_objects().await;
+                    let what = format!("{kind:?} at {name}, in every attempt");
+                    let run = async {
+                        let fault = Fault::at(name, kind);
+                        let (task, status) = case.run(case.harness().fault(fault.clone())).await;
+                        assert_eq!(status, TaskStatus::Failed);
+                        assert_struck(&fault);
+                        case.check(&task, &what).await;
+                        task.assert_no_orphans().await;
+                        task.assert_no_objects().await;
+                    };
+                    named(&what, run).await;
                 }
                 .boxed(),
             );
@@ -345,19 +352,18 @@ fn forward(runs: &mut Vec<Run>, case: &Case, task_type: TaskType, at: usize) {
         let case = case.clone();
         runs.push(
             async move {
-                let what = format!("{kind:?} once at {name}");
-                let plan = Plan {
-                    what: &what,
-                    hangs: hangs(kind),
+                let what = format!("{kind:?} at {name}, in attempt 1");
+                let run = async {
+                    let prepare = |harness: Harness| {
+                        let fault = Fault::at(name, kind).on_attempt(1);
+                        Prepared(harness.fault(fault.clone()), Some(fault))
+                    };
+                    let (task, status) = case.limited(hangs(kind), prepare).await;
+                    assert_eq!(status, expected);
+                    case.check(&task, &what).await;
+                    task.assert_no_orphans().await;
                 };
-                let prepare = |harness: Harness| {
-                    let fault = Fault::at(name, kind).on_attempt(1);
-                    Prepared(harness.fault(fault.clone()), Some(fault))
-                };
-                let (task, status) = case.limited(plan, prepare).await;
-                assert_eq!(status, expected, "{what}");
-                case.check(&task, &what).await;
-                task.assert_no_orphans().await;
+                named(&what, run).await;
             }
             .boxed(),
         );
@@ -374,34 +380,30 @@ fn forward(runs: &mut Vec<Run>, case: &Case, task_type: TaskType, at: usize) {
         let case = case.clone();
         runs.push(
             async move {
-                let what = format!("a host lost at {name}, before its work: {before}");
-                // What a sibling had stored and not committed is an orphan once its attempt may not
-                // write any more.
-                let prepare = |harness: Harness| {
-                    Prepared(
-                        if before {
-                            harness.crash_before(name)
-                        } else {
-                            harness.crash_at(name)
-                        },
-                        None,
-                    )
+                let when = if before { "before" } else { "after" };
+                let what = format!("a host lost at {name}, in attempt 1, {when} its work");
+                let run = async {
+                    // What a sibling had stored and not committed is an orphan once its attempt may
+                    // not write any more.
+                    let prepare = |harness: Harness| {
+                        Prepared(
+                            if before {
+                                harness.crash_before(name)
+                            } else {
+                                harness.crash_at(name)
+                            },
+                            None,
+                        )
+                    };
+                    let (task, status) = case.limited(0, prepare).await;
+                    assert_eq!(status, expected);
+                    case.check(&task, &what).await;
+                    task.assert_no_orphans().await;
+                    if undone {
+                        task.assert_no_objects().await;
+                    }
                 };
-                let (task, status) = case
-                    .limited(
-                        Plan {
-                            what: &what,
-                            hangs: 0,
-                        },
-                        prepare,
-                    )
-                    .await;
-                assert_eq!(status, expected, "{what}");
-                case.check(&task, &what).await;
-                task.assert_no_orphans().await;
-                if undone {
-                    task.assert_no_objects().await;
-                }
+                named(&what, run).await;
             }
             .boxed(),
         );
@@ -424,24 +426,23 @@ fn backward(runs: &mut Vec<Run>, case: &Case, task_type: TaskType, at: usize) {
         let case = case.clone();
         runs.push(
             async move {
-                let what = format!("{kind:?} once in the undo of {name}");
-                let plan = Plan {
-                    what: &what,
-                    hangs: hangs(kind),
+                let what = format!("{kind:?} in the undo of {name}, in attempt 1");
+                let run = async {
+                    let prepare = |harness: Harness| {
+                        let fault = Fault::at(name, kind).in_undo().on_attempt(1);
+                        Prepared(harness.fail_at(name).fault(fault.clone()), Some(fault))
+                    };
+                    let (task, status) = case.limited(hangs(kind), prepare).await;
+                    let expected = if follows {
+                        TaskStatus::Failed
+                    } else {
+                        TaskStatus::CompensationFailed
+                    };
+                    assert_eq!(status, expected);
+                    case.check(&task, &what).await;
+                    task.assert_no_orphans().await;
                 };
-                let prepare = |harness: Harness| {
-                    let fault = Fault::at(name, kind).in_undo().on_attempt(1);
-                    Prepared(harness.fail_at(name).fault(fault.clone()), Some(fault))
-                };
-                let (task, status) = case.limited(plan, prepare).await;
-                let expected = if follows {
-                    TaskStatus::Failed
-                } else {
-                    TaskStatus::CompensationFailed
-                };
-                assert_eq!(status, expected, "{what}");
-                case.check(&task, &what).await;
-                task.assert_no_orphans().await;
+                named(&what, run).await;
             }
             .boxed(),
         );
@@ -450,28 +451,32 @@ fn backward(runs: &mut Vec<Run>, case: &Case, task_type: TaskType, at: usize) {
     runs.push(
         async move {
             let case = lost;
-            let what = format!("a host lost in the undo of {name}");
-            let (task, status) = case
-                .run(case.harness().fail_at(name).crash_in_undo_of(name))
-                .await;
-            assert_eq!(status, TaskStatus::Failed, "{what}");
-            case.check(&task, &what).await;
-            task.assert_no_orphans().await;
-            task.assert_no_objects().await;
+            let what = format!("a host lost in the undo of {name}, in attempt 1");
+            let run = async {
+                let harness = case.harness().fail_at(name).crash_in_undo_of(name);
+                let (task, status) = case.run(harness).await;
+                assert_eq!(status, TaskStatus::Failed);
+                case.check(&task, &what).await;
+                task.assert_no_orphans().await;
+                task.assert_no_objects().await;
+            };
+            named(&what, run).await;
         }
         .boxed(),
     );
     let case = case.clone();
     runs.push(
         async move {
-            let what = format!("an undo of {name} that gives up");
-            let fault = Fault::at(name, FaultKind::FailBefore).in_undo();
-            let (task, status) = case
-                .run(case.harness().fail_at(name).fault(fault.clone()))
-                .await;
-            assert_eq!(status, TaskStatus::CompensationFailed, "{what}");
-            assert_struck(&fault, &what);
-            case.check(&task, &what).await;
+            let what = format!("FailBefore in the undo of {name}, in every attempt");
+            let run = async {
+                let fault = Fault::at(name, FaultKind::FailBefore).in_undo();
+                let harness = case.harness().fail_at(name).fault(fault.clone());
+                let (task, status) = case.run(harness).await;
+                assert_eq!(status, TaskStatus::CompensationFailed);
+                assert_struck(&fault);
+                case.check(&task, &what).await;
+            };
+            named(&what, run).await;
         }
         .boxed(),
     );

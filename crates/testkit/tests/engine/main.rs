@@ -12,6 +12,7 @@ mod fallback;
 mod flow;
 mod fsck;
 mod groups;
+mod harness;
 mod heavy;
 mod hints;
 mod kept;

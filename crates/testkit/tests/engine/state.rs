@@ -12,6 +12,7 @@ use counterstep_steps::{
 use counterstep_testkit::{Form, Harness, sweep};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -212,6 +213,28 @@ fn what_no_program_provides_is_named_with_its_step_before_anything_runs() {
 #[should_panic(expected = "the program provides no such value")]
 async fn a_harness_without_it_says_so() {
     Harness::embedded(only::<Book>()).submit(form()).await;
+}
+
+#[tokio::test]
+async fn a_harness_makes_what_is_made_at_the_start_unless_the_test_swaps_it() {
+    static MADE: AtomicU32 = AtomicU32::new(0);
+    let registry = || {
+        let make = || async {
+            MADE.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, std::io::Error>(Bank::default())
+        };
+        only::<Book>()
+            .provide_with(make)
+            .provide(Patience(Duration::ZERO))
+    };
+    let task = Harness::embedded(registry()).submit(form()).await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
+    assert_eq!(MADE.load(Ordering::Relaxed), 1);
+
+    let swapped = Harness::embedded(registry()).provide(Bank::default());
+    let swapped = swapped.submit(form()).await;
+    assert_eq!(swapped.run_to_rest().await, TaskStatus::Completed);
+    assert_eq!(MADE.load(Ordering::Relaxed), 1);
 }
 
 /// Where uploads go.
