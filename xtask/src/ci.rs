@@ -1,7 +1,7 @@
 //! `cargo xtask ci`: what must hold besides the tests. Every check runs, so that one round shows
 //! all there is to do.
 
-use crate::{command, deny};
+use crate::{command, deny, examples};
 use std::time::Instant;
 
 type Check = (&'static str, fn() -> Result<(), String>);
@@ -11,6 +11,7 @@ const CHECKS: &[Check] = &[
     ("lints", lints),
     ("program", program),
     ("licences", deny::offline),
+    ("examples", examples::run),
     ("documentation", documentation),
 ];
 

@@ -5,6 +5,7 @@ mod chaos;
 mod ci;
 mod command;
 mod deny;
+mod examples;
 mod machine;
 mod tally;
 mod test;
@@ -19,7 +20,8 @@ cargo xtask test [FILTER]   run the tests, all or those with FILTER in their nam
 cargo xtask tidy            check the rules of the house that no compiler checks
 cargo xtask chaos [--seed N] [--minutes N] [--clients N] [--program PATH]
                             run tasks on real servers while faults strike, then check every promise on every task
-cargo xtask ci              format, lints, licences and documentation
+cargo xtask examples        build and test the programs in examples/, with the versions of the workspace
+cargo xtask ci              format, lints, licences, examples and documentation
 cargo xtask advisories      known vulnerabilities in dependencies (needs a network)";
 
 fn main() -> ExitCode {
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
         ["test", filter] if !filter.starts_with('-') => test::run(Some(filter)),
         ["chaos", arguments @ ..] => chaos::run(arguments),
         ["tidy"] => tidy::run(),
+        ["examples"] => examples::run(),
         ["ci"] => ci::run(),
         ["advisories"] => deny::advisories(),
         [] | ["help" | "-h" | "--help"] => {
