@@ -5,14 +5,14 @@ use crate::failed::Failed;
 use crate::load::Client;
 use crate::work;
 use async_trait::async_trait;
-use counterstep_contracts::{Epoch, QueueName, TaskId, Tenant, WorkerMessage};
+use counterstep_contracts::{Epoch, Labels, QueueName, TaskId, Tenant, WorkerMessage};
 use counterstep_kernel::Engine;
 use counterstep_kernel::client::{Submission, UploadSession};
 use counterstep_kernel::ports::{
     AuditPage, ChainRow, ChainTip, CommitError, Committed, Delivery, DeliveryTag, DocumentKind,
     DocumentQuery, DocumentWrite, Documents, Due, DueTask, EndedTask, FailureQuery, Gauges,
     Heartbeat, IdempotencyRow, InFlight, MessageSource, OutboxOp, OutboxRow, PurgeOp, Queue,
-    QueueError, ReceiveOp, Receives, Salvaged, Settle, Store, StoreError, SweepOp, TaskLine,
+    QueueError, ReceiveOp, Receives, Salvaged, Settle, Store, StoreError, SweepOp, TaskPage,
     TaskQuery, Upkeep,
 };
 use counterstep_kernel::record::{History, TaskRecord};
@@ -141,7 +141,7 @@ impl Store for Counted {
         self.count().reserve(lost, ttl).await
     }
 
-    async fn list(&self, query: &TaskQuery) -> Result<Vec<TaskLine>, StoreError> {
+    async fn list(&self, query: &TaskQuery) -> Result<TaskPage, StoreError> {
         self.count().list(query).await
     }
 
@@ -339,6 +339,7 @@ async fn submit(engine: &Engine) -> Result<TaskId, Failed> {
         tenant: Tenant::default(),
         key: None,
         traceparent: None,
+        labels: Labels::new(),
     };
     let failed = |error: counterstep_kernel::client::SubmitError| Failed(error.to_string());
     let mut session = UploadSession::begin(engine, task_type, submission)

@@ -225,7 +225,8 @@ impl Rows {
                 .store
                 .list(&query)
                 .await
-                .expect("the store answers");
+                .expect("the store answers")
+                .lines;
             if page.is_empty() {
                 return found;
             }
@@ -241,7 +242,7 @@ impl Rows {
     /// When they cannot be read.
     pub async fn leased_to(&self, host: &str) -> Vec<TaskId> {
         let query = TaskQuery {
-            status: Some(TaskStatus::Running),
+            statuses: vec![TaskStatus::Running],
             limit: 200,
             ..TaskQuery::default()
         };
@@ -252,6 +253,7 @@ impl Rows {
             .list(&query)
             .await
             .expect("the store answers")
+            .lines
         {
             let record = self.task(line.task).await.record;
             if record.task.lease_owner.as_deref() == Some(host) {

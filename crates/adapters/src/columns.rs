@@ -1,7 +1,7 @@
 //! The way of values between the columns of a table and the kernel's types, the same for every
 //! database with tables. Knows no database; must not repair what it cannot read.
 
-use counterstep_contracts::{Rev, TaskId, WaitReason};
+use counterstep_contracts::{Labels, Rev, TaskId, WaitReason};
 use counterstep_kernel::journal::{Fold, JournalError, JournalRow};
 use counterstep_kernel::ports::Unread;
 use counterstep_kernel::record::{
@@ -114,6 +114,16 @@ pub(crate) fn failure_class(class: &str) -> String {
     format!("\"class\":\"{class}\"")
 }
 
+/// Labels from their column.
+pub(crate) fn read_labels(text: Option<&str>) -> Result<Labels, Unreadable> {
+    Ok(read_some_json("labels", text)?.unwrap_or_default())
+}
+
+/// Labels for their column; nothing where there are none.
+pub(crate) fn write_labels(labels: &Labels) -> Result<Option<String>, Unreadable> {
+    (!labels.is_empty()).then(|| write_json(labels)).transpose()
+}
+
 /// A value for its JSON column.
 pub(crate) fn write_json<T: Serialize>(value: &T) -> Result<String, Unreadable> {
     serde_json::to_string(value).map_err(|error| Unreadable(error.to_string(), String::new()))
@@ -143,6 +153,8 @@ pub(crate) struct Instead {
     goal: Option<UndoGoal>,
     /// Why it will not complete.
     pub(crate) failure: Option<Failure>,
+    /// What it is found by.
+    pub(crate) labels: Labels,
     /// Whether the journal was read whole.
     is_whole: bool,
 }
@@ -226,6 +238,7 @@ pub(crate) fn content(
         waiting,
         goal,
         failure,
+        labels,
         ..
     } = row;
     Ok(Content {
@@ -238,6 +251,7 @@ pub(crate) fn content(
             waiting,
             goal,
             failure,
+            labels,
             is_whole,
         },
     })

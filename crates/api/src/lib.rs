@@ -14,6 +14,7 @@ mod form;
 mod gauges;
 mod headers;
 mod intake;
+mod label_header;
 mod long_poll;
 mod mount;
 mod mount_path;

@@ -154,6 +154,13 @@ impl From<SubmitError> for Refused {
     fn from(error: SubmitError) -> Self {
         match error {
             SubmitError::Invalid(error) => Self::new(ProblemCode::InvalidRequest, error.message).at(error.pointer),
+            SubmitError::Label(error) => {
+                let refused = Self::new(ProblemCode::InvalidLabel, error.to_string());
+                match error.name() {
+                    Some(name) => refused.at(format!("Counterstep-Label: {name}")),
+                    None => refused.at("Counterstep-Label"),
+                }
+            }
             SubmitError::InProgress => Self::new(
                 ProblemCode::InProgress,
                 "the first request with this Idempotency-Key has not been answered yet: repeat this one later",

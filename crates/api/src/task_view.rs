@@ -34,6 +34,7 @@ pub(crate) fn task(record: TaskRecord, mut said: BTreeMap<String, AttemptProgres
         task_type: task.task_type,
         version: task.version,
         status: task.status,
+        labels: task.labels,
         waiting_for: task.waiting,
         due_at: task.due_at.filter(|_| waits).map(rfc3339),
         cancel_requested: task.cancel_requested_at.is_some(),
@@ -115,6 +116,7 @@ pub(crate) fn summary(line: TaskLine) -> TaskSummary {
         task_id: line.task,
         task_type: line.task_type,
         status: line.status,
+        labels: line.labels,
         created_at: rfc3339(line.created_at),
         updated_at: rfc3339(line.updated_at),
     }
@@ -127,6 +129,7 @@ pub(crate) fn dead_letter(line: TaskLine) -> DeadLetter {
         task_type: line.task_type,
         version: line.version,
         status: line.status,
+        labels: line.labels,
         created_at: rfc3339(line.created_at),
         updated_at: rfc3339(line.updated_at),
         failure: line.failure.map(failure),

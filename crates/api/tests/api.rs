@@ -12,6 +12,8 @@ mod edges;
 mod framing;
 #[path = "api/idempotency.rs"]
 mod idempotency;
+#[path = "api/labels.rs"]
+mod labels;
 #[path = "api/operators.rs"]
 mod operators;
 #[path = "api/pages.rs"]

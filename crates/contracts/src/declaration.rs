@@ -221,6 +221,8 @@ pub struct TaskDecl {
     /// When failures make the type take no more submissions; `None`: never, unless the settings say
     /// so.
     pub auto_disable: Option<AutoDisable>,
+    /// The names of the labels that it makes of each request.
+    pub labels: &'static [&'static str],
     /// In ascending order of their numbers.
     pub steps: &'static [StepDecl],
     /// The request's type as written.

@@ -1,10 +1,11 @@
 //! What other services may hear of a task: one event for each audit entry, in the envelope of
 //! CloudEvents 1.0.
 //!
-//! States and names only. Requests, outputs, error texts and operators' notes stay in the database:
+//! States, names and labels only. Requests, outputs, error texts and operators' notes stay in the database:
 //! who may subscribe to a subject is decided elsewhere than who may read a task.
 
 use crate::ids::{Attempt, AuditSeq, Epoch, StepNo, TaskId, Tenant};
+use crate::labels::Labels;
 use crate::state::{StepStatus, TaskStatus};
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +37,9 @@ pub struct TaskEvent {
     pub epoch: Epoch,
     /// Who caused it: `client`, an operator, or the id of a process.
     pub actor: String,
+    /// What it was labelled with when it was submitted.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
     /// W3C `traceparent` of the request that submitted the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,

@@ -83,7 +83,7 @@ impl FileName {
     }
 }
 
-fn is_direction_control(c: char) -> bool {
+pub(crate) fn is_direction_control(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}' | '\u{feff}')
 }
 

@@ -2,6 +2,7 @@
 //! declarations (`30s`).
 
 use crate::ids::{Attempt, AuditSeq, ChangeId, Epoch, StepNo, TaskId};
+use crate::labels::Labels;
 use crate::state::{Direction, Outcome, StepStatus, TaskStatus, WaitReason};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -26,6 +27,9 @@ pub struct TaskView {
     pub version: u32,
     /// Where it stands.
     pub status: TaskStatus,
+    /// What it was labelled with when it was submitted.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
     /// What it waits for, where it is waiting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_for: Option<WaitReason>,
@@ -104,14 +108,26 @@ pub struct StepProgress {
     pub at: String,
 }
 
+/// What the class of a failure is one of: those of errors of steps, then those of the engine.
+pub const FAILURE_CLASSES: &[&str] = &[
+    "transient",
+    "permanent",
+    "rate_limited",
+    "timed_out",
+    "panicked",
+    "cancelled",
+    "deadline",
+    "lost",
+    "unreadable",
+];
+
 /// Why a task did not complete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureView {
     /// The step that gave up, where one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
-    /// `transient`, `permanent`, `rate_limited`, `timed_out`, `panicked`, `cancelled`, `deadline`,
-    /// `lost`.
+    /// One of [`FAILURE_CLASSES`].
     pub class: String,
     /// In the words of the step.
     pub message: String,
@@ -237,6 +253,9 @@ pub struct TaskSummary {
     pub task_type: String,
     /// Where it stands.
     pub status: TaskStatus,
+    /// What it was labelled with when it was submitted.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
     /// Submitted.
     pub created_at: String,
     /// Last change.
@@ -246,7 +265,8 @@ pub struct TaskSummary {
 /// A page of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Page<T> {
-    /// Newest first.
+    /// Newest first. Where a list has to look for what fits, a page may hold few, or none, and go on all
+    /// the same.
     pub items: Vec<T>,
     /// Hand it back as `?cursor=` for the next page; missing on the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

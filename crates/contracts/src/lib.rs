@@ -12,6 +12,7 @@ pub mod event;
 pub mod file;
 pub mod http;
 pub mod ids;
+pub mod labels;
 pub mod message;
 pub mod operator;
 pub mod overrides;
@@ -32,6 +33,7 @@ pub use disable::AutoDisable;
 pub use event::{CloudEvent, StatusChange, StepChange, TaskEvent};
 pub use file::{FileName, FileNameError, StoredFile, StoredFiles, UploadedFile};
 pub use ids::{Attempt, AuditSeq, ChangeId, Epoch, QueueName, Rev, StepNo, TaskId, Tenant};
+pub use labels::{LabelError, Labels};
 pub use message::WorkerMessage;
 pub use overrides::{
     AutoDisableOverride, BreakerOverride, CooldownOverride, OrphanOverride, Overrides,

@@ -3,6 +3,7 @@
 
 use crate::http::FailureView;
 use crate::ids::{Attempt, StepNo, TaskId};
+use crate::labels::Labels;
 use crate::state::{Direction, StepStatus, TaskStatus, WaitReason};
 use crate::workers::WorkerState;
 use serde::{Deserialize, Serialize};
@@ -258,6 +259,9 @@ pub struct DeadLetter {
     pub version: u32,
     /// `dead_lettered` or `compensation_failed`.
     pub status: TaskStatus,
+    /// What it was labelled with when it was submitted.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
     /// Submitted.
     pub created_at: String,
     /// Last change: the one that parked it, or what an operator has done since.

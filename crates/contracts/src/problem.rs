@@ -110,6 +110,8 @@ problem_codes! {
     InvalidOutput = "invalid-output", 422, "The output does not fit the step";
     /// Same idempotency key, other body.
     IdempotencyMismatch = "idempotency-mismatch", 422, "This Idempotency-Key was used with another request";
+    /// A label that is not acceptable.
+    InvalidLabel = "invalid-label", 422, "A label is not valid";
     /// A file name that is not acceptable.
     InvalidFileName = "invalid-file-name", 422, "A file name is not acceptable";
     /// A header is too large.

@@ -54,6 +54,7 @@ pub fn events_of(decl: &TaskDecl, transition: &Transition) -> Vec<TaskEvent> {
         attempt: entry.attempt,
         epoch: entry.epoch,
         actor: entry.actor.clone(),
+        labels: row.labels.clone(),
         traceparent: row.traceparent.clone(),
     };
     transition.audit.iter().map(event).collect()

@@ -30,7 +30,10 @@ pub use documents::{
     Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Documents, DuePlace,
 };
 pub use errors::{CommitError, StoreError};
-pub use finding::{Due, DueTask, InFlight, Lost, LostOf, TaskLine, TaskQuery, Unclaimed};
+pub use finding::{
+    Due, DueTask, FailureFilter, InFlight, Lost, LostOf, TaskLine, TaskPage, TaskQuery, Unclaimed,
+    first_id_at,
+};
 pub use locks::{Acquired, LockError, LockTag, Locks};
 pub use runtime::PortsRuntime;
 pub use schedules::{ScheduleQuery, ScheduleRow, Schedules};

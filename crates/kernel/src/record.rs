@@ -5,8 +5,8 @@ use crate::audit::EntryHash;
 use crate::error::{ErrorClass, StepError};
 use crate::task::{TaskFacts, TypeRef, trace_id};
 use counterstep_contracts::{
-    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, Rev, StepNo, StepStatus, TaskId,
-    TaskStatus, Tenant, WaitReason,
+    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Labels, Outcome, Rev, StepNo, StepStatus,
+    TaskId, TaskStatus, Tenant, WaitReason,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -140,6 +140,8 @@ pub struct TaskRow {
     pub residue: bool,
     /// W3C trace context of the submission.
     pub traceparent: Option<String>,
+    /// What it is found by; they never change.
+    pub labels: Labels,
     /// Submitted.
     pub created_at: DbTime,
     /// Last change in which something happened to it: no heartbeat, and no sweep of its attempts.

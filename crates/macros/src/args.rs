@@ -2,11 +2,14 @@
 //! value a key may have once it is told the kind; does not know which keys there are.
 
 use crate::code::Code;
-use crate::declaration::Choice;
+use crate::declaration::{Choice, Label};
 use crate::report::Report;
 use crate::text::millis;
+use quote::ToTokens;
+use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
-use syn::{Expr, ExprLit, Ident, Lit, LitInt, LitStr, Path, Token};
+use syn::token::Paren;
+use syn::{Expr, ExprLit, ExprTuple, Ident, Lit, LitInt, LitStr, Path, Token, parenthesized};
 
 /// What stands in the parentheses.
 #[derive(Default)]
@@ -30,6 +33,8 @@ impl Parse for Args {
             let value = if input.peek(Token![=]) {
                 input.parse::<Token![=]>()?;
                 Some(value(input)?)
+            } else if input.peek(Paren) {
+                Some(Expr::Tuple(list(input)?))
             } else {
                 None
             };
@@ -40,6 +45,17 @@ impl Parse for Args {
         }
         Ok(args)
     }
+}
+
+/// `(a = .., b = ..)`, with one element as well.
+fn list(input: ParseStream<'_>) -> syn::Result<ExprTuple> {
+    let content;
+    let paren_token = parenthesized!(content in input);
+    Ok(ExprTuple {
+        attrs: Vec::new(),
+        paren_token,
+        elems: content.parse_terminated(Expr::parse, Token![,])?,
+    })
 }
 
 /// A value. What a `macro_rules!` passes on, as `$n:literal`, stands in a group without delimiters.
@@ -143,6 +159,31 @@ impl<'a> Keys<'a> {
         )
     }
 
+    /// `key(name = "expression", ..)`: the names, and what is made of the request for each.
+    pub(crate) fn labels(&mut self, key: &'static str) -> Vec<Label> {
+        let labels = match self.take(key) {
+            None => Vec::new(),
+            Some((_, Some(Expr::Tuple(list)))) => list.elems.into_iter().collect(),
+            Some((ident, _)) => {
+                let message = format_args!(
+                    "`{key}` names no label; expected `{key}(name = \"expression\")`, as `{key}(order = \"req.id\")`"
+                );
+                self.report.add(Code::BadValue, ident, message);
+                Vec::new()
+            }
+        };
+        let read = labels.into_iter().filter_map(|label| {
+            let read = read_label(&label);
+            if read.is_none() {
+                let message = "this is no label; expected `name = \"expression\"` with the request as `req`, as \
+                               `order = \"req.id\"`";
+                self.report.add(Code::BadLabel, label, message);
+            }
+            read
+        });
+        read.collect()
+    }
+
     /// `key = path::TO_A_CONSTANT`.
     pub(crate) fn path(&mut self, key: &'static str) -> Option<Path> {
         self.value(key, "PATH_OF_A_CONSTANT", |value| match value {
@@ -222,6 +263,23 @@ pub(crate) fn integer(value: &Expr) -> Option<&LitInt> {
         }) => Some(number),
         _ => None,
     }
+}
+
+fn read_label(label: &Expr) -> Option<Label> {
+    let Expr::Assign(pair) = label else {
+        return None;
+    };
+    let name = match &*pair.left {
+        Expr::Path(path) => path.path.get_ident()?.unraw().to_string(),
+        name => string(name)?.value(),
+    };
+    let text = string(&pair.right)?;
+    Some(Label {
+        name,
+        name_at: pair.left.to_token_stream(),
+        value: text.parse().ok()?,
+        value_at: text.span(),
+    })
 }
 
 fn string(value: &Expr) -> Option<LitStr> {

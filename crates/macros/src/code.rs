@@ -96,6 +96,7 @@ codes! {
     ImpossibleAutoDisable = 59, "an `auto_disable` policy is impossible";
     NeverRequeued = 60, "`on_lost = \"requeue\"` on a type that is never run again";
     WrongState = 61, "state is taken where there is none, or not as `&State<T>`";
+    BadLabel = 62, "a label is not of its form";
 }
 
 impl fmt::Display for Code {

@@ -1,7 +1,7 @@
 //! A declaration as read: what parse fills, check judges and expand writes down. Data only.
 
-use proc_macro2::TokenStream;
-use syn::{Attribute, Ident, ItemImpl, LitStr, Path, Signature, Type};
+use proc_macro2::{Span, TokenStream};
+use syn::{Attribute, Expr, Ident, ItemImpl, LitStr, Path, Signature, Type};
 
 /// A whole declaration.
 pub(crate) struct Declaration {
@@ -44,6 +44,16 @@ pub(crate) struct Task {
     /// A variant of `OnUndoFailure`.
     pub(crate) on_undo_failure: &'static str,
     pub(crate) auto_disable: Option<Path>,
+    pub(crate) labels: Vec<Label>,
+}
+
+/// A label that is made of the request.
+pub(crate) struct Label {
+    pub(crate) name: String,
+    pub(crate) name_at: TokenStream,
+    /// With the request as `req`.
+    pub(crate) value: Expr,
+    pub(crate) value_at: Span,
 }
 
 /// A function with `#[step]`.

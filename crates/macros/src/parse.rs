@@ -102,6 +102,7 @@ fn task(args: Args, type_name: &Ident, report: &mut Report) -> Task {
         &[("stop", "Stop"), ("continue", "Continue")],
     );
     let auto_disable = keys.path("auto_disable");
+    let labels = keys.labels("label");
     keys.finish("distributed_task");
 
     // Both become a part of a subject `work.{queue}.{type}.v{n}` and of a route, where dots and
@@ -138,6 +139,7 @@ fn task(args: Args, type_name: &Ident, report: &mut Report) -> Task {
         heavy,
         on_undo_failure: on_undo_failure.map_or("Stop", |choice| choice.variant),
         auto_disable,
+        labels,
     }
 }
 

@@ -17,6 +17,7 @@ use counterstep_contracts::{AutoDisable, BreakerPolicy, RetryPolicy};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
+use std::fmt::Display;
 use std::marker::PhantomData;
 use std::panic::UnwindSafe;
 
@@ -362,6 +363,11 @@ pub fn supplied<T: Storable>(output: Value) -> Result<Value, task::RequestError>
 /// Those of the probe; permanent, when its output cannot be written.
 pub fn probed<R: ProbeReturn<S::Output>, S: Source>(result: R) -> StepResult<Probe<Value>> {
     result.into_found()
+}
+
+/// A label's value.
+pub fn label<T: Display + ?Sized>(value: &T) -> String {
+    value.to_string()
 }
 
 /// What an undo gives.

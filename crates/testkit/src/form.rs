@@ -1,7 +1,7 @@
 //! Requests as a client would send them, and its answers while their tasks wait.
 
 use crate::answers::Answer;
-use counterstep_contracts::{FileName, TaskId, Tenant};
+use counterstep_contracts::{FileName, Labels, TaskId, Tenant};
 use counterstep_kernel::Engine;
 use counterstep_kernel::client::{Submission, UploadSession};
 use counterstep_steps::{DistributedTask, Registry, TaskType};
@@ -127,6 +127,7 @@ pub async fn submit(engine: &Engine, form: Form) -> TaskId {
         tenant: form.tenant,
         key: form.key,
         traceparent: form.traceparent,
+        labels: Labels::new(),
     };
     let mut session = UploadSession::begin(engine, task_type, submission)
         .await

@@ -335,7 +335,7 @@ fn broken(guard: Guard, head: Option<(i64, i64)>) -> Option<CommitError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use counterstep_contracts::TaskId;
+    use counterstep_contracts::{Labels, TaskId};
     use counterstep_kernel::journal::Fold;
     use counterstep_kernel::record::TaskRow;
     use counterstep_kernel::transition::{LeaseChange, Time};
@@ -366,6 +366,9 @@ mod tests {
     #[test]
     fn the_texts_of_commits_are_those_of_the_golden_files() {
         let submit = change(TaskWrite::new(row(1)));
+        let mut labels = Labels::new();
+        labels.add("order", "4711").expect("a label");
+        let labelled = change(TaskWrite::new(TaskRow { labels, ..row(1) }));
         let lease = LeaseChange::Take {
             owner: "golden".to_owned(),
             ttl: Duration::from_secs(30),
@@ -386,6 +389,7 @@ mod tests {
         for (name, guard, change, many) in [
             ("submit", NEW, &submit, false),
             ("submit_many", NEW, &submit, true),
+            ("submit_with_labels", NEW, &labelled, false),
             // A claim and a step have one text, and share a statement.
             ("change", free, &claim, false),
             ("change", leased, &step, false),

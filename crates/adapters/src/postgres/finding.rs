@@ -1,13 +1,10 @@
 //! Statements that find tasks, and the heartbeat. They lock nothing: a scan that locked its rows
 //! would write to each of them, and the claim that follows is judged anew in any case.
 
-use super::fault::{Fault, count, name, parse, read_json};
-use super::statement::{Bind, Statement, Str, interval, time, values};
+use super::fault::{Fault, count, name, parse};
+use super::statement::{Bind, Statement, Str, interval, values};
 use counterstep_contracts::{Epoch, QueueName, TaskId, TaskStatus};
-use counterstep_kernel::ports::{
-    DueTask, InFlight, KnownType, Lost, LostOf, TaskLine, TaskQuery, Unclaimed,
-};
-use diesel::pg::data_types::PgTimestamp;
+use counterstep_kernel::ports::{DueTask, InFlight, KnownType, Lost, LostOf, Unclaimed};
 use diesel::sql_types as sql;
 use std::time::Duration;
 use uuid::Uuid;
@@ -181,97 +178,6 @@ pub(super) fn decode_due((id, task_type, version, status): DueRead) -> Result<Du
         task_type,
         version: count("version", version)?,
         status: parse("status", &status)?,
-    })
-}
-
-type LineTypes = (
-    sql::Uuid,
-    sql::Text,
-    sql::BigInt,
-    sql::Text,
-    sql::Nullable<sql::Text>,
-    sql::Timestamptz,
-    sql::Timestamptz,
-);
-
-/// A row of [`list`].
-pub(super) type LineRead = (
-    Uuid,
-    String,
-    i64,
-    String,
-    Option<String>,
-    PgTimestamp,
-    PgTimestamp,
-);
-
-// State by state, each along its index and no further than the limit, then the newest of all. Only
-// the indexes that begin with the tenant have `DESC NULLS LAST`: in the order of the key's index,
-// which is the same for an id, the server could walk all tasks by age until it has found enough
-// that fit, which for a rare state is all of them.
-const OF_TENANT: &str =
-    "SELECT d.id, d.task_type, d.version, d.status, d.failure, d.created_at, d.updated_at
-    FROM unnest(?) AS s (status) CROSS JOIN LATERAL (
-      SELECT id, task_type, version, status, failure, created_at, updated_at FROM tasks
-      WHERE tenant = ? AND status = s.status AND id < ? ORDER BY id DESC NULLS LAST LIMIT ?) d
-    ORDER BY d.id DESC LIMIT ?";
-
-const OF_TENANT_AND_TYPE: &str = "SELECT d.id, d.task_type, d.version, d.status, d.failure, d.created_at, d.updated_at
-    FROM unnest(?) AS s (status) CROSS JOIN LATERAL (
-      SELECT id, task_type, version, status, failure, created_at, updated_at FROM tasks
-      WHERE tenant = ? AND task_type = ? AND status = s.status AND id < ? ORDER BY id DESC NULLS LAST LIMIT ?) d
-    ORDER BY d.id DESC LIMIT ?";
-
-/// A page, the newest first. Rows with a state that only a newer program knows are skipped.
-/// Without a tenant, which no route leaves out, filters are looked at row by row.
-pub(super) fn list(query: &TaskQuery) -> Result<Statement<'_, LineTypes>, Fault> {
-    let asked = TaskStatus::ALL
-        .iter()
-        .filter(|status| query.status.is_none_or(|asked| asked == **status));
-    let states: Vec<Str<'_>> = asked.map(|status| status.as_str().into()).collect();
-    let before = query.before.map_or(Uuid::max(), |before| before.0);
-    let limit = i64::from(query.limit);
-    let of_type = query
-        .task_type
-        .as_deref()
-        .map(|of| name("tasks.task_type", of))
-        .transpose()?;
-    if let Some(tenant) = &query.tenant {
-        let tenant = name("tasks.tenant", &tenant.0)?;
-        return Ok(match of_type {
-            None => Statement::of(OF_TENANT, values![states, tenant, before, limit, limit]),
-            Some(of) => Statement::of(
-                OF_TENANT_AND_TYPE,
-                values![states, tenant, of, before, limit, limit],
-            ),
-        });
-    }
-    let mut statement = Statement::of(
-        "SELECT id, task_type, version, status, failure, created_at, updated_at FROM tasks WHERE status = ANY(?) AND id < ?",
-        values![states, before],
-    );
-    if let Some(of) = of_type {
-        statement.push(" AND task_type = ?", values![of]);
-    }
-    statement.push(" ORDER BY id DESC LIMIT ?", values![limit]);
-    Ok(statement)
-}
-
-/// What [`list`] has read.
-pub(super) fn decode_line(
-    (id, task_type, version, status, failure, created_at, updated_at): LineRead,
-) -> Result<TaskLine, Fault> {
-    Ok(TaskLine {
-        task: TaskId(id),
-        task_type,
-        version: count("version", version)?,
-        status: parse("status", &status)?,
-        failure: failure
-            .as_deref()
-            .map(|text| read_json("failure", text))
-            .transpose()?,
-        created_at: time(created_at),
-        updated_at: time(updated_at),
     })
 }
 

@@ -15,6 +15,7 @@ mod finding;
 mod gauges;
 mod idempotency;
 mod journal;
+mod lists;
 mod migrate;
 mod options;
 mod outbox;
@@ -36,7 +37,7 @@ use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
     AuditPage, ChainRow, ChainTip, CommitError, Committed, DocumentQuery, DocumentWrite, Documents,
     Due, DueTask, FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow,
-    Salvaged, Store, StoreError, TaskLine, TaskQuery,
+    Salvaged, Store, StoreError, TaskPage, TaskQuery,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -221,9 +222,25 @@ impl Store for PostgresStore {
         Ok(held.into_iter().map(TaskId).collect())
     }
 
-    async fn list(&self, query: &TaskQuery) -> Result<Vec<TaskLine>, StoreError> {
-        let rows: Vec<finding::LineRead> = self.lists.read(finding::list(query)?).await?;
-        Ok(readable(rows, "a task of a list", finding::decode_line))
+    async fn list(&self, query: &TaskQuery) -> Result<TaskPage, StoreError> {
+        let (rows, looked_to): (Vec<lists::LineRead>, _) = if query.searches() {
+            let found: Vec<Uuid> = self.lists.read(lists::candidates(query)?).await?;
+            let last = found.last().copied().map(TaskId);
+            let is_full = found.len() >= usize::try_from(query.candidates()).unwrap_or(usize::MAX);
+            let rows = self
+                .lists
+                .read(lists::those_that_fit(query, found)?)
+                .await?;
+            (rows, last.filter(|_| is_full))
+        } else {
+            (self.lists.read(lists::list(query)?).await?, None)
+        };
+        let mut lines = readable(rows, "a task of a list", lists::decode);
+        lines.retain(|line| query.failure.fits(line.failure.as_ref()));
+        let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
+        lines.truncate(limit);
+        let looked_to = looked_to.filter(|_| lines.len() < limit);
+        Ok(TaskPage { lines, looked_to })
     }
 
     async fn in_flight(&self) -> Result<Vec<InFlight>, StoreError> {

@@ -82,7 +82,10 @@ pub(super) fn purge(tasks: &[EndedTask]) -> Statement<'static, EndedTaskTypes> {
             free_to_go!(),
             "
            ORDER BY k.id FOR UPDATE OF k SKIP LOCKED),
-         gone AS (DELETE FROM tasks USING asked WHERE tasks.id = asked.id RETURNING tasks.id, tasks.tenant, tasks.rev),
+         gone AS (DELETE FROM tasks USING asked WHERE tasks.id = asked.id RETURNING tasks.id, tasks.tenant, tasks.rev, tasks.labels),
+         gone_labels AS (DELETE FROM task_labels x USING gone CROSS JOIN LATERAL
+           json_each_text(CASE WHEN json_typeof(gone.labels) = 'object' THEN gone.labels END) AS l (key, value)
+           WHERE x.tenant = gone.tenant AND x.name = l.key AND x.value = l.value AND x.task = gone.id),
          gone_receives AS (DELETE FROM receives USING gone WHERE receives.task = gone.id),
          gone_journal AS (DELETE FROM journal USING gone WHERE journal.task = gone.id),
          gone_outbox AS (DELETE FROM outbox USING gone WHERE outbox.task = gone.id),

@@ -8,6 +8,7 @@ pub(super) use read::{TaskRead, decode, load, load_without_data};
 use super::fault::{Fault, name, words, write_json};
 use super::journal;
 use super::statement::{Statement, Str, interval, values, written};
+use crate::columns::write_labels;
 use counterstep_contracts::{TaskId, TaskStatus};
 use counterstep_kernel::transition::{Guard, LeaseChange, TaskWrite, Time};
 use diesel::pg::data_types::{PgInterval, PgTimestamp};
@@ -57,23 +58,28 @@ const UPDATE_JOURNAL: &str = ", journal_added AS (INSERT INTO journal
 
 /// The same for tasks that have no row yet.
 const INSERT: &str = ", t AS (INSERT INTO tasks (
-    id, tenant, task_type, version, definition_hash, traceparent,
+    id, tenant, task_type, version, definition_hash, traceparent, labels,
     change_id, created_at, updated_at, rev, status, waiting, host, queue, epoch, lease_owner, lease_expires_at,
     due_at, deadline_at, cancel_requested_at, finished_at, goal, recovery_attempts, audit_seq,
     failure, residue, unclaimed_since, audit_seal, sweep_at)
-  SELECT u.id, u.tenant, u.task_type, u.version, u.definition_hash, u.traceparent,
+  SELECT u.id, u.tenant, u.task_type, u.version, u.definition_hash, u.traceparent, u.labels::json,
     u.change_id, now(), now(), u.rev, u.status, u.waiting, u.host, u.queue, u.epoch, u.lease_owner, now() + u.ttl,
     now() + u.due, now() + u.deadline, now() + u.cancel, now() + u.finished, u.goal, u.recovery_attempts,
     u.audit_seq, u.failure, u.residue, CASE WHEN u.claimable THEN now() END,
     sha256(u.audit_link || timestamptz_send(now())), u.sweep_at
   FROM limits, ";
 
-const INSERT_AS: &str = " AS u (id, tenant, task_type, version, definition_hash, traceparent,
+const INSERT_AS: &str = " AS u (id, tenant, task_type, version, definition_hash, traceparent, labels,
     change_id, rev, status, waiting, host, queue, epoch, lease_owner, ttl, due, deadline, cancel, finished, goal,
     recovery_attempts, audit_seq, failure, residue, claimable, audit_link, sweep_at)
   WHERE limits.lock IS NOT NULL
   ON CONFLICT (id) DO NOTHING
-  RETURNING id)";
+  RETURNING id, tenant, labels)";
+
+/// A piece behind it, where one of the tasks has labels: they are read from the new row, so that a
+/// change with three has the text of one with a single one, and no more values.
+const INSERT_LABELS: &str = ", labels_added AS (INSERT INTO task_labels (tenant, name, value, task)
+  SELECT t.tenant, l.key, l.value, t.id FROM t CROSS JOIN LATERAL json_each_text(t.labels) AS l (key, value))";
 
 /// The same for receives, which come before the task. They need not lock anything: a submission has
 /// received before.
@@ -288,6 +294,10 @@ pub(super) fn insert<'a, Row>(
         owners.push(owner);
         ttls.push(ttl);
     }
+    let labels: Vec<Option<Str<'a>>> = each_or(writes, |write| {
+        Ok(write_labels(&write.row.labels)?.map(Str::from))
+    })?;
+    let labelled = labels.iter().any(Option::is_some);
     let binds = values![
         columns.ids,
         each_or(writes, |write| name("tasks.tenant", &write.row.tenant.0))?,
@@ -301,6 +311,7 @@ pub(super) fn insert<'a, Row>(
             &write.row.definition_hash
         ))?,
         each(writes, |write| write.row.traceparent.as_deref().map(words)),
+        labels,
         columns.changes,
         columns.revs,
         columns.statuses,
@@ -324,6 +335,9 @@ pub(super) fn insert<'a, Row>(
         columns.sweeps,
     ];
     statement.push_table(INSERT, writes.len(), binds, INSERT_AS);
+    if labelled {
+        statement.push(INSERT_LABELS, values![]);
+    }
     Ok(())
 }
 

@@ -38,7 +38,7 @@ use counterstep_contracts::{Epoch, Rev, TaskId, Tenant};
 use counterstep_kernel::ports::{
     AuditPage, ChainRow, ChainTip, CommitError, Committed, DocumentQuery, DocumentWrite, Documents,
     Due, DueTask, FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow,
-    Salvaged, Store, StoreError, TaskLine, TaskQuery,
+    Salvaged, Store, StoreError, TaskPage, TaskQuery,
 };
 use counterstep_kernel::record::{History, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -201,7 +201,7 @@ impl Store for SqliteStore {
         Ok(self.database.write(Durability::Relaxed, hold).await?)
     }
 
-    async fn list(&self, query: &TaskQuery) -> Result<Vec<TaskLine>, StoreError> {
+    async fn list(&self, query: &TaskQuery) -> Result<TaskPage, StoreError> {
         let query = query.clone();
         Ok(self
             .database

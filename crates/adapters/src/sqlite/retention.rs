@@ -107,6 +107,8 @@ pub(super) fn purge(
     }
     // The task last: its journal refers to it.
     for text in [
+        "DELETE FROM task_labels WHERE (tenant, name, value, task) IN (SELECT t.tenant, l.key, l.value, t.id
+           FROM tasks t JOIN json_each(CASE WHEN json_valid(t.labels) THEN t.labels ELSE '{}' END) l WHERE t.id = ?)",
         "DELETE FROM journal WHERE task = ?",
         "DELETE FROM outbox WHERE task = ?",
         "DELETE FROM idempotency WHERE task = ?",

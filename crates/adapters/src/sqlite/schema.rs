@@ -34,6 +34,7 @@ diesel::table! {
         failure -> Nullable<Text>,
         residue -> Bool,
         traceparent -> Nullable<Text>,
+        labels -> Nullable<Text>,
         created_at -> BigInt,
         updated_at -> BigInt,
         finished_at -> Nullable<BigInt>,

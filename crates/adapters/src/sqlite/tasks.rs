@@ -1,14 +1,17 @@
 //! Queries on the table `tasks`. Must not judge a change: what it is handed is written.
 
 mod find;
+mod list;
 
-pub(super) use find::{DueRow, due, in_flight, known, list, lost, reserve, unclaimed};
+pub(super) use find::{DueRow, due, in_flight, known, lost, reserve, unclaimed};
+pub(super) use list::list;
 
 use super::fault::{
     Care, Fault, Instead, count, goal, parse, parse_some, read_some_json, write_json,
 };
 use super::prepared::{Prepare, Statement};
 use super::schema::tasks;
+use crate::columns::{read_labels, write_labels};
 use counterstep_contracts::{AuditSeq, Epoch, Rev, TaskId, Tenant};
 use counterstep_kernel::audit::EntryHash;
 use counterstep_kernel::record::TaskRow;
@@ -45,6 +48,7 @@ pub(super) struct Columns {
     pub(super) failure: Option<String>,
     pub(super) residue: bool,
     pub(super) traceparent: Option<String>,
+    pub(super) labels: Option<String>,
     pub(super) created_at: i64,
     pub(super) updated_at: i64,
     pub(super) finished_at: Option<i64>,
@@ -80,6 +84,7 @@ impl Columns {
             failure: row.failure.as_ref().map(write_json).transpose()?,
             residue: row.residue,
             traceparent: row.traceparent.clone(),
+            labels: write_labels(&row.labels)?,
             created_at: row.created_at.0,
             updated_at: row.updated_at.0,
             finished_at: micros(row.finished_at),
@@ -124,6 +129,7 @@ impl Columns {
             )?,
             residue: self.residue,
             traceparent: self.traceparent,
+            labels: care.or(read_labels(self.labels.as_deref()), instead.labels)?,
             created_at: DbTime(self.created_at),
             updated_at: DbTime(self.updated_at),
             finished_at: self.finished_at.map(DbTime),
@@ -171,8 +177,14 @@ pub(super) fn load(
 pub(super) fn insert(connection: &mut SqliteConnection, row: &Columns) -> QueryResult<()> {
     diesel::insert_into(tasks::table)
         .values(row)
-        .execute(connection)
-        .map(drop)
+        .execute(connection)?;
+    if row.labels.is_some() {
+        let text = "INSERT INTO task_labels (tenant, name, value, task)
+            SELECT ?, l.key, l.value, ? FROM json_each(?) l";
+        let values = [(&row.tenant).into(), (&row.id).into(), (&row.labels).into()];
+        Statement { text, values }.execute(connection)?;
+    }
+    Ok(())
 }
 
 /// The guard was checked in the same transaction, which holds the write lock: no other write can

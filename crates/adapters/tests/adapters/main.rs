@@ -112,6 +112,13 @@ macro_rules! row_cases {
                 of_fifty_racing_writers_of_a_document_one_wins,
                 due_documents_come_in_the_order_of_their_times,
                 documents_page_by_name_and_the_last_written_is_the_latest;
+            labels:
+                a_task_keeps_its_labels_and_is_found_by_all_of_them,
+                changes_that_are_written_together_keep_their_labels_apart,
+                a_list_by_label_pages_from_the_newest_and_takes_the_other_filters,
+                a_list_ends_at_its_times,
+                a_failure_is_found_by_its_class_and_by_what_it_says,
+                a_search_looks_at_so_many_tasks_and_can_be_gone_on_with;
             commits:
                 a_wrong_epoch_is_fenced_and_a_wrong_revision_is_stale,
                 a_lease_on_a_task_that_is_not_there_is_fenced,

@@ -6,12 +6,14 @@ mod writers;
 
 use crate::embedded::{Fixture, fixture, open_in, options};
 use crate::suite::changes::*;
+use crate::suite::labels::labels;
 use counterstep_adapters::sqlite::{OpenError, SqliteOptions, SqliteStore};
-use counterstep_contracts::{Epoch, Outcome, QueueName, TaskId};
+use counterstep_contracts::{Epoch, Outcome, QueueName, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::ports::{
-    CommitError, Due, OutboxOp, Poison, PoisonRow, StoreError, SweepOp, TaskQuery,
+    CommitError, Due, EndedTask, OutboxOp, Poison, PoisonRow, PurgeOp, StoreError, SweepOp,
+    TaskQuery,
 };
-use counterstep_kernel::record::Intention;
+use counterstep_kernel::record::{Intention, TaskRow};
 use counterstep_kernel::transition::LeaseChange;
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_reconciler::{OrphanSettings, orphans};
@@ -183,7 +185,7 @@ async fn one_row_that_nobody_understands_does_not_hide_the_others() {
         .await
         .unwrap();
     assert_eq!(
-        page.into_iter().map(|line| line.task).collect::<Vec<_>>(),
+        page.lines.iter().map(|line| line.task).collect::<Vec<_>>(),
         [rows[2], rows[0]]
     );
 
@@ -292,4 +294,57 @@ async fn a_task_that_cannot_be_read_is_put_off_and_the_others_are_swept() {
     assert_eq!(store.sweeps(&SweepOp::Due { limit: 9 }).await.unwrap(), []);
     let later = "SELECT count(*) AS n FROM tasks WHERE sweep_at IS NOT NULL";
     assert_eq!(number(&mut raw(&file(&fixture)), later), 1);
+}
+
+#[tokio::test]
+async fn the_labels_of_a_task_go_with_it() {
+    let fixture = fixture().await;
+    let store = &*fixture.ports.store;
+    let with = |status| TaskRow {
+        labels: labels(&[("order", "4711"), ("customer", "7")]),
+        status,
+        ..row(new_task())
+    };
+    let ended = submitted(store, with(TaskStatus::Completed)).await.task;
+    submitted(store, with(TaskStatus::Dispatched)).await;
+    let count = "SELECT count(*) AS n FROM task_labels";
+    assert_eq!(number(&mut raw(&file(&fixture)), count), 4);
+    let purged = store
+        .purge(&PurgeOp::Purge(vec![EndedTask {
+            task: ended.id,
+            tenant: ended.tenant,
+            rev: ended.rev,
+        }]))
+        .await
+        .unwrap();
+    assert_eq!(purged.len(), 1);
+    assert_eq!(number(&mut raw(&file(&fixture)), count), 2);
+}
+
+#[tokio::test]
+async fn labels_that_cannot_be_read_stand_in_the_way_of_no_purge() {
+    let fixture = fixture().await;
+    let store = &*fixture.ports.store;
+    let damaged = TaskRow {
+        labels: labels(&[("order", "4711")]),
+        status: TaskStatus::Completed,
+        ..row(new_task())
+    };
+    let damaged = submitted(store, damaged).await.task;
+    raw(&file(&fixture))
+        .batch_execute("UPDATE tasks SET labels = '{'")
+        .unwrap();
+    let purge = PurgeOp::Purge(vec![EndedTask {
+        task: damaged.id,
+        tenant: damaged.tenant,
+        rev: damaged.rev,
+    }]);
+    assert_eq!(store.purge(&purge).await.unwrap().len(), 1);
+    let query = TaskQuery {
+        tenant: Some(Tenant::default()),
+        labels: labels(&[("order", "4711")]),
+        limit: 9,
+        ..TaskQuery::default()
+    };
+    assert_eq!(store.list(&query).await.unwrap().lines, []);
 }

@@ -19,10 +19,10 @@ pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
     let mut query = TaskQuery {
         tenant: Some(api.tenant()),
         task_type: params.get("type").map(|name| declared_name(&api, name)),
-        status,
-        before: None,
+        statuses: status.into_iter().collect(),
         // One more than is shown, to know whether there is a next page.
         limit: limit + 1,
+        ..TaskQuery::default()
     };
     query.before = params
         .get("cursor")
@@ -37,14 +37,11 @@ pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
         .filter(|parked| parked.is_parked())
     {
         if status.is_none_or(|status| status == parked) {
-            lines.extend(
-                store
-                    .list(&TaskQuery {
-                        status: Some(parked),
-                        ..query.clone()
-                    })
-                    .await?,
-            );
+            let of_state = TaskQuery {
+                statuses: vec![parked],
+                ..query.clone()
+            };
+            lines.extend(store.list(&of_state).await?.lines);
         }
     }
     lines.sort_by_key(|line| std::cmp::Reverse(line.task));

@@ -7,37 +7,115 @@ use crate::problem::{Refused, invalid};
 use crate::query::Params;
 use crate::task_view;
 use actix_web::{HttpRequest, HttpResponse, web};
-use counterstep_contracts::TaskStatus;
-use counterstep_contracts::http::Page;
-use counterstep_kernel::ports::TaskQuery;
+use counterstep_contracts::http::{FAILURE_CLASSES, Page};
+use counterstep_contracts::{Labels, ProblemCode, TaskId, TaskStatus};
+use counterstep_kernel::ports::{FailureFilter, TaskPage, TaskQuery, first_id_at};
+use counterstep_steps::times::read_rfc3339;
 
 const DEFAULT_LIMIT: u32 = 50;
 const MAX_LIMIT: u32 = 200;
 
+/// Characters of a text that is looked for, at most.
+const LONGEST_TEXT: usize = 256;
+
 pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
-    let params = Params::of(&request, &["type", "status", "limit", "cursor"])?;
+    let once = [
+        "type",
+        "since",
+        "until",
+        "failure_class",
+        "failure_text",
+        "limit",
+        "cursor",
+    ];
+    let params = Params::of_list(&request, &once, &["status", "label"])?;
     let limit = limit_of(&params)?;
     let mut query = TaskQuery {
         tenant: Some(api.tenant()),
         task_type: params.get("type").map(|name| declared_name(&api, name)),
-        status: params.get("status").map(status_of).transpose()?,
+        statuses: params
+            .all("status")
+            .map(status_of)
+            .collect::<Result<_, _>>()?,
+        labels: labels_of(&params)?,
+        failure: failure_of(&params)?,
+        from: params
+            .get("since")
+            .map(|text| id_at("since", text))
+            .transpose()?,
         before: None,
         // One more than is shown, to know whether there is a next page.
         limit: limit + 1,
     };
-    query.before = params
+    let until = params
+        .get("until")
+        .map(|text| id_at("until", text))
+        .transpose()?;
+    let is_narrow = query.task_type.is_some() || query.from.is_some();
+    if query.failure.text.is_some() && !is_narrow {
+        let detail = "`failure_text` is looked for among the tasks of a `type`, or `since` a time: send one of these";
+        return Err(invalid(detail).at("failure_text"));
+    }
+    let last = params
         .get("cursor")
         .map(|text| cursor::read(text, cursor::TASKS, &query))
         .transpose()?;
-    let mut lines = api.engine.ports.store.list(&query).await?;
+    query.before = last.into_iter().chain(until).min();
+    let TaskPage {
+        mut lines,
+        looked_to,
+    } = api.engine.ports.store.list(&query).await?;
     let has_more = lines.len() > limit as usize;
     lines.truncate(limit as usize);
-    let next_cursor = lines
-        .last()
-        .filter(|_| has_more)
-        .map(|last| cursor::after(last.task, cursor::TASKS, &query));
+    let last = lines.last().filter(|_| has_more).map(|last| last.task);
+    let next_cursor = last
+        .or(looked_to)
+        .map(|last| cursor::after(last, cursor::TASKS, &query));
     let items = lines.into_iter().map(task_view::summary).collect();
     Ok(HttpResponse::Ok().json(Page { items, next_cursor }))
+}
+
+/// `label=order=4711`, once for each.
+fn labels_of(params: &Params) -> Result<Labels, Refused> {
+    let mut labels = Labels::new();
+    for text in params.all("label") {
+        let (name, value) = text.split_once('=').ok_or_else(|| {
+            let detail = "a label is looked for by its name and value: send `label=name=value`";
+            Refused::new(ProblemCode::InvalidLabel, detail).at("label")
+        })?;
+        labels.add(name, value).map_err(|error| {
+            Refused::new(ProblemCode::InvalidLabel, error.to_string()).at("label")
+        })?;
+    }
+    Ok(labels)
+}
+
+fn failure_of(params: &Params) -> Result<FailureFilter, Refused> {
+    let class = params.get("failure_class");
+    if class.is_some_and(|class| !FAILURE_CLASSES.contains(&class)) {
+        let known = FAILURE_CLASSES.join(", ");
+        return Err(invalid(format!("`failure_class` is one of {known}")).at("failure_class"));
+    }
+    let text = params.get("failure_text");
+    if text.is_some_and(|text| text.is_empty() || text.chars().count() > LONGEST_TEXT) {
+        let detail = format!("`failure_text` has 1 to {LONGEST_TEXT} characters");
+        return Err(invalid(detail).at("failure_text"));
+    }
+    Ok(FailureFilter {
+        class: class.map(str::to_owned),
+        text: text.map(str::to_owned),
+    })
+}
+
+/// The least id of that time.
+fn id_at(name: &'static str, text: &str) -> Result<TaskId, Refused> {
+    let time = read_rfc3339(text).ok_or_else(|| {
+        invalid(format!(
+            "`{name}` is a time of RFC 3339, as 2026-11-20T18:00:00Z"
+        ))
+        .at(name)
+    })?;
+    Ok(first_id_at(u64::try_from(time / 1_000).unwrap_or(0)))
 }
 
 pub(super) fn limit_of(params: &Params) -> Result<u32, Refused> {

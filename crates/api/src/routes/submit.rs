@@ -7,6 +7,7 @@ use crate::body::Arriving;
 use crate::form::{Form, Limits, Sent};
 use crate::headers::{BodyKind, body_kind, content_length, idempotency_key, traceparent};
 use crate::intake::{self, Taken};
+use crate::label_header;
 use crate::long_poll::Rests;
 use crate::mount_path::address;
 use crate::problem::{Refused, too_large, unavailable};
@@ -36,6 +37,7 @@ pub(super) async fn post(
         tenant: api.tenant(),
         key: idempotency_key(&request)?,
         traceparent: traceparent(&request),
+        labels: label_header::labels(&request)?,
     };
     let announced = content_length(&request);
     let rests = wait.is_some().then(|| api.waiting.rests().clone());

@@ -3,7 +3,7 @@
 use crate::reply::Reply;
 use crate::site::{Site, eventually, file_head, text_part};
 use counterstep_contracts::http::Accepted;
-use counterstep_contracts::{FileName, Keep, Retention, TaskStatus, Tenant};
+use counterstep_contracts::{FileName, Keep, Labels, Retention, TaskStatus, Tenant};
 use counterstep_kernel::client::{Submission, SubmitError, UploadSession};
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::registration::Part;
@@ -227,6 +227,7 @@ async fn upload_at_another_process(site: &Site, lost_after: Duration) -> UploadS
         tenant: Tenant::default(),
         key: Some("k".to_owned()),
         traceparent: None,
+        labels: Labels::new(),
     };
     let mut session = UploadSession::begin(&other, task_type, submission)
         .await

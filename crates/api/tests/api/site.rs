@@ -238,6 +238,7 @@ impl Site {
             .list(&query)
             .await
             .expect("the store answers")
+            .lines
             .len()
     }
 

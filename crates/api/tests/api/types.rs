@@ -22,6 +22,7 @@ pub(crate) fn all() -> Registry {
         .with::<AsksAPerson>()
         .with::<Plod>()
         .with::<AddUp>()
+        .with::<crate::labels::Parcel>()
 }
 
 #[derive(Serialize, Deserialize)]

@@ -115,6 +115,9 @@ fn text(decl: &TaskDecl, set: &Policies) -> String {
             "  disabled    after {failures} failures in a row within {within}, {ends}"
         );
     }
+    if !decl.labels.is_empty() {
+        let _ = writeln!(out, "  labels      {}", decl.labels.join(", "));
+    }
     let _ = writeln!(out, "  definition  {}", decl.definition_hash());
     for step in decl.steps {
         step_text(&mut out, step, set);

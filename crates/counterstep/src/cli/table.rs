@@ -2,6 +2,7 @@
 
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{ColumnConstraint, ContentArrangement, Table};
+use counterstep_contracts::Labels;
 use counterstep_contracts::http::{AuditTrail, AuditView};
 
 /// Columns of ids and names: people copy them, so no line break stands in them, however narrow the
@@ -42,6 +43,15 @@ pub(super) fn page(table: &Table, what: &str, filtered: bool, next: Option<&str>
         text += &format!("more: --cursor {cursor}\n");
     }
     text
+}
+
+/// `customer=7 order=4711`.
+pub(super) fn labels(labels: &Labels) -> String {
+    let words: Vec<_> = labels
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    words.join(" ")
 }
 
 /// The audit trail of a task, a row an entry.

@@ -6,8 +6,8 @@ use super::output::{json, print};
 use super::proposal::Caller;
 use super::remote::Remote;
 use super::table;
-use super::task_filter::TaskFilter;
-use super::times::{Since, shown};
+use super::task_filter::{Search, TaskFilter};
+use super::times::shown;
 use counterstep_contracts::TaskId;
 use counterstep_contracts::http::{Page, StepProgress, TaskSummary, TaskView};
 use counterstep_node::settings::{SettingsFor, commands};
@@ -31,9 +31,8 @@ enum TasksCommand {
     List {
         #[command(flatten)]
         which: TaskFilter,
-        /// Submitted at most so long ago, as 2h, or not before this time
-        #[arg(long)]
-        since: Option<Since>,
+        #[command(flatten)]
+        search: Search,
     },
     /// Shows one task with its steps
     Show {
@@ -67,17 +66,22 @@ enum TasksCommand {
     Operator(OperatorCommand),
 }
 
-/// Leaves out what was submitted before. The list is in this order, the newest first: behind the
-/// first that is older there is nothing more.
-fn submitted_since(page: &mut Page<TaskSummary>, since: Since) {
-    if let Some(older) = page
-        .items
-        .iter()
-        .position(|task| !since.includes(&task.created_at))
+/// The page that is asked for. Where a list has to look for what fits, it goes on until the page is full.
+async fn page(
+    remote: &Remote,
+    which: &TaskFilter,
+    search: &Search,
+) -> Result<Page<TaskSummary>, Exit> {
+    let query = |cursor| [which.query(cursor), search.query()].concat();
+    let mut page = remote.list(&query(None)).await?;
+    while page.items.len() < which.most()
+        && let Some(cursor) = page.next_cursor.take()
     {
-        page.items.truncate(older);
-        page.next_cursor = None;
+        let next = remote.list(&query(Some(cursor))).await?;
+        page.items.extend(next.items);
+        page.next_cursor = next.next_cursor;
     }
+    Ok(page)
 }
 
 pub(super) fn main(args: &TasksArgs, program: &str) -> Result<(), Exit> {
@@ -89,15 +93,12 @@ pub(super) fn main(args: &TasksArgs, program: &str) -> Result<(), Exit> {
     runtime.block_on(async {
         let remote = Remote::new(&url)?;
         let text = match &args.command {
-            TasksCommand::List { which, since } => {
-                let mut page = remote.list(&which.query(None)).await?;
-                if let Some(since) = since {
-                    submitted_since(&mut page, *since);
-                }
+            TasksCommand::List { which, search } => {
+                let page = page(&remote, which, search).await?;
                 if args.json {
                     json(&page)?
                 } else {
-                    list(&page, which.is_filtered() || since.is_some())
+                    list(&page, which.is_filtered() || search.is_filtered())
                 }
             }
             TasksCommand::Show { id } => {
@@ -150,7 +151,14 @@ pub(super) fn main(args: &TasksArgs, program: &str) -> Result<(), Exit> {
 }
 
 fn list(page: &Page<TaskSummary>, filtered: bool) -> String {
-    let mut table = table::table(&["task", "type", "status", "submitted", "last change"]);
+    let mut table = table::table(&[
+        "task",
+        "type",
+        "status",
+        "submitted",
+        "last change",
+        "labels",
+    ]);
     for task in &page.items {
         table.add_row([
             task.task_id.to_string(),
@@ -158,6 +166,7 @@ fn list(page: &Page<TaskSummary>, filtered: bool) -> String {
             task.status.to_string(),
             shown(&task.created_at),
             shown(&task.updated_at),
+            table::labels(&task.labels),
         ]);
     }
     table::page(&table, "tasks", filtered, page.next_cursor.as_deref())
@@ -194,6 +203,9 @@ fn show(task: &TaskView) -> String {
         "{} {} version {}: {}\n{table}\n",
         task.task_id, task.task_type, task.version, task.status
     );
+    if !task.labels.is_empty() {
+        text.push_str(&format!("labels: {}\n", table::labels(&task.labels)));
+    }
     if let Some(failure) = &task.failure {
         text.push_str(&format!(
             "failure ({}): {}\n",

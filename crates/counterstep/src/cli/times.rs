@@ -2,7 +2,7 @@
 //! it differs from the database's.
 
 use counterstep_contracts::retry::parse_duration;
-use counterstep_steps::times::read_rfc3339;
+use counterstep_steps::times::{DbTime, read_rfc3339, rfc3339};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const SECOND: i64 = 1_000_000;
@@ -53,6 +53,11 @@ impl Since {
     pub(super) fn includes(self, time: &str) -> bool {
         read_rfc3339(time).is_none_or(|micros| micros >= self.0)
     }
+
+    /// As the API takes it.
+    pub(super) fn rfc3339(self) -> String {
+        rfc3339(DbTime(self.0))
+    }
 }
 
 impl std::str::FromStr for Since {
@@ -100,7 +105,8 @@ mod tests {
 
     #[test]
     fn since_is_an_age_or_a_time() {
-        let since: Since = "2001-09-09T01:46:40Z".parse().unwrap();
+        let since: Since = "2001-09-09T03:46:40+02:00".parse().unwrap();
+        assert_eq!(since.rfc3339(), "2001-09-09T01:46:40.000000Z");
         assert!(
             since.includes("2001-09-09T01:46:40.000001Z")
                 && !since.includes("2001-09-09T01:46:39.999999Z")

@@ -1,9 +1,9 @@
 //! The client's side of the HTTP API.
 
 use super::{ClientError, Seen};
-use counterstep_contracts::TaskId;
 use counterstep_contracts::http::{Accepted, CancelAnswer, SignalAnswer, TaskView};
 use counterstep_contracts::problem::{Problem, ProblemCode};
+use counterstep_contracts::{Labels, TaskId};
 use counterstep_steps::error::chain;
 use reqwest::RequestBuilder;
 use serde::de::DeserializeOwned;
@@ -19,7 +19,7 @@ const POLL: u64 = 30;
 
 #[derive(Clone)]
 pub(super) struct OverHttp {
-    base: String,
+    pub(super) base: String,
     client: reqwest::Client,
 }
 
@@ -64,6 +64,7 @@ impl OverHttp {
         &self,
         route: &str,
         key: Option<&str>,
+        labels: &Labels,
         body: &Value,
     ) -> Result<TaskId, ClientError> {
         let mut request = self
@@ -72,6 +73,9 @@ impl OverHttp {
             .json(body);
         if let Some(key) = key {
             request = request.header("idempotency-key", key);
+        }
+        for (name, value) in labels.iter() {
+            request = request.header("counterstep-label", label_header(name, value));
         }
         let accepted: Accepted = read(request.timeout(ANSWER)).await?;
         Ok(accepted.task_id)
@@ -122,6 +126,12 @@ impl OverHttp {
             .await
             .map(drop)
     }
+}
+
+/// A label as the API reads it, in quotes, so that a comma is no end.
+fn label_header(name: &str, value: &str) -> Vec<u8> {
+    let value = value.replace('\\', "\\\\").replace('"', "\\\"");
+    format!("{name}=\"{value}\"").into_bytes()
 }
 
 async fn read<T: DeserializeOwned>(request: RequestBuilder) -> Result<T, ClientError> {

@@ -2,7 +2,7 @@
 
 use super::{ClientError, Seen};
 use counterstep_contracts::http::CancelAnswer;
-use counterstep_contracts::{TaskId, Tenant};
+use counterstep_contracts::{Labels, TaskId, Tenant};
 use counterstep_kernel::client::{
     self, Refusal, SignalRefusal, Submission, SubmitError, UploadSession,
 };
@@ -25,7 +25,7 @@ const ACTOR: &str = "client";
 
 #[derive(Debug, Clone)]
 pub(super) struct InProcess {
-    engine: Engine,
+    pub(super) engine: Engine,
 }
 
 impl InProcess {
@@ -39,6 +39,7 @@ impl InProcess {
         &self,
         name: &'static str,
         key: Option<&str>,
+        labels: Labels,
         body: Value,
     ) -> Result<TaskId, ClientError> {
         // As the API: the newest version that this program knows.
@@ -49,6 +50,7 @@ impl InProcess {
             tenant: Tenant::default(),
             key: key.map(str::to_owned),
             traceparent: None,
+            labels,
         };
         let engine = self.engine.clone();
         to_its_end(async move {
@@ -163,6 +165,7 @@ fn refused(error: SubmitError) -> ClientError {
         | SubmitError::TooSlow
         | SubmitError::InProgress => ClientError::Unavailable(error.to_string()),
         SubmitError::Invalid(_)
+        | SubmitError::Label(_)
         | SubmitError::KeyMismatch
         | SubmitError::Source(_)
         | SubmitError::Declaration(_)

@@ -7,7 +7,7 @@ mod in_process;
 mod tests;
 
 use counterstep_contracts::http::CancelAnswer;
-use counterstep_contracts::{TaskId, TaskStatus};
+use counterstep_contracts::{LabelError, Labels, TaskId, TaskStatus};
 use counterstep_kernel::Engine;
 use counterstep_steps::DistributedTask;
 use counterstep_steps::task::output;
@@ -59,6 +59,50 @@ pub enum ClientError {
     Unavailable(String),
 }
 
+/// What a submission comes with beside its request.
+#[derive(Debug, Clone)]
+pub struct Submit {
+    key: Option<String>,
+    labels: Result<Labels, LabelError>,
+}
+
+impl Default for Submit {
+    fn default() -> Self {
+        Self {
+            key: None,
+            labels: Ok(Labels::new()),
+        }
+    }
+}
+
+impl Submit {
+    /// Nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An idempotency key, as [`Client::submit_once`] takes it.
+    #[must_use]
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// A label, by which the task is found: at most 16, each name once, 1 to 64 of `a-z 0-9 _ . -`, and
+    /// up to 256 bytes of one line of text. They never change: a repetition with the same key leaves
+    /// those of the first submission.
+    #[must_use]
+    pub fn label(mut self, name: &str, value: impl fmt::Display) -> Self {
+        if let Ok(labels) = &mut self.labels
+            && let Err(error) = labels.add(name, &value.to_string())
+        {
+            self.labels = Err(error);
+        }
+        self
+    }
+}
+
 /// A task as far as a client asks.
 #[derive(Debug, Clone, PartialEq)]
 struct Seen {
@@ -91,7 +135,7 @@ impl Client {
         &self,
         request: &T::Request,
     ) -> Result<Handle<T>, ClientError> {
-        self.send::<T>(None, request).await
+        self.submit_with(Submit::new(), request).await
     }
 
     /// The same, at most once for a key of 1 to 255 visible ASCII characters other than `"`: a
@@ -105,23 +149,30 @@ impl Client {
         key: &str,
         request: &T::Request,
     ) -> Result<Handle<T>, ClientError> {
-        self.send::<T>(Some(key), request).await
+        self.submit_with(Submit::new().key(key), request).await
     }
 
-    async fn send<T: DistributedTask>(
+    /// The same, with a key or without, and with labels by which the task is found.
+    ///
+    /// # Errors
+    /// [`ClientError`]; a label that is none is refused.
+    pub async fn submit_with<T: DistributedTask>(
         &self,
-        key: Option<&str>,
+        how: Submit,
         request: &T::Request,
     ) -> Result<Handle<T>, ClientError> {
         // As the API reads it, so that both ways refuse the same.
         let body = output(request).map_err(|error| ClientError::Refused(error.message))?;
-        if let Some(key) = key {
+        if let Some(key) = &how.key {
             check_key(key)?;
         }
-        let decl = T::task_type().decl;
+        let labels = how
+            .labels
+            .map_err(|error| ClientError::Refused(error.to_string()))?;
+        let (key, decl) = (how.key.as_deref(), T::task_type().decl);
         let id = match &self.0 {
-            Way::InProcess(here) => here.submit(decl.name, key, body).await?,
-            Way::Http(http) => http.submit(&decl.route(), key, &body).await?,
+            Way::InProcess(here) => here.submit(decl.name, key, labels, body).await?,
+            Way::Http(http) => http.submit(&decl.route(), key, &labels, &body).await?,
         };
         Ok(self.handle(id))
     }

@@ -1,9 +1,10 @@
 //! One interface, in process and over HTTP: the same questions get the same answers.
 
-use super::{Client, ClientError};
+use super::{Client, ClientError, Submit, Way};
 use crate::prelude::*;
 use counterstep_api::ApiSettings;
-use counterstep_contracts::{TaskId, TaskStatus};
+use counterstep_contracts::http::TaskView;
+use counterstep_contracts::{Labels, TaskId, TaskStatus};
 use counterstep_steps::CancelToken;
 use counterstep_testkit::Harness;
 use counterstep_testkit::site::Site;
@@ -238,4 +239,63 @@ async fn an_address_that_is_none_is_refused_and_no_password_is_shown() {
     let nothing = client.submit::<Note>(&ada()).await.expect_err("no server");
     assert!(matches!(nothing, ClientError::Unavailable(_)), "{nothing}");
     assert!(!nothing.to_string().contains("hunter2"), "{nothing}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_is_submitted_with_labels_by_both_ways() {
+    both(|client| {
+        Box::pin(async move {
+            let value = "a \"b\", \\ ü";
+            let how = || {
+                Submit::new()
+                    .key("ada")
+                    .label("order", 4711)
+                    .label("odd", value)
+            };
+            let first = client
+                .submit_with::<Note>(how(), &ada())
+                .await
+                .expect("accepted");
+            let again = client
+                .submit_with::<Note>(how().label("third", "x"), &ada())
+                .await;
+            assert_eq!(first.task_id(), again.expect("the same").task_id());
+            let labels = labels_of(&client, first.task_id()).await;
+            assert_eq!(
+                serde_json::json!(labels),
+                serde_json::json!({ "odd": value, "order": "4711" })
+            );
+            for (name, value) in [("Order", "1"), ("order", ""), ("order", "a\nb")] {
+                let how = Submit::new().label(name, value);
+                let refused = client.submit_with::<Note>(how, &ada()).await;
+                assert!(
+                    matches!(refused, Err(ClientError::Refused(_))),
+                    "{name}={value:?}"
+                );
+            }
+            let twice = Submit::new().label("a", "1").label("a", "2");
+            let refused = client.submit_with::<Note>(twice, &ada()).await;
+            assert!(matches!(refused, Err(ClientError::Refused(_))));
+        })
+    })
+    .await;
+}
+
+/// A client does not show them: nothing that it does goes by them.
+async fn labels_of(client: &Client, task: TaskId) -> Labels {
+    match &client.0 {
+        Way::InProcess(here) => {
+            let record = here.engine.ports.store.load(task).await.expect("an answer");
+            record.expect("the task").task.labels
+        }
+        Way::Http(http) => {
+            let url = format!("{}/api/tasks/{task}", http.base);
+            let view = reqwest::get(url)
+                .await
+                .expect("an answer")
+                .json::<TaskView>()
+                .await;
+            view.expect("a task").labels
+        }
+    }
 }

@@ -6,8 +6,8 @@ use crate::disable::{AdmissionError, Refusal};
 use crate::error::StepError;
 use crate::ports::{CommitError, ObjectError, StoreError};
 use crate::task::{RequestError, TaskType};
-use counterstep_contracts::Tenant;
 use counterstep_contracts::http::Accepted;
+use counterstep_contracts::{LabelError, Labels, Tenant};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -20,6 +20,8 @@ pub struct Submission {
     pub key: Option<String>,
     /// The `traceparent` header.
     pub traceparent: Option<String>,
+    /// The `Counterstep-Label` headers; those that the task type declares come to them.
+    pub labels: Labels,
 }
 
 /// A request was not accepted.
@@ -28,6 +30,9 @@ pub enum SubmitError {
     /// It breaks a rule.
     #[error(transparent)]
     Invalid(#[from] RequestError),
+    /// A label that the task type makes of it breaks a rule.
+    #[error(transparent)]
+    Label(#[from] LabelError),
     /// Another request with the same idempotency key is on its way.
     #[error("a request with this Idempotency-Key is still in progress")]
     InProgress,
@@ -94,7 +99,8 @@ pub(super) fn replayed(answer: &Value) -> Result<Submitted, SubmitError> {
     })
 }
 
-/// Digest of what the client sent: the canonical request without the places that are new each time.
+/// Digest of what the client sent: the canonical request without the places that are new each time, and
+/// without its labels: those of the first submission stay.
 pub(super) fn fingerprint(task_type: &TaskType, request: &Value) -> String {
     fn without_places(value: &mut Value) {
         match value {

@@ -1,14 +1,16 @@
 //! What clients cause: submissions and cancels.
 
 use super::{Draft, Note};
+use crate::journal::LABELS;
 use crate::plan::{self, ForwardPlan};
 use crate::record::{DbTime, StepRow, TaskRecord, TaskRow, UndoGoal};
 use crate::saga::{Illegal, LifecycleEvent, StepEvent};
 use crate::transition::Time;
 use counterstep_contracts::{
-    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Rev, TaskDecl, TaskId, TaskStatus, Tenant,
+    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Labels, Rev, TaskDecl, TaskId, TaskStatus,
+    Tenant,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// A submission that was checked.
@@ -24,6 +26,8 @@ pub struct NewTask {
     pub client_key: Option<String>,
     /// W3C trace context.
     pub traceparent: Option<String>,
+    /// What the client, the caller and the declaration say.
+    pub labels: Labels,
 }
 
 /// An upload step that was carried out while the request arrived.
@@ -69,6 +73,7 @@ impl Draft {
             failure: None,
             residue: false,
             traceparent: new.traceparent,
+            labels: new.labels,
             created_at: never,
             updated_at: never,
             finished_at: None,
@@ -106,7 +111,7 @@ impl Draft {
         received: Vec<Received>,
         respond: impl FnOnce(&TaskRecord) -> Value,
     ) -> Result<(), Illegal> {
-        let details = std::mem::take(&mut self.submitted);
+        let details = self.submission_details();
         self.apply(LifecycleEvent::Submitted, Note::default().with(details))?;
         for upload in received {
             self.receive_step(upload)?;
@@ -126,6 +131,17 @@ impl Draft {
             }
             ForwardPlan::Hold => Ok(()),
         }
+    }
+
+    /// What the first audit entry says: the schedule, and the labels, which the journal has from there.
+    fn submission_details(&mut self) -> Value {
+        let mut details = std::mem::take(&mut self.submitted);
+        let labels = &self.record().task.labels;
+        if !labels.is_empty() {
+            // Of a `Null` this makes an object.
+            details[LABELS] = json!(labels);
+        }
+        details
     }
 
     fn receive_step(&mut self, upload: Received) -> Result<(), Illegal> {

@@ -12,7 +12,7 @@ use crate::record::{
     AttemptRow, AuditRow, DbTime, History, StepFailure, StepRow, TaskRecord, TaskRow,
 };
 use counterstep_contracts::{
-    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Rev, StepNo, StepStatus, TaskId,
+    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Labels, Rev, StepNo, StepStatus, TaskId,
     TaskStatus, Tenant,
 };
 use serde_json::Value;
@@ -391,6 +391,7 @@ pub(super) fn blank(task: TaskId) -> TaskRow {
         failure: None,
         residue: false,
         traceparent: None,
+        labels: Labels::new(),
         created_at: DbTime(0),
         updated_at: DbTime(0),
         finished_at: None,

@@ -23,5 +23,11 @@ pub use fold::{Fold, JournalError, JournalRow};
 /// row of these that has one is refused.
 pub const FORM: i16 = 3;
 
+/// Under this the details of [`SUBMITTED`] say the task's labels.
+pub(crate) const LABELS: &str = "labels";
+
+/// The first event of every task.
+const SUBMITTED: &str = "submitted";
+
 /// From this form on the name of an event implies what [`implied`] says.
 const IMPLIES: i16 = 2;

@@ -2,9 +2,10 @@
 //! in flight.
 
 use crate::record::{DbTime, Failure};
-use counterstep_contracts::{QueueName, TaskId, TaskStatus, Tenant};
+use counterstep_contracts::{Labels, QueueName, TaskId, TaskStatus, Tenant};
 use counterstep_steps::task::KnownType;
 use std::time::Duration;
+use uuid::Uuid;
 
 /// Which tasks to look for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,12 +99,91 @@ pub struct TaskQuery {
     pub tenant: Option<Tenant>,
     /// Of this type only.
     pub task_type: Option<String>,
-    /// In this state only.
-    pub status: Option<TaskStatus>,
-    /// Older than this one: the last of the page before.
+    /// In one of these states only; none: in any.
+    pub statuses: Vec<TaskStatus>,
+    /// With all of these labels only.
+    pub labels: Labels,
+    /// With a failure like this only.
+    pub failure: FailureFilter,
+    /// Not older than this one, as [`first_id_at`] makes it.
+    pub from: Option<TaskId>,
+    /// Older than this one: the last of the page before, or the first that is too young.
     pub before: Option<TaskId>,
     /// At most so many.
     pub limit: u32,
+}
+
+/// What is asked of the failure of a task.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FailureFilter {
+    /// Of this class.
+    pub class: Option<String>,
+    /// With this in its message, as it is written.
+    pub text: Option<String>,
+}
+
+impl FailureFilter {
+    /// Whether it asks for nothing.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.class.is_none() && self.text.is_none()
+    }
+
+    /// Whether a failure is like this.
+    #[must_use]
+    pub fn fits(&self, failure: Option<&Failure>) -> bool {
+        let Some(failure) = failure else {
+            return self.is_empty();
+        };
+        let class = self.class.as_deref();
+        let text = self.text.as_deref();
+        class.is_none_or(|class| failure.class == class)
+            && text.is_none_or(|text| failure.message.contains(text))
+    }
+}
+
+/// The least id that a task can have whose request began to arrive at this time, in milliseconds since
+/// 1970 by the clock of the process that took it.
+#[must_use]
+pub fn first_id_at(millis: u64) -> TaskId {
+    let time = u128::from(millis.min((1 << 48) - 1));
+    TaskId(Uuid::from_u128(time << 80))
+}
+
+impl TaskQuery {
+    /// Candidates that are looked at for one page, at most, where no index has just those that fit.
+    pub const MOST_CANDIDATES: u32 = 1_000;
+
+    /// Whether candidates have to be looked at one by one, or joined.
+    #[must_use]
+    pub fn searches(&self) -> bool {
+        !self.labels.is_empty() || !self.failure.is_empty()
+    }
+
+    /// Candidates for one page of a search, along the index that serves it.
+    #[must_use]
+    pub fn candidates(&self) -> u32 {
+        let all_fit = self.tenant.is_some()
+            && self.labels.len() == 1
+            && self.statuses.is_empty()
+            && self.task_type.is_none()
+            && self.failure.is_empty();
+        if all_fit {
+            self.limit
+        } else {
+            self.limit.max(Self::MOST_CANDIDATES)
+        }
+    }
+}
+
+/// A page of a list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TaskPage {
+    /// Those that fit, the newest first.
+    pub lines: Vec<TaskLine>,
+    /// The search has ended behind this task, and older ones may fit as well. `None`: it has come to the
+    /// end, or the page is full.
+    pub looked_to: Option<TaskId>,
 }
 
 /// A line of a list.
@@ -119,6 +199,8 @@ pub struct TaskLine {
     pub status: TaskStatus,
     /// Why it did not complete.
     pub failure: Option<Failure>,
+    /// Its labels.
+    pub labels: Labels,
     /// Submitted.
     pub created_at: DbTime,
     /// Last change.

@@ -3,7 +3,7 @@
 use super::audit_page::{AuditPage, ChainRow, ChainTip};
 use super::documents::{DocumentQuery, DocumentWrite, Documents};
 use super::errors::{CommitError, StoreError};
-use super::finding::{Due, DueTask, InFlight, TaskLine, TaskQuery};
+use super::finding::{Due, DueTask, InFlight, TaskPage, TaskQuery};
 use super::types::FailureQuery;
 use super::upkeep::Upkeep;
 use super::workers::Gauges;
@@ -128,8 +128,9 @@ pub trait Store: Upkeep + Send + Sync + Debug {
     /// work; what becomes of a task its revision decides.
     async fn reserve(&self, lost: &[TaskId], ttl: Duration) -> Result<Vec<TaskId>, StoreError>;
 
-    /// A page, the newest first.
-    async fn list(&self, query: &TaskQuery) -> Result<Vec<TaskLine>, StoreError>;
+    /// A page, the newest first. A search looks at no more than [`TaskQuery::candidates`], in each state
+    /// where it goes state by state.
+    async fn list(&self, query: &TaskQuery) -> Result<TaskPage, StoreError>;
 
     /// Tasks that have not ended, counted by what they were submitted under; in the order of that.
     async fn in_flight(&self) -> Result<Vec<InFlight>, StoreError>;

@@ -7,7 +7,7 @@ use crate::ports::{ScheduleRow, StoreError};
 use crate::record::DbTime;
 use crate::times::rfc3339;
 use counterstep_contracts::http::Accepted;
-use counterstep_contracts::{Rev, ScheduleOrigin, Tenant};
+use counterstep_contracts::{Labels, Rev, ScheduleOrigin, Tenant};
 use serde_json::json;
 
 /// Whether the last task of a schedule has not come to rest.
@@ -53,6 +53,7 @@ pub async fn fire(
         tenant: row.tenant.clone(),
         key: None,
         traceparent: None,
+        labels: Labels::new(),
     };
     let mut session = UploadSession::begin(engine, task_type, submission).await?;
     if let Err(error) = session.body(row.spec.request.clone()) {

@@ -5,8 +5,8 @@ mod form;
 mod sweeps;
 
 use counterstep_contracts::{
-    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, Rev, StepNo, StepStatus, TaskId,
-    TaskStatus, Tenant,
+    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Labels, Outcome, Rev, StepNo, StepStatus,
+    TaskId, TaskStatus, Tenant,
 };
 use counterstep_kernel::audit::{ContentHash, EntryHash, seal};
 use counterstep_kernel::journal::{FORM, Fold, JournalError, JournalRow};
@@ -155,6 +155,7 @@ fn submitted() -> TaskRow {
         failure: None,
         residue: false,
         traceparent: None,
+        labels: Labels::new(),
         created_at: DbTime(0),
         updated_at: DbTime(0),
         finished_at: None,
@@ -433,4 +434,29 @@ fn a_row_is_bound_to_the_one_before_it() {
         next.with_journal(Some(record), "test")
     });
     assert_ne!(here.journal, there.journal);
+}
+
+/// A reader of the audit and the fold read them from one place.
+#[test]
+fn labels_stand_in_the_details_of_the_submission_and_fold_from_there() {
+    let mut labels = Labels::new();
+    labels.add("order", "4711").expect("a label");
+    let row = TaskRow {
+        labels: labels.clone(),
+        ..submitted()
+    };
+    let mut first = change(row, 1);
+    first.audit = vec![AuditEntry {
+        details: json!({ "labels": labels }),
+        ..entry(1, "submitted", None, TaskStatus::Submitted)
+    }];
+    let mut story = Story {
+        record: None,
+        rows: Vec::new(),
+    };
+    let entries = story.write(1, first).entries.clone();
+    assert_eq!(entries.matches("4711").count(), 1, "{entries}");
+    let fold = story.fold().expect("a journal");
+    assert_eq!(fold.record().task.labels, labels);
+    assert_eq!(fold.record().task.labels, story.task().labels);
 }

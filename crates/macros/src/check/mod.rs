@@ -3,6 +3,7 @@
 
 mod functions;
 mod inputs;
+mod labels;
 mod order;
 mod outputs;
 mod undo;
@@ -19,6 +20,7 @@ use quote::ToTokens;
 pub(crate) fn check(declaration: &Declaration, report: &mut Report) -> Readings {
     missing_types(declaration, report);
     no_steps(declaration, report);
+    labels::check(declaration, report);
     order::check(declaration, report);
     undo::check(declaration, report);
     functions::check(declaration, report);

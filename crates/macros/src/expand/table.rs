@@ -23,6 +23,8 @@ impl Expansion<'_> {
         let code = (0..count).map(|step| self.code(step));
         let outputs = (0..count).filter_map(|step| self.output_of_custom(step));
         let (respond, states) = (numbered("respond", 0), self.states());
+        let labels = (!self.declaration.task.labels.is_empty()).then(|| numbered("labels", 0));
+        let labels = optional(labels);
         quote! {
             #(#policies)*
             #(#outputs)*
@@ -41,6 +43,7 @@ impl Expansion<'_> {
                         steps: __COUNTERSTEP_CODE,
                         respond: #respond,
                         read_request: #root::task::read_request::<#request>,
+                        labels: #labels,
                         states: __COUNTERSTEP_STATES,
                     }
                 }
@@ -84,6 +87,7 @@ impl Expansion<'_> {
             let (root, path) = (self.root.at(path.span()), self.outside(path));
             quote!(#root::declare::auto_disable(#path))
         }));
+        let labels = task.labels.iter().map(|label| &label.name);
         let (request, response) = (as_written(self.request()), as_written(self.response()));
         quote! {
             #root::contracts::TaskDecl {
@@ -97,6 +101,7 @@ impl Expansion<'_> {
                 cancellable: #cancellable,
                 on_undo_failure: #root::contracts::OnUndoFailure::#on_undo_failure,
                 auto_disable: #auto_disable,
+                labels: &[#(#labels),*],
                 steps: __COUNTERSTEP_STEPS,
                 request: #request,
                 response: #response,

@@ -22,8 +22,8 @@ impl Expansion<'_> {
             let (fallback, probe) = (self.fallback(step), self.probe(step));
             quote!(#run #undo #when #fallback #probe)
         });
-        let respond = self.respond();
-        quote!(#(#steps)* #respond)
+        let (respond, labels) = (self.respond(), self.labels());
+        quote!(#(#steps)* #respond #labels)
     }
 
     fn custom(&self, step: usize) -> TokenStream {
@@ -237,6 +237,38 @@ impl Expansion<'_> {
                 let _ = inputs;
                 #reads
                 inputs.output(&#call)
+            }
+        }
+    }
+
+    /// Makes the labels of the request, which each expression sees as `req`.
+    fn labels(&self) -> TokenStream {
+        let labels = &self.declaration.task.labels;
+        if labels.is_empty() {
+            return TokenStream::new();
+        }
+        let (name, root, request) = (numbered("labels", 0), self.root.path(), self.request());
+        let labels = labels.iter().map(|label| {
+            let (name, value) = (&label.name, self.outside(&label.value));
+            // Named as the author sees it, at the author's text: so that is where an error points.
+            let (req, root) = (
+                Ident::new("req", label.value_at),
+                self.root.at(label.value_at),
+            );
+            let span = label.value_at.resolved_at(Span::mixed_site());
+            let text = quote_spanned!(span=> #root::declare::label(&(#value)));
+            quote!({
+                let #req: &#request = &request;
+                let _ = #req;
+                (#name, #text)
+            })
+        });
+        quote! {
+            fn #name(
+                inputs: &#root::Inputs,
+            ) -> #root::StepResult<::std::vec::Vec<(&'static ::core::primitive::str, ::std::string::String)>> {
+                let request = inputs.read::<#request>(#root::task::REQUEST)?;
+                ::core::result::Result::Ok(::std::vec![#(#labels),*])
             }
         }
     }

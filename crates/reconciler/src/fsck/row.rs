@@ -16,7 +16,7 @@ pub(super) fn differences(row: &TaskRow, folded: &TaskRow) -> Vec<String> {
         };
     }
     columns! { value: id tenant task_type version definition_hash status waiting host queue rev epoch lease_owner }
-    columns! { value: goal recovery_attempts audit_seq failure residue traceparent change_id }
+    columns! { value: goal recovery_attempts audit_seq failure residue traceparent labels change_id }
     columns! { moment: created_at updated_at }
     columns! { time: due_at deadline_at cancel_requested_at finished_at }
     let seal = |row: &TaskRow| {

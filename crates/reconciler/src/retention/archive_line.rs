@@ -53,6 +53,7 @@ fn json_of_task(row: &TaskRow) -> Value {
         "failure": row.failure,
         "residue": row.residue,
         "traceparent": row.traceparent,
+        "labels": row.labels,
         "created_at": rfc3339(row.created_at),
         "updated_at": rfc3339(row.updated_at),
         "finished_at": at(row.finished_at),

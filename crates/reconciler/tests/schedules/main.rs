@@ -179,6 +179,7 @@ async fn tasks(store: &dyn Store) -> Vec<TaskId> {
         .list(&query)
         .await
         .expect("a list")
+        .lines
         .into_iter()
         .map(|line| line.task)
         .collect()

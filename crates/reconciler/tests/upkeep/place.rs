@@ -8,8 +8,8 @@ use counterstep_adapters::s3::{self, S3Settings};
 use counterstep_contracts::overrides::OTHERS;
 use counterstep_contracts::overrides::OrphanOverride;
 use counterstep_contracts::{
-    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, Rev, StepNo, TaskId, TaskStatus,
-    Tenant,
+    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Labels, Outcome, Rev, StepNo, TaskId,
+    TaskStatus, Tenant,
 };
 use counterstep_kernel::ports::Store;
 use counterstep_kernel::record::{StepRow, TaskRow};
@@ -399,6 +399,7 @@ fn row(id: TaskId, status: TaskStatus, change_id: ChangeId) -> TaskRow {
         failure: None,
         residue: false,
         traceparent: None,
+        labels: Labels::new(),
         created_at: DbTime(0),
         updated_at: DbTime(0),
         finished_at: None,

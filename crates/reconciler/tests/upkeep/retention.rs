@@ -37,6 +37,7 @@ async fn there(place: &Place<'_>) -> Vec<TaskId> {
         .list(&query)
         .await
         .expect("a list")
+        .lines
         .into_iter()
         .map(|line| line.task)
         .collect()

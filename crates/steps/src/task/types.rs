@@ -38,6 +38,8 @@ pub type ProbeFn =
     for<'a> fn(&'a StepContext, &'a Inputs) -> BoxFuture<'a, StepResult<Probe<Value>>>;
 /// Makes the response of the outputs.
 pub type RespondFn = fn(&Inputs) -> StepResult<Value>;
+/// Makes labels of the request: names and values.
+pub type LabelsFn = fn(&Inputs) -> StepResult<Vec<(&'static str, String)>>;
 /// What a probe found out about a step whose last attempt is in doubt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Probe<Out> {
@@ -90,6 +92,8 @@ pub struct TaskType {
     pub respond: RespondFn,
     /// Checks a request.
     pub read_request: ReadRequestFn,
+    /// Makes its labels, where it declares some.
+    pub labels: Option<LabelsFn>,
     /// What its code takes of the program.
     pub states: &'static [StateParameter],
 }

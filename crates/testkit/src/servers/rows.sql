@@ -10,15 +10,21 @@ WITH n AS (
         CASE WHEN n < 20 THEN 'completed' WHEN n < 40 THEN 'dead_lettered' WHEN n < 60 THEN 'compensation_failed'
              WHEN n < 80 THEN 'failed' WHEN n < 100 THEN 'cancelled' WHEN n % 50 = 0 THEN 'failed'
              ELSE 'completed' END AS status,
-        CASE WHEN n % 7 = 3 THEN 'other' ELSE 'default' END AS tenant
+        CASE WHEN n % 7 = 3 THEN 'other' ELSE 'default' END AS tenant,
+        -- One that is a task's own, one of many tasks, and one of all.
+        json_build_object('order', n::text, 'customer', (n % 100)::text, 'region', 'eu') AS labels
     FROM generate_series({first}, {last}) AS n
 ),
 t AS (
     INSERT INTO tasks (id, tenant, task_type, version, definition_hash, status, host, queue, rev, epoch,
-        recovery_attempts, audit_seq, residue, created_at, updated_at, finished_at, sweep_at, change_id)
-    SELECT id, tenant, task_type, 1, 'digest', status, 'worker', 'files', 1, 1, 0, 1, FALSE, at, at,
+        recovery_attempts, audit_seq, residue, labels, created_at, updated_at, finished_at, sweep_at, change_id)
+    SELECT id, tenant, task_type, 1, 'digest', status, 'worker', 'files', 1, 1, 0, 1, FALSE, labels, at, at,
         CASE WHEN n BETWEEN 20 AND 59 THEN NULL ELSE at END, CASE WHEN n < 5 THEN at END, id
     FROM n
+),
+l AS (
+    INSERT INTO task_labels (tenant, name, value, task)
+    SELECT tenant, label.key, label.value, id FROM n CROSS JOIN LATERAL json_each_text(labels) AS label
 ),
 r AS (
     INSERT INTO receives (task, tenant, is_condemned, sweep_at)

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use counterstep_adapters::embedded::{self, EmbeddedPaths};
 use counterstep_adapters::local::LocalLocks;
 use counterstep_adapters::step_threads::StepThreads;
-use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus, Tenant};
+use counterstep_contracts::{Host, Labels, StepStatus, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::client::{Submission, UploadSession};
 use counterstep_kernel::host::{HostSettings, serve};
 use counterstep_kernel::ports::Lost;
@@ -153,6 +153,7 @@ impl Installation {
             tenant: Tenant::default(),
             key: None,
             traceparent: None,
+            labels: Labels::new(),
         };
         let engine = self.engine();
         let mut session = UploadSession::begin(&engine, task_type, submission)

@@ -2,7 +2,7 @@
 //! room.
 
 use counterstep_adapters::step_threads::StepThreads;
-use counterstep_contracts::{StepStatus, TaskId, TaskStatus, Tenant};
+use counterstep_contracts::{Labels, StepStatus, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::client::{self, Submission, UploadSession};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{
@@ -94,6 +94,7 @@ async fn submit(site: &Site, name: &str, tasks: usize) -> Vec<TaskId> {
             tenant: Tenant::default(),
             key: None,
             traceparent: None,
+            labels: Labels::new(),
         };
         let mut session = UploadSession::begin(&site.engine, task_type, submission)
             .await

@@ -3,7 +3,7 @@
 
 use crate::errand::only;
 use async_trait::async_trait;
-use counterstep_contracts::{FileName, Tenant};
+use counterstep_contracts::{FileName, Labels, Tenant};
 use counterstep_kernel::Engine;
 use counterstep_kernel::client::{Submission, SubmitError, Submitted, UploadSession};
 use counterstep_kernel::ports::{HintError, Hints};
@@ -114,6 +114,7 @@ async fn send(
         tenant: Tenant::default(),
         key: Some("key".to_owned()),
         traceparent: None,
+        labels: Labels::new(),
     };
     let mut session = UploadSession::begin(engine, task_type, submission).await?;
     let sent = async {

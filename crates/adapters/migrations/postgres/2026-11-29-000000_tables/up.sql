@@ -34,6 +34,8 @@ CREATE TABLE tasks (
     failure             TEXT,
     residue             BOOLEAN     NOT NULL,
     traceparent         TEXT,
+    -- NULL: none. JSON and not TEXT: a purge reads it, so the server has checked it.
+    labels              JSON,
     created_at          TIMESTAMPTZ NOT NULL,
     updated_at          TIMESTAMPTZ NOT NULL,
     finished_at         TIMESTAMPTZ,
@@ -63,6 +65,16 @@ CREATE INDEX tasks_of_type ON tasks (tenant, task_type, status, id DESC NULLS LA
 CREATE INDEX tasks_open ON tasks (status, id) WHERE status NOT IN ('completed', 'failed', 'cancelled', 'resolved');
 -- Tasks that retention takes, in its whole order, and the count of a type's failures.
 CREATE INDEX tasks_ended ON tasks (task_type, status, finished_at, id) WHERE finished_at IS NOT NULL;
+
+-- The labels of `tasks` once more, to be searched: a list by one label is one range of the key, the newest last. Written with
+-- the task's row, and deleted with it, by what the row says.
+CREATE TABLE task_labels (
+    tenant TEXT NOT NULL COLLATE "C",
+    name   TEXT NOT NULL COLLATE "C",
+    value  TEXT NOT NULL COLLATE "C",
+    task   UUID NOT NULL,
+    PRIMARY KEY (tenant, name, value, task)
+);
 
 -- Files of requests that have no task yet: the submission removes the row, or a sweep does with the files.
 CREATE TABLE receives (

@@ -27,6 +27,8 @@ CREATE TABLE tasks (
     failure             TEXT,
     residue             INTEGER NOT NULL,
     traceparent         TEXT,
+    -- JSON; NULL: none.
+    labels              TEXT,
     created_at          INTEGER NOT NULL,
     updated_at          INTEGER NOT NULL,
     finished_at         INTEGER,
@@ -54,6 +56,15 @@ CREATE INDEX tasks_by_tenant ON tasks (tenant, id);
 CREATE INDEX tasks_by_type_and_status ON tasks (task_type, status, id);
 -- Tasks that retention takes, and the count of a type's failures.
 CREATE INDEX tasks_ended ON tasks (task_type, status, finished_at) WHERE finished_at IS NOT NULL;
+
+-- The labels of `tasks` once more, to be searched: a list by one label is one range of the key, the newest last.
+CREATE TABLE task_labels (
+    tenant TEXT NOT NULL,
+    name   TEXT NOT NULL,
+    value  TEXT NOT NULL,
+    task   TEXT NOT NULL,
+    PRIMARY KEY (tenant, name, value, task)
+) STRICT, WITHOUT ROWID;
 
 -- The files of requests that have no task yet; the row goes when the request becomes one. No foreign key to tasks for that
 -- reason.

@@ -1,6 +1,7 @@
 //! Loading tasks with their journals from their two tables, and what the columns say. Must not
 //! repair what cannot be read, nor hide one task because of another.
 
+use crate::columns::read_labels;
 use crate::postgres::fault::{
     Care, Content, Fault, content, count, goal, parse, parse_some, read_some_json,
 };
@@ -53,6 +54,7 @@ pub(in super::super) type TaskTypes = (
         SomeText,
         SomeBool,
         SomeText,
+        SomeText,
         SomeTime,
         SomeTime,
         SomeTime,
@@ -100,6 +102,7 @@ pub(in super::super) struct End {
     failure: Option<String>,
     residue: Option<bool>,
     traceparent: Option<String>,
+    labels: Option<String>,
     created_at: Option<PgTimestamp>,
     updated_at: Option<PgTimestamp>,
     finished_at: Option<PgTimestamp>,
@@ -118,14 +121,14 @@ macro_rules! load {
             "SELECT id, tenant, task_type, version, definition_hash, status, waiting, host, queue, rev,
             epoch, lease_owner, lease_expires_at, due_at, deadline_at, cancel_requested_at, goal, recovery_attempts,
             audit_seq, audit_seal,
-            failure, residue, traceparent, created_at, updated_at, finished_at, sweep_at, change_id, now(),
+            failure, residue, traceparent, labels::text, created_at, updated_at, finished_at, sweep_at, change_id, now(),
             NULL::bigint, NULL::bigint, NULL::timestamptz, NULL::uuid, NULL, NULL::integer, NULL, NULL, NULL::bytea,
             NULL::bytea
          FROM tasks WHERE id = ANY(?)
          UNION ALL
          SELECT task, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
             NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
             rev, epoch, at, change_id, actor, form, entries, ",
             $data,
             ", link, seal
@@ -225,6 +228,7 @@ fn record(
         )?,
         residue: there("residue", end.residue)?,
         traceparent: end.traceparent,
+        labels: care.or(read_labels(end.labels.as_deref()), instead.labels)?,
         created_at: time(there("created_at", end.created_at)?),
         updated_at: time(there("updated_at", end.updated_at)?),
         finished_at: some_time(end.finished_at),

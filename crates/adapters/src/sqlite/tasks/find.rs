@@ -1,14 +1,10 @@
-//! Queries that find tasks: those that are due or lost, pages of the list, and counts of what is in
-//! flight. Must not decide what becomes of a task that it finds.
+//! Queries that find tasks: those that are due or lost, and counts of what is in flight. Must not decide what becomes of a task that it finds.
 
-use crate::sqlite::fault::{Fault, count, micros, parse, read_json};
+use crate::sqlite::fault::{Fault, count, micros, parse};
 use crate::sqlite::prepared::Prepare;
-use crate::sqlite::schema::tasks;
 use counterstep_contracts::{QueueName, TaskId, TaskStatus};
-use counterstep_kernel::ports::{DueTask, InFlight, KnownType, Lost, LostOf, TaskLine, TaskQuery};
-use counterstep_steps::times::DbTime;
+use counterstep_kernel::ports::{DueTask, InFlight, KnownType, Lost, LostOf};
 use diesel::SqliteConnection;
-use diesel::connection::DefaultLoadingMode;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Nullable, Text};
 
@@ -149,72 +145,6 @@ pub(in super::super) fn reserve(
     .bind::<BigInt, _>(now)
     .execute(connection)
     .map(|held| held > 0)
-}
-
-type SummaryRow = (String, String, i64, String, Option<String>, i64, i64);
-
-/// A page, the newest first. Rows that a newer program wrote are skipped, and do not count for
-/// the limit.
-pub(in super::super) fn list(
-    connection: &mut SqliteConnection,
-    query: &TaskQuery,
-) -> Result<Vec<TaskLine>, Fault> {
-    let mut rows = tasks::table
-        .select((
-            tasks::id,
-            tasks::task_type,
-            tasks::version,
-            tasks::status,
-            tasks::failure,
-            tasks::created_at,
-            tasks::updated_at,
-        ))
-        .order(tasks::id.desc())
-        .into_boxed();
-    if let Some(tenant) = &query.tenant {
-        rows = rows.filter(tasks::tenant.eq(&tenant.0));
-    }
-    if let Some(task_type) = &query.task_type {
-        rows = rows.filter(tasks::task_type.eq(task_type));
-    }
-    if let Some(status) = query.status {
-        rows = rows.filter(tasks::status.eq(status.as_str()));
-    }
-    if let Some(before) = query.before {
-        rows = rows.filter(tasks::id.lt(before.to_string()));
-    }
-    let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
-    let mut lines = Vec::new();
-    // Row by row, so that SQLite stops where the page is full.
-    for row in rows.load_iter::<SummaryRow, DefaultLoadingMode>(connection)? {
-        if lines.len() >= limit {
-            break;
-        }
-        let row = row?;
-        let id = row.0.clone();
-        match decode_summary(row) {
-            Ok(line) => lines.push(line),
-            Err(fault) => tracing::warn!(task = id, ?fault, "a task cannot be listed"),
-        }
-    }
-    Ok(lines)
-}
-
-fn decode_summary(
-    (id, task_type, version, status, failure, created_at, updated_at): SummaryRow,
-) -> Result<TaskLine, Fault> {
-    Ok(TaskLine {
-        task: parse("id", &id)?,
-        task_type,
-        version: count("version", version)?,
-        status: parse("status", &status)?,
-        failure: failure
-            .as_deref()
-            .map(|text| read_json("failure", text))
-            .transpose()?,
-        created_at: DbTime(created_at),
-        updated_at: DbTime(updated_at),
-    })
 }
 
 /// A line of [`in_flight`].

@@ -188,7 +188,12 @@ impl Stage {
             limit: 1000,
             ..TaskQuery::default()
         };
-        self.direct.list(&query).await.expect("an answer").len()
+        self.direct
+            .list(&query)
+            .await
+            .expect("an answer")
+            .lines
+            .len()
     }
 
     /// The events of the audit. Checks the invariants on the way.

@@ -2,13 +2,15 @@
 
 use super::{database, number, open, options, raw};
 use crate::suite::changes::*;
+use crate::suite::labels::labels;
 use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_contracts::{
     Attempt, AuditSeq, Direction, Epoch, Outcome, Rev, StepNo, TaskStatus, Tenant,
 };
 use counterstep_kernel::ports::{
     CommitError, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Due, DuePlace,
-    EndedTask, Lost, OutboxOp, PurgeOp, ReceiveOp, Store, SweepOp, TaskQuery, Unclaimed, Upkeep,
+    EndedTask, FailureFilter, Lost, OutboxOp, PurgeOp, ReceiveOp, Store, SweepOp, TaskQuery,
+    Unclaimed, Upkeep,
 };
 use counterstep_kernel::record::{StepRow, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{AttemptWrite, ReceiveWrite, Transition};
@@ -374,11 +376,35 @@ async fn no_statement_reads_a_whole_table() {
         &*store,
         TaskRow {
             status,
+            labels: labels(&[("order", "4711"), ("customer", "7"), ("region", "eu")]),
             ..row(new_task())
         },
     )
     .await
     .task;
+    for (statuses, by) in [
+        (vec![], vec![("order", "4711")]),
+        (vec![status], vec![("order", "4711"), ("region", "eu")]),
+    ] {
+        let query = TaskQuery {
+            tenant: Some(Tenant::default()),
+            statuses,
+            labels: labels(&by),
+            limit: 9,
+            ..TaskQuery::default()
+        };
+        assert_eq!(store.list(&query).await.unwrap().lines.len(), 1);
+    }
+    let failed = TaskQuery {
+        tenant: Some(Tenant::default()),
+        failure: FailureFilter {
+            class: Some("permanent".into()),
+            text: Some("no".into()),
+        },
+        limit: 9,
+        ..TaskQuery::default()
+    };
+    store.list(&failed).await.unwrap();
     let ended_task = EndedTask {
         task: ended.id,
         tenant: ended.tenant,
@@ -413,6 +439,8 @@ async fn no_statement_reads_a_whole_table() {
         .map(|row| row.get(0))
         .collect();
     assert_eq!(whole, Vec::<String>::new());
+    let labelled = "SELECT count(*) FROM task_labels";
+    assert_eq!(number(&raw, labelled).await, 0, "labels go with their task");
     let hot = "SELECT n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'tasks'";
     assert!(
         number(&raw, hot).await >= 6,

@@ -4,7 +4,7 @@
 use super::lost_replies::{Parcel, Stage};
 use super::{open, options, raw, waiting};
 use counterstep_contracts::workers::WorkerState;
-use counterstep_contracts::{FileName, TaskStatus, Tenant};
+use counterstep_contracts::{FileName, Labels, TaskStatus, Tenant};
 use counterstep_kernel::client::{Submission, UploadSession};
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::Ports;
@@ -27,6 +27,7 @@ async fn received(engine: &Engine, key: Option<&str>) -> UploadSession {
         tenant: Tenant::default(),
         key: key.map(str::to_owned),
         traceparent: None,
+        labels: Labels::new(),
     };
     let mut session = UploadSession::begin(engine, task_type, submission)
         .await

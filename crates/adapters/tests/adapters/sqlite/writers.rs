@@ -215,6 +215,7 @@ async fn a_file_that_takes_no_writes_is_not_ready_though_it_can_be_read() {
             })
             .await
             .unwrap()
+            .lines
             .is_empty()
     );
     other.batch_execute("ROLLBACK").unwrap();

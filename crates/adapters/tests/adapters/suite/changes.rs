@@ -1,8 +1,8 @@
 //! Transitions for the cases, as small as they can be.
 
 use counterstep_contracts::{
-    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, QueueName, Rev, StatusChange,
-    StepNo, TaskEvent, TaskId, TaskStatus, Tenant, WorkerMessage,
+    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Labels, Outcome, QueueName, Rev,
+    StatusChange, StepNo, TaskEvent, TaskId, TaskStatus, Tenant, WorkerMessage,
 };
 use counterstep_kernel::draft::after_commit;
 use counterstep_kernel::intents;
@@ -63,6 +63,7 @@ pub(crate) fn event(task: TaskId, seq: i64) -> TaskEvent {
         epoch: Epoch(1),
         actor: "test".to_owned(),
         traceparent: None,
+        labels: Labels::new(),
     }
 }
 
@@ -94,6 +95,7 @@ pub(crate) fn row(id: TaskId) -> TaskRow {
         failure: None,
         residue: false,
         traceparent: None,
+        labels: Labels::new(),
         created_at: DbTime(0),
         updated_at: DbTime(0),
         finished_at: None,

@@ -294,7 +294,7 @@ pub(crate) async fn a_list_pages_from_the_newest_and_filters(ports: &Ports) {
             limit: if query.limit == 0 { 100 } else { query.limit },
             ..query
         };
-        store.list(&query).await.unwrap()
+        store.list(&query).await.unwrap().lines
     };
     let ids = |lines: &[counterstep_kernel::ports::TaskLine]| {
         lines.iter().map(|line| line.task).collect::<Vec<_>>()
@@ -344,18 +344,18 @@ pub(crate) async fn a_list_pages_from_the_newest_and_filters(ports: &Ports) {
     );
     assert_eq!(
         ids(&list(TaskQuery {
-            status: Some(TaskStatus::Completed),
+            statuses: vec![TaskStatus::Completed],
             ..TaskQuery::default()
         })
         .await),
         odd
     );
     let none = TaskQuery {
-        status: Some(TaskStatus::Failed),
+        statuses: vec![TaskStatus::Failed],
         ..TaskQuery::default()
     };
     assert_eq!(list(none).await, []);
-    assert_eq!(store.list(&TaskQuery::default()).await.unwrap(), []);
+    assert_eq!(store.list(&TaskQuery::default()).await.unwrap().lines, []);
 }
 
 pub(crate) async fn tasks_in_flight_are_counted_by_what_they_were_submitted_under(ports: &Ports) {

@@ -11,6 +11,7 @@ pub(crate) mod documents;
 pub(crate) mod finding;
 pub(crate) mod hints;
 pub(crate) mod idempotency;
+pub(crate) mod labels;
 pub(crate) mod locks;
 pub(crate) mod objects;
 pub(crate) mod open_uploads;

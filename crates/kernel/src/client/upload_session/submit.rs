@@ -17,9 +17,10 @@ use crate::record::TaskRecord;
 use crate::task::guarded;
 use crate::transition::IdempotencyWrite;
 use counterstep_contracts::http::Accepted;
-use counterstep_contracts::{StoredFile, StoredFiles};
+use counterstep_contracts::{Labels, StoredFile, StoredFiles};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 const MOVED: &str =
     "the form's later fields changed where its files belong: send text fields first";
@@ -60,12 +61,14 @@ impl UploadSession {
                 .iter()
                 .map(|(at, upload)| self.outputs_of(*at, upload))
                 .collect::<Result<Vec<_>, SubmitError>>()?;
+            let labels = self.labels(&request)?;
             let new = NewTask {
                 id: self.id,
                 tenant: self.submission.tenant.clone(),
                 request,
                 client_key: self.submission.key.clone(),
                 traceparent: self.submission.traceparent.clone(),
+                labels,
             };
             inline_steps::run(&self.engine, &self.task_type, &new, &mut received).await;
             let actor = self
@@ -147,6 +150,19 @@ impl UploadSession {
                 replayed: false,
             })
         })
+    }
+
+    /// What the client said, and what the declaration makes of the request. An empty text is no label.
+    fn labels(&self, request: &Value) -> Result<Labels, SubmitError> {
+        let mut labels = self.submission.labels.clone();
+        if let Some(declared) = self.task_type.labels {
+            let inputs = self.engine.inputs(request.clone(), BTreeMap::new());
+            let made = guarded("label", || declared(&inputs)).map_err(SubmitError::Declaration)?;
+            for (name, value) in made.iter().filter(|(_, value)| !value.is_empty()) {
+                labels.declare(name, value)?;
+            }
+        }
+        Ok(labels)
     }
 
     fn respond(&self, record: &TaskRecord, failed: &mut Option<StepError>) -> Value {

@@ -4,12 +4,13 @@
 use super::{Fold, JournalRow, begins, ends, starts};
 use crate::context::Execution;
 use crate::intents;
-use crate::journal::IMPLIES;
 use crate::journal::body::{EventBody, Which};
 use crate::journal::implied::Implied;
+use crate::journal::{IMPLIES, LABELS, SUBMITTED};
 use crate::record::{AttemptRow, AuditEntry, AuditRow};
 use crate::transition::AttemptWrite;
-use counterstep_contracts::{AuditSeq, Epoch, Outcome, Rev};
+use counterstep_contracts::{AuditSeq, Epoch, Labels, Outcome, Rev};
+use serde::Deserialize;
 use serde_json::Value;
 use std::time::Duration;
 
@@ -26,6 +27,11 @@ impl Fold {
         let before = (row.rev != Rev(1) || task.audit_seq != AuditSeq(0)).then_some(task.status);
         let to = event.to.unwrap_or(task.status);
         (task.audit_seq, task.status) = (seq, to);
+        if event.event == SUBMITTED
+            && let Some(labels) = event.details.get(LABELS)
+        {
+            task.labels = Labels::deserialize(labels).unwrap_or_default();
+        }
         let implied = event
             .step
             .zip(Implied::by(&event.event))

@@ -10,8 +10,8 @@ use crate::waits::Wait;
 use counterstep_contracts::declaration::{FallbackDecl, InputDecl, NamedPolicy};
 use counterstep_contracts::retry::parse_duration;
 use counterstep_contracts::{
-    AuditSeq, Host, OnExhausted, OnLost, OnUndoFailure, RetryPolicy, StepDecl, StepKind, StepNo,
-    StepStatus, TaskDecl, TaskId, TaskStatus, Tenant, UndoDecl, WaitDecl,
+    AuditSeq, Host, Labels, OnExhausted, OnLost, OnUndoFailure, RetryPolicy, StepDecl, StepKind,
+    StepNo, StepStatus, TaskDecl, TaskId, TaskStatus, Tenant, UndoDecl, WaitDecl,
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -205,6 +205,7 @@ pub(super) fn task<const N: usize>(steps: [Step; N]) -> Case {
         cancellable: true,
         on_undo_failure: OnUndoFailure::Stop,
         auto_disable: None,
+        labels: &[],
         steps: decls.leak(),
         request: "Value",
         response: "Value",
@@ -215,6 +216,7 @@ pub(super) fn task<const N: usize>(steps: [Step; N]) -> Case {
         request: Value::Null,
         client_key: None,
         traceparent: None,
+        labels: Labels::new(),
     };
     let mut record = Draft::of_submission(decl, new, "a client").record().clone();
     record.task.status = TaskStatus::Running;

@@ -1,0 +1,223 @@
+//! Pages of the list of tasks, by state, type and time, or by a search for labels and failures. Each
+//! walks an index and ends after so many rows, however many tasks there are.
+
+use super::fault::{Fault, count, name, parse, read_json};
+use super::statement::{Bind, Statement, Str, time, values};
+use crate::columns::{failure_class, read_labels, write_labels};
+use counterstep_contracts::{TaskId, TaskStatus};
+use counterstep_kernel::ports::{TaskLine, TaskQuery};
+use diesel::pg::data_types::PgTimestamp;
+use diesel::sql_types as sql;
+use uuid::Uuid;
+
+pub(super) type LineTypes = (
+    sql::Uuid,
+    sql::Text,
+    sql::BigInt,
+    sql::Text,
+    sql::Nullable<sql::Text>,
+    sql::Nullable<sql::Text>,
+    sql::Timestamptz,
+    sql::Timestamptz,
+);
+
+/// A row of [`list`] and [`those_that_fit`].
+pub(super) type LineRead = (
+    Uuid,
+    String,
+    i64,
+    String,
+    Option<String>,
+    Option<String>,
+    PgTimestamp,
+    PgTimestamp,
+);
+
+// State by state, each along its index and no further than the limit, then the newest of all. Only
+// the indexes that begin with the tenant have `DESC NULLS LAST`: in the order of the key's index,
+// which is the same for an id, the server could walk all tasks by age until it has found enough
+// that fit, which for a rare state is all of them.
+macro_rules! state_by_state {
+    ($columns:literal, $type:literal) => {
+        concat!(
+            " FROM unnest(?) AS s (status) CROSS JOIN LATERAL (
+      SELECT ",
+            $columns,
+            " FROM tasks
+      WHERE tenant = ?",
+            $type,
+            " AND status = s.status AND id < ? AND id >= ? ORDER BY id DESC NULLS LAST LIMIT ?) d
+    ORDER BY d.id DESC LIMIT ?"
+        )
+    };
+}
+
+macro_rules! lines {
+    ($type:literal) => {
+        concat!(
+            "SELECT d.id, d.task_type, d.version, d.status, d.failure, d.labels::text, d.created_at, d.updated_at",
+            state_by_state!(
+                "id, task_type, version, status, failure, labels, created_at, updated_at",
+                $type
+            )
+        )
+    };
+}
+
+/// The states that are asked for.
+fn states(query: &TaskQuery) -> Vec<Str<'static>> {
+    let asked = TaskStatus::ALL
+        .iter()
+        .filter(|status| query.statuses.is_empty() || query.statuses.contains(status));
+    asked.map(|status| status.as_str().into()).collect()
+}
+
+fn type_of(query: &TaskQuery) -> Result<Option<Str<'_>>, Fault> {
+    let of = query.task_type.as_deref();
+    of.map(|of| name("tasks.task_type", of)).transpose()
+}
+
+/// Before which id, and from which on.
+fn range(query: &TaskQuery) -> (Uuid, Uuid) {
+    (
+        query.before.map_or(Uuid::max(), |before| before.0),
+        query.from.map_or(Uuid::nil(), |from| from.0),
+    )
+}
+
+/// A page, the newest first, of a query that [searches](TaskQuery::searches) nothing. Rows with a
+/// state that only a newer program knows are skipped. Without a tenant, which no route leaves out,
+/// filters are looked at row by row.
+pub(super) fn list(query: &TaskQuery) -> Result<Statement<'_, LineTypes>, Fault> {
+    let (states, of_type) = (states(query), type_of(query)?);
+    let (before, from) = range(query);
+    let limit = i64::from(query.limit);
+    if let Some(tenant) = &query.tenant {
+        let tenant = name("tasks.tenant", &tenant.0)?;
+        return Ok(match of_type {
+            None => Statement::of(
+                lines!(""),
+                values![states, tenant, before, from, limit, limit],
+            ),
+            Some(of) => Statement::of(
+                lines!(" AND task_type = ?"),
+                values![states, tenant, of, before, from, limit, limit],
+            ),
+        });
+    }
+    let mut statement = Statement::of(
+        "SELECT id, task_type, version, status, failure, labels::text, created_at, updated_at FROM tasks
+         WHERE status = ANY(?) AND id < ? AND id >= ?",
+        values![states, before, from],
+    );
+    if let Some(of) = of_type {
+        statement.push(" AND task_type = ?", values![of]);
+    }
+    statement.push(" ORDER BY id DESC LIMIT ?", values![limit]);
+    Ok(statement)
+}
+
+/// The newest tasks among which a search goes on: those with its first label, or else those of its
+/// states.
+pub(super) fn candidates(query: &TaskQuery) -> Result<Statement<'_, sql::Uuid>, Fault> {
+    let (before, from) = range(query);
+    let limit = i64::from(query.candidates());
+    let Some(tenant) = &query.tenant else {
+        return Ok(Statement::of(
+            "SELECT id FROM tasks WHERE id < ? AND id >= ? ORDER BY id DESC LIMIT ?",
+            values![before, from, limit],
+        ));
+    };
+    let tenant = name("tasks.tenant", &tenant.0)?;
+    if let Some((label, value)) = query.labels.iter().next() {
+        return Ok(Statement::of(
+            "SELECT task FROM task_labels WHERE tenant = ? AND name = ? AND value = ? AND task < ? AND task >= ?
+             ORDER BY task DESC LIMIT ?",
+            values![
+                tenant,
+                name("task_labels.name", label)?,
+                name("task_labels.value", value)?,
+                before,
+                from,
+                limit
+            ],
+        ));
+    }
+    let states = states(query);
+    Ok(match type_of(query)? {
+        None => Statement::of(
+            concat!("SELECT d.id", state_by_state!("id", "")),
+            values![states, tenant, before, from, limit, limit],
+        ),
+        Some(of) => Statement::of(
+            concat!("SELECT d.id", state_by_state!("id", " AND task_type = ?")),
+            values![states, tenant, of, before, from, limit, limit],
+        ),
+    })
+}
+
+/// Those among `found` that the query asks for, the newest first. One whose failure only looks as if it
+/// had the text is among them.
+pub(super) fn those_that_fit(
+    query: &TaskQuery,
+    found: Vec<Uuid>,
+) -> Result<Statement<'_, LineTypes>, Fault> {
+    let text = |text: Option<String>| Bind::Text(text.map(Str::from));
+    let labels = write_labels(&query.labels)?;
+    let class = query.failure.class.as_deref().map(failure_class);
+    let said = query.failure.text.as_deref().map(escaped);
+    // What only looks like it must not take the place of one that is.
+    let limit = if said.is_some() {
+        query.candidates()
+    } else {
+        query.limit
+    };
+    let of_type = type_of(query)?;
+    let binds: [Bind<'_>; 11] = [
+        Bind::from(found),
+        Bind::from(states(query)),
+        Bind::Text(of_type.clone()),
+        Bind::Text(of_type),
+        text(labels.clone()),
+        text(labels),
+        text(class.clone()),
+        text(class),
+        text(said.clone()),
+        text(said),
+        Bind::from(i64::from(limit)),
+    ];
+    Ok(Statement::of(
+        "SELECT id, task_type, version, status, failure, labels::text, created_at, updated_at FROM tasks
+         WHERE id = ANY(?) AND status = ANY(?) AND (?::text IS NULL OR task_type = ?)
+           AND (?::text IS NULL OR labels::jsonb @> ?::jsonb)
+           AND (?::text IS NULL OR strpos(failure, ?) > 0)
+           AND (?::text IS NULL OR strpos(substr(failure, strpos(failure, '\"message\":')), ?) > 0)
+         ORDER BY id DESC LIMIT ?",
+        binds,
+    ))
+}
+
+/// A text as it stands within a JSON text.
+fn escaped(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+/// What [`list`] and [`those_that_fit`] have read.
+pub(super) fn decode(
+    (id, task_type, version, status, failure, labels, created_at, updated_at): LineRead,
+) -> Result<TaskLine, Fault> {
+    Ok(TaskLine {
+        task: TaskId(id),
+        task_type,
+        version: count("version", version)?,
+        status: parse("status", &status)?,
+        failure: failure
+            .as_deref()
+            .map(|text| read_json("failure", text))
+            .transpose()?,
+        labels: read_labels(labels.as_deref())?,
+        created_at: time(created_at),
+        updated_at: time(updated_at),
+    })
+}

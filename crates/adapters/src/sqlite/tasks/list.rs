@@ -1,0 +1,189 @@
+//! Pages of the list of tasks. Must not decide who may see a task.
+
+use crate::columns::{read_labels, read_some_json};
+use crate::sqlite::fault::{Fault, count, parse};
+use crate::sqlite::schema::tasks;
+use counterstep_contracts::{TaskId, Tenant};
+use counterstep_kernel::ports::{TaskLine, TaskPage, TaskQuery};
+use counterstep_steps::times::DbTime;
+use diesel::SqliteConnection;
+use diesel::connection::DefaultLoadingMode;
+use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Nullable, Text};
+
+#[derive(Debug, Queryable, QueryableByName)]
+struct LineRow {
+    #[diesel(sql_type = Text)]
+    id: String,
+    #[diesel(sql_type = Text)]
+    task_type: String,
+    #[diesel(sql_type = BigInt)]
+    version: i64,
+    #[diesel(sql_type = Text)]
+    status: String,
+    #[diesel(sql_type = Nullable<Text>)]
+    failure: Option<String>,
+    #[diesel(sql_type = Nullable<Text>)]
+    labels: Option<String>,
+    #[diesel(sql_type = BigInt)]
+    created_at: i64,
+    #[diesel(sql_type = BigInt)]
+    updated_at: i64,
+}
+
+/// Those with a label, the newest first. `CROSS` because the order of the joined tables is the order of
+/// the list: from `tasks` SQLite would walk them all.
+const LABELLED: &str = "SELECT t.id, t.task_type, t.version, t.status, t.failure, t.labels, t.created_at, t.updated_at
+    FROM task_labels l CROSS JOIN tasks t ON t.id = l.task
+    WHERE l.tenant = ? AND l.name = ? AND l.value = ? AND l.task < ? AND l.task >= ? ORDER BY l.task DESC";
+
+/// A page, the newest first. Rows that a newer program wrote are skipped, and do not count for
+/// the limit.
+pub(in super::super) fn list(
+    connection: &mut SqliteConnection,
+    query: &TaskQuery,
+) -> Result<TaskPage, Fault> {
+    let before = query.before.map_or(TaskId(uuid::Uuid::max()), |it| it);
+    let from = query.from.map_or(TaskId(uuid::Uuid::nil()), |it| it);
+    match (&query.tenant, query.labels.iter().next()) {
+        (Some(Tenant(tenant)), Some((name, value))) => {
+            let rows = diesel::sql_query(LABELLED)
+                .bind::<Text, _>(tenant)
+                .bind::<Text, _>(name)
+                .bind::<Text, _>(value)
+                .bind::<Text, _>(before.to_string())
+                .bind::<Text, _>(from.to_string());
+            page(
+                query,
+                rows.load_iter::<LineRow, DefaultLoadingMode>(connection)?,
+            )
+        }
+        (tenant, _) => {
+            let mut rows = tasks::table
+                .select((
+                    tasks::id,
+                    tasks::task_type,
+                    tasks::version,
+                    tasks::status,
+                    tasks::failure,
+                    tasks::labels,
+                    tasks::created_at,
+                    tasks::updated_at,
+                ))
+                .order(tasks::id.desc())
+                .into_boxed();
+            if let Some(tenant) = tenant {
+                rows = rows.filter(tasks::tenant.eq(&tenant.0));
+            }
+            if let Some(task_type) = &query.task_type {
+                rows = rows.filter(tasks::task_type.eq(task_type));
+            }
+            match &query.statuses[..] {
+                [] => {}
+                [status] => rows = rows.filter(tasks::status.eq(status.as_str())),
+                statuses => {
+                    let statuses = statuses.iter().map(|status| status.as_str());
+                    rows = rows.filter(tasks::status.eq_any(statuses.collect::<Vec<_>>()));
+                }
+            }
+            if query.before.is_some() {
+                rows = rows.filter(tasks::id.lt(before.to_string()));
+            }
+            if query.from.is_some() {
+                rows = rows.filter(tasks::id.ge(from.to_string()));
+            }
+            page(
+                query,
+                rows.load_iter::<LineRow, DefaultLoadingMode>(connection)?,
+            )
+        }
+    }
+}
+
+/// Row by row, so that SQLite stops where the page is full.
+fn page(
+    query: &TaskQuery,
+    rows: impl Iterator<Item = QueryResult<LineRow>>,
+) -> Result<TaskPage, Fault> {
+    let most = |rows: u32| usize::try_from(rows).unwrap_or(usize::MAX);
+    let candidates = if query.searches() {
+        most(query.candidates())
+    } else {
+        usize::MAX
+    };
+    let mut page = TaskPage::default();
+    for (at, row) in rows.enumerate() {
+        if page.lines.len() >= most(query.limit) {
+            break;
+        }
+        let row = row?;
+        let id = row.id.clone();
+        match decode(row) {
+            Ok(line) if fits(query, &line) => page.lines.push(line),
+            Ok(_) => {}
+            Err(fault) => tracing::warn!(task = id, ?fault, "a task cannot be listed"),
+        }
+        if at + 1 >= candidates && page.lines.len() < most(query.limit) {
+            page.looked_to = Some(parse("id", &id)?);
+            break;
+        }
+    }
+    Ok(page)
+}
+
+/// Whether it is what is asked for, as far as the index does not say it.
+fn fits(query: &TaskQuery, line: &TaskLine) -> bool {
+    let of_type = query.task_type.as_ref();
+    (query.statuses.is_empty() || query.statuses.contains(&line.status))
+        && of_type.is_none_or(|of| line.task_type == *of)
+        && line.labels.contains(&query.labels)
+        && query.failure.fits(line.failure.as_ref())
+}
+
+fn decode(row: LineRow) -> Result<TaskLine, Fault> {
+    Ok(TaskLine {
+        task: parse("id", &row.id)?,
+        task_type: row.task_type,
+        version: count("version", row.version)?,
+        status: parse("status", &row.status)?,
+        failure: read_some_json("failure", row.failure.as_deref())?,
+        labels: read_labels(row.labels.as_deref())?,
+        created_at: DbTime(row.created_at),
+        updated_at: DbTime(row.updated_at),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sqlite::{SqliteOptions, SqliteStore};
+
+    #[derive(Debug, QueryableByName)]
+    struct Step {
+        #[diesel(sql_type = Text)]
+        detail: String,
+    }
+
+    /// The rows that it reads are those that it gives: no table is walked, and nothing is sorted.
+    #[tokio::test]
+    async fn a_list_by_a_label_walks_its_range_of_the_key_and_sorts_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plan.db");
+        drop(
+            SqliteStore::open(&path, SqliteOptions::default())
+                .await
+                .unwrap(),
+        );
+        let mut connection = SqliteConnection::establish(path.to_str().unwrap()).unwrap();
+        let plan = format!("EXPLAIN QUERY PLAN {LABELLED}").replace('?', "'x'");
+        let steps: Vec<Step> = diesel::sql_query(plan).load(&mut connection).unwrap();
+        let steps: Vec<_> = steps.iter().map(|step| step.detail.as_str()).collect();
+        assert_eq!(
+            steps,
+            [
+                "SEARCH l USING PRIMARY KEY (tenant=? AND name=? AND value=? AND task>? AND task<?)",
+                "SEARCH t USING INDEX sqlite_autoindex_tasks_1 (id=?)"
+            ]
+        );
+    }
+}

@@ -1,0 +1,229 @@
+//! Labels: a few names with values, by which a task is found. They come with the submission and never
+//! change.
+
+use crate::file::is_direction_control;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Labels of one task, at most.
+pub const MOST_LABELS: usize = 16;
+/// Bytes of a name, at most.
+const LONGEST_NAME: usize = 64;
+/// Bytes of a value, at most.
+const LONGEST_VALUE: usize = 256;
+
+/// The labels of a task, by name. What is read from a row or a message is taken as it is; what comes
+/// from outside goes through [`add`](Self::add).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Labels(BTreeMap<String, String>);
+
+/// Why a label is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LabelError {
+    /// The name is not of its form.
+    #[error(
+        "invalid label name `{}`: expected 1 to 64 of a-z 0-9 _ . - with a letter or digit first",
+        short(.0)
+    )]
+    Name(String),
+    /// The value of the label of this name is not of its form.
+    #[error(
+        "invalid value of the label `{0}`: expected 1 to 256 bytes of UTF-8 without control characters or characters \
+         that change the direction of text"
+    )]
+    Value(String),
+    /// The same name once more.
+    #[error("the label `{0}` stands twice; expected each name once")]
+    Twice(String),
+    /// More than a task has.
+    #[error("too many labels; expected at most 16 for a task")]
+    TooMany,
+    /// A client's label is declared by the task type, with another value.
+    #[error("the label `{0}` is set by the task type, to another value; leave it out")]
+    Declared(String),
+}
+
+impl LabelError {
+    /// The name of the label at fault, where there is one.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::Name(name) | Self::Value(name) | Self::Twice(name) | Self::Declared(name) => {
+                Some(name)
+            }
+            Self::TooMany => None,
+        }
+    }
+}
+
+/// A name that is none, as a message quotes it.
+fn short(name: &str) -> String {
+    name.chars()
+        .take(LONGEST_NAME)
+        .flat_map(char::escape_debug)
+        .collect()
+}
+
+/// Whether a text is the name of a label.
+#[must_use]
+pub fn is_label_name(name: &str) -> bool {
+    let is_sign = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    (1..=LONGEST_NAME).contains(&name.len())
+        && name.bytes().next().is_some_and(is_sign)
+        && name.bytes().all(|b| is_sign(b) || b"_.-".contains(&b))
+}
+
+fn is_value(value: &str) -> bool {
+    (1..=LONGEST_VALUE).contains(&value.len())
+        && !value
+            .chars()
+            .any(|c| c.is_control() || is_direction_control(c))
+}
+
+impl Labels {
+    /// None.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(BTreeMap::new())
+    }
+
+    /// Adds a label.
+    ///
+    /// # Errors
+    /// [`LabelError`] says which rule it breaks; nothing is added then.
+    pub fn add(&mut self, name: &str, value: &str) -> Result<(), LabelError> {
+        if !is_label_name(name) {
+            return Err(LabelError::Name(name.to_owned()));
+        }
+        if !is_value(value) {
+            return Err(LabelError::Value(name.to_owned()));
+        }
+        if self.0.contains_key(name) {
+            return Err(LabelError::Twice(name.to_owned()));
+        }
+        if self.0.len() >= MOST_LABELS {
+            return Err(LabelError::TooMany);
+        }
+        self.0.insert(name.to_owned(), value.to_owned());
+        Ok(())
+    }
+
+    /// Adds a label that the task type declares. A client may send the same one.
+    ///
+    /// # Errors
+    /// [`LabelError`], as [`add`](Self::add); [`LabelError::Declared`] where the client sent another
+    /// value.
+    pub fn declare(&mut self, name: &str, value: &str) -> Result<(), LabelError> {
+        match self.get(name) {
+            Some(sent) if sent == value => Ok(()),
+            Some(_) => Err(LabelError::Declared(name.to_owned())),
+            None => self.add(name, value),
+        }
+    }
+
+    /// The value of a label.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Names and values, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// Whether each of `others` is among these.
+    #[must_use]
+    pub fn contains(&self, others: &Self) -> bool {
+        others
+            .iter()
+            .all(|(name, value)| self.get(name) == Some(value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn added(name: &str, value: &str) -> Result<(), LabelError> {
+        Labels::new().add(name, value)
+    }
+
+    #[test]
+    fn a_name_is_lower_case_and_short_and_a_value_is_one_line() {
+        let (longest_name, longest_value) = ("a".repeat(64), "é".repeat(128));
+        for (name, value) in [
+            ("order", "4711"),
+            ("0.a_b-c", "Ünicode, with = and \" in it"),
+            (&*longest_name, &*longest_value),
+        ] {
+            assert_eq!(added(name, value), Ok(()), "{name}={value}");
+        }
+        let too_long = "a".repeat(65);
+        for name in ["", "Order", "_a", ".a", "-a", "a b", "é", "a=b", &*too_long] {
+            assert_eq!(added(name, "x"), Err(LabelError::Name(name.to_owned())));
+        }
+        let too_long = "x".repeat(257);
+        for value in ["", "a\nb", "a\u{0}", "a\u{202e}b", "\u{7f}", &*too_long] {
+            assert_eq!(
+                added("a", value),
+                Err(LabelError::Value("a".to_owned())),
+                "{value:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_task_has_sixteen_labels_of_different_names_at_most() {
+        let mut labels = Labels::new();
+        for n in 0..16 {
+            labels.add(&format!("n{n}"), "x").unwrap();
+        }
+        assert_eq!(
+            labels.add("n0", "y"),
+            Err(LabelError::Twice("n0".to_owned()))
+        );
+        assert_eq!(labels.add("one-more", "x"), Err(LabelError::TooMany));
+        assert_eq!(labels.len(), 16);
+    }
+
+    #[test]
+    fn a_client_may_repeat_a_declared_label_and_not_contradict_it() {
+        let mut labels = Labels::new();
+        labels.add("order", "1").unwrap();
+        assert_eq!(labels.declare("order", "1"), Ok(()));
+        assert_eq!(
+            labels.declare("order", "2"),
+            Err(LabelError::Declared("order".to_owned()))
+        );
+        assert_eq!(labels.declare("customer", "7"), Ok(()));
+        assert_eq!(
+            serde_json::to_string(&labels).unwrap(),
+            r#"{"customer":"7","order":"1"}"#
+        );
+    }
+
+    #[test]
+    fn an_error_shows_no_control_character_and_no_more_than_a_name_has() {
+        let shown = LabelError::Name(format!("\u{1b}[2J{}", "x".repeat(300))).to_string();
+        assert!(
+            shown.is_ascii() && shown.len() < 200 && !shown.contains('\u{1b}'),
+            "{shown}"
+        );
+    }
+}
