@@ -49,9 +49,7 @@ say "systemd: systemd-analyze verify and security"
 root="$scratch/root"
 mkdir -p "$root/usr/local/bin" "$root/etc/systemd/system" "$root/usr/lib/systemd" "$root/lib"
 cp -r /lib/systemd "$root/lib/"
-for program in counterstep counterstep-api counterstep-worker counterstep-reconciler; do
-    install -m 0755 /bin/true "$root/usr/local/bin/$program"
-done
+install -m 0755 /bin/true "$root/usr/local/bin/counterstep"
 cp systemd/*.service systemd/*.timer "$root/etc/systemd/system/"
 for unit in systemd/*.service systemd/*.timer; do
     name="$(basename "$unit")"

@@ -7,6 +7,7 @@ pub mod archive;
 pub mod chaos;
 pub mod cluster;
 pub mod command;
+pub mod deployment;
 pub mod manifests;
 pub mod place;
 pub mod process;

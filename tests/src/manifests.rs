@@ -1,5 +1,6 @@
-//! What is in `deploy/`, read as a cluster or a supervisor reads it: which programs are started,
-//! with which arguments and variables. Must not start anything.
+//! What is in `deploy/`, or in that of a crate that `counterstep new` has written, read as a cluster or
+//! a supervisor reads it: which programs are started, with which arguments and variables, and as
+//! which user. Must not start anything.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -18,16 +19,15 @@ pub struct Container {
     /// Its variables, as the manifest names them; those of service links included, unless the pod
     /// goes without.
     pub variables: Vec<(String, String)>,
+    /// The number of its user.
+    pub user: Option<u32>,
 }
 
 impl Container {
     /// The queues of a worker.
     #[must_use]
     pub fn queues(&self) -> Vec<&str> {
-        let is_worker = self
-            .command
-            .first()
-            .is_some_and(|program| program == "counterstep-worker");
+        let is_worker = self.command.get(1).is_some_and(|role| role == "worker");
         let at = self
             .command
             .iter()
@@ -38,40 +38,194 @@ impl Container {
     }
 }
 
-/// The folder.
-#[must_use]
-pub fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy")
+/// A service of a compose file.
+#[derive(Debug, Clone)]
+pub struct Service {
+    /// What is started.
+    pub container: Container,
+    /// What must be there, or have ended, before.
+    pub after: Vec<String>,
+    /// Whether others wait for its end.
+    pub ends: bool,
+    /// The command that says whether it is healthy, without the word `CMD`.
+    pub health: Vec<String>,
+    /// Files of the folder that are mounted, and where.
+    pub files: Vec<(String, String)>,
 }
 
-/// A file in it.
-///
-/// # Panics
-/// When it cannot be read.
-#[must_use]
-pub fn text(path: &str) -> String {
-    let path = folder().join(path);
-    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+/// The files that deploy a program.
+#[derive(Debug, Clone)]
+pub struct Manifests {
+    folder: PathBuf,
+    program: String,
 }
 
-/// The Kubernetes objects, those of the example of secrets included.
-///
-/// # Panics
-/// When one of the files is no YAML.
-#[must_use]
-pub fn objects() -> Vec<Value> {
-    let files =
-        std::fs::read_dir(folder().join("kubernetes")).expect("the folder of the manifests");
-    let mut files: Vec<_> = files.map(|file| file.expect("a file").path()).collect();
-    files.sort();
-    files
-        .iter()
-        .flat_map(|path| documents(&std::fs::read_to_string(path).expect("a manifest")))
-        .collect()
+impl Manifests {
+    /// Those of a program, in this folder.
+    #[must_use]
+    pub fn of(program: &str, folder: PathBuf) -> Self {
+        Self {
+            folder,
+            program: program.to_owned(),
+        }
+    }
+
+    /// This repository's own.
+    #[must_use]
+    pub fn shipped() -> Self {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy");
+        Self::of("counterstep", folder)
+    }
+
+    /// The program's name.
+    #[must_use]
+    pub fn program(&self) -> &str {
+        &self.program
+    }
+
+    /// A file.
+    ///
+    /// # Panics
+    /// When it cannot be read.
+    #[must_use]
+    pub fn text(&self, path: &str) -> String {
+        let path = self.folder.join(path);
+        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    /// The Kubernetes objects, those of the example of secrets included.
+    ///
+    /// # Panics
+    /// When one of the files is no YAML.
+    #[must_use]
+    pub fn objects(&self) -> Vec<Value> {
+        let files = std::fs::read_dir(self.folder.join("kubernetes"));
+        let files = files.expect("the folder of the manifests");
+        let mut files: Vec<_> = files.map(|file| file.expect("a file").path()).collect();
+        files.sort();
+        files
+            .iter()
+            .flat_map(|path| documents(&std::fs::read_to_string(path).expect("a manifest")))
+            .collect()
+    }
+
+    /// The services of the compose file, in the order of their names.
+    ///
+    /// # Panics
+    /// When it is no YAML.
+    #[must_use]
+    pub fn composed(&self) -> Vec<Service> {
+        let file = documents(&self.text("compose.yaml")).remove(0);
+        let services = file["services"].as_object().expect("services");
+        let ends = |name: &str| {
+            let condition = |other: &Value| {
+                other["depends_on"][name]["condition"] == "service_completed_successfully"
+            };
+            services.values().any(condition)
+        };
+        let read = |(name, service): (&String, &Value)| {
+            let variables = service["environment"].as_object().into_iter().flatten();
+            let variables =
+                variables.map(|(name, value)| (name.clone(), interpolated(&string(value))));
+            let mounted = strings(&service["volumes"]).filter_map(|volume| {
+                let (from, to) = volume.strip_prefix("./")?.split_once(':')?;
+                Some((from.to_owned(), to.trim_end_matches(":ro").to_owned()))
+            });
+            Service {
+                container: Container {
+                    name: name.clone(),
+                    image: string(&service["image"]),
+                    command: strings(&service["command"])
+                        .map(|word| interpolated(&word))
+                        .collect(),
+                    variables: variables.collect(),
+                    // That of the image.
+                    user: None,
+                },
+                after: service["depends_on"]
+                    .as_object()
+                    .into_iter()
+                    .flatten()
+                    .map(|(name, _)| name.clone())
+                    .collect(),
+                ends: ends(name),
+                health: strings(&service["healthcheck"]["test"])
+                    .skip(1)
+                    .map(|word| interpolated(&word))
+                    .collect(),
+                files: mounted.collect(),
+            }
+        };
+        services.iter().map(read).collect()
+    }
+
+    /// What the image of the program adds to the variables of a container.
+    ///
+    /// # Panics
+    /// When one of them has no value.
+    #[must_use]
+    pub fn image_variables(&self) -> Vec<(String, String)> {
+        let text = self.text("Dockerfile");
+        let lines = text.lines().filter_map(|line| line.strip_prefix("ENV "));
+        let pair = |word: &str| {
+            let (name, value) = word.split_once('=').expect("NAME=VALUE");
+            (name.to_owned(), value.to_owned())
+        };
+        lines.flat_map(str::split_whitespace).map(pair).collect()
+    }
+
+    /// The number of the user that the image names.
+    ///
+    /// # Panics
+    /// When it names none.
+    #[must_use]
+    pub fn image_user(&self) -> u32 {
+        let text = self.text("Dockerfile");
+        let last = text
+            .lines()
+            .rev()
+            .find_map(|line| line.strip_prefix("USER "));
+        let user = last.and_then(|user| user.split(':').next()?.parse().ok());
+        user.expect("the number of a user")
+    }
+
+    /// A key of a systemd unit, as often as it stands there.
+    #[must_use]
+    pub fn unit(&self, path: &str, key: &str) -> Vec<String> {
+        let lines = self.text(path);
+        lines
+            .lines()
+            .filter_map(|line| Some(line.strip_prefix(key)?.strip_prefix('=')?.to_owned()))
+            .collect()
+    }
+}
+
+/// A text of a compose file when no variable is set: the defaults, and `$` for `$$`.
+fn interpolated(text: &str) -> String {
+    let (mut made, mut rest) = (String::new(), text);
+    while let Some((before, after)) = rest.split_once('$') {
+        made.push_str(before);
+        rest = if let Some(escaped) = after.strip_prefix('$') {
+            made.push('$');
+            escaped
+        } else {
+            let braces = after
+                .strip_prefix('{')
+                .and_then(|inner| inner.split_once('}'));
+            let (inner, behind) = braces.unwrap_or_else(|| panic!("a variable in braces: {text}"));
+            made.push_str(inner.split_once(":-").expect("a default").1);
+            behind
+        };
+    }
+    made + rest
 }
 
 /// The documents of a YAML file, with what their merge keys take from elsewhere.
-fn documents(text: &str) -> Vec<Value> {
+///
+/// # Panics
+/// When it is no YAML.
+#[must_use]
+pub fn documents(text: &str) -> Vec<Value> {
     let read = |document| {
         let mut document = serde_yaml_ng::Value::deserialize(document).expect("YAML");
         // Once for each level: what is merged may have a merge key of its own.
@@ -127,6 +281,9 @@ pub fn containers(objects: &[Value]) -> Vec<Container> {
                         .chain(strings(&container["args"]))
                         .collect(),
                     variables,
+                    user: spec["securityContext"]["runAsUser"]
+                        .as_u64()
+                        .and_then(|user| u32::try_from(user).ok()),
                 });
             }
         }
@@ -192,33 +349,6 @@ fn variable(one: &Value, objects: &[Value]) -> (String, String) {
 pub fn secret<'a>(objects: &'a [Value], name: &str) -> &'a Value {
     let found = of_kind(objects, "Secret").find(|secret| secret["metadata"]["name"] == name);
     &found.unwrap_or_else(|| panic!("no secret `{name}`"))["stringData"]
-}
-
-/// The services of the compose file.
-///
-/// # Panics
-/// When it is no YAML.
-#[must_use]
-pub fn composed() -> Vec<Container> {
-    let file = documents(&text("compose.yaml")).remove(0);
-    let services = file["services"].as_object().expect("services").iter();
-    let read = |(name, service): (&String, &Value)| Container {
-        name: name.clone(),
-        image: string(&service["image"]),
-        command: strings(&service["command"]).collect(),
-        variables: Vec::new(),
-    };
-    services.map(read).collect()
-}
-
-/// A key of a systemd unit, as often as it stands there.
-#[must_use]
-pub fn unit(path: &str, key: &str) -> Vec<String> {
-    let lines = text(path);
-    lines
-        .lines()
-        .filter_map(|line| Some(line.strip_prefix(key)?.strip_prefix('=')?.to_owned()))
-        .collect()
 }
 
 /// Variables as an `EnvironmentFile` has them.

@@ -6,6 +6,7 @@ use crate::place::Place;
 use crate::program::program;
 use crate::wait::{SOON, until_now};
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::OnceLock;
@@ -52,6 +53,44 @@ pub enum Signal {
     Continue,
 }
 
+/// How a container or a unit starts a program: nothing of this process's environment goes with it.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    /// Its path, or its name on the `PATH` of the variables.
+    pub program: PathBuf,
+    /// What follows.
+    pub arguments: Vec<String>,
+    /// All that it has.
+    pub variables: Vec<(String, String)>,
+    /// The number of the user and the group that it runs as; where this process may change neither,
+    /// it runs as this process.
+    pub user: Option<u32>,
+}
+
+impl Launch {
+    /// The command, to be run to its end.
+    #[must_use]
+    pub fn command(&self) -> Command {
+        let mut options = Vec::new();
+        if let Some(user) = self.user.filter(|_| is_root()) {
+            options.extend([format!("--reuid={user}"), format!("--regid={user}")]);
+            options.push("--clear-groups".to_owned());
+        }
+        let mut command = orphan_dies(&self.program, &options);
+        command
+            .env_clear()
+            .envs(self.variables.iter().cloned())
+            .args(&self.arguments);
+        command
+    }
+}
+
+/// Whether this process may start others as another user.
+#[must_use]
+pub fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+}
+
 /// A running process. Dropped, it is killed; and where the test has failed, the end of its log is
 /// shown.
 #[derive(Debug)]
@@ -79,7 +118,7 @@ impl Process {
     #[must_use]
     pub fn start_with(place: &Place, arguments: &[&str], variables: &[(&str, &Path)]) -> Self {
         let name = arguments.first().copied().unwrap_or("nothing");
-        let mut command = orphan_dies(program());
+        let mut command = orphan_dies(program(), &[]);
         command
             .envs(variables.iter().copied())
             .args(arguments)
@@ -88,28 +127,14 @@ impl Process {
         Self::spawn(place, name, command)
     }
 
-    /// Starts a program with these arguments, and with these variables alone.
+    /// Starts a program as a container or a unit does.
     ///
     /// # Panics
     /// When it does not start.
     #[must_use]
-    pub fn start_exactly(
-        place: &Place,
-        path: &Path,
-        arguments: &[String],
-        variables: &[(String, String)],
-    ) -> Self {
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        let mut command = orphan_dies(path);
-        command
-            .env_clear()
-            .envs(variables.iter().cloned())
-            .args(arguments);
-        Self::spawn(place, &name, command)
+    pub fn launch(place: &Place, launch: &Launch) -> Self {
+        let name = launch.program.file_name().unwrap_or_default();
+        Self::spawn(place, &name.to_string_lossy(), launch.command())
     }
 
     fn spawn(place: &Place, name: &str, mut command: Command) -> Self {
@@ -268,7 +293,7 @@ fn text(path: &Path) -> String {
 /// A command whose process is killed when the test that starts it is: a test that is killed drops
 /// nothing. By `setpriv`, which becomes the program: the system call itself would need `unsafe`
 /// here.
-fn orphan_dies(program: &Path) -> Command {
+fn orphan_dies(program: &Path, options: &[String]) -> Command {
     static SETPRIV: OnceLock<bool> = OnceLock::new();
     let works = || {
         Command::new("setpriv")
@@ -280,6 +305,9 @@ fn orphan_dies(program: &Path) -> Command {
         return without_settings(program);
     }
     let mut command = without_settings("setpriv");
-    command.args(["--pdeathsig", "KILL"]).arg(program);
+    command
+        .args(["--pdeathsig", "KILL"])
+        .args(options)
+        .arg(program);
     command
 }

@@ -52,9 +52,8 @@ pub fn choose(path: PathBuf) {
         .expect("the program is chosen before the first process starts");
 }
 
-/// Builds into the target folder, and with the profile, of the test that calls: what it needs is
-/// built already.
-fn build() -> BTreeMap<String, PathBuf> {
+/// The folder of the profile with which the test that calls was built: `target/{profile}`.
+fn profile_folder() -> PathBuf {
     // A test is target/{profile}/deps/system-0123456789abcdef, a program target/{profile}/chaos.
     let own = std::env::current_exe().expect("a test knows its own path");
     let folder = own.parent().expect("a program lies in a folder");
@@ -63,6 +62,39 @@ fn build() -> BTreeMap<String, PathBuf> {
     } else {
         folder
     };
+    folder.to_owned()
+}
+
+/// The folder that cargo builds into.
+///
+/// # Panics
+/// When the program that calls is not in one.
+#[must_use]
+pub fn target_folder() -> PathBuf {
+    profile_folder()
+        .parent()
+        .expect("the target folder")
+        .to_owned()
+}
+
+/// A command for a build within a test, without what cargo tells a test of its package: build scripts
+/// that ask for it (ring's does) would run again, and a third of the dependencies with them, now and
+/// when the tests are built the next time.
+pub fn without_package(mut command: Command) -> Command {
+    for (name, _) in std::env::vars_os() {
+        let of_a_package =
+            |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+        if name == "OUT_DIR" || name.to_str().is_some_and(of_a_package) {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// Builds into the target folder, and with the profile, of the test that calls: what it needs is
+/// built already.
+fn build() -> BTreeMap<String, PathBuf> {
+    let folder = profile_folder();
     let profile = match folder
         .file_name()
         .and_then(|name| name.to_str())
@@ -71,7 +103,8 @@ fn build() -> BTreeMap<String, PathBuf> {
         "debug" => "dev",
         other => other,
     };
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut cargo = without_package(cargo);
     cargo
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         // Locked, so that a test never changes the tree; not offline, because cargo asks for
@@ -89,19 +122,9 @@ fn build() -> BTreeMap<String, PathBuf> {
             profile,
             "--target-dir",
         ])
-        .arg(folder.parent().expect("the target folder"))
+        .arg(target_folder())
         .stdin(Stdio::null())
         .stderr(Stdio::inherit());
-    // What cargo tells a test of its package: build scripts that ask for it (ring's does) would run
-    // again, and a third of the dependencies with them, now and when the tests are built the next
-    // time.
-    for (name, _) in std::env::vars_os() {
-        let of_a_package =
-            |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
-        if name == "OUT_DIR" || name.to_str().is_some_and(of_a_package) {
-            cargo.env_remove(name);
-        }
-    }
     let output = cargo.output().expect("cargo starts");
     assert!(
         output.status.success(),

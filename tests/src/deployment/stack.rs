@@ -1,0 +1,143 @@
+//! The services of `deploy/compose.yaml`, in the order of what they wait for.
+
+use super::{Database, Deployment, Ground, ready, says};
+use crate::command::to_its_end;
+use crate::manifests::Service;
+use crate::process::Launch;
+use crate::wait::{SOON, until_now};
+use counterstep_testkit::servers::{Nats, Redis, S3};
+use std::collections::BTreeSet;
+use std::process::Command;
+
+/// The port of the API within its container.
+const PORT: &str = "8080";
+
+/// Starts the whole stack, completes a task, and stops it.
+///
+/// # Panics
+/// When a service does not start, or does not end as it must.
+pub async fn run_stack(deployment: &Deployment) {
+    let program = deployment.manifests.program();
+    let services = deployment.manifests.composed();
+    let owner = variable(of_name(&services, "postgres"), "POSTGRES_PASSWORD");
+    let database = Database::start(program, &owner);
+    let (nats, redis, s3) = (Nats::start(), Redis::start(), S3::start(&[program]));
+    let mut ground = Ground::new(deployment);
+    ground.rewrite("@postgres/", format!("@{}/", database.address()));
+    ground.rewrite("nats://nats:4222", nats.url());
+    ground.rewrite("redis://redis:6379", redis.url());
+    ground.rewrite("http://objects:7070", s3.endpoint());
+
+    let is_ours = |service: &&Service| service.container.image.starts_with(program);
+    let is_client = |service: &&Service| {
+        service
+            .container
+            .command
+            .first()
+            .is_some_and(|it| it == "psql")
+    };
+    let (mut waiting, servers): (Vec<_>, Vec<_>) = services
+        .iter()
+        .partition(|service| is_ours(service) || is_client(service));
+    let mut there: BTreeSet<&str> = servers
+        .iter()
+        .map(|server| server.container.name.as_str())
+        .collect();
+    let (mut running, mut apis) = (Vec::new(), Vec::new());
+    while let Some(at) = waiting.iter().position(|service| {
+        service
+            .after
+            .iter()
+            .all(|other| there.contains(other.as_str()))
+    }) {
+        let service = waiting.remove(at);
+        let name = service.container.name.as_str();
+        let mut container = service.container.clone();
+        if is_ours(&service) {
+            container.user = Some(deployment.manifests.image_user());
+            container.variables = deployment.manifests.image_variables();
+            container
+                .variables
+                .extend(service.container.variables.clone());
+        }
+        for (from, to) in &service.files {
+            ground.rewrite(to, super::path_text(&ground.place.path().join(&to[1..])));
+            ground.write(to, &deployment.manifests.text(from));
+        }
+        let mut launch = ground.launch(&container);
+        set_servers(&mut launch, &database, &s3);
+        if service.ends {
+            ground.run(&launch).assert_code(0);
+        } else {
+            let mut process = ground.begin(&launch);
+            match container.command[1].as_str() {
+                "api" => {
+                    let api = ready(&mut process).await;
+                    assert_healthy(service, api.url());
+                    apis.push(api);
+                }
+                role => says(&mut process, &format!("{role} started")),
+            }
+            running.push((process, name));
+        }
+        there.insert(name);
+    }
+    assert!(
+        waiting.is_empty(),
+        "these wait for what does not come: {waiting:#?}"
+    );
+    assert!(!apis.is_empty(), "a stack without an API");
+    for api in &apis {
+        deployment.complete_a_task(api).await;
+    }
+    for (process, name) in running {
+        ground.stop(process, name);
+    }
+}
+
+fn of_name<'a>(services: &'a [Service], name: &str) -> &'a Service {
+    let found = services
+        .iter()
+        .find(|service| service.container.name == name);
+    found.unwrap_or_else(|| panic!("no service `{name}`"))
+}
+
+fn variable(service: &Service, name: &str) -> String {
+    let found = service
+        .container
+        .variables
+        .iter()
+        .find(|(own, _)| own == name);
+    found
+        .unwrap_or_else(|| panic!("no variable {name}"))
+        .1
+        .clone()
+}
+
+/// Where the private servers are, for variables that name nothing else.
+fn set_servers(launch: &mut Launch, database: &Database, s3: &S3) {
+    let address = database.address();
+    let (host, port) = address.split_once(':').expect("host:port");
+    for (name, value) in &mut launch.variables {
+        match name.as_str() {
+            "PGHOST" => *value = host.to_owned(),
+            "AWS_ACCESS_KEY_ID" => *value = s3.access_key().to_owned(),
+            "AWS_SECRET_ACCESS_KEY" => *value = s3.secret_key().to_owned(),
+            _ => {}
+        }
+    }
+    launch
+        .variables
+        .push(("PGPORT".to_owned(), port.to_owned()));
+}
+
+/// The health check of the service says that it is healthy, at the port that it has here.
+fn assert_healthy(service: &Service, url: &str) {
+    let port = url.rsplit_once(':').expect("a port").1;
+    until_now("a health check that passes", SOON, || {
+        let mut words = service.health.iter().map(|word| word.replace(PORT, port));
+        let mut check = Command::new(words.next().expect("a health check"));
+        check.args(words);
+        (to_its_end(std::path::Path::new("/"), check).code == Some(0)).then_some(())
+    });
+}
