@@ -1,6 +1,7 @@
 //! Files arrive at the API and are stored; a worker zips them; a worker stores the ZIP.
 
 mod archive_file;
+mod sources;
 
 use archive_file::ArchiveFile;
 use counterstep_macros::distributed_task;
@@ -9,9 +10,8 @@ use counterstep_steps::{
 };
 use counterstep_steps::{StoredFile, StoredFiles, UploadMany, UploadOne, UploadedFile};
 use serde::{Deserialize, Serialize};
-use std::sync::{Arc, Weak};
+use sources::Sources;
 use std::{fs::File, io};
-use tokio_util::io::{InspectReader, SyncIoBridge};
 use zip::{ZipWriter, write::SimpleFileOptions};
 
 /// What a client sends.
@@ -50,8 +50,6 @@ pub const ZIP_RETRY: RetryPolicy = RetryPolicy::exponential("500ms")
 pub struct CreateZipFromFiles;
 
 #[distributed_task(
-    name = "CreateZipFromFiles",
-    version = 1,
     queue = "file-processing",
     timeout = "10m",
     max_recoveries = 10,
@@ -75,21 +73,10 @@ impl CreateZipFromFiles {
         let mut zip = ZipWriter::new(ArchiveFile::new(
             File::create(draft.path()).transient("opening the archive")?,
         ));
-        // Gone when the step is dropped, at its time limit or on a cancel.
-        let awaited = Arc::new(());
-        let (total, mut done) = (sources.iter().map(|file| file.size_bytes).sum(), 0);
+        let mut reading = Sources::new(ctx, sources);
         for (file, name) in sources.iter().zip(sources.distinct_names()) {
             ctx.go_on()?;
-            let (meter, mut read) = (ctx.meter(), done);
-            let watched = InspectReader::new(ctx.objects().reader(file).await?, move |bytes| {
-                read += bytes.len() as u64;
-                meter.tell(read, total);
-            });
-            done += file.size_bytes;
-            let mut source = WhileAwaited {
-                inner: SyncIoBridge::new(watched),
-                step: Arc::downgrade(&awaited),
-            };
+            let mut source = reading.open(file).await?;
             let options =
                 SimpleFileOptions::default().large_file(file.size_bytes >= u64::from(u32::MAX));
             zip = tokio::task::spawn_blocking(move || {
@@ -119,41 +106,5 @@ impl CreateZipFromFiles {
             zip: upload_zip.clone(),
             file_count: archive.file_count,
         }
-    }
-}
-
-/// A source for a blocking thread, which is not stopped when its step is dropped: it ends with an
-/// error then, or the thread would compress to the end of the file beside the next heavy step.
-struct WhileAwaited<R> {
-    inner: R,
-    step: Weak<()>,
-}
-
-impl<R: io::Read> io::Read for WhileAwaited<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.step.strong_count() == 0 {
-            return Err(io::Error::other("its step has stopped"));
-        }
-        self.inner.read(buffer)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Read;
-
-    #[test]
-    fn a_source_ends_with_an_error_once_its_step_is_gone() {
-        let awaited = Arc::new(());
-        let mut source = WhileAwaited {
-            inner: io::repeat(7),
-            step: Arc::downgrade(&awaited),
-        };
-        source.read_exact(&mut [0; 4]).expect("its step is there");
-        drop(awaited);
-        source
-            .read_exact(&mut [0; 4])
-            .expect_err("its step is gone");
     }
 }

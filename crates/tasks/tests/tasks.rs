@@ -127,3 +127,14 @@ async fn scratch_that_is_gone_is_made_again_before_it_is_read() {
 async fn every_fault_at_every_step_of_create_zip_from_files_leaves_a_clean_slate() {
     sweep::every_fault(tasks, two_files).await;
 }
+
+/// From its attribute to its last brace: keys, steps, response, and what the steps do.
+#[test]
+fn the_declaration_of_create_zip_from_files_has_under_60_lines_in_all() {
+    let text = include_str!("../src/create_zip_from_files.rs");
+    let lines = text
+        .lines()
+        .skip_while(|line| !line.starts_with("#[distributed_task"));
+    let count = lines.take_while(|line| *line != "}").count() + 1;
+    assert!((20..60).contains(&count), "{count} lines");
+}
