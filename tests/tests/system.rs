@@ -17,6 +17,7 @@ mod system {
     mod kills;
     mod large;
     mod logs;
+    mod new_program;
     mod operators;
     mod orders;
     mod processes;

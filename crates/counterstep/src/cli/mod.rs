@@ -6,6 +6,8 @@ mod demo;
 mod describe;
 mod dev;
 mod fsck;
+#[cfg(feature = "shipped")]
+mod new;
 mod operator;
 mod output;
 mod proposal;
@@ -47,6 +49,9 @@ struct Cli {
 enum Command {
     /// Zip your own files over real HTTP, in a temporary folder, without any server
     Demo(demo::DemoArgs),
+    /// Write a crate of your own: a task type with its tests, and the files that deploy its program
+    #[cfg(feature = "shipped")]
+    New(new::NewArgs),
     /// Run API, worker and reconciler in one process, on a file and two folders
     Dev(SettingsFor<{ commands::DEV }>),
     /// Run the API service
@@ -137,6 +142,8 @@ pub(crate) fn run(registry: Registry, beside: Beside, own: OwnCommands) -> ExitC
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let result = match &cli.command {
         Command::Demo(args) => demo::main(registry, args),
+        #[cfg(feature = "shipped")]
+        Command::New(args) => new::main(args),
         Command::Dev(settings) => dev::main(registry, settings, beside),
         Command::Api(settings) => counterstep_api::cli::main(registry, settings, beside),
         Command::Worker(settings) => counterstep_worker::cli::main(registry, settings),

@@ -1,0 +1,121 @@
+//! A program from nothing: `counterstep new` into a temporary folder, its own CI's commands there,
+//! and the program served and deployed by the files that came with it.
+
+use counterstep_tests::api::Api;
+use counterstep_tests::command::run;
+use counterstep_tests::deployment::{Deployment, Submission, run_pods, run_stack, run_units};
+use counterstep_tests::manifests::{Manifests, documents};
+use counterstep_tests::place::Place;
+use counterstep_tests::process::{Launch, Process};
+use counterstep_tests::program::{program, target_folder, without_package};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const NAME: &str = "lamp-shop";
+
+/// This checkout.
+fn top() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// What makes a build of the new crate share what the tests' own build has made: its profile. The
+/// crates of this repository are another workspace's there and are not shared, so they are built in
+/// the quickest way.
+fn profile() -> String {
+    let manifest = std::fs::read_to_string(top().join("Cargo.toml")).expect("the manifest");
+    let start = manifest
+        .find("\n[profile.dev]")
+        .expect("the profile of tests");
+    let behind = manifest
+        .find("\n[profile.release]")
+        .expect("the one behind it");
+    let mut profile = manifest[start..behind].to_owned() + "\n";
+    for folder in std::fs::read_dir(top().join("crates")).expect("a folder") {
+        let name = folder.expect("an entry").file_name();
+        let name = format!("counterstep-{}", name.to_str().expect("UTF-8"));
+        let name = name.trim_end_matches("-counterstep");
+        profile.push_str(&format!("[profile.dev.package.{name}]\nopt-level = 0\n"));
+    }
+    profile
+}
+
+/// The commands of the crate's CI, run as it does: one shell each. Offline, with the versions and the
+/// target folder of this workspace.
+fn follow_ci(place: &Place, folder: &Path) {
+    // Beside the crate and not in it, which stays as it was written.
+    std::fs::create_dir(place.path().join(".cargo")).expect("a folder");
+    std::fs::write(place.path().join(".cargo/config.toml"), profile()).expect("a file");
+    std::fs::copy(top().join("Cargo.lock"), folder.join("Cargo.lock")).expect("the versions");
+
+    let ci =
+        std::fs::read_to_string(folder.join(".github/workflows/ci.yml")).expect("a file for CI");
+    let ci = documents(&ci).remove(0);
+    let steps = ci["jobs"]["test"]["steps"].as_array().expect("steps");
+    let lines: Vec<_> = steps
+        .iter()
+        .filter_map(|step| step["run"].as_str())
+        .collect();
+    assert!(lines.iter().any(|line| line.contains("test")), "{lines:?}");
+    for line in lines {
+        let mut shell = without_package(Command::new("bash"));
+        shell.args(["-euc", line]).current_dir(folder);
+        shell
+            .env("CARGO_TARGET_DIR", target_folder())
+            .env("CARGO_NET_OFFLINE", "true");
+        let ended = shell.output().expect("a shell");
+        let said = [ended.stdout, ended.stderr].concat();
+        assert!(
+            ended.status.success(),
+            "`{line}`: {}\n{}",
+            ended.status,
+            String::from_utf8_lossy(&said)
+        );
+    }
+}
+
+/// `dev` of the new program, and a task of its type.
+async fn serve(place: &Place, deployment: &Deployment) {
+    let arguments = ["dev", "--listen", "127.0.0.1:0", "--data-dir", "served"];
+    let launch = Launch {
+        program: deployment.executable.clone(),
+        arguments: arguments.map(str::to_owned).to_vec(),
+        variables: vec![("PATH".to_owned(), std::env::var("PATH").expect("a path"))],
+        user: None,
+    };
+    let mut dev = Process::launch(place, &launch);
+    let address = dev.says("where to submit", |said| {
+        let (_, after) = said.split_once("submit to http://")?;
+        Some(after.split_once("/api/tasks/checkout")?.0.to_owned())
+    });
+    deployment.complete_a_task(&Api::at(&address)).await;
+    assert!(dev.stop().success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_from_nothing_passes_its_sweep_serves_a_task_and_runs_as_its_files_deploy_it() {
+    let place = Place::new();
+    // Before the folder is locked by the other build.
+    let _ = program();
+    let checkout = top();
+    let path = checkout.to_str().expect("UTF-8");
+    let made = run(place.path(), &["new", NAME, "--path", path]);
+    made.assert_code(0);
+    assert!(made.stdout.contains("cargo run -- dev"), "{made:?}");
+    let again = run(place.path(), &["new", NAME, "--path", path]);
+    again
+        .assert_code(78)
+        .assert_says("not empty; expected the name of a new folder");
+    let folder = place.path().join(NAME);
+
+    follow_ci(&place, &folder);
+    let deployment = Deployment {
+        manifests: Manifests::of(NAME, folder.join("deploy")),
+        executable: target_folder().join("debug").join(NAME),
+        submission: Submission::Json("checkout", json!({ "item": "lamp", "card": "4711" })),
+    };
+    serve(&place, &deployment).await;
+    run_stack(&deployment).await;
+    run_units(&deployment).await;
+    run_pods(&deployment).await;
+}
