@@ -1,7 +1,8 @@
 //! What steps share: one value for the whole process, made when the program starts.
 //!
 //! It stands in for a pool of connections or the client of a service. Its entries are in memory, and
-//! each process has its own; those of a database are there for all workers.
+//! each process has its own; those of a database are there for all workers. A pool, which takes a
+//! connection to make, is provided by `Registry::provide_with(|| async { .. })`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
