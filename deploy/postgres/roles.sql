@@ -7,7 +7,8 @@
 -- counterstep_service: api, worker, and a reconciler without retention. No right to change the schema, and none to change
 -- or delete what the audit says. counterstep_reconciler: a reconciler with retention; it may also delete tasks, with all that
 -- the audit says of them, and rewrite none of it. counterstep_operator: reads, which is what `counterstep audit`
--- and `counterstep fsck` need. counterstep_eraser: calls counterstep_erase, and can write nothing else.
+-- and `counterstep fsck` need. counterstep_eraser: calls counterstep_erase, and can write nothing else. counterstep_submitter:
+-- submits tasks in transactions of an application's own, and reads none of them; grant it to the role of the application.
 
 BEGIN;
 
@@ -15,7 +16,8 @@ DO $$
 DECLARE
     role TEXT;
 BEGIN
-    FOREACH role IN ARRAY ARRAY['counterstep_service', 'counterstep_reconciler', 'counterstep_operator', 'counterstep_eraser'] LOOP
+    FOREACH role IN ARRAY ARRAY['counterstep_service', 'counterstep_reconciler', 'counterstep_operator', 'counterstep_eraser',
+        'counterstep_submitter'] LOOP
         -- No password here: set one with `ALTER ROLE … PASSWORD`, or let the server authenticate otherwise.
         BEGIN
             IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role) THEN
@@ -49,13 +51,14 @@ END
 $$;
 
 REVOKE CREATE ON SCHEMA public FROM PUBLIC;
-GRANT USAGE ON SCHEMA public TO counterstep_service, counterstep_reconciler, counterstep_operator, counterstep_eraser;
+GRANT USAGE ON SCHEMA public
+    TO counterstep_service, counterstep_reconciler, counterstep_operator, counterstep_eraser, counterstep_submitter;
 -- A reconciler may do what the other services may, and what follows below.
 GRANT counterstep_service TO counterstep_reconciler;
 
 -- What is not named below, a later table say, stays out of reach until a grant for it is added here.
 REVOKE ALL ON ALL TABLES IN SCHEMA public
-    FROM counterstep_service, counterstep_reconciler, counterstep_operator, counterstep_eraser;
+    FROM counterstep_service, counterstep_reconciler, counterstep_operator, counterstep_eraser, counterstep_submitter;
 GRANT SELECT, INSERT, UPDATE ON tasks TO counterstep_service;
 -- A submission takes its files over, or a sweep deletes them.
 GRANT SELECT, INSERT, UPDATE, DELETE ON receives TO counterstep_service;
@@ -76,6 +79,12 @@ GRANT SELECT ON tasks, task_labels, receives, outbox, idempotency, documents, jo
     __diesel_schema_migrations
     TO counterstep_operator;
 GRANT SELECT ON tasks TO counterstep_eraser;
+-- What the statement of a submission inserts. It reads back which id was new, and writes over a key whose time is over: for
+-- that the server wants these rights, whether there is such a row or not.
+GRANT INSERT ON tasks, journal, outbox, idempotency TO counterstep_submitter;
+GRANT SELECT (id) ON tasks TO counterstep_submitter;
+GRANT SELECT ON idempotency TO counterstep_submitter;
+GRANT UPDATE (task, fingerprint, answer, expires_at, change_id, owner) ON idempotency TO counterstep_submitter;
 -- Erases what clients and steps handed in for a task that has ended; returns the number of rows that had some. The digests of
 -- the data stay in the chain. It runs with the rights of its owner, who is the owner of the tables.
 CREATE OR REPLACE FUNCTION counterstep_erase(task UUID) RETURNS BIGINT
@@ -90,6 +99,6 @@ REVOKE ALL ON FUNCTION counterstep_erase(UUID) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION counterstep_erase(UUID) TO counterstep_eraser;
 -- By default everybody may call a function; this one only ever fails.
 REVOKE ALL ON FUNCTION counterstep_refuse(TEXT) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION counterstep_refuse(TEXT) TO counterstep_service;
+GRANT EXECUTE ON FUNCTION counterstep_refuse(TEXT) TO counterstep_service, counterstep_submitter;
 
 COMMIT;

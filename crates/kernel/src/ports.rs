@@ -12,6 +12,7 @@ mod finding;
 mod locks;
 mod runtime;
 mod schedules;
+mod statement;
 mod steps;
 mod store;
 mod types;
@@ -37,9 +38,10 @@ pub use finding::{
 pub use locks::{Acquired, LockError, LockTag, Locks};
 pub use runtime::PortsRuntime;
 pub use schedules::{ScheduleQuery, ScheduleRow, Schedules};
+pub use statement::SqlStatement;
 pub use steps::{CodeLabel, InTheTurn, StepRunner};
 pub use store::{
-    Committed, Heartbeat, IdempotencyRow, OutboxOp, OutboxRow, Salvaged, Store, Unread,
+    Committed, Heartbeat, IdempotencyRow, KEY_TAKEN, OutboxOp, OutboxRow, Salvaged, Store, Unread,
 };
 pub use types::{Disabled, FailureQuery, TypeRow, TypeRows};
 pub use upkeep::{EndedTask, PurgeOp, Receive, ReceiveOp, Receives, SweepOp, Upkeep};

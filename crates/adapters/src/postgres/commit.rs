@@ -14,7 +14,7 @@ use super::pool::Lent;
 use super::statement::{Statement, time, values};
 use super::{idempotency, journal, outbox, receives, tasks, user_sql};
 use counterstep_contracts::{Epoch, Rev};
-use counterstep_kernel::ports::{CommitError, Committed};
+use counterstep_kernel::ports::{CommitError, Committed, SqlStatement};
 use counterstep_kernel::transition::{Guard, TaskWrite, Transition};
 use diesel::pg::data_types::PgTimestamp;
 use diesel::sql_types::{Nullable, Timestamptz, Uuid};
@@ -103,6 +103,17 @@ pub(super) async fn judge(
         }),
         Err(fault) => Err(fault),
     }
+}
+
+/// The statement that writes the first change of a task, for a transaction of others.
+pub(super) fn statement(transition: &Transition) -> Result<SqlStatement, Fault> {
+    if kind(NEW, transition) != Some(Kind::New) {
+        let text = "only the first change of a task is written in a transaction of others";
+        return Err(Fault::Corrupt(text.to_owned()));
+    }
+    let mut statement = Statement::new();
+    tasks::limits_of_others(&mut statement);
+    assemble(statement, &[NEW], &[transition])?.with_texts()
 }
 
 /// Whether it writes rows beside the task's, whose refusal is the whole statement's.

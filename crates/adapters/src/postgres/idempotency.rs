@@ -9,7 +9,7 @@ use diesel::sql_types as sql;
 use uuid::Uuid;
 
 /// What `counterstep_refuse` is called with where the key is another task's.
-pub(super) const TAKEN: &str = "idempotency_key_taken";
+pub(super) use counterstep_kernel::ports::KEY_TAKEN as TAKEN;
 
 // The conflict is judged on the row as it is, not on the statement's view of it: of two first
 // requests one waits for the other and then finds its row.

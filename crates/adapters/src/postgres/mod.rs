@@ -24,6 +24,7 @@ mod receives;
 mod retention;
 mod row;
 mod statement;
+mod statement_of_texts;
 mod tasks;
 mod upkeep;
 mod user_sql;
@@ -37,7 +38,7 @@ use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
     AuditPage, ChainRow, ChainTip, CommitError, Committed, DocumentQuery, DocumentWrite, Documents,
     Due, DueTask, FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow,
-    Salvaged, Store, StoreError, TaskPage, TaskQuery,
+    Salvaged, SqlStatement, Store, StoreError, TaskPage, TaskQuery,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -173,6 +174,10 @@ impl Store for PostgresStore {
         transition: &Transition,
     ) -> Result<Committed, CommitError> {
         self.batches.commit(guard, transition).await
+    }
+
+    fn statement(&self, transition: &Transition) -> Result<Option<SqlStatement>, StoreError> {
+        Ok(Some(commit::statement(transition)?))
     }
 
     async fn heartbeat(

@@ -217,6 +217,13 @@ impl<'a, Row> Statement<'a, Row> {
     }
 }
 
+impl<Row> Statement<'_, Row> {
+    /// The pieces of its text, and its values, each for a `?` in them.
+    pub(super) fn parts(&self) -> (impl Iterator<Item = &str>, &[Bind<'_>]) {
+        (self.text.iter().map(AsRef::as_ref), &self.binds)
+    }
+}
+
 impl<Row> QueryFragment<Pg> for Statement<'_, Row> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         let mut binds = self.binds.iter();

@@ -22,6 +22,10 @@ use uuid::Uuid;
 const LIMITS: &str =
     "WITH limits AS MATERIALIZED (SELECT set_config('lock_timeout', ?, true) AS lock)";
 
+/// The same in a transaction of others: their limit stays.
+const OWN_LIMITS: &str =
+    "WITH limits AS MATERIALIZED (SELECT current_setting('lock_timeout') AS lock)";
+
 /// Second piece: the guarded rows. Two writers of one task stand in line at its row, and the second
 /// one's condition is looked at again on what the first one wrote.
 const UPDATE: &str = ", t AS (UPDATE tasks SET
@@ -345,6 +349,11 @@ pub(super) fn insert<'a, Row>(
 pub(super) fn limits<Row>(statement: &mut Statement<'_, Row>, lock: Duration) {
     // 0 would be no limit.
     statement.push(LIMITS, values![lock.as_millis().max(1).to_string()]);
+}
+
+/// Begins a commit that waits for each of its locks as long as its transaction does.
+pub(super) fn limits_of_others<Row>(statement: &mut Statement<'_, Row>) {
+    statement.push(OWN_LIMITS, values![]);
 }
 
 /// Adds the places of tasks that have no row yet and get none.

@@ -4,10 +4,11 @@ use super::{ClientError, Seen};
 use counterstep_contracts::http::CancelAnswer;
 use counterstep_contracts::{Labels, TaskId, Tenant};
 use counterstep_kernel::client::{
-    self, Refusal, SignalRefusal, Submission, SubmitError, UploadSession,
+    self, Preparation, Refusal, SignalRefusal, Submission, SubmitError, UploadSession,
 };
 use counterstep_kernel::ports::{Signal, StoreError};
 use counterstep_kernel::{Engine, load};
+use counterstep_steps::TaskType;
 use futures::StreamExt;
 use futures::future::{Either, select};
 use serde_json::Value;
@@ -35,23 +36,42 @@ impl InProcess {
         }
     }
 
+    /// As the API: the newest version that this program knows.
+    fn newest(&self, name: &str) -> Result<TaskType, ClientError> {
+        self.engine
+            .registry
+            .newest(name)
+            .ok_or_else(|| ClientError::Refused(format!("this program has no task type `{name}`")))
+    }
+
+    /// Decides on a task that a transaction of the caller's own writes.
+    pub(super) async fn prepare(
+        &self,
+        name: &str,
+        key: Option<&str>,
+        labels: Labels,
+        body: Value,
+    ) -> Result<Prepared, ClientError> {
+        let (task_type, submission) = (self.newest(name)?, submission(key, labels));
+        let engine = self.engine.clone();
+        to_its_end(async move {
+            let prepared = client::prepare(&engine, task_type, submission, body).await;
+            prepared.map_err(refused).map(|it| match it {
+                Preparation::New(prepared) => Prepared::New(prepared),
+                Preparation::Replayed(submitted) => Prepared::Replayed(submitted.answer.task_id),
+            })
+        })
+        .await
+    }
+
     pub(super) async fn submit(
         &self,
-        name: &'static str,
+        name: &str,
         key: Option<&str>,
         labels: Labels,
         body: Value,
     ) -> Result<TaskId, ClientError> {
-        // As the API: the newest version that this program knows.
-        let task_type = self.engine.registry.newest(name).ok_or_else(|| {
-            ClientError::Refused(format!("this program has no task type `{name}`"))
-        })?;
-        let submission = Submission {
-            tenant: Tenant::default(),
-            key: key.map(str::to_owned),
-            traceparent: None,
-            labels,
-        };
+        let (task_type, submission) = (self.newest(name)?, submission(key, labels));
         let engine = self.engine.clone();
         to_its_end(async move {
             let begun = UploadSession::begin(&engine, task_type, submission).await;
@@ -142,6 +162,23 @@ impl InProcess {
             }
         })
         .await
+    }
+}
+
+/// What a request for a transaction of the caller's own comes to.
+pub(super) enum Prepared {
+    /// A task that is not written yet.
+    New(Box<client::Prepared>),
+    /// It repeats the request that made this task.
+    Replayed(TaskId),
+}
+
+fn submission(key: Option<&str>, labels: Labels) -> Submission {
+    Submission {
+        tenant: Tenant::default(),
+        key: key.map(str::to_owned),
+        traceparent: None,
+        labels,
     }
 }
 

@@ -5,6 +5,10 @@ mod http;
 mod in_process;
 #[cfg(test)]
 mod tests;
+mod transaction;
+
+pub use counterstep_kernel::ports::SqlStatement;
+pub use transaction::{SqlConnection, SqlError, Uncommitted};
 
 use counterstep_contracts::http::CancelAnswer;
 use counterstep_contracts::{LabelError, Labels, TaskId, TaskStatus};
@@ -50,6 +54,10 @@ pub enum ClientError {
         /// Why, where it says so.
         failure: Option<String>,
     },
+    /// A statement was not executed in the caller's own transaction, or the transaction is not
+    /// committed.
+    #[error("{0}")]
+    Transaction(String),
     /// A request cannot be written as JSON, or a response is not of the declared type.
     #[error(transparent)]
     Type(#[from] serde_json::Error),
@@ -100,6 +108,15 @@ impl Submit {
             self.labels = Err(error);
         }
         self
+    }
+
+    fn checked(self) -> Result<(Option<String>, Labels), ClientError> {
+        if let Some(key) = &self.key {
+            check_key(key)?;
+        }
+        let labels = self.labels;
+        let labels = labels.map_err(|error| ClientError::Refused(error.to_string()))?;
+        Ok((self.key, labels))
     }
 }
 
@@ -161,15 +178,8 @@ impl Client {
         how: Submit,
         request: &T::Request,
     ) -> Result<Handle<T>, ClientError> {
-        // As the API reads it, so that both ways refuse the same.
-        let body = output(request).map_err(|error| ClientError::Refused(error.message))?;
-        if let Some(key) = &how.key {
-            check_key(key)?;
-        }
-        let labels = how
-            .labels
-            .map_err(|error| ClientError::Refused(error.to_string()))?;
-        let (key, decl) = (how.key.as_deref(), T::task_type().decl);
+        let ((key, labels), body) = (how.checked()?, body_of(request)?);
+        let (key, decl) = (key.as_deref(), T::task_type().decl);
         let id = match &self.0 {
             Way::InProcess(here) => here.submit(decl.name, key, labels, body).await?,
             Way::Http(http) => http.submit(&decl.route(), key, &labels, &body).await?,
@@ -313,6 +323,11 @@ impl<T: DistributedTask> Handle<T> {
         }
         Ok(seen)
     }
+}
+
+/// A request as the API reads it, so that both ways refuse the same.
+fn body_of(request: &impl Serialize) -> Result<Value, ClientError> {
+    output(request).map_err(|error| ClientError::Refused(error.message))
 }
 
 /// Visible ASCII, as the header takes it; quotes around a key would not be a part of it there.

@@ -7,3 +7,9 @@
 
 mod book_seat;
 mod embedded;
+#[cfg(all(
+    feature = "servers",
+    feature = "tokio-postgres",
+    feature = "diesel-async"
+))]
+mod transaction;

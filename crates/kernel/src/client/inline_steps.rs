@@ -9,7 +9,6 @@ use crate::cancel::CancelToken;
 use crate::context::Execution;
 use crate::draft::{NewTask, Received};
 use crate::engine::Engine;
-use crate::policy::INLINE_LIMIT;
 use crate::ports::{ByteStream, ObjectError, ObjectInfo, Objects};
 use crate::progress::Meter;
 use crate::scratch::scratch_files_in;
@@ -20,17 +19,17 @@ use counterstep_contracts::{Attempt, Direction, Epoch, Host, UndoDecl};
 use futures::stream::BoxStream;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-/// Runs what can be run, after the uploads in `received`. A client waits for it, so all of it
-/// together gets a second.
+/// Runs what can be run, after the uploads in `received`. A client waits for it, so all of it ends
+/// by `until`, a time of the process's clock: a second later at most.
 pub(super) async fn run(
     engine: &Engine,
     task_type: &TaskType,
     new: &NewTask,
     received: &mut Vec<Received>,
+    until: Duration,
 ) {
-    let clock = &engine.ports.clock;
-    let until = clock.monotonic() + INLINE_LIMIT;
     let mut engine = engine.clone();
     engine.ports.objects = Arc::new(ReadOnly(engine.ports.objects.clone()));
     while is_pure(&engine, task_type, received.len()) {

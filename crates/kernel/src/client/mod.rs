@@ -3,12 +3,14 @@
 mod cancel;
 mod idempotency;
 mod inline_steps;
+mod prepared;
 mod signal;
 mod submission;
 mod texts;
 mod upload_session;
 
 pub use cancel::{Cancelled, Refusal, cancel};
+pub use prepared::{Preparation, Prepared, prepare};
 pub use signal::{SignalRefusal, signal};
 pub use submission::{Submission, SubmitError, Submitted};
 pub use upload_session::{Firing, UploadSession};

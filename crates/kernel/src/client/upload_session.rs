@@ -5,6 +5,8 @@
 mod abandon;
 mod submit;
 
+pub(super) use submit::{Decided, NewSubmission};
+
 use super::submission::{Submission, SubmitError, both, from_commit, from_objects, invalid};
 use super::texts::Fields;
 use super::{idempotency, request_uploads};
@@ -372,6 +374,15 @@ impl UploadSession {
         }
         self.key_begun = true;
         Ok(true)
+    }
+
+    pub(super) const fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Lets a repetition ask for the key's row first.
+    pub(super) async fn remember_key(&self) {
+        idempotency::remember(&self.engine, &self.submission).await;
     }
 
     /// The id that the task will have, unless it repeats a request that came before.

@@ -4,6 +4,7 @@ use super::audit_page::{AuditPage, ChainRow, ChainTip};
 use super::documents::{DocumentQuery, DocumentWrite, Documents};
 use super::errors::{CommitError, StoreError};
 use super::finding::{Due, DueTask, InFlight, TaskPage, TaskQuery};
+use super::statement::SqlStatement;
 use super::types::FailureQuery;
 use super::upkeep::Upkeep;
 use super::workers::Gauges;
@@ -15,6 +16,9 @@ use counterstep_contracts::{Epoch, TaskEvent, TaskId, Tenant};
 use serde_json::Value;
 use std::fmt::Debug;
 use std::time::Duration;
+
+/// The constraint that a [statement](Store::statement) names where its key is another task's.
+pub const KEY_TAKEN: &str = "idempotency_key_taken";
 
 /// A change was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +103,7 @@ pub struct Unread {
     pub held: String,
 }
 
-/// The database. Seventeen methods, each atomic; what only sweeps ask is [`Upkeep`].
+/// The database. Eighteen methods, each atomic; what only sweeps ask is [`Upkeep`].
 #[async_trait]
 pub trait Store: Upkeep + Send + Sync + Debug {
     /// A task with its steps; `None`: there is none.
@@ -111,6 +115,15 @@ pub trait Store: Upkeep + Send + Sync + Debug {
     /// The one way to change a task: writes a change whole, or not at all.
     async fn commit(&self, guard: Guard, transition: &Transition)
     -> Result<Committed, CommitError>;
+
+    /// The statement by which [`commit`](Self::commit) writes the first change of a task, for a
+    /// transaction that is not the store's. It gives one row where it has written, and none where
+    /// the task is there already; a key that is another task's ends it with an error of the
+    /// constraint [`KEY_TAKEN`]. `None`: this store has no such statement.
+    fn statement(&self, transition: &Transition) -> Result<Option<SqlStatement>, StoreError> {
+        let _ = transition;
+        Ok(None)
+    }
 
     /// Prolongs a lease by `ttl` from the database's now. The only write that leaves `rev` alone.
     async fn heartbeat(

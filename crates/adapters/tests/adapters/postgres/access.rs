@@ -240,7 +240,7 @@ async fn tls_is_used_where_the_url_asks_with_trusted_certificates_on_both_sides(
     );
 }
 
-const ROLES: &str = include_str!("../../../../../deploy/postgres/roles.sql");
+pub(super) const ROLES: &str = include_str!("../../../../../deploy/postgres/roles.sql");
 
 #[tokio::test]
 async fn the_service_role_can_commit_and_cannot_touch_the_audit() {

@@ -3,6 +3,7 @@
 mod access;
 mod limits;
 mod lost_replies;
+mod own_transactions;
 mod plans;
 mod pooler;
 mod races;

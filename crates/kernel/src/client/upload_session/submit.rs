@@ -12,15 +12,34 @@ use crate::client::{idempotency, inline_steps, request_uploads};
 use crate::disable::admission;
 use crate::draft::{As, Draft, NewTask, Received};
 use crate::error::StepError;
+use crate::policy::INLINE_LIMIT;
 use crate::ports::CommitError;
 use crate::record::TaskRecord;
 use crate::task::guarded;
-use crate::transition::IdempotencyWrite;
+use crate::transition::{IdempotencyWrite, Transition};
 use counterstep_contracts::http::Accepted;
 use counterstep_contracts::{Labels, StoredFile, StoredFiles};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What a request that has arrived whole comes to.
+#[derive(Debug)]
+pub(in crate::client) enum Decided {
+    /// A task, once this is written.
+    New(Box<NewSubmission>),
+    /// It repeats an earlier one.
+    Replayed(Submitted),
+}
+
+/// The first change of a task that is not written yet.
+#[derive(Debug)]
+pub(in crate::client) struct NewSubmission {
+    pub(in crate::client) transition: Transition,
+    pub(in crate::client) answer: Accepted,
+    pub(in crate::client) fingerprint: String,
+}
 
 const MOVED: &str =
     "the form's later fields changed where its files belong: send text fields first";
@@ -33,6 +52,21 @@ impl UploadSession {
     /// [`abandon`](Self::abandon).
     pub fn submit(&mut self) -> BoxFuture<'_, Result<Submitted, SubmitError>> {
         Box::pin(async move {
+            let until = self.engine.ports.clock.monotonic() + INLINE_LIMIT;
+            match self.decide(until).await? {
+                Decided::Replayed(submitted) => Ok(submitted),
+                Decided::New(new) => self.commit(*new).await,
+            }
+        })
+    }
+
+    /// Checks the request and decides on its task; writes nothing of it. Steps that run before it is
+    /// accepted end by this time of the process's clock.
+    pub(in crate::client) fn decide(
+        &mut self,
+        inline_until: Duration,
+    ) -> BoxFuture<'_, Result<Decided, SubmitError>> {
+        Box::pin(async move {
             let request = self.read()?;
             let uploads = request_uploads(&self.engine, &self.task_type, &request)
                 .map_err(SubmitError::Declaration)?;
@@ -43,7 +77,7 @@ impl UploadSession {
                 }
                 let answer = replayed(answer);
                 self.is_no_probe().await;
-                return answer;
+                return answer.map(Decided::Replayed);
             }
             if self
                 .received
@@ -70,7 +104,14 @@ impl UploadSession {
                 traceparent: self.submission.traceparent.clone(),
                 labels,
             };
-            inline_steps::run(&self.engine, &self.task_type, &new, &mut received).await;
+            inline_steps::run(
+                &self.engine,
+                &self.task_type,
+                &new,
+                &mut received,
+                inline_until,
+            )
+            .await;
             let actor = self
                 .firing
                 .as_ref()
@@ -102,6 +143,21 @@ impl UploadSession {
             }
             let (_, mut transition) = draft.finish(self.engine.new_change_id(), As::Anyone);
             add_events(&self.engine, self.task_type.decl, &mut transition);
+            Ok(Decided::New(Box::new(NewSubmission {
+                transition,
+                answer,
+                fingerprint,
+            })))
+        })
+    }
+
+    fn commit(&mut self, new: NewSubmission) -> BoxFuture<'_, Result<Submitted, SubmitError>> {
+        Box::pin(async move {
+            let NewSubmission {
+                transition,
+                answer,
+                fingerprint,
+            } = new;
             let mut committed = self.engine.commit_new(&transition).await;
             if matches!(committed, (Err(CommitError::KeyTaken), false))
                 && matches!(

@@ -1,0 +1,192 @@
+//! The statement of a submission in a transaction of others: the rows of a commit, and no right beyond
+//! them.
+
+use super::access::ROLES;
+use super::{database, number, open, options, raw};
+use crate::suite::changes::*;
+use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
+use counterstep_contracts::{TaskId, Tenant};
+use counterstep_kernel::ports::{CommitError, KEY_TAKEN, SqlStatement, Store};
+use counterstep_kernel::transition::{IdempotencyWrite, Transition};
+use counterstep_testkit::servers::Postgres;
+use serde_json::json;
+use std::time::Duration;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Error};
+
+fn keyed(task: TaskId, key: &str) -> Transition {
+    let mut change = submit(row(task));
+    change.events = vec![event(task, 1)];
+    change.idempotency = Some(IdempotencyWrite::Finish {
+        tenant: Tenant::default(),
+        key: key.to_owned(),
+        fingerprint: "f".to_owned(),
+        answer: json!({"task_id": task}),
+        expires_in: Duration::from_secs(24 * 3600),
+    });
+    whole(None, change)
+}
+
+fn statement(store: &dyn Store, change: &Transition) -> SqlStatement {
+    let statement = store.statement(change).expect("it can be written");
+    statement.expect("PostgreSQL has one")
+}
+
+async fn execute(client: &Client, statement: &SqlStatement) -> Result<u64, Error> {
+    let each = |param| param as &(dyn ToSql + Sync);
+    let params: Vec<_> = statement.params.iter().map(each).collect();
+    client.execute(&*statement.sql, &params).await
+}
+
+/// All rows, as JSON, without what the time of their transaction has made.
+async fn rows(client: &Client) -> Vec<String> {
+    let mut all = Vec::new();
+    for (table, times) in [
+        (
+            "tasks",
+            "{created_at,updated_at,unclaimed_since,deadline_at,audit_seal}",
+        ),
+        ("journal", "{at,seal}"),
+        ("outbox", "{created_at,visible_at}"),
+        ("idempotency", "{expires_at}"),
+    ] {
+        let query = format!("SELECT (to_jsonb(r) - '{times}'::text[])::text FROM {table} r");
+        let found = client.query(&*query, &[]).await.expect("rows");
+        assert_eq!(found.len(), 1, "{table}");
+        all.push(format!("{table}: {}", found[0].get::<_, String>(0)));
+    }
+    all
+}
+
+#[tokio::test]
+async fn the_statement_for_others_writes_the_rows_of_a_commit() {
+    let (ours, theirs) = (database().await, database().await);
+    let (store, raw_ours, raw_theirs) = (
+        open(&ours, options()).await,
+        raw(&ours).await,
+        raw(&theirs).await,
+    );
+    let change = keyed(new_task(), "key");
+    commit(&*store, NEW, &change).await.unwrap();
+    let statement = statement(&*store, &change);
+    assert_eq!(execute(&raw_theirs, &statement).await.unwrap(), 1);
+    assert_eq!(rows(&raw_theirs).await, rows(&raw_ours).await);
+    let kept =
+        "SELECT extract(epoch FROM i.expires_at - j.at)::bigint FROM idempotency i, journal j";
+    assert_eq!(number(&raw_theirs, kept).await, 24 * 3600);
+    let sealed =
+        "SELECT count(*) FROM tasks t JOIN journal j ON j.task = t.id AND j.seal = t.audit_seal
+                  AND j.seal = sha256(j.link || timestamptz_send(j.at)) AND t.created_at = j.at";
+    assert_eq!(number(&raw_theirs, sealed).await, 1);
+    assert_eq!(execute(&raw_theirs, &statement).await.unwrap(), 0, "once");
+    assert_eq!(rows(&raw_theirs).await, rows(&raw_ours).await);
+}
+
+#[tokio::test]
+async fn a_taken_key_ends_the_statement_and_its_limits_are_the_callers() {
+    let url = database().await;
+    let (store, client) = (open(&url, options()).await, raw(&url).await);
+    let (first, second) = (keyed(new_task(), "key"), keyed(new_task(), "key"));
+    commit(&*store, NEW, &first).await.unwrap();
+    client
+        .batch_execute("BEGIN; SET LOCAL lock_timeout = '1234ms'; SAVEPOINT here")
+        .await
+        .unwrap();
+    let refused = execute(&client, &statement(&*store, &second))
+        .await
+        .unwrap_err();
+    let constraint = refused.as_db_error().and_then(|it| it.constraint());
+    assert_eq!(constraint, Some(KEY_TAKEN));
+    client.batch_execute("ROLLBACK TO here").await.unwrap();
+    let other = keyed(new_task(), "other");
+    assert_eq!(
+        execute(&client, &statement(&*store, &other)).await.unwrap(),
+        1
+    );
+    let limit: String = client
+        .query_one("SHOW lock_timeout", &[])
+        .await
+        .unwrap()
+        .get(0);
+    assert_eq!(limit, "1234ms");
+    // Until the transaction ends, its key is held: a commit of the store waits, and gives up.
+    let quick = PostgresOptions {
+        lock_timeout: Duration::from_millis(200),
+        ..options()
+    };
+    let held = open(&url, quick).await;
+    let third = keyed(new_task(), "other");
+    let refused = commit(&*held, NEW, &third).await;
+    assert!(matches!(refused, Err(CommitError::Store(_))), "{refused:?}");
+    client.batch_execute("COMMIT").await.unwrap();
+    let refused = commit(&*held, NEW, &third).await;
+    assert!(matches!(refused, Err(CommitError::KeyTaken)), "{refused:?}");
+}
+
+#[tokio::test]
+async fn the_submitters_role_executes_the_statement_and_nothing_else() {
+    // Of its own: roles belong to a server, and two sessions must not alter one at a time.
+    let server = Postgres::start();
+    let url = server.database();
+    PostgresStore::migrate(&url, &options()).await.unwrap();
+    let (store, admin) = (open(&url, options()).await, raw(&url).await);
+    // As after each migration: once more does no harm.
+    admin.batch_execute(ROLES).await.unwrap();
+    admin.batch_execute(ROLES).await.unwrap();
+    // An application has a role of its own.
+    admin
+        .batch_execute("CREATE ROLE shop LOGIN; GRANT counterstep_submitter TO shop")
+        .await
+        .unwrap();
+    let shop = raw(&url.replace("postgres@", "shop@")).await;
+    let change = keyed(new_task(), "key");
+    assert_eq!(
+        execute(&shop, &statement(&*store, &change)).await.unwrap(),
+        1
+    );
+    admin
+        .batch_execute("UPDATE idempotency SET expires_at = now()")
+        .await
+        .unwrap();
+    let again = keyed(new_task(), "key");
+    assert_eq!(
+        execute(&shop, &statement(&*store, &again)).await.unwrap(),
+        1
+    );
+    for forbidden in [
+        "SELECT status FROM tasks",
+        "UPDATE tasks SET rev = 0",
+        "DELETE FROM tasks",
+        "SELECT data FROM journal",
+        "UPDATE journal SET actor = 'x'",
+        "DELETE FROM journal",
+        "SELECT events FROM outbox",
+        "DELETE FROM outbox",
+        "UPDATE idempotency SET key = 'x'",
+        "DELETE FROM idempotency",
+        "SELECT 1 FROM receives",
+        "SELECT 1 FROM documents",
+        "INSERT INTO documents VALUES ('worker', 'default', 'x', 1, '{}', NULL, now())",
+        "SELECT 1 FROM poison",
+        "SELECT 1 FROM tombstones",
+        "SELECT 1 FROM __diesel_schema_migrations",
+        "SELECT counterstep_erase(gen_random_uuid())",
+        "CREATE TABLE x ()",
+    ] {
+        let error = shop.batch_execute(forbidden).await.expect_err(forbidden);
+        assert_eq!(
+            error.code().map(|code| code.code()),
+            Some("42501"),
+            "{forbidden}: {error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn only_a_submission_has_a_statement_for_others() {
+    let store = open(&database().await, options()).await;
+    let record = submitted(&*store, row(new_task())).await;
+    for change in [after(&record), begin(new_task(), MINUTE)] {
+        assert!(store.statement(&change).is_err(), "{change:?}");
+    }
+}

@@ -1,0 +1,105 @@
+//! A submission that is decided and that another transaction than the store's writes. Must not
+//! announce what is not committed.
+
+use super::submission::{Submission, SubmitError, Submitted};
+use super::upload_session::{Decided, NewSubmission, UploadSession};
+use crate::announce::announce;
+use crate::engine::Engine;
+use crate::policy::INLINE_LIMIT;
+use crate::ports::{SqlStatement, StoreError};
+use crate::task::TaskType;
+use counterstep_contracts::TaskId;
+use futures::future::BoxFuture;
+use serde_json::Value;
+
+/// A task whose first change is not written yet. Dropped, it leaves nothing behind.
+#[derive(Debug)]
+#[must_use = "a prepared task is written by its statement, and announced by `committed`"]
+pub struct Prepared {
+    session: UploadSession,
+    new: NewSubmission,
+}
+
+/// What a request without files comes to before anything is written.
+#[derive(Debug)]
+pub enum Preparation {
+    /// A task.
+    New(Box<Prepared>),
+    /// It repeats an earlier one.
+    Replayed(Submitted),
+}
+
+/// Checks a request that is one JSON value, runs the pure steps at its head, and decides on its
+/// task.
+///
+/// # Errors
+/// As [`UploadSession::submit`].
+pub fn prepare(
+    engine: &Engine,
+    task_type: TaskType,
+    submission: Submission,
+    body: Value,
+) -> BoxFuture<'_, Result<Preparation, SubmitError>> {
+    Box::pin(async move {
+        let mut session = UploadSession::begin(engine, task_type, submission).await?;
+        let until = engine.ports.clock.monotonic() + INLINE_LIMIT;
+        let decided = match session.body(body) {
+            Ok(()) => session.decide(until).await,
+            Err(error) => Err(error),
+        };
+        match decided {
+            Ok(Decided::Replayed(submitted)) => Ok(Preparation::Replayed(submitted)),
+            Ok(Decided::New(new)) => {
+                Ok(Preparation::New(Box::new(Prepared { session, new: *new })))
+            }
+            Err(error) => {
+                session.abandon("the request was refused").await;
+                Err(error)
+            }
+        }
+    })
+}
+
+impl Prepared {
+    /// The task's id, once it is committed.
+    #[must_use]
+    pub const fn task_id(&self) -> TaskId {
+        self.session.task_id()
+    }
+
+    /// The statement that writes it, as [`Store::statement`](crate::ports::Store::statement) has it.
+    ///
+    /// # Errors
+    /// When the change holds what the database cannot store.
+    pub fn statement(&self) -> Result<Option<SqlStatement>, StoreError> {
+        let store = &self.session.engine().ports.store;
+        store.statement(&self.new.transition)
+    }
+
+    /// Announces the task, as a commit of the store's does. `false`: it is not in the database.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub fn committed(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
+        Box::pin(async move {
+            let engine = self.session.engine();
+            // Of its word alone the caller would announce a task that it has rolled back, or whose
+            // commit was lost.
+            let Some(record) = engine.ports.store.load(self.task_id()).await? else {
+                return Ok(false);
+            };
+            let announce = announce(engine, &self.new.transition, record.task.created_at);
+            futures::join!(self.session.remember_key(), announce);
+            Ok(true)
+        })
+    }
+
+    /// It will not be written.
+    pub fn give_up(self) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            self.session
+                .abandon("the task was not written after all")
+                .await;
+        })
+    }
+}
