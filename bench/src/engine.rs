@@ -124,6 +124,11 @@ impl Store for Counted {
         Ok(committed)
     }
 
+    async fn commit_all(&self, submissions: &[&Transition]) -> Result<Committed, CommitError> {
+        self.commits.fetch_add(1, Ordering::Relaxed);
+        self.store.commit_all(submissions).await
+    }
+
     async fn heartbeat(
         &self,
         task: TaskId,

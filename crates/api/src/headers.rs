@@ -101,9 +101,7 @@ pub(crate) fn idempotency_key(request: &HttpRequest) -> Result<Option<String>, R
             Some(text.into())
         }
     });
-    let key = key.filter(|key| {
-        (1..=255).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic())
-    });
+    let key = key.filter(|key| is_key(key));
     match (key, values.next()) {
         (Some(key), None) => Ok(Some(key)),
         _ => {
@@ -112,6 +110,11 @@ pub(crate) fn idempotency_key(request: &HttpRequest) -> Result<Option<String>, R
             Err(Refused::new(ProblemCode::MalformedIdempotencyKey, detail).at("Idempotency-Key"))
         }
     }
+}
+
+/// Whether a text can be an idempotency key.
+pub(crate) fn is_key(key: &str) -> bool {
+    (1..=255).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// The text of a string in quotes (RFC 8941), where it is one and nothing else.

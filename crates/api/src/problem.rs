@@ -87,6 +87,11 @@ impl Refused {
         self.problem.code
     }
 
+    /// The document, and when to come again, in seconds.
+    pub(crate) fn into_parts(self) -> (Problem, Option<u32>) {
+        (*self.problem, self.retry_after)
+    }
+
     /// What was wrong.
     pub(crate) fn detail(&self) -> &str {
         &self.problem.detail

@@ -17,6 +17,31 @@ const MAX_DEPTH: u32 = 64;
 /// 400 where it is no JSON, nests too deep or repeats a key; 422 where a text holds a NUL, which no
 /// database column takes.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Value, Refused> {
+    let value = read(bytes, MAX_DEPTH)?;
+    without_nul(&value).map(|()| value)
+}
+
+/// Reads an array whose items nest as deep as a value of their own may, `around` levels further in,
+/// and may hold a NUL.
+///
+/// # Errors
+/// 400 as for [`parse`]; 422 where it is no array.
+pub(crate) fn parse_items(bytes: &[u8], around: u32) -> Result<Vec<Value>, Refused> {
+    match read(bytes, MAX_DEPTH + around)? {
+        Value::Array(items) => Ok(items),
+        _ => Err(invalid("expected an array of requests")),
+    }
+}
+
+/// Refuses a value with a NUL in a text, which no database column takes.
+pub(crate) fn without_nul(value: &Value) -> Result<(), Refused> {
+    match place_of_nul(value) {
+        Some(pointer) => Err(no_nul().at(pointer)),
+        None => Ok(()),
+    }
+}
+
+fn read(bytes: &[u8], left: u32) -> Result<Value, Refused> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Err(malformed("the body is empty: send a JSON object"));
     }
@@ -27,14 +52,10 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Value, Refused> {
         )));
     }
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let value = Strict { depth: 0 }
+    Strict { left }
         .deserialize(&mut deserializer)
         .and_then(|value| deserializer.end().map(|()| value))
-        .map_err(|error| malformed(format!("the JSON cannot be read: {error}")))?;
-    match place_of_nul(&value) {
-        Some(pointer) => Err(no_nul().at(pointer)),
-        None => Ok(value),
-    }
+        .map_err(|error| malformed(format!("the JSON cannot be read: {error}")))
 }
 
 /// The refusal of a text with a NUL.
@@ -65,22 +86,20 @@ fn place_of_nul(value: &Value) -> Option<String> {
     walk(value, "")
 }
 
-/// Reads a value at this depth.
+/// Reads a value that may nest so deep.
 #[derive(Clone, Copy)]
 struct Strict {
-    depth: u32,
+    left: u32,
 }
 
 impl Strict {
     fn deeper<E: Error>(self) -> Result<Self, E> {
-        if self.depth == MAX_DEPTH {
-            return Err(E::custom(format_args!(
+        let left = self.left.checked_sub(1).ok_or_else(|| {
+            E::custom(format_args!(
                 "arrays and objects may nest {MAX_DEPTH} deep, not deeper"
-            )));
-        }
-        Ok(Self {
-            depth: self.depth + 1,
-        })
+            ))
+        })?;
+        Ok(Self { left })
     }
 }
 

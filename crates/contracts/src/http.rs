@@ -3,6 +3,7 @@
 
 use crate::ids::{Attempt, AuditSeq, ChangeId, Epoch, StepNo, TaskId};
 use crate::labels::Labels;
+use crate::problem::Problem;
 use crate::state::{Direction, Outcome, StepStatus, TaskStatus, WaitReason};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -14,6 +15,48 @@ pub struct Accepted {
     pub task_id: TaskId,
     /// Its state when it was accepted.
     pub status: TaskStatus,
+}
+
+/// As many requests one batch may have.
+pub const BATCH_MOST: usize = 1000;
+
+/// A request of a batch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BatchRequest {
+    /// Its idempotency key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// Its labels.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+    /// The request.
+    pub request: Value,
+}
+
+/// Answer to a batch: 200.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BatchAnswer {
+    /// What became of each, in the order of the requests.
+    pub items: Vec<BatchOutcome>,
+}
+
+/// What became of a request of a batch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "kebab-case")]
+pub enum BatchOutcome {
+    /// It is a task.
+    Accepted(Accepted),
+    /// It repeats an earlier request of its key, and this was the answer to that one.
+    Replayed(Accepted),
+    /// It is none.
+    Refused {
+        /// Why.
+        problem: Problem,
+        /// When to come again, in seconds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_after: Option<u32>,
+    },
 }
 
 /// A task as `GET /api/tasks/{id}` shows it.

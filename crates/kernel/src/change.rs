@@ -5,7 +5,7 @@ use crate::announce::announce;
 use crate::draft::{As, Draft, after_commit};
 use crate::engine::Engine;
 use crate::events::events_of;
-use crate::ports::{CommitError, StoreError};
+use crate::ports::{CommitError, Committed, StoreError};
 use crate::record::{DbTime, TaskRecord};
 use crate::saga::Illegal;
 use crate::sql::SqlRefused;
@@ -182,17 +182,42 @@ impl Engine {
         transition: &Transition,
     ) -> (Result<DbTime, CommitError>, bool) {
         let guard = Guard::Free { rev: Rev(0) };
+        let limit = unknown_commits::patience(transition);
+        self.until_answered(limit, || self.ports.store.commit(guard, transition))
+            .await
+    }
+
+    /// The same for those of many submissions, which are written all or none.
+    pub(crate) async fn commit_all_new(
+        &self,
+        transitions: &[&Transition],
+    ) -> (Result<DbTime, CommitError>, bool) {
+        let limits = transitions.iter().map(|one| unknown_commits::patience(one));
+        let limit = limits.max().unwrap_or_default();
+        self.until_answered(limit, || self.ports.store.commit_all(transitions))
+            .await
+    }
+
+    /// `limit`: for so long it is tried again, once an answer was lost.
+    async fn until_answered<F>(
+        &self,
+        limit: Duration,
+        commit: impl Fn() -> F,
+    ) -> (Result<DbTime, CommitError>, bool)
+    where
+        F: Future<Output = Result<Committed, CommitError>>,
+    {
         let mut patience = Patience::new(self, As::Anyone, Duration::ZERO);
         let mut lost = false;
         loop {
-            let error = match self.ports.store.commit(guard, transition).await {
+            let error = match commit().await {
                 Ok(committed) => return (Ok(committed.now), lost),
                 Err(CommitError::Store(error @ StoreError::Unknown(_))) => error,
                 Err(CommitError::Store(error @ StoreError::Unavailable(_))) if lost => error,
                 Err(error) => return (Err(error), lost),
             };
             if !lost {
-                patience.at_least(unknown_commits::patience(transition));
+                patience.at_least(limit);
             }
             lost = true;
             if let Err(error) = patience.wait(error).await {

@@ -15,7 +15,7 @@ use futures::FutureExt;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 
 /// Statements of a kind under way at a time, at most.
 const WIDTH: usize = 3;
@@ -129,17 +129,37 @@ impl Batches {
                 return Ok(written?);
             }
         }
-        let place = tokio::time::timeout(self.wait, self.patient.acquire())
-            .await
-            .map_err(|_| {
-                StoreError::Unavailable(format!(
-                    "no place to wait for a lock within {:?}: too many changes do",
-                    self.wait
-                ))
-            })?;
+        let place = self.patient_place().await?;
         let written = self.write_alone(guard, transition, self.patiently).await;
         drop(place);
         Ok(written?)
+    }
+
+    /// Writes the first changes of tasks, all or none. It has a connection for itself, and may wait
+    /// for a lock.
+    pub(super) async fn commit_all(
+        &self,
+        submissions: &[&Transition],
+    ) -> Result<Committed, CommitError> {
+        let place = self.patient_place().await?;
+        let written = async {
+            let lent = self.database.lend().await?;
+            let written = commit::write_new(&lent, submissions, self.patiently).await;
+            lent.settle(written)
+        };
+        let written: Result<Committed, Fault> = written.await;
+        drop(place);
+        Ok(written?)
+    }
+
+    async fn patient_place(&self) -> Result<SemaphorePermit<'_>, StoreError> {
+        match tokio::time::timeout(self.wait, self.patient.acquire()).await {
+            Ok(Ok(place)) => Ok(place),
+            Ok(Err(_)) | Err(_) => Err(StoreError::Unavailable(format!(
+                "no place to wait for a lock within {:?}: too many changes do",
+                self.wait
+            ))),
+        }
     }
 
     async fn write_alone(

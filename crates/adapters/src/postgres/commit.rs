@@ -34,6 +34,9 @@ const THESE: &str = " SELECT now(), t.id FROM t";
 /// statement must fail.
 const ALL_OR_NONE: &str = " FROM ok WHERE CASE WHEN ok.every THEN TRUE WHEN ok.held = 0 THEN FALSE ELSE counterstep_refuse('guards') END";
 
+/// What the server is made to refuse there.
+const GUARDS: &str = "guards";
+
 /// What the server says to the statement: a row, where it was written.
 pub(super) type Written = Result<Vec<Row>, Fault>;
 
@@ -102,6 +105,34 @@ pub(super) async fn judge(
             _ => Fault::Violated { constraint, text },
         }),
         Err(fault) => Err(fault),
+    }
+}
+
+/// Writes the first changes of different tasks, all or none.
+pub(super) async fn write_new(
+    lent: &Lent,
+    submissions: &[&Transition],
+    lock: Duration,
+) -> Result<Committed, Fault> {
+    if submissions
+        .iter()
+        .any(|it| kind(NEW, it) != Some(Kind::New))
+    {
+        let text = "only the first changes of tasks are written all or none";
+        return Err(Fault::Corrupt(text.to_owned()));
+    }
+    let mut statement = Statement::of_many();
+    tasks::limits(&mut statement, lock);
+    let guards = vec![NEW; submissions.len()];
+    let written = lent
+        .rows::<Answer, Row>(assemble(statement, &guards, submissions)?)
+        .await;
+    match (written, submissions.first()) {
+        (Err(Fault::Violated { constraint, .. }), _) if constraint == GUARDS => {
+            Err(CommitError::Stale.into())
+        }
+        (written, Some(first)) => judge(lent, NEW, first, written).await,
+        (_, None) => Err(Fault::Corrupt("nothing is to be written".to_owned())),
     }
 }
 

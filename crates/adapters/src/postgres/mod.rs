@@ -176,6 +176,10 @@ impl Store for PostgresStore {
         self.batches.commit(guard, transition).await
     }
 
+    async fn commit_all(&self, submissions: &[&Transition]) -> Result<Committed, CommitError> {
+        self.batches.commit_all(submissions).await
+    }
+
     fn statement(&self, transition: &Transition) -> Result<Option<SqlStatement>, StoreError> {
         Ok(Some(commit::statement(transition)?))
     }

@@ -163,6 +163,18 @@ impl Store for SqliteStore {
         Ok(self.database.write(Durability::Full, write).await?)
     }
 
+    async fn commit_all(&self, submissions: &[&Transition]) -> Result<Committed, CommitError> {
+        let submissions: Vec<Transition> = submissions.iter().copied().cloned().collect();
+        let guard = Guard::Free { rev: Rev(0) };
+        let write = move |connection: &mut SqliteConnection, now| {
+            for transition in &submissions {
+                commit::write(connection, now, guard, transition)?;
+            }
+            Ok(Committed { now: DbTime(now) })
+        };
+        Ok(self.database.write(Durability::Full, write).await?)
+    }
+
     async fn heartbeat(
         &self,
         task: TaskId,

@@ -166,6 +166,9 @@ macro_rules! row_cases {
                 an_abandoned_receive_becomes_no_task_and_is_swept_when_its_time_comes,
                 a_receive_beside_a_task_that_exists_is_stale,
                 the_oldest_receives_come_first;
+            batches:
+                submissions_are_written_all_or_none,
+                a_batch_of_a_thousand_is_one_change_each;
             idempotency:
                 a_key_in_progress_belongs_to_its_first_task,
                 a_finished_key_gives_its_answer,

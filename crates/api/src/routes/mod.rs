@@ -4,6 +4,7 @@
 mod address;
 mod answer;
 mod audit;
+mod batch;
 mod cancel;
 mod dead_letters;
 mod health;
@@ -39,6 +40,7 @@ pub(crate) fn configure(config: &mut web::ServiceConfig, beside: &Beside) {
         .service(
             resource("/api/tasks/{id}/signals/{name}", "POST").route(web::post().to(signals::post)),
         )
+        .service(resource("/api/tasks/{id}/batch", "POST").route(web::post().to(batch::post)))
         .service(read("/api/tasks", READ, list::get))
         .service(read("/api/tasks/{id}/audit", READ, audit::get))
         .service(read("/api/tasks/{id}/plan", READ, plan_and_why::plan))

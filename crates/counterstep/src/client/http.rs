@@ -1,7 +1,9 @@
 //! The client's side of the HTTP API.
 
-use super::{ClientError, Seen};
-use counterstep_contracts::http::{Accepted, CancelAnswer, SignalAnswer, TaskView};
+use super::{ClientError, Seen, Submitted};
+use counterstep_contracts::http::{
+    Accepted, BatchAnswer, BatchOutcome, BatchRequest, CancelAnswer, SignalAnswer, TaskView,
+};
 use counterstep_contracts::problem::{Problem, ProblemCode};
 use counterstep_contracts::{Labels, TaskId};
 use counterstep_steps::error::chain;
@@ -13,6 +15,9 @@ use std::time::Duration;
 
 /// So long an answer may take that does not wait for the task.
 const ANSWER: Duration = Duration::from_secs(10);
+
+/// The same for a batch, whose requests are checked one by one.
+const BATCH: Duration = Duration::from_secs(60);
 
 /// One long poll. The API answers within this, and its answer has to arrive.
 const POLL: u64 = 30;
@@ -79,6 +84,31 @@ impl OverHttp {
         }
         let accepted: Accepted = read(request.timeout(ANSWER)).await?;
         Ok(accepted.task_id)
+    }
+
+    /// Requests with their keys.
+    pub(super) async fn submit_batch(
+        &self,
+        route: &str,
+        requests: Vec<BatchRequest>,
+    ) -> Result<Submitted, ClientError> {
+        let count = requests.len();
+        let url = format!("{}/api/tasks/{route}/batch", self.base);
+        let answer: BatchAnswer =
+            read(self.client.post(url).json(&requests).timeout(BATCH)).await?;
+        if answer.items.len() != count {
+            return Err(ClientError::Unavailable(format!(
+                "the API's answer cannot be read: {} outcomes of {count} requests",
+                answer.items.len()
+            )));
+        }
+        let each = |outcome| match outcome {
+            BatchOutcome::Accepted(accepted) | BatchOutcome::Replayed(accepted) => {
+                Ok(accepted.task_id)
+            }
+            BatchOutcome::Refused { problem, .. } => Err(refused(&problem)),
+        };
+        Ok(answer.items.into_iter().map(each).collect())
     }
 
     /// `waits`: until the task is at rest, or for one long poll.
@@ -150,15 +180,23 @@ async fn read<T: DeserializeOwned>(request: RequestBuilder) -> Result<T, ClientE
             ClientError::Unavailable(format!("the API's answer cannot be read: {error}"))
         });
     }
-    let problem = serde_json::from_slice::<Problem>(&body).ok();
-    let later = matches!(status.as_u16(), 408 | 429 | 500..)
-        || problem
-            .as_ref()
-            .is_some_and(|it| it.code == ProblemCode::InProgress);
-    let said = problem.map_or_else(|| format!("the API answered {status}"), |it| it.to_string());
-    Err(if later {
-        ClientError::Unavailable(said)
-    } else {
-        ClientError::Refused(said)
+    let said = format!("the API answered {status}");
+    Err(match serde_json::from_slice::<Problem>(&body) {
+        Ok(problem) => refused(&problem),
+        Err(_) if is_later(status.as_u16()) => ClientError::Unavailable(said),
+        Err(_) => ClientError::Refused(said),
     })
+}
+
+fn refused(problem: &Problem) -> ClientError {
+    if is_later(problem.status) || problem.code == ProblemCode::InProgress {
+        ClientError::Unavailable(problem.to_string())
+    } else {
+        ClientError::Refused(problem.to_string())
+    }
+}
+
+/// Whether an answer of this status asks to come again.
+fn is_later(status: u16) -> bool {
+    matches!(status, 408 | 429 | 500..)
 }

@@ -1,10 +1,10 @@
 //! The client's side of an engine of the same process.
 
-use super::{ClientError, Seen};
-use counterstep_contracts::http::CancelAnswer;
+use super::{ClientError, Seen, Submitted};
+use counterstep_contracts::http::{BatchRequest, CancelAnswer};
 use counterstep_contracts::{Labels, TaskId, Tenant};
 use counterstep_kernel::client::{
-    self, Preparation, Refusal, SignalRefusal, Submission, SubmitError, UploadSession,
+    self, BatchItem, Preparation, Refusal, SignalRefusal, Submission, SubmitError, UploadSession,
 };
 use counterstep_kernel::ports::{Signal, StoreError};
 use counterstep_kernel::{Engine, load};
@@ -89,6 +89,36 @@ impl InProcess {
                     Err(refused(error))
                 }
             }
+        })
+        .await
+    }
+
+    /// Requests with their keys.
+    pub(super) async fn submit_batch(
+        &self,
+        name: &str,
+        requests: Vec<BatchRequest>,
+    ) -> Result<Submitted, ClientError> {
+        let task_type = self.newest(name)?;
+        let item = |BatchRequest {
+                        key,
+                        labels,
+                        request,
+                    }| BatchItem {
+            key,
+            labels,
+            body: request,
+        };
+        let items = requests.into_iter().map(item).collect();
+        let engine = self.engine.clone();
+        to_its_end(async move {
+            let submitted =
+                client::submit_all(&engine, task_type, Tenant::default(), None, items).await;
+            let each = |one: Result<client::Submitted, SubmitError>| {
+                one.map(|it| it.answer.task_id).map_err(refused)
+            };
+            let outcomes = submitted.map_err(refused)?;
+            Ok(outcomes.into_iter().map(each).collect())
         })
         .await
     }

@@ -10,7 +10,7 @@ mod transaction;
 pub use counterstep_kernel::ports::SqlStatement;
 pub use transaction::{SqlConnection, SqlError, Uncommitted};
 
-use counterstep_contracts::http::CancelAnswer;
+use counterstep_contracts::http::{BATCH_MOST, BatchRequest, CancelAnswer};
 use counterstep_contracts::{LabelError, Labels, TaskId, TaskStatus};
 use counterstep_kernel::Engine;
 use counterstep_steps::DistributedTask;
@@ -119,6 +119,8 @@ impl Submit {
         Ok((self.key, labels))
     }
 }
+/// What became of each request of a batch.
+type Submitted = Vec<Result<TaskId, ClientError>>;
 
 /// A task as far as a client asks.
 #[derive(Debug, Clone, PartialEq)]
@@ -167,6 +169,56 @@ impl Client {
         request: &T::Request,
     ) -> Result<Handle<T>, ClientError> {
         self.submit_with(Submit::new().key(key), request).await
+    }
+
+    /// Submits up to 1,000 requests of one type together, each with a key and labels of its own. Gives
+    /// the outcome of each, in order: one that is refused keeps no other from being accepted. All
+    /// that are accepted are written by one commit.
+    ///
+    /// # Errors
+    /// [`ClientError`] where none of them was looked at, or the database, or the API, does not
+    /// answer: the same requests with the same keys tell then which of them took effect.
+    pub async fn submit_batch<'a, T: DistributedTask>(
+        &self,
+        requests: impl IntoIterator<Item = (Submit, &'a T::Request)>,
+    ) -> Result<Vec<Result<Handle<T>, ClientError>>, ClientError>
+    where
+        T::Request: 'a,
+    {
+        let mut sent = Vec::new();
+        let places: Vec<Result<(), ClientError>> = requests
+            .into_iter()
+            .map(|(how, request)| {
+                let ((key, labels), request) = (how.checked()?, body_of(request)?);
+                sent.push(BatchRequest {
+                    key,
+                    labels,
+                    request,
+                });
+                Ok(())
+            })
+            .collect();
+        if places.len() > BATCH_MOST {
+            return Err(ClientError::Refused(format!(
+                "invalid batch: {} requests; expected at most {BATCH_MOST}",
+                places.len()
+            )));
+        }
+        let decl = T::task_type().decl;
+        let submitted = match &self.0 {
+            _ if sent.is_empty() => Vec::new(),
+            Way::InProcess(here) => here.submit_batch(decl.name, sent).await?,
+            Way::Http(http) => http.submit_batch(&decl.route(), sent).await?,
+        };
+        let mut submitted = submitted.into_iter();
+        let one = |place: Result<(), ClientError>| match place {
+            Ok(()) => submitted.next(),
+            Err(error) => Some(Err(error)),
+        };
+        let outcomes = places.into_iter().filter_map(one);
+        Ok(outcomes
+            .map(|outcome| outcome.map(|task| self.handle(task)))
+            .collect())
     }
 
     /// The same, with a key or without, and with labels by which the task is found.

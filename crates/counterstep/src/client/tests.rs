@@ -226,6 +226,63 @@ async fn a_response_of_no_value_is_one_and_what_does_not_fit_is_refused() {
     .await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_gives_each_request_its_own_outcome() {
+    both(|client| {
+        Box::pin(async move {
+            let named = |name: &str| Invitation {
+                name: name.to_owned(),
+            };
+            let (ada, bob, nul) = (named("Ada"), named("Bob"), named("\0"));
+            let batch = [
+                (Submit::new().key("ada").label("guest", "ada"), &ada),
+                (Submit::new(), &bob),
+                (Submit::new().key("a b"), &bob),
+                (Submit::new().label("Guest", "bob"), &bob),
+                (Submit::new(), &nul),
+                (Submit::new().key("ada"), &bob),
+                (Submit::new().key("ada"), &ada),
+            ];
+            let outcomes = client.submit_batch::<Note>(batch).await.expect("an answer");
+            let tasks: Vec<_> = outcomes
+                .iter()
+                .map(|outcome| outcome.as_ref().map(|task| task.task_id()).ok())
+                .collect();
+            let accepted: Vec<_> = tasks.iter().map(Option::is_some).collect();
+            assert_eq!(accepted, [true, true, false, false, false, false, true]);
+            assert_eq!(tasks[0], tasks[6]);
+            for refused in &outcomes[2..6] {
+                assert!(
+                    matches!(refused, Err(ClientError::Refused(_))),
+                    "{refused:?}"
+                );
+            }
+            let again = client
+                .submit_once::<Note>("ada", &ada)
+                .await
+                .expect("the same");
+            assert_eq!(Some(again.task_id()), tasks[0]);
+            for outcome in outcomes.iter().flatten() {
+                outcome.response().await.expect("it completes");
+            }
+            let nothing = client.submit_batch::<Note>([]).await.expect("no request");
+            assert!(nothing.is_empty());
+            let many = client
+                .submit_batch::<Note>(vec![(Submit::new(), &ada); 1001])
+                .await;
+            assert!(matches!(many, Err(ClientError::Refused(_))), "{many:?}");
+            let unknown = client
+                .submit_batch::<Elsewhere>([(Submit::new(), &ada)])
+                .await;
+            assert!(
+                matches!(unknown, Err(ClientError::Refused(_))),
+                "{unknown:?}"
+            );
+        })
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn an_address_that_is_none_is_refused_and_no_password_is_shown() {
     for address in ["", "127.0.0.1:7400", "ftp://127.0.0.1", "http://"] {

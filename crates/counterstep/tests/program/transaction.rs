@@ -410,6 +410,39 @@ async fn what_no_transaction_can_hold_is_refused_before_a_statement() {
     assert_eq!(shop.count("tasks").await, 0);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn batches_at_once_with_the_same_keys_make_one_task_of_each() {
+    let shop = Shop::open().await;
+    shop.serve(NEVER, NEVER);
+    let orders: Vec<_> = (0..100_u64)
+        .map(|number| (format!("k{number}"), Order { number }))
+        .collect();
+    let batch = |keep: fn(u64) -> bool| -> Vec<(Submit, &Order)> {
+        let kept = orders.iter().filter(|(_, order)| keep(order.number));
+        kept.map(|(key, order)| (Submit::new().key(key), order))
+            .collect()
+    };
+    let (all, mut odd) = (batch(|_| true), batch(|number| number % 2 == 1));
+    odd.reverse();
+    let (all, odd) = futures::join!(
+        shop.client.submit_batch::<Ship>(all),
+        shop.client.submit_batch::<Ship>(odd)
+    );
+    let (all, odd) = (all.expect("an answer"), odd.expect("an answer"));
+    for (at, again) in odd.iter().rev().enumerate() {
+        let (first, again) = (&all[at * 2 + 1], again.as_ref().expect("accepted"));
+        assert_eq!(first.as_ref().expect("accepted").task_id(), again.task_id());
+    }
+    assert_eq!(shop.count("tasks").await, 100);
+    let changes = shop
+        .count("(SELECT DISTINCT xmin::text FROM journal WHERE rev = 1) AS x")
+        .await;
+    assert!(changes <= 2, "{changes} transactions");
+    for task in all.into_iter().flatten() {
+        shop.completed(task.task_id()).await;
+    }
+}
+
 /// How long it takes from a commit to the first line of its step on a worker, the claim's own commit
 /// included:
 /// `cargo test -p counterstep --all-features --test transaction -- --ignored --nocapture`.

@@ -1,5 +1,6 @@
 //! What clients ask of the engine: submit, cancel, look. Each is a change of the task, or a look at it.
 
+mod batch;
 mod cancel;
 mod idempotency;
 mod inline_steps;
@@ -9,6 +10,7 @@ mod submission;
 mod texts;
 mod upload_session;
 
+pub use batch::{BatchItem, submit_all};
 pub use cancel::{Cancelled, Refusal, cancel};
 pub use prepared::{Preparation, Prepared, prepare};
 pub use signal::{SignalRefusal, signal};

@@ -7,10 +7,12 @@ use crate::announce::announce;
 use crate::engine::Engine;
 use crate::policy::INLINE_LIMIT;
 use crate::ports::{SqlStatement, StoreError};
+use crate::record::DbTime;
 use crate::task::TaskType;
 use counterstep_contracts::TaskId;
 use futures::future::BoxFuture;
 use serde_json::Value;
+use std::time::Duration;
 
 /// A task whose first change is not written yet. Dropped, it leaves nothing behind.
 #[derive(Debug)]
@@ -29,6 +31,33 @@ pub enum Preparation {
     Replayed(Submitted),
 }
 
+impl Preparation {
+    /// As [`prepare`]; the steps at the head end by this time of the process's clock.
+    pub(super) fn until(
+        engine: &Engine,
+        task_type: TaskType,
+        submission: Submission,
+        body: Value,
+        inline_until: Duration,
+    ) -> BoxFuture<'_, Result<Self, SubmitError>> {
+        Box::pin(async move {
+            let mut session = UploadSession::begin(engine, task_type, submission).await?;
+            let decided = match session.body(body) {
+                Ok(()) => session.decide(inline_until).await,
+                Err(error) => Err(error),
+            };
+            match decided {
+                Ok(Decided::Replayed(submitted)) => Ok(Self::Replayed(submitted)),
+                Ok(Decided::New(new)) => Ok(Self::New(Box::new(Prepared { session, new: *new }))),
+                Err(error) => {
+                    session.abandon("the request was refused").await;
+                    Err(error)
+                }
+            }
+        })
+    }
+}
+
 /// Checks a request that is one JSON value, runs the pure steps at its head, and decides on its
 /// task.
 ///
@@ -40,24 +69,8 @@ pub fn prepare(
     submission: Submission,
     body: Value,
 ) -> BoxFuture<'_, Result<Preparation, SubmitError>> {
-    Box::pin(async move {
-        let mut session = UploadSession::begin(engine, task_type, submission).await?;
-        let until = engine.ports.clock.monotonic() + INLINE_LIMIT;
-        let decided = match session.body(body) {
-            Ok(()) => session.decide(until).await,
-            Err(error) => Err(error),
-        };
-        match decided {
-            Ok(Decided::Replayed(submitted)) => Ok(Preparation::Replayed(submitted)),
-            Ok(Decided::New(new)) => {
-                Ok(Preparation::New(Box::new(Prepared { session, new: *new })))
-            }
-            Err(error) => {
-                session.abandon("the request was refused").await;
-                Err(error)
-            }
-        }
-    })
+    let until = engine.ports.clock.monotonic() + INLINE_LIMIT;
+    Preparation::until(engine, task_type, submission, body, until)
 }
 
 impl Prepared {
@@ -88,10 +101,23 @@ impl Prepared {
             let Some(record) = engine.ports.store.load(self.task_id()).await? else {
                 return Ok(false);
             };
-            let announce = announce(engine, &self.new.transition, record.task.created_at);
-            futures::join!(self.session.remember_key(), announce);
+            self.announce(record.task.created_at).await;
             Ok(true)
         })
+    }
+
+    /// Announces it; it was committed at this time.
+    pub(super) async fn announce(&self, at: DbTime) {
+        let announce = announce(self.session.engine(), &self.new.transition, at);
+        futures::join!(self.session.remember_key(), announce);
+    }
+
+    pub(super) const fn decided(&self) -> &NewSubmission {
+        &self.new
+    }
+
+    pub(super) const fn submission(&self) -> &Submission {
+        self.session.submission()
     }
 
     /// It will not be written.

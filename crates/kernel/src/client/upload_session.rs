@@ -380,6 +380,10 @@ impl UploadSession {
         &self.engine
     }
 
+    pub(super) const fn submission(&self) -> &Submission {
+        &self.submission
+    }
+
     /// Lets a repetition ask for the key's row first.
     pub(super) async fn remember_key(&self) {
         idempotency::remember(&self.engine, &self.submission).await;

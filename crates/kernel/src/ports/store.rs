@@ -103,7 +103,7 @@ pub struct Unread {
     pub held: String,
 }
 
-/// The database. Eighteen methods, each atomic; what only sweeps ask is [`Upkeep`].
+/// The database. Nineteen methods, each atomic; what only sweeps ask is [`Upkeep`].
 #[async_trait]
 pub trait Store: Upkeep + Send + Sync + Debug {
     /// A task with its steps; `None`: there is none.
@@ -115,6 +115,11 @@ pub trait Store: Upkeep + Send + Sync + Debug {
     /// The one way to change a task: writes a change whole, or not at all.
     async fn commit(&self, guard: Guard, transition: &Transition)
     -> Result<Committed, CommitError>;
+
+    /// Writes the first changes of different tasks, of which none is there yet: all of them in one
+    /// transaction, or none. Refused as [`commit`](Self::commit) refuses one: as stale where one of
+    /// the tasks is there, and where one of the keys is taken.
+    async fn commit_all(&self, submissions: &[&Transition]) -> Result<Committed, CommitError>;
 
     /// The statement by which [`commit`](Self::commit) writes the first change of a task, for a
     /// transaction that is not the store's. It gives one row where it has written, and none where

@@ -2,6 +2,7 @@
 //! limit.
 
 pub(crate) mod attempts;
+pub(crate) mod batches;
 pub(crate) mod breakers;
 pub(crate) mod chain;
 pub(crate) mod changes;

@@ -1,0 +1,253 @@
+//! Many submissions of one task type in one commit. Each is checked, refused or found to be a
+//! repetition by itself; what is left is written together. Must not know how stores write many.
+
+use super::idempotency;
+use super::prepared::{Preparation, Prepared};
+use super::submission::{Submission, SubmitError, Submitted, from_commit, replayed};
+use crate::engine::Engine;
+use crate::policy::INLINE_LIMIT;
+use crate::ports::{CommitError, StoreError};
+use crate::record::DbTime;
+use crate::task::TaskType;
+use counterstep_contracts::{Labels, Tenant};
+use futures::future::BoxFuture;
+use futures::{StreamExt, stream};
+use serde_json::Value;
+use std::collections::HashMap;
+
+/// Requests that are checked at a time: some of them ask the store for their key.
+const CHECKED_AT_ONCE: usize = 16;
+
+/// Tasks that are announced at a time.
+const ANNOUNCED_AT_ONCE: usize = 64;
+
+/// So often keys that others have taken meanwhile are looked up and left out.
+const TRIES: u32 = 3;
+
+/// A request of a batch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BatchItem {
+    /// Its idempotency key.
+    pub key: Option<String>,
+    /// Its labels.
+    pub labels: Labels,
+    /// The request, without files.
+    pub body: Value,
+}
+
+/// Whether the others meet the same: a damaged row is one request's own.
+fn is_away(error: &StoreError) -> bool {
+    match error {
+        StoreError::Unavailable(_) | StoreError::Unknown(_) => true,
+        StoreError::Corrupt(_) | StoreError::Newer(_) => false,
+    }
+}
+
+/// What is known of a request.
+enum Place {
+    Settled(Result<Submitted, SubmitError>),
+    Pending(Box<Prepared>),
+    /// It repeats the one at this place.
+    Repeats(usize),
+}
+
+/// Submits requests that are one JSON value each. Gives the outcome of each, in order: one that is
+/// refused keeps no other from being accepted. All that are accepted are written by one commit.
+/// Pure steps at the head of the declaration share a second.
+///
+/// # Errors
+/// [`SubmitError::Store`] where the store does not answer: nothing is known of any of them then, and
+/// the same requests with the same keys tell.
+pub fn submit_all(
+    engine: &Engine,
+    task_type: TaskType,
+    tenant: Tenant,
+    traceparent: Option<String>,
+    items: Vec<BatchItem>,
+) -> BoxFuture<'_, Result<Vec<Result<Submitted, SubmitError>>, SubmitError>> {
+    Box::pin(async move {
+        let until = engine.ports.clock.monotonic() + INLINE_LIMIT;
+        let prepare = |BatchItem { key, labels, body }| {
+            let submission = Submission {
+                tenant: tenant.clone(),
+                key,
+                traceparent: traceparent.clone(),
+                labels,
+            };
+            Preparation::until(engine, task_type, submission, body, until)
+        };
+        let prepared: Vec<_> = items.into_iter().map(prepare).collect();
+        let prepared: Vec<_> = stream::iter(prepared)
+            .buffered(CHECKED_AT_ONCE)
+            .collect()
+            .await;
+        let mut batch = Batch::of(engine, prepared).await;
+        match batch.write().await {
+            Ok(at) => Ok(batch.announced(at).await),
+            Err(error) => {
+                batch.give_up().await;
+                Err(error)
+            }
+        }
+    })
+}
+
+struct Batch<'a> {
+    engine: &'a Engine,
+    places: Vec<Place>,
+}
+
+impl<'a> Batch<'a> {
+    async fn of(engine: &'a Engine, prepared: Vec<Result<Preparation, SubmitError>>) -> Self {
+        let mut places = Vec::with_capacity(prepared.len());
+        let mut firsts: HashMap<String, usize> = HashMap::new();
+        for (at, prepared) in prepared.into_iter().enumerate() {
+            let prepared = match prepared {
+                Ok(Preparation::New(prepared)) => prepared,
+                Ok(Preparation::Replayed(submitted)) => {
+                    places.push(Place::Settled(Ok(submitted)));
+                    continue;
+                }
+                Err(error) => {
+                    places.push(Place::Settled(Err(error)));
+                    continue;
+                }
+            };
+            let key = prepared.submission().key.clone();
+            let first = key.as_ref().and_then(|key| firsts.get(key)).copied();
+            places.push(match (first.map(|first| &places[first]), first) {
+                (Some(Place::Pending(earlier)), Some(first)) => {
+                    let is_same = earlier.decided().fingerprint == prepared.decided().fingerprint;
+                    prepared.give_up().await;
+                    if is_same {
+                        Place::Repeats(first)
+                    } else {
+                        Place::Settled(Err(SubmitError::KeyMismatch))
+                    }
+                }
+                _ => {
+                    firsts.extend(key.map(|key| (key, at)));
+                    Place::Pending(prepared)
+                }
+            });
+        }
+        Self { engine, places }
+    }
+
+    /// In the order of their keys: two batches that take the same ones do not lock each other out.
+    fn pending(&self) -> Vec<&Prepared> {
+        let mut pending: Vec<&Prepared> = self
+            .places
+            .iter()
+            .filter_map(|place| match place {
+                Place::Pending(prepared) => Some(&**prepared),
+                Place::Settled(_) | Place::Repeats(_) => None,
+            })
+            .collect();
+        pending.sort_by_key(|prepared| &prepared.submission().key);
+        pending
+    }
+
+    /// Writes all that are pending, and gives the time of their commit; settles those whose key is
+    /// another's.
+    async fn write(&mut self) -> Result<DbTime, SubmitError> {
+        for place in &self.places {
+            if let Place::Settled(Err(SubmitError::Store(error))) = place
+                && is_away(error)
+            {
+                return Err(SubmitError::Store(error.clone()));
+            }
+        }
+        let mut tries = 0;
+        loop {
+            let pending = self.pending();
+            let Some(one) = pending.first() else {
+                return Ok(DbTime(0));
+            };
+            let changes: Vec<_> = pending.iter().map(|it| &it.decided().transition).collect();
+            let (error, lost) = match self.engine.commit_all_new(&changes).await {
+                (Ok(now), _) => return Ok(now),
+                (Err(error), lost) => (error, lost),
+            };
+            // All of them are written, if one is.
+            if lost || matches!(error, CommitError::Stale) {
+                let found = self.engine.ports.store.load(one.task_id()).await;
+                match found {
+                    Ok(Some(record)) => return Ok(record.task.created_at),
+                    Ok(None) => {}
+                    Err(_) => return Err(from_commit(error)),
+                }
+            }
+            if !matches!(error, CommitError::KeyTaken) {
+                return Err(from_commit(error));
+            }
+            tries += 1;
+            self.settle_taken(tries >= TRIES).await?;
+        }
+    }
+
+    /// Settles those whose key another request has by now; `at_last`: all that have a key.
+    async fn settle_taken(&mut self, at_last: bool) -> Result<(), StoreError> {
+        for place in &mut self.places {
+            let Place::Pending(prepared) = place else {
+                continue;
+            };
+            if prepared.submission().key.is_none() {
+                continue;
+            }
+            let read = idempotency::read(self.engine, prepared.submission()).await;
+            let outcome = match read {
+                Ok(Some((first, answer))) if first == prepared.decided().fingerprint => {
+                    replayed(&answer)
+                }
+                Ok(Some(_)) => Err(SubmitError::KeyMismatch),
+                Ok(None) if at_last => Err(SubmitError::InProgress),
+                Ok(None) => continue,
+                Err(SubmitError::Store(error)) if is_away(&error) => return Err(error),
+                Err(error) => Err(error),
+            };
+            let before = std::mem::replace(place, Place::Settled(outcome));
+            if let Place::Pending(prepared) = before {
+                prepared.give_up().await;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is pending is committed: announces it, and gives the outcome of each.
+    async fn announced(self, at: DbTime) -> Vec<Result<Submitted, SubmitError>> {
+        stream::iter(self.pending())
+            .for_each_concurrent(ANNOUNCED_AT_ONCE, |prepared| prepared.announce(at))
+            .await;
+        let mut outcomes: Vec<Result<Submitted, SubmitError>> =
+            Vec::with_capacity(self.places.len());
+        for place in self.places {
+            let outcome = match place {
+                Place::Settled(outcome) => outcome,
+                Place::Pending(prepared) => Ok(Submitted {
+                    answer: prepared.decided().answer.clone(),
+                    replayed: false,
+                }),
+                // The first one stands before it.
+                Place::Repeats(first) => match &outcomes[first] {
+                    Ok(submitted) => Ok(Submitted {
+                        answer: submitted.answer.clone(),
+                        replayed: true,
+                    }),
+                    Err(SubmitError::KeyMismatch) => Err(SubmitError::KeyMismatch),
+                    Err(_) => Err(SubmitError::InProgress),
+                },
+            };
+            outcomes.push(outcome);
+        }
+        outcomes
+    }
+
+    async fn give_up(self) {
+        for place in self.places {
+            if let Place::Pending(prepared) = place {
+                prepared.give_up().await;
+            }
+        }
+    }
+}
