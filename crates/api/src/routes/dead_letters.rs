@@ -13,13 +13,16 @@ use counterstep_contracts::http::Page;
 use counterstep_kernel::ports::TaskQuery;
 
 pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
-    let params = Params::of(&request, &["type", "status", "limit", "cursor"])?;
+    let params = Params::of_list(&request, &["type", "limit", "cursor"], &["status"])?;
     let limit = limit_of(&params)?;
-    let status = params.get("status").map(status_of).transpose()?;
+    let statuses: Vec<TaskStatus> = params
+        .all("status")
+        .map(status_of)
+        .collect::<Result<_, _>>()?;
     let mut query = TaskQuery {
         tenant: Some(api.tenant()),
         task_type: params.get("type").map(|name| declared_name(&api, name)),
-        statuses: status.into_iter().collect(),
+        statuses: statuses.clone(),
         // One more than is shown, to know whether there is a next page.
         limit: limit + 1,
         ..TaskQuery::default()
@@ -36,7 +39,7 @@ pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
         .copied()
         .filter(|parked| parked.is_parked())
     {
-        if status.is_none_or(|status| status == parked) {
+        if statuses.is_empty() || statuses.contains(&parked) {
             let of_state = TaskQuery {
                 statuses: vec![parked],
                 ..query.clone()

@@ -311,7 +311,15 @@ fn why(why: &Why, caller: &Caller) -> String {
 }
 
 fn dead_letters(page: &Page<DeadLetter>, filtered: bool) -> String {
-    let mut table = table::table(&["task", "type", "status", "since", "step", "what went wrong"]);
+    let mut table = table::table(&[
+        "task",
+        "type",
+        "status",
+        "since",
+        "step",
+        "what went wrong",
+        "labels",
+    ]);
     for letter in &page.items {
         let failure = letter.failure.as_ref();
         table.add_row([
@@ -323,6 +331,7 @@ fn dead_letters(page: &Page<DeadLetter>, filtered: bool) -> String {
                 .and_then(|failure| failure.step.clone())
                 .unwrap_or_default(),
             failure.map_or_else(String::new, |failure| failure.message.clone()),
+            table::labels(&letter.labels),
         ]);
     }
     table::page(

@@ -10,7 +10,7 @@ pub(super) struct TaskFilter {
     /// Of this type only
     #[arg(long = "type")]
     task_type: Option<String>,
-    /// In this state only; may be repeated
+    /// In this state only; repeated: in one of these
     #[arg(long)]
     status: Vec<TaskStatus>,
     /// At most so many
