@@ -28,6 +28,7 @@ mod system {
     mod shutdown;
     mod signals;
     mod state;
+    mod submitting;
     mod uploads;
     mod videos;
 }

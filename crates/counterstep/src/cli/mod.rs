@@ -13,6 +13,7 @@ mod output;
 mod proposal;
 mod remote;
 mod schedules;
+mod submit;
 mod table;
 mod task_filter;
 mod tasks;
@@ -89,7 +90,7 @@ enum Command {
     Fsck(fsck::FsckArgs),
     /// Print the declared task types: steps, hosts, inputs, policies, undo, and a diagram
     Describe(describe::DescribeArgs),
-    /// List, cancel and settle tasks over the HTTP API
+    /// Submit, watch, list, cancel and settle tasks over the HTTP API
     Tasks(tasks::TasksArgs),
     /// List, disable and enable task types over the HTTP API
     Types(types::TypesArgs),

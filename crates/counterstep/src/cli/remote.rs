@@ -1,5 +1,8 @@
-//! A small client of the HTTP API, for the commands of this program.
+//! What the commands of this program ask of the HTTP API, and how they end where it does not answer as
+//! asked. The requests of a client are those of `client::http`.
 
+use crate::client::Options;
+use crate::client::http::{HttpError, OverHttp, encode};
 use counterstep_contracts::ScheduleSpec;
 use counterstep_contracts::TaskId;
 use counterstep_contracts::disable::{SwitchRequest, SwitchView};
@@ -10,15 +13,14 @@ use counterstep_contracts::operator::{
     DeadLetter, OperatorAnswer, RecoveriesAnswer, RecoveriesRequest, ResolveRequest, RetryRequest,
     UndoPlan, Why,
 };
-use counterstep_contracts::problem::Problem;
 use counterstep_contracts::schedule::ScheduleView;
 use counterstep_contracts::workers::WorkersView;
 use counterstep_node::Exit;
-use futures::StreamExt;
-use reqwest::{Response, multipart};
 use serde::de::DeserializeOwned;
-use std::path::Path;
+use serde_json::{Map, Value};
+use std::path::PathBuf;
 use std::time::Duration;
+use tokio::io::AsyncWrite;
 
 /// For so long an answer is waited for: no command asks for a long poll, and one that does not
 /// answer is to be named within ten seconds.
@@ -27,103 +29,74 @@ const ANSWER: Duration = Duration::from_secs(8);
 /// The API at an address.
 #[derive(Debug, Clone)]
 pub(super) struct Remote {
-    base: String,
-    client: reqwest::Client,
+    http: OverHttp,
 }
 
 impl Remote {
     pub(super) fn new(base: &str) -> Result<Self, Exit> {
-        counterstep_node::install_provider();
         if cfg!(not(feature = "servers")) && base.starts_with("https://") {
             return Err(Exit::config(
                 "setting `url`: this program was built without TLS: build it with `--features servers`, or give an \
                  http:// address",
             ));
         }
-        let client = reqwest::Client::builder()
-            .connect_timeout(Duration::from_secs(5))
-            .build();
-        let client = client
+        let http = OverHttp::new(base);
+        let http = http
             .map_err(|error| Exit::failed(format_args!("no HTTP client could be made: {error}")))?;
-        Ok(Self {
-            base: base.trim_end_matches('/').to_owned(),
-            client,
-        })
+        Ok(Self { http })
     }
 
-    fn unreachable(&self, error: &reqwest::Error) -> Exit {
-        Exit::unavailable(format_args!(
-            "the API at {} does not answer ({}): is it running, and is --url right?",
-            without_password(&self.base),
-            counterstep_steps::error::chain(error)
-        ))
-    }
-
-    async fn answer(&self, request: reqwest::RequestBuilder) -> Result<Response, Exit> {
-        let response = request
-            .send()
-            .await
-            .map_err(|error| self.unreachable(&error))?;
-        if response.status().is_success() {
-            return Ok(response);
-        }
-        let status = response.status();
-        match response.json::<Problem>().await {
-            Ok(problem) => Err(Exit::failed(problem)),
-            Err(_) => Err(Exit::failed(format_args!("the API answered {status}"))),
+    /// How a command ends that got this instead of its answer.
+    fn exit(&self, error: HttpError) -> Exit {
+        match error {
+            HttpError::Unreachable(why) => Exit::unavailable(format_args!(
+                "the API at {} does not answer ({why}): is it running, and is --url right?",
+                without_password(&self.http.base)
+            )),
+            HttpError::Problem(problem) => Exit::failed(problem),
+            HttpError::Answered(status) => Exit::failed(format_args!("the API answered {status}")),
+            HttpError::Unreadable(why) => Exit::failed(format_args!(
+                "the API's answer cannot be read ({why}): is it of another version?"
+            )),
+            HttpError::File(why) => Exit::failed(why),
         }
     }
 
     async fn read<T: DeserializeOwned>(&self, request: reqwest::RequestBuilder) -> Result<T, Exit> {
-        let response = self.answer(request.timeout(ANSWER)).await?;
-        response.json().await.map_err(|error| {
-            Exit::failed(format_args!(
-                "the API's answer cannot be read ({error}): is it of another version?"
-            ))
-        })
+        let read = self.http.read(request.timeout(ANSWER)).await;
+        read.map_err(|error| self.exit(error))
     }
 
     fn get(&self, path: &str) -> reqwest::RequestBuilder {
-        self.client.get(format!("{}{path}", self.base))
+        self.http.client.get(format!("{}{path}", self.http.base))
     }
 
-    /// Submits files as a form; `field` is the request's field for them. Streams from disk.
+    /// Submits a request that is one JSON text.
     pub(super) async fn submit(
         &self,
         route: &str,
-        field: &str,
-        files: &[&Path],
+        options: &Options,
+        body: String,
     ) -> Result<Accepted, Exit> {
-        let mut form = multipart::Form::new();
-        for path in files {
-            let cannot =
-                |error| Exit::failed(format_args!("`{}` cannot be read: {error}", path.display()));
-            let file = tokio::fs::File::open(path).await.map_err(cannot)?;
-            let size = file.metadata().await.map_err(cannot)?.len();
-            let name = path
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
-            let body = reqwest::Body::wrap_stream(tokio_util::io::ReaderStream::new(file));
-            form = form.part(
-                field.to_owned(),
-                multipart::Part::stream_with_length(body, size).file_name(name),
-            );
-        }
-        let request = self
-            .client
-            .post(format!("{}/api/tasks/{route}", self.base))
-            .multipart(form);
-        self.answer(request)
-            .await?
-            .json()
-            .await
-            .map_err(Exit::failed)
+        let submitted = self.http.submit(route, options, body).await;
+        submitted.map_err(|error| self.exit(error))
+    }
+
+    /// Submits a form: the request's fields, and files by field.
+    pub(super) async fn submit_form(
+        &self,
+        route: &str,
+        options: &Options,
+        fields: &Map<String, Value>,
+        files: &[(String, PathBuf)],
+    ) -> Result<Accepted, Exit> {
+        let submitted = self.http.submit_form(route, options, fields, files).await;
+        submitted.map_err(|error| self.exit(error))
     }
 
     pub(super) async fn task(&self, task: TaskId) -> Result<TaskView, Exit> {
-        self.read(self.get(&format!("/api/tasks/{task}"))).await
+        let shown = self.http.task(task).await;
+        shown.map_err(|error| self.exit(error))
     }
 
     pub(super) async fn audit(&self, task: TaskId) -> Result<AuditTrail, Exit> {
@@ -133,8 +106,9 @@ impl Remote {
 
     pub(super) async fn cancel(&self, task: TaskId) -> Result<CancelAnswer, Exit> {
         self.read(
-            self.client
-                .delete(format!("{}/api/tasks/{task}", self.base)),
+            self.http
+                .client
+                .delete(format!("{}/api/tasks/{task}", self.http.base)),
         )
         .await
     }
@@ -149,11 +123,12 @@ impl Remote {
         let query = actor.map_or_else(String::new, |actor| format!("?actor={}", encode(actor)));
         let url = format!(
             "{}/api/tasks/{task}/signals/{}{query}",
-            self.base,
+            self.http.base,
             encode(name)
         );
         self.read(
-            self.client
+            self.http
+                .client
                 .post(url)
                 .header("content-type", "application/json")
                 .body(body),
@@ -176,8 +151,9 @@ impl Remote {
         body: &ResolveRequest,
     ) -> Result<OperatorAnswer, Exit> {
         self.read(
-            self.client
-                .post(format!("{}/api/tasks/{task}/resolve", self.base))
+            self.http
+                .client
+                .post(format!("{}/api/tasks/{task}/resolve", self.http.base))
                 .json(body),
         )
         .await
@@ -189,8 +165,9 @@ impl Remote {
         body: &RetryRequest,
     ) -> Result<OperatorAnswer, Exit> {
         self.read(
-            self.client
-                .post(format!("{}/api/tasks/{task}/retry", self.base))
+            self.http
+                .client
+                .post(format!("{}/api/tasks/{task}/retry", self.http.base))
                 .json(body),
         )
         .await
@@ -202,8 +179,9 @@ impl Remote {
         body: &RecoveriesRequest,
     ) -> Result<RecoveriesAnswer, Exit> {
         self.read(
-            self.client
-                .post(format!("{}/api/tasks/{task}/recoveries", self.base))
+            self.http
+                .client
+                .post(format!("{}/api/tasks/{task}/recoveries", self.http.base))
                 .json(body),
         )
         .await
@@ -246,12 +224,12 @@ impl Remote {
         what: &str,
         body: &SwitchRequest,
     ) -> Result<SwitchView, Exit> {
-        let url = format!("{}/api/task-types/{}/{what}", self.base, encode(route));
-        self.read(self.client.post(url).json(body)).await
+        let url = format!("{}/api/task-types/{}/{what}", self.http.base, encode(route));
+        self.read(self.http.client.post(url).json(body)).await
     }
 
     fn schedule_at(&self, name: &str) -> String {
-        format!("{}/api/schedules/{}", self.base, encode(name))
+        format!("{}/api/schedules/{}", self.http.base, encode(name))
     }
 
     pub(super) async fn schedules(
@@ -268,7 +246,8 @@ impl Remote {
     /// With its next due times, so many.
     pub(super) async fn schedule(&self, name: &str, next: u32) -> Result<ScheduleView, Exit> {
         self.read(
-            self.client
+            self.http
+                .client
                 .get(format!("{}?next={next}", self.schedule_at(name))),
         )
         .await
@@ -279,14 +258,14 @@ impl Remote {
         name: &str,
         spec: &ScheduleSpec,
     ) -> Result<ScheduleView, Exit> {
-        self.read(self.client.put(self.schedule_at(name)).json(spec))
+        self.read(self.http.client.put(self.schedule_at(name)).json(spec))
             .await
     }
 
     pub(super) async fn delete_schedule(&self, name: &str) -> Result<(), Exit> {
-        self.answer(self.client.delete(self.schedule_at(name)).timeout(ANSWER))
-            .await
-            .map(drop)
+        let request = self.http.client.delete(self.schedule_at(name));
+        let deleted = self.http.answer(request.timeout(ANSWER)).await;
+        deleted.map(drop).map_err(|error| self.exit(error))
     }
 
     /// Pauses, resumes or runs one, as `what` says.
@@ -296,37 +275,22 @@ impl Remote {
         what: &str,
     ) -> Result<T, Exit> {
         self.read(
-            self.client
+            self.http
+                .client
                 .post(format!("{}/{what}", self.schedule_at(name))),
         )
         .await
     }
 
-    /// Streams a stored file of the response to disk. Returns its size in bytes.
-    pub(super) async fn download(&self, task: TaskId, name: &str, to: &Path) -> Result<u64, Exit> {
-        let response = self
-            .answer(self.get(&format!("/api/tasks/{task}/result/{name}")))
-            .await?;
-        let cannot = |error| {
-            Exit::failed(format_args!(
-                "`{}` cannot be written: {error}",
-                to.display()
-            ))
-        };
-        let mut file = tokio::fs::File::create(to).await.map_err(cannot)?;
-        let mut body = response.bytes_stream();
-        let mut size = 0;
-        while let Some(chunk) = body.next().await {
-            let chunk = chunk.map_err(|error| self.unreachable(&error))?;
-            size += chunk.len() as u64;
-            tokio::io::AsyncWriteExt::write_all(&mut file, &chunk)
-                .await
-                .map_err(cannot)?;
-        }
-        tokio::io::AsyncWriteExt::flush(&mut file)
-            .await
-            .map_err(cannot)?;
-        Ok(size)
+    /// Streams a stored file of the response. Returns its size in bytes.
+    pub(super) async fn download(
+        &self,
+        task: TaskId,
+        name: &str,
+        to: &mut (impl AsyncWrite + Unpin),
+    ) -> Result<u64, Exit> {
+        let written = self.http.download(task, name, to).await;
+        written.map_err(|error| self.exit(error))
     }
 }
 
@@ -339,17 +303,4 @@ fn without_password(url: &str) -> String {
         Some((scheme, rest)) => format!("{scheme}://{rest}"),
         None => url.to_owned(),
     }
-}
-
-/// Percent-encodes a query value.
-fn encode(value: &str) -> String {
-    use std::fmt::Write as _;
-    value.bytes().fold(String::new(), |mut text, byte| {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            text.push(char::from(byte));
-        } else {
-            let _ = write!(text, "%{byte:02X}");
-        }
-        text
-    })
 }

@@ -5,6 +5,7 @@ use super::operator::{self, OperatorCommand};
 use super::output::{json, print};
 use super::proposal::Caller;
 use super::remote::Remote;
+use super::submit::{self, DownloadArgs, SubmitArgs};
 use super::table;
 use super::task_filter::{Search, TaskFilter};
 use super::times::shown;
@@ -27,6 +28,15 @@ pub(super) struct TasksArgs {
 
 #[derive(Debug, Clone, clap::Subcommand)]
 enum TasksCommand {
+    /// Submits a task
+    Submit(SubmitArgs),
+    /// Prints each change of a task until it is at rest; exits with 1 where it has not completed
+    Watch {
+        /// Its id
+        id: TaskId,
+    },
+    /// Writes a file of a task's response to the disk
+    Download(DownloadArgs),
     /// Lists tasks, the newest first
     List {
         #[command(flatten)]
@@ -93,6 +103,9 @@ pub(super) fn main(args: &TasksArgs, program: &str) -> Result<(), Exit> {
     runtime.block_on(async {
         let remote = Remote::new(&url)?;
         let text = match &args.command {
+            TasksCommand::Submit(submit) => return submit.run(&remote, args.json).await,
+            TasksCommand::Watch { id } => return submit::watch(&remote, *id, args.json).await,
+            TasksCommand::Download(download) => return download.run(&remote).await,
             TasksCommand::List { which, search } => {
                 let page = page(&remote, which, search).await?;
                 if args.json {
@@ -178,7 +191,7 @@ pub(super) fn progress(said: &StepProgress) -> String {
         .map_or_else(|| said.done.to_string(), |percent| format!("{percent}%"))
 }
 
-fn show(task: &TaskView) -> String {
+pub(super) fn show(task: &TaskView) -> String {
     let mut table = table::table(&[
         "no",
         "step",

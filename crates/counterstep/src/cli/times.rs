@@ -20,13 +20,17 @@ pub(super) fn shown(time: &str) -> String {
     shown_at(time, now())
 }
 
+/// A time of the API in whole seconds; any other text as it is.
+pub(super) fn whole(time: &str) -> String {
+    time.split_once('.')
+        .map_or_else(|| time.to_owned(), |(seconds, _)| format!("{seconds}Z"))
+}
+
 fn shown_at(time: &str, now: i64) -> String {
     let Some(micros) = read_rfc3339(time) else {
         return time.to_owned();
     };
-    let whole = time
-        .split_once('.')
-        .map_or_else(|| time.to_owned(), |(seconds, _)| format!("{seconds}Z"));
+    let whole = whole(time);
     let away = now.saturating_sub(micros) / SECOND;
     match away {
         0.. => format!("{whole} ({} ago)", rough(away)),

@@ -1,20 +1,24 @@
 //! The client's side of the HTTP API.
 
-use super::{ClientError, Seen, Submitted};
+use super::{ClientError, Options, Seen, Submitted};
+use counterstep_contracts::TaskId;
 use counterstep_contracts::http::{
     Accepted, BatchAnswer, BatchOutcome, BatchRequest, CancelAnswer, SignalAnswer, TaskView,
 };
 use counterstep_contracts::problem::{Problem, ProblemCode};
-use counterstep_contracts::{Labels, TaskId};
 use counterstep_steps::error::chain;
-use reqwest::RequestBuilder;
+use futures::StreamExt;
+use reqwest::{RequestBuilder, Response, StatusCode, multipart};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
-use std::fmt;
+use serde_json::{Map, Value};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{fmt, io};
+use tokio::io::{AsyncWrite, AsyncWriteExt};
 
-/// So long an answer may take that does not wait for the task.
-const ANSWER: Duration = Duration::from_secs(10);
+/// So long an answer may take that does not wait for the task: a command names one that does not
+/// answer within ten seconds.
+const ANSWER: Duration = Duration::from_secs(8);
 
 /// The same for a batch, whose requests are checked one by one.
 const BATCH: Duration = Duration::from_secs(60);
@@ -23,9 +27,9 @@ const BATCH: Duration = Duration::from_secs(60);
 const POLL: u64 = 30;
 
 #[derive(Clone)]
-pub(super) struct OverHttp {
-    pub(super) base: String,
-    client: reqwest::Client,
+pub(crate) struct OverHttp {
+    pub(crate) base: String,
+    pub(crate) client: reqwest::Client,
 }
 
 impl fmt::Debug for OverHttp {
@@ -37,7 +41,6 @@ impl fmt::Debug for OverHttp {
 
 impl OverHttp {
     pub(super) fn at(url: &str) -> Result<Self, ClientError> {
-        counterstep_node::install_provider();
         let scheme = reqwest::Url::parse(url).map(|url| url.scheme().to_owned());
         match scheme.as_deref() {
             Ok("https") if cfg!(feature = "servers") => {}
@@ -55,35 +58,126 @@ impl OverHttp {
                 ));
             }
         }
-        let client = reqwest::Client::builder()
-            .connect_timeout(Duration::from_secs(5))
-            .build()
-            .map_err(|error| ClientError::Unavailable(chain(&error)))?;
+        Self::new(url).map_err(|error| ClientError::Unavailable(chain(&error)))
+    }
+
+    /// Of an address as it stands.
+    pub(crate) fn new(base: &str) -> Result<Self, reqwest::Error> {
+        counterstep_node::install_provider();
+        let client = reqwest::Client::builder().connect_timeout(Duration::from_secs(5));
         Ok(Self {
-            base: url.trim_end_matches('/').to_owned(),
-            client,
+            base: base.trim_end_matches('/').to_owned(),
+            client: client.build()?,
         })
     }
 
-    pub(super) async fn submit(
+    /// The answer to a request, where it is a success.
+    pub(crate) async fn answer(&self, request: RequestBuilder) -> Result<Response, HttpError> {
+        let sent = request.send().await;
+        let response = sent.map_err(|error| HttpError::unreachable(&error))?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        match response.json().await {
+            Ok(problem) => Err(HttpError::Problem(Box::new(problem))),
+            Err(_) => Err(HttpError::Answered(status)),
+        }
+    }
+
+    /// The same, read as JSON.
+    pub(crate) async fn read<T: DeserializeOwned>(
         &self,
-        route: &str,
-        key: Option<&str>,
-        labels: &Labels,
-        body: &Value,
-    ) -> Result<TaskId, ClientError> {
+        request: RequestBuilder,
+    ) -> Result<T, HttpError> {
+        let body = self.answer(request).await?.bytes().await;
+        let body = body.map_err(|error| HttpError::unreachable(&error))?;
+        serde_json::from_slice(&body).map_err(|error| HttpError::Unreadable(error.to_string()))
+    }
+
+    fn submission(&self, route: &str, options: &Options) -> RequestBuilder {
         let mut request = self
             .client
-            .post(format!("{}/api/tasks/{route}", self.base))
-            .json(body);
-        if let Some(key) = key {
+            .post(format!("{}/api/tasks/{}", self.base, encode(route)));
+        if let Some(key) = &options.key {
             request = request.header("idempotency-key", key);
         }
-        for (name, value) in labels.iter() {
+        for (name, value) in options.labels.iter() {
             request = request.header("counterstep-label", label_header(name, value));
         }
-        let accepted: Accepted = read(request.timeout(ANSWER)).await?;
-        Ok(accepted.task_id)
+        request
+    }
+
+    /// Submits a request that is one JSON text.
+    pub(crate) async fn submit(
+        &self,
+        route: &str,
+        options: &Options,
+        body: String,
+    ) -> Result<Accepted, HttpError> {
+        let request = self
+            .submission(route, options)
+            .header("content-type", "application/json")
+            .body(body);
+        self.read(request.timeout(ANSWER)).await
+    }
+
+    /// Submits a form: the request's fields, and files by field, which are streamed from the disk.
+    pub(crate) async fn submit_form(
+        &self,
+        route: &str,
+        options: &Options,
+        fields: &Map<String, Value>,
+        files: &[(String, PathBuf)],
+    ) -> Result<Accepted, HttpError> {
+        let mut form = multipart::Form::new();
+        for (field, value) in fields {
+            let part = multipart::Part::text(value.to_string()).mime_str("application/json");
+            let part = part.map_err(|error| HttpError::unreachable(&error))?;
+            form = form.part(field.clone(), part);
+        }
+        for (field, path) in files {
+            let cannot = |error| HttpError::file(path, "read", &error);
+            let file = tokio::fs::File::open(path).await.map_err(cannot)?;
+            let size = file.metadata().await.map_err(cannot)?.len();
+            let name = path.file_name().unwrap_or_default();
+            let body = reqwest::Body::wrap_stream(tokio_util::io::ReaderStream::new(file));
+            let part = multipart::Part::stream_with_length(body, size);
+            form = form.part(
+                field.clone(),
+                part.file_name(name.to_string_lossy().into_owned()),
+            );
+        }
+        self.read(self.submission(route, options).multipart(form))
+            .await
+    }
+
+    /// A task as the API shows it.
+    pub(crate) async fn task(&self, task: TaskId) -> Result<TaskView, HttpError> {
+        let url = format!("{}/api/tasks/{task}", self.base);
+        self.read(self.client.get(url).timeout(ANSWER)).await
+    }
+
+    /// Streams a stored file of a task's response. Gives its size in bytes.
+    pub(crate) async fn download(
+        &self,
+        task: TaskId,
+        name: &str,
+        to: &mut (impl AsyncWrite + Unpin),
+    ) -> Result<u64, HttpError> {
+        let segments: Vec<_> = name.split('/').map(encode).collect();
+        let path = segments.join("/");
+        let url = format!("{}/api/tasks/{task}/result/{path}", self.base);
+        let mut body = self.answer(self.client.get(url)).await?.bytes_stream();
+        let cannot = |error| HttpError::File(format!("the file cannot be written: {error}"));
+        let mut size = 0;
+        while let Some(chunk) = body.next().await {
+            let chunk = chunk.map_err(|error| HttpError::unreachable(&error))?;
+            size += chunk.len() as u64;
+            to.write_all(&chunk).await.map_err(cannot)?;
+        }
+        to.flush().await.map_err(cannot)?;
+        Ok(size)
     }
 
     /// Requests with their keys.
@@ -94,8 +188,9 @@ impl OverHttp {
     ) -> Result<Submitted, ClientError> {
         let count = requests.len();
         let url = format!("{}/api/tasks/{route}/batch", self.base);
-        let answer: BatchAnswer =
-            read(self.client.post(url).json(&requests).timeout(BATCH)).await?;
+        let answer: BatchAnswer = self
+            .read(self.client.post(url).json(&requests).timeout(BATCH))
+            .await?;
         if answer.items.len() != count {
             return Err(ClientError::Unavailable(format!(
                 "the API's answer cannot be read: {} outcomes of {count} requests",
@@ -113,21 +208,25 @@ impl OverHttp {
 
     /// `waits`: until the task is at rest, or for one long poll.
     pub(super) async fn look(&self, task: TaskId, waits: bool) -> Result<Seen, ClientError> {
-        let url = format!("{}/api/tasks/{task}", self.base);
-        let request = if waits {
+        let view = if waits {
             let limit = Duration::from_secs(POLL) + ANSWER;
-            self.client
-                .get(format!("{url}?wait={POLL}s"))
-                .timeout(limit)
+            let url = format!("{}/api/tasks/{task}?wait={POLL}s", self.base);
+            self.read(self.client.get(url).timeout(limit)).await?
         } else {
-            self.client.get(url).timeout(ANSWER)
+            self.task(task).await?
         };
-        let view: TaskView = read(request).await?;
+        let TaskView {
+            task_type,
+            status,
+            response,
+            failure,
+            ..
+        } = view;
         Ok(Seen {
-            task_type: view.task_type,
-            status: view.status,
-            response: view.response,
-            failure: view.failure.map(|failure| failure.message),
+            task_type,
+            status,
+            response,
+            failure: failure.map(|failure| failure.message),
         })
     }
 
@@ -135,7 +234,7 @@ impl OverHttp {
         let request = self
             .client
             .delete(format!("{}/api/tasks/{task}", self.base));
-        read(request.timeout(ANSWER)).await
+        Ok(self.read(request.timeout(ANSWER)).await?)
     }
 
     pub(super) async fn signal(
@@ -144,17 +243,11 @@ impl OverHttp {
         step: &str,
         body: &Value,
     ) -> Result<(), ClientError> {
-        let url = format!("{}/api/tasks/{task}/signals", self.base);
-        let mut url = reqwest::Url::parse(&url)
-            .map_err(|error| ClientError::Refused(format!("the API's address: {error}")))?;
         // A step's name is one segment, whatever it holds.
-        if let Ok(mut path) = url.path_segments_mut() {
-            path.push(step);
-        }
-        let request = self.client.post(url).json(body);
-        read::<SignalAnswer>(request.timeout(ANSWER))
-            .await
-            .map(drop)
+        let url = format!("{}/api/tasks/{task}/signals/{}", self.base, encode(step));
+        let request = self.client.post(url).json(body).timeout(ANSWER);
+        self.read::<SignalAnswer>(request).await?;
+        Ok(())
     }
 }
 
@@ -164,27 +257,65 @@ fn label_header(name: &str, value: &str) -> Vec<u8> {
     format!("{name}=\"{value}\"").into_bytes()
 }
 
-async fn read<T: DeserializeOwned>(request: RequestBuilder) -> Result<T, ClientError> {
-    let unavailable = |error: &reqwest::Error| {
-        ClientError::Unavailable(format!("the API does not answer: {}", chain(error)))
-    };
-    let response = request.send().await.map_err(|error| unavailable(&error))?;
-    let status = response.status();
-    let body = response
-        .bytes()
-        .await
-        .map_err(|error| unavailable(&error))?;
-    if status.is_success() {
-        // The request took effect all the same.
-        return serde_json::from_slice(&body).map_err(|error| {
-            ClientError::Unavailable(format!("the API's answer cannot be read: {error}"))
-        });
+/// An answer that is not the one that was asked for.
+#[derive(Debug)]
+pub(crate) enum HttpError {
+    /// None came, or not all of it.
+    Unreachable(String),
+    /// The API refuses, or asks to come again.
+    Problem(Box<Problem>),
+    /// What has answered is not the API, or a proxy before it.
+    Answered(StatusCode),
+    /// It is not of the form that this version knows.
+    Unreadable(String),
+    /// A file of this machine cannot be read or written.
+    File(String),
+}
+
+impl HttpError {
+    fn unreachable(error: &reqwest::Error) -> Self {
+        Self::Unreachable(chain(error))
     }
-    let said = format!("the API answered {status}");
-    Err(match serde_json::from_slice::<Problem>(&body) {
-        Ok(problem) => refused(&problem),
-        Err(_) if is_later(status.as_u16()) => ClientError::Unavailable(said),
-        Err(_) => ClientError::Refused(said),
+
+    fn file(path: &Path, what: &str, error: &io::Error) -> Self {
+        Self::File(format!("`{}` cannot be {what}: {error}", path.display()))
+    }
+}
+
+impl From<HttpError> for ClientError {
+    fn from(error: HttpError) -> Self {
+        match error {
+            HttpError::Unreachable(why) => {
+                Self::Unavailable(format!("the API does not answer: {why}"))
+            }
+            HttpError::Problem(problem) => refused(&problem),
+            HttpError::Answered(status) => {
+                let said = format!("the API answered {status}");
+                if is_later(status.as_u16()) {
+                    Self::Unavailable(said)
+                } else {
+                    Self::Refused(said)
+                }
+            }
+            // The request took effect all the same.
+            HttpError::Unreadable(why) => {
+                Self::Unavailable(format!("the API's answer cannot be read: {why}"))
+            }
+            HttpError::File(why) => Self::Refused(why),
+        }
+    }
+}
+
+/// Percent-encodes a segment of a path, or a value of a query.
+pub(crate) fn encode(value: &str) -> String {
+    use std::fmt::Write as _;
+    value.bytes().fold(String::new(), |mut text, byte| {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            let _ = write!(text, "%{byte:02X}");
+        }
+        text
     })
 }
 

@@ -1,8 +1,8 @@
 //! The client's side of an engine of the same process.
 
-use super::{ClientError, Seen, Submitted};
+use super::{ClientError, Options, Seen, Submitted};
 use counterstep_contracts::http::{BatchRequest, CancelAnswer};
-use counterstep_contracts::{Labels, TaskId, Tenant};
+use counterstep_contracts::{TaskId, Tenant};
 use counterstep_kernel::client::{
     self, BatchItem, Preparation, Refusal, SignalRefusal, Submission, SubmitError, UploadSession,
 };
@@ -48,11 +48,10 @@ impl InProcess {
     pub(super) async fn prepare(
         &self,
         name: &str,
-        key: Option<&str>,
-        labels: Labels,
+        options: Options,
         body: Value,
     ) -> Result<Prepared, ClientError> {
-        let (task_type, submission) = (self.newest(name)?, submission(key, labels));
+        let (task_type, submission) = (self.newest(name)?, submission(options));
         let engine = self.engine.clone();
         to_its_end(async move {
             let prepared = client::prepare(&engine, task_type, submission, body).await;
@@ -67,11 +66,10 @@ impl InProcess {
     pub(super) async fn submit(
         &self,
         name: &str,
-        key: Option<&str>,
-        labels: Labels,
+        options: Options,
         body: Value,
     ) -> Result<TaskId, ClientError> {
-        let (task_type, submission) = (self.newest(name)?, submission(key, labels));
+        let (task_type, submission) = (self.newest(name)?, submission(options));
         let engine = self.engine.clone();
         to_its_end(async move {
             let begun = UploadSession::begin(&engine, task_type, submission).await;
@@ -203,10 +201,10 @@ pub(super) enum Prepared {
     Replayed(TaskId),
 }
 
-fn submission(key: Option<&str>, labels: Labels) -> Submission {
+fn submission(Options { key, labels }: Options) -> Submission {
     Submission {
         tenant: Tenant::default(),
-        key: key.map(str::to_owned),
+        key,
         traceparent: None,
         labels,
     }

@@ -1,7 +1,7 @@
 //! Submitting and following tasks from code, typed by the task type: in the process of an engine, or
 //! over HTTP. Must not know what becomes of a task.
 
-mod http;
+pub(crate) mod http;
 mod in_process;
 #[cfg(test)]
 mod tests;
@@ -110,15 +110,25 @@ impl Submit {
         self
     }
 
-    fn checked(self) -> Result<(Option<String>, Labels), ClientError> {
+    pub(crate) fn checked(self) -> Result<Options, ClientError> {
         if let Some(key) = &self.key {
             check_key(key)?;
         }
         let labels = self.labels;
         let labels = labels.map_err(|error| ClientError::Refused(error.to_string()))?;
-        Ok((self.key, labels))
+        Ok(Options {
+            key: self.key,
+            labels,
+        })
     }
 }
+/// A key and labels that have been checked.
+#[derive(Debug, Default)]
+pub(crate) struct Options {
+    pub(crate) key: Option<String>,
+    pub(crate) labels: Labels,
+}
+
 /// What became of each request of a batch.
 type Submitted = Vec<Result<TaskId, ClientError>>;
 
@@ -189,7 +199,7 @@ impl Client {
         let places: Vec<Result<(), ClientError>> = requests
             .into_iter()
             .map(|(how, request)| {
-                let ((key, labels), request) = (how.checked()?, body_of(request)?);
+                let (Options { key, labels }, request) = (how.checked()?, body_of(request)?);
                 sent.push(BatchRequest {
                     key,
                     labels,
@@ -230,11 +240,15 @@ impl Client {
         how: Submit,
         request: &T::Request,
     ) -> Result<Handle<T>, ClientError> {
-        let ((key, labels), body) = (how.checked()?, body_of(request)?);
-        let (key, decl) = (key.as_deref(), T::task_type().decl);
+        let (options, body) = (how.checked()?, body_of(request)?);
+        let decl = T::task_type().decl;
         let id = match &self.0 {
-            Way::InProcess(here) => here.submit(decl.name, key, labels, body).await?,
-            Way::Http(http) => http.submit(&decl.route(), key, &labels, &body).await?,
+            Way::InProcess(here) => here.submit(decl.name, options, body).await?,
+            Way::Http(http) => {
+                let route = decl.route();
+                let submitted = http.submit(&route, &options, body.to_string());
+                submitted.await?.task_id
+            }
         };
         Ok(self.handle(id))
     }

@@ -108,12 +108,12 @@ impl Client {
         how: Submit,
         request: &T::Request,
     ) -> Result<Uncommitted<T>, ClientError> {
-        let ((key, labels), body) = (how.checked()?, super::body_of(request)?);
+        let (options, body) = (how.checked()?, super::body_of(request)?);
         let Way::InProcess(here) = &self.0 else {
             return Err(no_postgres("a client over HTTP has no database"));
         };
         let (task, new) = match here
-            .prepare(T::task_type().decl.name, key.as_deref(), labels, body)
+            .prepare(T::task_type().decl.name, options, body)
             .await?
         {
             in_process::Prepared::Replayed(task) => (task, None),

@@ -6,7 +6,9 @@ mod child;
 mod show;
 
 use super::remote::Remote;
+use super::submit::download;
 use super::table;
+use crate::client::Options;
 use crate::run::{Roles, run};
 use child::WorkerProcess;
 use counterstep_api::ApiSettings;
@@ -18,6 +20,7 @@ use counterstep_node::{Exit, Settings, open};
 use counterstep_reconciler::ReconcilerSettings;
 use counterstep_steps::{CancelReason, CancelToken, Registry};
 use counterstep_worker::WorkerSettings;
+use serde_json::Map;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -232,10 +235,13 @@ impl Demo<'_> {
             Some(step) => Some(WorkerProcess::start(self.settings, Some(step))?),
             None => None,
         };
-        let paths: Vec<_> = self.files.iter().map(PathBuf::as_path).collect();
-        let accepted = remote.submit(&self.decl.route(), FIELD, &paths).await?;
+        let in_field = |path: &PathBuf| (FIELD.to_owned(), path.clone());
+        let files: Vec<_> = self.files.iter().map(in_field).collect();
+        let accepted = remote
+            .submit_form(&self.decl.route(), &Options::default(), &Map::new(), &files)
+            .await?;
         let task = accepted.task_id;
-        println!("Submitted {} files as task {task}\n", paths.len());
+        println!("Submitted {} files as task {task}\n", files.len());
         let progress = show::Steps::new(self.decl);
         let mut lost = None;
         if let (Some(step), Some(running)) = (&self.args.crash_at, worker.take()) {
@@ -313,9 +319,7 @@ impl Demo<'_> {
             )));
         }
         if expected == TaskStatus::Completed {
-            let size = remote
-                .download(view.task_id, RESULT, &self.args.out)
-                .await?;
+            let size = download(remote, view.task_id, RESULT, &self.args.out).await?;
             println!("Wrote {} ({size} bytes)", self.args.out.display());
         }
         if self.args.crash_at.is_none() {

@@ -1,0 +1,265 @@
+//! `counterstep tasks submit`, `watch` and `download`: what a client asks of running services.
+
+use super::output::{json, print};
+use super::remote::Remote;
+use super::tasks::show;
+use super::times::whole;
+use crate::client::Submit;
+use counterstep_contracts::declaration::kebab_case;
+use counterstep_contracts::http::{Accepted, TaskView};
+use counterstep_contracts::{StepStatus, TaskId, TaskStatus};
+use counterstep_node::{Exit, ExitKind};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs::Permissions;
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Between two looks at a task.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// A task is watched on while the API does not answer for less than this.
+const PUTS_UP_FOR: Duration = Duration::from_secs(60);
+
+/// Flags of `tasks submit`.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct SubmitArgs {
+    /// The task type, by its name or as in its route
+    task_type: String,
+    /// File with the request as JSON, or - for standard input; beside files an object with the other
+    /// fields
+    #[arg(long, value_name = "FILE", required_unless_present = "files")]
+    request: Option<PathBuf>,
+    /// A file of the request; may be repeated
+    #[arg(long = "file", value_name = "FIELD=PATH", value_parser = field_and_path)]
+    files: Vec<(String, PathBuf)>,
+    /// Idempotency key: the same request with the same key is one task
+    #[arg(long)]
+    key: Option<String>,
+    /// Label, by which lists find the task, as order=4711; may be repeated
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = name_and_value)]
+    labels: Vec<(String, String)>,
+    /// Watch the task until it is at rest; exit with 1 where it has not completed
+    #[arg(long)]
+    wait: bool,
+}
+
+fn name_and_value(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+fn field_and_path(text: &str) -> Result<(String, PathBuf), String> {
+    match text.split_once('=') {
+        Some((field, path)) if !field.is_empty() && !path.is_empty() => {
+            Ok((field.to_owned(), PathBuf::from(path)))
+        }
+        _ => Err("expected FIELD=PATH".to_owned()),
+    }
+}
+
+impl SubmitArgs {
+    /// Submits, and prints what became of it.
+    pub(super) async fn run(&self, remote: &Remote, as_json: bool) -> Result<(), Exit> {
+        let accepted = self.submit(remote).await?;
+        if self.wait {
+            if !as_json {
+                print(&format!("{}\n", accepted.task_id))?;
+            }
+            return watch(remote, accepted.task_id, as_json).await;
+        }
+        print(&if as_json {
+            json(&accepted)?
+        } else {
+            format!("{} {}\n", accepted.task_id, accepted.status)
+        })
+    }
+
+    async fn submit(&self, remote: &Remote) -> Result<Accepted, Exit> {
+        let mut how = Submit::new();
+        if let Some(key) = &self.key {
+            how = how.key(key);
+        }
+        for (name, value) in &self.labels {
+            how = how.label(name, value);
+        }
+        let options = &how.checked().map_err(Exit::failed)?;
+        let route = kebab_case(&self.task_type);
+        let request = self.request.as_deref().map(read).transpose()?;
+        if self.files.is_empty() {
+            return remote
+                .submit(&route, options, request.unwrap_or_default())
+                .await;
+        }
+        let fields = match request.as_deref().map(serde_json::from_str) {
+            None => serde_json::Map::new(),
+            Some(Ok(Value::Object(fields))) => fields,
+            Some(Ok(_)) => {
+                return Err(Exit::failed(
+                    "invalid request beside files; expected a JSON object with the other fields",
+                ));
+            }
+            Some(Err(error)) => {
+                return Err(Exit::failed(format_args!(
+                    "invalid request: {error}; expected JSON"
+                )));
+            }
+        };
+        remote
+            .submit_form(&route, options, &fields, &self.files)
+            .await
+    }
+}
+
+fn read(path: &Path) -> Result<String, Exit> {
+    let read = if path == Path::new("-") {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).map(|_| text)
+    } else {
+        std::fs::read_to_string(path)
+    };
+    read.map_err(|error| Exit::failed(format_args!("`{}` cannot be read: {error}", path.display())))
+}
+
+/// Prints each change of a task and its steps until it is at rest, then all of it.
+pub(super) async fn watch(remote: &Remote, task: TaskId, as_json: bool) -> Result<(), Exit> {
+    let mut seen = Seen::default();
+    let mut failing_since: Option<Instant> = None;
+    let view = loop {
+        match remote.task(task).await {
+            Ok(view) => {
+                failing_since = None;
+                if !as_json {
+                    print(&seen.changes(&view))?;
+                }
+                if view.status.is_at_rest() {
+                    break view;
+                }
+            }
+            // Of an API that has answered before: it may be restarting.
+            Err(exit)
+                if exit.kind == ExitKind::Unavailable
+                    && seen.has_looked()
+                    && failing_since.get_or_insert_with(Instant::now).elapsed() < PUTS_UP_FOR => {}
+            Err(exit) => return Err(exit),
+        }
+        seen.looked = true;
+        tokio::time::sleep(PAUSE).await;
+    };
+    print(&if as_json { json(&view)? } else { show(&view) })?;
+    if view.status == TaskStatus::Completed {
+        return Ok(());
+    }
+    let why = view.failure.map(|failure| format!(": {}", failure.message));
+    Err(Exit::failed(format_args!(
+        "task {task} is {}{}",
+        view.status,
+        why.unwrap_or_default()
+    )))
+}
+
+/// What was printed of a task.
+#[derive(Default)]
+struct Seen {
+    looked: bool,
+    status: Option<TaskStatus>,
+    steps: BTreeMap<String, StepStatus>,
+}
+
+impl Seen {
+    const fn has_looked(&self) -> bool {
+        self.looked
+    }
+
+    /// A line for each change.
+    fn changes(&mut self, view: &TaskView) -> String {
+        let at = whole(&view.updated_at);
+        let mut text = String::new();
+        for step in &view.steps {
+            let before = self.steps.insert(step.name.clone(), step.status);
+            if before.unwrap_or(StepStatus::Pending) != step.status {
+                text.push_str(&format!("{at} {}: {}\n", step.name, step.status));
+            }
+        }
+        if self.status.replace(view.status) != Some(view.status) {
+            text.push_str(&format!("{at} {}\n", view.status));
+        }
+        text
+    }
+}
+
+/// Flags of `tasks download`.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct DownloadArgs {
+    /// Its id
+    id: TaskId,
+    /// The field of the response that names the file, as archive or renditions/0
+    name: String,
+    /// Where to write it, or - for standard output; a file that is there is written over [default: a
+    /// new file with the last part of the name]
+    #[arg(short, long, value_name = "PATH")]
+    output: Option<PathBuf>,
+}
+
+impl DownloadArgs {
+    /// Writes the file, and says where.
+    pub(super) async fn run(&self, remote: &Remote) -> Result<(), Exit> {
+        if self.output.as_deref() == Some(Path::new("-")) {
+            let out = std::io::stdout().as_fd().try_clone_to_owned();
+            let mut out = tokio::fs::File::from_std(out.map_err(Exit::failed)?.into());
+            return remote
+                .download(self.id, &self.name, &mut out)
+                .await
+                .map(drop);
+        }
+        let path = match &self.output {
+            Some(path) => path.clone(),
+            None => {
+                let last = self.name.rsplit('/').next().unwrap_or_default();
+                let path = PathBuf::from(last);
+                if path.exists() {
+                    return Err(Exit::failed(format_args!(
+                        "`{last}` is there already: say with --output where to write the file"
+                    )));
+                }
+                path
+            }
+        };
+        let size = download(remote, self.id, &self.name, &path).await?;
+        print(&format!("{} ({size} bytes)\n", path.display()))
+    }
+}
+
+/// Writes a stored file of the response to a path, whole or not at all. Returns its size in bytes.
+pub(super) async fn download(
+    remote: &Remote,
+    task: TaskId,
+    name: &str,
+    path: &Path,
+) -> Result<u64, Exit> {
+    let cannot = |error: std::io::Error| {
+        Exit::failed(format_args!(
+            "`{}` cannot be written: {error}",
+            path.display()
+        ))
+    };
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    // Beside the file, so that it is moved there without another copy. Readable as any new file.
+    let partial = tempfile::Builder::new()
+        .prefix(".counterstep-")
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(folder);
+    let partial = partial.map_err(cannot)?;
+    let file = partial.reopen().map_err(cannot)?;
+    let mut to = tokio::fs::File::from_std(file);
+    let size = remote.download(task, name, &mut to).await?;
+    to.sync_all().await.map_err(cannot)?;
+    partial.persist(path).map_err(|error| cannot(error.error))?;
+    Ok(size)
+}
