@@ -46,6 +46,9 @@ struct Bench {
     /// How long each measurement lasts, after two seconds to warm up
     #[arg(long, default_value = "10s")]
     duration: String,
+    /// Labels of each task that is submitted over HTTP
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=16))]
+    labels: u8,
     /// What to measure
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Mode::Http, Mode::Failing, Mode::Engine, Mode::Embedded])]
     modes: Vec<Mode>,
@@ -84,6 +87,7 @@ fn run(bench: &Bench) -> Result<(), Exit> {
         modes: bench.modes.clone(),
         in_flight: bench.in_flight.clone(),
         duration,
+        labels: bench.labels,
         own,
     };
     counterstep_node::run(

@@ -24,6 +24,8 @@ pub(crate) struct Plan {
     pub(crate) modes: Vec<Mode>,
     pub(crate) in_flight: Vec<u16>,
     pub(crate) duration: Duration,
+    /// Of each task that is submitted over HTTP.
+    pub(crate) labels: u8,
     /// Of this process.
     pub(crate) own: Settings,
 }
@@ -108,7 +110,7 @@ async fn http(
     let mut marks = Vec::new();
     let counter = Counters::of(&database).await?;
     let before = counter.read().await?;
-    let client = services.client(mode == Mode::Failing);
+    let client = services.client(mode == Mode::Failing, plan.labels);
     let result = load::run(client, in_flight.into(), plan.duration, || {
         marks.push(processors.used())
     })

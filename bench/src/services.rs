@@ -9,6 +9,7 @@ use counterstep_testkit::servers::{Nats, Redis};
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// The services; they end with this value.
@@ -100,7 +101,9 @@ impl Services {
 
     /// A client that submits over HTTP and waits for the outcome in the same request. `fails`:
     /// tasks that are to fail.
-    pub(crate) fn client(&self, fails: bool) -> Client {
+    /// `labels`: of each task; one is its own, the others are those of many.
+    pub(crate) fn client(&self, fails: bool, labels: u8) -> Client {
+        let submitted = Arc::new(AtomicU64::new(0));
         let http = reqwest::Client::new();
         let base = format!("http://{}/api/tasks", self.address);
         let (task, expected) = if fails {
@@ -110,11 +113,16 @@ impl Services {
         };
         Arc::new(move || {
             let (http, base) = (http.clone(), base.clone());
+            let number = submitted.fetch_add(1, Ordering::Relaxed);
             Box::pin(async move {
                 let failed = |error: reqwest::Error| Failed(error.to_string());
-                let request = http
+                let mut request = http
                     .post(format!("{base}/{task}?wait=60s"))
                     .json(&work::request());
+                for label in 0..labels {
+                    let value = if label == 0 { number } else { number % 100 };
+                    request = request.header("counterstep-label", format!("label-{label}={value}"));
+                }
                 let answer = request.send().await.map_err(failed)?;
                 let status = answer.status();
                 if status != reqwest::StatusCode::OK {
