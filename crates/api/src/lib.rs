@@ -32,5 +32,6 @@ mod task_view;
 pub use beside::Beside;
 pub use mount::MountedApi;
 pub use origins::{AllowedHosts, InvalidHost};
+pub use problem::{Refused, no_such_task, no_such_type};
 pub use server::serve;
 pub use settings::ApiSettings;

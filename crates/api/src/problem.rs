@@ -17,7 +17,7 @@ pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
 
 /// A request that is not answered as asked.
 #[derive(Debug, Clone)]
-pub(crate) struct Refused {
+pub struct Refused {
     // Boxed: a refusal is the rare end of functions that are called for every part of a form.
     problem: Box<Problem>,
     retry_after: Option<u32>,
@@ -88,7 +88,8 @@ impl Refused {
     }
 
     /// The document, and when to come again, in seconds.
-    pub(crate) fn into_parts(self) -> (Problem, Option<u32>) {
+    #[must_use]
+    pub fn into_parts(self) -> (Problem, Option<u32>) {
         (*self.problem, self.retry_after)
     }
 
@@ -232,8 +233,18 @@ pub(crate) fn slow(detail: impl Into<String>) -> Refused {
     Refused::new(ProblemCode::SlowBody, detail)
 }
 
+/// No task type of this name.
+#[must_use]
+pub fn no_such_type() -> Refused {
+    Refused::new(
+        ProblemCode::NoSuchTaskType,
+        "no task type has this name: GET /api/task-types lists them",
+    )
+}
+
 /// No task of this id, or another tenant's: the two are not told apart.
-pub(crate) fn no_such_task() -> Refused {
+#[must_use]
+pub fn no_such_task() -> Refused {
     Refused::new(
         ProblemCode::NoSuchTask,
         "no task has this id: use the `task_id` of the answer to its submission",

@@ -19,7 +19,7 @@ pub(super) async fn delete(api: web::Data<Api>, request: HttpRequest) -> Answer 
     let engine = api.engine.clone();
     let cancelled = api
         .finish("cancelling", async move {
-            client::cancel(&engine, id).await.map_err(refused)
+            client::cancel(&engine, id).await.map_err(Refused::from)
         })
         .await?;
     Ok(match cancelled.answer.outcome {
@@ -30,43 +30,45 @@ pub(super) async fn delete(api: web::Data<Api>, request: HttpRequest) -> Answer 
     })
 }
 
-fn refused(refusal: Refusal) -> Refused {
-    let (code, detail) = match refusal {
-        Refusal::Gone => return no_such_task(),
-        Refusal::Change(error) => return error.into(),
-        Refusal::UnknownType => return unknown_type(),
-        Refusal::NotCancellable => (
-            ProblemCode::NotCancellable,
-            "the declaration of its type does not allow it: wait for the task to end",
-        ),
-        Refusal::TooLate(status) => match status {
-            TaskStatus::Completed => (
-                ProblemCode::AlreadyCompleted,
-                "it is too late to cancel it: its result is there",
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Self {
+        let (code, detail) = match refusal {
+            Refusal::Gone => return no_such_task(),
+            Refusal::Change(error) => return error.into(),
+            Refusal::UnknownType => return unknown_type(),
+            Refusal::NotCancellable => (
+                ProblemCode::NotCancellable,
+                "the declaration of its type does not allow it: wait for the task to end",
             ),
-            TaskStatus::Failed => (
-                ProblemCode::AlreadyFailed,
-                "there is nothing left to cancel",
-            ),
-            TaskStatus::Resolved => (
-                ProblemCode::AlreadyResolved,
-                "there is nothing left to cancel",
-            ),
-            TaskStatus::CompensationFailed | TaskStatus::DeadLettered => (
-                ProblemCode::Parked,
-                "an operator has to decide what becomes of it",
-            ),
-            TaskStatus::Compensating => (
-                ProblemCode::BeingUndone,
-                "it failed and is being undone already",
-            ),
-            // These can all be cancelled, so the kernel never says that it is too late for them.
-            TaskStatus::Submitted
-            | TaskStatus::Dispatched
-            | TaskStatus::Running
-            | TaskStatus::Waiting
-            | TaskStatus::Cancelled => return Refused::internal("cancelling", &refusal),
-        },
-    };
-    Refused::new(code, detail)
+            Refusal::TooLate(status) => match status {
+                TaskStatus::Completed => (
+                    ProblemCode::AlreadyCompleted,
+                    "it is too late to cancel it: its result is there",
+                ),
+                TaskStatus::Failed => (
+                    ProblemCode::AlreadyFailed,
+                    "there is nothing left to cancel",
+                ),
+                TaskStatus::Resolved => (
+                    ProblemCode::AlreadyResolved,
+                    "there is nothing left to cancel",
+                ),
+                TaskStatus::CompensationFailed | TaskStatus::DeadLettered => (
+                    ProblemCode::Parked,
+                    "an operator has to decide what becomes of it",
+                ),
+                TaskStatus::Compensating => (
+                    ProblemCode::BeingUndone,
+                    "it failed and is being undone already",
+                ),
+                // These can all be cancelled, so the kernel never says that it is too late for them.
+                TaskStatus::Submitted
+                | TaskStatus::Dispatched
+                | TaskStatus::Running
+                | TaskStatus::Waiting
+                | TaskStatus::Cancelled => return Refused::internal("cancelling", &refusal),
+            },
+        };
+        Refused::new(code, detail)
+    }
 }

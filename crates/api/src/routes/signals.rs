@@ -38,7 +38,7 @@ pub(super) async fn post(
     let sending = async move {
         client::signal(&engine, id, &name, body, &actor)
             .await
-            .map_err(refused)
+            .map_err(Refused::from)
     };
     let answer = api.finish("taking a signal", sending).await?;
     Ok(HttpResponse::Accepted().json(answer))
@@ -56,34 +56,36 @@ fn actor(params: &Params) -> Result<String, Refused> {
     Ok(format!("client:{name}"))
 }
 
-fn refused(refusal: SignalRefusal) -> Refused {
-    let said = refusal.to_string();
-    match refusal {
-        SignalRefusal::Gone => no_such_task(),
-        SignalRefusal::Change(error) => error.into(),
-        SignalRefusal::UnknownType => {
-            let detail = "this server does not know the task's type: ask one that runs the program it was submitted to";
-            Refused::new(ProblemCode::Unavailable, detail).retry_after(10)
+impl From<SignalRefusal> for Refused {
+    fn from(refusal: SignalRefusal) -> Self {
+        let said = refusal.to_string();
+        match refusal {
+            SignalRefusal::Gone => no_such_task(),
+            SignalRefusal::Change(error) => error.into(),
+            SignalRefusal::UnknownType => {
+                let detail = "this server does not know the task's type: ask one that runs the program it was submitted to";
+                Refused::new(ProblemCode::Unavailable, detail).retry_after(10)
+            }
+            SignalRefusal::NoSuchSignal { known } if known.is_empty() => Refused::new(
+                ProblemCode::NoSuchSignal,
+                "tasks of its type wait for no signal",
+            )
+            .at("name"),
+            SignalRefusal::NoSuchSignal { known } => {
+                let detail = format!(
+                    "tasks of its type wait for {}: a signal has the name of its step",
+                    known.join(", ")
+                );
+                Refused::new(ProblemCode::NoSuchSignal, detail).at("name")
+            }
+            SignalRefusal::Invalid(error) => {
+                Refused::new(ProblemCode::InvalidRequest, error.message).at(error.pointer)
+            }
+            SignalRefusal::Taken => {
+                let detail = "a signal is accepted once, and the same body again gets the same answer: look at the task";
+                Refused::new(ProblemCode::SignalTaken, detail)
+            }
+            SignalRefusal::TooLate { .. } => Refused::new(ProblemCode::SignalTooLate, said),
         }
-        SignalRefusal::NoSuchSignal { known } if known.is_empty() => Refused::new(
-            ProblemCode::NoSuchSignal,
-            "tasks of its type wait for no signal",
-        )
-        .at("name"),
-        SignalRefusal::NoSuchSignal { known } => {
-            let detail = format!(
-                "tasks of its type wait for {}: a signal has the name of its step",
-                known.join(", ")
-            );
-            Refused::new(ProblemCode::NoSuchSignal, detail).at("name")
-        }
-        SignalRefusal::Invalid(error) => {
-            Refused::new(ProblemCode::InvalidRequest, error.message).at(error.pointer)
-        }
-        SignalRefusal::Taken => {
-            let detail = "a signal is accepted once, and the same body again gets the same answer: look at the task";
-            Refused::new(ProblemCode::SignalTaken, detail)
-        }
-        SignalRefusal::TooLate { .. } => Refused::new(ProblemCode::SignalTooLate, said),
     }
 }

@@ -6,7 +6,7 @@ use super::answer::Answer;
 use super::operator::{actor, body, note};
 use crate::app_state::Api;
 use crate::mount_path::address;
-use crate::problem::Refused;
+use crate::problem::{Refused, no_such_type};
 use crate::query::Params;
 use crate::task_view;
 use actix_web::{HttpRequest, HttpResponse, web};
@@ -104,13 +104,6 @@ pub(super) fn by_route(api: &Api, request: &HttpRequest) -> Result<TaskType, Ref
         .registry
         .by_route(segment(request, "id"))
         .ok_or_else(no_such_type)
-}
-
-fn no_such_type() -> Refused {
-    Refused::new(
-        ProblemCode::NoSuchTaskType,
-        "no task type has this name: GET /api/task-types lists them",
-    )
 }
 
 /// Durations stand in bodies as they do in declarations, `30s`; serde writes

@@ -53,7 +53,7 @@ impl Remote {
                 "the API at {} does not answer ({why}): is it running, and is --url right?",
                 without_password(&self.http.base)
             )),
-            HttpError::Problem(problem) => Exit::failed(problem),
+            HttpError::Problem(problem, _) => Exit::failed(problem),
             HttpError::Answered(status) => Exit::failed(format_args!("the API answered {status}")),
             HttpError::Unreadable(why) => Exit::failed(format_args!(
                 "the API's answer cannot be read ({why}): is it of another version?"

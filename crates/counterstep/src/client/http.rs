@@ -5,9 +5,10 @@ use counterstep_contracts::TaskId;
 use counterstep_contracts::http::{
     Accepted, BatchAnswer, BatchOutcome, BatchRequest, CancelAnswer, SignalAnswer, TaskView,
 };
-use counterstep_contracts::problem::{Problem, ProblemCode};
+use counterstep_contracts::problem::Problem;
 use counterstep_steps::error::chain;
 use futures::StreamExt;
+use reqwest::header::RETRY_AFTER;
 use reqwest::{RequestBuilder, Response, StatusCode, multipart};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -46,15 +47,14 @@ impl OverHttp {
             Ok("https") if cfg!(feature = "servers") => {}
             Ok("http") => {}
             Ok("https") => {
-                return Err(ClientError::Refused(
+                return Err(ClientError::refused(
                     "invalid address: this program was built without TLS; expected http://, or a build with the feature \
-                     `servers`"
-                        .to_owned(),
+                     `servers`",
                 ));
             }
             _ => {
-                return Err(ClientError::Refused(
-                    "invalid address; expected http://HOST:PORT or https://HOST".to_owned(),
+                return Err(ClientError::refused(
+                    "invalid address; expected http://HOST:PORT or https://HOST",
                 ));
             }
         }
@@ -79,8 +79,13 @@ impl OverHttp {
         if status.is_success() {
             return Ok(response);
         }
+        let retry_after = response.headers().get(RETRY_AFTER);
+        let retry_after = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
         match response.json().await {
-            Ok(problem) => Err(HttpError::Problem(Box::new(problem))),
+            Ok(problem) => Err(HttpError::Problem(
+                Box::new(problem),
+                retry_after.map(Duration::from_secs),
+            )),
             Err(_) => Err(HttpError::Answered(status)),
         }
     }
@@ -201,7 +206,13 @@ impl OverHttp {
             BatchOutcome::Accepted(accepted) | BatchOutcome::Replayed(accepted) => {
                 Ok(accepted.task_id)
             }
-            BatchOutcome::Refused { problem, .. } => Err(refused(&problem)),
+            BatchOutcome::Refused {
+                problem,
+                retry_after,
+            } => {
+                let after = retry_after.map(|seconds| Duration::from_secs(seconds.into()));
+                Err(ClientError::of(problem, after))
+            }
         };
         Ok(answer.items.into_iter().map(each).collect())
     }
@@ -262,8 +273,8 @@ fn label_header(name: &str, value: &str) -> Vec<u8> {
 pub(crate) enum HttpError {
     /// None came, or not all of it.
     Unreachable(String),
-    /// The API refuses, or asks to come again.
-    Problem(Box<Problem>),
+    /// The API refuses, or asks to come again, perhaps after this time.
+    Problem(Box<Problem>, Option<Duration>),
     /// What has answered is not the API, or a proxy before it.
     Answered(StatusCode),
     /// It is not of the form that this version knows.
@@ -288,20 +299,20 @@ impl From<HttpError> for ClientError {
             HttpError::Unreachable(why) => {
                 Self::Unavailable(format!("the API does not answer: {why}"))
             }
-            HttpError::Problem(problem) => refused(&problem),
+            HttpError::Problem(problem, retry_after) => Self::of(*problem, retry_after),
             HttpError::Answered(status) => {
                 let said = format!("the API answered {status}");
-                if is_later(status.as_u16()) {
+                if matches!(status.as_u16(), 408 | 429 | 500..) {
                     Self::Unavailable(said)
                 } else {
-                    Self::Refused(said)
+                    Self::refused(said)
                 }
             }
             // The request took effect all the same.
             HttpError::Unreadable(why) => {
                 Self::Unavailable(format!("the API's answer cannot be read: {why}"))
             }
-            HttpError::File(why) => Self::Refused(why),
+            HttpError::File(why) => Self::refused(why),
         }
     }
 }
@@ -317,17 +328,4 @@ pub(crate) fn encode(value: &str) -> String {
         }
         text
     })
-}
-
-fn refused(problem: &Problem) -> ClientError {
-    if is_later(problem.status) || problem.code == ProblemCode::InProgress {
-        ClientError::Unavailable(problem.to_string())
-    } else {
-        ClientError::Refused(problem.to_string())
-    }
-}
-
-/// Whether an answer of this status asks to come again.
-fn is_later(status: u16) -> bool {
-    matches!(status, 408 | 429 | 500..)
 }

@@ -1,10 +1,11 @@
 //! The client's side of an engine of the same process.
 
 use super::{ClientError, Options, Seen, Submitted};
+use counterstep_api::{Refused, no_such_task, no_such_type};
 use counterstep_contracts::http::{BatchRequest, CancelAnswer};
 use counterstep_contracts::{TaskId, Tenant};
 use counterstep_kernel::client::{
-    self, BatchItem, Preparation, Refusal, SignalRefusal, Submission, SubmitError, UploadSession,
+    self, BatchItem, Preparation, Submission, SubmitError, UploadSession,
 };
 use counterstep_kernel::ports::{Signal, StoreError};
 use counterstep_kernel::{Engine, load};
@@ -41,7 +42,7 @@ impl InProcess {
         self.engine
             .registry
             .newest(name)
-            .ok_or_else(|| ClientError::Refused(format!("this program has no task type `{name}`")))
+            .ok_or_else(|| refused(no_such_type()))
     }
 
     /// Decides on a task that a transaction of the caller's own writes.
@@ -122,12 +123,10 @@ impl InProcess {
     }
 
     pub(super) async fn look(&self, task: TaskId) -> Result<Seen, ClientError> {
-        let record = load::read(&self.engine, task)
-            .await
-            .map_err(|error| ClientError::Unavailable(error.to_string()))?;
+        let record = load::read(&self.engine, task).await.map_err(refused)?;
         let row = record
             .filter(|record| record.task.tenant == Tenant::default())
-            .ok_or_else(|| ClientError::Refused("there is no such task".to_owned()))?
+            .ok_or_else(|| refused(no_such_task()))?
             .task;
         Ok(Seen {
             task_type: row.task_type,
@@ -161,13 +160,8 @@ impl InProcess {
         self.look(task).await?;
         let engine = self.engine.clone();
         to_its_end(async move {
-            match client::cancel(&engine, task).await {
-                Ok(cancelled) => Ok(cancelled.answer),
-                Err(error @ (Refusal::Change(_) | Refusal::UnknownType)) => {
-                    Err(ClientError::Unavailable(error.to_string()))
-                }
-                Err(refusal) => Err(ClientError::Refused(refusal.to_string())),
-            }
+            let cancelled = client::cancel(&engine, task).await;
+            cancelled.map(|it| it.answer).map_err(refused)
         })
         .await
     }
@@ -181,13 +175,8 @@ impl InProcess {
         self.look(task).await?;
         let (engine, step) = (self.engine.clone(), step.to_owned());
         to_its_end(async move {
-            match client::signal(&engine, task, &step, body, ACTOR).await {
-                Ok(_) => Ok(()),
-                Err(error @ (SignalRefusal::Change(_) | SignalRefusal::UnknownType)) => {
-                    Err(ClientError::Unavailable(error.to_string()))
-                }
-                Err(refusal) => Err(ClientError::Refused(refusal.to_string())),
-            }
+            let sent = client::signal(&engine, task, &step, body, ACTOR).await;
+            sent.map(drop).map_err(refused)
         })
         .await
     }
@@ -223,18 +212,9 @@ async fn to_its_end<T: Send + 'static>(
     }
 }
 
-fn refused(error: SubmitError) -> ClientError {
-    match error {
-        SubmitError::Store(_)
-        | SubmitError::Objects(_)
-        | SubmitError::TooSlow
-        | SubmitError::InProgress => ClientError::Unavailable(error.to_string()),
-        SubmitError::Invalid(_)
-        | SubmitError::Label(_)
-        | SubmitError::KeyMismatch
-        | SubmitError::Source(_)
-        | SubmitError::Declaration(_)
-        | SubmitError::Moved
-        | SubmitError::Disabled(_) => ClientError::Refused(error.to_string()),
-    }
+/// In the words of the API.
+pub(super) fn refused(error: impl Into<Refused>) -> ClientError {
+    let (problem, retry_after) = error.into().into_parts();
+    let after = retry_after.map(|seconds| Duration::from_secs(seconds.into()));
+    ClientError::of(problem, after)
 }

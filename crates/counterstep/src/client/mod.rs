@@ -11,12 +11,13 @@ pub use counterstep_kernel::ports::SqlStatement;
 pub use transaction::{SqlConnection, SqlError, Uncommitted};
 
 use counterstep_contracts::http::{BATCH_MOST, BatchRequest, CancelAnswer};
-use counterstep_contracts::{LabelError, Labels, TaskId, TaskStatus};
+use counterstep_contracts::{LabelError, Labels, Problem, ProblemCode, TaskId, TaskStatus};
 use counterstep_kernel::Engine;
-use counterstep_steps::DistributedTask;
+use counterstep_kernel::client::SubmitError;
 use counterstep_steps::task::output;
+use counterstep_steps::{DistributedTask, StepError};
 use http::OverHttp;
-use in_process::InProcess;
+use in_process::{InProcess, refused};
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt;
@@ -43,9 +44,9 @@ enum Way {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// The request is refused, in the words of the API's problem documents.
+    /// The request is refused.
     #[error("the request is refused: {0}")]
-    Refused(String),
+    Refused(Refusal),
     /// The task came to rest without a response.
     #[error("the task is {status}{}", failure.as_ref().map_or_else(String::new, |why| format!(": {why}")))]
     NotCompleted {
@@ -65,6 +66,55 @@ pub enum ClientError {
     /// took effect may be unknown: the same request with the same key tells.
     #[error("{0}")]
     Unavailable(String),
+}
+
+/// Why a request is refused: what the API's problem document says, in process too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Refusal {
+    /// The stable code. `None`: what is refused never came before the API or the engine.
+    pub code: Option<ProblemCode>,
+    /// What was wrong, what was expected, what to do.
+    pub detail: String,
+    /// JSON pointer, field name or parameter that is at fault.
+    pub pointer: Option<String>,
+    /// When to come again, where that helps.
+    pub retry_after: Option<Duration>,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(code) = self.code {
+            write!(f, "{} ({}): ", code.title(), code.as_str())?;
+        }
+        f.write_str(&self.detail)
+    }
+}
+
+impl ClientError {
+    /// What a problem document says, whichever way it came.
+    fn of(problem: Problem, retry_after: Option<Duration>) -> Self {
+        // The same request may be accepted later.
+        if matches!(problem.status, 408 | 429 | 500..) || problem.code == ProblemCode::InProgress {
+            return Self::Unavailable(problem.to_string());
+        }
+        Self::Refused(Refusal {
+            code: Some(problem.code),
+            detail: problem.detail,
+            pointer: problem.pointer,
+            retry_after,
+        })
+    }
+
+    /// Refused without a problem document.
+    fn refused(detail: impl Into<String>) -> Self {
+        Self::Refused(Refusal {
+            code: None,
+            detail: detail.into(),
+            pointer: None,
+            retry_after: None,
+        })
+    }
 }
 
 /// What a submission comes with beside its request.
@@ -115,7 +165,7 @@ impl Submit {
             check_key(key)?;
         }
         let labels = self.labels;
-        let labels = labels.map_err(|error| ClientError::Refused(error.to_string()))?;
+        let labels = labels.map_err(|error| refused(SubmitError::Label(error)))?;
         Ok(Options {
             key: self.key,
             labels,
@@ -209,10 +259,12 @@ impl Client {
             })
             .collect();
         if places.len() > BATCH_MOST {
-            return Err(ClientError::Refused(format!(
+            let detail = format!(
                 "invalid batch: {} requests; expected at most {BATCH_MOST}",
                 places.len()
-            )));
+            );
+            let problem = Problem::new(ProblemCode::TooLarge, detail);
+            return Err(ClientError::of(problem, None));
         }
         let decl = T::task_type().decl;
         let submitted = match &self.0 {
@@ -383,7 +435,7 @@ impl<T: DistributedTask> Handle<T> {
         let expected = T::task_type().decl.name;
         if seen.task_type != expected {
             let (task, found) = (self.task, &seen.task_type);
-            return Err(ClientError::Refused(format!(
+            return Err(ClientError::refused(format!(
                 "task {task} is a {found}; expected a {expected}"
             )));
         }
@@ -393,7 +445,8 @@ impl<T: DistributedTask> Handle<T> {
 
 /// A request as the API reads it, so that both ways refuse the same.
 fn body_of(request: &impl Serialize) -> Result<Value, ClientError> {
-    output(request).map_err(|error| ClientError::Refused(error.message))
+    let invalid = |error: StepError| Problem::new(ProblemCode::InvalidRequest, error.message);
+    output(request).map_err(|error| ClientError::of(invalid(error), None))
 }
 
 /// Visible ASCII, as the header takes it; quotes around a key would not be a part of it there.
@@ -402,8 +455,10 @@ fn check_key(key: &str) -> Result<(), ClientError> {
     if fits && key.bytes().all(|b| b.is_ascii_graphic() && b != b'"') {
         return Ok(());
     }
-    Err(ClientError::Refused(format!(
+    let detail = format!(
         "invalid key `{}`; expected 1 to 255 visible ASCII characters other than quotes",
         key.escape_debug()
-    )))
+    );
+    let problem = Problem::new(ProblemCode::MalformedIdempotencyKey, detail);
+    Err(ClientError::of(problem.at("Idempotency-Key"), None))
 }

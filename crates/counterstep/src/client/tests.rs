@@ -4,10 +4,10 @@ use super::{Client, ClientError, Submit, Way};
 use crate::prelude::*;
 use counterstep_api::ApiSettings;
 use counterstep_contracts::http::TaskView;
-use counterstep_contracts::{Labels, TaskId, TaskStatus};
+use counterstep_contracts::{Labels, ProblemCode, TaskId, TaskStatus};
 use counterstep_steps::CancelToken;
 use counterstep_testkit::Harness;
-use counterstep_testkit::site::Site;
+use counterstep_testkit::site::{Site, eventually};
 use serde::{Deserialize, Serialize};
 use std::future::Future;
 use std::net::TcpListener;
@@ -74,6 +74,27 @@ impl Note {
     fn respond(_invitation: &Invitation) {}
 }
 
+/// Takes no submissions for an hour once a task has failed.
+struct Fussy;
+
+const AT_ONCE: AutoDisable = AutoDisable::after_failures(1).within("1h").cooldown("1h");
+
+#[distributed_task(auto_disable = AT_ONCE)]
+impl Fussy {
+    type Request = Invitation;
+    type Response = ();
+
+    #[step(1, host = "worker", no_undo = "it does nothing")]
+    async fn fail(invitation: &Invitation) -> StepResult<()> {
+        Err(StepError::transient(format_args!(
+            "{} again",
+            invitation.name
+        )))
+    }
+
+    fn respond(_invitation: &Invitation) {}
+}
+
 /// Registered nowhere.
 struct Elsewhere;
 
@@ -96,9 +117,14 @@ type Scenario = fn(Client) -> Pin<Box<dyn Future<Output = ()>>>;
 /// Runs it on an engine of its own each, in process and over HTTP.
 async fn both(scenario: Scenario) {
     for over_http in [false, true] {
-        let mut site: Site = Harness::embedded(Registry::new().with::<Invite>().with::<Note>())
-            .start()
-            .await;
+        let mut site: Site = Harness::embedded(
+            Registry::new()
+                .with::<Invite>()
+                .with::<Note>()
+                .with::<Fussy>(),
+        )
+        .start()
+        .await;
         site.serve(4);
         if !over_http {
             scenario(Client::of(&site.engine)).await;
@@ -221,6 +247,103 @@ async fn a_response_of_no_value_is_one_and_what_does_not_fit_is_refused() {
                 matches!(refused, Err(ClientError::Refused(_))),
                 "{refused:?}"
             );
+        })
+    })
+    .await;
+}
+
+/// Code, pointer, and seconds until it may be tried again.
+fn refusal<T: std::fmt::Debug>(
+    refused: Result<T, ClientError>,
+) -> (ProblemCode, Option<String>, Option<u64>) {
+    match refused {
+        Err(ClientError::Refused(why)) => {
+            let code = why.code.expect("it came before an engine");
+            let said = format!("{} ({}): {}", code.title(), code.as_str(), why.detail);
+            assert_eq!(why.to_string(), said);
+            (
+                code,
+                why.pointer,
+                why.retry_after.map(|after| after.as_secs()),
+            )
+        }
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_has_the_code_and_the_place_of_a_problem_document() {
+    both(|client| {
+        Box::pin(async move {
+            let task = client
+                .submit_once::<Invite>("ada", &ada())
+                .await
+                .expect("accepted");
+            let at = |code, pointer: &str| (code, Some(pointer.to_owned()), None);
+            let mut other = ada();
+            other.name.push('x');
+            let key = client.submit_once::<Invite>("ada", &other).await;
+            assert_eq!(
+                refusal(key),
+                at(ProblemCode::IdempotencyMismatch, "Idempotency-Key")
+            );
+            let key = client.submit_once::<Invite>("a b", &other).await;
+            assert_eq!(
+                refusal(key),
+                at(ProblemCode::MalformedIdempotencyKey, "Idempotency-Key")
+            );
+            let unknown = client.submit::<Elsewhere>(&ada()).await;
+            assert_eq!(refusal(unknown), (ProblemCode::NoSuchTaskType, None, None));
+            let unknown = task.signal("write", &Reply { comes: true }).await;
+            assert_eq!(refusal(unknown), at(ProblemCode::NoSuchSignal, "name"));
+            let typed = task.signal("reply", &5).await;
+            assert_eq!(refusal(typed).0, ProblemCode::InvalidRequest);
+            let nothing = client.handle::<Invite>(TaskId(Default::default()));
+            for refused in [
+                nothing.status().await.map(drop),
+                nothing.cancel().await.map(drop),
+                nothing.signal("reply", &5).await,
+            ] {
+                assert_eq!(refusal(refused), (ProblemCode::NoSuchTask, None, None));
+            }
+            task.signal("reply", &Reply { comes: true })
+                .await
+                .expect("it waits, or will");
+            task.response().await.expect("a seat");
+            assert_eq!(
+                refusal(task.cancel().await),
+                (ProblemCode::AlreadyCompleted, None, None)
+            );
+            let other = task.signal("reply", &Reply { comes: false }).await;
+            assert_eq!(refusal(other), (ProblemCode::SignalTaken, None, None));
+        })
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disabled_type_says_when_to_come_again() {
+    both(|client| {
+        Box::pin(async move {
+            let first = client.submit::<Fussy>(&ada()).await.expect("accepted");
+            first.wait().await.expect("it rests");
+            // A process remembers for a moment that a type takes submissions.
+            let alone = eventually("a refusal", || async {
+                let alone = client.submit::<Fussy>(&ada()).await;
+                alone.is_err().then_some(alone)
+            });
+            let alone = alone.await;
+            let item = [(Submit::new().key("ada"), &ada())];
+            let batch = client.submit_batch::<Fussy>(item).await.expect("an answer");
+            let batch = batch.into_iter().next().expect("one outcome");
+            for refused in [alone, batch] {
+                let (code, pointer, after) = refusal(refused);
+                assert_eq!((code, pointer), (ProblemCode::TypeDisabled, None));
+                assert!(
+                    (3_000..=3_600).contains(&after.expect("a time")),
+                    "{after:?}"
+                );
+            }
         })
     })
     .await;

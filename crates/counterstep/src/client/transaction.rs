@@ -199,7 +199,7 @@ impl<T: DistributedTask> Uncommitted<T> {
 }
 
 fn no_postgres(why: &str) -> ClientError {
-    ClientError::Refused(format!(
+    ClientError::refused(format!(
         "invalid client for a transaction of one's own: {why}; expected `Client::of` an engine on PostgreSQL"
     ))
 }
