@@ -81,7 +81,7 @@ GRANT SELECT ON tasks, task_labels, receives, outbox, idempotency, documents, jo
 GRANT SELECT ON tasks TO counterstep_eraser;
 -- What the statement of a submission inserts. It reads back which id was new, and writes over a key whose time is over: for
 -- that the server wants these rights, whether there is such a row or not.
-GRANT INSERT ON tasks, journal, outbox, idempotency TO counterstep_submitter;
+GRANT INSERT ON tasks, task_labels, journal, outbox, idempotency TO counterstep_submitter;
 GRANT SELECT (id) ON tasks TO counterstep_submitter;
 GRANT SELECT ON idempotency TO counterstep_submitter;
 GRANT UPDATE (task, fingerprint, answer, expires_at, change_id, owner) ON idempotency TO counterstep_submitter;

@@ -15,7 +15,9 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error};
 
 fn keyed(task: TaskId, key: &str) -> Transition {
-    let mut change = submit(row(task));
+    let mut row = row(task);
+    row.labels.add("order", "4711").expect("a label");
+    let mut change = submit(row);
     change.events = vec![event(task, 1)];
     change.idempotency = Some(IdempotencyWrite::Finish {
         tenant: Tenant::default(),
@@ -49,6 +51,7 @@ async fn rows(client: &Client) -> Vec<String> {
         ("journal", "{at,seal}"),
         ("outbox", "{created_at,visible_at}"),
         ("idempotency", "{expires_at}"),
+        ("task_labels", "{}"),
     ] {
         let query = format!("SELECT (to_jsonb(r) - '{times}'::text[])::text FROM {table} r");
         let found = client.query(&*query, &[]).await.expect("rows");
@@ -161,6 +164,8 @@ async fn the_submitters_role_executes_the_statement_and_nothing_else() {
         "UPDATE journal SET actor = 'x'",
         "DELETE FROM journal",
         "SELECT events FROM outbox",
+        "SELECT value FROM task_labels",
+        "DELETE FROM task_labels",
         "DELETE FROM outbox",
         "UPDATE idempotency SET key = 'x'",
         "DELETE FROM idempotency",
