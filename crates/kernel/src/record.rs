@@ -174,6 +174,7 @@ impl TaskRow {
             submitted_at: Some(self.created_at),
             deadline_at: self.deadline_at,
             client_key: self.client_key.clone(),
+            labels: self.labels.clone(),
             traceparent: self.traceparent.clone(),
         }
     }

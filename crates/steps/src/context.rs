@@ -12,7 +12,9 @@ use crate::sql::Sql;
 use crate::task::TaskFacts;
 use crate::times::TimeLeft;
 use crate::verified::verified;
-use counterstep_contracts::{Attempt, Direction, Epoch, FileName, StoredFile, TaskId, Tenant};
+use counterstep_contracts::{
+    Attempt, Direction, Epoch, FileName, Labels, StoredFile, TaskId, Tenant,
+};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -173,6 +175,12 @@ impl StepContext {
     #[must_use]
     pub fn client_key(&self) -> Option<&str> {
         self.facts.client_key.as_deref()
+    }
+
+    /// The labels of the task.
+    #[must_use]
+    pub fn labels(&self) -> &Labels {
+        &self.facts.labels
     }
 
     /// The W3C `traceparent` of the submission. [Calls](Self::call) carry it by themselves.

@@ -18,6 +18,7 @@ pub struct Form {
     tenant: Tenant,
     key: Option<String>,
     traceparent: Option<String>,
+    labels: Labels,
 }
 
 impl Form {
@@ -78,6 +79,18 @@ impl Form {
         self
     }
 
+    /// With this label.
+    ///
+    /// # Panics
+    /// When it is none.
+    #[must_use]
+    pub fn label(mut self, name: &str, value: &str) -> Self {
+        if let Err(error) = self.labels.add(name, value) {
+            panic!("{error}");
+        }
+        self
+    }
+
     /// With this `traceparent`.
     #[must_use]
     pub fn traceparent(mut self, traceparent: &str) -> Self {
@@ -127,7 +140,7 @@ pub async fn submit(engine: &Engine, form: Form) -> TaskId {
         tenant: form.tenant,
         key: form.key,
         traceparent: form.traceparent,
-        labels: Labels::new(),
+        labels: form.labels,
     };
     let mut session = UploadSession::begin(engine, task_type, submission)
         .await

@@ -78,6 +78,7 @@ pub(super) async fn run(
             facts: TaskFacts {
                 task_type: task_type.decl.name.to_owned(),
                 client_key: new.client_key.clone(),
+                labels: new.labels.clone(),
                 traceparent: new.traceparent.clone(),
                 // The commit that accepts it says when.
                 submitted_at: None,

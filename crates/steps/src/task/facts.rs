@@ -1,6 +1,7 @@
 //! What a step sees of its task beside its inputs. Data: the engine reads it from the task's row.
 
 use crate::times::DbTime;
+use counterstep_contracts::Labels;
 
 /// What is known of a task when code of it runs. Its id and tenant stand in the
 /// [`Execution`](crate::Execution).
@@ -14,6 +15,8 @@ pub struct TaskFacts {
     pub deadline_at: Option<DbTime>,
     /// The client's `Idempotency-Key`.
     pub client_key: Option<String>,
+    /// By which the task is found.
+    pub labels: Labels,
     /// W3C trace context of the submission.
     pub traceparent: Option<String>,
 }

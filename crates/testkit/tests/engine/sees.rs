@@ -22,6 +22,7 @@ struct Seen {
     task_deadline: Option<SystemTime>,
     time_left: Duration,
     client_key: Option<String>,
+    order: Option<String>,
     traceparent: Option<String>,
     trace_id: Option<String>,
 }
@@ -40,6 +41,7 @@ impl Notebook {
             task_deadline: ctx.task_deadline(),
             time_left: ctx.time_left(),
             client_key: owned(ctx.client_key()),
+            order: owned(ctx.labels().get("order")),
             traceparent: owned(ctx.traceparent()),
             trace_id: owned(ctx.trace_id()),
         };
@@ -113,6 +115,7 @@ async fn every_execution_sees_its_task_and_the_submission() {
             Form::new()
                 .tenant("acme")
                 .key("order-4711")
+                .label("order", "4711")
                 .traceparent(TRACE),
         )
         .await;
@@ -140,6 +143,7 @@ async fn every_execution_sees_its_task_and_the_submission() {
             task_deadline: is_accepted.then_some(submitted + Duration::from_secs(600)),
             time_left: left,
             client_key: Some("order-4711".to_owned()),
+            order: Some("4711".to_owned()),
             traceparent: Some(TRACE.to_owned()),
             trace_id: Some("0af7651916cd43dd8448eb211c80319c".to_owned()),
         };
