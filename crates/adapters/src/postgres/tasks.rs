@@ -78,12 +78,16 @@ const INSERT_AS: &str = " AS u (id, tenant, task_type, version, definition_hash,
     recovery_attempts, audit_seq, failure, residue, claimable, audit_link, sweep_at)
   WHERE limits.lock IS NOT NULL
   ON CONFLICT (id) DO NOTHING
-  RETURNING id, tenant, labels)";
+  RETURNING id)";
 
-/// A piece behind it, where one of the tasks has labels: they are read from the new row, so that a
-/// change with three has the text of one with a single one, and no more values.
+/// A piece behind it, where some of the tasks have labels: those of a task are one value, so that a
+/// change with three has the text of one with a single one. Of the new rows only the id is read back:
+/// who may submit need not be able to read more.
 const INSERT_LABELS: &str = ", labels_added AS (INSERT INTO task_labels (tenant, name, value, task)
-  SELECT t.tenant, l.key, l.value, t.id FROM t CROSS JOIN LATERAL json_each_text(t.labels) AS l (key, value))";
+  SELECT u.tenant, l.key, l.value, t.id FROM t JOIN ";
+
+const INSERT_LABELS_AS: &str = " AS u (id, tenant, labels) ON u.id = t.id
+  CROSS JOIN LATERAL json_each_text(u.labels::json) AS l (key, value))";
 
 /// The same for receives, which come before the task. They need not lock anything: a submission has
 /// received before.
@@ -301,7 +305,14 @@ pub(super) fn insert<'a, Row>(
     let labels: Vec<Option<Str<'a>>> = each_or(writes, |write| {
         Ok(write_labels(&write.row.labels)?.map(Str::from))
     })?;
-    let labelled = labels.iter().any(Option::is_some);
+    let mut labelled = (Vec::new(), Vec::new(), Vec::new());
+    for (write, labels) in writes.iter().zip(&labels) {
+        if let Some(labels) = labels {
+            labelled.0.push(write.row.id.0);
+            labelled.1.push(name("tasks.tenant", &write.row.tenant.0)?);
+            labelled.2.push(labels.clone());
+        }
+    }
     let binds = values![
         columns.ids,
         each_or(writes, |write| name("tasks.tenant", &write.row.tenant.0))?,
@@ -339,8 +350,11 @@ pub(super) fn insert<'a, Row>(
         columns.sweeps,
     ];
     statement.push_table(INSERT, writes.len(), binds, INSERT_AS);
-    if labelled {
-        statement.push(INSERT_LABELS, values![]);
+    let rows = labelled.0.len();
+    if rows > 0 {
+        let (ids, tenants, labels) = labelled;
+        let binds = values![ids, tenants, labels];
+        statement.push_table(INSERT_LABELS, rows, binds, INSERT_LABELS_AS);
     }
     Ok(())
 }

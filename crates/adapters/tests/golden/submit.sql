@@ -13,7 +13,7 @@ WITH limits AS MATERIALIZED (SELECT set_config('lock_timeout', $1, true) AS lock
     recovery_attempts, audit_seq, failure, residue, claimable, audit_link, sweep_at)
   WHERE limits.lock IS NOT NULL
   ON CONFLICT (id) DO NOTHING
-  RETURNING id, tenant, labels), ok AS MATERIALIZED (SELECT count(*) AS held, count(*) = $30 AS every FROM t), journal_added AS (INSERT INTO journal
+  RETURNING id), ok AS MATERIALIZED (SELECT count(*) AS held, count(*) = $30 AS every FROM t), journal_added AS (INSERT INTO journal
     (task, rev, epoch, at, change_id, actor, form, entries, data, link, seal)
   SELECT u.task, u.rev, u.epoch, now(), u.change_id, u.actor, u.form, u.entries, u.data, u.link,
      sha256(u.link || timestamptz_send(now()))

@@ -13,9 +13,10 @@ WITH limits AS MATERIALIZED (SELECT set_config('lock_timeout', $1, true) AS lock
     recovery_attempts, audit_seq, failure, residue, claimable, audit_link, sweep_at)
   WHERE limits.lock IS NOT NULL
   ON CONFLICT (id) DO NOTHING
-  RETURNING id, tenant, labels), labels_added AS (INSERT INTO task_labels (tenant, name, value, task)
-  SELECT t.tenant, l.key, l.value, t.id FROM t CROSS JOIN LATERAL json_each_text(t.labels) AS l (key, value)), ok AS MATERIALIZED (SELECT count(*) AS held, count(*) = $30 AS every FROM t), journal_added AS (INSERT INTO journal
+  RETURNING id), labels_added AS (INSERT INTO task_labels (tenant, name, value, task)
+  SELECT u.tenant, l.key, l.value, t.id FROM t JOIN (VALUES ($30, $31, $32)) AS u (id, tenant, labels) ON u.id = t.id
+  CROSS JOIN LATERAL json_each_text(u.labels::json) AS l (key, value)), ok AS MATERIALIZED (SELECT count(*) AS held, count(*) = $33 AS every FROM t), journal_added AS (INSERT INTO journal
     (task, rev, epoch, at, change_id, actor, form, entries, data, link, seal)
   SELECT u.task, u.rev, u.epoch, now(), u.change_id, u.actor, u.form, u.entries, u.data, u.link,
      sha256(u.link || timestamptz_send(now()))
-  FROM ok, (VALUES ($31, $32, $33, $34, $35, $36, $37, $38, $39)) AS u (task, change_id, rev, epoch, actor, form, entries, data, link) WHERE ok.every) SELECT now(), NULL::uuid FROM ok WHERE CASE WHEN ok.every THEN TRUE WHEN ok.held = 0 THEN FALSE ELSE counterstep_refuse('guards') END
+  FROM ok, (VALUES ($34, $35, $36, $37, $38, $39, $40, $41, $42)) AS u (task, change_id, rev, epoch, actor, form, entries, data, link) WHERE ok.every) SELECT now(), NULL::uuid FROM ok WHERE CASE WHEN ok.every THEN TRUE WHEN ok.held = 0 THEN FALSE ELSE counterstep_refuse('guards') END

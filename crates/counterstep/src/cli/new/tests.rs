@@ -129,6 +129,7 @@ const OF_COUNTERSTEP: &[&str] = &[
     "counterstep_eraser",
     "counterstep_erase",
     "counterstep_refuse",
+    "counterstep_submitter",
     // The stream that a program makes.
     "stream: counterstep-work\n",
     "or counterstep-work without one",
