@@ -15,6 +15,9 @@ use tracing_subscriber::layer::SubscriberExt;
 /// The target of the lines below, and of nothing else in this program.
 const OWN: &str = "counterstep::step_logs=info";
 
+/// The line of the engine about a task that has come to rest, of all tests of this program.
+const RESTS: &str = "counterstep_kernel::announce=info";
+
 #[derive(Debug, Serialize, Deserialize)]
 struct Guest {
     name: String,
@@ -80,8 +83,8 @@ impl Write for Log {
 
 #[tokio::test]
 async fn what_a_step_logs_names_its_task_step_and_attempt_in_text_and_in_json() {
-    let (text, json) = (Log::default(), Log::default());
-    let (to_text, to_json) = (text.clone(), json.clone());
+    let (text, json, rests) = (Log::default(), Log::default(), Log::default());
+    let (to_text, to_json, to_rests) = (text.clone(), json.clone(), rests.clone());
     // Steps run on threads of their own, so the log is the process's. The other tests of this
     // program write nothing that the filter lets through.
     let both = tracing_subscriber::registry()
@@ -90,11 +93,17 @@ async fn what_a_step_logs_names_its_task_step_and_attempt_in_text_and_in_json() 
         }))
         .with(logging::lines(OWN, LogFormat::Json, move || {
             to_json.clone()
+        }))
+        .with(logging::lines(RESTS, LogFormat::Json, move || {
+            to_rests.clone()
         }));
     tracing::subscriber::set_global_default(both).expect("the first log of this process");
 
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-    let form = Form::new().field("name", "Ada").traceparent(trace);
+    let form = Form::new()
+        .field("name", "Ada")
+        .traceparent(trace)
+        .label("order", "a \"b\"");
     let task = Harness::embedded(Registry::new().with::<Greet>())
         .submit(form)
         .await;
@@ -124,5 +133,17 @@ async fn what_a_step_logs_names_its_task_step_and_attempt_in_text_and_in_json() 
             );
             assert_eq!(object["spans"][0][field], *value, "{field} in {object}");
         }
+    }
+    let object: Value = serde_json::from_str(&rests.line_with(&id)).expect("JSON");
+    for (field, value) in [
+        ("message", "the task is at rest"),
+        ("task_type", "Greet"),
+        ("status", "failed"),
+        ("trace_id", "0af7651916cd43dd8448eb211c80319c"),
+        ("step", "fail"),
+        ("class", "permanent"),
+        ("labels", r#"{"order":"a \"b\""}"#),
+    ] {
+        assert_eq!(object[field], value, "{field} in {object}");
     }
 }

@@ -7,7 +7,7 @@ use crate::disable::weigh_failure;
 use crate::engine::Engine;
 use crate::events::is_alert;
 use crate::ports::{OutboxOp, QueueError, Signal};
-use crate::record::DbTime;
+use crate::record::{AuditEntry, DbTime, TaskRow};
 use crate::time_limits::{best_effort, queue_answer};
 use crate::transition::Transition;
 use counterstep_contracts::ChangeId;
@@ -48,6 +48,8 @@ pub async fn announce_briefly(engine: &Engine, transition: &Transition, at: DbTi
 async fn tell(engine: &Engine, transition: &Transition) {
     if let Some(entry) = transition.audit.iter().find(|entry| is_alert(entry)) {
         alert(transition, &entry.details);
+    } else if let Some(row) = comes_to_rest(transition) {
+        log_rest(row);
     }
     let rests = transition
         .task
@@ -114,6 +116,32 @@ async fn clear_outbox_of(engine: &Engine, changes: Vec<ChangeId>) {
     {
         tracing::warn!(count, %error, "events stay in the outbox; the relay will publish them again");
     }
+}
+
+/// The row of a task that this change brings to rest; `None`: it was there before, or is not.
+fn comes_to_rest(transition: &Transition) -> Option<&TaskRow> {
+    let row = &transition.task.as_ref()?.row;
+    let came = |entry: &AuditEntry| entry.to.is_at_rest() && entry.from != Some(entry.to);
+    (row.status.is_at_rest() && transition.audit.iter().any(came)).then_some(row)
+}
+
+/// One line for each task, in the log of the process that has brought it to rest. What a step said
+/// of its failure is for those who may read tasks.
+fn log_rest(row: &TaskRow) {
+    let failure = row.failure.as_ref();
+    // As JSON: a value is a client's text.
+    let labels = (!row.labels.is_empty()).then(|| serde_json::to_string(&row.labels));
+    tracing::info!(
+        task = %row.id,
+        task_type = row.task_type,
+        tenant = %row.tenant.0,
+        status = row.status.as_str(),
+        trace_id = row.trace_id(),
+        step = failure.and_then(|failure| failure.step.as_deref()),
+        class = failure.map(|failure| failure.class.as_str()),
+        labels = labels.and_then(Result::ok),
+        "the task is at rest"
+    );
 }
 
 /// Said once, where the change is durable: from here on only a person moves the task.
