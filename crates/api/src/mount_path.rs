@@ -10,12 +10,16 @@ struct MountPath(String);
 /// Notes where this interface is mounted: in a scope, that has been matched with already, or at
 /// `path` of its own server. Gives the rest of the request's path.
 pub(crate) fn note_mount_path(request: &HttpRequest, path: &str) -> String {
-    let (whole, rest) = (
-        request.match_info().as_str(),
-        request.match_info().unprocessed(),
-    );
+    let rest = request.match_info().unprocessed();
     let rest = rest.strip_prefix(path).unwrap_or(rest).to_owned();
-    let mount = whole.strip_suffix(&rest).unwrap_or_default().to_owned();
+    // As the client wrote it: what was matched is decoded, all but the slashes.
+    let whole = request.uri().path();
+    let segments = rest.matches('/').count();
+    let mount = match segments.checked_sub(1) {
+        Some(before) => whole.rmatch_indices('/').nth(before),
+        None => None,
+    };
+    let mount = mount.map_or("", |(at, _)| &whole[..at]).to_owned();
     request.extensions_mut().insert(MountPath(mount));
     rest
 }

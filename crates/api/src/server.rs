@@ -34,6 +34,7 @@ pub fn serve(
     shutdown: CancelToken,
 ) -> BoxFuture<'static, std::io::Result<()>> {
     Box::pin(async move {
+        let settings = settings.normal()?;
         let drain = settings.drain;
         let (api_path, beside) = (settings.path.clone(), settings.beside.clone());
         let (workers, head_timeout, keep_alive) = (

@@ -50,6 +50,26 @@ pub struct ApiSettings {
     pub workers: usize,
 }
 
+impl ApiSettings {
+    /// With the path as the routes take it: `work/` is `/work`.
+    ///
+    /// # Errors
+    /// For a path that is none.
+    pub(crate) fn normal(mut self) -> std::io::Result<Self> {
+        let segments: Vec<_> = self.path.split('/').filter(|it| !it.is_empty()).collect();
+        let fits = |sign: char| sign.is_ascii_alphanumeric() || "-._~/".contains(sign);
+        if !self.path.chars().all(fits) {
+            let why = format!(
+                "invalid path `{}` of the API; expected letters, digits, `-`, `.`, `_`, `~` and `/`, as /work",
+                self.path.escape_debug()
+            );
+            return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, why));
+        }
+        self.path = segments.iter().map(|it| format!("/{it}")).collect();
+        Ok(self)
+    }
+}
+
 impl Default for ApiSettings {
     fn default() -> Self {
         Self {

@@ -8,7 +8,7 @@ pub mod tasks;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::{Router, routing};
-use axum_reverse_proxy::ReverseProxy;
+use axum_reverse_proxy::{HostBehaviour, ProxyPolicy, ReverseProxy};
 use counterstep::client::Client;
 use counterstep::{ApiSettings, Roles, Service, Settings};
 use std::net::TcpListener;
@@ -45,7 +45,10 @@ pub async fn serve(
         ..tasks::roles()
     };
     let service = Service::start(tasks::tasks(), settings, roles).await?;
-    let work: Router<Client> = ReverseProxy::new("/work", format!("http://{address}/work")).into();
+    // The engine judges by the `Host` of the client's request whether a page may have sent it.
+    let policy = ProxyPolicy::new().with_host_behaviour(HostBehaviour::Preserve);
+    let proxy = ReverseProxy::new("/work", format!("http://{address}/work")).with_policy(policy);
+    let work: Router<Client> = proxy.into();
     let app = Router::new()
         .route("/greet/{name}", routing::get(greet))
         .merge(work)

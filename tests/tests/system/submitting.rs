@@ -84,6 +84,18 @@ async fn a_task_is_submitted_watched_and_its_file_downloaded() {
         .assert_code(1)
         .assert_says("--output");
     tasks(&place, &served.api, &["download", &id, "zip", "-o", "zip"]).assert_code(0);
+    // What is there and is no file is written to, and stays what it is.
+    let link = place.path().join("link");
+    std::os::unix::fs::symlink("linked", &link).expect("a link");
+    std::fs::write(place.path().join("linked"), "old").expect("a file");
+    tasks(&place, &served.api, &["download", &id, "zip", "-o", "link"]).assert_code(0);
+    assert!(link.is_symlink());
+    let size = |name: &str| {
+        std::fs::metadata(place.path().join(name))
+            .expect("a file")
+            .len()
+    };
+    assert_eq!(size("linked"), size("zip"));
     tasks(
         &place,
         &served.api,

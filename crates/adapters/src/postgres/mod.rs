@@ -244,9 +244,16 @@ impl Store for PostgresStore {
         } else {
             (self.lists.read(lists::list(query)?).await?, None)
         };
+        let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
+        // The server gave no more than this, so what comes behind the last row was not looked at,
+        // also where rows in between cannot be read.
+        let cut_at = rows.get(limit.wrapping_sub(1)).map(|row| TaskId(row.0));
+        let looked_to = match (&query.failure.text, cut_at) {
+            (None, Some(last)) => Some(last),
+            _ => looked_to,
+        };
         let mut lines = readable(rows, "a task of a list", lists::decode);
         lines.retain(|line| query.failure.fits(line.failure.as_ref()));
-        let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
         lines.truncate(limit);
         let looked_to = looked_to.filter(|_| lines.len() < limit);
         Ok(TaskPage { lines, looked_to })

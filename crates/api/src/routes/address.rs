@@ -8,9 +8,11 @@ use counterstep_kernel::load;
 use counterstep_kernel::record::TaskRecord;
 use uuid::Uuid;
 
-/// A segment of the path, percent-decoded.
+/// A segment of the path, percent-decoded. A scope around this interface may have named one of its own
+/// alike: the last one is the route's.
 pub(super) fn segment<'a>(request: &'a HttpRequest, name: &str) -> &'a str {
-    request.match_info().get(name).unwrap_or_default()
+    let named = request.match_info().iter().filter(|(of, _)| *of == name);
+    named.last().map_or("", |(_, value)| value)
 }
 
 /// The task id in the path, in the one spelling that answers use.

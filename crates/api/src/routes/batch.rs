@@ -29,6 +29,10 @@ pub(super) async fn post(
         let code = ProblemCode::MalformedIdempotencyKey;
         return Err(Refused::new(code, detail).at("Idempotency-Key"));
     }
+    if request.headers().contains_key("counterstep-label") {
+        let detail = "a batch has no labels of its own: give each of its requests `labels`";
+        return Err(Refused::new(ProblemCode::InvalidLabel, detail).at("Counterstep-Label"));
+    }
     if body_kind(&request)? != BodyKind::Json {
         let detail = "send a batch as `Content-Type: application/json`";
         return Err(Refused::new(ProblemCode::UnsupportedMediaType, detail).at("Content-Type"));

@@ -191,6 +191,9 @@ async fn a_body_that_is_no_batch_is_refused_whole() {
     let keyed = json(site.request("POST", BATCH)).header("idempotency-key", "k");
     let keyed = site.send(keyed.body(body.clone())).await;
     keyed.problem(400, "malformed-idempotency-key");
+    let labelled = json(site.request("POST", BATCH)).header("counterstep-label", "a=1");
+    let labelled = site.send(labelled.body(body.clone())).await;
+    labelled.problem(422, "invalid-label");
     let text = site
         .request("POST", BATCH)
         .header("content-type", "text/plain");

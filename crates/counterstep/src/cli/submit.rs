@@ -228,17 +228,19 @@ impl DownloadArgs {
                 path
             }
         };
-        let size = download(remote, self.id, &self.name, &path).await?;
+        let size = download(remote, self.id, &self.name, &path, self.output.is_some()).await?;
         print(&format!("{} ({size} bytes)\n", path.display()))
     }
 }
 
 /// Writes a stored file of the response to a path, whole or not at all. Returns its size in bytes.
+/// `may_replace`: a file that is there.
 pub(super) async fn download(
     remote: &Remote,
     task: TaskId,
     name: &str,
     path: &Path,
+    may_replace: bool,
 ) -> Result<u64, Exit> {
     let cannot = |error: std::io::Error| {
         Exit::failed(format_args!(
@@ -246,6 +248,16 @@ pub(super) async fn download(
             path.display()
         ))
     };
+    // What is there and is no file, a device or a link say, is written to, and never replaced.
+    let is_other = std::fs::symlink_metadata(path).is_ok_and(|it| !it.is_file());
+    if may_replace && is_other {
+        let opened = std::fs::OpenOptions::new()
+            .write(true)
+            .truncate(true)
+            .open(path);
+        let mut to = tokio::fs::File::from_std(opened.map_err(cannot)?);
+        return remote.download(task, name, &mut to).await;
+    }
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
@@ -260,6 +272,11 @@ pub(super) async fn download(
     let mut to = tokio::fs::File::from_std(file);
     let size = remote.download(task, name, &mut to).await?;
     to.sync_all().await.map_err(cannot)?;
-    partial.persist(path).map_err(|error| cannot(error.error))?;
+    let persisted = if may_replace {
+        partial.persist(path)
+    } else {
+        partial.persist_noclobber(path)
+    };
+    persisted.map_err(|error| cannot(error.error))?;
     Ok(size)
 }

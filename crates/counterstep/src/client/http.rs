@@ -13,6 +13,9 @@ use reqwest::{RequestBuilder, Response, StatusCode, multipart};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use std::{fmt, io};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
@@ -20,6 +23,9 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 /// So long an answer may take that does not wait for the task: a command names one that does not
 /// answer within ten seconds.
 const ANSWER: Duration = Duration::from_secs(8);
+
+/// A file under way may stand still for so long.
+const SILENCE: Duration = Duration::from_secs(30);
 
 /// The same for a batch, whose requests are checked one by one.
 const BATCH: Duration = Duration::from_secs(60);
@@ -135,6 +141,7 @@ impl OverHttp {
         fields: &Map<String, Value>,
         files: &[(String, PathBuf)],
     ) -> Result<Accepted, HttpError> {
+        let moved = Arc::new(AtomicU64::new(0));
         let mut form = multipart::Form::new();
         for (field, value) in fields {
             let part = multipart::Part::text(value.to_string()).mime_str("application/json");
@@ -146,15 +153,27 @@ impl OverHttp {
             let file = tokio::fs::File::open(path).await.map_err(cannot)?;
             let size = file.metadata().await.map_err(cannot)?.len();
             let name = path.file_name().unwrap_or_default();
-            let body = reqwest::Body::wrap_stream(tokio_util::io::ReaderStream::new(file));
+            let chunks = tokio_util::io::ReaderStream::new(file);
+            let moved = moved.clone();
+            let body = reqwest::Body::wrap_stream(chunks.inspect(move |_| {
+                moved.fetch_add(1, Ordering::Relaxed);
+            }));
             let part = multipart::Part::stream_with_length(body, size);
             form = form.part(
                 field.clone(),
                 part.file_name(name.to_string_lossy().into_owned()),
             );
         }
-        self.read(self.submission(route, options).multipart(form))
-            .await
+        let sent = self.read(self.submission(route, options).multipart(form));
+        let mut sent = pin!(sent);
+        loop {
+            let before = moved.load(Ordering::Relaxed);
+            match within(SILENCE, &mut sent).await {
+                Err(silent) if moved.load(Ordering::Relaxed) == before => return Err(silent),
+                Err(_) => {}
+                Ok(answer) => return answer,
+            }
+        }
     }
 
     /// A task as the API shows it.
@@ -173,10 +192,11 @@ impl OverHttp {
         let segments: Vec<_> = name.split('/').map(encode).collect();
         let path = segments.join("/");
         let url = format!("{}/api/tasks/{task}/result/{path}", self.base);
-        let mut body = self.answer(self.client.get(url)).await?.bytes_stream();
+        let answer = within(ANSWER, self.answer(self.client.get(url))).await?;
+        let mut body = answer?.bytes_stream();
         let cannot = |error| HttpError::File(format!("the file cannot be written: {error}"));
         let mut size = 0;
-        while let Some(chunk) = body.next().await {
+        while let Some(chunk) = within(SILENCE, body.next()).await? {
             let chunk = chunk.map_err(|error| HttpError::unreachable(&error))?;
             size += chunk.len() as u64;
             to.write_all(&chunk).await.map_err(cannot)?;
@@ -315,6 +335,11 @@ impl From<HttpError> for ClientError {
             HttpError::File(why) => Self::refused(why),
         }
     }
+}
+
+async fn within<T>(limit: Duration, answer: impl Future<Output = T>) -> Result<T, HttpError> {
+    let answered = tokio::time::timeout(limit, answer).await;
+    answered.map_err(|_| HttpError::Unreachable(format!("no answer within {limit:?}")))
 }
 
 /// Percent-encodes a segment of a path, or a value of a query.

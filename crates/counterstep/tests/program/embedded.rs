@@ -88,6 +88,14 @@ async fn use_it(url: &str) {
         .await
         .expect("an answer");
     assert_eq!(foreign.status(), StatusCode::FORBIDDEN);
+    // And so is a page whose name was made to lead here.
+    let rebound = http
+        .get(format!("{url}/work/api/tasks"))
+        .header("Host", "evil.example")
+        .send()
+        .await
+        .expect("an answer");
+    assert_eq!(rebound.status(), StatusCode::FORBIDDEN);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -114,6 +122,42 @@ async fn an_engine_runs_behind_an_axum_server_and_stops_with_it() {
     };
     let (served, ()) = tokio::join!(in_axum::serve(listener, &settings, until), client);
     served.expect("it stops in order");
+}
+
+/// Segments of a scope around it may be named as those of the interface are, and hold anything.
+#[actix_web::test]
+async fn a_scope_around_the_interface_may_have_segments_of_its_own() {
+    use actix_web::{App, http::header, test, web};
+    use counterstep::{ApiSettings, Roles, Service};
+    let (_folder, settings, ..) = place();
+    let registry = in_actix::tasks::tasks();
+    let started = Service::start(registry, &settings, Roles::default()).await;
+    let mut service = started.expect("it starts");
+    let api = service.mount_api(ApiSettings::default());
+    let around = web::scope("/customers/{id}").service(api.scope("/work"));
+    let app = test::init_service(App::new().service(around)).await;
+    let request = test::TestRequest::post()
+        .uri("/customers/a%20b%0a/work/api/tasks/greet")
+        .insert_header(("host", "localhost"))
+        .set_json(json!({"name": "Ada"}));
+    let submitted = test::call_service(&app, request.to_request()).await;
+    assert_eq!(submitted.status().as_u16(), 202);
+    let location = submitted
+        .headers()
+        .get(header::LOCATION)
+        .expect("one")
+        .to_str()
+        .expect("text");
+    assert!(
+        location.starts_with("/customers/a%20b%0a/work/api/tasks/"),
+        "{location}"
+    );
+    let request = test::TestRequest::get()
+        .uri(location)
+        .insert_header(("host", "localhost"));
+    let found = test::call_service(&app, request.to_request()).await;
+    assert_eq!(found.status().as_u16(), 200);
+    service.stop().await.expect("it stops in order");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -217,7 +217,7 @@ impl<'a> Batch<'a> {
     /// What is pending is committed: announces it, and gives the outcome of each.
     async fn announced(self, at: DbTime) -> Vec<Result<Submitted, SubmitError>> {
         stream::iter(self.pending())
-            .for_each_concurrent(ANNOUNCED_AT_ONCE, |prepared| prepared.announce(at))
+            .for_each_concurrent(ANNOUNCED_AT_ONCE, |prepared| prepared.announce_briefly(at))
             .await;
         let mut outcomes: Vec<Result<Submitted, SubmitError>> =
             Vec::with_capacity(self.places.len());

@@ -45,6 +45,9 @@ pub(super) async fn run(
             })
             .collect();
         let left = until.saturating_sub(engine.ports.clock.monotonic());
+        if left.is_zero() {
+            return;
+        }
         // The request does not wait for room; the task does, once it is accepted.
         let room = if step.heavy {
             engine.heavy.free_room()

@@ -3,7 +3,7 @@
 
 use super::submission::{Submission, SubmitError, Submitted};
 use super::upload_session::{Decided, NewSubmission, UploadSession};
-use crate::announce::announce;
+use crate::announce::{announce, announce_briefly};
 use crate::engine::Engine;
 use crate::policy::INLINE_LIMIT;
 use crate::ports::{SqlStatement, StoreError};
@@ -109,6 +109,12 @@ impl Prepared {
     /// Announces it; it was committed at this time.
     pub(super) async fn announce(&self, at: DbTime) {
         let announce = announce(self.session.engine(), &self.new.transition, at);
+        futures::join!(self.session.remember_key(), announce);
+    }
+
+    /// The same for one of many: a queue whose server hangs holds them up once.
+    pub(super) async fn announce_briefly(&self, at: DbTime) {
+        let announce = announce_briefly(self.session.engine(), &self.new.transition, at);
         futures::join!(self.session.remember_key(), announce);
     }
 

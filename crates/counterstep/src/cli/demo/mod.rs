@@ -319,7 +319,7 @@ impl Demo<'_> {
             )));
         }
         if expected == TaskStatus::Completed {
-            let size = download(remote, view.task_id, RESULT, &self.args.out).await?;
+            let size = download(remote, view.task_id, RESULT, &self.args.out, true).await?;
             println!("Wrote {} ({size} bytes)", self.args.out.display());
         }
         if self.args.crash_at.is_none() {

@@ -69,6 +69,18 @@ const TAKEN: &[&str] = &[
     "deps",
     "examples",
     "incremental",
+    // Accounts that a system has.
+    "root",
+    "daemon",
+    "bin",
+    "sys",
+    "sync",
+    "mail",
+    "backup",
+    "postgres",
+    "redis",
+    "nats",
+    "www-data",
 ];
 
 /// A name that was checked.

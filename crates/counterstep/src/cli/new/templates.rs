@@ -91,7 +91,11 @@ pub(super) fn files(name: &ProgramName, source: &Source) -> Vec<Written> {
     });
     let of_deploy = DEPLOY.iter().map(|(path, template)| Written {
         path: format!("deploy/{}", renamed(path, name.as_str())),
-        text: renamed(&without_shipped(template), name.as_str()).replace(QUEUES.0, QUEUES.1),
+        // The queue first: the name of the program may be, or contain, that of the queue.
+        text: renamed(
+            &without_shipped(template).replace(QUEUES.0, QUEUES.1),
+            name.as_str(),
+        ),
     });
     of_crate.chain(of_deploy).collect()
 }
