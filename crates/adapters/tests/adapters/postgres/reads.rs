@@ -11,6 +11,7 @@ use counterstep_kernel::ports::{
     AuditPage, Due, FailureFilter, FailureQuery, Lost, OutboxOp, PurgeOp, ReceiveOp, ScheduleQuery,
     Store, SweepOp, TaskQuery, Unclaimed, Upkeep,
 };
+use counterstep_kernel::record::TaskRow;
 use counterstep_testkit::servers::{ROWS_READ, shared_postgres};
 use futures::future::{BoxFuture, join_all};
 use std::collections::BTreeMap;
@@ -420,3 +421,44 @@ async fn lists_hold_up_neither_a_submission_nor_what_the_engine_reads() {
 
 /// A lock on a table that none of the other reads here needs.
 const HOLD_LISTS: &str = "BEGIN; LOCK TABLE documents IN ACCESS EXCLUSIVE MODE";
+
+/// Only the owner of the tables can make such a row.
+#[tokio::test]
+async fn a_page_in_which_a_row_cannot_be_read_hides_none_behind_it() {
+    let url = database().await;
+    let (store, admin) = (open(&url, options()).await, raw(&url).await);
+    let mut tasks = Vec::new();
+    for _ in 0..4 {
+        let row = TaskRow {
+            labels: labels(&[("order", "4711")]),
+            ..row(new_task())
+        };
+        tasks.push(submitted(&*store, row).await.task.id);
+    }
+    tasks.sort_by_key(|task| std::cmp::Reverse(task.0));
+    let newest = tasks[0];
+    let damage = format!("UPDATE tasks SET failure = 'no JSON' WHERE id = '{newest}'");
+    assert_eq!(admin.execute(&*damage, &[]).await.unwrap(), 1);
+    for by in [&[("order", "4711")][..], &[]] {
+        let (mut before, mut found, mut pages) = (None, Vec::new(), 0);
+        loop {
+            let query = TaskQuery {
+                tenant: Some(Tenant::default()),
+                labels: labels(by),
+                limit: 2,
+                before,
+                ..TaskQuery::default()
+            };
+            let page = store.list(&query).await.unwrap();
+            found.extend(page.lines.iter().map(|line| line.task));
+            let last = page.lines.last().map(|line| line.task);
+            before = page.looked_to.or(last.filter(|_| page.lines.len() == 2));
+            pages += 1;
+            if before.is_none() {
+                break;
+            }
+        }
+        assert_eq!(found, tasks[1..], "{by:?}");
+        assert!(pages <= 3, "{pages}");
+    }
+}
