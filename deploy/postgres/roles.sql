@@ -8,7 +8,8 @@
 -- or delete what the audit says. counterstep_reconciler: a reconciler with retention; it may also delete tasks, with all that
 -- the audit says of them, and rewrite none of it. counterstep_operator: reads, which is what `counterstep audit`
 -- and `counterstep fsck` need. counterstep_eraser: calls counterstep_erase, and can write nothing else. counterstep_submitter:
--- submits tasks in transactions of an application's own, and reads none of them; grant it to the role of the application.
+-- submits tasks in transactions of an application's own, and reads of them their ids alone; it reads all idempotency keys and
+-- the answers to them. Grant it to the role of the application.
 
 BEGIN;
 

@@ -445,9 +445,9 @@ async fn batches_at_once_with_the_same_keys_make_one_task_of_each() {
 
 /// How long it takes from a commit to the first line of its step on a worker, the claim's own commit
 /// included:
-/// `cargo test -p counterstep --all-features --test transaction -- --ignored --nocapture`.
+/// `cargo test -p counterstep --all-features --test program -- --ignored --nocapture`.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "a measurement"]
+#[ignore = "measures the time from a commit to its claim; its comment says how to run it"]
 async fn from_commit_to_claim() {
     const TASKS: u64 = 500;
     let shop = Shop::open().await;

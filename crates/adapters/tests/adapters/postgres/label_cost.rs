@@ -26,7 +26,8 @@ fn ticks(pid: i64) -> f64 {
 }
 
 /// `cargo test --workspace --all-features --test adapters -- --ignored --nocapture submissions_with_three_labels`.
-/// One after another on one connection, in pairs, on a server that waits for the disk.
+/// One after another on one connection, in pairs, on a server that waits for its files,
+/// which are on a disk unless `TMPDIR` is in memory.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "measures what labels cost a submission on PostgreSQL; its comment says how to run it"]
 async fn submissions_with_three_labels_and_without() {
