@@ -9,11 +9,11 @@ use counterstep_contracts::{Epoch, Labels, QueueName, TaskId, Tenant, WorkerMess
 use counterstep_kernel::Engine;
 use counterstep_kernel::client::{Submission, UploadSession};
 use counterstep_kernel::ports::{
-    AuditPage, ChainRow, ChainTip, CommitError, Committed, Delivery, DeliveryTag, DocumentKind,
-    DocumentQuery, DocumentWrite, Documents, Due, DueTask, EndedTask, FailureQuery, Gauges,
-    Heartbeat, IdempotencyRow, InFlight, MessageSource, OutboxOp, OutboxRow, PurgeOp, Queue,
-    QueueError, ReceiveOp, Receives, Salvaged, Settle, Store, StoreError, SweepOp, TaskPage,
-    TaskQuery, Upkeep,
+    AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
+    Delivery, DeliveryTag, DocumentKind, DocumentQuery, DocumentWrite, Documents, Due, DueTask,
+    EndedTask, FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, MessageSource, OutboxOp,
+    OutboxRow, PurgeOp, Queue, QueueError, ReceiveOp, Receives, Salvaged, Settle, Store,
+    StoreError, SweepOp, TaskPage, TaskQuery, Upkeep, Woken,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -180,6 +180,18 @@ impl Store for Counted {
         key: &str,
     ) -> Result<Option<IdempotencyRow>, StoreError> {
         self.count().idempotency(tenant, key).await
+    }
+
+    async fn child_counts(&self, parent: TaskId) -> Result<Vec<ChildCount>, StoreError> {
+        self.count().child_counts(parent).await
+    }
+
+    async fn children(&self, query: &ChildQuery) -> Result<Vec<ChildLine>, StoreError> {
+        self.count().children(query).await
+    }
+
+    async fn wake(&self, task: TaskId) -> Result<Option<Woken>, StoreError> {
+        self.count().wake(task).await
     }
 
     async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError> {

@@ -68,15 +68,15 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON idempotency, outbox TO counterstep_servi
 -- Schedules are deleted by people, and processes are forgotten a day after they were seen last.
 GRANT SELECT, INSERT, UPDATE, DELETE ON documents TO counterstep_service;
 -- What was written there stays.
-GRANT SELECT, INSERT ON journal, poison, task_labels TO counterstep_service;
+GRANT SELECT, INSERT ON journal, poison, task_labels, children TO counterstep_service;
 -- What a sweep finds there is being deleted.
 GRANT SELECT ON tombstones TO counterstep_service;
 -- Tasks whose time is over, and what is left of them until their objects are gone.
-GRANT DELETE ON tasks, journal, task_labels TO counterstep_reconciler;
+GRANT DELETE ON tasks, journal, task_labels, children TO counterstep_reconciler;
 GRANT INSERT, DELETE ON tombstones TO counterstep_reconciler;
 -- Whether the schema fits the program is looked up when it starts.
 GRANT SELECT ON __diesel_schema_migrations TO counterstep_service;
-GRANT SELECT ON tasks, task_labels, receives, outbox, idempotency, documents, journal, poison, tombstones,
+GRANT SELECT ON tasks, task_labels, children, receives, outbox, idempotency, documents, journal, poison, tombstones,
     __diesel_schema_migrations
     TO counterstep_operator;
 GRANT SELECT ON tasks TO counterstep_eraser;

@@ -1,7 +1,7 @@
 //! The way of values between the columns of a table and the kernel's types, the same for every
 //! database with tables. Knows no database; must not repair what it cannot read.
 
-use counterstep_contracts::{Labels, Rev, TaskId, WaitReason};
+use counterstep_contracts::{Labels, ParentRef, Rev, TaskId, WaitReason};
 use counterstep_kernel::journal::{Fold, JournalError, JournalRow};
 use counterstep_kernel::ports::Unread;
 use counterstep_kernel::record::{
@@ -141,6 +141,8 @@ pub(crate) struct Content {
     pub(crate) steps: Vec<StepRow>,
     /// What is known of its attempts' objects, in the order of their start.
     pub(crate) marks: Vec<AttemptMark>,
+    /// The task that has submitted it.
+    pub(crate) parent: Option<ParentRef>,
     /// Fields of the row as the journal has them, in place of columns that cannot be read.
     pub(crate) instead: Instead,
 }
@@ -235,6 +237,7 @@ pub(crate) fn content(
         request,
         client_key,
         response,
+        parent,
         waiting,
         goal,
         failure,
@@ -247,6 +250,7 @@ pub(crate) fn content(
         response,
         steps,
         marks,
+        parent,
         instead: Instead {
             waiting,
             goal,

@@ -132,6 +132,19 @@ pub enum WaitDecl {
         /// otherwise.
         optional: bool,
     },
+    /// Tasks that it submits: its children.
+    Tasks {
+        /// Declared name of their type; `None`: of several types.
+        of: Option<&'static str>,
+    },
+}
+
+impl WaitDecl {
+    /// Whether it waits for tasks that it submits.
+    #[must_use]
+    pub const fn has_children(self) -> bool {
+        matches!(self, Self::Tasks { .. })
+    }
 }
 
 /// What runs in place of a step that gave up.
@@ -186,6 +199,12 @@ pub struct StepDecl {
 }
 
 impl StepDecl {
+    /// Whether it submits tasks and waits for them.
+    #[must_use]
+    pub fn has_children(&self) -> bool {
+        self.waits.is_some_and(WaitDecl::has_children)
+    }
+
     /// Whether the step, or its fallback, reads this source.
     #[must_use]
     pub fn reads(&self, source: &str) -> bool {

@@ -6,6 +6,7 @@
 
 mod archive_name;
 pub mod breaker;
+pub mod children;
 pub mod declaration;
 pub mod disable;
 pub mod event;
@@ -25,6 +26,7 @@ pub mod state;
 pub mod workers;
 
 pub use breaker::BreakerPolicy;
+pub use children::ParentRef;
 pub use declaration::{
     FallbackDecl, Host, OnExhausted, OnLost, OnUndoFailure, StepDecl, StepKind, TaskDecl, UndoDecl,
     WaitDecl,

@@ -222,6 +222,8 @@ pub enum WhyCode {
     Due,
     /// It sleeps until something comes from outside.
     Outside,
+    /// It sleeps until tasks that it has submitted have ended.
+    Tasks,
     /// It was offered to hosts and none has claimed it yet.
     Unclaimed,
     /// The program that answers cannot run it: another version or definition of its type.

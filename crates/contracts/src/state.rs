@@ -61,8 +61,8 @@ text_enum!(
         Dispatched = "dispatched",
         /// A host holds the lease and runs forward steps.
         Running = "running",
-        /// Waits by itself: for a retry, a breaker, a timer, a signal, or a worker that knows its
-        /// version.
+        /// Waits by itself: for a retry, a breaker, a timer, a signal, tasks that it has submitted, or
+        /// a worker that knows its version.
         Waiting = "waiting",
         /// Every step that was not skipped completed. Terminal.
         Completed = "completed",
@@ -116,6 +116,8 @@ text_enum!(
         Timer = "timer",
         /// A signal from outside.
         Signal = "signal",
+        /// The end of tasks that it has submitted.
+        Children = "children",
         /// A worker that can run this version of the type.
         Version = "version",
     }
@@ -128,7 +130,7 @@ text_enum!(
         Pending = "pending",
         /// An attempt is open under the current epoch.
         Running = "running",
-        /// Between two attempts, the next one due later; or for a timer or a signal.
+        /// Between two attempts, the next one due later; or for a timer, a signal or other tasks.
         Waiting = "waiting",
         /// Its one output is committed.
         Completed = "completed",

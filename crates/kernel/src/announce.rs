@@ -3,6 +3,7 @@
 //! wait for them. Events stand in the outbox until they are published; what is lost here, the relay
 //! publishes.
 
+use crate::children;
 use crate::disable::weigh_failure;
 use crate::engine::Engine;
 use crate::events::is_alert;
@@ -12,7 +13,11 @@ use crate::time_limits::{best_effort, queue_answer};
 use crate::transition::Transition;
 use counterstep_contracts::ChangeId;
 use futures::future::try_join_all;
+use futures::{StreamExt, stream};
 use serde_json::Value;
+
+/// New tasks of one change that are announced at a time.
+const ANNOUNCED_AT_ONCE: usize = 64;
 
 fn has_messages(transition: &Transition) -> bool {
     !transition.work.is_empty() || !transition.events.is_empty()
@@ -27,15 +32,35 @@ pub(crate) async fn announce(engine: &Engine, transition: &Transition, at: DbTim
             queue_answer(engine.ports.clock.as_ref(), publish(engine, transition, at)).await;
         after_publishing(engine, transition, published).await;
     }
+    announce_to_relatives(engine, transition, at).await;
+}
+
+/// What follows for tasks that the task has submitted, and for the one that has submitted it.
+async fn announce_to_relatives(engine: &Engine, transition: &Transition, at: DbTime) {
+    // A new task has none of its own yet.
+    stream::iter(&transition.children)
+        .for_each_concurrent(ANNOUNCED_AT_ONCE, |child| async move {
+            tell(engine, child).await;
+            if has_messages(child) && !engine.stall.lasts(engine.ports.clock.monotonic()) {
+                publish_briefly(engine, child, at).await;
+            }
+        })
+        .await;
+    children::wake_parent(engine, transition).await;
+    children::wake_again(engine, transition).await;
 }
 
 /// The same for work that waits for the database alone: a queue whose server hangs holds it up
 /// once in a while.
 pub async fn announce_briefly(engine: &Engine, transition: &Transition, at: DbTime) {
     tell(engine, transition).await;
-    if !has_messages(transition) || engine.stall.lasts(engine.ports.clock.monotonic()) {
-        return;
+    if has_messages(transition) && !engine.stall.lasts(engine.ports.clock.monotonic()) {
+        publish_briefly(engine, transition, at).await;
     }
+    announce_to_relatives(engine, transition, at).await;
+}
+
+async fn publish_briefly(engine: &Engine, transition: &Transition, at: DbTime) {
     match best_effort(engine.ports.clock.as_ref(), publish(engine, transition, at)).await {
         Some(published) => after_publishing(engine, transition, published).await,
         None => {

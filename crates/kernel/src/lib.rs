@@ -7,6 +7,7 @@
 pub mod announce;
 pub mod audit;
 pub mod change;
+pub mod children;
 pub mod client;
 pub mod disable;
 pub mod documents;

@@ -6,6 +6,7 @@
 //! with its own result.
 
 mod audit_page;
+mod children;
 mod documents;
 mod errors;
 mod finding;
@@ -21,6 +22,7 @@ mod workers;
 
 pub use crate::poison::{MessageSource, POISON_KEPT, Poison, PoisonRow};
 pub use audit_page::{AuditPage, ChainRow, ChainTip};
+pub use children::{ChildCount, ChildLine, ChildQuery, Woken};
 pub use counterstep_steps::ports::{
     ByteStream, HintError, Hints, HttpServices, Listed, Method, NoServices, ObjectError,
     ObjectInfo, ObjectPage, Objects, Scratch, ServiceAnswer, ServiceError, ServiceRequest,

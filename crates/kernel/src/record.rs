@@ -5,8 +5,8 @@ use crate::audit::EntryHash;
 use crate::error::{ErrorClass, StepError};
 use crate::task::{TaskFacts, TypeRef, trace_id};
 use counterstep_contracts::{
-    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Labels, Outcome, Rev, StepNo, StepStatus,
-    TaskId, TaskStatus, Tenant, WaitReason,
+    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Labels, Outcome, ParentRef, Rev, StepNo,
+    StepStatus, TaskId, TaskStatus, Tenant, WaitReason,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -142,6 +142,8 @@ pub struct TaskRow {
     pub traceparent: Option<String>,
     /// What it is found by; they never change.
     pub labels: Labels,
+    /// The task that has submitted it, where one has; it never changes.
+    pub parent: Option<ParentRef>,
     /// Submitted.
     pub created_at: DbTime,
     /// Last change in which something happened to it: no heartbeat, and no sweep of its attempts.
@@ -220,6 +222,17 @@ pub struct StepRow {
     pub signal: Option<SignalRow>,
     /// It gave up, and its fallback runs in its place from then on.
     pub in_fallback: bool,
+    /// Tasks that it has submitted, where it is a step that does.
+    pub children: Option<ChildrenRow>,
+}
+
+/// The tasks that a step has submitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChildrenRow {
+    /// So many have been.
+    pub started: u32,
+    /// So many of them had ended when the task was put to sleep for the others.
+    pub seen: u32,
 }
 
 /// A signal that was accepted.
@@ -252,6 +265,7 @@ impl StepRow {
             due_at: None,
             signal: None,
             in_fallback: false,
+            children: None,
         }
     }
 

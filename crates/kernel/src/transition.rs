@@ -299,6 +299,13 @@ pub struct Transition {
     /// the store refuses the whole change with
     /// [`CommitError::Moved`](crate::ports::CommitError::Moved). Such a change is written alone.
     pub document: Option<Box<DocumentWrite>>,
+    /// Tasks that a step submits: their first changes, each with a row that says of which task it is
+    /// a child. Written in the same transaction, or not at all; a change that has some is written
+    /// alone.
+    pub children: Vec<Transition>,
+    /// The task is put to sleep for tasks that these steps have submitted: so many of each had ended
+    /// when that was decided. Where more have by the commit, the task is to be woken.
+    pub children_seen: Vec<(StepNo, u32)>,
     /// Statements for tables of the user's own, in order, after all the rest. A change that has
     /// some is written alone.
     pub sql: Vec<Sql>,
@@ -320,6 +327,8 @@ impl Transition {
             events: Vec::new(),
             idempotency: None,
             document: None,
+            children: Vec::new(),
+            children_seen: Vec::new(),
             sql: Vec::new(),
         }
     }

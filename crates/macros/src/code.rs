@@ -97,6 +97,7 @@ codes! {
     NeverRequeued = 60, "`on_lost = \"requeue\"` on a type that is never run again";
     WrongState = 61, "state is taken where there is none, or not as `&State<T>`";
     BadLabel = 62, "a label is not of its form";
+    UselessOnTasks = 63, "a step that submits tasks has a key of steps that run";
 }
 
 impl fmt::Display for Code {

@@ -9,6 +9,7 @@ pub mod audit;
 pub mod cli;
 pub mod fsck;
 pub mod orphans;
+pub mod parents;
 mod pass_parts;
 mod plan;
 pub mod recovery;

@@ -4,7 +4,7 @@
 
 use crate::orphans::{self, Swept};
 use crate::{
-    ReconcilerSettings, Report, recovery, redispatch, relay, retention, schedules, workers,
+    ReconcilerSettings, Report, parents, recovery, redispatch, relay, retention, schedules, workers,
 };
 use counterstep_kernel::disable;
 use counterstep_kernel::ports::StoreError;
@@ -18,7 +18,7 @@ pub(crate) enum PassPart {
     /// Schedules: the only part with times that people watch. Waits for the database, and briefly
     /// for the queue.
     Schedules,
-    /// Tasks of lost hosts, and task types that failures disable. Waits for the database, and
+    /// Tasks of lost hosts, tasks that were not woken, and task types that failures disable. Waits for the database, and
     /// briefly for the queue.
     Recovery,
     /// Messages that were not published, and tasks that no host has claimed. Waits for the queue's
@@ -96,6 +96,8 @@ async fn recover(
         recovery::plan(engine, settings.lost.clone(), settings.limit).await,
     )?;
     let recovered = recovery::run(engine, lost, shutdown).await;
+    let asleep = of.area("parents", parents::plan(engine, settings.limit).await)?;
+    let woken = of.area("parents", parents::run(engine, asleep, shutdown).await)?;
     let types = of.area("task types", disable::plan_types(engine).await)?;
     let switched = disable::run_types(engine, types).await;
     let unseen = of.area("processes", workers::plan_forget(engine).await)?;
@@ -116,6 +118,7 @@ async fn recover(
         taken_back: recovered.taken_back.len(),
         unknown: recovered.unknown.len(),
         quarantined: recovered.quarantined.len(),
+        woken,
         disabled: switched.disabled,
         enabled: switched.enabled,
         forgotten,

@@ -6,7 +6,7 @@ use crate::recovery::{self, Recover};
 use crate::redispatch::{self, RedispatchPlan};
 use crate::retention::{self, PurgeGroup, PurgePlan};
 use crate::schedules::{self, Move, ScheduleStep, SkipReason};
-use crate::{ReconcilerSettings, workers};
+use crate::{ReconcilerSettings, parents, workers};
 use counterstep_contracts::{Keep, TaskId};
 use counterstep_kernel::Engine;
 use counterstep_kernel::disable::{self, TypeStep, TypeVerdict};
@@ -24,6 +24,8 @@ use std::time::Duration;
 pub struct PassPlan {
     /// Lost tasks.
     pub recover: Vec<Recover>,
+    /// Tasks that sleep although one that they have submitted has ended.
+    pub wake: Vec<TaskId>,
     /// Attempts and receives whose prefixes are to be emptied.
     pub sweep: Vec<Intent>,
     /// Tasks that a sweep cannot read, and why.
@@ -59,6 +61,9 @@ impl fmt::Display for PassPlan {
                     )?;
                 }
             }
+        }
+        for task in &self.wake {
+            writeln!(f, "wake task {task}: one that it has submitted has ended")?;
         }
         for intent in &self.sweep {
             writeln!(
@@ -226,6 +231,7 @@ pub fn plan<'a>(
             "lost tasks",
             recovery::plan(engine, settings.lost.clone(), limit).await,
         )?;
+        let wake = of.area("parents", parents::plan(engine, limit).await)?;
         let sweep = of.area("intents", orphans::plan(engine, limit).await.map(Some))?;
         let (sweep, unswept) = sweep
             .map(|sweep| (sweep.condemn, sweep.unreadable))
@@ -245,6 +251,7 @@ pub fn plan<'a>(
         let forget = of.area("processes", workers::plan_forget(engine).await)?;
         Ok(PassPlan {
             recover,
+            wake,
             sweep,
             unswept,
             redispatch,

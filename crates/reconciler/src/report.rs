@@ -12,6 +12,8 @@ pub struct Report {
     pub unknown: usize,
     /// Lost tasks that cannot be read: parked for a person.
     pub quarantined: usize,
+    /// Tasks that slept although one that they have submitted had ended, woken.
+    pub woken: usize,
     /// Changes whose events were relayed.
     pub relayed: u64,
     /// Tasks that no host has claimed, offered again.
@@ -104,6 +106,9 @@ impl fmt::Display for Report {
                 self.disabled, self.enabled
             )?;
         }
+        if self.woken > 0 {
+            write!(f, ", {} tasks woken", self.woken)?;
+        }
         if self.offered > 0 {
             write!(f, ", {} tasks offered again", self.offered)?;
         }
@@ -123,6 +128,7 @@ impl Report {
         self.taken_back += other.taken_back;
         self.unknown += other.unknown;
         self.quarantined += other.quarantined;
+        self.woken += other.woken;
         self.relayed += other.relayed;
         self.offered += other.offered;
         self.mended.extend(other.mended);
@@ -153,6 +159,7 @@ impl Report {
             ("taken_back", of(self.taken_back)),
             ("unknown", of(self.unknown)),
             ("quarantined", of(self.quarantined)),
+            ("woken", of(self.woken)),
             ("relayed", self.relayed),
             ("offered_again", of(self.offered)),
             ("mended", of(self.mended.len())),

@@ -11,6 +11,7 @@ pub mod breaker;
 pub mod builtin;
 pub mod call;
 pub mod cancel;
+pub mod children;
 pub mod context;
 pub mod declare;
 pub mod digest;
@@ -37,6 +38,7 @@ pub mod waits;
 pub use builtin::{BuiltInStep, FileSource, Upload, UploadMany, UploadOne, Work};
 pub use call::HttpCall;
 pub use cancel::{CancelReason, CancelToken};
+pub use children::{AwaitTask, Branches, ChildEnd, ChildFailure, EachEnd, ForEach};
 pub use context::{Execution, ObjectsContext, StepContext};
 pub use counterstep_contracts as contracts;
 pub use counterstep_contracts::{

@@ -22,7 +22,7 @@ pub use crate::builtin::{LONGEST_WAIT, Wait};
 ///     Sleep::for_("10m")
 /// }
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Sleep(Wait);
 
 impl Sleep {
@@ -148,7 +148,7 @@ impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> BuiltInStep for Ma
     }
 }
 
-fn read(duration: &str) -> Duration {
+pub(crate) fn read(duration: &str) -> Duration {
     match parse_duration(duration) {
         Some(duration) => duration,
         None => {

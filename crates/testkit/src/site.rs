@@ -233,6 +233,9 @@ impl Site {
 /// type than the test means.
 pub(crate) async fn with_states(mut registry: Registry) -> Registry {
     registry
+        .check_types()
+        .unwrap_or_else(|error| panic!("{error}"));
+    registry
         .check_states()
         .unwrap_or_else(|error| panic!("{error}"));
     let unused = registry.unused_states();

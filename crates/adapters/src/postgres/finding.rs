@@ -9,7 +9,7 @@ use diesel::sql_types as sql;
 use std::time::Duration;
 use uuid::Uuid;
 
-type DueTypes = (sql::Uuid, sql::Text, sql::BigInt, sql::Text);
+pub(super) type DueTypes = (sql::Uuid, sql::Text, sql::BigInt, sql::Text);
 
 /// A row of the due queries.
 pub(super) type DueRead = (Uuid, String, i64, String);

@@ -5,6 +5,7 @@
 
 mod audit;
 mod batches;
+mod children;
 mod commit;
 mod connection;
 pub mod doctor;
@@ -36,9 +37,10 @@ use async_trait::async_trait;
 use batches::Batches;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
-    AuditPage, ChainRow, ChainTip, CommitError, Committed, DocumentQuery, DocumentWrite, Documents,
-    Due, DueTask, FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow,
-    Salvaged, SqlStatement, Store, StoreError, TaskPage, TaskQuery,
+    AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
+    DocumentQuery, DocumentWrite, Documents, Due, DueTask, FailureQuery, Gauges, Heartbeat,
+    IdempotencyRow, InFlight, OutboxOp, OutboxRow, Salvaged, SqlStatement, Store, StoreError,
+    TaskPage, TaskQuery, Woken,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -218,6 +220,7 @@ impl Store for PostgresStore {
                     .read(finding::unclaimed(which, limit)?)
                     .await?
             }
+            Due::Parents(known) => self.database.read(children::parents(known, limit)).await?,
         };
         Ok(readable(rows, "a due task", finding::decode_due))
     }
@@ -357,5 +360,23 @@ impl Store for PostgresStore {
         Ok(counted
             .first()
             .map_or(0, |count| u32::try_from(*count).unwrap_or(u32::MAX)))
+    }
+
+    async fn child_counts(&self, parent: TaskId) -> Result<Vec<ChildCount>, StoreError> {
+        let rows: Vec<children::CountRead> = self.database.read(children::counts(parent)).await?;
+        let counts = rows.into_iter().map(children::decode_count);
+        Ok(counts.collect::<Result<_, _>>()?)
+    }
+
+    async fn children(&self, query: &ChildQuery) -> Result<Vec<ChildLine>, StoreError> {
+        let rows: Vec<children::LineRead> = self.database.read(children::page(query)).await?;
+        let lines = rows.into_iter().map(children::decode_line);
+        Ok(lines.collect::<Result<_, _>>()?)
+    }
+
+    async fn wake(&self, task: TaskId) -> Result<Option<Woken>, StoreError> {
+        let rows: Vec<children::WokenRead> = self.database.rows(children::wake(task)).await?;
+        let woken = rows.into_iter().next().map(children::decode_woken);
+        Ok(woken.transpose()?)
     }
 }

@@ -30,7 +30,9 @@ pub(super) fn decode((task, tenant, rev): EndedTaskRead) -> EndedTask {
 macro_rules! free_to_go {
     () => {
         "(SELECT 1 FROM outbox o WHERE o.task = k.id LIMIT 1) IS NULL
-           AND (SELECT 1 FROM idempotency i WHERE i.task = k.id AND i.expires_at > now() LIMIT 1) IS NULL"
+           AND (SELECT 1 FROM idempotency i WHERE i.task = k.id AND i.expires_at > now() LIMIT 1) IS NULL
+           AND (SELECT 1 FROM children c JOIN tasks r ON r.id = c.root WHERE c.task = k.id
+             AND r.status NOT IN ('completed', 'failed', 'cancelled', 'resolved') LIMIT 1) IS NULL"
     };
 }
 
@@ -87,6 +89,7 @@ pub(super) fn purge(tasks: &[EndedTask]) -> Statement<'static, EndedTaskTypes> {
            json_each_text(CASE WHEN json_typeof(gone.labels) = 'object' THEN gone.labels END) AS l (key, value)
            WHERE x.tenant = gone.tenant AND x.name = l.key AND x.value = l.value AND x.task = gone.id),
          gone_receives AS (DELETE FROM receives USING gone WHERE receives.task = gone.id),
+         gone_children AS (DELETE FROM children USING gone WHERE children.task = gone.id OR children.parent = gone.id),
          gone_journal AS (DELETE FROM journal USING gone WHERE journal.task = gone.id),
          gone_outbox AS (DELETE FROM outbox USING gone WHERE outbox.task = gone.id),
          gone_keys AS (DELETE FROM idempotency USING gone WHERE idempotency.task = gone.id),

@@ -1,7 +1,8 @@
 //! What is written in one transaction with a change, but not by its statement: the schedule that
-//! fires it, and the statements of steps for tables that are the user's own. The one place with a
+//! fires it, the tasks that its step submits, and the statements of steps for tables that are the user's own. The one place with a
 //! transaction of several statements. Must not know what they are for.
 
+use super::children;
 use super::commit;
 use super::documents;
 use super::fault::Fault;
@@ -47,7 +48,7 @@ pub(super) async fn write(
         end(lent).await?;
         return commit::judge(lent, guard, transition, written).await;
     };
-    if let Err(fault) = execute_all(lent, transition).await {
+    if let Err(fault) = execute_all(lent, transition, lock).await {
         end(lent).await?;
         return Err(fault);
     }
@@ -72,7 +73,7 @@ async fn end(lent: &Lent) -> Result<(), Fault> {
     })
 }
 
-async fn execute_all(lent: &Lent, transition: &Transition) -> Result<(), Fault> {
+async fn execute_all(lent: &Lent, transition: &Transition, lock: Duration) -> Result<(), Fault> {
     if let Some(write) = &transition.document {
         let moved: Vec<PgTimestamp> = lent
             .rows(documents::put(write, true)?)
@@ -81,6 +82,15 @@ async fn execute_all(lent: &Lent, transition: &Transition) -> Result<(), Fault> 
         if moved.is_empty() {
             return Err(CommitError::Moved.into());
         }
+    }
+    if !transition.children.is_empty() {
+        let children: Vec<&Transition> = transition.children.iter().collect();
+        commit::write_new(lent, &children, lock)
+            .await
+            .map_err(Fault::of_a_read)?;
+        lent.rows::<_, uuid::Uuid>(children::insert(&transition.children))
+            .await
+            .map_err(Fault::of_a_read)?;
     }
     if transition.sql.is_empty() {
         return Ok(());

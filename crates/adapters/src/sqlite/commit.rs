@@ -2,8 +2,8 @@
 //! writes what it says must be written; must not find out what ought to happen.
 
 use super::fault::{Fault, micros, write_json};
-use super::{documents, idempotency, journal, outbox, receives, tasks, user_sql};
-use counterstep_contracts::{Epoch, TaskId};
+use super::{children, documents, idempotency, journal, outbox, receives, tasks, user_sql};
+use counterstep_contracts::{Epoch, Rev, TaskId};
 use counterstep_kernel::ports::CommitError;
 use counterstep_kernel::transition::{
     Guard, IdempotencyWrite, LeaseChange, ReceiveWrite, TaskWrite, Time, Transition,
@@ -29,12 +29,7 @@ pub(super) fn write(
         }
         // Without its row a task's revision stays where it is, so such a change may only come
         // before the task.
-        None if head.is_some()
-            || guard
-                != (Guard::Free {
-                    rev: counterstep_contracts::Rev(0),
-                }) =>
-        {
+        None if head.is_some() || guard != NEW => {
             return Err(Fault::Corrupt(
                 "only a receive may leave the task's row alone".to_owned(),
             ));
@@ -55,8 +50,13 @@ pub(super) fn write(
     {
         return Err(CommitError::Moved.into());
     }
+    for child in &transition.children {
+        write(connection, now, NEW, child)?;
+    }
     user_sql::execute_all(connection, &transition.sql)
 }
+
+const NEW: Guard = Guard::Free { rev: Rev(0) };
 
 /// What a change expects of the task's row, and what there is of it.
 struct Guarded<'a> {
@@ -140,7 +140,12 @@ fn write_task(
     };
     match head {
         Some(_) => tasks::update(connection, &columns)?,
-        None => tasks::insert(connection, &columns)?,
+        None => {
+            tasks::insert(connection, &columns)?;
+            if let Some(parent) = &write.row.parent {
+                children::insert(connection, write.row.id, parent)?;
+            }
+        }
     }
     Ok(journal::insert(
         connection,

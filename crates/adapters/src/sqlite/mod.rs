@@ -4,6 +4,7 @@
 //! in a file for each table. Must not decide anything about a task.
 
 mod audit;
+mod children;
 mod clock;
 mod commit;
 mod documents;
@@ -36,9 +37,10 @@ use crate::columns::past_of;
 use async_trait::async_trait;
 use counterstep_contracts::{Epoch, Rev, TaskId, Tenant};
 use counterstep_kernel::ports::{
-    AuditPage, ChainRow, ChainTip, CommitError, Committed, DocumentQuery, DocumentWrite, Documents,
-    Due, DueTask, FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow,
-    Salvaged, Store, StoreError, TaskPage, TaskQuery,
+    AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
+    DocumentQuery, DocumentWrite, Documents, Due, DueTask, FailureQuery, Gauges, Heartbeat,
+    IdempotencyRow, InFlight, OutboxOp, OutboxRow, Salvaged, Store, StoreError, TaskPage,
+    TaskQuery, Woken,
 };
 use counterstep_kernel::record::{History, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -109,6 +111,7 @@ fn read_task(
         request,
         client_key,
         response,
+        parent,
         steps,
         marks,
         instead,
@@ -119,6 +122,7 @@ fn read_task(
             request,
             client_key,
             response,
+            parent,
             ..row
         },
         steps,
@@ -304,6 +308,23 @@ impl Store for SqliteStore {
             move |connection: &mut SqliteConnection, now| failures::count(connection, &query, now);
         Ok(self.database.read_at(count).await?)
     }
+
+    async fn child_counts(&self, parent: TaskId) -> Result<Vec<ChildCount>, StoreError> {
+        let count = move |connection: &mut SqliteConnection| children::counts(connection, parent);
+        Ok(self.database.read(count).await?)
+    }
+
+    async fn children(&self, query: &ChildQuery) -> Result<Vec<ChildLine>, StoreError> {
+        let query = query.clone();
+        let page = move |connection: &mut SqliteConnection| children::page(connection, &query);
+        Ok(self.database.read(page).await?)
+    }
+
+    async fn wake(&self, task: TaskId) -> Result<Option<Woken>, StoreError> {
+        let wake =
+            move |connection: &mut SqliteConnection, now| children::wake(connection, task, now);
+        Ok(self.database.write(Durability::Relaxed, wake).await?)
+    }
 }
 
 fn find_due(
@@ -339,6 +360,7 @@ fn find_due(
             lines = unclaimed::find(connection, which, now, limit)?;
             lines.sort_by(|a, b| (a.since, &a.id).cmp(&(b.since, &b.id)));
         }
+        Due::Parents(known) => lines = children::parents(connection, known, now, limit)?,
     }
     let decoded = lines.into_iter().filter_map(|line| match line.decode() {
         Ok(task) => Some(task),

@@ -37,11 +37,13 @@ fn decoded(rows: Vec<EndedTaskRow>) -> Vec<EndedTask> {
 }
 
 /// What must not be true of a task that is to go, at the time `?1`: others have not been told all
-/// of it, or a repetition of its request would become a second task.
+/// of it, a repetition of its request would become a second task, or the task at whose top it stands may yet undo it.
 macro_rules! free_to_go {
     () => {
         "NOT EXISTS (SELECT 1 FROM outbox o WHERE o.task = tasks.id)
-           AND NOT EXISTS (SELECT 1 FROM idempotency i WHERE i.task = tasks.id AND i.expires_at > ?1)"
+           AND NOT EXISTS (SELECT 1 FROM idempotency i WHERE i.task = tasks.id AND i.expires_at > ?1)
+           AND NOT EXISTS (SELECT 1 FROM children c JOIN tasks r ON r.id = c.root WHERE c.task = tasks.id
+             AND r.status NOT IN ('completed', 'failed', 'cancelled', 'resolved'))"
     };
 }
 
@@ -109,6 +111,7 @@ pub(super) fn purge(
     for text in [
         "DELETE FROM task_labels WHERE (tenant, name, value, task) IN (SELECT t.tenant, l.key, l.value, t.id
            FROM tasks t JOIN json_each(CASE WHEN json_valid(t.labels) THEN t.labels ELSE '{}' END) l WHERE t.id = ?)",
+        "DELETE FROM children WHERE task = ?1 OR parent = ?1",
         "DELETE FROM journal WHERE task = ?",
         "DELETE FROM outbox WHERE task = ?",
         "DELETE FROM idempotency WHERE task = ?",

@@ -130,6 +130,7 @@ impl Columns {
             residue: self.residue,
             traceparent: self.traceparent,
             labels: care.or(read_labels(self.labels.as_deref()), instead.labels)?,
+            parent: None,
             created_at: DbTime(self.created_at),
             updated_at: DbTime(self.updated_at),
             finished_at: self.finished_at.map(DbTime),

@@ -167,6 +167,13 @@ fn step_text(out: &mut String, step: &StepDecl, set: &Policies) {
                 step.name
             );
         }
+        Some(WaitDecl::Tasks { of }) => {
+            let of = of.unwrap_or("several types");
+            let _ = writeln!(
+                out,
+                "     waits     for tasks of {of}, which it submits and which are undone with it"
+            );
+        }
     }
     if let Some(fallback) = step.fallback {
         let _ = writeln!(out, "     fallback  {}", fallback.name);

@@ -7,8 +7,8 @@ use crate::record::{DbTime, StepRow, TaskRecord, TaskRow, UndoGoal};
 use crate::saga::{Illegal, LifecycleEvent, StepEvent};
 use crate::transition::Time;
 use counterstep_contracts::{
-    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Labels, Rev, TaskDecl, TaskId, TaskStatus,
-    Tenant,
+    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Labels, ParentRef, Rev, TaskDecl, TaskId,
+    TaskStatus, Tenant,
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -28,6 +28,8 @@ pub struct NewTask {
     pub traceparent: Option<String>,
     /// What the client, the caller and the declaration say.
     pub labels: Labels,
+    /// The task that submits it, where one does.
+    pub parent: Option<ParentRef>,
 }
 
 /// An upload step that was carried out while the request arrived.
@@ -74,6 +76,7 @@ impl Draft {
             residue: false,
             traceparent: new.traceparent,
             labels: new.labels,
+            parent: new.parent,
             created_at: never,
             updated_at: never,
             finished_at: None,

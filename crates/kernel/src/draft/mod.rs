@@ -2,6 +2,7 @@
 //! in which every event has its audit entry. The only place that builds transitions of tasks.
 
 mod attempts;
+mod children;
 mod claim;
 mod client;
 mod forward;
@@ -30,7 +31,7 @@ use crate::transition::{
     Work,
 };
 use counterstep_contracts::{
-    Attempt, ChangeId, Epoch, Host, Rev, TaskDecl, TaskStatus, WorkerMessage,
+    Attempt, ChangeId, Epoch, Host, Rev, StepNo, TaskDecl, TaskStatus, WorkerMessage,
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -67,6 +68,8 @@ pub struct Draft {
     work: Vec<Work>,
     idempotency: Option<IdempotencyWrite>,
     document: Option<Box<DocumentWrite>>,
+    children: Vec<Transition>,
+    children_seen: Vec<(StepNo, u32)>,
     submitted: Value,
     sql: Vec<Sql>,
     earlier_losses: Vec<Loss>,
@@ -141,6 +144,8 @@ impl Draft {
             work: Vec::new(),
             idempotency: None,
             document: None,
+            children: Vec::new(),
+            children_seen: Vec::new(),
             submitted: Value::Null,
             sql: Vec::new(),
             earlier_losses: Vec::new(),
@@ -194,6 +199,7 @@ impl Draft {
         let state = State {
             status,
             cancel_requested: self.is_cancel_requested(),
+            is_child: self.record.task.parent.is_some(),
             steps: &states,
         };
         let ruling = saga::judge(&state, event)?;
@@ -396,6 +402,8 @@ impl Draft {
             work: self.work,
             idempotency: self.idempotency,
             document: self.document,
+            children: self.children,
+            children_seen: self.children_seen,
             sql: self.sql,
             ..Transition::new(change_id, self.record.task.id)
         };

@@ -208,7 +208,7 @@ impl Draft {
     }
 
     /// Where nothing is left to undo, no host has to claim the task to find that out.
-    fn undo_or_finish(&mut self) -> Result<(), Illegal> {
+    pub(super) fn undo_or_finish(&mut self) -> Result<(), Illegal> {
         if plan::backward(self.decl(), &self.record().steps, false) == BackwardPlan::Finish {
             return self.finish_undo();
         }

@@ -18,13 +18,18 @@ impl Draft {
     /// # Errors
     /// As the judge says.
     pub fn start_undo(&mut self, at: usize, sweep_after: Duration) -> Result<Execution, Illegal> {
-        // A step that is being undone already passed them when its first attempt started.
-        if self.step(at).status != StepStatus::Compensating {
-            self.record_waivers()?;
-        }
+        self.pass_waivers(at)?;
         let attempt = self.step(at).undo_attempts.next();
         self.apply(StepEvent::UndoStarted.at(at), Note::attempt(attempt))?;
         Ok(self.open_attempt(at, Direction::Undo, attempt, sweep_after))
+    }
+
+    /// A step that is being undone already passed them when its undo started.
+    pub(super) fn pass_waivers(&mut self, at: usize) -> Result<(), Illegal> {
+        if self.step(at).status == StepStatus::Compensating {
+            return Ok(());
+        }
+        self.record_waivers()
     }
 
     fn record_waivers(&mut self) -> Result<(), Illegal> {

@@ -392,6 +392,7 @@ pub(super) fn blank(task: TaskId) -> TaskRow {
         residue: false,
         traceparent: None,
         labels: Labels::new(),
+        parent: None,
         created_at: DbTime(0),
         updated_at: DbTime(0),
         finished_at: None,

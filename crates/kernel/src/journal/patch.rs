@@ -1,10 +1,10 @@
 //! Fields that a change has set, as sparse records: what did not change is not there. Must not know
 //! where a field comes from.
 
-use crate::record::{DbTime, Failure, StepFailure, StepRow, TaskRow, UndoGoal};
+use crate::record::{ChildrenRow, DbTime, Failure, StepFailure, StepRow, TaskRow, UndoGoal};
 use crate::transition::Time;
 use counterstep_contracts::{
-    Attempt, AuditSeq, Host, StepNo, StepStatus, TaskStatus, Tenant, WaitReason,
+    Attempt, AuditSeq, Host, ParentRef, StepNo, StepStatus, TaskStatus, Tenant, WaitReason,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use std::time::Duration;
@@ -63,6 +63,7 @@ patch! {
         audit_seq: AuditSeq,
         failure: Option<Failure>,
         residue: bool,
+        parent: Option<ParentRef>,
     }
 }
 
@@ -80,6 +81,7 @@ patch! {
         error: Option<StepFailure>,
         due_at: Option<DbTime>,
         in_fallback: bool,
+        children: Option<ChildrenRow>,
     }
 }
 

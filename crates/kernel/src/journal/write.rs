@@ -230,6 +230,7 @@ impl Base {
             audit_seq: from.audit_seq,
             failure: from.failure.clone(),
             residue: from.residue,
+            parent: from.parent,
             rev: from.rev,
             ..blank(to.id)
         };

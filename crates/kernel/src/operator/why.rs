@@ -250,6 +250,10 @@ fn waiting(record: &TaskRecord) -> WhyReason {
             until: task.due_at.map(rfc3339),
             ..reason(WhyCode::Outside, format!("{named} waits for its signal"))
         },
+        Some(WaitReason::Children) => reason(
+            WhyCode::Tasks,
+            format!("{named} waits for tasks that it has submitted"),
+        ),
         Some(WaitReason::Version) => reason(
             WhyCode::Outside,
             format!(

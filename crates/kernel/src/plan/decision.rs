@@ -1,6 +1,7 @@
 //! What the planner decides.
 
 use super::view::BreakerWait;
+use crate::builtin::ChildRequest;
 use crate::error::StepError;
 use crate::record::{DbTime, Failure};
 use counterstep_contracts::{Host, OnExhausted, WaitReason};
@@ -27,6 +28,8 @@ pub(crate) enum Decision {
     ScratchLost(usize),
     /// Probes found these steps done.
     SettleDone(Vec<usize>),
+    /// All tasks of this step are undone.
+    ChildrenUndone(usize),
     /// Probes found that these steps did nothing: there is nothing to undo.
     SettleNotDone(Vec<usize>),
     /// The cancel that was accepted is carried out.
@@ -47,6 +50,12 @@ pub(crate) enum Decision {
     Undo(Vec<usize>),
     /// The probes of these are asked.
     Probe(Vec<usize>),
+    /// The tasks of this step begin to be undone.
+    UndoChildren(usize),
+    /// The tasks of this step are told to stop, or are undone.
+    StopChildren(usize),
+    /// How each task of this step has ended is read.
+    ReadChildren(usize),
     /// Something is under way, or due soon. `wants_room`: a step lacks room alone.
     Hold { wants_room: bool },
     /// The task is given back, for a host of this kind.
@@ -59,6 +68,8 @@ pub(crate) enum Decision {
     },
     /// The task is given back until an undo's next attempt is due.
     RestBetweenUndos(Duration),
+    /// The task is given back until tasks that are undone with it have ended, or until then.
+    RestForChildren(Duration),
     /// The task is at rest.
     Rest,
 }
@@ -68,6 +79,11 @@ pub(crate) enum Decision {
 pub(crate) enum WaitStep {
     /// It waits until then, or for its signal.
     Begins(DbTime),
+    /// It submits these tasks; where it begins with it, it waits for them until then.
+    Submits {
+        begins: Option<DbTime>,
+        tasks: Vec<(u32, ChildRequest)>,
+    },
     /// What it waited for is there.
     Over(Value),
     /// What it waited for did not come. `falls_back`: its fallback runs in its place.

@@ -1,5 +1,6 @@
 //! A task that goes forward.
 
+use super::children::LOOK_AGAIN;
 use super::decision::{Decision, HOLD, SHUTS_DOWN, sleep, sleep_for_breaker};
 use super::stages::{self, ForwardPlan};
 use super::view::View;
@@ -39,7 +40,19 @@ pub(super) fn decide(view: &View<'_>) -> Decision {
         ForwardPlan::Start(stage) => conditions(view, &stage)
             .or_else(|| elsewhere(view, &stage))
             .or_else(|| waits::decide(view, &stage))
-            .unwrap_or_else(|| start(view, stage, running)),
+            .unwrap_or_else(|| start_others(view, stage, running)),
+    }
+}
+
+/// Starts a stage, but for its steps whose tasks are under way.
+fn start_others(view: &View<'_>, mut stage: Vec<usize>, running: bool) -> Decision {
+    stage.retain(|&at| {
+        !view.decl.steps[at].has_children() || view.step(at).status != StepStatus::Waiting
+    });
+    match (stage.is_empty(), running) {
+        (false, _) => start(view, stage, running),
+        (true, true) => HOLD,
+        (true, false) => rest(view),
     }
 }
 
@@ -70,6 +83,11 @@ fn rest(view: &View<'_>) -> Decision {
             Some(CancelReason::Requested | CancelReason::Sibling | CancelReason::LeaseLost) => {}
         }
     }
+    let left = if view.facts.unseen_children.is_empty() {
+        left
+    } else {
+        left.min(LOOK_AGAIN)
+    };
     sleep(waits::reason(view, at), left)
 }
 

@@ -2,6 +2,7 @@
 //! has gathered. Pure: no I/O, no clock, no chance, no code of a step. A turn, a recovery and the
 //! plan of an undo ask the same functions; `design` is its table of cases.
 
+mod children;
 mod decision;
 #[cfg(test)]
 mod design;
@@ -16,7 +17,7 @@ mod waits;
 pub(crate) use decision::{Decision, SHUTS_DOWN, WaitStep};
 pub(crate) use failure::{AfterFailure, Ended, after_failure, failure_of};
 pub use stages::*;
-pub(crate) use view::{Answers, BreakerWait, Facts, Probes, Room, View};
+pub(crate) use view::{Answers, BreakerWait, Children, Facts, Probes, Room, View};
 pub(crate) use waits::waits;
 
 use counterstep_contracts::TaskStatus;

@@ -83,6 +83,8 @@ pub fn forward(decl: &TaskDecl, steps: &[StepRow], now: DbTime) -> ForwardPlan {
     for at in stage_of(decl, first) {
         match steps[at].status {
             StepStatus::Pending | StepStatus::InDoubt => start.push(at),
+            // What became of its tasks is looked at whenever something is decided.
+            StepStatus::Waiting if decl.steps[at].has_children() => start.push(at),
             StepStatus::Waiting if is_due(&steps[at], now) => start.push(at),
             // Anything else is under way, or stands in a state that the judge lets nothing follow.
             StepStatus::Waiting

@@ -1,10 +1,12 @@
 //! A task that goes backward: what started is undone, the latest first.
 
+use super::children;
 use super::decision::{Decision, HOLD, SHUTS_DOWN};
 use super::stages::{self, BackwardPlan};
 use super::view::View;
 use crate::policy::INLINE_LIMIT;
 use crate::task::Probe;
+use crate::waits::LONGEST_WAIT;
 use counterstep_contracts::OnUndoFailure;
 
 pub(super) fn decide(view: &View<'_>) -> Decision {
@@ -31,6 +33,15 @@ pub(super) fn decide(view: &View<'_>) -> Decision {
     if due.is_empty() {
         return between_attempts(view, active);
     }
+    let (children, due): (Vec<usize>, Vec<usize>) = due
+        .into_iter()
+        .partition(|&at| children::are_undone_with(view, at));
+    if let Some(decision) = children.iter().find_map(|&at| children::undo(view, at)) {
+        return decision;
+    }
+    if due.is_empty() {
+        return rest_for_children(view, active);
+    }
     let ask = view.unprobed(&due);
     if !ask.is_empty() {
         return Decision::Probe(ask);
@@ -45,6 +56,22 @@ pub(super) fn decide(view: &View<'_>) -> Decision {
 /// Whether an undo attempt or a probe of the step is under way.
 fn is_active(view: &View<'_>, at: usize) -> bool {
     view.step(at).attempt_open || view.facts.probes.asked.contains(&at)
+}
+
+/// Nothing is left of the stage but tasks that are being undone.
+fn rest_for_children(view: &View<'_>, active: bool) -> Decision {
+    let delayed = view.facts.delayed_undos.values().min();
+    let until_look = if view.facts.unseen_children.is_empty() {
+        LONGEST_WAIT
+    } else {
+        children::LOOK_AGAIN
+    };
+    match delayed {
+        _ if active => HOLD,
+        Some(left) if *left < INLINE_LIMIT => HOLD,
+        Some(left) => Decision::RestForChildren(until_look.min(*left)),
+        None => Decision::RestForChildren(until_look),
+    }
 }
 
 /// No undo can start now: long waits for the next attempt are slept through.

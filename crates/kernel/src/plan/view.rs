@@ -6,6 +6,7 @@ use crate::record::{StepRow, TaskRecord};
 use crate::task::Probe;
 use crate::waits::Wait;
 use counterstep_contracts::{Host, StepStatus, TaskDecl};
+use counterstep_steps::{ChildEnd, ChildFailure};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -36,10 +37,36 @@ pub(crate) struct Facts {
     pub(crate) delayed_rebuilds: BTreeMap<usize, Duration>,
     /// Undos between two attempts, and how long each still waits.
     pub(crate) delayed_undos: BTreeMap<usize, Duration>,
+    /// How the tasks stand that steps have submitted and wait for, or that are undone with them.
+    pub(crate) children: BTreeMap<usize, Children>,
+    /// Steps of which that could not be found out, or some of whose tasks could not be told to
+    /// stop.
+    pub(crate) unseen_children: BTreeSet<usize>,
+    /// Steps whose tasks this turn has told to stop.
+    pub(crate) stopped_children: BTreeSet<usize>,
     /// Why the running steps were told to stop.
     pub(crate) interrupted: Option<CancelReason>,
     /// The process shuts down: no attempt starts.
     pub(crate) stopping: bool,
+}
+
+/// How the tasks of a step stand.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Children {
+    /// So many have completed.
+    pub(crate) completed: u32,
+    /// So many have ended otherwise.
+    pub(crate) failed: u32,
+    /// One of those.
+    pub(crate) failure: Option<ChildFailure>,
+    /// How each has ended, where that was read.
+    pub(crate) ends: Option<Vec<ChildEnd<Value>>>,
+}
+
+impl Children {
+    pub(crate) const fn ended(&self) -> u32 {
+        self.completed.saturating_add(self.failed)
+    }
 }
 
 /// How long a circuit breaker holds a step back.

@@ -1,5 +1,6 @@
 //! Steps that wait, where the next steps are decided: a wait begins, is over, or was in vain.
 
+use super::children::{self, Next};
 use super::decision::{Decision, WaitStep};
 use super::failure;
 use super::view::View;
@@ -22,12 +23,13 @@ pub(super) fn reason(view: &View<'_>, at: usize) -> WaitReason {
     match waits(&view.decl.steps[at], view.step(at)) {
         Some(WaitDecl::Timer) => WaitReason::Timer,
         Some(WaitDecl::Signal { .. }) => WaitReason::Signal,
+        Some(WaitDecl::Tasks { .. }) => WaitReason::Children,
         None => WaitReason::Retry,
     }
 }
 
-/// Decides on the steps of a stage that wait: those that may start, or for which their time or
-/// their signal has come.
+/// Decides on the steps of a stage that wait: those that may start, or for which their time, their
+/// signal or their tasks have come.
 pub(super) fn decide(view: &View<'_>, stage: &[usize]) -> Option<Decision> {
     let known = &view.answers.waits;
     let stage: Vec<usize> = stage
@@ -46,7 +48,17 @@ pub(super) fn decide(view: &View<'_>, stage: &[usize]) -> Option<Decision> {
     let mut steps: Vec<(usize, WaitStep)> = Vec::with_capacity(stage.len());
     let mut failed = false;
     for at in stage {
-        let step = decide_one(view, at, known.get(&at), failed);
+        let step = if view.decl.steps[at].has_children() {
+            match children::decide(view, at, known.get(&at)) {
+                Next::Nothing => continue,
+                Next::Step(step) => step,
+                // One after the other.
+                Next::Ask(decision) if steps.is_empty() => return Some(decision),
+                Next::Ask(_) => continue,
+            }
+        } else {
+            decide_one(view, at, known.get(&at), failed)
+        };
         failed |= matches!(
             step,
             WaitStep::Failed {
@@ -106,14 +118,16 @@ fn outcome(
             due_at: rfc3339(due),
         }),
         Some(WaitDecl::Signal { optional: true }) => Ok(Value::Null),
-        Some(WaitDecl::Signal { optional: false }) | None => Err(match wait {
-            Some(Ok(Wait::Signal(within))) => StepError::permanent(format_args!(
-                "no signal came within {}",
-                format_duration(*within)
-            )),
-            Some(Ok(Wait::For(_) | Wait::Until(_)) | Err(_)) | None => {
-                StepError::permanent(format_args!("no signal came by {}", rfc3339(due)))
-            }
-        }),
+        Some(WaitDecl::Signal { optional: false } | WaitDecl::Tasks { .. }) | None => {
+            Err(match wait {
+                Some(Ok(Wait::Signal(within))) => StepError::permanent(format_args!(
+                    "no signal came within {}",
+                    format_duration(*within)
+                )),
+                Some(Ok(Wait::For(_) | Wait::Until(_) | Wait::Tasks(_)) | Err(_)) | None => {
+                    StepError::permanent(format_args!("no signal came by {}", rfc3339(due)))
+                }
+            })
+        }
     }
 }

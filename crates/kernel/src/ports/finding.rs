@@ -28,6 +28,10 @@ pub enum Due {
     /// message may be lost. Not those that wait for another version of a host: a message would only
     /// bring them to the wrong one once more. Those that have changed least lately come first.
     Unclaimed(Unclaimed),
+    /// Asleep, of these types, versions and definitions, and a task that one of them has submitted
+    /// has ended. Whether it has been seen by then, the task's own steps say. Those that have
+    /// changed least lately come first.
+    Parents(Vec<KnownType>),
 }
 
 /// Which lost tasks to look for.

@@ -1,6 +1,7 @@
 //! The port of the database: what a store answers, and what may go wrong.
 
 use super::audit_page::{AuditPage, ChainRow, ChainTip};
+use super::children::{ChildCount, ChildLine, ChildQuery, Woken};
 use super::documents::{DocumentQuery, DocumentWrite, Documents};
 use super::errors::{CommitError, StoreError};
 use super::finding::{Due, DueTask, InFlight, TaskPage, TaskQuery};
@@ -103,7 +104,7 @@ pub struct Unread {
     pub held: String,
 }
 
-/// The database. Nineteen methods, each atomic; what only sweeps ask is [`Upkeep`].
+/// The database. Twenty-two methods, each atomic; what only sweeps ask is [`Upkeep`].
 #[async_trait]
 pub trait Store: Upkeep + Send + Sync + Debug {
     /// A task with its steps; `None`: there is none.
@@ -130,7 +131,7 @@ pub trait Store: Upkeep + Send + Sync + Debug {
         Ok(None)
     }
 
-    /// Prolongs a lease by `ttl` from the database's now. The only write that leaves `rev` alone.
+    /// Prolongs a lease by `ttl` from the database's now. Leaves `rev` alone.
     async fn heartbeat(
         &self,
         task: TaskId,
@@ -184,6 +185,16 @@ pub trait Store: Upkeep + Send + Sync + Debug {
     /// Writes or deletes a document; a firing is part of a [`commit`](Self::commit). Returns the
     /// database's now; `None`: it is not at the expected revision, and nothing was written.
     async fn put_document(&self, write: &DocumentWrite) -> Result<Option<DbTime>, StoreError>;
+
+    /// The tasks that a task has submitted, counted by step and state.
+    async fn child_counts(&self, parent: TaskId) -> Result<Vec<ChildCount>, StoreError>;
+
+    /// A page of the tasks that a task has submitted, in the order of step and place.
+    async fn children(&self, query: &ChildQuery) -> Result<Vec<ChildLine>, StoreError>;
+
+    /// Makes a task due now that sleeps: waits, or is between two undos, without a lease and with a
+    /// due time ahead. `None`: it does not. It leaves `rev` alone.
+    async fn wake(&self, task: TaskId) -> Result<Option<Woken>, StoreError>;
 
     /// How many tasks of a type failed in a row.
     async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError>;

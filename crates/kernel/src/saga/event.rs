@@ -63,6 +63,8 @@ pub enum LifecycleEvent {
     },
     /// An undo gave up.
     UndoGaveUp,
+    /// The task that has submitted it is undone, and this one with it, although it had completed.
+    ParentUndone,
     /// The task cannot be loaded.
     Quarantined,
     /// A person decided.
@@ -86,6 +88,8 @@ pub enum StepEvent {
     FallsBack,
     /// The step waits for its time, or for its signal.
     Waits,
+    /// The step has submitted tasks that it waits for.
+    ChildrenSubmitted,
     /// A signal for the step was accepted, whether or not it waits for it yet.
     SignalReceived,
     /// The attempt's outcome is unknown.
@@ -189,6 +193,7 @@ impl LifecycleEvent {
             Self::UndoFinished { cancelled: false } => "failed",
             Self::UndoFinished { cancelled: true } => "cancelled",
             Self::UndoGaveUp => "undo_gave_up",
+            Self::ParentUndone => "parent_undone",
             Self::Quarantined => "quarantined",
             Self::Operator(Operator::RetryUndo) => "operator_retried_undo",
             Self::Operator(Operator::Resolve) => "operator_resolved",
@@ -214,6 +219,7 @@ impl LifecycleEvent {
             Self::UndoFinished { cancelled: false },
             Self::UndoFinished { cancelled: true },
             Self::UndoGaveUp,
+            Self::ParentUndone,
             Self::Quarantined,
             Self::Operator(Operator::RetryUndo),
             Self::Operator(Operator::Resolve),
@@ -236,6 +242,7 @@ impl StepEvent {
         Self::Failed,
         Self::FallsBack,
         Self::Waits,
+        Self::ChildrenSubmitted,
         Self::SignalReceived,
         Self::InDoubt,
         Self::ScratchLost,
@@ -271,6 +278,7 @@ impl StepEvent {
             Self::Failed => "step_failed",
             Self::FallsBack => "step_falls_back",
             Self::Waits => "step_waits",
+            Self::ChildrenSubmitted => "children_submitted",
             Self::SignalReceived => "signal_received",
             Self::InDoubt => "step_in_doubt",
             Self::ScratchLost => "step_scratch_lost",

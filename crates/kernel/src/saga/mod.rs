@@ -50,6 +50,8 @@ pub struct State<'a> {
     pub status: Option<TaskStatus>,
     /// A cancel was accepted.
     pub cancel_requested: bool,
+    /// Another task has submitted it.
+    pub is_child: bool,
     /// Its steps.
     pub steps: &'a [StepState],
 }

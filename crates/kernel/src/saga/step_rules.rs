@@ -37,6 +37,13 @@ pub(super) fn rule(state: &State<'_>, task: TaskStatus, step: StepState, event: 
             going_forward(task, &[TaskStatus::Running])?;
             one_of(from, &[StepStatus::Running], StepStatus::Waiting)
         }
+        StepEvent::ChildrenSubmitted => {
+            going_forward(task, &[TaskStatus::Running])?;
+            if state.cancel_requested {
+                return Err("a cancel was accepted: no step submits tasks any more");
+            }
+            one_of(from, &[StepStatus::Waiting], StepStatus::Waiting)
+        }
         StepEvent::SignalReceived => {
             let forward = [
                 TaskStatus::Submitted,

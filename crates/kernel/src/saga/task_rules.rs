@@ -74,6 +74,11 @@ pub(super) fn rule(state: &State<'_>, event: LifecycleEvent) -> Rule {
             TaskStatus::Compensating => Err("no undo has given up"),
             _ => Err("it is not being undone"),
         },
+        LifecycleEvent::ParentUndone => match status {
+            TaskStatus::Completed if state.is_child => Ok(TaskStatus::Compensating),
+            TaskStatus::Completed => Err("no task has submitted it"),
+            _ => Err("it has not completed"),
+        },
         LifecycleEvent::Quarantined => quarantined(status),
         LifecycleEvent::Operator(decision) => operator(state, status, decision),
     }

@@ -4,16 +4,17 @@
 use super::code;
 use super::facts::TurnPlan;
 use super::probe;
-use super::turn_loop::{Next, Start, inputs_of};
-use crate::builtin::Work;
+use super::turn_loop::{First, Next, Start, inputs_of};
+use crate::builtin::{ChildRequest, Work};
+use crate::children;
 use crate::draft::Draft;
 use crate::error::{StepError, StepResult};
-use crate::plan::{self, Answers, Decision, Room, View, WaitStep, failure_of};
-use crate::record::TaskRecord;
+use crate::plan::{self, Answers, Children, Decision, Room, View, WaitStep, failure_of};
+use crate::record::{DbTime, TaskRecord};
 use crate::saga::Illegal;
 use crate::task::{Inputs, Probe, Run, guarded};
 use crate::waits::Wait;
-use counterstep_contracts::{Direction, OnExhausted};
+use counterstep_contracts::{Direction, OnExhausted, StepStatus};
 use std::time::Duration;
 
 impl TurnPlan<'_> {
@@ -50,9 +51,10 @@ impl TurnPlan<'_> {
                 Decision::Skip(at) => draft.skip_step(at)?,
                 Decision::Wait(steps) => {
                     for (at, step) in steps {
-                        wait_step(draft, at, step)?;
+                        self.wait_step(draft, at, step)?;
                     }
                 }
+                Decision::ChildrenUndone(at) => draft.children_are_undone(at)?,
                 Decision::ScratchLost(at) => draft.scratch_lost(at)?,
                 Decision::SettleDone(steps) => self.settle_done(draft, &steps)?,
                 Decision::SettleNotDone(steps) => {
@@ -74,6 +76,12 @@ impl TurnPlan<'_> {
                 Decision::Rebuild(at) => return self.rebuild(draft, at),
                 Decision::Undo(steps) => return self.undo(draft, steps),
                 Decision::Probe(steps) => return Ok(Next::Probe(steps)),
+                Decision::UndoChildren(at) => {
+                    draft.start_undo_of_children(at)?;
+                    return Ok(Next::Again(First::Nothing));
+                }
+                Decision::StopChildren(at) => return Ok(Next::Again(First::StopChildren(at))),
+                Decision::ReadChildren(at) => return Ok(Next::Again(First::ReadChildren(at))),
                 Decision::Hold { wants_room } => {
                     if wants_room {
                         self.reserved.want_more();
@@ -89,11 +97,18 @@ impl TurnPlan<'_> {
                     left,
                     details,
                 } => {
+                    self.children_were_seen(draft, StepStatus::Waiting);
                     draft.wait_with(reason, left, details)?;
                     return Ok(Next::End);
                 }
                 Decision::RestBetweenUndos(left) => {
+                    self.children_were_seen(draft, StepStatus::Compensating);
                     draft.rest_between_undos(left)?;
+                    return Ok(Next::End);
+                }
+                Decision::RestForChildren(left) => {
+                    self.children_were_seen(draft, StepStatus::Compensating);
+                    draft.rest_for_children(left)?;
                     return Ok(Next::End);
                 }
                 Decision::Rest => return Ok(Next::End),
@@ -122,6 +137,51 @@ impl TurnPlan<'_> {
             Work::Wait(wait) => Ok(wait),
             Work::Upload(_) | Work::Call(_) => Err(no_wait()),
         }
+    }
+
+    fn wait_step(&self, draft: &mut Draft, at: usize, step: WaitStep) -> Result<(), Illegal> {
+        match step {
+            WaitStep::Begins(due) => draft.wait_begins(at, due),
+            WaitStep::Submits { begins, tasks } => self.submit_children(draft, at, begins, &tasks),
+            WaitStep::Over(output) => draft.wait_is_over(at, output),
+            WaitStep::Failed { error, falls_back } => draft.wait_failed(at, &error, falls_back),
+        }
+    }
+
+    fn submit_children(
+        &self,
+        draft: &mut Draft,
+        at: usize,
+        begins: Option<DbTime>,
+        tasks: &[(u32, ChildRequest)],
+    ) -> Result<(), Illegal> {
+        let (parent, step) = (&draft.record().task, draft.step(at));
+        let new = |(no, task): &(u32, ChildRequest)| {
+            let _in = code::span(parent, Some(&step.name), "wait").entered();
+            children::submission(self.engine, parent, step.no, *no, task)
+        };
+        let new: StepResult<Vec<_>> = tasks.iter().map(new).collect();
+        match new {
+            Ok(new) => {
+                if let Some(due) = begins {
+                    draft.wait_begins(at, due)?;
+                }
+                draft.submit_children(at, new)
+            }
+            Err(error) => draft.wait_failed(at, &error, false),
+        }
+    }
+
+    /// Notes what is known of the tasks that steps in this state have submitted.
+    fn children_were_seen(&self, draft: &mut Draft, status: StepStatus) {
+        let seen = |at: usize| {
+            let row = draft.step(at);
+            let children = row.children.filter(|_| row.status == status)?;
+            let known = self.facts.children.get(&at);
+            Some((at, known.map_or(children.seen, Children::ended)))
+        };
+        let seen: Vec<_> = (0..draft.record().steps.len()).filter_map(seen).collect();
+        draft.children_were_seen(&seen);
     }
 
     fn complete(&self, draft: &mut Draft) -> Result<(), Illegal> {
@@ -207,14 +267,6 @@ impl TurnPlan<'_> {
             });
         }
         Ok(Next::Run(starts))
-    }
-}
-
-fn wait_step(draft: &mut Draft, at: usize, step: WaitStep) -> Result<(), Illegal> {
-    match step {
-        WaitStep::Begins(due) => draft.wait_begins(at, due),
-        WaitStep::Over(output) => draft.wait_is_over(at, output),
-        WaitStep::Failed { error, falls_back } => draft.wait_failed(at, &error, falls_back),
     }
 }
 

@@ -61,9 +61,12 @@ impl<'a> Turn<'a> {
             record: &self.record,
             now: self.now(),
             done,
+            ends_of: self.ends_of.take(),
         };
         let facts = Facts {
             probes: self.probes.clone(),
+            stopped_children: self.stopped_children.clone(),
+            unseen_children: self.unstopped_children.clone(),
             stopping: self.tokens.is_cancelled_for(CancelReason::Shutdown),
             ..Facts::default()
         };

@@ -26,7 +26,7 @@ use crate::task::TaskType;
 use counterstep_contracts::{Host, TaskId, TaskStatus};
 use futures::future::{BoxFuture, Either, select};
 use futures::stream::FuturesUnordered;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -410,6 +410,7 @@ async fn claim<'a>(
         record: &record,
         now: record.now,
         done: None,
+        ends_of: None,
     };
     let plan = TurnPlan::gather(engine, looked, Facts::default(), reserved.clone()).await;
     let losses = earlier_losses(engine.ports.store.as_ref(), &task_type, &record).await;
@@ -463,6 +464,9 @@ async fn claim<'a>(
         rebuilds: BTreeMap::new(),
         tickets,
         probes: Probes::default(),
+        ends_of: None,
+        stopped_children: BTreeSet::new(),
+        unstopped_children: BTreeSet::new(),
         undoing,
         board,
     };

@@ -3,6 +3,7 @@
 
 use super::breakers::Permits;
 use super::reserved::Reserved;
+use crate::children;
 use crate::engine::Engine;
 use crate::plan::{BreakerWait, Facts};
 use crate::record::{DbTime, TaskRecord};
@@ -22,6 +23,8 @@ pub(super) struct TurnTask<'a> {
     pub(super) now: DbTime,
     /// A step that is under way in the rows and has just succeeded.
     pub(super) done: Option<usize>,
+    /// A step of whose tasks it is to be read how each has ended.
+    pub(super) ends_of: Option<usize>,
 }
 
 /// All that a decision of a turn needs beyond the rows.
@@ -53,6 +56,8 @@ impl<'a> TurnPlan<'a> {
             permits = Permits::ask(task, &facts.lost_scratch).await;
             facts.breakers = std::mem::take(&mut permits.waits);
         }
+        let decl = task.task_type.decl;
+        children::look(engine, decl, task.record, task.ends_of, &mut facts).await;
         Self {
             engine,
             task_type: task.task_type,

@@ -10,6 +10,7 @@ use crate::announce::announce;
 use crate::breaker::Ticket;
 use crate::cancel::CancelToken;
 use crate::change::ChangeError;
+use crate::children::{Stop, stop};
 use crate::draft::{As, Draft};
 use crate::engine::Engine;
 use crate::plan::Probes;
@@ -22,7 +23,7 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
@@ -34,10 +35,23 @@ pub(super) enum Next {
     Run(Vec<Start>),
     /// Ask the probes of these steps, which are in doubt.
     Probe(Vec<usize>),
+    /// Decide once more, with what this turn finds out or does first.
+    Again(First),
     /// Something is under way, or due soon.
     Hold,
     /// The task was given back or came to rest.
     End,
+}
+
+/// What comes before a decision.
+#[derive(Debug)]
+pub(super) enum First {
+    /// Nothing: the rows are others now.
+    Nothing,
+    /// To read how each task of this step has ended.
+    ReadChildren(usize),
+    /// To tell the tasks of this step to stop.
+    StopChildren(usize),
 }
 
 /// An attempt whose start is in the draft.
@@ -89,6 +103,12 @@ pub(super) struct Turn<'a> {
     pub(super) tickets: BTreeMap<usize, Ticket>,
     /// What the probes of steps in doubt have found.
     pub(super) probes: Probes,
+    /// A step of whose tasks it is to be read how each has ended.
+    pub(super) ends_of: Option<usize>,
+    /// Steps whose tasks this turn has told to stop.
+    pub(super) stopped_children: BTreeSet<usize>,
+    /// Those of them of whose tasks some could not be told.
+    pub(super) unstopped_children: BTreeSet<usize>,
     /// The task is being undone.
     pub(super) undoing: bool,
     /// What its attempts say of their progress.
@@ -111,6 +131,11 @@ impl<'a> Turn<'a> {
             match next {
                 Next::Run(starts) => self.begin(starts),
                 Next::Probe(steps) => self.ask(steps),
+                Next::Again(first) => {
+                    self.do_first(first).await;
+                    next = self.go_on().await?;
+                    continue;
+                }
                 // Of a change whose reply was lost, what it was decided on may be over: it is
                 // decided once more.
                 Next::Hold if self.under_way.is_empty() && !was_held => {
@@ -143,6 +168,24 @@ impl<'a> Turn<'a> {
         }
     }
 
+    async fn do_first(&mut self, first: First) {
+        match first {
+            First::Nothing => {}
+            First::ReadChildren(at) => self.ends_of = Some(at),
+            First::StopChildren(at) => {
+                let how = if self.record.task.status == TaskStatus::Compensating {
+                    Stop::All
+                } else {
+                    Stop::Running
+                };
+                self.stopped_children.insert(at);
+                if !stop(self.engine, &self.record, &self.record.steps[at], how).await {
+                    self.unstopped_children.insert(at);
+                }
+            }
+        }
+    }
+
     /// No attempt is under way when an undo begins, and what forward steps waited for is of no use
     /// any more.
     fn notice_undo(&mut self) {
@@ -151,6 +194,8 @@ impl<'a> Turn<'a> {
         }
         self.undoing = true;
         self.delayed.clear();
+        self.stopped_children.clear();
+        self.unstopped_children.clear();
         self.under_way.clear();
         self.waits_for_room = false;
     }

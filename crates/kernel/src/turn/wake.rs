@@ -5,7 +5,11 @@ use crate::cancel::CancelReason;
 use crate::record::DbTime;
 use counterstep_contracts::StepStatus;
 use futures::future::{Either, pending, select};
+use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
+
+/// While steps are under way, the tasks that others of them wait for are looked at so often.
+const LOOK_AT_CHILDREN: Duration = Duration::from_secs(1);
 
 impl Turn<'_> {
     /// Follows the rows as they are now: wakes the turn when a step that waits is due, and tells
@@ -38,7 +42,13 @@ impl Turn<'_> {
             if let (StepStatus::Waiting, Some(due)) = (row.status, row.due_at)
                 && !self.delayed.contains_key(&at)
             {
-                self.delay(at, due.after(now), token.clone());
+                let left = due.after(now);
+                // The tasks that it waits for wake no task that a host has.
+                let left = match row.children {
+                    Some(_) => left.min(LOOK_AT_CHILDREN),
+                    None => left,
+                };
+                self.delay(at, left, token.clone());
             }
         }
     }

@@ -26,7 +26,23 @@ fn a_terminal_state_accepts_no_event() {
         .iter()
         .filter(|case| case.status.is_some_and(TaskStatus::is_terminal))
     {
-        assert_eq!(case.successors(), [], "{case:?}");
+        let mut next = case.successors();
+        if case.is_child && case.status == Some(TaskStatus::Completed) {
+            next.retain(|(event, _)| *event != Event::Task(LifecycleEvent::ParentUndone));
+        }
+        assert_eq!(next, [], "{case:?}");
+    }
+}
+
+#[test]
+fn only_a_child_that_has_completed_is_undone_with_its_parent() {
+    for case in cases() {
+        let ruling = case.judge(LifecycleEvent::ParentUndone.into());
+        let expected = case.is_child && case.status == Some(TaskStatus::Completed);
+        assert_eq!(ruling.is_ok(), expected, "{case:?}");
+        if let Ok(ruling) = ruling {
+            assert_eq!(ruling.task, TaskStatus::Compensating);
+        }
     }
 }
 

@@ -12,13 +12,14 @@ use std::hash::{Hash, Hasher};
 pub(super) struct Case {
     pub(super) status: Option<TaskStatus>,
     pub(super) cancel_requested: bool,
+    pub(super) is_child: bool,
     pub(super) steps: Vec<StepState>,
 }
 
 // By hand: the judge's own `StepState` has no use for a hash.
 impl Hash for Case {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
-        (self.status, self.cancel_requested).hash(hasher);
+        (self.status, self.cancel_requested, self.is_child).hash(hasher);
         self.steps
             .iter()
             .for_each(|step| (step.status, step.effects, step.started).hash(hasher));
@@ -27,7 +28,7 @@ impl Hash for Case {
 
 impl Case {
     /// A task that does not exist yet, with two steps.
-    pub(super) fn unborn(effects: [bool; 2]) -> Self {
+    pub(super) fn unborn(is_child: bool, effects: [bool; 2]) -> Self {
         let steps = effects
             .map(|effects| StepState {
                 status: StepStatus::Pending,
@@ -38,6 +39,7 @@ impl Case {
         Self {
             status: None,
             cancel_requested: false,
+            is_child,
             steps,
         }
     }
@@ -46,6 +48,7 @@ impl Case {
         State {
             status: self.status,
             cancel_requested: self.cancel_requested,
+            is_child: self.is_child,
             steps: &self.steps,
         }
     }
@@ -156,10 +159,13 @@ pub(super) fn cases() -> Vec<Case> {
     );
     let mut cases = Vec::new();
     for status in statuses() {
-        for cancel_requested in [false, true] {
+        for (cancel_requested, is_child) in
+            [(false, false), (true, false), (false, true), (true, true)]
+        {
             cases.extend(mixes.iter().map(|steps| Case {
                 status,
                 cancel_requested,
+                is_child,
                 steps: steps.clone(),
             }));
         }

@@ -114,7 +114,12 @@ pub(crate) fn returns_call(sig: &Signature) -> bool {
 
 /// Whether a function returns a built-in step that waits, as far as its tokens show.
 fn returns_wait(sig: &Signature) -> bool {
-    returns_one_of(sig, &["Sleep", "AwaitSignal", "MaybeSignal"])
+    returns_one_of(sig, &["Sleep", "AwaitSignal", "MaybeSignal"]) || returns_tasks(sig)
+}
+
+/// Whether a function returns a built-in step that submits tasks, as far as its tokens show.
+fn returns_tasks(sig: &Signature) -> bool {
+    returns_one_of(sig, &["AwaitTask", "ForEach", "EachEnd", "Branches"])
 }
 
 /// Only where the return type shows what was meant; other types are left to the bound on built-in
@@ -196,6 +201,9 @@ fn useless_on_wait(declaration: &Declaration, step: usize, report: &mut Report) 
     if sig.asyncness.is_some() || !returns_wait(sig) {
         return;
     }
+    if returns_tasks(sig) {
+        return useless_on_tasks(declaration, step, report);
+    }
     let is_timer = returns_one_of(sig, &["Sleep"]);
     // Those of attempts are those of the fallback, where a wait can give up. No fallback asks a
     // breaker.
@@ -213,6 +221,30 @@ fn useless_on_wait(declaration: &Declaration, step: usize, report: &mut Report) 
             sig.ident
         );
         report.add(Code::UselessOnWait, &sig.ident, message);
+    }
+}
+
+/// The tasks of a step are the step: they have retries and undos of their own, and what became of
+/// them must be settled before the task goes on or ends.
+fn useless_on_tasks(declaration: &Declaration, step: usize, report: &mut Report) {
+    let (declared, sig) = (&declaration.steps[step], declaration.step_function(step));
+    let keys = [
+        ("retry", declared.retry.is_some()),
+        ("timeout", declared.timeout.is_some()),
+        ("breaker", declared.breaker.is_some()),
+        ("fallback", declared.fallback.is_some()),
+        ("undo", declaration.undo_of(step).is_some()),
+        ("undo_retry", declared.undo_retry.is_some()),
+        ("on_exhausted", declared.on_exhausted != "Compensate"),
+    ];
+    for (key, _) in keys.into_iter().filter(|(_, is_there)| *is_there) {
+        let message = format_args!(
+            "step `{}` submits tasks and waits for them, so it cannot have `{key}`; expected the key on the steps of \
+             those tasks, which are retried and undone by themselves; remove it, and say how long they may take in \
+             the function",
+            sig.ident
+        );
+        report.add(Code::UselessOnTasks, &sig.ident, message);
     }
 }
 

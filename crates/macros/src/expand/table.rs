@@ -25,6 +25,7 @@ impl Expansion<'_> {
         let (respond, states) = (numbered("respond", 0), self.states());
         let labels = (!self.declaration.task.labels.is_empty()).then(|| numbered("labels", 0));
         let labels = optional(labels);
+        let name = &self.declaration.task.name;
         quote! {
             #(#policies)*
             #(#outputs)*
@@ -37,6 +38,7 @@ impl Expansion<'_> {
             impl #root::DistributedTask for #own {
                 type Request = #request;
                 type Response = #response;
+                const NAME: &'static str = #name;
                 fn task_type() -> #root::TaskType {
                     #root::TaskType {
                         decl: &__COUNTERSTEP_TASK,

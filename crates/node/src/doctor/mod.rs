@@ -34,6 +34,15 @@ pub fn examine<'a>(
                     .to_owned(),
             });
         }
+        found.extend(registry.missing_types().map(|missing| Finding {
+            code: "type_missing",
+            what: missing.to_string(),
+            why: "a process of this program does not start",
+            to_do: format!(
+                "add `.with::<{}>()` to the registry, in the program's main function",
+                missing.awaited
+            ),
+        }));
         found.extend(registry.missing_states().map(|missing| Finding {
             code: "state_missing",
             what: missing.to_string(),

@@ -40,6 +40,7 @@ pub fn open<'a>(
     Box::pin(async move {
         let policies = in_effect(&registry, settings.overrides.clone())?;
         settings.upkeep.check(&registry)?;
+        registry.check_types().map_err(Exit::config)?;
         registry.check_states().map_err(Exit::config)?;
         // No error: several programs may share what makes a registry.
         for type_name in registry.unused_states() {

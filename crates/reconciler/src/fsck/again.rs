@@ -67,6 +67,7 @@ pub(super) fn illegal(
                         &State {
                             status,
                             cancel_requested,
+                            is_child: after.task.parent.is_some(),
                             steps,
                         },
                         event,

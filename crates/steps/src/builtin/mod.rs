@@ -9,4 +9,6 @@ mod work;
 
 pub use step::BuiltInStep;
 pub use upload::{UploadMany, UploadOne};
-pub use work::{Call, FileSource, LONGEST_WAIT, Upload, Wait, Work};
+pub use work::{
+    Call, ChildRequest, FileSource, LONGEST_WAIT, Tasks, TasksShape, Upload, Wait, Work,
+};

@@ -4,6 +4,7 @@ use crate::error::{StepError, StepResult};
 use crate::ports::Method;
 use crate::scratch::ScratchFile;
 use crate::times::DbTime;
+use counterstep_contracts::children::MOST_CHILDREN;
 use counterstep_contracts::{FileName, StoredFile, UploadedFile};
 use serde_json::Value;
 use std::time::Duration;
@@ -88,8 +89,9 @@ pub struct Upload {
 /// database can add to its clock.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(36_500 * 24 * 3600);
 
-/// What a step waits for. Made by the types in [`waits`](crate::waits).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a step waits for. Made by the types in [`waits`](crate::waits) and
+/// [`children`](crate::children).
+#[derive(Debug, Clone, PartialEq)]
 pub enum Wait {
     /// This long from the step's start.
     For(Duration),
@@ -97,6 +99,47 @@ pub enum Wait {
     Until(DbTime),
     /// For a signal, this long from the step's start.
     Signal(Duration),
+    /// For tasks that the step submits.
+    Tasks(Tasks),
+}
+
+/// A task that a step submits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChildRequest {
+    /// Declared name of its type.
+    pub of: &'static str,
+    /// Its request.
+    pub request: Value,
+}
+
+/// Tasks that a step submits and waits for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tasks {
+    /// In order.
+    pub list: Vec<ChildRequest>,
+    /// So many are under way at a time; at least one.
+    pub at_a_time: usize,
+    /// So many of them have to complete.
+    pub need: usize,
+    /// Once so many have completed, the others are told to stop. Otherwise all are waited for.
+    pub stops_early: bool,
+    /// How long they may take together, from the step's start.
+    pub within: Duration,
+    /// What the step gives.
+    pub shape: TasksShape,
+    /// Why they cannot be submitted; `None`: they can.
+    pub(crate) fault: Option<String>,
+}
+
+/// What a step gives that waits for tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TasksShape {
+    /// The response of its only task.
+    One,
+    /// The responses, in order.
+    Responses,
+    /// How each of them ended, in order.
+    Ends,
 }
 
 impl Wait {
@@ -104,10 +147,14 @@ impl Wait {
     ///
     /// # Errors
     /// Permanent, when that is more than [`LONGEST_WAIT`] away.
-    pub fn due(self, now: DbTime) -> StepResult<DbTime> {
+    pub fn due(&self, now: DbTime) -> StepResult<DbTime> {
         let due = match self {
-            Self::For(duration) | Self::Signal(duration) => now.later(duration),
-            Self::Until(due) => due,
+            Self::For(duration) | Self::Signal(duration) => now.later(*duration),
+            Self::Until(due) => *due,
+            Self::Tasks(tasks) => {
+                tasks.look()?;
+                now.later(tasks.within)
+            }
         };
         if due.after(now) > LONGEST_WAIT {
             return Err(StepError::permanent(
@@ -115,6 +162,33 @@ impl Wait {
             ));
         }
         Ok(due)
+    }
+}
+
+impl Tasks {
+    /// Whether they can be submitted.
+    ///
+    /// # Errors
+    /// Permanent, when a request has no JSON form, or they are too many.
+    fn look(&self) -> StepResult<()> {
+        if let Some(fault) = &self.fault {
+            return Err(StepError::permanent(fault));
+        }
+        if self.list.len() > MOST_CHILDREN {
+            return Err(StepError::permanent(format_args!(
+                "a step submits at most {MOST_CHILDREN} tasks, and this one {}: give each of several tasks a part of \
+                 the list",
+                self.list.len()
+            )));
+        }
+        if self.need > self.list.len() {
+            return Err(StepError::permanent(format_args!(
+                "{} of the step's tasks have to complete, and it submits {}",
+                self.need,
+                self.list.len()
+            )));
+        }
+        Ok(())
     }
 }
 

@@ -8,7 +8,7 @@ mod types;
 
 pub use facts::{TaskFacts, trace_id};
 pub use inputs::{Inputs, REQUEST, output};
-pub use registry::{KnownType, Registry, RegistryError, TypeRef, UpkeepMistake};
+pub use registry::{KnownType, MissingType, Registry, RegistryError, TypeRef, UpkeepMistake};
 pub use request::{ReadOutputFn, ReadRequestFn, RequestError, read_request};
 pub use types::{
     BuiltInFn, DistributedTask, LabelsFn, Probe, ProbeFn, RespondFn, Run, RunFn, StepCode,

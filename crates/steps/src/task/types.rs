@@ -20,6 +20,9 @@ pub trait DistributedTask: Send + Sync + 'static {
     /// What a client gets once the task has completed.
     type Response: Serialize + DeserializeOwned + Send + Sync + 'static;
 
+    /// Its declared name.
+    const NAME: &'static str;
+
     /// Declaration and code.
     fn task_type() -> TaskType;
 }

@@ -6,6 +6,7 @@ mod ahead;
 mod blocking;
 mod breaker;
 mod cancel;
+mod children;
 mod drains;
 mod errand;
 mod fallback;

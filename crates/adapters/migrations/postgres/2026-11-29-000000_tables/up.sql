@@ -76,6 +76,21 @@ CREATE TABLE task_labels (
     PRIMARY KEY (tenant, name, value, task)
 );
 
+-- Tasks that a step of another task has submitted. A row is written with the task's own, and deleted with it or with its
+-- parent.
+CREATE TABLE children (
+    parent UUID    NOT NULL,
+    step   INTEGER NOT NULL,
+    -- Its place among the tasks of the step, from 0.
+    no     INTEGER NOT NULL,
+    task   UUID    NOT NULL,
+    -- The task at the top. Until it has ended, this one may have to be undone, and is kept.
+    root   UUID    NOT NULL,
+    PRIMARY KEY (parent, step, no)
+);
+
+CREATE UNIQUE INDEX children_by_task ON children (task);
+
 -- Files of requests that have no task yet: the submission removes the row, or a sweep does with the files.
 CREATE TABLE receives (
     task         UUID        NOT NULL PRIMARY KEY,

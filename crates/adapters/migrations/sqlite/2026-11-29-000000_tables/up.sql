@@ -66,6 +66,19 @@ CREATE TABLE task_labels (
     PRIMARY KEY (tenant, name, value, task)
 ) STRICT, WITHOUT ROWID;
 
+-- Tasks that a step of another task has submitted. A row is written with the task's own, and deleted with it or with its
+-- parent.
+CREATE TABLE children (
+    parent TEXT    NOT NULL,
+    step   INTEGER NOT NULL,
+    -- Its place among the tasks of the step, from 0.
+    no     INTEGER NOT NULL,
+    task   TEXT    NOT NULL UNIQUE,
+    -- The task at the top. Until it has ended, this one may have to be undone, and is kept.
+    root   TEXT    NOT NULL,
+    PRIMARY KEY (parent, step, no)
+) STRICT, WITHOUT ROWID;
+
 -- The files of requests that have no task yet; the row goes when the request becomes one. No foreign key to tasks for that
 -- reason.
 CREATE TABLE receives (

@@ -103,6 +103,7 @@ impl UploadSession {
                 client_key: self.submission.key.clone(),
                 traceparent: self.submission.traceparent.clone(),
                 labels,
+                parent: None,
             };
             inline_steps::run(
                 &self.engine,

@@ -211,6 +211,7 @@ pub(super) fn task<const N: usize>(steps: [Step; N]) -> Case {
         response: "Value",
     }));
     let new = NewTask {
+        parent: None,
         id: TaskId(uuid::Uuid::nil()),
         tenant: Tenant::default(),
         request: Value::Null,

@@ -22,7 +22,12 @@ fn reachable(from: impl IntoIterator<Item = Case>) -> HashSet<Case> {
 /// All that can come of a submission.
 fn lives() -> HashSet<Case> {
     let effects = [[false, false], [false, true], [true, false], [true, true]];
-    reachable(effects.map(Case::unborn))
+    let alone = effects.map(|effects| Case::unborn(false, effects));
+    reachable(
+        alone
+            .into_iter()
+            .chain(effects.map(|effects| Case::unborn(true, effects))),
+    )
 }
 
 #[test]

@@ -29,6 +29,11 @@ struct Fact {
 /// The telling ones first: of two that say the same, the first is kept.
 const OF_A_TASK: &[Fact] = &[
     Fact {
+        yes: "another task has submitted it",
+        no: "no task has submitted it",
+        holds: |case| case.is_child,
+    },
+    Fact {
         yes: "a cancel was accepted",
         no: "no cancel was accepted",
         holds: |case| case.cancel_requested,

@@ -10,7 +10,7 @@ pub(super) const fn of_a_task(status: TaskStatus) -> &'static str {
         }
         TaskStatus::Running => "A host holds the lease and runs forward steps.",
         TaskStatus::Waiting => {
-            "Waits by itself: for a retry, a breaker, a timer, a signal, or a worker of its version."
+            "Waits by itself: for a retry, a breaker, a timer, a signal, tasks that it has submitted, or a worker of its version."
         }
         TaskStatus::Completed => "Every step that was not skipped has completed.",
         TaskStatus::Compensating => {
@@ -34,7 +34,9 @@ pub(super) const fn of_a_step(status: StepStatus) -> &'static str {
     match status {
         StepStatus::Pending => "Not started, or to be made again because its scratch is gone.",
         StepStatus::Running => "An attempt is open under the current epoch.",
-        StepStatus::Waiting => "Between two attempts, or for a timer or a signal.",
+        StepStatus::Waiting => {
+            "Between two attempts, or for a timer, a signal or tasks that it has submitted."
+        }
         StepStatus::Completed => "Its one output is committed.",
         StepStatus::Skipped => "Its condition said no.",
         StepStatus::Failed => "It gave up. What it may have done is undone all the same.",

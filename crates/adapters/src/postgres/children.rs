@@ -1,0 +1,162 @@
+//! Tasks that other tasks have submitted: their rows beside `tasks`, and what is asked about them.
+
+use super::fault::{Fault, count, parse, read_some_json};
+use super::finding::DueTypes;
+use super::statement::{Statement, Str, values};
+use counterstep_contracts::{ParentRef, Rev, StepNo, TaskId};
+use counterstep_kernel::ports::{ChildCount, ChildLine, ChildQuery, KnownType, Woken};
+use counterstep_kernel::transition::Transition;
+use diesel::sql_types as sql;
+use uuid::Uuid;
+
+/// Says of new tasks which task has submitted them.
+pub(super) fn insert(children: &[Transition]) -> Statement<'static, sql::Uuid> {
+    let parents = children.iter().filter_map(|change| {
+        let parent = change.task.as_ref()?.row.parent?;
+        Some((change.task_id.0, parent))
+    });
+    let (mut tasks, mut of, mut steps, mut places, mut roots) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for (
+        task,
+        ParentRef {
+            task: parent,
+            step,
+            no,
+            root,
+            ..
+        },
+    ) in parents
+    {
+        tasks.push(task);
+        of.push(parent.0);
+        steps.push(step.0);
+        places.push(i64::from(no));
+        roots.push(root.0);
+    }
+    Statement::of(
+        "INSERT INTO children (parent, step, no, task, root)
+         SELECT u.parent, u.step, u.no::integer, u.task, u.root
+         FROM unnest(?, ?, ?, ?, ?) AS u (parent, step, no, task, root) RETURNING task",
+        values![of, steps, places, tasks, roots],
+    )
+}
+
+pub(super) type CountTypes = (sql::Integer, sql::Text, sql::BigInt);
+pub(super) type CountRead = (i32, String, i64);
+
+/// Those of a task, by step and state.
+pub(super) fn counts(parent: TaskId) -> Statement<'static, CountTypes> {
+    Statement::of(
+        "SELECT c.step, t.status, count(*) FROM children c JOIN tasks t ON t.id = c.task
+         WHERE c.parent = ? GROUP BY c.step, t.status ORDER BY c.step, t.status",
+        values![parent.0],
+    )
+}
+
+pub(super) fn decode_count((step, status, tasks): CountRead) -> Result<ChildCount, Fault> {
+    Ok(ChildCount {
+        step: StepNo(step),
+        status: parse("status", &status)?,
+        tasks: count("tasks", tasks)?,
+    })
+}
+
+pub(super) type LineTypes = (
+    sql::Integer,
+    sql::Integer,
+    sql::Uuid,
+    sql::Text,
+    sql::Text,
+    sql::Nullable<sql::Text>,
+);
+pub(super) type LineRead = (i32, i32, Uuid, String, String, Option<String>);
+
+/// A page of those of a task.
+pub(super) fn page(query: &ChildQuery) -> Statement<'_, LineTypes> {
+    let mut statement = Statement::of(
+        "SELECT c.step, c.no, c.task, t.task_type, t.status, t.failure
+         FROM children c JOIN tasks t ON t.id = c.task WHERE c.parent = ?",
+        values![query.parent.0],
+    );
+    if let Some(step) = query.step {
+        statement.push(" AND c.step = ?", values![step.0]);
+    }
+    if let Some((step, no)) = query.after {
+        statement.push(
+            " AND (c.step, c.no) > (?, ?)",
+            values![step.0, i32::try_from(no).unwrap_or(i32::MAX)],
+        );
+    }
+    if !query.statuses.is_empty() {
+        let statuses: Vec<Str<'_>> = query
+            .statuses
+            .iter()
+            .map(|status| status.as_str().into())
+            .collect();
+        statement.push(" AND t.status = ANY(?)", values![statuses]);
+    }
+    statement.push(
+        " ORDER BY c.step, c.no LIMIT ?",
+        values![i64::from(query.limit)],
+    );
+    statement
+}
+
+pub(super) fn decode_line(
+    (step, no, task, task_type, status, failure): LineRead,
+) -> Result<ChildLine, Fault> {
+    Ok(ChildLine {
+        step: StepNo(step),
+        no: count("no", no.into())?,
+        task: TaskId(task),
+        task_type,
+        status: parse("status", &status)?,
+        failure: read_some_json("failure", failure.as_deref())?,
+    })
+}
+
+pub(super) type WokenTypes = (
+    sql::Text,
+    sql::BigInt,
+    sql::BigInt,
+    sql::Text,
+    sql::Nullable<sql::Text>,
+);
+pub(super) type WokenRead = (String, i64, i64, String, Option<String>);
+
+/// Makes a task due that sleeps.
+pub(super) fn wake(task: TaskId) -> Statement<'static, WokenTypes> {
+    Statement::of(
+        "UPDATE tasks SET due_at = now() WHERE id = ? AND lease_owner IS NULL AND due_at > now()
+           AND status IN ('waiting', 'compensating')
+         RETURNING task_type, version, rev, queue, traceparent",
+        values![task.0],
+    )
+}
+
+pub(super) fn decode_woken(
+    (task_type, version, rev, queue, traceparent): WokenRead,
+) -> Result<Woken, Fault> {
+    Ok(Woken {
+        task_type,
+        version: count("version", version)?,
+        rev: Rev(rev),
+        queue,
+        traceparent,
+    })
+}
+
+/// Tasks asleep of which one of these has ended.
+pub(super) fn parents(known: &[KnownType], limit: u32) -> Statement<'_, DueTypes> {
+    let known: Vec<Str<'_>> = known.iter().map(|known| known.key().into()).collect();
+    Statement::of(
+        "SELECT p.id, p.task_type, p.version, p.status FROM tasks p
+         WHERE p.lease_owner IS NULL AND p.due_at IS NOT NULL AND p.status IN ('waiting', 'compensating')
+           AND p.due_at > now() AND p.task_type || '/' || p.version || '/' || p.definition_hash = ANY(?)
+           AND (SELECT 1 FROM children c JOIN tasks t ON t.id = c.task WHERE c.parent = p.id
+             AND t.status IN ('completed', 'failed', 'cancelled', 'resolved') LIMIT 1) IS NOT NULL
+         ORDER BY p.updated_at LIMIT ?",
+        values![known, i64::from(limit)],
+    )
+}

@@ -1,0 +1,188 @@
+//! Tasks that other tasks have submitted: their rows beside `tasks`, and what is asked about them.
+
+use super::fault::{Fault, count, parse, read_some_json};
+use super::prepared::{Prepare, Statement};
+use super::tasks::{DueRow, known};
+use counterstep_contracts::{ParentRef, Rev, StepNo, TaskId};
+use counterstep_kernel::ports::{ChildCount, ChildLine, ChildQuery, KnownType, Woken};
+use diesel::SqliteConnection;
+use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Nullable, Text};
+
+pub(super) fn insert(
+    connection: &mut SqliteConnection,
+    task: TaskId,
+    parent: &ParentRef,
+) -> QueryResult<()> {
+    let text = "INSERT INTO children (parent, step, no, task, root) VALUES (?, ?, ?, ?, ?)";
+    let (of, task, root) = (
+        parent.task.to_string(),
+        task.to_string(),
+        parent.root.to_string(),
+    );
+    let values = [
+        (&of).into(),
+        i64::from(parent.step.0).into(),
+        i64::from(parent.no).into(),
+        (&task).into(),
+        (&root).into(),
+    ];
+    Statement { text, values }.execute(connection).map(drop)
+}
+
+#[derive(Debug, QueryableByName)]
+struct CountRow {
+    #[diesel(sql_type = BigInt)]
+    step: i64,
+    #[diesel(sql_type = Text)]
+    status: String,
+    #[diesel(sql_type = BigInt)]
+    tasks: i64,
+}
+
+/// Those of a task, by step and state.
+pub(super) fn counts(
+    connection: &mut SqliteConnection,
+    parent: TaskId,
+) -> Result<Vec<ChildCount>, Fault> {
+    let rows: Vec<CountRow> = diesel::sql_query(
+        "SELECT c.step, t.status, count(*) AS tasks FROM children c JOIN tasks t ON t.id = c.task
+         WHERE c.parent = ? GROUP BY c.step, t.status ORDER BY c.step, t.status",
+    )
+    .bind::<Text, _>(parent.to_string())
+    .prepared()
+    .load(connection)?;
+    let decode = |row: CountRow| {
+        Ok(ChildCount {
+            step: step("step", row.step)?,
+            status: parse("status", &row.status)?,
+            tasks: count("tasks", row.tasks)?,
+        })
+    };
+    rows.into_iter().map(decode).collect()
+}
+
+#[derive(Debug, QueryableByName)]
+struct ChildRow {
+    #[diesel(sql_type = BigInt)]
+    step: i64,
+    #[diesel(sql_type = BigInt)]
+    no: i64,
+    #[diesel(sql_type = Text)]
+    task: String,
+    #[diesel(sql_type = Text)]
+    task_type: String,
+    #[diesel(sql_type = Text)]
+    status: String,
+    #[diesel(sql_type = Nullable<Text>)]
+    failure: Option<String>,
+}
+
+/// A page of those of a task.
+pub(super) fn page(
+    connection: &mut SqliteConnection,
+    query: &ChildQuery,
+) -> Result<Vec<ChildLine>, Fault> {
+    let statuses: Vec<&str> = query.statuses.iter().map(|it| it.as_str()).collect();
+    let (after_step, after_no) = query
+        .after
+        .map(|(step, no)| (i64::from(step.0), i64::from(no)))
+        .unzip();
+    let rows: Vec<ChildRow> = diesel::sql_query(
+        "SELECT c.step, c.no, c.task, t.task_type, t.status, t.failure
+         FROM children c CROSS JOIN tasks t ON t.id = c.task
+         WHERE c.parent = ?1 AND (?2 IS NULL OR c.step = ?2)
+           AND (?3 IS NULL OR (c.step, c.no) > (?3, ?4))
+           AND (?5 = '[]' OR t.status IN (SELECT value FROM json_each(?5)))
+         ORDER BY c.step, c.no LIMIT ?6",
+    )
+    .bind::<Text, _>(query.parent.to_string())
+    .bind::<Nullable<BigInt>, _>(query.step.map(|step| i64::from(step.0)))
+    .bind::<Nullable<BigInt>, _>(after_step)
+    .bind::<Nullable<BigInt>, _>(after_no)
+    .bind::<Text, _>(serde_json::json!(statuses).to_string())
+    .bind::<BigInt, _>(i64::from(query.limit))
+    .prepared()
+    .load(connection)?;
+    let decode = |row: ChildRow| {
+        Ok(ChildLine {
+            step: step("step", row.step)?,
+            no: count("no", row.no)?,
+            task: parse("task", &row.task)?,
+            task_type: row.task_type,
+            status: parse("status", &row.status)?,
+            failure: read_some_json("failure", row.failure.as_deref())?,
+        })
+    };
+    rows.into_iter().map(decode).collect()
+}
+
+fn step(column: &str, value: i64) -> Result<StepNo, Fault> {
+    let no = i32::try_from(value)
+        .map_err(|error| Fault::Corrupt(format!("children.{column}: {error}")))?;
+    Ok(StepNo(no))
+}
+
+#[derive(Debug, QueryableByName)]
+struct WokenRow {
+    #[diesel(sql_type = Text)]
+    task_type: String,
+    #[diesel(sql_type = BigInt)]
+    version: i64,
+    #[diesel(sql_type = BigInt)]
+    rev: i64,
+    #[diesel(sql_type = Text)]
+    queue: String,
+    #[diesel(sql_type = Nullable<Text>)]
+    traceparent: Option<String>,
+}
+
+/// Makes a task due that sleeps.
+pub(super) fn wake(
+    connection: &mut SqliteConnection,
+    task: TaskId,
+    now: i64,
+) -> Result<Option<Woken>, Fault> {
+    let row: Option<WokenRow> = diesel::sql_query(
+        "UPDATE tasks SET due_at = ?1 WHERE id = ?2 AND lease_owner IS NULL AND due_at > ?1
+           AND status IN ('waiting', 'compensating')
+         RETURNING task_type, version, rev, queue, traceparent",
+    )
+    .bind::<BigInt, _>(now)
+    .bind::<Text, _>(task.to_string())
+    .prepared()
+    .get_result(connection)
+    .optional()?;
+    let decode = |row: WokenRow| {
+        Ok(Woken {
+            task_type: row.task_type,
+            version: count("version", row.version)?,
+            rev: Rev(row.rev),
+            queue: row.queue,
+            traceparent: row.traceparent,
+        })
+    };
+    row.map(decode).transpose()
+}
+
+/// Tasks asleep of which one of these has ended.
+pub(super) fn parents(
+    connection: &mut SqliteConnection,
+    types: &[KnownType],
+    now: i64,
+    limit: u32,
+) -> QueryResult<Vec<DueRow>> {
+    diesel::sql_query(
+        "SELECT p.updated_at AS since, p.id, p.task_type, p.version, p.status FROM tasks p
+         WHERE p.status IN ('waiting', 'compensating') AND p.lease_owner IS NULL AND p.due_at > ?1
+           AND p.task_type || '/' || p.version || '/' || p.definition_hash IN (SELECT value FROM json_each(?2))
+           AND EXISTS (SELECT 1 FROM children c JOIN tasks t ON t.id = c.task
+             WHERE c.parent = p.id AND t.status IN ('completed', 'failed', 'cancelled', 'resolved'))
+         ORDER BY p.updated_at LIMIT ?3",
+    )
+    .bind::<BigInt, _>(now)
+    .bind::<Text, _>(known(types))
+    .bind::<BigInt, _>(i64::from(limit))
+    .prepared()
+    .load(connection)
+}

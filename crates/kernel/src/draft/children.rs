@@ -1,0 +1,111 @@
+//! What is written down of steps that submit tasks and wait for them. A wait runs no code, so it has
+//! no attempts, and neither has its undo: the tasks are undone, each by itself.
+
+use super::{Draft, Note};
+use crate::record::{ChildrenRow, UndoGoal};
+use crate::saga::{Illegal, LifecycleEvent, StepEvent};
+use crate::transition::{LeaseChange, Time, Transition};
+use serde_json::json;
+use std::time::Duration;
+
+impl Draft {
+    /// The step, which waits, submits these tasks: they are written with the change.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub(crate) fn submit_children(
+        &mut self,
+        at: usize,
+        tasks: Vec<Transition>,
+    ) -> Result<(), Illegal> {
+        if tasks.is_empty() {
+            return Ok(());
+        }
+        let before = self.step(at).children.unwrap_or(NONE);
+        let count = u32::try_from(tasks.len()).unwrap_or(u32::MAX);
+        let first: Vec<_> = tasks.iter().take(NAMED).map(|it| it.task_id).collect();
+        self.apply(
+            StepEvent::ChildrenSubmitted.at(at),
+            Note::default().with(json!({"from": before.started, "count": count, "tasks": first})),
+        )?;
+        self.step_mut(at).children = Some(ChildrenRow {
+            started: before.started.saturating_add(count),
+            ..before
+        });
+        self.children.extend(tasks);
+        Ok(())
+    }
+
+    /// The task is put to sleep in this change while steps wait for tasks: so many of each have
+    /// ended.
+    pub(crate) fn children_were_seen(&mut self, ended: &[(usize, u32)]) {
+        for &(at, ended) in ended {
+            let before = self.step(at).children.unwrap_or(NONE);
+            if before.seen != ended {
+                self.step_mut(at).children = Some(ChildrenRow {
+                    seen: ended,
+                    ..before
+                });
+            }
+        }
+        let seen = ended.iter().map(|&(at, ended)| (self.step(at).no, ended));
+        self.children_seen = seen.collect();
+    }
+
+    /// The tasks of the step are being told to stop, or undone.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub(crate) fn start_undo_of_children(&mut self, at: usize) -> Result<(), Illegal> {
+        self.pass_waivers(at)?;
+        self.apply(StepEvent::UndoStarted.at(at), Note::default())
+    }
+
+    /// All tasks of the step have ended, and none of them as completed.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub(crate) fn children_are_undone(&mut self, at: usize) -> Result<(), Illegal> {
+        self.apply(StepEvent::UndoSucceeded.at(at), Note::default())?;
+        self.task_mut().recovery_attempts = 0;
+        Ok(())
+    }
+
+    /// Gives the task back until tasks that it has submitted are undone. `left`: until it looks at
+    /// them unasked.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub(crate) fn rest_for_children(&mut self, left: Duration) -> Result<(), Illegal> {
+        self.apply(
+            LifecycleEvent::HandedOver,
+            Note::default().with(json!({"why": "tasks that it has submitted are being undone"})),
+        )?;
+        self.lease = LeaseChange::Release;
+        self.due = Time::In(left);
+        Ok(())
+    }
+
+    /// The task that has submitted this one is undone: so is this one, although it had completed.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub(crate) fn undo_with_parent(&mut self) -> Result<(), Illegal> {
+        let parent = self.record().task.parent.map(|parent| parent.task);
+        self.apply(
+            LifecycleEvent::ParentUndone,
+            Note::default().with(json!({"parent": parent})),
+        )?;
+        self.finished = Time::Clear;
+        self.task_mut().goal = Some(UndoGoal::Cancelled);
+        self.undo_or_finish()
+    }
+}
+
+const NONE: ChildrenRow = ChildrenRow {
+    started: 0,
+    seen: 0,
+};
+
+/// So many tasks of a submission stand in the audit by their ids: all are listed by their parent.
+const NAMED: usize = 20;

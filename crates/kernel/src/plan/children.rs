@@ -1,0 +1,182 @@
+//! Steps that submit tasks and wait for them: which are submitted next, when the step is over, and
+//! how it is undone.
+
+use super::decision::{Decision, WaitStep};
+use super::view::{Children, View};
+use crate::builtin::{ChildRequest, Tasks, Wait};
+use crate::error::{StepError, StepResult};
+use crate::record::StepRow;
+use counterstep_contracts::retry::format_duration;
+use counterstep_contracts::{StepStatus, UndoDecl};
+use counterstep_steps::ChildEnd;
+use serde_json::Value;
+use std::time::Duration;
+
+/// Where the tasks could not be looked at, they are looked at again after this long.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// What is next for such a step.
+pub(super) enum Next {
+    /// Its tasks are under way.
+    Nothing,
+    /// This happens to it.
+    Step(WaitStep),
+    /// More has to be known, or done.
+    Ask(Decision),
+}
+
+/// Decides on a step that is to start, or that waits for its tasks.
+pub(super) fn decide(view: &View<'_>, at: usize, wait: Option<&StepResult<Wait>>) -> Next {
+    let tasks = match wait {
+        Some(Ok(Wait::Tasks(tasks))) => tasks,
+        Some(Err(error)) => return failed(error.clone()),
+        Some(Ok(_)) | None => {
+            return failed(StepError::permanent(
+                "it is unknown which tasks the step submits",
+            ));
+        }
+    };
+    let row = view.step(at);
+    if row.status != StepStatus::Waiting {
+        return begin(view, tasks, wait);
+    }
+    let started = started(row);
+    let none = Children::default();
+    let seen = match view.facts.children.get(&at) {
+        Some(seen) => seen,
+        // They were submitted in this very decision, or nothing is known of them now.
+        None if row.children.is_none_or(|children| children.seen == 0) => &none,
+        None => return Next::Nothing,
+    };
+    let is_known = view.facts.children.contains_key(&at);
+    let (listed, need) = (count(tasks.list.len()), count(tasks.need));
+    if listed.saturating_sub(seen.failed) < need {
+        return failed(too_few(tasks, seen));
+    }
+    let open = started.saturating_sub(seen.ended());
+    let enough = seen.completed >= need && (tasks.stops_early || seen.ended() == listed);
+    if enough && open == 0 {
+        return match &seen.ends {
+            Some(ends) => over(tasks, ends),
+            None if listed == 0 => over(tasks, &[]),
+            None if is_known => Next::Ask(Decision::ReadChildren(at)),
+            None => Next::Nothing,
+        };
+    }
+    if row.due_at.is_some_and(|due| due <= view.record.now) {
+        return failed(StepError::permanent(format_args!(
+            "{} of {listed} tasks had ended within {}",
+            seen.ended(),
+            format_duration(tasks.within)
+        )));
+    }
+    if enough {
+        return if view.facts.stopped_children.contains(&at) {
+            Next::Nothing
+        } else {
+            Next::Ask(Decision::StopChildren(at))
+        };
+    }
+    submit(tasks, started, open).map_or(Next::Nothing, |tasks| {
+        Next::Step(WaitStep::Submits {
+            begins: None,
+            tasks,
+        })
+    })
+}
+
+fn begin(view: &View<'_>, tasks: &Tasks, wait: Option<&StepResult<Wait>>) -> Next {
+    let due = match wait {
+        Some(Ok(wait)) => wait.due(view.record.now),
+        Some(Err(_)) | None => Ok(view.record.now),
+    };
+    let due = match due {
+        Ok(due) => due,
+        Err(error) => return failed(error),
+    };
+    if tasks.list.is_empty() {
+        return over(tasks, &[]);
+    }
+    Next::Step(WaitStep::Submits {
+        begins: Some(due),
+        tasks: submit(tasks, 0, 0).unwrap_or_default(),
+    })
+}
+
+/// Those that are to be submitted now.
+fn submit(tasks: &Tasks, started: u32, open: u32) -> Option<Vec<(u32, ChildRequest)>> {
+    let room = tasks.at_a_time.saturating_sub(open as usize);
+    let next: Vec<_> = (0_u32..)
+        .zip(&tasks.list)
+        .skip(started as usize)
+        .take(room)
+        .map(|(no, task)| (no, task.clone()))
+        .collect();
+    (!next.is_empty()).then_some(next)
+}
+
+fn over(tasks: &Tasks, ends: &[ChildEnd<Value>]) -> Next {
+    let mut ends = ends.to_vec();
+    ends.resize_with(tasks.list.len(), || ChildEnd::NotStarted);
+    match tasks.output(&ends) {
+        Ok(output) => Next::Step(WaitStep::Over(output)),
+        Err(error) => failed(error),
+    }
+}
+
+fn failed(error: StepError) -> Next {
+    Next::Step(WaitStep::Failed {
+        error,
+        falls_back: false,
+    })
+}
+
+fn too_few(tasks: &Tasks, seen: &Children) -> StepError {
+    let (listed, need) = (tasks.list.len(), tasks.need);
+    let what = match (listed, need == listed) {
+        (1, _) => "its task did not complete".to_owned(),
+        (_, true) => format!("{} of its {listed} tasks did not complete", seen.failed),
+        (_, false) => format!(
+            "{} of its {listed} tasks did not complete, and {need} have to",
+            seen.failed
+        ),
+    };
+    let Some(failure) = &seen.failure else {
+        return StepError::permanent(what);
+    };
+    let (task, status) = (failure.task, failure.status);
+    StepError::permanent(match &failure.message {
+        Some(message) => format!("{what}: task {task} is {status}: {message}"),
+        None => format!("{what}: task {task} is {status}"),
+    })
+}
+
+/// Whether tasks that the step has submitted are undone with it.
+pub(super) fn are_undone_with(view: &View<'_>, at: usize) -> bool {
+    let decl = &view.decl.steps[at];
+    decl.has_children() && decl.undo == UndoDecl::BuiltIn
+}
+
+/// What is next for a step whose tasks are to be undone; `None`: they are being undone.
+pub(super) fn undo(view: &View<'_>, at: usize) -> Option<Decision> {
+    let row = view.step(at);
+    if row.status != StepStatus::Compensating {
+        return Some(Decision::UndoChildren(at));
+    }
+    if row.children.is_none() {
+        return Some(Decision::ChildrenUndone(at));
+    }
+    let seen = view.facts.children.get(&at)?;
+    if seen.completed == 0 && seen.failed == started(row) {
+        return Some(Decision::ChildrenUndone(at));
+    }
+    (!view.facts.stopped_children.contains(&at)).then_some(Decision::StopChildren(at))
+}
+
+fn started(row: &StepRow) -> u32 {
+    row.children.map_or(0, |children| children.started)
+}
+
+fn count(of: usize) -> u32 {
+    u32::try_from(of).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,62 @@
+//! What the store is asked for about tasks that other tasks have submitted.
+
+use crate::record::Failure;
+use counterstep_contracts::{Rev, StepNo, TaskId, TaskStatus};
+
+/// How many tasks of a step are in a state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChildCount {
+    /// The step that has submitted them.
+    pub step: StepNo,
+    /// Their state.
+    pub status: TaskStatus,
+    /// How many.
+    pub tasks: u32,
+}
+
+/// Which of the tasks that a task has submitted to list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChildQuery {
+    /// The task.
+    pub parent: TaskId,
+    /// Of this step only.
+    pub step: Option<StepNo>,
+    /// In one of these states only; none: in any.
+    pub statuses: Vec<TaskStatus>,
+    /// Behind this step and place.
+    pub after: Option<(StepNo, u32)>,
+    /// At most so many.
+    pub limit: u32,
+}
+
+/// A task that another one has submitted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChildLine {
+    /// The step that has submitted it.
+    pub step: StepNo,
+    /// Its place among those of the step, from 0.
+    pub no: u32,
+    /// Its id.
+    pub task: TaskId,
+    /// Declared name of its type.
+    pub task_type: String,
+    /// Its state.
+    pub status: TaskStatus,
+    /// Why it did not complete.
+    pub failure: Option<Failure>,
+}
+
+/// A task that was woken, as far as its message needs it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Woken {
+    /// Declared name of its type.
+    pub task_type: String,
+    /// Version of its type.
+    pub version: u32,
+    /// Its revision.
+    pub rev: Rev,
+    /// The queue of the host that is to claim it.
+    pub queue: String,
+    /// W3C trace context.
+    pub traceparent: Option<String>,
+}

@@ -1,0 +1,550 @@
+//! Steps that submit tasks and wait for them: what they give, what becomes of those tasks when one of
+//! them, or their parent, does not complete.
+
+use counterstep_contracts::{Host, StepNo, StepStatus, TaskId, TaskStatus, WaitReason};
+use counterstep_kernel::children;
+use counterstep_kernel::client;
+use counterstep_kernel::ports::{ChildLine, ChildQuery};
+use counterstep_macros::distributed_task;
+use counterstep_steps::{
+    AwaitTask, Branches, ChildEnd, EachEnd, ForEach, Registry, StepContext, StepError, StepResult,
+    UndoResult,
+};
+use counterstep_testkit::clock::{until_works, work_for};
+use counterstep_testkit::site::eventually;
+use counterstep_testkit::{Form, Harness, Site};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::time::Duration;
+
+/// What a child is to do.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Seat {
+    no: u32,
+    /// Fails for good.
+    #[serde(default)]
+    fails: bool,
+    /// Takes so long, by the test's clock.
+    #[serde(default)]
+    takes_ms: u64,
+}
+
+pub(crate) struct BookSeat;
+
+#[distributed_task(name = "BookSeat", queue = "seats", label(seat = "req.no"))]
+impl BookSeat {
+    type Request = Seat;
+    type Response = String;
+
+    #[step(1, host = "worker", undo = give_back)]
+    async fn reserve(ctx: &StepContext, seat: &Seat) -> StepResult<u32> {
+        work_for(ctx.task_id(), Duration::from_millis(seat.takes_ms)).await;
+        Ok(seat.no)
+    }
+
+    async fn give_back(_out: Option<u32>) -> UndoResult {
+        Ok(())
+    }
+
+    #[step(2, host = "worker", no_undo = "nothing is kept")]
+    async fn confirm(seat: &Seat) -> StepResult<String> {
+        if seat.fails {
+            return Err(StepError::permanent("the seat is broken"));
+        }
+        Ok(format!("seat {}", seat.no))
+    }
+
+    fn respond(confirm: &String) -> String {
+        confirm.clone()
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Trip {
+    seat: Seat,
+    /// The step behind the seat fails for good.
+    #[serde(default)]
+    fails_later: bool,
+}
+
+pub(crate) struct BookTrip;
+
+#[distributed_task(name = "BookTrip", queue = "trips", cancellable)]
+impl BookTrip {
+    type Request = Trip;
+    type Response = String;
+
+    #[step(1, host = "worker", undo = unpack)]
+    async fn pack(_trip: &Trip) -> StepResult<u8> {
+        Ok(1)
+    }
+
+    async fn unpack(_out: Option<u8>) -> UndoResult {
+        Ok(())
+    }
+
+    #[step(2, host = "worker")]
+    fn seat(trip: &Trip) -> AwaitTask<BookSeat> {
+        AwaitTask::of(&trip.seat)
+    }
+
+    #[step(3, host = "worker", no_undo = "nothing is kept")]
+    async fn depart(trip: &Trip, seat: &String) -> StepResult<()> {
+        let _ = seat;
+        if trip.fails_later {
+            return Err(StepError::permanent("the road is closed"));
+        }
+        Ok(())
+    }
+
+    fn respond(seat: &String) -> String {
+        format!("a trip on {seat}")
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Group {
+    seats: Vec<Seat>,
+    at_a_time: usize,
+}
+
+pub(crate) struct BookAll;
+
+#[distributed_task(name = "BookAll", queue = "groups", cancellable)]
+impl BookAll {
+    type Request = Group;
+    type Response = Vec<String>;
+
+    #[step(1, host = "worker")]
+    fn seats(group: &Group) -> ForEach<BookSeat> {
+        ForEach::of(&group.seats).at_a_time(group.at_a_time)
+    }
+
+    fn respond(seats: &Vec<String>) -> Vec<String> {
+        seats.clone()
+    }
+}
+
+pub(crate) struct BookSome;
+
+#[distributed_task(name = "BookSome", queue = "some")]
+impl BookSome {
+    type Request = Group;
+    type Response = Vec<ChildEnd<String>>;
+
+    #[step(1, host = "worker")]
+    fn seats(group: &Group) -> EachEnd<BookSeat> {
+        ForEach::of(&group.seats)
+            .at_a_time(group.at_a_time)
+            .ends()
+            .at_least(1)
+    }
+
+    fn respond(seats: &Vec<ChildEnd<String>>) -> Vec<ChildEnd<String>> {
+        seats.clone()
+    }
+}
+
+pub(crate) struct BookAny;
+
+#[distributed_task(name = "BookAny", queue = "any")]
+impl BookAny {
+    type Request = Group;
+    type Response = Vec<String>;
+
+    #[step(1, host = "worker")]
+    fn seats(group: &Group) -> Branches {
+        let branches = group
+            .seats
+            .iter()
+            .fold(Branches::new(), |all, seat| all.with::<BookSeat>(seat));
+        branches.any()
+    }
+
+    #[step(2, host = "worker", no_undo = "nothing is kept")]
+    async fn read(seats: &Vec<ChildEnd<serde_json::Value>>) -> StepResult<Vec<String>> {
+        let booked: StepResult<Vec<_>> = seats
+            .iter()
+            .map(|end| end.response_of::<BookSeat>())
+            .collect();
+        Ok(booked?.into_iter().flatten().collect())
+    }
+
+    fn respond(read: &Vec<String>) -> Vec<String> {
+        read.clone()
+    }
+}
+
+fn types() -> Registry {
+    Registry::new()
+        .with::<BookSeat>()
+        .with::<BookTrip>()
+        .with::<BookAll>()
+        .with::<BookSome>()
+        .with::<BookAny>()
+}
+
+fn seat(no: u32) -> Seat {
+    Seat {
+        no,
+        fails: false,
+        takes_ms: 0,
+    }
+}
+
+async fn children_of(site: &Site, parent: TaskId) -> Vec<ChildLine> {
+    let query = ChildQuery {
+        parent,
+        step: None,
+        statuses: Vec::new(),
+        after: None,
+        limit: 2_000,
+    };
+    site.engine
+        .ports
+        .store
+        .children(&query)
+        .await
+        .expect("the store answers")
+}
+
+async fn statuses_of(site: &Site, parent: TaskId) -> Vec<TaskStatus> {
+    children_of(site, parent)
+        .await
+        .iter()
+        .map(|line| line.status)
+        .collect()
+}
+
+/// Parent and children.
+async fn family(site: &Site, parent: TaskId) -> Vec<TaskId> {
+    let mut all = vec![parent];
+    all.extend(children_of(site, parent).await.iter().map(|line| line.task));
+    all
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_waits_for_its_task_and_gives_its_response() {
+    let mut site = Harness::embedded(types()).start().await;
+    let form = Form::to::<BookTrip>()
+        .field("seat", json!({"no": 7}))
+        .label("order", "4711");
+    let trip = site.submit(form).await;
+    site.serve(1);
+    let [record] = site
+        .all_are(TaskStatus::Completed, &[trip])
+        .await
+        .try_into()
+        .expect("one");
+    assert_eq!(record.task.response, Some(json!("a trip on seat 7")));
+
+    let [child] = children_of(&site, trip)
+        .await
+        .try_into()
+        .expect("one child");
+    assert_eq!(
+        (child.step, child.no, child.status),
+        (StepNo(2), 0, TaskStatus::Completed)
+    );
+    let child = site.record(child.task).await.task;
+    let parent = child.parent.expect("it knows its parent");
+    assert_eq!((parent.task, parent.root, parent.depth), (trip, trip, 1));
+    // Its own label, and its parent's.
+    assert_eq!(
+        child.labels.iter().collect::<Vec<_>>(),
+        [("order", "4711"), ("seat", "7")]
+    );
+    site.assert_invariants(&family(&site, trip).await).await;
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_it_waits_it_holds_no_slot_and_no_lease() {
+    let mut site = Harness::embedded(types()).start().await;
+    let slow = json!({"no": 1, "takes_ms": 60_000});
+    let trip = site
+        .submit(Form::to::<BookTrip>().field("seat", slow))
+        .await;
+    // One slot: held by the parent, the child would never run.
+    site.serve(1);
+    let asleep = |record: &counterstep_kernel::record::TaskRecord| {
+        record.task.waiting == Some(WaitReason::Children)
+    };
+    let [record] = site
+        .all("asleep", &[trip], asleep)
+        .await
+        .try_into()
+        .expect("one");
+    assert_eq!(record.task.lease_owner, None);
+    assert_eq!(record.steps[1].status, StepStatus::Waiting);
+    let child = children_of(&site, trip).await[0].task;
+    site.clock.runs(child);
+    until_works(child).await;
+    site.clock.advance("61s");
+    site.all_are(TaskStatus::Completed, &[trip]).await;
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_fails_fails_its_parent_which_says_why() {
+    let mut site = Harness::embedded(types()).start().await;
+    let form = Form::to::<BookTrip>().field("seat", json!({"no": 1, "fails": true}));
+    let trip = site.submit(form).await;
+    site.serve(2);
+    let [record] = site
+        .all_are(TaskStatus::Failed, &[trip])
+        .await
+        .try_into()
+        .expect("one");
+    let failure = record.task.failure.expect("a failure");
+    assert_eq!(failure.step.as_deref(), Some("seat"));
+    let child = children_of(&site, trip).await[0].task;
+    assert_eq!(
+        failure.message,
+        format!("its task did not complete: task {child} is failed: the seat is broken")
+    );
+    assert_eq!(record.steps[0].status, StepStatus::Compensated);
+    site.assert_invariants(&family(&site, trip).await).await;
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_completed_task_is_undone_with_its_parent_and_by_no_client() {
+    let mut site = Harness::embedded(types()).start().await;
+    let form = Form::to::<BookTrip>()
+        .field("seat", json!({"no": 1}))
+        .field("fails_later", true);
+    let trip = site.submit(form).await;
+    site.serve(2);
+    site.all_are(TaskStatus::Failed, &[trip]).await;
+    let child = children_of(&site, trip).await[0].task;
+    let events: Vec<String> = site
+        .history(child)
+        .await
+        .audit
+        .into_iter()
+        .map(|row| row.entry.event)
+        .collect();
+    let completed = events
+        .iter()
+        .position(|event| event == "completed")
+        .expect("it had completed");
+    assert_eq!(events[completed + 1], "parent_undone");
+    assert_eq!(events.last().map(String::as_str), Some("cancelled"));
+    let child = site.record(child).await;
+    assert_eq!(child.task.status, TaskStatus::Cancelled);
+    assert_eq!(child.steps[0].status, StepStatus::Compensated);
+    site.assert_invariants(&family(&site, trip).await).await;
+
+    // A client's cancel of a completed child is refused, as that of any completed task.
+    let other = site
+        .submit(Form::to::<BookTrip>().field("seat", json!({"no": 2})))
+        .await;
+    site.all_are(TaskStatus::Completed, &[other]).await;
+    let child = children_of(&site, other).await[0].task;
+    let refused = client::cancel(&site.engine, child)
+        .await
+        .expect_err("it has completed");
+    assert!(
+        matches!(refused, client::Refusal::TooLate(TaskStatus::Completed)),
+        "{refused}"
+    );
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_parent_stops_its_running_task() {
+    let mut site = Harness::embedded(types()).start().await;
+    let slow = json!({"no": 1, "takes_ms": 600_000});
+    let trip = site
+        .submit(Form::to::<BookTrip>().field("seat", slow))
+        .await;
+    site.serve(2);
+    let child = eventually("the child", || async {
+        children_of(&site, trip).await.first().map(|line| line.task)
+    })
+    .await;
+    site.clock.runs(child);
+    until_works(child).await;
+    client::cancel(&site.engine, trip)
+        .await
+        .expect("a cancel is accepted");
+    site.all_are(TaskStatus::Cancelled, &[trip, child]).await;
+    site.assert_invariants(&[trip, child]).await;
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_gives_its_responses_in_order_and_so_many_run_at_a_time() {
+    let mut site = Harness::embedded(types()).start().await;
+    let seats: Vec<Seat> = (0..30).map(seat).collect();
+    let form = Form::to::<BookAll>()
+        .field("seats", json!(seats))
+        .field("at_a_time", 4);
+    let all = site.submit(form).await;
+    counterstep_kernel::turn::turn(
+        &site.engine,
+        Host::Worker,
+        all,
+        &counterstep_steps::CancelToken::new(),
+    )
+    .await;
+    assert_eq!(children_of(&site, all).await.len(), 4);
+    site.serve(3);
+    let [record] = site
+        .all_are(TaskStatus::Completed, &[all])
+        .await
+        .try_into()
+        .expect("one");
+    let expected: Vec<String> = (0..30).map(|no| format!("seat {no}")).collect();
+    assert_eq!(record.task.response, Some(json!(expected)));
+    let lines = children_of(&site, all).await;
+    let places: Vec<u32> = lines.iter().map(|line| line.no).collect();
+    assert_eq!(places, (0..30).collect::<Vec<_>>());
+    site.assert_invariants(&family(&site, all).await).await;
+
+    // None is none.
+    let form = Form::to::<BookAll>()
+        .field("seats", json!([]))
+        .field("at_a_time", 4);
+    let none = site.submit(form).await;
+    let [record] = site
+        .all_are(TaskStatus::Completed, &[none])
+        .await
+        .try_into()
+        .expect("one");
+    assert_eq!(record.task.response, Some(json!([])));
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_of_a_list_that_fails_stops_the_others_and_all_that_ran_are_undone() {
+    let mut site = Harness::embedded(types()).start().await;
+    let mut seats: Vec<Seat> = (0..40).map(seat).collect();
+    seats[11].fails = true;
+    let form = Form::to::<BookAll>()
+        .field("seats", json!(seats))
+        .field("at_a_time", 5);
+    let all = site.submit(form).await;
+    site.serve(3);
+    site.all_are(TaskStatus::Failed, &[all]).await;
+    let lines = children_of(&site, all).await;
+    assert!(lines.len() < 40, "{} were submitted", lines.len());
+    for line in &lines {
+        let expected = if line.no == 11 {
+            TaskStatus::Failed
+        } else {
+            TaskStatus::Cancelled
+        };
+        assert_eq!(line.status, expected, "{}", line.no);
+    }
+    site.assert_invariants(&family(&site, all).await).await;
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_may_let_some_fail_and_says_how_each_ended() {
+    let mut site = Harness::embedded(types()).start().await;
+    let mut seats: Vec<Seat> = (0..3).map(seat).collect();
+    seats[1].fails = true;
+    let form = Form::to::<BookSome>()
+        .field("seats", json!(seats))
+        .field("at_a_time", 1);
+    let some = site.submit(form).await;
+    site.serve(2);
+    let [record] = site
+        .all_are(TaskStatus::Completed, &[some])
+        .await
+        .try_into()
+        .expect("one");
+    let ends: Vec<ChildEnd<String>> =
+        serde_json::from_value(record.task.response.expect("a response")).expect("ends");
+    assert_eq!(ends[0].response().map(String::as_str), Some("seat 0"));
+    assert_eq!(ends[2].response().map(String::as_str), Some("seat 2"));
+    let ChildEnd::Failed(failure) = &ends[1] else {
+        panic!("{ends:?}")
+    };
+    assert_eq!(failure.status, TaskStatus::Failed);
+    assert_eq!(failure.message.as_deref(), Some("the seat is broken"));
+
+    // At least one has to complete.
+    let broken: Vec<Seat> = (0..3)
+        .map(|no| Seat {
+            fails: true,
+            ..seat(no)
+        })
+        .collect();
+    let form = Form::to::<BookSome>()
+        .field("seats", json!(broken))
+        .field("at_a_time", 3);
+    let none = site.submit(form).await;
+    site.all_are(TaskStatus::Failed, &[none]).await;
+    let all = [family(&site, some).await, family(&site, none).await].concat();
+    site.assert_invariants(&all).await;
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_branch_that_completes_is_enough_and_the_others_are_undone() {
+    let mut site = Harness::embedded(types()).start().await;
+    let slow = |no| Seat {
+        takes_ms: 3_600_000,
+        ..seat(no)
+    };
+    let form = Form::to::<BookAny>()
+        .field("seats", json!([slow(0), seat(1), slow(2)]))
+        .field("at_a_time", 1);
+    let any = site.submit(form).await;
+    site.serve(4);
+    let lines = eventually("three children", || async {
+        let lines = children_of(&site, any).await;
+        (lines.len() == 3).then_some(lines)
+    })
+    .await;
+    for line in lines {
+        site.clock.runs(line.task);
+    }
+    let [record] = site
+        .all_are(TaskStatus::Completed, &[any])
+        .await
+        .try_into()
+        .expect("one");
+    assert_eq!(record.task.response, Some(json!(["seat 1"])));
+    assert_eq!(
+        statuses_of(&site, any).await,
+        [
+            TaskStatus::Cancelled,
+            TaskStatus::Completed,
+            TaskStatus::Cancelled
+        ]
+    );
+    site.assert_invariants(&family(&site, any).await).await;
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wake_that_was_lost_is_made_up_for_by_the_reconciler() {
+    let site = Harness::embedded(types()).start().await;
+    let trip = site
+        .submit(Form::to::<BookTrip>().field("seat", json!({"no": 1})))
+        .await;
+    let stop = counterstep_steps::CancelToken::new();
+    counterstep_kernel::turn::turn(&site.engine, Host::Worker, trip, &stop).await;
+    let child = children_of(&site, trip).await[0].task;
+    let plan = || counterstep_reconciler::parents::plan(&site.engine, 10);
+    assert_eq!(plan().await.expect("the plan"), [], "nothing has ended");
+    // The process that ends the child is lost before it wakes the parent: as if the wake had found
+    // the parent awake.
+    counterstep_kernel::turn::turn(&site.engine, Host::Worker, child, &stop).await;
+    let due = site.record(trip).await.due_in();
+    assert!(due.is_zero(), "the end of the child has woken it");
+    assert!(
+        !children::was_not_woken(&site.engine, trip)
+            .await
+            .expect("the store answers")
+    );
+    site.assert_invariants(&[trip, child]).await;
+    counterstep_kernel::turn::turn(&site.engine, Host::Worker, trip, &stop).await;
+    assert_eq!(site.record(trip).await.task.status, TaskStatus::Completed);
+}
