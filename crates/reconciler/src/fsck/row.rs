@@ -1,5 +1,6 @@
 //! The row of a task beside what its journal folds to.
 
+use counterstep_contracts::TaskStatus;
 use counterstep_kernel::record::TaskRow;
 use counterstep_steps::times::{DbTime, rfc3339};
 use serde::Serialize;
@@ -18,7 +19,14 @@ pub(super) fn differences(row: &TaskRow, folded: &TaskRow) -> Vec<String> {
     columns! { value: id tenant task_type version definition_hash status waiting host queue rev epoch lease_owner }
     columns! { value: goal recovery_attempts audit_seq failure residue traceparent labels change_id }
     columns! { moment: created_at updated_at }
-    columns! { time: due_at deadline_at cancel_requested_at finished_at }
+    columns! { time: deadline_at cancel_requested_at finished_at }
+    // The end of a task that it has submitted wakes a task, and that leaves no row in the journal:
+    // it may be due earlier.
+    let sleeps = matches!(row.status, TaskStatus::Waiting | TaskStatus::Compensating);
+    let was_woken = sleeps && row.lease_owner.is_none();
+    if row.due_at != folded.due_at && !(was_woken && row.due_at < folded.due_at) {
+        found.push(said("due_at", &time(&row.due_at), &time(&folded.due_at)));
+    }
     let seal = |row: &TaskRow| {
         row.audit_seal
             .as_ref()
