@@ -38,7 +38,7 @@ impl Draft {
 
     /// The task is put to sleep in this change while steps wait for tasks: so many of each have
     /// ended.
-    pub(crate) fn children_were_seen(&mut self, ended: &[(usize, u32)]) {
+    pub fn children_were_seen(&mut self, ended: &[(usize, u32)]) {
         for &(at, ended) in ended {
             let before = self.step(at).children.unwrap_or(NONE);
             if before.seen != ended {

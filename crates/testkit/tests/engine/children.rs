@@ -2,13 +2,15 @@
 //! them, or their parent, does not complete.
 
 use counterstep_contracts::{Host, StepNo, StepStatus, TaskId, TaskStatus, WaitReason};
-use counterstep_kernel::children;
 use counterstep_kernel::client;
+use counterstep_kernel::draft::{As, Draft};
 use counterstep_kernel::ports::{ChildLine, ChildQuery};
+use counterstep_kernel::turn::turn;
 use counterstep_macros::distributed_task;
+use counterstep_reconciler::parents;
 use counterstep_steps::{
-    AwaitTask, Branches, ChildEnd, EachEnd, ForEach, Registry, StepContext, StepError, StepResult,
-    UndoResult,
+    AwaitTask, Branches, CancelToken, ChildEnd, EachEnd, ForEach, Registry, StepContext, StepError,
+    StepResult, UndoResult,
 };
 use counterstep_testkit::clock::{until_works, work_for};
 use counterstep_testkit::site::eventually;
@@ -383,13 +385,7 @@ async fn a_list_gives_its_responses_in_order_and_so_many_run_at_a_time() {
         .field("seats", json!(seats))
         .field("at_a_time", 4);
     let all = site.submit(form).await;
-    counterstep_kernel::turn::turn(
-        &site.engine,
-        Host::Worker,
-        all,
-        &counterstep_steps::CancelToken::new(),
-    )
-    .await;
+    turn(&site.engine, Host::Worker, all, &CancelToken::new()).await;
     assert_eq!(children_of(&site, all).await.len(), 4);
     site.serve(3);
     let [record] = site
@@ -523,28 +519,69 @@ async fn the_first_branch_that_completes_is_enough_and_the_others_are_undone() {
     site.stop().await;
 }
 
+/// A wake changes nothing but the due time: with this, none gets through.
+const NO_WAKE: &str = "CREATE TRIGGER no_wake BEFORE UPDATE OF due_at ON tasks
+    WHEN NEW.rev = OLD.rev BEGIN SELECT RAISE(IGNORE); END";
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wake_that_was_lost_is_made_up_for_by_the_reconciler() {
-    let site = Harness::embedded(types()).start().await;
+    let site = Harness::embedded(types()).tables(NO_WAKE).start().await;
     let trip = site
         .submit(Form::to::<BookTrip>().field("seat", json!({"no": 1})))
         .await;
-    let stop = counterstep_steps::CancelToken::new();
-    counterstep_kernel::turn::turn(&site.engine, Host::Worker, trip, &stop).await;
+    let stop = CancelToken::new();
+    turn(&site.engine, Host::Worker, trip, &stop).await;
     let child = children_of(&site, trip).await[0].task;
-    let plan = || counterstep_reconciler::parents::plan(&site.engine, 10);
+    let plan = || parents::plan(&site.engine, 10);
     assert_eq!(plan().await.expect("the plan"), [], "nothing has ended");
-    // The process that ends the child is lost before it wakes the parent: as if the wake had found
-    // the parent awake.
-    counterstep_kernel::turn::turn(&site.engine, Host::Worker, child, &stop).await;
-    let due = site.record(trip).await.due_in();
-    assert!(due.is_zero(), "the end of the child has woken it");
-    assert!(
-        !children::was_not_woken(&site.engine, trip)
-            .await
-            .expect("the store answers")
-    );
+    turn(&site.engine, Host::Worker, child, &stop).await;
+    assert_eq!(site.record(child).await.task.status, TaskStatus::Completed);
+    assert!(!site.record(trip).await.due_in().is_zero(), "it sleeps on");
+
+    assert_eq!(plan().await.expect("the plan"), [trip]);
+    let _ = site.rows("DROP TRIGGER no_wake");
+    let woken = parents::run(&site.engine, vec![trip], &stop).await;
+    assert_eq!(woken.expect("the store answers"), 1);
+    assert_eq!(plan().await.expect("the plan"), [], "it is awake");
     site.assert_invariants(&[trip, child]).await;
-    counterstep_kernel::turn::turn(&site.engine, Host::Worker, trip, &stop).await;
+    turn(&site.engine, Host::Worker, trip, &stop).await;
     assert_eq!(site.record(trip).await.task.status, TaskStatus::Completed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_child_that_ends_between_the_look_and_the_sleep_wakes_its_parent() {
+    // Looked at when the first of two had ended; the second ends before the sleep is written.
+    let site = Harness::embedded(types()).start().await;
+    let seats: Vec<Seat> = (0..2).map(seat).collect();
+    let form = Form::to::<BookAll>()
+        .field("seats", json!(seats))
+        .field("at_a_time", 2);
+    let all = site.submit(form).await;
+    let stop = CancelToken::new();
+    turn(&site.engine, Host::Worker, all, &stop).await;
+    let lines = children_of(&site, all).await;
+    turn(&site.engine, Host::Worker, lines[0].task, &stop).await;
+
+    let task_type = site.engine.registry.newest("BookAll").expect("the type");
+    let record = site.record(all).await;
+    let claim = |draft: &mut Draft| draft.claim("slow", Duration::from_secs(60));
+    let claimed = site
+        .engine
+        .change(&task_type, record, As::Anyone, claim)
+        .await
+        .expect("a claim");
+    // The parent has a host now, so this end wakes nothing.
+    turn(&site.engine, Host::Worker, lines[1].task, &stop).await;
+    let sleep = |draft: &mut Draft| {
+        draft.children_were_seen(&[(0, 1)]);
+        draft.wait(WaitReason::Children, Duration::from_secs(3600))
+    };
+    site.engine
+        .change(&task_type, claimed.record, As::Owner, sleep)
+        .await
+        .expect("it sleeps");
+    assert!(site.record(all).await.due_in().is_zero(), "it was woken");
+    turn(&site.engine, Host::Worker, all, &stop).await;
+    assert_eq!(site.record(all).await.task.status, TaskStatus::Completed);
+    site.assert_invariants(&family(&site, all).await).await;
 }
