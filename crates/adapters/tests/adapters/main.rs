@@ -84,7 +84,8 @@ macro_rules! purge_cases {
                 a_purged_task_leaves_a_tombstone_and_no_row,
                 a_task_is_not_purged_before_others_were_told_of_its_end,
                 a_task_stays_while_its_key_lives,
-                tombstones_are_found_by_their_tasks;
+                tombstones_are_found_by_their_tasks,
+                a_child_is_kept_until_the_task_at_the_top_has_ended;
         }
     };
 }
@@ -112,6 +113,11 @@ macro_rules! row_cases {
                 of_fifty_racing_writers_of_a_document_one_wins,
                 due_documents_come_in_the_order_of_their_times,
                 documents_page_by_name_and_the_last_written_is_the_latest;
+            children:
+                children_are_written_with_their_parent_or_not_at_all,
+                children_are_counted_and_listed_by_step_state_and_place,
+                a_wake_makes_a_sleeping_task_due_and_changes_nothing_else,
+                sleeping_tasks_are_found_of_which_a_child_has_ended;
             labels:
                 a_task_keeps_its_labels_and_is_found_by_all_of_them,
                 changes_that_are_written_together_keep_their_labels_apart,

@@ -3,6 +3,7 @@
 
 mod backward;
 mod cases;
+mod children;
 mod failures;
 mod forward;
 mod resources;

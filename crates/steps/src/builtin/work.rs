@@ -128,7 +128,7 @@ pub struct Tasks {
     /// What the step gives.
     pub shape: TasksShape,
     /// Why they cannot be submitted; `None`: they can.
-    pub(crate) fault: Option<String>,
+    pub fault: Option<String>,
 }
 
 /// What a step gives that waits for tasks.

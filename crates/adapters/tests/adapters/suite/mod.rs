@@ -6,6 +6,7 @@ pub(crate) mod batches;
 pub(crate) mod breakers;
 pub(crate) mod chain;
 pub(crate) mod changes;
+pub(crate) mod children;
 pub(crate) mod commits;
 pub(crate) mod concurrent_changes;
 pub(crate) mod documents;

@@ -1,6 +1,7 @@
 //! Tasks that have ended, and how they leave the database. Not for a role that may not delete.
 
 use super::changes::*;
+use super::children::{child, end_of, family, submitting};
 use counterstep_contracts::{Epoch, Outcome, Rev, TaskStatus};
 use counterstep_kernel::ports::{
     AuditPage, CommitError, EndedTask, OutboxOp, Ports, PurgeOp, Store,
@@ -283,4 +284,47 @@ pub(crate) async fn tombstones_are_found_by_their_tasks(ports: &Ports) {
             ..ended_task(&gone[1])
         }]
     );
+}
+
+pub(crate) async fn a_child_is_kept_until_the_task_at_the_top_has_ended(ports: &Ports) {
+    let store = &*ports.store;
+    let (parent, ids) = family(store, 1).await;
+    // A child of the child, which has the same task at the top.
+    let middle = load(store, ids[0]).await;
+    let claim = claim(&middle, "one", MINUTE);
+    commit(store, free(&middle), &claim).await.unwrap();
+    let middle = load(store, ids[0]).await;
+    let lower = child(&middle, parent.task.id, 1, 0);
+    let lower_id = lower.task_id;
+    let change = submitting(&middle, vec![lower]).await;
+    commit(store, leased(&middle), &change).await.unwrap();
+
+    let mut ended = Vec::new();
+    for task in [lower_id, ids[0]] {
+        let record = end_of(store, task, TaskStatus::Completed).await;
+        ended.push(EndedTask {
+            task,
+            tenant: record.task.tenant,
+            rev: record.task.rev,
+        });
+    }
+    let find = PurgeOp::Ended {
+        task_type: "Zip".to_owned(),
+        status: TaskStatus::Completed,
+        before: Duration::ZERO,
+        after: None,
+        limit: 10,
+    };
+    assert_eq!(store.purge(&find).await.unwrap(), []);
+    let purge = PurgeOp::Purge(ended.clone());
+    assert_eq!(store.purge(&purge).await.unwrap(), []);
+
+    end_of(store, parent.task.id, TaskStatus::Failed).await;
+    assert_eq!(store.purge(&find).await.unwrap(), ended);
+    let mut gone = store.purge(&purge).await.unwrap();
+    gone.sort_by_key(|task| task.task);
+    let mut expected = ended;
+    expected.sort_by_key(|task| task.task);
+    assert_eq!(gone, expected);
+    assert_eq!(store.child_counts(parent.task.id).await.unwrap(), []);
 }

@@ -3,8 +3,8 @@
 use crate::cancel::CancelReason;
 use crate::draft::{Draft, NewTask};
 use crate::error::{StepError, StepResult};
-use crate::plan::{Answers, BreakerWait, Decision, Facts, Room, View, WaitStep, decide};
-use crate::record::{DbTime, SignalRow, StepRow, TaskRecord};
+use crate::plan::{Answers, BreakerWait, Children, Decision, Facts, Room, View, WaitStep, decide};
+use crate::record::{ChildrenRow, DbTime, SignalRow, StepRow, TaskRecord};
 use crate::task::Probe;
 use crate::waits::Wait;
 use counterstep_contracts::declaration::{FallbackDecl, InputDecl, NamedPolicy};
@@ -13,6 +13,7 @@ use counterstep_contracts::{
     AuditSeq, Host, Labels, OnExhausted, OnLost, OnUndoFailure, RetryPolicy, StepDecl, StepKind,
     StepNo, StepStatus, TaskDecl, TaskId, TaskStatus, Tenant, UndoDecl, WaitDecl,
 };
+use counterstep_steps::ChildEnd;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -128,6 +129,16 @@ impl Step {
     }
     pub(super) fn signal(mut self, optional: bool) -> Self {
         self.decl.waits = Some(WaitDecl::Signal { optional });
+        self
+    }
+    /// It submits tasks, which are undone with it.
+    pub(super) fn tasks(mut self) -> Self {
+        self.decl.waits = Some(WaitDecl::Tasks { of: Some("Child") });
+        self.undo(UndoDecl::BuiltIn)
+    }
+    pub(super) fn started(mut self, started: u32, seen: u32) -> Self {
+        self.row.children = Some(ChildrenRow { started, seen });
+        self.row.attempt_open = false;
         self
     }
     pub(super) fn signalled(mut self, body: Value) -> Self {
@@ -277,6 +288,29 @@ impl Case {
     }
     pub(super) fn condition(mut self, at: usize, holds: StepResult<bool>) -> Self {
         self.answers.conditions.insert(at, holds);
+        self
+    }
+    pub(super) fn children(mut self, at: usize, completed: u32, failed: u32) -> Self {
+        let children = Children {
+            completed,
+            failed,
+            ..Children::default()
+        };
+        self.facts.children.insert(at, children);
+        self
+    }
+    pub(super) fn ended(mut self, at: usize, ends: Vec<ChildEnd<Value>>) -> Self {
+        if let Some(children) = self.facts.children.get_mut(&at) {
+            children.ends = Some(ends);
+        }
+        self
+    }
+    pub(super) fn unseen(mut self, at: usize) -> Self {
+        self.facts.unseen_children.insert(at);
+        self
+    }
+    pub(super) fn stopped(mut self, at: usize) -> Self {
+        self.facts.stopped_children.insert(at);
         self
     }
     pub(super) fn wait(mut self, at: usize, wait: StepResult<Wait>) -> Self {

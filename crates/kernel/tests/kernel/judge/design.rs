@@ -38,6 +38,8 @@ const TASK: &[(TaskStatus, &[TaskStatus])] = {
             &[Compensating, Failed, Cancelled, CompensationFailed],
         ),
         (CompensationFailed, &[Compensating, Resolved]),
+        // Of a child, by the undo of its parent.
+        (Completed, &[Compensating]),
         (DeadLettered, &[Dispatched, Compensating, Resolved]),
     ]
 };

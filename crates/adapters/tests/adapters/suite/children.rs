@@ -1,0 +1,232 @@
+//! Tasks that other tasks submit: written with the change of their parent, counted, listed, and the
+//! wake of a task that sleeps for them.
+
+use super::changes::*;
+use counterstep_contracts::{ParentRef, StepNo, TaskId, TaskStatus, WaitReason};
+use counterstep_kernel::ports::{ChildQuery, CommitError, Due, KnownType, Ports, Store, Woken};
+use counterstep_kernel::record::{Failure, TaskRecord, TaskRow};
+use counterstep_kernel::transition::{LeaseChange, Time, Transition};
+use std::time::Duration;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// The first change of a child of this place.
+pub(super) fn child(parent: &TaskRecord, root: TaskId, step: i32, no: u32) -> Transition {
+    let row = TaskRow {
+        parent: Some(ParentRef {
+            task: parent.task.id,
+            step: StepNo(step),
+            no,
+            root,
+            depth: 1,
+        }),
+        ..row(new_task())
+    };
+    whole(None, submit(row))
+}
+
+/// A change of a claimed task that submits these and puts the task to sleep for an hour.
+pub(super) async fn submitting(parent: &TaskRecord, children: Vec<Transition>) -> Transition {
+    let mut change = after(parent);
+    let write = write_of(&mut change);
+    write.row.status = TaskStatus::Waiting;
+    write.row.waiting = Some(WaitReason::Children);
+    write.lease = LeaseChange::Release;
+    write.due = Time::In(HOUR);
+    change.children = children;
+    change
+}
+
+/// A task that sleeps, with so many children of its first step.
+pub(super) async fn family(store: &dyn Store, children: u32) -> (TaskRecord, Vec<TaskId>) {
+    let parent = claimed(store, MINUTE).await;
+    let children: Vec<_> = (0..children)
+        .map(|no| child(&parent, parent.task.id, 1, no))
+        .collect();
+    let ids = children.iter().map(|change| change.task_id).collect();
+    let change = submitting(&parent, children).await;
+    commit(store, leased(&parent), &change).await.unwrap();
+    (load(store, parent.task.id).await, ids)
+}
+
+/// Brings a task to this end, as of a failure where it failed.
+pub(super) async fn end_of(store: &dyn Store, task: TaskId, status: TaskStatus) -> TaskRecord {
+    let record = load(store, task).await;
+    let mut change = after(&record);
+    let write = write_of(&mut change);
+    write.row.status = status;
+    write.row.waiting = None;
+    write.due = Time::Clear;
+    write.finished = if status.is_terminal() {
+        Time::In(Duration::ZERO)
+    } else {
+        Time::Clear
+    };
+    write.row.failure = (status == TaskStatus::Failed).then(|| Failure {
+        step: None,
+        class: "permanent".to_owned(),
+        message: "it broke".to_owned(),
+    });
+    commit(store, free(&record), &change).await.unwrap();
+    load(store, task).await
+}
+
+fn query(parent: TaskId) -> ChildQuery {
+    ChildQuery {
+        parent,
+        step: None,
+        statuses: Vec::new(),
+        after: None,
+        limit: 100,
+    }
+}
+
+async fn listed(store: &dyn Store, query: &ChildQuery) -> Vec<TaskId> {
+    let lines = store.children(query).await.unwrap();
+    lines.into_iter().map(|line| line.task).collect()
+}
+
+pub(crate) async fn children_are_written_with_their_parent_or_not_at_all(ports: &Ports) {
+    let store = &*ports.store;
+    let (parent, ids) = family(store, 3).await;
+    assert_eq!(parent.task.status, TaskStatus::Waiting);
+    for (no, id) in (0..).zip(&ids) {
+        let record = load(store, *id).await;
+        let of = record.task.parent.expect("its parent");
+        assert_eq!((of.task, of.step, of.no), (parent.task.id, StepNo(1), no));
+        assert_eq!((of.root, of.depth), (parent.task.id, 1));
+        assert_eq!(record.task.status, TaskStatus::Dispatched);
+    }
+    // Of a change that is fenced, none is there.
+    let other = claimed(store, MINUTE).await;
+    let new = child(&other, other.task.id, 1, 0);
+    let id = new.task_id;
+    let mut stale = other.clone();
+    stale.task.epoch.0 -= 1;
+    let change = submitting(&other, vec![new]).await;
+    let refused = commit(store, leased(&stale), &change).await;
+    assert!(
+        matches!(refused, Err(CommitError::Fenced { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(store.load(id).await.unwrap(), None);
+    assert_eq!(listed(store, &query(other.task.id)).await, []);
+    // Nor of one whose place is taken: then the parent stays as it was, too.
+    let twice = vec![
+        child(&other, other.task.id, 1, 0),
+        child(&other, other.task.id, 1, 0),
+    ];
+    let change = submitting(&other, twice).await;
+    assert!(commit(store, leased(&other), &change).await.is_err());
+    assert_eq!(load(store, other.task.id).await.task.rev, other.task.rev);
+    assert_eq!(listed(store, &query(other.task.id)).await, []);
+}
+
+pub(crate) async fn children_are_counted_and_listed_by_step_state_and_place(ports: &Ports) {
+    let store = &*ports.store;
+    let parent = claimed(store, MINUTE).await;
+    let of = |step, no| child(&parent, parent.task.id, step, no);
+    let children = vec![of(2, 1), of(2, 0), of(1, 0)];
+    let ids: Vec<TaskId> = children.iter().map(|change| change.task_id).collect();
+    let change = submitting(&parent, children).await;
+    commit(store, leased(&parent), &change).await.unwrap();
+    let (of_others, _) = family(store, 1).await;
+    let in_order = [ids[2], ids[1], ids[0]];
+    let all = query(parent.task.id);
+    assert_eq!(listed(store, &all).await, in_order);
+    let second = ChildQuery {
+        step: Some(StepNo(2)),
+        ..all.clone()
+    };
+    assert_eq!(listed(store, &second).await, [ids[1], ids[0]]);
+    let paged = ChildQuery {
+        after: Some((StepNo(1), 0)),
+        limit: 1,
+        ..all.clone()
+    };
+    assert_eq!(listed(store, &paged).await, [ids[1]]);
+
+    end_of(store, ids[0], TaskStatus::Failed).await;
+    let failed = ChildQuery {
+        statuses: vec![TaskStatus::Failed, TaskStatus::Cancelled],
+        ..all
+    };
+    let lines = store.children(&failed).await.unwrap();
+    assert_eq!(lines.len(), 1);
+    assert_eq!((lines[0].task, lines[0].no), (ids[0], 1));
+    assert_eq!(lines[0].task_type, "Zip");
+    let message = lines[0].failure.as_ref().map(|it| it.message.as_str());
+    assert_eq!(message, Some("it broke"));
+    let mut counts: Vec<_> = store.child_counts(parent.task.id).await.unwrap();
+    counts.sort_by_key(|count| (count.step, count.status));
+    let counts: Vec<_> = counts
+        .iter()
+        .map(|count| (count.step.0, count.status, count.tasks))
+        .collect();
+    assert_eq!(
+        counts,
+        [
+            (1, TaskStatus::Dispatched, 1),
+            (2, TaskStatus::Dispatched, 1),
+            (2, TaskStatus::Failed, 1)
+        ]
+    );
+    let counts = store.child_counts(of_others.task.id).await.unwrap();
+    assert_eq!(counts.len(), 1);
+    assert_eq!(store.child_counts(new_task()).await.unwrap(), []);
+}
+
+pub(crate) async fn a_wake_makes_a_sleeping_task_due_and_changes_nothing_else(ports: &Ports) {
+    let store = &*ports.store;
+    let (asleep, _) = family(store, 1).await;
+    let before = asleep.task.clone();
+    let woken = store.wake(before.id).await.unwrap();
+    let expected = Woken {
+        task_type: before.task_type.clone(),
+        version: before.version,
+        rev: before.rev,
+        queue: before.queue.clone(),
+        traceparent: None,
+    };
+    assert_eq!(woken, Some(expected));
+    let after = load(store, before.id).await;
+    assert!(after.due_in().is_zero());
+    let due_at = after.task.due_at;
+    assert_eq!(TaskRow { due_at, ..before }, after.task);
+    assert_eq!(store.wake(after.task.id).await.unwrap(), None, "it is due");
+
+    let held = claimed(store, MINUTE).await;
+    assert_eq!(
+        store.wake(held.task.id).await.unwrap(),
+        None,
+        "a host has it"
+    );
+    let offered = submitted(store, row(new_task())).await;
+    assert_eq!(store.wake(offered.task.id).await.unwrap(), None);
+    assert_eq!(store.wake(new_task()).await.unwrap(), None);
+}
+
+pub(crate) async fn sleeping_tasks_are_found_of_which_a_child_has_ended(ports: &Ports) {
+    let store = &*ports.store;
+    let known = |name: &str| {
+        vec![KnownType {
+            name: name.to_owned(),
+            version: 1,
+            definition: "hash".to_owned(),
+        }]
+    };
+    let find = async |name: &str| {
+        let found = store.due(&Due::Parents(known(name)), 10).await.unwrap();
+        found.into_iter().map(|due| due.task).collect::<Vec<_>>()
+    };
+    let (first, of_first) = family(store, 2).await;
+    let (_second, of_second) = family(store, 1).await;
+    assert_eq!(find("Zip").await, []);
+    end_of(store, of_first[1], TaskStatus::Completed).await;
+    // A person has to decide about this one: it has not ended.
+    end_of(store, of_second[0], TaskStatus::DeadLettered).await;
+    assert_eq!(find("Zip").await, [first.task.id]);
+    assert_eq!(find("Other").await, []);
+    store.wake(first.task.id).await.unwrap();
+    assert_eq!(find("Zip").await, [], "it is awake");
+}
