@@ -3,11 +3,31 @@
 
 use counterstep::prelude::*;
 use serde::{Deserialize, Serialize};
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 struct Parts(PathBuf);
+
+impl Parts {
+    fn of(&self, ctx: &StepContext) -> PathBuf {
+        self.0.join(ctx.task_id().to_string())
+    }
+
+    fn write(&self, ctx: &StepContext, text: &str) -> StepResult<()> {
+        Ok(std::fs::write(self.of(ctx), text).transient("the part")?)
+    }
+
+    fn remove(&self, ctx: &StepContext) -> UndoResult {
+        match std::fs::remove_file(self.of(ctx)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Ok(Err(error).transient("the part")?)
+            }
+            _ => Ok(()),
+        }
+    }
+}
 
 #[derive(Serialize, Deserialize)]
 struct Whole {
@@ -34,16 +54,13 @@ impl MakePart {
 
     #[step(1, host = "worker", undo = unmake)]
     async fn make(ctx: &StepContext, part: &Part, parts: &State<Parts>) -> StepResult<u32> {
-        std::fs::write(parts.0.join(ctx.task_id().to_string()), part.no.to_string())?;
+        parts.write(ctx, &part.no.to_string())?;
         tokio::time::sleep(Duration::from_millis(20)).await;
         Ok(part.no)
     }
 
     async fn unmake(ctx: &StepContext, parts: &State<Parts>) -> UndoResult {
-        match std::fs::remove_file(parts.0.join(ctx.task_id().to_string())) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error)?,
-            _ => Ok(()),
-        }
+        parts.remove(ctx)
     }
 
     #[step(2, host = "worker", no_undo = "it only looks")]
@@ -68,7 +85,7 @@ impl MakeWhole {
 
     #[step(1, host = "worker", undo = unplan)]
     async fn plan(ctx: &StepContext, whole: &Whole, parts: &State<Parts>) -> StepResult<Vec<Part>> {
-        std::fs::write(parts.0.join(ctx.task_id().to_string()), "the plan")?;
+        parts.write(ctx, "the plan")?;
         let part = |no| Part {
             no,
             broken: whole.broken == Some(no),
@@ -77,10 +94,7 @@ impl MakeWhole {
     }
 
     async fn unplan(ctx: &StepContext, parts: &State<Parts>) -> UndoResult {
-        match std::fs::remove_file(parts.0.join(ctx.task_id().to_string())) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error)?,
-            _ => Ok(()),
-        }
+        parts.remove(ctx)
     }
 
     #[step(2, host = "worker")]
