@@ -72,6 +72,7 @@ impl Expansion<'_> {
                 impl #root::DistributedTask for #task {
                     type Request = #request;
                     type Response = #response;
+                    const NAME: &'static str = "";
                     fn task_type() -> #root::TaskType {
                         // So that what only the attributes name is not called unused.
                         #(let _ = #policies;)*
