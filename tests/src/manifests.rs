@@ -47,6 +47,8 @@ pub struct Service {
     pub after: Vec<String>,
     /// Whether others wait for its end.
     pub ends: bool,
+    /// Whether it is run by a person, and not with the stack.
+    pub is_on_demand: bool,
     /// The command that says whether it is healthy, without the word `CMD`.
     pub health: Vec<String>,
     /// Files of the folder that are mounted, and where.
@@ -149,6 +151,7 @@ impl Manifests {
                     .map(|(name, _)| name.clone())
                     .collect(),
                 ends: ends(name),
+                is_on_demand: service["profiles"].is_array(),
                 health: strings(&service["healthcheck"]["test"])
                     .skip(1)
                     .map(|word| interpolated(&word))

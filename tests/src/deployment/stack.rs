@@ -2,7 +2,7 @@
 
 use super::{Database, Deployment, Ground, ready, says};
 use crate::command::to_its_end;
-use crate::manifests::Service;
+use crate::manifests::{Container, Service};
 use crate::process::Launch;
 use crate::wait::{SOON, until_now};
 use counterstep_testkit::servers::{Nats, Redis, S3};
@@ -36,8 +36,10 @@ pub async fn run_stack(deployment: &Deployment) {
             .first()
             .is_some_and(|it| it == "psql")
     };
-    let (mut waiting, servers): (Vec<_>, Vec<_>) = services
-        .iter()
+    let (on_demand, with_stack): (Vec<&Service>, Vec<&Service>) =
+        services.iter().partition(|service| service.is_on_demand);
+    let (mut waiting, servers): (Vec<_>, Vec<_>) = with_stack
+        .into_iter()
         .partition(|service| is_ours(service) || is_client(service));
     let mut there: BTreeSet<&str> = servers
         .iter()
@@ -52,14 +54,11 @@ pub async fn run_stack(deployment: &Deployment) {
     }) {
         let service = waiting.remove(at);
         let name = service.container.name.as_str();
-        let mut container = service.container.clone();
-        if is_ours(&service) {
-            container.user = Some(deployment.manifests.image_user());
-            container.variables = deployment.manifests.image_variables();
-            container
-                .variables
-                .extend(service.container.variables.clone());
-        }
+        let container = if is_ours(&service) {
+            with_image(deployment, service)
+        } else {
+            service.container.clone()
+        };
         for (from, to) in &service.files {
             ground.rewrite(to, super::path_text(&ground.place.path().join(&to[1..])));
             ground.write(to, &deployment.manifests.text(from));
@@ -90,9 +89,24 @@ pub async fn run_stack(deployment: &Deployment) {
     for api in &apis {
         deployment.complete_a_task(api).await;
     }
+    for service in on_demand {
+        let mut launch = ground.launch(&with_image(deployment, service));
+        set_servers(&mut launch, &database, &s3);
+        ground.run(&launch).assert_code(0);
+    }
     for (process, name) in running {
         ground.stop(process, name);
     }
+}
+
+/// The container of a service that runs the program's image.
+fn with_image(deployment: &Deployment, service: &Service) -> Container {
+    let mut container = service.container.clone();
+    container.user = Some(deployment.manifests.image_user());
+    container.variables = deployment.manifests.image_variables();
+    let own = service.container.variables.iter().cloned();
+    container.variables.extend(own);
+    container
 }
 
 fn of_name<'a>(services: &'a [Service], name: &str) -> &'a Service {

@@ -1,6 +1,7 @@
 //! A program from nothing: `counterstep new` into a temporary folder, its own CI's commands there,
 //! and the program served and deployed by the files that came with it.
 
+use counterstep_testkit::servers::Postgres;
 use counterstep_tests::api::Api;
 use counterstep_tests::command::run;
 use counterstep_tests::deployment::{Deployment, Submission, run_pods, run_stack, run_units};
@@ -40,9 +41,90 @@ fn profile() -> String {
     profile
 }
 
+/// What its author adds to the crate: a task type with a pool of connections, a signal and a child, its
+/// sweep, and a command that submits in a transaction of its own.
+const ADDED: [(&str, &str); 5] = [
+    (
+        "src/booking.rs",
+        include_str!("../lamp_shop/src/booking.rs"),
+    ),
+    ("src/seats.rs", include_str!("../lamp_shop/src/seats.rs")),
+    ("src/lib.rs", include_str!("../lamp_shop/src/lib.rs")),
+    ("src/main.rs", include_str!("../lamp_shop/src/main.rs")),
+    (
+        "tests/booking.rs",
+        include_str!("../lamp_shop/tests/booking.rs"),
+    ),
+];
+
+/// What the crate's manifest and its compose file get besides, and behind which line.
+const INSERTED: [(&str, &str, &str); 5] = [
+    (
+        "Cargo.toml",
+        "serde = { version = \"1\", features = [\"derive\"] }\n",
+        "deadpool = { version = \"0.13\", default-features = false, features = [\"managed\", \"rt_tokio_1\"] }
+tokio = { version = \"1\", features = [\"rt-multi-thread\"] }
+tokio-postgres = { version = \"0.7\", default-features = false, features = [\"runtime\"] }\n",
+    ),
+    ("Cargo.toml", "[dev-dependencies]\n", "serde_json = \"1\"\n"),
+    (
+        "deploy/compose.yaml",
+        "  COUNTERSTEP_REDIS: redis://redis:6379\n",
+        "  SHOP_DATABASE: postgres://shop:for-trying-out@postgres/lamp-shop\n",
+    ),
+    (
+        "deploy/compose.yaml",
+        "      - --command=ALTER ROLE counterstep_service PASSWORD '${SERVICE_PASSWORD:-for-trying-out}'\n",
+        "      - --command=CREATE ROLE shop LOGIN PASSWORD 'for-trying-out' IN ROLE counterstep_submitter
+      - --command=CREATE TABLE bookings (seat TEXT); CREATE TABLE seats (key TEXT PRIMARY KEY, seat TEXT)
+      - --command=GRANT SELECT, INSERT, DELETE ON bookings, seats TO shop\n",
+    ),
+    (
+        "deploy/compose.yaml",
+        "\nservices:\n",
+        "  # docker compose run --rm book
+  book:
+    <<: *counterstep
+    profiles: [book]
+    command: [lamp-shop, book, \"17\"]
+    environment: *settings
+    depends_on: *needs\n\n",
+    ),
+];
+
+fn add_what_the_author_adds(folder: &Path) {
+    for (path, text) in ADDED {
+        std::fs::write(folder.join(path), text).expect("a file");
+    }
+    for (path, line, more) in INSERTED {
+        let path = folder.join(path);
+        let text = std::fs::read_to_string(&path).expect("a file");
+        let (before, after) = text
+            .split_once(line)
+            .unwrap_or_else(|| panic!("{}: no line `{line}`", path.display()));
+        std::fs::write(&path, [before, line, more, after].concat()).expect("a file");
+    }
+    let manifest = folder.join("Cargo.toml");
+    let text = std::fs::read_to_string(&manifest).expect("a file");
+    let text = text.replacen(
+        "default-features = false }",
+        "default-features = false, features = [\"tokio-postgres\"] }",
+        1,
+    );
+    std::fs::write(&manifest, text).expect("a file");
+}
+
+/// The shop's own tables on a server for the sweep.
+fn shop_database(server: &Postgres) -> String {
+    let url = server.database();
+    let tables = "CREATE TABLE seats (key TEXT PRIMARY KEY, seat TEXT)";
+    server.run_sql(&url, tables).expect("a table");
+    url
+}
+
 /// The commands of the crate's CI, run as it does: one shell each. Offline, with the versions and the
 /// target folder of this workspace.
-fn follow_ci(place: &Place, folder: &Path) {
+fn follow_ci(place: &Place, folder: &Path, shop: &str) {
     // Beside the crate and not in it, which stays as it was written.
     std::fs::create_dir(place.path().join(".cargo")).expect("a folder");
     std::fs::write(place.path().join(".cargo/config.toml"), profile()).expect("a file");
@@ -62,7 +144,8 @@ fn follow_ci(place: &Place, folder: &Path) {
         shell.args(["-euc", line]).current_dir(folder);
         shell
             .env("CARGO_TARGET_DIR", target_folder())
-            .env("CARGO_NET_OFFLINE", "true");
+            .env("CARGO_NET_OFFLINE", "true")
+            .env("SHOP_DATABASE", shop);
         let ended = shell.output().expect("a shell");
         let said = [ended.stdout, ended.stderr].concat();
         assert!(
@@ -108,7 +191,9 @@ async fn a_program_from_nothing_passes_its_sweep_serves_a_task_and_runs_as_its_f
         .assert_says("not empty; expected the name of a new folder");
     let folder = place.path().join(NAME);
 
-    follow_ci(&place, &folder);
+    add_what_the_author_adds(&folder);
+    let server = Postgres::start();
+    follow_ci(&place, &folder, &shop_database(&server));
     let deployment = Deployment {
         manifests: Manifests::of(NAME, folder.join("deploy")),
         executable: target_folder().join("debug").join(NAME),
