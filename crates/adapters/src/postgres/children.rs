@@ -147,16 +147,35 @@ pub(super) fn decode_woken(
     })
 }
 
+macro_rules! parents {
+    ($which:literal) => {
+        concat!(
+            "(SELECT p.id, p.task_type, p.version, p.status, p.updated_at FROM tasks p WHERE ",
+            $which,
+            " AND p.lease_owner IS NULL AND p.due_at > now()
+             AND p.task_type || '/' || p.version || '/' || p.definition_hash = ANY(?)
+             AND (SELECT 1 FROM children c JOIN tasks t ON t.id = c.task WHERE c.parent = p.id
+               AND t.status IN ('completed', 'failed', 'cancelled', 'resolved') LIMIT 1) IS NOT NULL
+           ORDER BY p.updated_at LIMIT ?)"
+        )
+    };
+}
+
 /// Tasks asleep of which one of these has ended.
 pub(super) fn parents(known: &[KnownType], limit: u32) -> Statement<'_, DueTypes> {
-    let known: Vec<Str<'_>> = known.iter().map(|known| known.key().into()).collect();
+    let known = || {
+        let keys = known.iter().map(|known| known.key().into());
+        keys.collect::<Vec<Str<'_>>>()
+    };
+    let limit = i64::from(limit);
     Statement::of(
-        "SELECT p.id, p.task_type, p.version, p.status FROM tasks p
-         WHERE p.lease_owner IS NULL AND p.due_at IS NOT NULL AND p.status IN ('waiting', 'compensating')
-           AND p.due_at > now() AND p.task_type || '/' || p.version || '/' || p.definition_hash = ANY(?)
-           AND (SELECT 1 FROM children c JOIN tasks t ON t.id = c.task WHERE c.parent = p.id
-             AND t.status IN ('completed', 'failed', 'cancelled', 'resolved') LIMIT 1) IS NOT NULL
-         ORDER BY p.updated_at LIMIT ?",
-        values![known, i64::from(limit)],
+        concat!(
+            "SELECT d.id, d.task_type, d.version, d.status FROM (",
+            parents!("p.waiting = 'children'"),
+            " UNION ALL ",
+            parents!("p.status = 'compensating'"),
+            ") d ORDER BY d.updated_at LIMIT ?"
+        ),
+        values![known(), limit, known(), limit, limit],
     )
 }

@@ -165,6 +165,15 @@ pub(super) fn wake(
     row.map(decode).transpose()
 }
 
+macro_rules! parents {
+    () => {
+        " AND p.lease_owner IS NULL AND p.due_at > ?1
+           AND p.task_type || '/' || p.version || '/' || p.definition_hash IN (SELECT value FROM json_each(?2))
+           AND EXISTS (SELECT 1 FROM children c JOIN tasks t ON t.id = c.task
+             WHERE c.parent = p.id AND t.status IN ('completed', 'failed', 'cancelled', 'resolved'))"
+    };
+}
+
 /// Tasks asleep of which one of these has ended.
 pub(super) fn parents(
     connection: &mut SqliteConnection,
@@ -172,14 +181,15 @@ pub(super) fn parents(
     now: i64,
     limit: u32,
 ) -> QueryResult<Vec<DueRow>> {
-    diesel::sql_query(
-        "SELECT p.updated_at AS since, p.id, p.task_type, p.version, p.status FROM tasks p
-         WHERE p.status IN ('waiting', 'compensating') AND p.lease_owner IS NULL AND p.due_at > ?1
-           AND p.task_type || '/' || p.version || '/' || p.definition_hash IN (SELECT value FROM json_each(?2))
-           AND EXISTS (SELECT 1 FROM children c JOIN tasks t ON t.id = c.task
-             WHERE c.parent = p.id AND t.status IN ('completed', 'failed', 'cancelled', 'resolved'))
-         ORDER BY p.updated_at LIMIT ?3",
-    )
+    diesel::sql_query(concat!(
+        "SELECT p.updated_at AS since, p.id, p.task_type, p.version, p.status
+         FROM tasks p INDEXED BY tasks_with_children WHERE p.waiting = 'children'",
+        parents!(),
+        " UNION ALL SELECT p.updated_at AS since, p.id, p.task_type, p.version, p.status
+         FROM tasks p INDEXED BY tasks_by_status WHERE p.status = 'compensating'",
+        parents!(),
+        " ORDER BY since LIMIT ?3"
+    ))
     .bind::<BigInt, _>(now)
     .bind::<Text, _>(known(types))
     .bind::<BigInt, _>(i64::from(limit))

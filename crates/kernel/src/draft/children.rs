@@ -97,7 +97,8 @@ impl Draft {
             Note::default().with(json!({"parent": parent})),
         )?;
         self.finished = Time::Clear;
-        self.task_mut().goal = Some(UndoGoal::Cancelled);
+        let task = self.task_mut();
+        (task.goal, task.response) = (Some(UndoGoal::Cancelled), None);
         self.undo_or_finish()
     }
 }

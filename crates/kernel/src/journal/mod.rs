@@ -29,5 +29,8 @@ pub(crate) const LABELS: &str = "labels";
 /// The first event of every task.
 const SUBMITTED: &str = "submitted";
 
+/// With this event the response of a task does not count any more.
+const PARENT_UNDONE: &str = "parent_undone";
+
 /// From this form on the name of an event implies what [`implied`] says.
 const IMPLIES: i16 = 2;

@@ -10,7 +10,7 @@ use crate::task::output;
 use crate::times::rfc3339;
 use crate::waits::{Slept, Wait};
 use counterstep_contracts::retry::format_duration;
-use counterstep_contracts::{StepDecl, WaitDecl, WaitReason};
+use counterstep_contracts::{StepDecl, StepStatus, WaitDecl, WaitReason};
 use serde_json::Value;
 
 /// What the step waits for; `None`: it runs code, its own or that of its fallback.
@@ -18,8 +18,15 @@ pub(crate) fn waits(decl: &StepDecl, row: &StepRow) -> Option<WaitDecl> {
     decl.waits.filter(|_| !row.in_fallback)
 }
 
-/// Why a task sleeps whose next step to be due is this one.
+/// Why a task sleeps whose next step to be due is this one. Tasks that it has submitted come first:
+/// by this the reconciler finds those that were not woken.
 pub(super) fn reason(view: &View<'_>, at: usize) -> WaitReason {
+    let waits_for_tasks = |at: usize| {
+        view.decl.steps[at].has_children() && view.step(at).status == StepStatus::Waiting
+    };
+    if (0..view.record.steps.len()).any(waits_for_tasks) {
+        return WaitReason::Children;
+    }
     match waits(&view.decl.steps[at], view.step(at)) {
         Some(WaitDecl::Timer) => WaitReason::Timer,
         Some(WaitDecl::Signal { .. }) => WaitReason::Signal,

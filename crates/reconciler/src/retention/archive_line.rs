@@ -53,6 +53,7 @@ fn json_of_task(row: &TaskRow) -> Value {
         "failure": row.failure,
         "residue": row.residue,
         "traceparent": row.traceparent,
+        "parent": row.parent,
         "labels": row.labels,
         "created_at": rfc3339(row.created_at),
         "updated_at": rfc3339(row.updated_at),
@@ -75,6 +76,7 @@ fn json_of_step(row: &StepRow) -> Value {
         "error": row.error.as_ref().map(ToString::to_string),
         "signal": row.signal,
         "in_fallback": row.in_fallback,
+        "children": row.children,
     })
 }
 

@@ -178,8 +178,59 @@ impl BookAny {
     }
 }
 
+pub(crate) struct Tour;
+
+#[distributed_task(name = "Tour", queue = "tours")]
+impl Tour {
+    type Request = Trip;
+    type Response = String;
+
+    #[step(1, host = "worker")]
+    fn trip(tour: &Trip) -> AwaitTask<BookTrip> {
+        AwaitTask::of(&Trip {
+            seat: tour.seat.clone(),
+            fails_later: false,
+        })
+    }
+
+    #[step(2, host = "api", no_undo = "nothing is kept")]
+    async fn bill(tour: &Trip, trip: &String) -> StepResult<String> {
+        if tour.fails_later {
+            return Err(StepError::permanent("the card was declined"));
+        }
+        Ok(trip.clone())
+    }
+
+    fn respond(bill: &String) -> String {
+        bill.clone()
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Depth {}
+
+/// Awaits itself, without end.
+pub(crate) struct Endless;
+
+#[distributed_task(name = "Endless", queue = "endless")]
+impl Endless {
+    type Request = Depth;
+    type Response = u32;
+
+    #[step(1, host = "worker")]
+    fn deeper(_depth: &Depth) -> AwaitTask<Endless> {
+        AwaitTask::of(&Depth {})
+    }
+
+    fn respond(deeper: &u32) -> u32 {
+        *deeper
+    }
+}
+
 fn types() -> Registry {
     Registry::new()
+        .with::<Tour>()
+        .with::<Endless>()
         .with::<BookSeat>()
         .with::<BookTrip>()
         .with::<BookAll>()
@@ -336,6 +387,7 @@ async fn a_completed_task_is_undone_with_its_parent_and_by_no_client() {
     assert_eq!(events.last().map(String::as_str), Some("cancelled"));
     let child = site.record(child).await;
     assert_eq!(child.task.status, TaskStatus::Cancelled);
+    assert_eq!(child.task.response, None, "it does not count any more");
     assert_eq!(child.steps[0].status, StepStatus::Compensated);
     site.assert_invariants(&family(&site, trip).await).await;
 
@@ -516,6 +568,50 @@ async fn the_first_branch_that_completes_is_enough_and_the_others_are_undone() {
         ]
     );
     site.assert_invariants(&family(&site, any).await).await;
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_of_tasks_are_undone_from_the_top_down() {
+    let mut site = Harness::embedded(types()).start().await;
+    let tour = |fails: bool| {
+        Form::to::<Tour>()
+            .field("seat", json!({"no": 3}))
+            .field("fails_later", fails)
+    };
+    let (good, bad) = (
+        site.submit(tour(false)).await,
+        site.submit(tour(true)).await,
+    );
+    site.serve(2);
+    site.all_are(TaskStatus::Completed, &[good]).await;
+    site.all_are(TaskStatus::Failed, &[bad]).await;
+    for (top, expected) in [(good, TaskStatus::Completed), (bad, TaskStatus::Cancelled)] {
+        let trip = children_of(&site, top).await[0].task;
+        let seat = children_of(&site, trip).await[0].task;
+        site.all_are(expected, &[trip, seat]).await;
+        let parent = site.record(seat).await.task.parent.expect("a parent");
+        assert_eq!((parent.task, parent.root, parent.depth), (trip, top, 2));
+        site.assert_invariants(&[top, trip, seat]).await;
+    }
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn types_that_await_each_other_come_to_an_end() {
+    let mut site = Harness::embedded(types()).start().await;
+    let top = site.submit(Form::to::<Endless>()).await;
+    site.serve(2);
+    let [record] = site
+        .all_are(TaskStatus::Failed, &[top])
+        .await
+        .try_into()
+        .expect("one");
+    let message = record.task.failure.expect("a failure").message;
+    assert!(
+        message.contains("16 tasks stand above it already"),
+        "{message}"
+    );
     site.stop().await;
 }
 

@@ -76,6 +76,9 @@ CREATE TABLE task_labels (
     PRIMARY KEY (tenant, name, value, task)
 );
 
+-- Tasks that sleep for others that they have submitted.
+CREATE INDEX tasks_with_children ON tasks (updated_at) WHERE waiting = 'children';
+
 -- Tasks that a step of another task has submitted. A row is written with the task's own, and deleted with it or with its
 -- parent.
 CREATE TABLE children (

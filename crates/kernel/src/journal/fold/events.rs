@@ -6,7 +6,7 @@ use crate::context::Execution;
 use crate::intents;
 use crate::journal::body::{EventBody, Which};
 use crate::journal::implied::Implied;
-use crate::journal::{IMPLIES, LABELS, SUBMITTED};
+use crate::journal::{IMPLIES, LABELS, PARENT_UNDONE, SUBMITTED};
 use crate::record::{AttemptRow, AuditEntry, AuditRow};
 use crate::transition::AttemptWrite;
 use counterstep_contracts::{AuditSeq, Epoch, Labels, Outcome, Rev};
@@ -31,6 +31,9 @@ impl Fold {
             && let Some(labels) = event.details.get(LABELS)
         {
             task.labels = Labels::deserialize(labels).unwrap_or_default();
+        }
+        if event.event == PARENT_UNDONE {
+            task.response = None;
         }
         let implied = event
             .step

@@ -188,6 +188,16 @@ fn forward() {
             Decision::ReadChildren(0),
         ),
         (
+            "the reason is the tasks, also where a step beside them is due earlier",
+            task([
+                waits(2, 0).group(),
+                step_is("b", Waiting).group().due(later("9s")),
+            ])
+            .wait(0, three())
+            .children(0, 0, 0),
+            sleep("9s"),
+        ),
+        (
             "beside a step that runs, the turn is held",
             task([waits(2, 0).group(), step_is("b", Running).group()])
                 .wait(0, three())
