@@ -3,8 +3,8 @@
 //! and is not. It is no secret: every query is bound to its tenant anyway.
 
 use crate::problem::Refused;
-use counterstep_contracts::{ProblemCode, TaskId, Tenant};
-use counterstep_kernel::ports::TaskQuery;
+use counterstep_contracts::{ProblemCode, StepNo, TaskId, Tenant};
+use counterstep_kernel::ports::{ChildQuery, TaskQuery};
 use counterstep_steps::digest::hex;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -44,6 +44,32 @@ pub(crate) fn read_name(cursor: &str, tenant: &Tenant) -> Result<String, Refused
     name.map(str::to_owned).ok_or_else(not_ours)
 }
 
+/// The cursor of the page of children after the one of this step and place.
+pub(crate) fn after_child((step, no): (StepNo, u32), query: &ChildQuery) -> String {
+    let ChildQuery {
+        parent,
+        step: of_step,
+        statuses,
+        after: _,
+        limit: _,
+    } = query;
+    let sealed = format!("list of children {step} {no} {parent} {of_step:?} {statuses:?}");
+    let digest = Sha256::digest(sealed.as_bytes());
+    format!("{step}.{no}.{}", hex(&digest[..8]))
+}
+
+/// The step and the place after which a page of children begins.
+pub(crate) fn read_child(cursor: &str, query: &ChildQuery) -> Result<(StepNo, u32), Refused> {
+    let mut parts = cursor.split('.');
+    let mut part = || parts.next();
+    let read = part().zip(part()).and_then(|(step, no)| {
+        let step = step.parse().ok().map(StepNo)?;
+        Some((step, no.parse().ok()?))
+    });
+    read.filter(|&last| cursor == after_child(last, query))
+        .ok_or_else(not_ours)
+}
+
 fn not_ours() -> Refused {
     let detail = "no answer gave this cursor for this list: use `next_cursor` as it was, with the same filters";
     Refused::new(ProblemCode::MalformedParameter, detail).at("cursor")
@@ -71,6 +97,47 @@ fn seal(last: TaskId, list: &str, query: &TaskQuery) -> String {
 mod tests {
     use super::*;
     use counterstep_contracts::TaskStatus;
+
+    #[test]
+    fn only_a_cursor_of_the_same_children_is_taken() {
+        let query = ChildQuery {
+            parent: TaskId(Uuid::from_u128(7)),
+            step: None,
+            statuses: Vec::new(),
+            after: None,
+            limit: 50,
+        };
+        let last = (StepNo(2), 49);
+        let cursor = after_child(last, &query);
+        assert_eq!(read_child(&cursor, &query).ok(), Some(last));
+        let other_parent = ChildQuery {
+            parent: TaskId(Uuid::from_u128(8)),
+            ..query.clone()
+        };
+        let of_step = ChildQuery {
+            step: Some(StepNo(2)),
+            ..query.clone()
+        };
+        let other_states = ChildQuery {
+            statuses: vec![TaskStatus::Failed],
+            ..query.clone()
+        };
+        for other in [other_parent, of_step, other_states] {
+            assert!(read_child(&cursor, &other).is_err(), "{other:?}");
+        }
+        let moved = cursor.replacen("49", "50", 1);
+        for forged in [
+            "",
+            ".",
+            "2.49",
+            "é.1.2",
+            "2.-1.0",
+            &format!("+{cursor}"),
+            &moved,
+        ] {
+            assert!(read_child(forged, &query).is_err(), "{forged}");
+        }
+    }
 
     #[test]
     fn only_a_cursor_of_the_same_list_is_taken() {

@@ -35,3 +35,4 @@ pub use origins::{AllowedHosts, InvalidHost};
 pub use problem::{Refused, no_such_task, no_such_type};
 pub use server::serve;
 pub use settings::ApiSettings;
+pub use task_view::child as child_summary;

@@ -1,23 +1,31 @@
 //! Rows as the bodies that clients see. Owns what of a row is shown; changes nothing and reads
 //! nothing else.
 
+use counterstep_contracts::children::StepChildren;
 use counterstep_contracts::disable::SwitchView;
 use counterstep_contracts::http::{
-    AttemptView, AuditTrail, AuditView, FailureView, Progress, StepView, TaskSummary,
+    AttemptView, AuditTrail, AuditView, ChildSummary, FailureView, Progress, StepView, TaskSummary,
 };
 use counterstep_contracts::http::{StepProgress, TaskView};
 use counterstep_contracts::operator::DeadLetter;
 use counterstep_contracts::schedule::ScheduleView;
 use counterstep_contracts::{AttemptProgress, StepNo, StepStatus, TaskStatus};
-use counterstep_kernel::ports::{ScheduleRow, TaskLine, TypeRow};
-use counterstep_kernel::record::{AttemptRow, AuditRow, Failure, History, TaskRecord};
+use counterstep_kernel::ports::{ChildCount, ChildLine, ScheduleRow, TaskLine, TypeRow};
+use counterstep_kernel::record::{AttemptRow, AuditRow, Failure, History, StepRow, TaskRecord};
 use counterstep_steps::times::DbTime;
 use counterstep_steps::times::rfc3339;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// A task, and what its running attempts have said of their progress.
-pub(crate) fn task(record: TaskRecord, mut said: BTreeMap<String, AttemptProgress>) -> TaskView {
+/// A task, what its running attempts have said of their progress, and how the tasks stand that it
+/// has submitted.
+pub(crate) fn task(
+    record: TaskRecord,
+    mut said: BTreeMap<String, AttemptProgress>,
+    children: &[ChildCount],
+) -> TaskView {
+    let of_step = |step: &StepRow| step_children(step, children);
+    let children = record.steps.iter().filter_map(of_step).collect();
     let TaskRecord {
         task,
         steps,
@@ -60,9 +68,20 @@ pub(crate) fn task(record: TaskRecord, mut said: BTreeMap<String, AttemptProgres
                 error: step.error.as_ref().map(ToString::to_string),
             })
             .collect(),
+        parent: task.parent.map(Into::into),
+        children,
         response: task.response,
         failure: task.failure.map(failure),
     }
+}
+
+fn step_children(step: &StepRow, counts: &[ChildCount]) -> Option<StepChildren> {
+    let of_step = counts.iter().filter(|count| count.step == step.no);
+    let by_status: BTreeMap<_, _> = of_step.map(|count| (count.status, count.tasks)).collect();
+    (!by_status.is_empty()).then(|| StepChildren {
+        step: step.name.clone(),
+        by_status,
+    })
 }
 
 /// A schedule, with its next due times.
@@ -122,6 +141,19 @@ pub(crate) fn summary(line: TaskLine) -> TaskSummary {
     }
 }
 
+/// A line of the list of the tasks that a task has submitted.
+#[must_use]
+pub fn child(parent: &TaskRecord, line: ChildLine) -> ChildSummary {
+    ChildSummary {
+        task_id: line.task,
+        task_type: line.task_type,
+        step: step_name(parent, line.step),
+        place: line.no,
+        status: line.status,
+        failure: line.failure.map(failure),
+    }
+}
+
 /// A line of the list of parked tasks.
 pub(crate) fn dead_letter(line: TaskLine) -> DeadLetter {
     DeadLetter {
@@ -153,12 +185,15 @@ fn for_clients(mut details: Value) -> Value {
     details
 }
 
+/// The name of a step, or its number where the rows have none of it.
+fn step_name(record: &TaskRecord, no: StepNo) -> String {
+    let step = record.steps.iter().find(|step| step.no == no);
+    step.map_or_else(|| no.to_string(), |step| step.name.clone())
+}
+
 /// A task's past.
 pub(crate) fn trail(record: &TaskRecord, history: History) -> AuditTrail {
-    let name = |no: StepNo| {
-        let step = record.steps.iter().find(|step| step.no == no);
-        step.map_or_else(|| no.to_string(), |step| step.name.clone())
-    };
+    let name = |no: StepNo| step_name(record, no);
     let entry = |row: AuditRow| AuditView {
         seq: row.seq,
         change_id: row.change_id,

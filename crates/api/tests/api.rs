@@ -6,6 +6,8 @@ mod batches;
 mod breakers;
 #[path = "api/cancels.rs"]
 mod cancels;
+#[path = "api/children.rs"]
+mod children;
 #[path = "api/disabling.rs"]
 mod disabling;
 #[path = "api/edges.rs"]

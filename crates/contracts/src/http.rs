@@ -1,6 +1,7 @@
 //! Bodies of the HTTP interface. Times are RFC 3339 in UTC, sizes bytes, durations as in
 //! declarations (`30s`).
 
+use crate::children::{ParentView, StepChildren};
 use crate::ids::{Attempt, AuditSeq, ChangeId, Epoch, StepNo, TaskId};
 use crate::labels::Labels;
 use crate::problem::Problem;
@@ -98,6 +99,13 @@ pub struct TaskView {
     pub progress: Progress,
     /// In order.
     pub steps: Vec<StepView>,
+    /// The task that has submitted it, where one has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ParentView>,
+    /// How the tasks stand that its steps have submitted, in the order of the steps. A step without
+    /// any is left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<StepChildren>,
     /// The typed response, once completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<Value>,
@@ -305,11 +313,29 @@ pub struct TaskSummary {
     pub updated_at: String,
 }
 
+/// One line of `GET /api/tasks/{id}/children`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChildSummary {
+    /// Its id.
+    pub task_id: TaskId,
+    /// Its type's declared name.
+    pub task_type: String,
+    /// Name of the step that has submitted it.
+    pub step: String,
+    /// Its place among the tasks of that step, from 0.
+    pub place: u32,
+    /// Where it stands.
+    pub status: TaskStatus,
+    /// Why it did not complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<FailureView>,
+}
+
 /// A page of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Page<T> {
-    /// Newest first. Where a list has to look for what fits, a page may hold few, or none, and go on all
-    /// the same.
+    /// Newest first; children by step and place. Where a list has to look for what fits, a page may
+    /// hold few, or none, and go on all the same.
     pub items: Vec<T>,
     /// Hand it back as `?cursor=` for the next page; missing on the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,6 +1,7 @@
 //! Bodies of the routes for people who look after tasks: settle, retry, plan, why, dead letters,
 //! and what a deployment would leave behind. Times are RFC 3339 in UTC.
 
+use crate::children::ParentView;
 use crate::http::FailureView;
 use crate::ids::{Attempt, StepNo, TaskId};
 use crate::labels::Labels;
@@ -176,6 +177,9 @@ pub struct Why {
     pub task_id: TaskId,
     /// Its state.
     pub status: TaskStatus,
+    /// The task that has submitted it, where one has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ParentView>,
     /// Everything that it waits for, what matters most first. Never empty.
     pub because: Vec<WhyReason>,
     /// What an operator can do about it.
@@ -205,6 +209,9 @@ pub struct WhyReason {
     /// The steps concerned.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<String>,
+    /// Those of the tasks that it has submitted for which a person has to decide: the first three.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<TaskId>,
     /// What a waiting task waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_for: Option<WaitReason>,
@@ -222,7 +229,7 @@ pub enum WhyCode {
     Due,
     /// It sleeps until something comes from outside.
     Outside,
-    /// It sleeps until tasks that it has submitted have ended.
+    /// It waits until tasks that it has submitted have ended, or are undone.
     Tasks,
     /// It was offered to hosts and none has claimed it yet.
     Unclaimed,

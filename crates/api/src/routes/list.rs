@@ -131,7 +131,7 @@ pub(super) fn limit_of(params: &Params) -> Result<u32, Refused> {
     })
 }
 
-fn status_of(text: &str) -> Result<TaskStatus, Refused> {
+pub(super) fn status_of(text: &str) -> Result<TaskStatus, Refused> {
     text.parse().map_err(|_| {
         let known: Vec<_> = TaskStatus::ALL
             .iter()

@@ -6,6 +6,7 @@ mod answer;
 mod audit;
 mod batch;
 mod cancel;
+mod children;
 mod dead_letters;
 mod health;
 mod list;
@@ -43,6 +44,7 @@ pub(crate) fn configure(config: &mut web::ServiceConfig, beside: &Beside) {
         .service(resource("/api/tasks/{id}/batch", "POST").route(web::post().to(batch::post)))
         .service(read("/api/tasks", READ, list::get))
         .service(read("/api/tasks/{id}/audit", READ, audit::get))
+        .service(read("/api/tasks/{id}/children", READ, children::get))
         .service(read("/api/tasks/{id}/plan", READ, plan_and_why::plan))
         .service(read("/api/tasks/{id}/why", READ, plan_and_why::why))
         .service(

@@ -31,9 +31,16 @@ pub(super) async fn why(api: web::Data<Api>, request: HttpRequest) -> Answer {
     let workers = workers
         .inspect_err(|error| tracing::warn!(%error, "processes could not be read"))
         .ok();
+    let found = operator::children_found(api.engine.ports.store.as_ref(), &record).await;
+    let found = found
+        .inspect_err(
+            |error| tracing::warn!(task = %id, %error, "the tasks that it has submitted could not be read"),
+        )
+        .unwrap_or_default();
     Ok(HttpResponse::Ok().json(operator::why_among(
         &api.engine.registry,
         &record,
         workers.as_ref(),
+        found.as_ref(),
     )))
 }

@@ -2,6 +2,7 @@
 
 use super::address::{load, task_id};
 use super::answer::Answer;
+use super::children;
 use crate::app_state::Api;
 use crate::headers::{has_current, preferred_wait};
 use crate::long_poll::WaitFor;
@@ -12,8 +13,11 @@ use actix_web::http::header::{CACHE_CONTROL, ETAG, RETRY_AFTER};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, web};
 use counterstep_contracts::retry::parse_duration;
 use counterstep_contracts::{ProblemCode, TaskId};
+use counterstep_kernel::ports::ChildCount;
 use counterstep_kernel::progress;
 use counterstep_kernel::record::TaskRecord;
+use counterstep_steps::digest::hex;
+use sha2::{Digest, Sha256};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -31,22 +35,14 @@ pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
         None => load(&api, id).await?,
         Some(wait) => load_at_rest(&api, id, wait.time, None).await?,
     };
-    Ok(shown(&api, &request, record, wait).await)
+    shown(&api, &request, record, wait).await
 }
 
 /// The answer that shows a task, or says that it is as the client knows it.
-async fn shown(
-    api: &Api,
-    request: &HttpRequest,
-    record: TaskRecord,
-    wait: Option<Wait>,
-) -> HttpResponse {
+async fn shown(api: &Api, request: &HttpRequest, record: TaskRecord, wait: Option<Wait>) -> Answer {
     let said = progress::progress_of(&api.engine, &record).await;
-    // A step that goes on without a change of the row is news too.
-    let etag = match &said {
-        None => format!("\"r{}\"", record.task.rev.0),
-        Some(said) => format!("\"r{}.{}\"", record.task.rev.0, said.seq),
-    };
+    let children = children::counts(api, &record).await?;
+    let etag = etag(&record, said.as_ref().map(|said| said.seq), &children);
     let unchanged = request.method().is_safe() && has_current(request, &etag);
     let mut answer = if unchanged {
         HttpResponse::NotModified()
@@ -65,12 +61,24 @@ async fn shown(
         wait.applied(&mut answer);
     }
     if unchanged {
-        return answer.finish();
+        return Ok(answer.finish());
     }
-    answer.json(task_view::task(
-        record,
-        said.map(|said| said.steps).unwrap_or_default(),
-    ))
+    let said = said.map(|said| said.steps).unwrap_or_default();
+    Ok(answer.json(task_view::task(record, said, &children)))
+}
+
+/// A step that goes on without a change of the row is news too, and so are tasks that the task has
+/// submitted.
+fn etag(record: &TaskRecord, said: Option<u64>, children: &[ChildCount]) -> String {
+    let mut text = format!("r{}", record.task.rev.0);
+    if let Some(seq) = said {
+        text += &format!(".{seq}");
+    }
+    if !children.is_empty() {
+        let digest = Sha256::digest(format!("{children:?}").as_bytes());
+        text += &format!("-{}", hex(&digest[..8]));
+    }
+    format!("\"{text}\"")
 }
 
 /// For how long an answer may wait for a task's rest.
@@ -133,7 +141,7 @@ pub(super) async fn at_rest(
     if !record.task.status.is_at_rest() {
         return None;
     }
-    Some(shown(api, request, record, Some(wait)).await)
+    shown(api, request, record, Some(wait)).await.ok()
 }
 
 /// The task once it is at rest, or as it is when the time is over or the server stops. `begun`: a

@@ -200,6 +200,7 @@ async fn a_wrong_method_is_405_and_says_which_are_right() {
     for (method, path, allow) in [
         ("PUT", "/api/tasks/write-note", "GET, HEAD, POST, DELETE"),
         ("POST", "/api/tasks", "GET, HEAD"),
+        ("POST", "/api/tasks/write-note/children", "GET, HEAD"),
         ("DELETE", "/api/task-types", "GET, HEAD"),
         ("POST", "/healthz", "GET, HEAD"),
         ("OPTIONS", "/readyz", "GET, HEAD"),

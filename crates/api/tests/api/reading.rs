@@ -120,6 +120,7 @@ async fn an_unknown_task_is_404_everywhere() {
         path.clone(),
         format!("{path}?wait=5s"),
         format!("{path}/audit"),
+        format!("{path}/children"),
         format!("{path}/result/zip"),
     ] {
         site.get(&path).await.problem(404, "no-such-task");

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 pub(crate) fn all() -> Registry {
-    crate::disabling::types(crate::script::types(Registry::new()))
+    let registry = crate::children::types(Registry::new());
+    crate::disabling::types(crate::script::types(registry))
         .with::<WriteNote>()
         .with::<ChargeCard>()
         .with::<KeepFiles>()

@@ -196,7 +196,7 @@ async fn a_killed_worker_that_is_not_lost_yet_counts_neither_as_alive_nor_with_f
         .await
         .expect("the store answers");
     let detail = |workers: &Workers| {
-        let why = why_among(&site.engine.registry, &record, Some(workers));
+        let why = why_among(&site.engine.registry, &record, Some(workers), None);
         why.because
             .into_iter()
             .map(|because| because.detail)

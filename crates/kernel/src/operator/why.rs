@@ -1,6 +1,7 @@
 //! What a task is waiting for, from its rows, from what this program knows, and from what processes
 //! have said of themselves. Says only what they show.
 
+use super::why_children::{self, ChildrenFound};
 use crate::ports::{KnownType, Workers};
 use crate::record::{DbTime, TaskRecord};
 use crate::task::Registry;
@@ -18,13 +19,18 @@ const LONG: Duration = Duration::from_secs(30);
 /// Why a task is where it is.
 #[must_use]
 pub fn why(registry: &Registry, record: &TaskRecord) -> Why {
-    why_among(registry, record, None)
+    why_among(registry, record, None, None)
 }
 
-/// The same, with what processes have reported of themselves; `None`: unknown. The reports show
-/// which processes were there, and decide nothing.
+/// The same, with what processes have reported of themselves, and with how the tasks stand that it
+/// has submitted; `None`: unknown. The reports show which processes were there, and decide nothing.
 #[must_use]
-pub fn why_among(registry: &Registry, record: &TaskRecord, workers: Option<&Workers>) -> Why {
+pub fn why_among(
+    registry: &Registry,
+    record: &TaskRecord,
+    workers: Option<&Workers>,
+    found: Option<&ChildrenFound>,
+) -> Why {
     let task = &record.task;
     let mut because = Vec::new();
     let knows = registry.of(task).is_some();
@@ -35,15 +41,19 @@ pub fn why_among(registry: &Registry, record: &TaskRecord, workers: Option<&Work
             because.push(version(registry, record));
         }
     }
+    let for_children = why_children::reason_of(record, found);
     match task.status {
+        // Then they are all that it waits for.
+        TaskStatus::Waiting
+            if task.waiting == Some(WaitReason::Children) && for_children.is_some() => {}
         TaskStatus::Waiting => because.push(waiting(record)),
         TaskStatus::Submitted | TaskStatus::Dispatched => because.push(unclaimed(record, workers)),
         TaskStatus::Compensating if task.lease_owner.is_none() => {
-            because.push(if task.due_at.is_some_and(|due| due > record.now) {
-                due(record, "the next attempt of an undo is due then")
-            } else {
-                unclaimed(record, workers)
-            });
+            if record.due_in().is_zero() {
+                because.push(unclaimed(record, workers));
+            } else if !why_children::are_all(record) {
+                because.push(due(record, "the next attempt of an undo is due then"));
+            }
         }
         TaskStatus::CompensationFailed | TaskStatus::DeadLettered => because.push(parked(record)),
         TaskStatus::Completed
@@ -57,15 +67,17 @@ pub fn why_among(registry: &Registry, record: &TaskRecord, workers: Option<&Work
         }
         TaskStatus::Running | TaskStatus::Compensating => {}
     }
+    because.extend(for_children);
     Why {
         task_id: task.id,
         status: task.status,
+        parent: task.parent.map(Into::into),
         because,
         operator_can: moves(registry, record),
     }
 }
 
-fn reason(code: WhyCode, detail: String) -> WhyReason {
+pub(super) fn reason(code: WhyCode, detail: String) -> WhyReason {
     WhyReason {
         code,
         detail,
@@ -74,6 +86,7 @@ fn reason(code: WhyCode, detail: String) -> WhyReason {
         owner_state: None,
         queue: None,
         steps: Vec::new(),
+        tasks: Vec::new(),
         waiting_for: None,
     }
 }

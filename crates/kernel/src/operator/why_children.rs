@@ -1,0 +1,137 @@
+//! What a task waits for where it waits for tasks that it has submitted: how many of them have ended,
+//! and which of them wait for a person. Reads; must not change a task.
+
+use super::why::reason;
+use crate::ports::{ChildCount, ChildLine, ChildQuery, Store, StoreError};
+use crate::record::{StepRow, TaskRecord};
+use counterstep_contracts::operator::{WhyCode, WhyReason};
+use counterstep_contracts::{StepStatus, TaskStatus, WaitReason};
+
+/// So many of those that are parked are named.
+const NAMED: u32 = 3;
+
+/// How the tasks stand that a task waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChildrenFound {
+    counts: Vec<ChildCount>,
+    /// Some of those for which a person has to decide.
+    parked: Vec<ChildLine>,
+}
+
+/// Reads them; `None`: the task waits for none.
+///
+/// # Errors
+/// When the store does not answer.
+pub async fn children_found(
+    store: &dyn Store,
+    record: &TaskRecord,
+) -> Result<Option<ChildrenFound>, StoreError> {
+    let steps = waiting_steps(record);
+    if steps.is_empty() {
+        return Ok(None);
+    }
+    let counts = store.child_counts(record.task.id).await?;
+    let mut parked = Vec::new();
+    for step in steps {
+        let room = NAMED.saturating_sub(u32::try_from(parked.len()).unwrap_or(u32::MAX));
+        if room == 0 || sum(&counts, step, TaskStatus::is_parked) == 0 {
+            continue;
+        }
+        let all = TaskStatus::ALL.iter().copied();
+        let query = ChildQuery {
+            parent: record.task.id,
+            step: Some(step.no),
+            statuses: all.filter(|status| status.is_parked()).collect(),
+            after: None,
+            limit: room,
+        };
+        parked.extend(store.children(&query).await?);
+    }
+    Ok(Some(ChildrenFound { counts, parked }))
+}
+
+/// Whether the steps that are being undone are all undone by undoing tasks that they have submitted.
+pub(super) fn are_all(record: &TaskRecord) -> bool {
+    let is_undone = |row: &&StepRow| row.status == StepStatus::Compensating;
+    let waiting = waiting_steps(record).len();
+    waiting > 0 && record.steps.iter().filter(is_undone).count() == waiting
+}
+
+/// What is said of them; `None`: the task waits for none. `found`: `None` where it is unknown how
+/// they stand.
+pub(super) fn reason_of(record: &TaskRecord, found: Option<&ChildrenFound>) -> Option<WhyReason> {
+    let steps = waiting_steps(record);
+    if steps.is_empty() {
+        return None;
+    }
+    let undoes = record.task.status == TaskStatus::Compensating;
+    let of_step = |row: &&StepRow| {
+        let (name, submitted) = (&row.name, started(row));
+        let what = if undoes {
+            format!("tasks that {name} has submitted are being undone")
+        } else {
+            format!("{name} waits for tasks that it has submitted")
+        };
+        let Some(found) = found else { return what };
+        let ended = sum(&found.counts, row, |status| {
+            status.is_terminal() && !(undoes && status == TaskStatus::Completed)
+        });
+        format!("{what}: {ended} of {submitted} have ended")
+    };
+    let mut detail: Vec<String> = steps.iter().map(of_step).collect();
+    let parked = found.map_or(&[][..], |found| &found.parked);
+    if let (Some(found), false) = (found, parked.is_empty()) {
+        let of_step = |row: &&StepRow| sum(&found.counts, row, TaskStatus::is_parked);
+        let count = steps.iter().map(of_step).sum();
+        detail.push(decisions(parked, count));
+    }
+    Some(WhyReason {
+        steps: steps.iter().map(|row| row.name.clone()).collect(),
+        tasks: parked.iter().map(|line| line.task).collect(),
+        waiting_for: record
+            .task
+            .waiting
+            .filter(|waiting| *waiting == WaitReason::Children),
+        ..reason(WhyCode::Tasks, detail.join("; "))
+    })
+}
+
+/// `count`: how many there are.
+fn decisions(parked: &[ChildLine], count: u32) -> String {
+    let mut named: Vec<String> = parked
+        .iter()
+        .map(|line| format!("{} ({})", line.task, line.status))
+        .collect();
+    let more = usize::try_from(count)
+        .unwrap_or(usize::MAX)
+        .saturating_sub(parked.len());
+    if more > 0 {
+        named.push(format!("{more} more"));
+    }
+    format!("a person has to decide about {}", named.join(", "))
+}
+
+/// The steps that wait for tasks, or that are being undone by undoing tasks.
+fn waiting_steps(record: &TaskRecord) -> Vec<&StepRow> {
+    let status = match record.task.status {
+        status if status.is_at_rest() => return Vec::new(),
+        TaskStatus::Compensating => StepStatus::Compensating,
+        _ => StepStatus::Waiting,
+    };
+    let rows = record.steps.iter();
+    rows.filter(|row| row.status == status && started(row) > 0)
+        .collect()
+}
+
+fn started(row: &StepRow) -> u32 {
+    row.children.map_or(0, |children| children.started)
+}
+
+/// How many of a step's tasks are in such states.
+fn sum(counts: &[ChildCount], row: &StepRow, of: impl Fn(TaskStatus) -> bool) -> u32 {
+    let of_step = counts.iter().filter(|count| count.step == row.no);
+    of_step
+        .filter(|count| of(count.status))
+        .map(|count| count.tasks)
+        .sum()
+}
