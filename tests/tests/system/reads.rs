@@ -25,7 +25,7 @@ fn routes() -> Vec<String> {
     ]
     .map(str::to_owned)
     .into();
-    for part in ["", "/events", "/audit", "/plan", "/why"] {
+    for part in ["", "/events", "/audit", "/children", "/plan", "/why"] {
         routes.push(format!("/api/tasks/{TASK}{part}"));
     }
     for list in ["tasks", "dead-letters"] {
@@ -78,6 +78,7 @@ fn commands(place: &Place, url: &str) {
         &["tasks", "--url", url, "dead-letters"],
         &["tasks", "--url", url, "show", TASK],
         &["tasks", "--url", url, "audit", TASK],
+        &["tasks", "--url", url, "children", TASK],
         &["workers", "--url", url],
         &["types", "--url", url, "list"],
         &["schedules", "--url", url, "list"],

@@ -293,6 +293,10 @@ fn plan(plan: &UndoPlan) -> String {
 
 fn why(why: &Why, caller: &Caller) -> String {
     let mut text = format!("{} {}\n", why.task_id, why.status);
+    text.extend(
+        why.parent
+            .map(|parent| format!("  {}", super::tasks::parent(parent))),
+    );
     for reason in &why.because {
         let until = reason
             .until
@@ -340,4 +344,30 @@ fn dead_letters(page: &Page<DeadLetter>, filtered: bool) -> String {
         filtered,
         page.next_cursor.as_deref(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn why_says_which_task_has_submitted_it() {
+        let (parent, child) = (
+            "0199c0de-0000-7000-8000-000000000001",
+            "0199c0de-0000-7000-8000-000000000002",
+        );
+        let found = json!({
+            "task_id": child, "status": "running", "operator_can": [],
+            "parent": {"task_id": parent, "step": 2, "place": 7},
+            "because": [{"code": "working", "detail": "worker:1 works on reserve"}],
+        });
+        let found = serde_json::from_value(found).expect("an answer");
+        let url = "http://127.0.0.1:8080";
+        let text = why(&found, &Caller::new("counterstep", url, url));
+        let expected = format!(
+            "{child} running\n  submitted by: {parent}, step 2, place 7\n  because worker:1 works on reserve\n"
+        );
+        assert_eq!(text, expected);
+    }
 }

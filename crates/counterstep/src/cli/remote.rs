@@ -7,7 +7,7 @@ use counterstep_contracts::ScheduleSpec;
 use counterstep_contracts::TaskId;
 use counterstep_contracts::disable::{SwitchRequest, SwitchView};
 use counterstep_contracts::http::{
-    Accepted, AuditTrail, CancelAnswer, Page, SignalAnswer, TaskSummary, TaskView,
+    Accepted, AuditTrail, CancelAnswer, ChildSummary, Page, SignalAnswer, TaskSummary, TaskView,
 };
 use counterstep_contracts::operator::{
     DeadLetter, OperatorAnswer, RecoveriesAnswer, RecoveriesRequest, ResolveRequest, RetryRequest,
@@ -195,21 +195,23 @@ impl Remote {
         &self,
         query: &[(&str, String)],
     ) -> Result<Page<DeadLetter>, Exit> {
-        let query: Vec<_> = query
-            .iter()
-            .map(|(key, value)| format!("{key}={}", encode(value)))
-            .collect();
-        self.read(self.get(&format!("/api/dead-letters?{}", query.join("&"))))
+        self.read(self.get(&format!("/api/dead-letters?{}", joined(query))))
             .await
     }
 
     pub(super) async fn list(&self, query: &[(&str, String)]) -> Result<Page<TaskSummary>, Exit> {
-        let query: Vec<_> = query
-            .iter()
-            .map(|(key, value)| format!("{key}={}", encode(value)))
-            .collect();
-        self.read(self.get(&format!("/api/tasks?{}", query.join("&"))))
+        self.read(self.get(&format!("/api/tasks?{}", joined(query))))
             .await
+    }
+
+    /// The tasks that a task has submitted.
+    pub(super) async fn children(
+        &self,
+        parent: TaskId,
+        query: &[(&str, String)],
+    ) -> Result<Page<ChildSummary>, Exit> {
+        let path = format!("/api/tasks/{parent}/children?{}", joined(query));
+        self.read(self.get(&path)).await
     }
 
     /// The declarations that the API knows, as it shows them.
@@ -292,6 +294,15 @@ impl Remote {
         let written = self.http.download(task, name, to).await;
         written.map_err(|error| self.exit(error))
     }
+}
+
+/// The parameters of a query.
+fn joined(query: &[(&str, String)]) -> String {
+    let pairs: Vec<_> = query
+        .iter()
+        .map(|(key, value)| format!("{key}={}", encode(value)))
+        .collect();
+    pairs.join("&")
 }
 
 /// A URL as it may be shown.

@@ -88,9 +88,12 @@ pub(super) fn audit(trail: &AuditTrail) -> Table {
 }
 
 fn event(entry: &AuditView) -> String {
-    let detail = ["error", "reason", "why"]
-        .iter()
-        .find_map(|key| entry.details.get(key)?.as_str());
+    let text = |key: &&str| Some(entry.details.get(*key)?.as_str()?.to_owned());
+    let detail = match entry.event.as_str() {
+        "children_submitted" => entry.details.get("count").map(ToString::to_string),
+        "parent_undone" => text(&"parent"),
+        _ => ["error", "reason", "why"].iter().find_map(text),
+    };
     detail.map_or_else(
         || entry.event.clone(),
         |detail| format!("{}: {detail}", entry.event),
@@ -123,6 +126,32 @@ mod tests {
                 .set_width(width);
             assert!(table.to_string().contains(ID), "{width} columns:\n{table}");
         }
+    }
+
+    #[test]
+    fn events_of_parents_and_children_are_told_with_how_many_and_by_whom() {
+        let entry = |event: &str, details: serde_json::Value| {
+            let entry = serde_json::json!({
+                "seq": 4, "change_id": ID, "at": "2026-11-20T23:11:05.000000Z", "event": event,
+                "to": "running", "epoch": 1, "actor": "worker:1", "details": details,
+            });
+            super::event(&serde_json::from_value(entry).expect("an entry"))
+        };
+        let details = serde_json::json!({"from": 0, "count": 12, "tasks": [ID]});
+        assert_eq!(
+            entry("children_submitted", details),
+            "children_submitted: 12"
+        );
+        let details = serde_json::json!({"parent": ID});
+        assert_eq!(
+            entry("parent_undone", details),
+            format!("parent_undone: {ID}")
+        );
+        let details = serde_json::json!({"error": "no seat is left"});
+        assert_eq!(
+            entry("step_failed", details),
+            "step_failed: no seat is left"
+        );
     }
 
     #[test]

@@ -7,10 +7,11 @@ use super::proposal::Caller;
 use super::remote::Remote;
 use super::submit::{self, DownloadArgs, SubmitArgs};
 use super::table;
-use super::task_filter::{Search, TaskFilter};
+use super::task_filter::{ChildFilter, Search, TaskFilter};
 use super::times::shown;
 use counterstep_contracts::TaskId;
-use counterstep_contracts::http::{Page, StepProgress, TaskSummary, TaskView};
+use counterstep_contracts::children::ParentView;
+use counterstep_contracts::http::{ChildSummary, Page, StepProgress, TaskSummary, TaskView};
 use counterstep_node::settings::{SettingsFor, commands};
 use counterstep_node::{Exit, Layers};
 
@@ -48,6 +49,13 @@ enum TasksCommand {
     Show {
         /// Its id
         id: TaskId,
+    },
+    /// Lists the tasks that a task has submitted, by step and place
+    Children {
+        /// Its id
+        id: TaskId,
+        #[command(flatten)]
+        which: ChildFilter,
     },
     /// Shows everything that happened to a task
     Audit {
@@ -118,6 +126,14 @@ pub(super) fn main(args: &TasksArgs, program: &str) -> Result<(), Exit> {
                 let task = remote.task(*id).await?;
                 if args.json { json(&task)? } else { show(&task) }
             }
+            TasksCommand::Children { id, which } => {
+                let page = remote.children(*id, &which.query()).await?;
+                if args.json {
+                    json(&page)?
+                } else {
+                    children(&page, which.is_filtered())
+                }
+            }
             TasksCommand::Audit { id } => {
                 let trail = remote.audit(*id).await?;
                 if args.json {
@@ -185,6 +201,32 @@ fn list(page: &Page<TaskSummary>, filtered: bool) -> String {
     table::page(&table, "tasks", filtered, page.next_cursor.as_deref())
 }
 
+fn children(page: &Page<ChildSummary>, filtered: bool) -> String {
+    let mut table = table::table(&["step", "place", "task", "type", "status", "what went wrong"]);
+    for child in &page.items {
+        let failure = child.failure.as_ref();
+        table.add_row([
+            child.step.clone(),
+            child.place.to_string(),
+            child.task_id.to_string(),
+            child.task_type.clone(),
+            child.status.to_string(),
+            failure.map_or_else(String::new, |failure| failure.message.clone()),
+        ]);
+    }
+    table::page(&table, "children", filtered, page.next_cursor.as_deref())
+}
+
+/// Who has submitted a task that no client has.
+pub(super) fn parent(parent: ParentView) -> String {
+    let ParentView {
+        task_id,
+        step,
+        place,
+    } = parent;
+    format!("submitted by: {task_id}, step {step}, place {place}\n")
+}
+
 /// `42%`, or `17` where it is not known out of how much.
 pub(super) fn progress(said: &StepProgress) -> String {
     said.percent
@@ -219,6 +261,16 @@ pub(super) fn show(task: &TaskView) -> String {
     if !task.labels.is_empty() {
         text.push_str(&format!("labels: {}\n", table::labels(&task.labels)));
     }
+    text.extend(task.parent.map(parent));
+    for children in &task.children {
+        let counts: Vec<_> = children
+            .by_status
+            .iter()
+            .map(|(status, tasks)| format!("{tasks} {status}"))
+            .collect();
+        let (step, counts) = (&children.step, counts.join(", "));
+        text.push_str(&format!("children of {step}: {counts}\n"));
+    }
     if let Some(failure) = &task.failure {
         text.push_str(&format!(
             "failure ({}): {}\n",
@@ -229,4 +281,71 @@ pub(super) fn show(task: &TaskView) -> String {
         text.push_str(&format!("response: {response}\n"));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    const PARENT: &str = "0199c0de-0000-7000-8000-000000000001";
+    const CHILD: &str = "0199c0de-0000-7000-8000-000000000002";
+
+    fn view(more: Value) -> TaskView {
+        let mut view = json!({
+            "task_id": CHILD, "task_type": "BookSeat", "version": 1, "status": "waiting",
+            "cancel_requested": false, "residue": false, "revision": 3,
+            "created_at": "2026-11-23T10:00:00Z", "updated_at": "2026-11-23T10:00:01Z",
+            "recovery_attempts": 0, "progress": {"done": 0, "total": 1}, "steps": [],
+        });
+        let Value::Object(more) = more else {
+            panic!("an object")
+        };
+        view.as_object_mut().expect("an object").extend(more);
+        serde_json::from_value(view).expect("a view")
+    }
+
+    #[test]
+    fn a_task_is_shown_with_its_parent_and_the_states_of_its_children() {
+        let text = show(&view(json!({
+            "parent": {"task_id": PARENT, "step": 2, "place": 7},
+            "children": [
+                {"step": "seats", "by_status": {"running": 2, "completed": 3}},
+                {"step": "meals", "by_status": {"dead_lettered": 1}},
+            ],
+        })));
+        let expected = format!(
+            "submitted by: {PARENT}, step 2, place 7\nchildren of seats: 2 running, 3 completed\n\
+             children of meals: 1 dead_lettered\n"
+        );
+        assert!(text.ends_with(&expected), "{text}");
+        let text = show(&view(json!({})));
+        assert!(
+            !text.contains("submitted by") && !text.contains("children"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn children_are_listed_with_what_went_wrong() {
+        let line = json!({
+            "task_id": CHILD, "task_type": "BookSeat", "step": "seats", "place": 7,
+            "status": "failed", "failure": {"class": "permanent", "message": "no seat is left"},
+        });
+        let page = json!({"items": [line], "next_cursor": "2.7.00"});
+        let text = children(&serde_json::from_value(page).expect("a page"), false);
+        for part in [
+            CHILD,
+            "seats",
+            " 7 ",
+            "BookSeat",
+            "failed",
+            "no seat is left",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(text.ends_with("more: --cursor 2.7.00\n"), "{text}");
+        let none = serde_json::from_value(json!({"items": []})).expect("a page");
+        assert_eq!(children(&none, true), "No children match\n");
+    }
 }

@@ -3,7 +3,8 @@
 use super::{ClientError, Options, Seen, Submitted};
 use counterstep_contracts::TaskId;
 use counterstep_contracts::http::{
-    Accepted, BatchAnswer, BatchOutcome, BatchRequest, CancelAnswer, SignalAnswer, TaskView,
+    Accepted, BatchAnswer, BatchOutcome, BatchRequest, CancelAnswer, ChildSummary, Page,
+    SignalAnswer, TaskView,
 };
 use counterstep_contracts::problem::Problem;
 use counterstep_steps::error::chain;
@@ -29,6 +30,9 @@ const SILENCE: Duration = Duration::from_secs(30);
 
 /// The same for a batch, whose requests are checked one by one.
 const BATCH: Duration = Duration::from_secs(60);
+
+/// Children of a page.
+const CHILDREN: usize = 200;
 
 /// One long poll. The API answers within this, and its answer has to arrive.
 const POLL: u64 = 30;
@@ -259,6 +263,21 @@ impl OverHttp {
             response,
             failure: failure.map(|failure| failure.message),
         })
+    }
+
+    /// All tasks that this one has submitted.
+    pub(super) async fn children(&self, task: TaskId) -> Result<Vec<ChildSummary>, ClientError> {
+        let url = format!("{}/api/tasks/{task}/children?limit={CHILDREN}", self.base);
+        let (mut all, mut after) = (Vec::new(), String::new());
+        loop {
+            let request = self.client.get(format!("{url}{after}")).timeout(ANSWER);
+            let page: Page<ChildSummary> = self.read(request).await?;
+            all.extend(page.items);
+            let Some(cursor) = page.next_cursor else {
+                return Ok(all);
+            };
+            after = format!("&cursor={}", encode(&cursor));
+        }
     }
 
     pub(super) async fn cancel(&self, task: TaskId) -> Result<CancelAnswer, ClientError> {

@@ -1,13 +1,14 @@
 //! The client's side of an engine of the same process.
 
 use super::{ClientError, Options, Seen, Submitted};
-use counterstep_api::{Refused, no_such_task, no_such_type};
-use counterstep_contracts::http::{BatchRequest, CancelAnswer};
+use counterstep_api::{Refused, child_summary, no_such_task, no_such_type};
+use counterstep_contracts::http::{BatchRequest, CancelAnswer, ChildSummary};
 use counterstep_contracts::{TaskId, Tenant};
 use counterstep_kernel::client::{
     self, BatchItem, Preparation, Submission, SubmitError, UploadSession,
 };
-use counterstep_kernel::ports::{Signal, StoreError};
+use counterstep_kernel::ports::{ChildQuery, Signal, StoreError};
+use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::{Engine, load};
 use counterstep_steps::TaskType;
 use futures::StreamExt;
@@ -21,6 +22,9 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// No look is later than this after the one before.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// Children that are read at a time.
+const CHILDREN: u32 = 500;
 
 /// In the audit.
 const ACTOR: &str = "client";
@@ -122,12 +126,37 @@ impl InProcess {
         .await
     }
 
-    pub(super) async fn look(&self, task: TaskId) -> Result<Seen, ClientError> {
+    async fn record(&self, task: TaskId) -> Result<TaskRecord, ClientError> {
         let record = load::read(&self.engine, task).await.map_err(refused)?;
-        let row = record
+        record
             .filter(|record| record.task.tenant == Tenant::default())
-            .ok_or_else(|| refused(no_such_task()))?
-            .task;
+            .ok_or_else(|| refused(no_such_task()))
+    }
+
+    /// All tasks that this one has submitted.
+    pub(super) async fn children(&self, task: TaskId) -> Result<Vec<ChildSummary>, ClientError> {
+        let record = self.record(task).await?;
+        let mut query = ChildQuery {
+            parent: task,
+            step: None,
+            statuses: Vec::new(),
+            after: None,
+            limit: CHILDREN,
+        };
+        let mut all = Vec::new();
+        loop {
+            let lines = self.engine.ports.store.children(&query).await;
+            let lines = lines.map_err(refused)?;
+            let Some(last) = lines.last() else {
+                return Ok(all);
+            };
+            query.after = Some((last.step, last.no));
+            all.extend(lines.into_iter().map(|line| child_summary(&record, line)));
+        }
+    }
+
+    pub(super) async fn look(&self, task: TaskId) -> Result<Seen, ClientError> {
+        let row = self.record(task).await?.task;
         Ok(Seen {
             task_type: row.task_type,
             status: row.status,

@@ -10,7 +10,7 @@ mod transaction;
 pub use counterstep_kernel::ports::SqlStatement;
 pub use transaction::{SqlConnection, SqlError, Uncommitted};
 
-use counterstep_contracts::http::{BATCH_MOST, BatchRequest, CancelAnswer};
+use counterstep_contracts::http::{BATCH_MOST, BatchRequest, CancelAnswer, ChildSummary};
 use counterstep_contracts::{LabelError, Labels, Problem, ProblemCode, TaskId, TaskStatus};
 use counterstep_kernel::Engine;
 use counterstep_kernel::client::SubmitError;
@@ -377,6 +377,19 @@ impl<T: DistributedTask> Handle<T> {
         }
         // A response that is no value is left out of a body.
         Ok(serde_json::from_value(seen.response.unwrap_or_default())?)
+    }
+
+    /// The tasks that its steps have submitted so far, by step and place; [`Client::handle`] follows
+    /// one of them.
+    ///
+    /// # Errors
+    /// [`ClientError`]; also when there is no such task.
+    pub async fn children(&self) -> Result<Vec<ChildSummary>, ClientError> {
+        self.look(false).await?;
+        match &self.client.0 {
+            Way::InProcess(here) => here.children(self.task).await,
+            Way::Http(http) => http.children(self.task).await,
+        }
     }
 
     /// Cancels it: what it has done is undone.

@@ -1,5 +1,7 @@
 //! One interface, in process and over HTTP: the same questions get the same answers.
 
+mod children;
+
 use super::{Client, ClientError, Submit, Way};
 use crate::prelude::*;
 use counterstep_api::ApiSettings;
@@ -121,7 +123,8 @@ async fn both(scenario: Scenario) {
             Registry::new()
                 .with::<Invite>()
                 .with::<Note>()
-                .with::<Fussy>(),
+                .with::<Fussy>()
+                .with::<children::Party>(),
         )
         .start()
         .await;
