@@ -3,6 +3,8 @@
 
 #[path = "edges/damaged.rs"]
 mod damaged;
+#[path = "edges/families.rs"]
+mod families;
 #[path = "edges/healthy.rs"]
 mod healthy;
 #[path = "edges/lost.rs"]
@@ -14,6 +16,7 @@ use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::turn::turn;
 use counterstep_steps::CancelToken;
 use damaged::{lost_scratch, unreadable};
+use families::families;
 use healthy::{calm, cancels, failures, parked, waits};
 use lost::{recounts, unclaimed, undone_when_lost};
 use std::collections::BTreeSet;
@@ -337,8 +340,8 @@ async fn every_edge_is_taken_over_http_and_stands_in_the_audit() {
         unreadable,
         lost_scratch
     );
-    let (j, k, l) = play!(undone_when_lost, recounts, unclaimed);
-    let seen = [a, b, c, d, e, f, g, h, i, j, k, l];
+    let (j, k, l, m) = play!(undone_when_lost, recounts, unclaimed, families);
+    let seen = [a, b, c, d, e, f, g, h, i, j, k, l, m];
     let tasks: BTreeSet<Edge> = seen.iter().flat_map(|(tasks, _)| tasks.clone()).collect();
     let steps: BTreeSet<Edge> = seen.into_iter().flat_map(|(_, steps)| steps).collect();
     let (of_tasks, of_steps) = promised();
