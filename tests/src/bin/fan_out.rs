@@ -16,7 +16,7 @@ impl Parts {
     }
 
     fn write(&self, ctx: &StepContext, text: &str) -> StepResult<()> {
-        Ok(std::fs::write(self.of(ctx), text).transient("the part")?)
+        std::fs::write(self.of(ctx), text).transient("the part")
     }
 
     fn remove(&self, ctx: &StepContext) -> UndoResult {

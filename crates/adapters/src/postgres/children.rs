@@ -1,10 +1,9 @@
 //! Tasks that other tasks have submitted: their rows beside `tasks`, and what is asked about them.
 
 use super::fault::{Fault, count, parse, read_some_json};
-use super::finding::DueTypes;
 use super::statement::{Statement, Str, values};
 use counterstep_contracts::{ParentRef, Rev, StepNo, TaskId};
-use counterstep_kernel::ports::{ChildCount, ChildLine, ChildQuery, KnownType, Woken};
+use counterstep_kernel::ports::{ChildCount, ChildLine, ChildQuery, Woken};
 use counterstep_kernel::transition::Transition;
 use diesel::sql_types as sql;
 use uuid::Uuid;
@@ -145,37 +144,4 @@ pub(super) fn decode_woken(
         queue,
         traceparent,
     })
-}
-
-macro_rules! parents {
-    ($which:literal) => {
-        concat!(
-            "(SELECT p.id, p.task_type, p.version, p.status, p.updated_at FROM tasks p WHERE ",
-            $which,
-            " AND p.lease_owner IS NULL AND p.due_at > now()
-             AND p.task_type || '/' || p.version || '/' || p.definition_hash = ANY(?)
-             AND (SELECT 1 FROM children c JOIN tasks t ON t.id = c.task WHERE c.parent = p.id
-               AND t.status IN ('completed', 'failed', 'cancelled', 'resolved') LIMIT 1) IS NOT NULL
-           ORDER BY p.updated_at LIMIT ?)"
-        )
-    };
-}
-
-/// Tasks asleep of which one of these has ended.
-pub(super) fn parents(known: &[KnownType], limit: u32) -> Statement<'_, DueTypes> {
-    let known = || {
-        let keys = known.iter().map(|known| known.key().into());
-        keys.collect::<Vec<Str<'_>>>()
-    };
-    let limit = i64::from(limit);
-    Statement::of(
-        concat!(
-            "SELECT d.id, d.task_type, d.version, d.status FROM (",
-            parents!("p.waiting = 'children'"),
-            " UNION ALL ",
-            parents!("p.status = 'compensating'"),
-            ") d ORDER BY d.updated_at LIMIT ?"
-        ),
-        values![known(), limit, known(), limit, limit],
-    )
 }

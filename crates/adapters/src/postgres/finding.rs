@@ -9,7 +9,7 @@ use diesel::sql_types as sql;
 use std::time::Duration;
 use uuid::Uuid;
 
-pub(super) type DueTypes = (sql::Uuid, sql::Text, sql::BigInt, sql::Text);
+type DueTypes = (sql::Uuid, sql::Text, sql::BigInt, sql::Text);
 
 /// A row of the due queries.
 pub(super) type DueRead = (Uuid, String, i64, String);
@@ -247,5 +247,38 @@ pub(super) fn heartbeat(
          WHERE id = ? AND epoch = ? AND lease_expires_at IS NOT NULL AND relaxed.set IS NOT NULL
          RETURNING cancel_requested_at IS NOT NULL",
         binds,
+    )
+}
+
+macro_rules! parents {
+    ($which:literal) => {
+        concat!(
+            "(SELECT p.id, p.task_type, p.version, p.status, p.updated_at FROM tasks p WHERE ",
+            $which,
+            " AND p.lease_owner IS NULL AND p.due_at > now()
+             AND p.task_type || '/' || p.version || '/' || p.definition_hash = ANY(?)
+             AND (SELECT 1 FROM children c JOIN tasks t ON t.id = c.task WHERE c.parent = p.id
+               AND t.status IN ('completed', 'failed', 'cancelled', 'resolved') LIMIT 1) IS NOT NULL
+           ORDER BY p.updated_at LIMIT ?)"
+        )
+    };
+}
+
+/// Tasks asleep of which one of these has ended.
+pub(super) fn parents(known: &[KnownType], limit: u32) -> Statement<'_, DueTypes> {
+    let known = || {
+        let keys = known.iter().map(|known| known.key().into());
+        keys.collect::<Vec<Str<'_>>>()
+    };
+    let limit = i64::from(limit);
+    Statement::of(
+        concat!(
+            "SELECT d.id, d.task_type, d.version, d.status FROM (",
+            parents!("p.waiting = 'children'"),
+            " UNION ALL ",
+            parents!("p.status = 'compensating'"),
+            ") d ORDER BY d.updated_at LIMIT ?"
+        ),
+        values![known(), limit, known(), limit, limit],
     )
 }

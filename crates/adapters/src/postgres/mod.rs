@@ -220,7 +220,7 @@ impl Store for PostgresStore {
                     .read(finding::unclaimed(which, limit)?)
                     .await?
             }
-            Due::Parents(known) => self.database.read(children::parents(known, limit)).await?,
+            Due::Parents(known) => self.database.read(finding::parents(known, limit)).await?,
         };
         Ok(readable(rows, "a due task", finding::decode_due))
     }

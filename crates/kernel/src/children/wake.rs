@@ -1,5 +1,5 @@
 //! A task that has ended wakes the task that has submitted it. A wake is no change: it only makes a
-//! sleeping task due, and whoever claims it looks for itself.
+//! sleeping task due, and the host that claims it looks for itself.
 
 use crate::engine::Engine;
 use crate::ports::StoreError;

@@ -31,7 +31,8 @@ pub(crate) fn expand(
     );
     if report.is_empty() {
         let block = expansion.block();
-        return quote!(#item #block);
+        // A parameter that reads a list takes `&Vec<T>`: it is the type that its step gives.
+        return quote!(#[allow(clippy::ptr_arg)] #item #block);
     }
     let (errors, stub) = (report.to_compile_errors(), expansion.stub());
     // Without its table nothing calls a step: "never used" would drown what is really wrong.

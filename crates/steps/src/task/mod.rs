@@ -1,14 +1,16 @@
 //! Task types as data and code, and the registry of those that a process knows.
 
+mod awaited;
 mod facts;
 mod inputs;
 mod registry;
 mod request;
 mod types;
 
+pub use awaited::MissingType;
 pub use facts::{TaskFacts, trace_id};
 pub use inputs::{Inputs, REQUEST, output};
-pub use registry::{KnownType, MissingType, Registry, RegistryError, TypeRef, UpkeepMistake};
+pub use registry::{KnownType, Registry, RegistryError, TypeRef, UpkeepMistake};
 pub use request::{ReadOutputFn, ReadRequestFn, RequestError, read_request};
 pub use types::{
     BuiltInFn, DistributedTask, LabelsFn, Probe, ProbeFn, RespondFn, Run, RunFn, StepCode,
