@@ -1,9 +1,9 @@
-//! What the client of a test does about the signals that its task waits for.
+//! What the client of a test does about the signals that its task, and those below it, wait for.
 
-use counterstep_contracts::{StepStatus, WaitDecl};
+use counterstep_contracts::{StepStatus, TaskId, WaitDecl};
 use counterstep_kernel::Engine;
 use counterstep_kernel::client::{self, SignalRefusal};
-use counterstep_kernel::record::TaskRecord;
+use counterstep_kernel::record::{StepRow, TaskRecord};
 use counterstep_steps::Registry;
 use serde_json::Value;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,9 +19,19 @@ pub(crate) enum Answer {
     Never,
 }
 
-/// What the client still has to do, by step.
+/// An answer to a step of this name.
 #[derive(Debug)]
-pub(crate) struct Answers(Mutex<Vec<(String, Answer)>>);
+struct Planned {
+    step: String,
+    answer: Answer,
+    /// The first task that is seen to wait for it, and for which no other one is planned.
+    task: Option<TaskId>,
+    is_sent: bool,
+}
+
+/// What the client still has to do.
+#[derive(Debug)]
+pub(crate) struct Answers(Mutex<Vec<Planned>>);
 
 impl Answers {
     /// # Panics
@@ -37,22 +47,34 @@ impl Answers {
                 "the form answers `{step}`, and no step of that name waits for a signal"
             );
         }
-        Self(Mutex::new(planned))
+        let planned = planned.into_iter().map(|(step, answer)| Planned {
+            step,
+            answer,
+            task: None,
+            is_sent: false,
+        });
+        Self(Mutex::new(planned.collect()))
     }
 
-    /// Sends those for which it is time.
+    /// Sends those of a task for which it is time.
     ///
     /// # Panics
     /// When one in time is refused, or a late one is not.
     pub(crate) async fn send(&self, engine: &Engine, record: &TaskRecord) {
-        for row in &record.steps {
-            let Some((step, answer)) = self.due(&row.name, row.status) else {
+        let task_type = engine.registry.of(&record.task);
+        let signals = |row: &&StepRow| {
+            let step = task_type.and_then(|of| of.decl.step(&row.name));
+            step.is_some_and(|step| matches!(step.waits, Some(WaitDecl::Signal { .. })))
+        };
+        for row in record.steps.iter().filter(signals) {
+            let Some(answer) = self.due(record.task.id, row) else {
                 continue;
             };
             let (Answer::InTime(body) | Answer::Late(body)) = &answer else {
                 continue;
             };
-            let sent = client::signal(engine, record.task.id, &step, body.clone(), "test").await;
+            let step = &row.name;
+            let sent = client::signal(engine, record.task.id, step, body.clone(), "test").await;
             match (&answer, sent) {
                 (Answer::InTime(_), Ok(_)) => {}
                 (Answer::InTime(_), Err(error)) => {
@@ -71,27 +93,40 @@ impl Answers {
             rows.any(|row| row.name == step && row.status == StepStatus::Waiting)
         };
         let planned = self.planned();
-        let mut awaited = planned.iter().filter(|(step, _)| waits(step)).peekable();
-        awaited.peek().is_some() && awaited.all(|(_, it)| !matches!(it, Answer::InTime(_)))
+        let awaited = |it: &&Planned| it.task == Some(record.task.id) && waits(&it.step);
+        let mut awaited = planned.iter().filter(awaited).peekable();
+        awaited.peek().is_some() && awaited.all(|it| !matches!(it.answer, Answer::InTime(_)))
     }
 
     /// Takes the answer of a step, where it is time.
-    fn due(&self, step: &str, status: StepStatus) -> Option<(String, Answer)> {
-        let waits = matches!(status, StepStatus::Pending | StepStatus::Waiting);
-        let is_due = |(of, answer): &(String, Answer)| {
-            of == step
-                && match answer {
-                    Answer::InTime(_) => status == StepStatus::Waiting,
-                    Answer::Late(_) => !waits,
-                    Answer::Never => false,
-                }
-        };
+    fn due(&self, task: TaskId, row: &StepRow) -> Option<Answer> {
+        let is_open = matches!(row.status, StepStatus::Pending | StepStatus::Waiting);
+        let waits = row.status == StepStatus::Waiting && row.signal.is_none();
         let mut planned = self.planned();
-        let at = planned.iter().position(is_due)?;
-        Some(planned.remove(at))
+        let of = |it: &Planned, task: Option<TaskId>| it.step == row.name && it.task == task;
+        let mut own = planned.iter().enumerate();
+        let own = own.find(|(_, it)| of(it, Some(task)) && !(waits && it.is_sent));
+        let at = match own {
+            Some((at, _)) => at,
+            None => planned.iter().position(|it| of(it, None))?,
+        };
+        let it = &mut planned[at];
+        if waits {
+            it.task = Some(task);
+        }
+        let is_due = match it.answer {
+            Answer::InTime(_) => waits,
+            Answer::Late(_) => !is_open,
+            Answer::Never => false,
+        };
+        if it.is_sent || !is_due {
+            return None;
+        }
+        (it.task, it.is_sent) = (Some(task), true);
+        Some(it.answer.clone())
     }
 
-    fn planned(&self) -> MutexGuard<'_, Vec<(String, Answer)>> {
+    fn planned(&self) -> MutexGuard<'_, Vec<Planned>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -87,11 +87,13 @@ impl TestClock {
     }
 
     /// Makes this clock the one of a task, for [`work_for`]. The harness and the site do so
-    /// themselves.
+    /// themselves for tasks that they submit; the harness, too, for those that their steps submit.
     pub fn runs(&self, task: TaskId) {
-        WORK.send_modify(|work| {
+        WORK.send_if_modified(|work| {
+            let is_new = !work.contains_key(&task);
             let (clock, steps) = (self.clone(), 0);
-            work.insert(task, Work { clock, steps });
+            work.entry(task).or_insert(Work { clock, steps });
+            is_new
         });
     }
 

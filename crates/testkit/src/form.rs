@@ -98,7 +98,8 @@ impl Form {
         self
     }
 
-    /// Answers the signal of this step as soon as the task waits for it.
+    /// Answers the signal of this step as soon as the task waits for it, or one below it. Of several
+    /// tasks with such a step, each takes an answer of its own: the first that waits, the first.
     #[must_use]
     pub fn answer(self, step: &str, body: impl Into<Value>) -> Self {
         self.planned(step, Answer::InTime(body.into()))

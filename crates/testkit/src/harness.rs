@@ -5,6 +5,7 @@ use crate::answers::Answers;
 use crate::clock::TestClock;
 use crate::database;
 use crate::form::{Form, submit};
+use crate::planted::{Engines, Planted};
 use crate::service_of::{OwnService, ServiceOf};
 use crate::site::{Site, with_states};
 use crate::test_task::TestTask;
@@ -23,7 +24,9 @@ pub(crate) const LEASE: Duration = Duration::from_secs(10);
 pub struct Harness {
     pub(crate) registry: Registry,
     settings: EngineSettings,
-    crash_at: Option<Fault>,
+    /// At the steps of one type only; the others are in the settings.
+    planted: Vec<Planted>,
+    crash_at: Option<Planted>,
     services: Option<Arc<dyn HttpServices>>,
     own_services: Vec<OwnService>,
     tables: Vec<String>,
@@ -43,6 +46,7 @@ impl Harness {
         Self {
             registry,
             settings,
+            planted: Vec::new(),
             crash_at: None,
             services: None,
             own_services: Vec::new(),
@@ -58,29 +62,39 @@ impl Harness {
 
     /// The host is lost in the first attempt of the step, after its work and before its commit.
     #[must_use]
-    pub fn crash_at(mut self, step: &str) -> Self {
-        self.crash_at = Some(Fault::at(step, FaultKind::Hang).on_attempt(1));
-        self
+    pub fn crash_at(self, step: &str) -> Self {
+        let fault = Fault::at(step, FaultKind::Hang).on_attempt(1);
+        self.lose_host(Planted::anywhere(fault))
     }
 
     /// The host is lost in the first attempt of the step, before its work.
     #[must_use]
-    pub fn crash_before(mut self, step: &str) -> Self {
-        self.crash_at = Some(Fault::at(step, FaultKind::HangBefore).on_attempt(1));
-        self
+    pub fn crash_before(self, step: &str) -> Self {
+        let fault = Fault::at(step, FaultKind::HangBefore).on_attempt(1);
+        self.lose_host(Planted::anywhere(fault))
     }
 
     /// The host is lost in the first attempt of the step's undo.
     #[must_use]
-    pub fn crash_in_undo_of(mut self, step: &str) -> Self {
-        self.crash_at = Some(Fault::at(step, FaultKind::Hang).on_attempt(1).in_undo());
-        self
+    pub fn crash_in_undo_of(self, step: &str) -> Self {
+        let fault = Fault::at(step, FaultKind::Hang).on_attempt(1).in_undo();
+        self.lose_host(Planted::anywhere(fault))
     }
 
     /// With this fault.
     #[must_use]
     pub fn fault(mut self, fault: Fault) -> Self {
         self.settings.faults.push(fault);
+        self
+    }
+
+    pub(crate) fn plant(mut self, planted: Planted) -> Self {
+        self.planted.push(planted);
+        self
+    }
+
+    pub(crate) fn lose_host(mut self, at: Planted) -> Self {
+        self.crash_at = Some(at);
         self
     }
 
@@ -156,20 +170,17 @@ impl Harness {
         }
         ports.services = services_of(self.services, self.own_services, ports.services);
         let registry = Arc::new(with_states(self.registry).await);
-        // A step that is to be struck must not have run ahead of its task.
-        let mut settings = self.settings.clone();
-        settings.faults.extend(self.crash_at.clone());
-        let id = submit(
-            &Engine::new(ports.clone(), registry.clone(), settings, "test"),
-            form,
-        )
-        .await;
-        clock.runs(id);
         let engine = Engine::new(ports, registry, self.settings, "test");
+        // A step that is to be struck must not have run ahead of its task.
+        let struck: Vec<_> = self.crash_at.iter().chain(&self.planted).cloned().collect();
+        let to = form.task_type(&engine.registry).decl.name;
+        let id = submit(Engines::with(&engine, &struck, "test").of(to), form).await;
+        clock.runs(id);
         TestTask {
             engine,
             id,
             clock,
+            planted: self.planted,
             crash_at: self.crash_at,
             answers,
             folder,

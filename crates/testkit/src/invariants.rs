@@ -2,8 +2,9 @@
 //! those of `docs/invariants.md`.
 
 use counterstep_contracts::{
-    Attempt, Direction, Outcome, StepStatus, TaskDecl, TaskId, TaskStatus,
+    Attempt, Direction, Outcome, StepStatus, TaskDecl, TaskId, TaskStatus, UndoDecl,
 };
+use counterstep_kernel::Engine;
 use counterstep_kernel::ports::Store;
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_reconciler::audit::Scope;
@@ -23,6 +24,91 @@ pub fn broken(decl: &TaskDecl, record: &TaskRecord, history: &History) -> Vec<St
     attempts_are_contiguous(history, &mut broken);
     undo_is_in_reverse(decl, history, &mut broken);
     broken
+}
+
+/// Every broken invariant of these tasks, in words: of each by itself, and of each parent among them
+/// with its children.
+///
+/// # Panics
+/// When the store does not answer, or the engine does not know a type.
+pub async fn broken_of_all(engine: &Engine, records: &[TaskRecord]) -> Vec<String> {
+    let (store, registry) = (engine.ports.store.as_ref(), &engine.registry);
+    let mut broken = Vec::new();
+    // A parent behind its children, so that what has happened to one of them is found in its past.
+    let mut family = Vec::with_capacity(records.len());
+    for record in records.iter().rev() {
+        let (row, id) = (&record.task, record.task.id);
+        let known = registry.get(&row.task_type, row.version);
+        let decl = known.expect("a known type").decl;
+        let history = store.history(id).await.expect("the store answers");
+        let mut found = self::broken(decl, record, &history);
+        found.extend(found_by_fsck(store, registry, id).await);
+        let of = |what| format!("{} {id}: {what}", row.task_type);
+        broken.extend(found.into_iter().map(of));
+        family.push((decl, record, history));
+    }
+    for (decl, parent, past) in &family {
+        for (_, child, childs_past) in &family {
+            let step = child.task.parent.filter(|it| it.task == parent.task.id);
+            let Some(at) = step.and_then(|it| decl.steps.iter().position(|s| s.no == it.step))
+            else {
+                continue;
+            };
+            let mut found = Vec::new();
+            children_end_with_their_parent(decl, parent, at, child.task.status, &mut found);
+            undone_after_its_end_with_its_parent(past, childs_past, &mut found);
+            let (of, row) = (&parent.task, &child.task);
+            broken.extend(found.into_iter().map(|what| {
+                let child = format!(
+                    "{} {} of step {}",
+                    row.task_type, row.id, decl.steps[at].name
+                );
+                format!("{} {}, {child}: {what}", of.task_type, of.id)
+            }));
+        }
+    }
+    broken
+}
+
+/// 3 and 5: behind a parent that was undone no child is left that has completed or goes on, where it
+/// is undone with the step; behind one that has completed, none that goes on.
+fn children_end_with_their_parent(
+    decl: &TaskDecl,
+    parent: &TaskRecord,
+    at: usize,
+    child: TaskStatus,
+    broken: &mut Vec<String>,
+) {
+    let status = parent.task.status;
+    let undone = matches!(status, TaskStatus::Failed | TaskStatus::Cancelled)
+        && !parent.task.residue
+        && decl.steps[at].undo == UndoDecl::BuiltIn
+        // A person who settled its undo by hand has said that it need not be undone.
+        && parent.steps[at].status != StepStatus::Resolved;
+    if undone && (child == TaskStatus::Completed || !child.is_terminal()) {
+        broken.push(format!("3: the parent is {status}, and the child {child}"));
+    }
+    if status == TaskStatus::Completed && !child.is_terminal() {
+        broken.push(format!("5: the parent is {status}, and the child {child}"));
+    }
+}
+
+/// 18: a child that had completed is undone only where its parent is.
+fn undone_after_its_end_with_its_parent(
+    parent: &History,
+    child: &History,
+    broken: &mut Vec<String>,
+) {
+    let mut of_child = child.audit.iter().map(|row| &row.entry);
+    let had_completed = of_child.any(|entry| {
+        entry.from == Some(TaskStatus::Completed) && entry.to != TaskStatus::Completed
+    });
+    let mut of_parent = parent.audit.iter().map(|row| &row.entry);
+    if had_completed && !of_parent.any(|entry| entry.to == TaskStatus::Compensating) {
+        broken.push(
+            "18: the child was undone after it had completed, and its parent was not".to_owned(),
+        );
+    }
 }
 
 /// 6: what `fsck` finds in a task, in words: its journal is a chain, folds to its row, and the
@@ -270,4 +356,64 @@ pub fn successes(history: &History, direction: Direction) -> usize {
             attempt.direction == direction && attempt.outcome == Some(Outcome::Succeeded)
         })
         .count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::undone_after_its_end_with_its_parent;
+    use counterstep_contracts::TaskStatus::{self, Cancelled, Compensating, Completed, Running};
+    use counterstep_contracts::{AuditSeq, Epoch};
+    use counterstep_kernel::audit::EntryHash;
+    use counterstep_kernel::record::{AuditEntry, AuditRow, History};
+    use counterstep_steps::times::DbTime;
+    use serde_json::Value;
+
+    fn past(states: &[TaskStatus]) -> History {
+        let row = |at: usize| {
+            let entry = AuditEntry {
+                seq: AuditSeq(at as i64),
+                event: "a change".to_owned(),
+                from: Some(states[at - 1]),
+                to: states[at],
+                step: None,
+                step_from: None,
+                step_to: None,
+                attempt: None,
+                epoch: Epoch(1),
+                actor: "test".to_owned(),
+                details: Value::Null,
+            };
+            AuditRow {
+                seq: entry.seq,
+                change_id: CHANGE.parse().expect("an id"),
+                at: DbTime(0),
+                seal: EntryHash(Vec::new()),
+                entry,
+            }
+        };
+        History {
+            audit: (1..states.len()).map(row).collect(),
+            ..History::default()
+        }
+    }
+
+    const CHANGE: &str = "01a208fe-4b42-7982-94f3-4005e0e926bb";
+
+    #[test]
+    fn a_child_that_has_completed_is_undone_with_its_parent_only() {
+        let undone = past(&[Running, Completed, Compensating, Cancelled]);
+        let failed = past(&[Running, Compensating, Cancelled]);
+        let completed = past(&[Running, Completed]);
+        for (parent, child, is_broken) in [
+            (&completed, &undone, true),
+            (&failed, &undone, false),
+            (&undone, &undone, false),
+            (&completed, &failed, false),
+            (&completed, &completed, false),
+        ] {
+            let mut broken = Vec::new();
+            undone_after_its_end_with_its_parent(parent, child, &mut broken);
+            assert_eq!(broken.is_empty(), !is_broken, "{broken:?}");
+        }
+    }
 }

@@ -7,10 +7,12 @@
 mod answers;
 pub mod clock;
 mod database;
+mod family;
 pub mod form;
 pub mod harness;
 pub mod invariants;
 pub mod lossy_queue;
+mod planted;
 pub mod races;
 pub mod seed;
 #[cfg(feature = "servers")]

@@ -204,25 +204,18 @@ impl Site {
         .await
     }
 
-    /// Everything that the rows of these tasks alone can show is in order.
+    /// Everything that the rows of these tasks alone can show is in order, also between parents and
+    /// children among them.
     ///
     /// # Panics
     /// When it is not.
     pub async fn assert_invariants(&self, tasks: &[TaskId]) {
+        let mut records = Vec::with_capacity(tasks.len());
         for task in tasks {
-            let record = self.record(*task).await;
-            let task_type = self
-                .registry
-                .get(&record.task.task_type, record.task.version)
-                .expect("a known type");
-            let mut broken =
-                invariants::broken(task_type.decl, &record, &self.history(*task).await);
-            broken.extend(
-                invariants::found_by_fsck(self.engine.ports.store.as_ref(), &self.registry, *task)
-                    .await,
-            );
-            assert!(broken.is_empty(), "broken in {task}: {}", broken.join("; "));
+            records.push(self.record(*task).await);
         }
+        let broken = invariants::broken_of_all(&self.engine, &records).await;
+        assert!(broken.is_empty(), "broken: {}", broken.join("; "));
     }
 }
 

@@ -1,12 +1,13 @@
-//! A task under test: it is given turns until it rests, and looked at.
+//! A task under test, with those below it: they are given turns until they rest, and looked at.
 
 use crate::answers::Answers;
 use crate::clock::TestClock;
+use crate::family::{self, Idle, Until};
+use crate::planted::{Engines, Planted};
 use crate::site::{eventually, pause};
 use crate::{database, invariants, trail};
 use counterstep_contracts::{Host, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::Engine;
-use counterstep_kernel::faults::Fault;
 use counterstep_kernel::ports::{Lost, ObjectInfo};
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::turn::{TurnEnd, turn};
@@ -14,6 +15,7 @@ use counterstep_reconciler::{OrphanSettings, fsck, orphans, recovery};
 use counterstep_steps::CancelToken;
 use futures::TryStreamExt;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -33,55 +35,106 @@ pub struct TestTask {
     pub id: TaskId,
     /// The time of its engine and its database.
     pub clock: TestClock,
-    pub(crate) crash_at: Option<Fault>,
+    pub(crate) planted: Vec<Planted>,
+    pub(crate) crash_at: Option<Planted>,
     pub(crate) answers: Answers,
     pub(crate) folder: TempDir,
 }
 
+/// How a run of a task and of those below it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum RunEnd {
+    /// The task rests, and nothing goes on below it.
+    Rests(TaskStatus),
+    /// It waits for tasks below it that are parked: these, in words.
+    Parked(String),
+    /// It came to rest before the fault struck that its host was to be lost at.
+    Missed,
+}
+
+/// The end of a run in which no task can go on now; `None`: time passes, or the test may send a
+/// signal.
+fn over(family: &[TaskRecord], waits: &[Until]) -> Option<RunEnd> {
+    let status = family[0].task.status;
+    match Idle::of(waits) {
+        Idle::Pass(_) => None,
+        Idle::Look | Idle::Nothing if status.is_at_rest() => Some(RunEnd::Rests(status)),
+        Idle::Nothing => family::parked(family).map(RunEnd::Parked),
+        Idle::Look => None,
+    }
+}
+
 impl TestTask {
-    /// Gives the task turns, on both kinds of host, and recovers it where its host was lost, until
-    /// it rests. What it waits for between two turns is passed at once: a retry, a timer, a
-    /// breaker, the lease of a lost host. A signal is sent as the form plans it, or waited for.
+    /// Gives turns to the task and to all tasks below it, on both kinds of host, and recovers those
+    /// whose host was lost, until they rest. What they wait for between two turns is passed at once,
+    /// when none of them can go on before: a retry, a timer, a breaker, the lease of a lost host. A
+    /// signal is sent as the form plans it, or waited for.
     ///
     /// # Panics
-    /// When it does not come to rest.
+    /// When it does not come to rest. At once where it waits for tasks below it that are parked: the
+    /// message says which, and why. [`run_to_parked`](Self::run_to_parked) expects them.
     pub async fn run_to_rest(&self) -> TaskStatus {
-        self.run_unless_missed()
-            .await
-            .expect("the task rests before the fault struck")
+        match self.run().await {
+            RunEnd::Rests(status) => status,
+            RunEnd::Parked(parked) => panic!(
+                "the task waits for tasks that only a person can move on: {parked}\nin: {}",
+                self.trails().await
+            ),
+            RunEnd::Missed => panic!("the task rests before the fault struck"),
+        }
     }
 
-    /// The same; `None`: the task rests before the fault struck that its host was to be lost at.
-    pub(crate) async fn run_unless_missed(&self) -> Option<TaskStatus> {
+    /// The same until nothing goes on without a person: gives the rows of the tasks that are parked.
+    ///
+    /// # Panics
+    /// When none of them is.
+    pub async fn run_to_parked(&self) -> Vec<TaskRecord> {
+        let end = self.run().await;
+        let mut family = self.family().await;
+        family.retain(|record| record.task.status.is_parked());
+        assert!(
+            !family.is_empty(),
+            "no task is parked: {end:?}\nin: {}",
+            self.trails().await
+        );
+        family
+    }
+
+    pub(crate) async fn run(&self) -> RunEnd {
         let until = Instant::now() + LIMIT;
-        if let Some(fault) = &self.crash_at
-            && !self.lose_host_at(fault, until).await
+        if let Some(crash) = &self.crash_at
+            && !self.lose_host_at(crash, until).await
         {
-            return None;
+            return RunEnd::Missed;
         }
+        let engines = Engines::with(&self.engine, &self.planted, &self.engine.id);
         loop {
-            let record = self.record().await;
-            self.answers.send(&self.engine, &record).await;
-            if record.task.status.is_at_rest() {
-                return Some(record.task.status);
+            let family = self.family().await;
+            self.answer(&family).await;
+            let mut waits = self.waits(&family);
+            self.assert_before(until, "the task does not come to rest")
+                .await;
+            let mut moved = false;
+            for (record, until) in family.iter().zip(&mut waits) {
+                if *until != Until::Now {
+                    continue;
+                }
+                let (row, engine) = (&record.task, engines.of(&record.task.task_type));
+                match turn(engine, row.host, row.id, &CancelToken::new()).await {
+                    TurnEnd::Rests(_) | TurnEnd::GivenBack => moved = true,
+                    TurnEnd::Busy(left) | TurnEnd::NoRoom(left) => *until = Until::Time(left),
+                    _ => *until = Until::Time(Duration::ZERO),
+                }
             }
-            assert!(
-                Instant::now() < until,
-                "the task does not come to rest: {}",
-                self.trail().await
-            );
-            let end = turn(&self.engine, record.task.host, self.id, &CancelToken::new()).await;
-            if matches!(end, TurnEnd::Rests(_)) {
+            if moved || family::wake_parents(&self.engine, &waits).await {
                 continue;
             }
-            let left = self.until_next_turn(&end).await;
-            if end == TurnEnd::GivenBack && left.is_zero() {
-                continue;
+            if let Some(end) = over(&family, &waits) {
+                return end;
             }
-            if !left.is_zero() {
-                self.clock.advance_by(left);
-            } else {
-                pause().await;
+            match Idle::of(&waits) {
+                Idle::Pass(left) if !left.is_zero() => self.clock.advance_by(left),
+                Idle::Pass(_) | Idle::Look | Idle::Nothing => pause().await,
             }
             let plan = recovery::plan(&self.engine, Lost::default(), 10)
                 .await
@@ -90,38 +143,49 @@ impl TestTask {
         }
     }
 
-    /// For how long nothing can happen to the task by itself.
-    async fn until_next_turn(&self, end: &TurnEnd) -> Duration {
-        let record = self.record().await;
-        let row = &record.task;
-        if let Some(lease) = row.lease_expires_at {
-            return lease.after(record.now);
-        }
-        match (end, row.waiting) {
-            (_, Some(WaitReason::Signal)) if !self.answers.let_deadlines_pass(&record) => {
-                Duration::ZERO
-            }
-            (TurnEnd::Busy(left) | TurnEnd::NoRoom(left), _) => *left,
-            _ => record.due_in(),
+    async fn answer(&self, family: &[TaskRecord]) {
+        for record in family {
+            self.answers.send(&self.engine, record).await;
         }
     }
 
-    /// Gives the task turns, on both kinds of host, until it waits for a time or a signal.
+    fn waits(&self, family: &[TaskRecord]) -> Vec<Until> {
+        let wait = |record| Until::of(record, &self.answers);
+        family.iter().map(wait).collect()
+    }
+
+    async fn assert_before(&self, until: Instant, what: &str) {
+        assert!(Instant::now() < until, "{what}: {}", self.trails().await);
+    }
+
+    /// Gives turns to the task and to all tasks below it, on both kinds of host, until it waits for a
+    /// time or a signal, or for tasks below it none of which can go on now.
     ///
     /// # Panics
     /// When it comes to rest instead.
     pub async fn run_to_wait(&self) -> TaskRecord {
+        let engines = Engines::with(&self.engine, &self.planted, &self.engine.id);
         eventually("the task waits", || async {
-            let record = self.record().await;
-            if record.task.status == TaskStatus::Waiting {
-                return Some(record);
+            let mut family = self.family().await;
+            let waits = self.waits(&family);
+            let row = &family[0].task;
+            let can_go = |(record, until): (&TaskRecord, &Until)| {
+                *until == Until::Now || record.task.lease_owner.is_some()
+            };
+            let for_others =
+                row.waiting == Some(WaitReason::Children) && family.iter().zip(&waits).any(can_go);
+            if row.status == TaskStatus::Waiting && !for_others {
+                return Some(family.swap_remove(0));
             }
             assert!(
-                !record.task.status.is_at_rest(),
+                !row.status.is_at_rest(),
                 "it rests and never waited: {}",
-                self.trail().await
+                self.trails().await
             );
-            turn(&self.engine, record.task.host, self.id, &CancelToken::new()).await;
+            for (record, _) in family.iter().zip(&waits).filter(|it| *it.1 == Until::Now) {
+                let (row, engine) = (&record.task, engines.of(&record.task.task_type));
+                turn(engine, row.host, row.id, &CancelToken::new()).await;
+            }
             None
         })
         .await
@@ -151,45 +215,59 @@ impl TestTask {
 
     /// Runs turns on a host that hangs at the fault, and drops them there: like SIGKILL, nothing is
     /// said to anyone. `false`: the task came to rest before.
-    async fn lose_host_at(&self, fault: &Fault, until: Instant) -> bool {
-        let mut settings = (*self.engine.settings).clone();
-        settings.faults.insert(0, fault.clone());
-        let doomed = Engine::new(
-            self.engine.ports.clone(),
-            self.engine.registry.clone(),
-            settings,
-            "doomed",
-        );
-        let id = self.id;
+    async fn lose_host_at(&self, crash: &Planted, until: Instant) -> bool {
+        let planted: Vec<_> = [crash].into_iter().chain(&self.planted).cloned().collect();
+        let doomed = Engines::with(&self.engine, &planted, "doomed");
+        let (engine, clock, id) = (self.engine.clone(), self.clock.clone(), self.id);
         let running = tokio::spawn(async move {
             loop {
-                for host in [Host::Api, Host::Worker] {
-                    turn(&doomed, host, id, &CancelToken::new()).await;
+                for record in family::of(&engine, id).await {
+                    let row = &record.task;
+                    clock.runs(row.id);
+                    for host in [Host::Api, Host::Worker] {
+                        turn(doomed.of(&row.task_type), host, row.id, &CancelToken::new()).await;
+                    }
                 }
                 pause().await;
             }
         });
+        let fault = &crash.fault;
         while fault.struck() == 0 {
-            assert!(
-                Instant::now() < until,
-                "the fault did not strike: {}",
-                self.trail().await
-            );
-            let record = self.record().await;
-            if record.task.status.is_at_rest() && fault.struck() == 0 {
-                break;
-            }
-            self.answers.send(&self.engine, &record).await;
-            // What it waits for without a host is passed, as without a fault.
-            if record.task.status == TaskStatus::Waiting && record.task.lease_expires_at.is_none() {
-                self.clock
-                    .advance_by(self.until_next_turn(&TurnEnd::GivenBack).await);
+            self.assert_before(until, "the fault did not strike").await;
+            if let Some(family) = family::at_one_moment(&self.engine, id).await {
+                self.answer(&family).await;
+                let waits = self.waits(&family);
+                let held = |record: &TaskRecord| record.task.lease_owner.is_some();
+                // What they wait for without a host is passed, as without a fault.
+                if !family.iter().any(held)
+                    && !waits.contains(&Until::Now)
+                    && !family::wake_parents(&self.engine, &waits).await
+                {
+                    if over(&family, &waits).is_some() {
+                        break;
+                    }
+                    if let Idle::Pass(left) = Idle::of(&waits) {
+                        self.clock.advance_by(left);
+                    }
+                }
             }
             pause().await;
         }
         running.abort();
         let _ = running.await;
         fault.struck() > 0
+    }
+
+    /// The rows of the task, and of all tasks below it: each behind the one that has submitted it.
+    ///
+    /// # Panics
+    /// When they cannot be read.
+    pub async fn family(&self) -> Vec<TaskRecord> {
+        let family = family::of(&self.engine, self.id).await;
+        for record in &family {
+            self.clock.runs(record.task.id);
+        }
+        family
     }
 
     /// The task's rows.
@@ -240,6 +318,18 @@ impl TestTask {
         trail::of(&self.record().await, &self.history().await)
     }
 
+    /// The same, followed by what happened to each task below it.
+    async fn trails(&self) -> String {
+        let mut trails = vec![self.trail().await];
+        for record in self.family().await.iter().skip(1) {
+            let (row, store) = (&record.task, &self.engine.ports.store);
+            let history = store.history(row.id).await.expect("the store answers");
+            let trail = trail::of(record, &history);
+            trails.push(format!("{} {}: {trail}", row.task_type, row.id));
+        }
+        trails.join("\n")
+    }
+
     /// The trail is this one.
     ///
     /// # Panics
@@ -250,31 +340,17 @@ impl TestTask {
         self.assert_invariants().await;
     }
 
-    /// Everything that the rows alone can show is in order.
+    /// Everything that the rows alone can show is in order, also of all tasks below it.
     ///
     /// # Panics
     /// When it is not.
     pub async fn assert_invariants(&self) {
-        let record = self.record().await;
-        let task_type = self
-            .engine
-            .registry
-            .get(&record.task.task_type, record.task.version)
-            .expect("a known type");
-        let mut broken = invariants::broken(task_type.decl, &record, &self.history().await);
-        broken.extend(
-            invariants::found_by_fsck(
-                self.engine.ports.store.as_ref(),
-                &self.engine.registry,
-                self.id,
-            )
-            .await,
-        );
+        let broken = invariants::broken_of_all(&self.engine, &self.family().await).await;
         assert!(
             broken.is_empty(),
             "broken: {}\nin: {}",
             broken.join("; "),
-            self.trail().await
+            self.trails().await
         );
     }
 
@@ -300,15 +376,16 @@ impl TestTask {
         assert_eq!(self.objects().await, [], "objects are left");
     }
 
-    /// Sweeps leave only what committed outputs refer to, once the time of all attempts is over. By
+    /// Sweeps leave only what committed outputs refer to, once the time of all attempts is over: those
+    /// of the task and of all tasks below it. By
     /// the rules of the registry and the default settings of orphans: with others, call
     /// [`orphans::run`] on [`engine`](Self::engine).
     ///
     /// # Panics
     /// When something else stays.
     pub async fn assert_no_orphans(&self) {
-        let record = self.record().await;
-        let kept = fsck::referenced_keys(&record);
+        let family = self.family().await;
+        let kept: BTreeSet<_> = family.iter().flat_map(fsck::referenced_keys).collect();
         self.clock.advance(BEYOND_ATTEMPTS);
         eventually("the end of all orphans", || async {
             let plan = orphans::plan(&self.engine, 1000).await.expect("the plan");

@@ -7,6 +7,7 @@ mod blocking;
 mod breaker;
 mod cancel;
 mod children;
+mod children_in_harness;
 mod drains;
 mod errand;
 mod fallback;

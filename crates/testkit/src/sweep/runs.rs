@@ -1,0 +1,197 @@
+//! The runs of a sweep: which faults strike a step, and what must come of each.
+
+use super::case::{Case, Prepared, Run, assert_struck, named};
+use super::struck::{Expected, Struck};
+use counterstep_contracts::{OnExhausted, OnLost, TaskStatus};
+use counterstep_kernel::faults::{Fault, FaultKind};
+use futures::FutureExt;
+
+pub(super) fn forward(runs: &mut Vec<Run>, case: &Case, struck: &Struck) {
+    let (struck, step) = (*struck, struck.step);
+    if step.on_exhausted == OnExhausted::Compensate {
+        for kind in [
+            FaultKind::FailBefore,
+            FaultKind::FailHalfWay,
+            FaultKind::FailAfter,
+        ] {
+            let case = case.clone();
+            runs.push(
+                async move {
+                    let what = format!("{kind:?} at {}, in every attempt", struck.name());
+                    let run = async {
+                        let fault = Fault::at(step.name, kind);
+                        let harness = case.harness().plant(struck.plant(fault.clone()));
+                        let (task, end) = case.run(harness).await;
+                        struck.failed().assert(&task, &end).await;
+                        assert_struck(&fault);
+                        case.check(&task, &end, &what).await;
+                        task.assert_no_orphans().await;
+                        case.assert_no_objects(&task, &end).await;
+                    };
+                    named(&what, run).await;
+                }
+                .boxed(),
+            );
+        }
+    }
+    // Once only: whether another attempt follows is the policy's business, the outcome must fit
+    // either way.
+    let follows = step.retry.policy.max_retries > 0 || step.fallback.is_some();
+    let expected = if follows {
+        Expected::Is(TaskStatus::Completed)
+    } else {
+        struck.failed()
+    };
+    for kind in [
+        FaultKind::FailTransiently,
+        FaultKind::Panic,
+        FaultKind::HangBefore,
+        FaultKind::Hang,
+    ] {
+        if !follows && step.on_exhausted != OnExhausted::Compensate {
+            continue;
+        }
+        let case = case.clone();
+        runs.push(
+            async move {
+                let what = format!("{kind:?} at {}, in attempt 1", struck.name());
+                let run = async {
+                    let (task, end) = case
+                        .limited(|harness| {
+                            let fault = Fault::at(step.name, kind).on_attempt(1);
+                            Prepared(harness.plant(struck.plant(fault.clone())), Some(fault))
+                        })
+                        .await;
+                    expected.assert(&task, &end).await;
+                    case.check(&task, &end, &what).await;
+                    task.assert_no_orphans().await;
+                };
+                named(&what, run).await;
+            }
+            .boxed(),
+        );
+    }
+    // A host that is lost after a step was committed is one that is lost before the work of the
+    // next one.
+    let undone = struck.decl.on_lost == OnLost::Fail;
+    let expected = if undone {
+        struck.failed()
+    } else {
+        Expected::Is(TaskStatus::Completed)
+    };
+    for (kind, when) in [
+        (FaultKind::HangBefore, "before"),
+        (FaultKind::Hang, "after"),
+    ] {
+        let case = case.clone();
+        runs.push(
+            async move {
+                let what = format!(
+                    "a host lost at {}, in attempt 1, {when} its work",
+                    struck.name()
+                );
+                let run = async {
+                    // What a sibling had stored and not committed is an orphan once its attempt may
+                    // not write any more.
+                    let (task, end) = case
+                        .limited(|harness| {
+                            let fault = Fault::at(step.name, kind).on_attempt(1);
+                            Prepared(harness.lose_host(struck.plant(fault)), None)
+                        })
+                        .await;
+                    expected.assert(&task, &end).await;
+                    case.check(&task, &end, &what).await;
+                    task.assert_no_orphans().await;
+                    case.assert_no_objects(&task, &end).await;
+                };
+                named(&what, run).await;
+            }
+            .boxed(),
+        );
+    }
+}
+
+/// The step does its work and fails, or its task is undone with its parent, and then something goes
+/// wrong with its undo.
+pub(super) fn backward(runs: &mut Vec<Run>, case: &Case, struck: &Struck) {
+    let (struck, step) = (*struck, struck.step);
+    let follows = step.undo_retry.policy.max_retries > 0;
+    for (trigger, why, undone) in struck.triggers() {
+        let expected = if follows {
+            undone
+        } else {
+            struck.undo_failed()
+        };
+        for kind in [
+            FaultKind::FailTransiently,
+            FaultKind::Panic,
+            FaultKind::Hang,
+        ] {
+            let (case, trigger) = (case.clone(), trigger.clone());
+            let what = format!(
+                "{kind:?} in the undo of {}{why}, in attempt 1",
+                struck.name()
+            );
+            runs.push(
+                async move {
+                    let run = async {
+                        let (task, end) = case
+                            .limited(|harness| {
+                                let fault = Fault::at(step.name, kind).in_undo().on_attempt(1);
+                                let harness = harness.plant(trigger.clone());
+                                Prepared(harness.plant(struck.plant(fault.clone())), Some(fault))
+                            })
+                            .await;
+                        expected.assert(&task, &end).await;
+                        case.check(&task, &end, &what).await;
+                        task.assert_no_orphans().await;
+                    };
+                    named(&what, run).await;
+                }
+                .boxed(),
+            );
+        }
+        let (lost, fails) = (case.clone(), trigger.clone());
+        let what = format!(
+            "a host lost in the undo of {}{why}, in attempt 1",
+            struck.name()
+        );
+        runs.push(
+            async move {
+                let case = lost;
+                let run = async {
+                    let fault = Fault::at(step.name, FaultKind::Hang);
+                    let fault = struck.plant(fault.in_undo().on_attempt(1));
+                    let harness = case.harness().plant(fails).lose_host(fault);
+                    let (task, end) = case.run(harness).await;
+                    undone.assert(&task, &end).await;
+                    case.check(&task, &end, &what).await;
+                    task.assert_no_orphans().await;
+                    case.assert_no_objects(&task, &end).await;
+                };
+                named(&what, run).await;
+            }
+            .boxed(),
+        );
+        let case = case.clone();
+        let what = format!(
+            "FailBefore in the undo of {}{why}, in every attempt",
+            struck.name()
+        );
+        runs.push(
+            async move {
+                let run = async {
+                    let fault = Fault::at(step.name, FaultKind::FailBefore).in_undo();
+                    let harness = case.harness().plant(trigger);
+                    let harness = harness.plant(struck.plant(fault.clone()));
+                    let (task, end) = case.run(harness).await;
+                    struck.undo_failed().assert(&task, &end).await;
+                    assert_struck(&fault);
+                    case.check(&task, &end, &what).await;
+                };
+                named(&what, run).await;
+            }
+            .boxed(),
+        );
+    }
+}

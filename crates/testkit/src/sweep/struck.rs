@@ -1,0 +1,219 @@
+//! Which steps a sweep strikes, as its calm run shows them, and what must come of a fault in each.
+//! Of a step of a child it is only known what must not come of it: whether its parent completes
+//! without it is the declaration's business.
+
+use crate::planted::Planted;
+use crate::test_task::{RunEnd, TestTask};
+use counterstep_contracts::{Host, OnExhausted, StepDecl, TaskDecl, TaskId, TaskStatus, UndoDecl};
+use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::plan::stage_of;
+use counterstep_kernel::record::TaskRecord;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A step that is struck.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Struck {
+    pub(super) decl: &'static TaskDecl,
+    pub(super) step: &'static StepDecl,
+    /// Steps submit tasks of its type.
+    below: bool,
+    /// The step of the task at the top whose failure has the task of this step undone, which had
+    /// completed.
+    undone_by: Option<(&'static str, &'static str)>,
+}
+
+/// What must come of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Expected {
+    Is(TaskStatus),
+    /// Completed, in spite of the fault, or failed.
+    CompletedOrFailed,
+    /// A task of this type is parked, and the task at the top waits for it, or has left it.
+    Parked(&'static str),
+}
+
+impl Struck {
+    /// Where it stands in the messages of a sweep.
+    pub(super) fn name(&self) -> String {
+        let (step, of) = (self.step.name, self.decl.name);
+        if self.below {
+            format!("{step} of {of}")
+        } else {
+            step.to_owned()
+        }
+    }
+
+    pub(super) fn plant(&self, fault: Fault) -> Planted {
+        Planted::at_steps_of(self.decl.name, fault)
+    }
+
+    /// Of a failure that no attempt follows.
+    pub(super) const fn failed(&self) -> Expected {
+        if self.below {
+            Expected::CompletedOrFailed
+        } else {
+            Expected::Is(TaskStatus::Failed)
+        }
+    }
+
+    /// Of an undo that gives up.
+    pub(super) const fn undo_failed(&self) -> Expected {
+        if self.below {
+            Expected::Parked(self.decl.name)
+        } else {
+            Expected::Is(TaskStatus::CompensationFailed)
+        }
+    }
+
+    /// What has the step undone, in words, and what comes of it where the undo succeeds.
+    pub(super) fn triggers(&self) -> Vec<(Planted, String, Expected)> {
+        let fails = |of, step| Planted::at_steps_of(of, Fault::at(step, FaultKind::FailAfter));
+        let mut triggers = Vec::new();
+        if gives_up(self.step) {
+            let fails = fails(self.decl.name, self.step.name);
+            triggers.push((fails, String::new(), self.failed()));
+        }
+        if let Some((of, step)) = self.undone_by {
+            let failed = Expected::Is(TaskStatus::Failed);
+            triggers.push((fails(of, step), format!(" after {step} failed"), failed));
+        }
+        triggers
+    }
+}
+
+impl Expected {
+    /// # Panics
+    /// When something else came of the run.
+    pub(super) async fn assert(self, task: &TestTask, end: &RunEnd) {
+        match self {
+            Self::Is(status) => assert_eq!(*end, RunEnd::Rests(status)),
+            Self::CompletedOrFailed => assert!(
+                matches!(
+                    end,
+                    RunEnd::Rests(TaskStatus::Completed | TaskStatus::Failed)
+                ),
+                "{end:?} instead of completed or failed"
+            ),
+            Self::Parked(of) => {
+                let parked = |it: &TaskRecord| {
+                    it.task.task_type == of && it.task.status == TaskStatus::CompensationFailed
+                };
+                let family = task.family().await;
+                assert!(family.iter().any(parked), "{end:?}, and no task is parked");
+            }
+        }
+    }
+}
+
+/// Whether the step is undone once it fails for good.
+fn gives_up(step: &StepDecl) -> bool {
+    step.on_exhausted == OnExhausted::Compensate && step.fallback.is_none()
+}
+
+/// Steps that ran code, by position, of a type.
+#[derive(Debug)]
+struct Ran {
+    decl: &'static TaskDecl,
+    steps: BTreeSet<usize>,
+    below: bool,
+}
+
+/// The steps of a task, and of all tasks below it, whose code ran.
+pub(super) async fn in_family(task: &TestTask) -> Vec<Struck> {
+    let family = task.family().await;
+    let mut types: Vec<Ran> = Vec::new();
+    for (at, record) in family.iter().enumerate() {
+        let decl = decl_of(task, record);
+        let steps = ran(task, decl, record, at > 0).await;
+        match types.iter_mut().find(|known| known.decl.name == decl.name) {
+            Some(known) => {
+                known.steps.extend(steps);
+                known.below |= at > 0;
+            }
+            None => types.push(Ran {
+                decl,
+                steps,
+                below: at > 0,
+            }),
+        }
+    }
+    let undone_by = undone_by(task, &family, &types[0]);
+    let of_type = |it: Ran| {
+        let steps = it.decl.steps;
+        let undone_by = undone_by.get(it.decl.name).copied();
+        it.steps.into_iter().map(move |at| Struck {
+            decl: it.decl,
+            step: &steps[at],
+            below: it.below,
+            undone_by,
+        })
+    };
+    types.into_iter().flat_map(of_type).collect()
+}
+
+fn decl_of(task: &TestTask, record: &TaskRecord) -> &'static TaskDecl {
+    let known = task.engine.registry.of(&record.task);
+    known.expect("a known type").decl
+}
+
+/// A client's submission runs pure steps at the head in its request, and receives files as a step.
+async fn ran(
+    task: &TestTask,
+    decl: &TaskDecl,
+    record: &TaskRecord,
+    below: bool,
+) -> BTreeSet<usize> {
+    let history = task.engine.ports.store.history(record.task.id).await;
+    let attempts = history.expect("the store answers").attempts;
+    let received = |no| {
+        attempts
+            .iter()
+            .any(|row| row.epoch.0 == 0 && row.step == no)
+    };
+    let is_struck = |&at: &usize| {
+        let step = &decl.steps[at];
+        let ahead = !below && step.host == Host::Api && step.undo == UndoDecl::Pure;
+        let ran = record.steps[at].attempts.0 > 0;
+        step.waits.is_none() && !ahead && ran && !received(step.no)
+    };
+    (0..decl.steps.len()).filter(is_struck).collect()
+}
+
+/// By the types whose tasks are undone with the task at the top once its last step fails: type and
+/// name of that step.
+fn undone_by(
+    task: &TestTask,
+    family: &[TaskRecord],
+    top: &Ran,
+) -> BTreeMap<&'static str, (&'static str, &'static str)> {
+    let steps = top.decl.steps;
+    let last = top.steps.iter().rfind(|at| gives_up(&steps[**at]));
+    // A fault of a type strikes all its tasks: those below would not complete.
+    let Some(&last) = last.filter(|_| !top.below) else {
+        return BTreeMap::new();
+    };
+    let by_id: BTreeMap<TaskId, &TaskRecord> = family
+        .iter()
+        .map(|record| (record.task.id, record))
+        .collect();
+    let mut undone = BTreeMap::new();
+    for record in &family[1..] {
+        let (mut below, mut with_parent) = (record, true);
+        while let Some(of) = below.task.parent {
+            with_parent &= below.task.status == TaskStatus::Completed;
+            below = by_id[&of.task];
+            let steps = decl_of(task, below).steps;
+            let at = steps.iter().position(|step| step.no == of.step);
+            let at = at.expect("a step of the type");
+            with_parent &= steps[at].undo == UndoDecl::BuiltIn;
+            if below.task.parent.is_none() {
+                with_parent &= at < last && !stage_of(top.decl, last).contains(&at);
+            }
+        }
+        if with_parent {
+            let by = (top.decl.name, steps[last].name);
+            undone.insert(decl_of(task, record).name, by);
+        }
+    }
+    undone
+}
