@@ -1,9 +1,5 @@
 //! Types whose steps submit tasks, as their authors test them: the harness gives turns to the whole
 //! family, answers the signals of children, strikes their steps, and names what waits for a person.
-#![allow(
-    clippy::ptr_arg,
-    reason = "an input is `&T`, and `T` is what the step before it gives"
-)]
 
 use counterstep_contracts::operator::SettledAs;
 use counterstep_contracts::{Outcome, StepStatus, TaskStatus, WaitReason};
