@@ -2,10 +2,12 @@
 
 use counterstep_testkit::{Form, Harness, sweep};
 
-use my_app::{Stock, tasks};
+use my_app::{Checkout, Stock, tasks};
 
 fn order() -> Form {
-    Form::new().field("item", "lamp").field("card", "4711")
+    Form::to::<Checkout>()
+        .field("item", "lamp")
+        .field("card", "4711")
 }
 
 #[tokio::test(flavor = "multi_thread")]
