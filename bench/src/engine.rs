@@ -5,7 +5,7 @@ use crate::failed::Failed;
 use crate::load::Client;
 use crate::work;
 use async_trait::async_trait;
-use counterstep_contracts::{Epoch, Labels, QueueName, TaskId, Tenant, WorkerMessage};
+use counterstep_contracts::{Epoch, Labels, QueueName, Rev, TaskId, Tenant, WorkerMessage};
 use counterstep_kernel::Engine;
 use counterstep_kernel::client::{Submission, UploadSession};
 use counterstep_kernel::ports::{
@@ -168,6 +168,10 @@ impl Store for Counted {
 
     async fn chain_tips(&self, page: &AuditPage) -> Result<Vec<ChainTip>, StoreError> {
         self.count().chain_tips(page).await
+    }
+
+    async fn revisions(&self, tasks: &[TaskId]) -> Result<Vec<(TaskId, Rev)>, StoreError> {
+        self.count().revisions(tasks).await
     }
 
     async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError> {

@@ -37,6 +37,7 @@ pub mod scratch_sweep;
 mod settings;
 pub mod status;
 mod time_limits;
+pub mod trail;
 pub mod transition;
 pub mod turn;
 mod unknown_commits;

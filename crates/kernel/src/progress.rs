@@ -292,16 +292,21 @@ pub fn progress_of<'a>(
         )
         .await?
         .ok()??;
-        let mut progress: TaskProgress = serde_json::from_str(&kept).ok()?;
-        if progress.task != record.task.id || progress.epoch != record.task.epoch {
-            return None;
-        }
-        progress.steps.retain(|name, said| {
-            let row = record.steps.iter().find(|row| row.name == *name);
-            row.and_then(under_way) == Some((said.direction, said.attempt))
-        });
-        (!progress.steps.is_empty()).then_some(progress)
+        of_running(record, serde_json::from_str(&kept).ok()?)
     })
+}
+
+/// What of a progress is about attempts that the rows say are running; `None`: nothing.
+#[must_use]
+pub fn of_running(record: &TaskRecord, mut progress: TaskProgress) -> Option<TaskProgress> {
+    if progress.task != record.task.id || progress.epoch != record.task.epoch {
+        return None;
+    }
+    progress.steps.retain(|name, said| {
+        let row = record.steps.iter().find(|row| row.name == *name);
+        row.and_then(under_way) == Some((said.direction, said.attempt))
+    });
+    (!progress.steps.is_empty()).then_some(progress)
 }
 
 /// The attempt that a step's row says is running.

@@ -203,6 +203,15 @@ fn escaped(text: &str) -> String {
     quoted[1..quoted.len() - 1].to_owned()
 }
 
+/// The revisions of these tasks, each along the key.
+pub(super) fn revisions(tasks: &[TaskId]) -> Statement<'static, (sql::Uuid, sql::BigInt)> {
+    let tasks: Vec<Uuid> = tasks.iter().map(|task| task.0).collect();
+    Statement::of(
+        "SELECT id, rev FROM tasks WHERE id = ANY(?)",
+        values![tasks],
+    )
+}
+
 /// What [`list`] and [`those_that_fit`] have read.
 pub(super) fn decode(
     (id, task_type, version, status, failure, labels, created_at, updated_at): LineRead,

@@ -35,7 +35,7 @@ pub use options::{OpenError, PostgresOptions};
 use crate::columns::past_of;
 use async_trait::async_trait;
 use batches::Batches;
-use counterstep_contracts::{Epoch, TaskId, Tenant};
+use counterstep_contracts::{Epoch, Rev, TaskId, Tenant};
 use counterstep_kernel::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
     DocumentQuery, DocumentWrite, Documents, Due, DueTask, FailureQuery, Gauges, Heartbeat,
@@ -289,6 +289,12 @@ impl Store for PostgresStore {
     async fn chain_tips(&self, page: &AuditPage) -> Result<Vec<ChainTip>, StoreError> {
         let rows: Vec<audit::ChainTipRead> = self.lists.read(audit::chain_tips(page)?).await?;
         Ok(rows.into_iter().map(audit::decode_chain_tip).collect())
+    }
+
+    async fn revisions(&self, tasks: &[TaskId]) -> Result<Vec<(TaskId, Rev)>, StoreError> {
+        let rows: Vec<(Uuid, i64)> = self.lists.read(lists::revisions(tasks)).await?;
+        let each = rows.into_iter().map(|(task, rev)| (TaskId(task), Rev(rev)));
+        Ok(each.collect())
     }
 
     async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError> {

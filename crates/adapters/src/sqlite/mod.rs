@@ -257,6 +257,14 @@ impl Store for SqliteStore {
             .await?)
     }
 
+    async fn revisions(&self, tasks: &[TaskId]) -> Result<Vec<(TaskId, Rev)>, StoreError> {
+        let tasks = tasks.to_vec();
+        Ok(self
+            .database
+            .read(move |connection| tasks::revisions(connection, &tasks))
+            .await?)
+    }
+
     async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError> {
         let durability = match op {
             // Its message is ended next, and then this row is all that is left of it.

@@ -215,6 +215,24 @@ impl Fold {
             .unwrap_or_default()
     }
 
+    /// Lets go of what no later row needs: what clients and steps handed in, errors, attempts. For a
+    /// reader of audit entries that keeps the fold for as long as the task goes on.
+    pub(crate) fn shed(&mut self) {
+        self.attempts = Vec::new();
+        if let Some(past) = &mut self.past {
+            past.changes = Vec::new();
+        }
+        let TaskRecord {
+            task, steps, marks, ..
+        } = &mut self.record;
+        *marks = Vec::new();
+        (task.request, task.response) = (Value::Null, None);
+        (task.client_key, task.failure) = (None, None);
+        for step in steps {
+            (step.output, step.signal, step.error) = (None, None, None);
+        }
+    }
+
     /// The task as the rows so far have it, its lease as the last claim has it: heartbeats leave no
     /// row.
     #[must_use]

@@ -13,7 +13,7 @@ use crate::poison::PoisonRow;
 use crate::record::{DbTime, History, TaskRecord};
 use crate::transition::{Guard, Transition};
 use async_trait::async_trait;
-use counterstep_contracts::{Epoch, TaskEvent, TaskId, Tenant};
+use counterstep_contracts::{Epoch, Rev, TaskEvent, TaskId, Tenant};
 use serde_json::Value;
 use std::fmt::Debug;
 use std::time::Duration;
@@ -104,7 +104,7 @@ pub struct Unread {
     pub held: String,
 }
 
-/// The database. Twenty-two methods, each atomic; what only sweeps ask is [`Upkeep`].
+/// The database. Twenty-three methods, each atomic; what only sweeps ask is [`Upkeep`].
 #[async_trait]
 pub trait Store: Upkeep + Send + Sync + Debug {
     /// A task with its steps; `None`: there is none.
@@ -168,6 +168,9 @@ pub trait Store: Upkeep + Send + Sync + Debug {
 
     /// A page of what tasks' rows say of their journal, by task.
     async fn chain_tips(&self, page: &AuditPage) -> Result<Vec<ChainTip>, StoreError>;
+
+    /// The revisions of these tasks, in any order; tasks that are not there are left out.
+    async fn revisions(&self, tasks: &[TaskId]) -> Result<Vec<(TaskId, Rev)>, StoreError>;
 
     /// Takes or deletes events, or keeps poison. Only a take returns any.
     async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError>;

@@ -2,8 +2,9 @@
 
 use crate::columns::{read_labels, read_some_json};
 use crate::sqlite::fault::{Fault, count, parse};
+use crate::sqlite::prepared::Prepare;
 use crate::sqlite::schema::tasks;
-use counterstep_contracts::{TaskId, Tenant};
+use counterstep_contracts::{Rev, TaskId, Tenant};
 use counterstep_kernel::ports::{TaskLine, TaskPage, TaskQuery};
 use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
@@ -98,6 +99,31 @@ pub(in super::super) fn list(
             )
         }
     }
+}
+
+#[derive(Debug, QueryableByName)]
+struct RevRow {
+    #[diesel(sql_type = Text)]
+    id: String,
+    #[diesel(sql_type = BigInt)]
+    rev: i64,
+}
+
+/// The revisions of these tasks, each along the key.
+pub(in super::super) fn revisions(
+    connection: &mut SqliteConnection,
+    tasks: &[TaskId],
+) -> Result<Vec<(TaskId, Rev)>, Fault> {
+    let rows: Vec<RevRow> = diesel::sql_query(
+        "SELECT t.id, t.rev FROM json_each(?) j CROSS JOIN tasks t ON t.id = j.value",
+    )
+    .bind::<Text, _>(serde_json::json!(tasks).to_string())
+    .prepared()
+    .load(connection)?;
+    let each = rows
+        .into_iter()
+        .map(|row| Ok((parse("id", &row.id)?, Rev(row.rev))));
+    each.collect()
 }
 
 /// Row by row, so that SQLite stops where the page is full.

@@ -145,6 +145,13 @@ fn reads() -> Vec<(String, Read)> {
             })),
         ),
         (
+            "revisions",
+            read!(store => async move {
+                let tasks: Vec<_> = (50..100).map(task).collect();
+                store.revisions(&tasks).await
+            }),
+        ),
+        (
             "heads",
             read!(store => store.chain_tips(&AuditPage {
                 task: None, after: Some((task(5_000).to_string(), 1)), limit: PAGE,

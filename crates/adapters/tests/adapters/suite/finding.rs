@@ -358,6 +358,22 @@ pub(crate) async fn a_list_pages_from_the_newest_and_filters(ports: &Ports) {
     assert_eq!(store.list(&TaskQuery::default()).await.unwrap().lines, []);
 }
 
+pub(crate) async fn the_revisions_of_tasks_are_read_together(ports: &Ports) {
+    let store = &*ports.store;
+    let one = submitted(store, row(new_task())).await;
+    let other = claimed(store, MINUTE).await;
+    let mut found = store
+        .revisions(&[other.task.id, new_task(), one.task.id])
+        .await
+        .unwrap();
+    found.sort_unstable();
+    let mut expected = [&one, &other].map(|record| (record.task.id, record.task.rev));
+    expected.sort_unstable();
+    assert_ne!(expected[0].1, expected[1].1);
+    assert_eq!(found, expected);
+    assert_eq!(store.revisions(&[]).await.unwrap(), []);
+}
+
 pub(crate) async fn tasks_in_flight_are_counted_by_what_they_were_submitted_under(ports: &Ports) {
     let store = &*ports.store;
     assert_eq!(store.in_flight().await.unwrap(), []);
