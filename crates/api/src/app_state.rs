@@ -1,5 +1,6 @@
 //! What every request of a server shares. Must not hold anything of a single request.
 
+use crate::events::Events;
 use crate::gauges::Gauges;
 use crate::long_poll::Waiting;
 use crate::problem::Refused;
@@ -20,6 +21,7 @@ pub(crate) struct Api {
     pub(crate) settings: ApiSettings,
     pub(crate) shutdown: CancelToken,
     pub(crate) waiting: Waiting,
+    pub(crate) events: Events,
     pub(crate) gauges: Gauges,
     pub(crate) readiness: Readiness,
     runtime: Handle,
@@ -29,7 +31,8 @@ pub(crate) struct Api {
 impl Api {
     /// On the runtime of the caller.
     pub(crate) fn new(engine: Engine, settings: ApiSettings, shutdown: CancelToken) -> Self {
-        let waiting = Waiting::start(engine.ports.signals.as_ref());
+        let events = Events::start(&engine, &settings);
+        let waiting = Waiting::start(engine.ports.signals.as_ref(), events.tasks().clone());
         let (gauges, readiness) = (Gauges::default(), Readiness::default());
         let (runtime, work) = (Handle::current(), TaskTracker::new());
         Self {
@@ -37,6 +40,7 @@ impl Api {
             settings,
             shutdown,
             waiting,
+            events,
             gauges,
             readiness,
             runtime,

@@ -35,6 +35,8 @@ pub fn bind(given: &Layers, settings: &Settings) -> Result<(TcpListener, ApiSett
         .map_err(|error| Exit::config(format_args!("setting `allowed_hosts`: {error}")))?;
     let mut api = ApiSettings {
         allowed_hosts,
+        event_streams: given.event_streams()?,
+        event_heartbeat: given.event_heartbeat()?,
         drain: settings.engine.drain,
         ..ApiSettings::default()
     };

@@ -76,6 +76,20 @@ pub(crate) fn body_kind(request: &HttpRequest) -> Result<BodyKind, Refused> {
     }
 }
 
+/// The `Last-Event-ID`: up to which event of a stream the client has them all; 0 without one.
+pub(crate) fn last_event_id(request: &HttpRequest) -> Result<i64, Refused> {
+    let mut sent = request.headers().get_all("last-event-id");
+    let Some(value) = sent.next() else {
+        return Ok(0);
+    };
+    let id = value.to_str().ok().and_then(|text| text.parse().ok());
+    id.filter(|id| *id >= 0 && sent.next().is_none())
+        .ok_or_else(|| {
+            let detail = "`Last-Event-ID` is the id of an event of this stream, a whole number; to get all, leave it out";
+            Refused::new(ProblemCode::MalformedParameter, detail).at("Last-Event-ID")
+        })
+}
+
 /// The `Content-Length`, where there is one.
 pub(crate) fn content_length(request: &HttpRequest) -> Option<u64> {
     request

@@ -1,6 +1,7 @@
 //! Long polls that wait for tasks to come to rest. One listener for all of them: if each heard
 //! every signal of every task, a thousand waiting clients would cost a thousand wake-ups a change.
 
+use crate::events::FollowedTasks;
 use counterstep_contracts::TaskId;
 use counterstep_kernel::ports::{Signal, Signals};
 use futures::StreamExt;
@@ -31,12 +32,14 @@ impl Drop for Waiting {
 
 impl Waiting {
     /// Listens from now on, on the runtime of the caller.
-    pub(crate) fn start(signals: &dyn Signals) -> Self {
+    /// `followed` hears all that is sent.
+    pub(crate) fn start(signals: &dyn Signals, followed: Arc<FollowedTasks>) -> Self {
         let tasks = Tasks::default();
         let mut signals = signals.subscribe();
         let known = tasks.clone();
         let listener = tokio::spawn(async move {
             while let Some(signal) = signals.next().await {
+                followed.hear(&signal);
                 let Signal::Rests(task) = signal else {
                     continue;
                 };
@@ -126,7 +129,7 @@ mod tests {
     #[tokio::test]
     async fn everyone_who_waits_for_a_task_hears_of_its_rest_and_is_then_forgotten() {
         let signals = LocalSignals::new();
-        let waiting = Waiting::start(&signals);
+        let waiting = Waiting::start(&signals, Arc::default());
         let [one, other] = [TaskId(uuid(1)), TaskId(uuid(2))];
         let rests = waiting.rests();
         let (mut first, mut second, mut stranger) = (rests.of(one), rests.of(one), rests.of(other));
@@ -150,7 +153,7 @@ mod tests {
     #[tokio::test]
     async fn a_rest_that_was_announced_before_it_is_waited_for_ends_the_wait() {
         let signals = LocalSignals::new();
-        let waiting = Waiting::start(&signals);
+        let waiting = Waiting::start(&signals, Arc::default());
         let task = TaskId(uuid(1));
         let (mut early, mut other) = (waiting.rests().of(task), waiting.rests().of(task));
         signals.send(Signal::Rests(task));

@@ -42,6 +42,14 @@ pub struct ApiSettings {
     /// After this `?wait` looks again at a task whose rest no process has announced, and then less
     /// and less often: another process may run it.
     pub wait_poll: Duration,
+    /// Streams of events that may be open at a time; one more is refused.
+    pub event_streams: usize,
+    /// A stream that has nothing to say sends a comment after this, so that proxies keep it open and a
+    /// client that is gone is noticed.
+    pub event_heartbeat: Duration,
+    /// After this the revisions of all tasks that are followed are read again, in one query for a
+    /// thousand: other processes may change them, and signals may be lost.
+    pub event_poll: Duration,
     /// What `/metrics` shows may be so old: scrapes in between ask the database nothing.
     pub gauges_for: Duration,
     /// On shutdown, requests under way may go on for so long.
@@ -86,6 +94,9 @@ impl Default for ApiSettings {
             keep_alive: Duration::from_secs(75),
             body_silence: Duration::from_secs(30),
             wait_poll: Duration::from_millis(250),
+            event_streams: 10_000,
+            event_heartbeat: Duration::from_secs(15),
+            event_poll: Duration::from_millis(500),
             gauges_for: Duration::from_secs(5),
             drain: EngineSettings::default().drain,
             workers: std::thread::available_parallelism().map_or(1, usize::from),

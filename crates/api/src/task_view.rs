@@ -4,12 +4,13 @@
 use counterstep_contracts::children::StepChildren;
 use counterstep_contracts::disable::SwitchView;
 use counterstep_contracts::http::{
-    AttemptView, AuditTrail, AuditView, ChildSummary, FailureView, Progress, StepView, TaskSummary,
+    AttemptView, AuditEvent, AuditTrail, AuditView, ChildSummary, FailureView, Progress,
+    ProgressEvent, StepView, TaskSummary,
 };
 use counterstep_contracts::http::{StepProgress, TaskView};
 use counterstep_contracts::operator::DeadLetter;
 use counterstep_contracts::schedule::ScheduleView;
-use counterstep_contracts::{AttemptProgress, StepNo, StepStatus, TaskStatus};
+use counterstep_contracts::{AttemptProgress, StepNo, StepStatus, TaskProgress, TaskStatus};
 use counterstep_kernel::ports::{ChildCount, ChildLine, ScheduleRow, TaskLine, TypeRow};
 use counterstep_kernel::record::{AttemptRow, AuditRow, Failure, History, StepRow, TaskRecord};
 use counterstep_steps::times::DbTime;
@@ -147,7 +148,7 @@ pub fn child(parent: &TaskRecord, line: ChildLine) -> ChildSummary {
     ChildSummary {
         task_id: line.task,
         task_type: line.task_type,
-        step: step_name(parent, line.step),
+        step: step_name(&parent.steps, line.step),
         place: line.no,
         status: line.status,
         failure: line.failure.map(failure),
@@ -186,31 +187,54 @@ fn for_clients(mut details: Value) -> Value {
 }
 
 /// The name of a step, or its number where the rows have none of it.
-fn step_name(record: &TaskRecord, no: StepNo) -> String {
-    let step = record.steps.iter().find(|step| step.no == no);
+fn step_name(steps: &[StepRow], no: StepNo) -> String {
+    let step = steps.iter().find(|step| step.no == no);
     step.map_or_else(|| no.to_string(), |step| step.name.clone())
 }
 
-/// A task's past.
-pub(crate) fn trail(record: &TaskRecord, history: History) -> AuditTrail {
-    let name = |no: StepNo| step_name(record, no);
-    let entry = |row: AuditRow| AuditView {
+fn entry(steps: &[StepRow], row: AuditRow) -> AuditView {
+    AuditView {
         seq: row.seq,
         change_id: row.change_id,
         at: rfc3339(row.at),
         event: row.entry.event,
         from: row.entry.from,
         to: row.entry.to,
-        step: row.entry.step.map(name),
+        step: row.entry.step.map(|no| step_name(steps, no)),
         step_from: row.entry.step_from,
         step_to: row.entry.step_to,
         attempt: row.entry.attempt,
         epoch: row.entry.epoch,
         actor: row.entry.actor,
         details: for_clients(row.entry.details),
-    };
+    }
+}
+
+/// An audit entry as an event of the task's stream.
+#[must_use]
+pub fn audit_event(steps: &[StepRow], row: AuditRow) -> AuditEvent {
+    AuditEvent {
+        status: row.entry.to,
+        entry: entry(steps, row),
+    }
+}
+
+/// What running steps say, as an event of the task's stream.
+#[must_use]
+pub fn progress_event(said: TaskProgress) -> ProgressEvent {
+    let steps = said.steps.into_iter();
+    ProgressEvent {
+        steps: steps
+            .map(|(step, said)| (step, step_progress(said)))
+            .collect(),
+    }
+}
+
+/// A task's past.
+pub(crate) fn trail(record: &TaskRecord, history: History) -> AuditTrail {
+    let steps = &record.steps;
     let attempt = |row: AttemptRow| AttemptView {
-        step: name(row.step),
+        step: step_name(steps, row.step),
         direction: row.direction,
         attempt: row.attempt,
         epoch: row.epoch,
@@ -221,7 +245,11 @@ pub(crate) fn trail(record: &TaskRecord, history: History) -> AuditTrail {
     };
     AuditTrail {
         task_id: record.task.id,
-        entries: history.audit.into_iter().map(entry).collect(),
+        entries: history
+            .audit
+            .into_iter()
+            .map(|row| entry(steps, row))
+            .collect(),
         attempts: history.attempts.into_iter().map(attempt).collect(),
     }
 }

@@ -12,6 +12,8 @@ mod children;
 mod disabling;
 #[path = "api/edges.rs"]
 mod edges;
+#[path = "api/events.rs"]
+mod events;
 #[path = "api/framing.rs"]
 mod framing;
 #[path = "api/idempotency.rs"]

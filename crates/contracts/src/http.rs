@@ -8,6 +8,7 @@ use crate::problem::Problem;
 use crate::state::{Direction, Outcome, StepStatus, TaskStatus, WaitReason};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// Answer to a submission: 202.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -232,6 +233,27 @@ pub struct AuditTrail {
     pub attempts: Vec<AttemptView>,
 }
 
+/// One event of a stream of a task, the audit entry that it stands for. Its id is the entry's `seq`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AuditEvent {
+    /// The entry.
+    #[serde(flatten)]
+    pub entry: AuditView,
+    /// The task's state after it.
+    pub status: TaskStatus,
+}
+
+/// How far the running steps of a task say they are: an event without an id. A hint: it may be late,
+/// or missing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgressEvent {
+    /// By the names of steps.
+    pub steps: BTreeMap<String, StepProgress>,
+}
+
+/// The name of the events of a stream that are a [`ProgressEvent`]; others have none.
+pub const PROGRESS_EVENT: &str = "progress";
+
 /// One try of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AttemptView {
@@ -348,6 +370,6 @@ pub struct Health {
     /// `ok` or `unavailable`.
     pub status: String,
     /// Each dependency with `ok` or what is wrong.
-    #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
-    pub parts: std::collections::BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parts: BTreeMap<String, String>,
 }

@@ -118,6 +118,8 @@ problem_codes! {
     HeaderTooLarge = "header-too-large", 431, "The request headers are too large";
     /// Our fault; the log has the details.
     Internal = "internal", 500, "The request could not be handled";
+    /// As many streams are open as the process takes.
+    TooManyStreams = "too-many-streams", 503, "Too many streams of events are open";
     /// A server that is needed does not answer.
     Unavailable = "unavailable", 503, "A service that is needed does not answer; try again later";
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 pub(crate) fn all() -> Registry {
-    let registry = crate::children::types(Registry::new());
+    let registry = crate::children::types(crate::events::types(Registry::new()));
     crate::disabling::types(crate::script::types(registry))
         .with::<WriteNote>()
         .with::<ChargeCard>()

@@ -107,6 +107,8 @@ declare! {
         listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 8080)) => "Listen on this address and port";
         allow_unauthenticated(Bare, NotAsVariable): bool = false => "Listen on an address that other machines can reach, although the API authenticates no caller";
         allowed_hosts: Vec<String> => "Answer under these names too, besides `localhost` and IP addresses; `*` for any";
+        event_streams: Number<1, UNBOUNDED> = 10_000 => "Set the maximum of streams of events that are open at a time";
+        event_heartbeat: Duration = Duration::from_secs(15) => "Send a comment on a stream of events that has had nothing to say for this long";
     }
 
     Worker {

@@ -1,0 +1,169 @@
+//! The tasks that streams of this process follow: who is told of a change, and the look at what other
+//! processes have changed. Must not read a journal.
+
+use super::tail::Tail;
+use crate::problem::Refused;
+use crate::settings::ApiSettings;
+use counterstep_contracts::{ProblemCode, TaskId};
+use counterstep_kernel::Engine;
+use counterstep_kernel::ports::{Signal, Store};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinHandle;
+
+/// Tasks of one query.
+const CHUNK: usize = 1000;
+
+/// When to come again to a process that has no room for one more stream, in seconds.
+const AGAIN: u32 = 10;
+
+/// All streams of a process.
+#[derive(Debug)]
+pub(crate) struct Events {
+    tasks: Arc<FollowedTasks>,
+    room: Arc<Semaphore>,
+    most: usize,
+    poll: JoinHandle<()>,
+}
+
+/// The tasks that are followed. A task is in it for as long as a stream follows it.
+#[derive(Debug, Default)]
+pub(crate) struct FollowedTasks {
+    tails: Mutex<HashMap<TaskId, Weak<Tail>>>,
+    /// There is one again.
+    any: Notify,
+}
+
+/// One stream's share in a task's tail, and its place among the streams.
+#[derive(Debug)]
+pub(super) struct Following {
+    pub(super) task: TaskId,
+    pub(super) tail: Arc<Tail>,
+    tasks: Arc<FollowedTasks>,
+    _room: OwnedSemaphorePermit,
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        self.poll.abort();
+    }
+}
+
+impl Events {
+    /// Looks for changes from now on, on the runtime of the caller.
+    pub(crate) fn start(engine: &Engine, settings: &ApiSettings) -> Self {
+        let tasks = Arc::<FollowedTasks>::default();
+        let (store, every) = (engine.ports.store.clone(), settings.event_poll);
+        let most = settings.event_streams.min(Semaphore::MAX_PERMITS);
+        Self {
+            room: Arc::new(Semaphore::new(most)),
+            most,
+            poll: tokio::spawn(poll(store, tasks.clone(), every)),
+            tasks,
+        }
+    }
+
+    pub(crate) const fn tasks(&self) -> &Arc<FollowedTasks> {
+        &self.tasks
+    }
+
+    /// A place among the streams.
+    pub(super) fn follow(&self, task: TaskId) -> Result<Following, Refused> {
+        let room = self.room.clone().try_acquire_owned();
+        let room = room.map_err(|_| {
+            let detail = format!(
+                "this process has {} streams open and takes no more: come again later, or ask with ?wait=",
+                self.most
+            );
+            Refused::new(ProblemCode::TooManyStreams, detail).retry_after(AGAIN)
+        })?;
+        let mut tails = self.tasks.lock();
+        let tail = tails.get(&task).and_then(Weak::upgrade);
+        let tail = tail.unwrap_or_else(|| {
+            let tail = Arc::new(Tail::of(task));
+            tails.insert(task, Arc::downgrade(&tail));
+            tail
+        });
+        drop(tails);
+        self.tasks.any.notify_one();
+        Ok(Following {
+            task,
+            tail,
+            tasks: self.tasks.clone(),
+            _room: room,
+        })
+    }
+}
+
+impl FollowedTasks {
+    /// Passes a signal on to those who follow its task.
+    pub(crate) fn hear(&self, signal: &Signal) {
+        match signal {
+            Signal::Changed(task) | Signal::Rests(task) => {
+                if let Some(tail) = self.tail(*task) {
+                    tail.changed();
+                }
+            }
+            Signal::Progress(progress) => {
+                if let Some(tail) = self.tail(progress.task) {
+                    tail.said(progress);
+                }
+            }
+            // The change that accepted it is announced as well.
+            Signal::CancelRequested(_) => {}
+        }
+    }
+
+    fn tail(&self, task: TaskId) -> Option<Arc<Tail>> {
+        self.lock().get(&task).and_then(Weak::upgrade)
+    }
+
+    /// Those that are followed now.
+    fn all(&self) -> Vec<TaskId> {
+        let mut tails = self.lock();
+        tails.retain(|_, tail| tail.strong_count() > 0);
+        tails.keys().copied().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<TaskId, Weak<Tail>>> {
+        self.tails.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        let mut tails = self.tasks.lock();
+        // Under the lock, under which a new stream gets its share: the last one is the last one.
+        if Arc::strong_count(&self.tail) == 1 {
+            tails.remove(&self.task);
+        }
+    }
+}
+
+/// Compares the revisions of all tasks that are followed with those that were read.
+async fn poll(store: Arc<dyn Store>, tasks: Arc<FollowedTasks>, every: Duration) {
+    loop {
+        let followed = tasks.all();
+        if followed.is_empty() {
+            tasks.any.notified().await;
+        }
+        for chunk in followed.chunks(CHUNK) {
+            match store.revisions(chunk).await {
+                Ok(found) => {
+                    let found: HashMap<_, _> = found.into_iter().collect();
+                    for task in chunk {
+                        if let Some(tail) = tasks.tail(*task) {
+                            tail.is_at(found.get(task).copied());
+                        }
+                    }
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "looking for changes of followed tasks failed");
+                }
+            }
+        }
+        tokio::time::sleep(every).await;
+    }
+}
