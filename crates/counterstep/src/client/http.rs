@@ -323,8 +323,18 @@ pub(crate) enum HttpError {
 }
 
 impl HttpError {
-    fn unreachable(error: &reqwest::Error) -> Self {
+    pub(super) fn unreachable(error: &reqwest::Error) -> Self {
         Self::Unreachable(chain(error))
+    }
+
+    /// Whether the same request may be answered a little later.
+    pub(super) fn may_pass(&self) -> bool {
+        match self {
+            Self::Unreachable(_) => true,
+            Self::Problem(problem, _) => matches!(problem.status, 408 | 429 | 500..),
+            Self::Answered(status) => matches!(status.as_u16(), 408 | 429 | 500..),
+            Self::Unreadable(_) | Self::File(_) => false,
+        }
     }
 
     fn file(path: &Path, what: &str, error: &io::Error) -> Self {
@@ -334,6 +344,7 @@ impl HttpError {
 
 impl From<HttpError> for ClientError {
     fn from(error: HttpError) -> Self {
+        let may_pass = error.may_pass();
         match error {
             HttpError::Unreachable(why) => {
                 Self::Unavailable(format!("the API does not answer: {why}"))
@@ -341,7 +352,7 @@ impl From<HttpError> for ClientError {
             HttpError::Problem(problem, retry_after) => Self::of(*problem, retry_after),
             HttpError::Answered(status) => {
                 let said = format!("the API answered {status}");
-                if matches!(status.as_u16(), 408 | 429 | 500..) {
+                if may_pass {
                     Self::Unavailable(said)
                 } else {
                     Self::refused(said)
@@ -356,7 +367,10 @@ impl From<HttpError> for ClientError {
     }
 }
 
-async fn within<T>(limit: Duration, answer: impl Future<Output = T>) -> Result<T, HttpError> {
+pub(super) async fn within<T>(
+    limit: Duration,
+    answer: impl Future<Output = T>,
+) -> Result<T, HttpError> {
     let answered = tokio::time::timeout(limit, answer).await;
     answered.map_err(|_| HttpError::Unreachable(format!("no answer within {limit:?}")))
 }

@@ -1,6 +1,7 @@
 //! Submitting and following tasks from code, typed by the task type: in the process of an engine, or
 //! over HTTP. Must not know what becomes of a task.
 
+mod events;
 pub(crate) mod http;
 mod in_process;
 #[cfg(test)]
@@ -8,6 +9,7 @@ mod tests;
 mod transaction;
 
 pub use counterstep_kernel::ports::SqlStatement;
+pub use events::{Event, Events};
 pub use transaction::{SqlConnection, SqlError, Uncommitted};
 
 use counterstep_contracts::http::{BATCH_MOST, BatchRequest, CancelAnswer, ChildSummary};
@@ -420,10 +422,19 @@ impl<T: DistributedTask> Handle<T> {
     }
 
     async fn rest(&self) -> Result<Seen, ClientError> {
+        self.until(true, |seen| seen.status.is_at_rest()).await
+    }
+
+    /// Looks until it sees enough. What does not answer for less than a minute does not end it.
+    async fn until(
+        &self,
+        waits: bool,
+        is_enough: impl Fn(&Seen) -> bool + Send,
+    ) -> Result<Seen, ClientError> {
         let mut failing_since = None;
         loop {
-            match self.look(true).await {
-                Ok(seen) if seen.status.is_at_rest() => return Ok(seen),
+            match self.look(waits).await {
+                Ok(seen) if is_enough(&seen) => return Ok(seen),
                 Ok(_) => failing_since = None,
                 Err(ClientError::Unavailable(why)) => {
                     let since = *failing_since.get_or_insert_with(Instant::now);

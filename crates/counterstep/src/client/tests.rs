@@ -1,6 +1,7 @@
 //! One interface, in process and over HTTP: the same questions get the same answers.
 
 mod children;
+mod events;
 
 use super::{Client, ClientError, Submit, Way};
 use crate::prelude::*;
