@@ -13,6 +13,7 @@ mod system {
     mod doctor;
     mod documents;
     mod dry_run;
+    mod events;
     mod fan_out;
     mod fsck;
     mod kills;

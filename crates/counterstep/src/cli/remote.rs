@@ -1,10 +1,8 @@
 //! What the commands of this program ask of the HTTP API, and how they end where it does not answer as
 //! asked. The requests of a client are those of `client::http`.
 
-use crate::client::Options;
 use crate::client::http::{HttpError, OverHttp, encode};
-use counterstep_contracts::ScheduleSpec;
-use counterstep_contracts::TaskId;
+use crate::client::{Event, Options};
 use counterstep_contracts::disable::{SwitchRequest, SwitchView};
 use counterstep_contracts::http::{
     Accepted, AuditTrail, CancelAnswer, ChildSummary, Page, SignalAnswer, TaskSummary, TaskView,
@@ -15,7 +13,9 @@ use counterstep_contracts::operator::{
 };
 use counterstep_contracts::schedule::ScheduleView;
 use counterstep_contracts::workers::WorkersView;
+use counterstep_contracts::{AuditSeq, ScheduleSpec, TaskId};
 use counterstep_node::Exit;
+use futures::{Stream, StreamExt};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use std::path::PathBuf;
@@ -97,6 +97,12 @@ impl Remote {
     pub(super) async fn task(&self, task: TaskId) -> Result<TaskView, Exit> {
         let shown = self.http.task(task).await;
         shown.map_err(|error| self.exit(error))
+    }
+
+    /// Its events, until it has ended. What does not answer for less than a minute does not end them.
+    pub(super) fn events(&self, task: TaskId) -> impl Stream<Item = Result<Event, Exit>> + Send {
+        let events = self.http.events(task, AuditSeq(0));
+        events.map(|event| event.map_err(|error| self.exit(error)))
     }
 
     pub(super) async fn audit(&self, task: TaskId) -> Result<AuditTrail, Exit> {

@@ -4,25 +4,19 @@ use super::output::{json, print};
 use super::remote::Remote;
 use super::tasks::show;
 use super::times::whole;
-use crate::client::Submit;
+use crate::client::{Event, Submit};
 use counterstep_contracts::declaration::kebab_case;
-use counterstep_contracts::http::{Accepted, TaskView};
-use counterstep_contracts::{StepStatus, TaskId, TaskStatus};
-use counterstep_node::{Exit, ExitKind};
+use counterstep_contracts::http::{Accepted, AuditView};
+use counterstep_contracts::{TaskId, TaskStatus};
+use counterstep_node::Exit;
+use futures::StreamExt;
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::fs::Permissions;
 use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-
-/// Between two looks at a task.
-const PAUSE: Duration = Duration::from_millis(500);
-
-/// A task is watched on while the API does not answer for less than this.
-const PUTS_UP_FOR: Duration = Duration::from_secs(60);
+use std::pin::pin;
 
 /// Flags of `tasks submit`.
 #[derive(Debug, Clone, clap::Args)]
@@ -126,28 +120,28 @@ fn read(path: &Path) -> Result<String, Exit> {
 
 /// Prints each change of a task and its steps until it is at rest, then all of it.
 pub(super) async fn watch(remote: &Remote, task: TaskId, as_json: bool) -> Result<(), Exit> {
-    let mut seen = Seen::default();
-    let mut failing_since: Option<Instant> = None;
+    // An API that does not answer is named at once, before one is put up with.
+    remote.task(task).await?;
+    let mut events = pin!(remote.events(task));
     let view = loop {
-        match remote.task(task).await {
-            Ok(view) => {
-                failing_since = None;
+        let last = match events.next().await.transpose()? {
+            Some(Event::Audit(event)) => {
                 if !as_json {
-                    print(&seen.changes(&view))?;
+                    print(&line(&event.entry))?;
                 }
-                if view.status.is_at_rest() {
-                    break view;
+                if !event.status.is_at_rest() {
+                    continue;
                 }
+                Some(event.entry.at)
             }
-            // Of an API that has answered before: it may be restarting.
-            Err(exit)
-                if exit.kind == ExitKind::Unavailable
-                    && seen.has_looked()
-                    && failing_since.get_or_insert_with(Instant::now).elapsed() < PUTS_UP_FOR => {}
-            Err(exit) => return Err(exit),
+            Some(_) => continue,
+            None => None,
+        };
+        // An operator may have let it go on since then.
+        let view = remote.task(task).await?;
+        if view.status.is_at_rest() && last.is_none_or(|at| at == view.updated_at) {
+            break view;
         }
-        seen.looked = true;
-        tokio::time::sleep(PAUSE).await;
     };
     print(&if as_json { json(&view)? } else { show(&view) })?;
     if view.status == TaskStatus::Completed {
@@ -161,34 +155,19 @@ pub(super) async fn watch(remote: &Remote, task: TaskId, as_json: bool) -> Resul
     )))
 }
 
-/// What was printed of a task.
-#[derive(Default)]
-struct Seen {
-    looked: bool,
-    status: Option<TaskStatus>,
-    steps: BTreeMap<String, StepStatus>,
-}
-
-impl Seen {
-    const fn has_looked(&self) -> bool {
-        self.looked
+/// A line for the step that an entry changed, and one for the task.
+fn line(entry: &AuditView) -> String {
+    let at = whole(&entry.at);
+    let mut text = String::new();
+    if let (Some(step), Some(to)) = (&entry.step, entry.step_to)
+        && entry.step_from != Some(to)
+    {
+        text.push_str(&format!("{at} {step}: {to}\n"));
     }
-
-    /// A line for each change.
-    fn changes(&mut self, view: &TaskView) -> String {
-        let at = whole(&view.updated_at);
-        let mut text = String::new();
-        for step in &view.steps {
-            let before = self.steps.insert(step.name.clone(), step.status);
-            if before.unwrap_or(StepStatus::Pending) != step.status {
-                text.push_str(&format!("{at} {}: {}\n", step.name, step.status));
-            }
-        }
-        if self.status.replace(view.status) != Some(view.status) {
-            text.push_str(&format!("{at} {}\n", view.status));
-        }
-        text
+    if entry.from != Some(entry.to) {
+        text.push_str(&format!("{at} {}\n", entry.to));
     }
+    text
 }
 
 /// Flags of `tasks download`.
