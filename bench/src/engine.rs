@@ -5,15 +5,15 @@ use crate::failed::Failed;
 use crate::load::Client;
 use crate::work;
 use async_trait::async_trait;
-use counterstep_contracts::{Epoch, Labels, QueueName, Rev, TaskId, Tenant, WorkerMessage};
+use counterstep_contracts::{Epoch, Labels, QueueName, TaskId, Tenant, WorkerMessage};
 use counterstep_kernel::Engine;
 use counterstep_kernel::client::{Submission, UploadSession};
 use counterstep_kernel::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
     Delivery, DeliveryTag, DocumentKind, DocumentQuery, DocumentWrite, Documents, Due, DueTask,
     EndedTask, FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, MessageSource, OutboxOp,
-    OutboxRow, PurgeOp, Queue, QueueError, ReceiveOp, Receives, Salvaged, Settle, Store,
-    StoreError, SweepOp, TaskPage, TaskQuery, Upkeep, Woken,
+    OutboxRow, PurgeOp, Queue, QueueError, ReceiveOp, Receives, Revisions, RevisionsOf, Salvaged,
+    Settle, Store, StoreError, SweepOp, TaskLine, TaskPage, TaskQuery, Upkeep, Woken,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -170,8 +170,12 @@ impl Store for Counted {
         self.count().chain_tips(page).await
     }
 
-    async fn revisions(&self, tasks: &[TaskId]) -> Result<Vec<(TaskId, Rev)>, StoreError> {
-        self.count().revisions(tasks).await
+    async fn revisions(&self, of: &RevisionsOf) -> Result<Revisions, StoreError> {
+        self.count().revisions(of).await
+    }
+
+    async fn lines(&self, tasks: &[TaskId]) -> Result<Vec<TaskLine>, StoreError> {
+        self.count().lines(tasks).await
     }
 
     async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError> {

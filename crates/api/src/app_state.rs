@@ -31,7 +31,12 @@ pub(crate) struct Api {
 impl Api {
     /// On the runtime of the caller.
     pub(crate) fn new(engine: Engine, settings: ApiSettings, shutdown: CancelToken) -> Self {
-        let events = Events::start(&engine, &settings);
+        let events = Events::start(
+            &engine,
+            Tenant::default(),
+            settings.event_streams,
+            settings.event_poll,
+        );
         let waiting = Waiting::start(engine.ports.signals.as_ref(), events.tasks().clone());
         let (gauges, readiness) = (Gauges::default(), Readiness::default());
         let (runtime, work) = (Handle::current(), TaskTracker::new());

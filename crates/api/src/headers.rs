@@ -76,14 +76,15 @@ pub(crate) fn body_kind(request: &HttpRequest) -> Result<BodyKind, Refused> {
     }
 }
 
-/// The `Last-Event-ID`: up to which event of a stream the client has them all; 0 without one.
-pub(crate) fn last_event_id(request: &HttpRequest) -> Result<i64, Refused> {
+/// The `Last-Event-ID`: up to which event of a stream the client has them all.
+pub(crate) fn last_event_id(request: &HttpRequest) -> Result<Option<i64>, Refused> {
     let mut sent = request.headers().get_all("last-event-id");
     let Some(value) = sent.next() else {
-        return Ok(0);
+        return Ok(None);
     };
-    let id = value.to_str().ok().and_then(|text| text.parse().ok());
+    let id: Option<i64> = value.to_str().ok().and_then(|text| text.parse().ok());
     id.filter(|id| *id >= 0 && sent.next().is_none())
+        .map(Some)
         .ok_or_else(|| {
             let detail = "`Last-Event-ID` is the id of an event of this stream, a whole number; to get all, leave it out";
             Refused::new(ProblemCode::MalformedParameter, detail).at("Last-Event-ID")

@@ -4,8 +4,8 @@
 use counterstep_contracts::children::StepChildren;
 use counterstep_contracts::disable::SwitchView;
 use counterstep_contracts::http::{
-    AttemptView, AuditEvent, AuditTrail, AuditView, ChildSummary, FailureView, Progress,
-    ProgressEvent, StepView, TaskSummary,
+    AttemptView, AuditEvent, AuditTrail, AuditView, ChangeEvent, ChildSummary, FailureView,
+    Progress, ProgressEvent, StepView, TaskSummary,
 };
 use counterstep_contracts::http::{StepProgress, TaskView};
 use counterstep_contracts::operator::DeadLetter;
@@ -127,6 +127,14 @@ fn step_progress(said: AttemptProgress) -> StepProgress {
         done: said.done,
         total: said.total,
         at: said.at,
+    }
+}
+
+/// A task that has changed, as an event of the stream of many tasks.
+pub(crate) fn change_event(line: TaskLine) -> ChangeEvent {
+    ChangeEvent {
+        revision: line.rev.0,
+        task: summary(line),
     }
 }
 

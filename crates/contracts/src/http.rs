@@ -353,6 +353,17 @@ pub struct ChildSummary {
     pub failure: Option<FailureView>,
 }
 
+/// One event of the stream of many tasks: a task that has changed, as it is now. A task may come again
+/// with the same revision.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangeEvent {
+    /// The task.
+    #[serde(flatten)]
+    pub task: TaskSummary,
+    /// Grows with every change of the task.
+    pub revision: i64,
+}
+
 /// A page of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Page<T> {

@@ -34,8 +34,8 @@ pub use documents::{
 };
 pub use errors::{CommitError, StoreError};
 pub use finding::{
-    Due, DueTask, FailureFilter, InFlight, Lost, LostOf, TaskLine, TaskPage, TaskQuery, Unclaimed,
-    first_id_at,
+    Due, DueTask, FailureFilter, InFlight, Lost, LostOf, Revisions, RevisionsOf, TaskLine,
+    TaskPage, TaskQuery, TaskRevision, Unclaimed, first_id_at,
 };
 pub use locks::{Acquired, LockError, LockTag, Locks};
 pub use runtime::PortsRuntime;

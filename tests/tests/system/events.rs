@@ -34,7 +34,7 @@ async fn connection(api: &Api, task: TaskId, last: i64) -> Option<Option<AuditVi
         let Ok(Some(chunk)) = tokio::time::timeout(left, body.next()).await else {
             return Some(None);
         };
-        text.push_str(&String::from_utf8(chunk.expect("bytes").to_vec()).expect("text"));
+        text.push_str(std::str::from_utf8(&chunk.expect("bytes")).expect("text"));
         while let Some((whole, rest)) = text.split_once("\n\n") {
             if whole.starts_with("id: ") {
                 let data = whole.split_once("\ndata: ").expect("data").1;

@@ -4,7 +4,7 @@
 use super::fault::{Fault, count, name, parse, read_json};
 use super::statement::{Bind, Statement, Str, time, values};
 use crate::columns::{failure_class, read_labels, write_labels};
-use counterstep_contracts::{TaskId, TaskStatus};
+use counterstep_contracts::{Rev, TaskId, TaskStatus};
 use counterstep_kernel::ports::{TaskLine, TaskQuery};
 use diesel::pg::data_types::PgTimestamp;
 use diesel::sql_types as sql;
@@ -15,6 +15,7 @@ pub(super) type LineTypes = (
     sql::Text,
     sql::BigInt,
     sql::Text,
+    sql::BigInt,
     sql::Nullable<sql::Text>,
     sql::Nullable<sql::Text>,
     sql::Timestamptz,
@@ -27,6 +28,7 @@ pub(super) type LineRead = (
     String,
     i64,
     String,
+    i64,
     Option<String>,
     Option<String>,
     PgTimestamp,
@@ -55,9 +57,9 @@ macro_rules! state_by_state {
 macro_rules! lines {
     ($type:literal) => {
         concat!(
-            "SELECT d.id, d.task_type, d.version, d.status, d.failure, d.labels::text, d.created_at, d.updated_at",
+            "SELECT d.id, d.task_type, d.version, d.status, d.rev, d.failure, d.labels::text, d.created_at, d.updated_at",
             state_by_state!(
-                "id, task_type, version, status, failure, labels, created_at, updated_at",
+                "id, task_type, version, status, rev, failure, labels, created_at, updated_at",
                 $type
             )
         )
@@ -106,7 +108,7 @@ pub(super) fn list(query: &TaskQuery) -> Result<Statement<'_, LineTypes>, Fault>
         });
     }
     let mut statement = Statement::of(
-        "SELECT id, task_type, version, status, failure, labels::text, created_at, updated_at FROM tasks
+        "SELECT id, task_type, version, status, rev, failure, labels::text, created_at, updated_at FROM tasks
          WHERE status = ANY(?) AND id < ? AND id >= ?",
         values![states, before, from],
     );
@@ -187,7 +189,7 @@ pub(super) fn those_that_fit(
         Bind::from(i64::from(limit)),
     ];
     Ok(Statement::of(
-        "SELECT id, task_type, version, status, failure, labels::text, created_at, updated_at FROM tasks
+        "SELECT id, task_type, version, status, rev, failure, labels::text, created_at, updated_at FROM tasks
          WHERE id = ANY(?) AND status = ANY(?) AND (?::text IS NULL OR task_type = ?)
            AND (?::text IS NULL OR labels::jsonb @> ?::jsonb)
            AND (?::text IS NULL OR strpos(failure, ?) > 0)
@@ -203,24 +205,26 @@ fn escaped(text: &str) -> String {
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// The revisions of these tasks, each along the key.
-pub(super) fn revisions(tasks: &[TaskId]) -> Statement<'static, (sql::Uuid, sql::BigInt)> {
+/// These, in any order.
+pub(super) fn of_tasks(tasks: &[TaskId]) -> Statement<'static, LineTypes> {
     let tasks: Vec<Uuid> = tasks.iter().map(|task| task.0).collect();
     Statement::of(
-        "SELECT id, rev FROM tasks WHERE id = ANY(?)",
+        "SELECT id, task_type, version, status, rev, failure, labels::text, created_at, updated_at FROM tasks
+         WHERE id = ANY(?)",
         values![tasks],
     )
 }
 
-/// What [`list`] and [`those_that_fit`] have read.
+/// What a statement of this file has read.
 pub(super) fn decode(
-    (id, task_type, version, status, failure, labels, created_at, updated_at): LineRead,
+    (id, task_type, version, status, rev, failure, labels, created_at, updated_at): LineRead,
 ) -> Result<TaskLine, Fault> {
     Ok(TaskLine {
         task: TaskId(id),
         task_type,
         version: count("version", version)?,
         status: parse("status", &status)?,
+        rev: Rev(rev),
         failure: failure
             .as_deref()
             .map(|text| read_json("failure", text))

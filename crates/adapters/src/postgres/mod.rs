@@ -23,6 +23,7 @@ mod outbox;
 mod pool;
 mod receives;
 mod retention;
+mod revisions;
 mod row;
 mod statement;
 mod statement_of_texts;
@@ -35,12 +36,12 @@ pub use options::{OpenError, PostgresOptions};
 use crate::columns::past_of;
 use async_trait::async_trait;
 use batches::Batches;
-use counterstep_contracts::{Epoch, Rev, TaskId, Tenant};
+use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
     DocumentQuery, DocumentWrite, Documents, Due, DueTask, FailureQuery, Gauges, Heartbeat,
-    IdempotencyRow, InFlight, OutboxOp, OutboxRow, Salvaged, SqlStatement, Store, StoreError,
-    TaskPage, TaskQuery, Woken,
+    IdempotencyRow, InFlight, OutboxOp, OutboxRow, Revisions, RevisionsOf, Salvaged, SqlStatement,
+    Store, StoreError, TaskLine, TaskPage, TaskQuery, Woken,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -291,10 +292,14 @@ impl Store for PostgresStore {
         Ok(rows.into_iter().map(audit::decode_chain_tip).collect())
     }
 
-    async fn revisions(&self, tasks: &[TaskId]) -> Result<Vec<(TaskId, Rev)>, StoreError> {
-        let rows: Vec<(Uuid, i64)> = self.lists.read(lists::revisions(tasks)).await?;
-        let each = rows.into_iter().map(|(task, rev)| (TaskId(task), Rev(rev)));
-        Ok(each.collect())
+    async fn revisions(&self, of: &RevisionsOf) -> Result<Revisions, StoreError> {
+        let rows: Vec<revisions::RevisionRead> = self.lists.read(revisions::of(of)?).await?;
+        Ok(revisions::decode(rows)?)
+    }
+
+    async fn lines(&self, tasks: &[TaskId]) -> Result<Vec<TaskLine>, StoreError> {
+        let rows: Vec<lists::LineRead> = self.lists.read(lists::of_tasks(tasks)).await?;
+        Ok(readable(rows, "a task of a list", lists::decode))
     }
 
     async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError> {

@@ -21,6 +21,7 @@ pub(crate) mod pool;
 mod prepared;
 mod receives;
 mod retention;
+mod revisions;
 mod schema;
 mod tasks;
 mod unclaimed;
@@ -39,8 +40,8 @@ use counterstep_contracts::{Epoch, Rev, TaskId, Tenant};
 use counterstep_kernel::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
     DocumentQuery, DocumentWrite, Documents, Due, DueTask, FailureQuery, Gauges, Heartbeat,
-    IdempotencyRow, InFlight, OutboxOp, OutboxRow, Salvaged, Store, StoreError, TaskPage,
-    TaskQuery, Woken,
+    IdempotencyRow, InFlight, OutboxOp, OutboxRow, Revisions, RevisionsOf, Salvaged, Store,
+    StoreError, TaskLine, TaskPage, TaskQuery, Woken,
 };
 use counterstep_kernel::record::{History, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -257,11 +258,21 @@ impl Store for SqliteStore {
             .await?)
     }
 
-    async fn revisions(&self, tasks: &[TaskId]) -> Result<Vec<(TaskId, Rev)>, StoreError> {
-        let tasks = tasks.to_vec();
+    async fn revisions(&self, of: &RevisionsOf) -> Result<Revisions, StoreError> {
+        let of = of.clone();
+        let read = move |connection: &mut SqliteConnection, now| {
+            let tasks = revisions::of(connection, &of)?;
+            let now = DbTime(now);
+            Ok(Revisions { now, tasks })
+        };
+        Ok(self.database.read_at(read).await?)
+    }
+
+    async fn lines(&self, tasks: &[TaskId]) -> Result<Vec<TaskLine>, StoreError> {
+        let ids = tasks.to_vec();
         Ok(self
             .database
-            .read(move |connection| tasks::revisions(connection, &tasks))
+            .read(move |connection| tasks::lines(connection, &ids))
             .await?)
     }
 

@@ -1,12 +1,12 @@
 //! The tasks that streams of this process follow: who is told of a change, and the look at what other
 //! processes have changed. Must not read a journal.
 
+use super::feed::{self, Feed};
 use super::tail::Tail;
 use crate::problem::Refused;
-use crate::settings::ApiSettings;
-use counterstep_contracts::{ProblemCode, TaskId};
+use counterstep_contracts::{ProblemCode, TaskId, Tenant};
 use counterstep_kernel::Engine;
-use counterstep_kernel::ports::{Signal, Store};
+use counterstep_kernel::ports::{RevisionsOf, Signal, Store};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -25,7 +25,15 @@ pub(crate) struct Events {
     tasks: Arc<FollowedTasks>,
     room: Arc<Semaphore>,
     most: usize,
-    poll: JoinHandle<()>,
+    feed: Arc<Feed>,
+    tenant: Tenant,
+    tasks_running: [JoinHandle<()>; 2],
+}
+
+/// A place among the streams of a process; free again when it is dropped.
+#[derive(Debug)]
+pub(super) struct Room {
+    _permit: OwnedSemaphorePermit,
 }
 
 /// The tasks that are followed. A task is in it for as long as a stream follows it.
@@ -42,26 +50,38 @@ pub(super) struct Following {
     pub(super) task: TaskId,
     pub(super) tail: Arc<Tail>,
     tasks: Arc<FollowedTasks>,
-    _room: OwnedSemaphorePermit,
+    _room: Room,
 }
 
 impl Drop for Events {
     fn drop(&mut self) {
-        self.poll.abort();
+        for task in &self.tasks_running {
+            task.abort();
+        }
     }
 }
 
 impl Events {
-    /// Looks for changes from now on, on the runtime of the caller.
-    pub(crate) fn start(engine: &Engine, settings: &ApiSettings) -> Self {
-        let tasks = Arc::<FollowedTasks>::default();
-        let (store, every) = (engine.ports.store.clone(), settings.event_poll);
-        let most = settings.event_streams.min(Semaphore::MAX_PERMITS);
+    /// Looks for changes from now on, on the runtime of the caller: after each `every`. At most `most`
+    /// streams.
+    pub(crate) fn start(engine: &Engine, tenant: Tenant, most: usize, every: Duration) -> Self {
+        let (store, tasks) = (engine.ports.store.clone(), Arc::<FollowedTasks>::default());
+        let (feed, most) = (Arc::<Feed>::default(), most.min(Semaphore::MAX_PERMITS));
         Self {
             room: Arc::new(Semaphore::new(most)),
             most,
-            poll: tokio::spawn(poll(store, tasks.clone(), every)),
+            tasks_running: [
+                tokio::spawn(poll(store, tasks.clone(), every)),
+                tokio::spawn(feed::run(
+                    engine.clone(),
+                    tenant.clone(),
+                    feed.clone(),
+                    every,
+                )),
+            ],
             tasks,
+            feed,
+            tenant,
         }
     }
 
@@ -69,20 +89,30 @@ impl Events {
         &self.tasks
     }
 
+    pub(super) fn feed(&self) -> &Feed {
+        &self.feed
+    }
+
     /// A place among the streams.
-    pub(super) fn follow(&self, task: TaskId) -> Result<Following, Refused> {
+    pub(super) fn room(&self) -> Result<Room, Refused> {
         let room = self.room.clone().try_acquire_owned();
-        let room = room.map_err(|_| {
+        let room = room.map(|permit| Room { _permit: permit });
+        room.map_err(|_| {
             let detail = format!(
                 "this process has {} streams open and takes no more: come again later, or ask with ?wait=",
                 self.most
             );
             Refused::new(ProblemCode::TooManyStreams, detail).retry_after(AGAIN)
-        })?;
+        })
+    }
+
+    /// A share in the tail of a task, for a stream.
+    pub(super) fn follow(&self, task: TaskId) -> Result<Following, Refused> {
+        let room = self.room()?;
         let mut tails = self.tasks.lock();
         let tail = tails.get(&task).and_then(Weak::upgrade);
         let tail = tail.unwrap_or_else(|| {
-            let tail = Arc::new(Tail::of(task));
+            let tail = Arc::new(Tail::of(task, self.tenant.clone()));
             tails.insert(task, Arc::downgrade(&tail));
             tail
         });
@@ -150,9 +180,10 @@ async fn poll(store: Arc<dyn Store>, tasks: Arc<FollowedTasks>, every: Duration)
             tasks.any.notified().await;
         }
         for chunk in followed.chunks(CHUNK) {
-            match store.revisions(chunk).await {
+            match store.revisions(&RevisionsOf::Tasks(chunk.to_vec())).await {
                 Ok(found) => {
-                    let found: HashMap<_, _> = found.into_iter().collect();
+                    let found = found.tasks.into_iter().map(|found| (found.task, found.rev));
+                    let found: HashMap<_, _> = found.collect();
                     for task in chunk {
                         if let Some(tail) = tasks.tail(*task) {
                             tail.is_at(found.get(task).copied());

@@ -23,3 +23,14 @@ pub(super) fn progress(data: &impl Serialize) -> Result<Bytes, serde_json::Error
     let data = serde_json::to_string(data)?;
     Ok(format!("event: {PROGRESS_EVENT}\ndata: {data}\n\n").into())
 }
+
+/// An event of the stream of many tasks. Its place is told after it, by [`place`].
+pub(super) fn change(data: &impl Serialize) -> Result<Bytes, serde_json::Error> {
+    let data = serde_json::to_string(data)?;
+    Ok(format!("data: {data}\n\n").into())
+}
+
+/// No event: from here a client goes on after a cut.
+pub(super) fn place(id: i64) -> Bytes {
+    format!("id: {id}\n\n").into()
+}

@@ -120,7 +120,7 @@ impl EventStream {
                 }
             }
             if !std::mem::replace(&mut self.has_asked, true) {
-                let known = self.following.tail.known_progress(&self.api).await;
+                let known = self.following.tail.known_progress(&self.api.engine).await;
                 self.say(known).await;
             }
             self.say(said.map(|said| (*said).clone())).await;
@@ -142,7 +142,12 @@ impl EventStream {
 
     /// Makes ready what comes behind the last entry.
     async fn more(&mut self) -> Result<Found, StoreError> {
-        let found = match self.following.tail.look(&self.api, self.after).await? {
+        let found = match self
+            .following
+            .tail
+            .look(&self.api.engine, self.after)
+            .await?
+        {
             Look::Entries(found) => {
                 self.own = None;
                 found

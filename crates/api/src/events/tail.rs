@@ -2,10 +2,10 @@
 //! is read once, however many there are. Must not know a stream.
 
 use super::frame;
-use crate::app_state::Api;
 use crate::task_view::{audit_event, progress_event};
 use bytes::Bytes;
-use counterstep_contracts::{AuditSeq, Rev, TaskId, TaskProgress};
+use counterstep_contracts::{AuditSeq, Rev, TaskId, TaskProgress, Tenant};
+use counterstep_kernel::Engine;
 use counterstep_kernel::ports::StoreError;
 use counterstep_kernel::progress;
 use counterstep_kernel::trail::{Trail, TrailPage};
@@ -32,6 +32,8 @@ pub(super) struct Heard {
 /// The end of a task's audit.
 #[derive(Debug)]
 pub(super) struct Tail {
+    /// Whose streams they are.
+    tenant: Tenant,
     heard: watch::Sender<Heard>,
     /// The revision up to which it was read.
     rev: AtomicI64,
@@ -69,8 +71,9 @@ pub(super) enum Look {
 }
 
 impl Tail {
-    pub(super) fn of(task: TaskId) -> Self {
+    pub(super) fn of(task: TaskId, tenant: Tenant) -> Self {
         Self {
+            tenant,
             heard: watch::channel(Heard::default()).0,
             rev: AtomicI64::new(0),
             state: Mutex::new(TailState {
@@ -105,7 +108,7 @@ impl Tail {
 
     /// What comes behind an entry. Reads where a change was heard of since the last read; of those who
     /// look at the same time, one reads and the others get what it has read.
-    pub(super) async fn look(&self, api: &Api, after: AuditSeq) -> Result<Look, StoreError> {
+    pub(super) async fn look(&self, engine: &Engine, after: AuditSeq) -> Result<Look, StoreError> {
         let mut state = self.state.lock().await;
         let last = state.trail.record().task.audit_seq;
         if after < last {
@@ -118,9 +121,9 @@ impl Tail {
         }
         let heard = self.heard.borrow().changes;
         if state.read_at == Some(heard) {
-            return Ok(state.nothing(api));
+            return Ok(state.nothing(&self.tenant));
         }
-        let page = state.trail.read(&*api.engine.ports.store).await?;
+        let page = state.trail.read(&*engine.ports.store).await?;
         let is_last = page.is_last;
         let entries = entries(&state.trail, page)?;
         self.rev
@@ -129,10 +132,10 @@ impl Tail {
         if is_last {
             state.read_at = Some(heard);
             if entries.is_empty() {
-                return Ok(state.nothing(api));
+                return Ok(state.nothing(&self.tenant));
             }
         }
-        if !state.is_of(api) {
+        if !state.is_of(&self.tenant) {
             return Ok(Look::Missing);
         }
         Ok(Look::Entries(after_only(entries, after)))
@@ -146,22 +149,22 @@ impl Tail {
     }
 
     /// What the running steps have said before it was followed.
-    pub(super) async fn known_progress(&self, api: &Api) -> Option<TaskProgress> {
+    pub(super) async fn known_progress(&self, engine: &Engine) -> Option<TaskProgress> {
         let record = self.state.lock().await.trail.record().clone();
-        progress::progress_of(&api.engine, &record).await
+        progress::progress_of(engine, &record).await
     }
 }
 
 impl TailState {
     /// Of a tenant that may see it. No answer reveals that another tenant has a task of this id.
-    fn is_of(&self, api: &Api) -> bool {
+    fn is_of(&self, tenant: &Tenant) -> bool {
         let task = &self.trail.record().task;
-        task.rev != Rev(0) && task.tenant == api.tenant()
+        task.rev != Rev(0) && task.tenant == *tenant
     }
 
     /// At the end of what there is.
-    fn nothing(&self, api: &Api) -> Look {
-        if !self.is_of(api) {
+    fn nothing(&self, tenant: &Tenant) -> Look {
+        if !self.is_of(tenant) {
             Look::Missing
         } else if self.trail.record().task.status.is_terminal() {
             Look::Ended

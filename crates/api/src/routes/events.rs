@@ -1,24 +1,49 @@
-//! `GET /api/tasks/{id}/events`: what happens to a task, as it happens.
+//! `GET /api/tasks/{id}/events` and `GET /api/events`: what happens to a task, or which tasks change, as it
+//! happens.
 
 use super::address::task_id;
 use super::answer::Answer;
+use super::list::{declared_name, labels_of, status_of};
 use crate::app_state::Api;
-use crate::events::EventStream;
+use crate::events::{ChangeStream, EventStream, Filter};
 use crate::headers::last_event_id;
 use crate::query::Params;
 use actix_web::http::Method;
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use actix_web::{HttpRequest, HttpResponse, web};
+use bytes::Bytes;
 use counterstep_contracts::AuditSeq;
+use futures::Stream;
+use std::convert::Infallible;
 
 pub(super) async fn of_task(api: web::Data<Api>, request: HttpRequest) -> Answer {
     let id = task_id(&request)?;
     Params::of(&request, &[])?;
-    let after = AuditSeq(last_event_id(&request)?);
+    let after = AuditSeq(last_event_id(&request)?.unwrap_or(0));
     let Some(stream) = EventStream::open(api, id, after).await? else {
         // A browser that follows a stream comes again after each end, except after this.
         return Ok(HttpResponse::NoContent().finish());
     };
+    Ok(answer(&request, stream.frames()))
+}
+
+pub(super) async fn of_many(api: web::Data<Api>, request: HttpRequest) -> Answer {
+    let params = Params::of_list(&request, &["type"], &["status", "label"])?;
+    let statuses = params.all("status").map(status_of);
+    let filter = Filter {
+        task_type: params.get("type").map(|name| declared_name(&api, name)),
+        statuses: statuses.collect::<Result<_, _>>()?,
+        labels: labels_of(&params)?,
+    };
+    let last = last_event_id(&request)?;
+    let stream = ChangeStream::open(api, filter, last)?;
+    Ok(answer(&request, stream.frames()))
+}
+
+fn answer(
+    request: &HttpRequest,
+    frames: impl Stream<Item = Result<Bytes, Infallible>> + 'static,
+) -> HttpResponse {
     let mut answer = HttpResponse::Ok();
     answer
         .insert_header((CONTENT_TYPE, "text/event-stream"))
@@ -26,7 +51,7 @@ pub(super) async fn of_task(api: web::Data<Api>, request: HttpRequest) -> Answer
         // A proxy that collects an answer before it passes it on, as nginx does, lets it through.
         .insert_header(("x-accel-buffering", "no"));
     if request.method() == Method::HEAD {
-        return Ok(answer.finish());
+        return answer.finish();
     }
-    Ok(answer.streaming(stream.frames()))
+    answer.streaming(frames)
 }

@@ -76,7 +76,7 @@ pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
 }
 
 /// `label=order=4711`, once for each.
-fn labels_of(params: &Params) -> Result<Labels, Refused> {
+pub(super) fn labels_of(params: &Params) -> Result<Labels, Refused> {
     let mut labels = Labels::new();
     for text in params.all("label") {
         let (name, value) = text.split_once('=').ok_or_else(|| {

@@ -46,6 +46,7 @@ pub(crate) fn configure(config: &mut web::ServiceConfig, beside: &Beside) {
         .service(read("/api/tasks", READ, list::get))
         .service(read("/api/tasks/{id}/audit", READ, audit::get))
         .service(read("/api/tasks/{id}/children", READ, children::get))
+        .service(read("/api/events", READ, events::of_many))
         .service(read("/api/tasks/{id}/events", READ, events::of_task))
         .service(read("/api/tasks/{id}/plan", READ, plan_and_why::plan))
         .service(read("/api/tasks/{id}/why", READ, plan_and_why::why))

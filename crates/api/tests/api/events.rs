@@ -2,6 +2,8 @@
 
 #[path = "events/limits.rs"]
 mod limits;
+#[path = "events/many.rs"]
+mod many;
 #[path = "events/reader.rs"]
 mod reader;
 

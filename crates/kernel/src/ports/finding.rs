@@ -2,7 +2,7 @@
 //! in flight.
 
 use crate::record::{DbTime, Failure};
-use counterstep_contracts::{Labels, QueueName, TaskId, TaskStatus, Tenant};
+use counterstep_contracts::{Labels, QueueName, Rev, TaskId, TaskStatus, Tenant};
 use counterstep_steps::task::KnownType;
 use std::time::Duration;
 use uuid::Uuid;
@@ -201,6 +201,8 @@ pub struct TaskLine {
     pub version: u32,
     /// Its state.
     pub status: TaskStatus,
+    /// Its revision.
+    pub rev: Rev,
     /// Why it did not complete.
     pub failure: Option<Failure>,
     /// Its labels.
@@ -209,4 +211,45 @@ pub struct TaskLine {
     pub created_at: DbTime,
     /// Last change.
     pub updated_at: DbTime,
+}
+
+/// Of which tasks the revisions are read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RevisionsOf {
+    /// These.
+    Tasks(Vec<TaskId>),
+    /// Those of this tenant that have not ended.
+    Open(Tenant),
+    /// Those of this tenant and of these types that ended after this time, and of those that ended at
+    /// this time the ones behind this task; the first so many.
+    Ended {
+        /// Of which tenant.
+        tenant: Tenant,
+        /// By their declared names.
+        task_types: Vec<String>,
+        /// The last one of the page before.
+        after: (DbTime, TaskId),
+        /// At most so many.
+        limit: u32,
+    },
+}
+
+/// The revisions of tasks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Revisions {
+    /// When they were read, by the database's clock.
+    pub now: DbTime,
+    /// Of each task that is there.
+    pub tasks: Vec<TaskRevision>,
+}
+
+/// At which revision a task is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TaskRevision {
+    /// Which task.
+    pub task: TaskId,
+    /// Its revision.
+    pub rev: Rev,
+    /// When it ended, of tasks that were asked for by that; else its last change.
+    pub at: DbTime,
 }

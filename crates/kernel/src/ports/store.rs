@@ -4,7 +4,9 @@ use super::audit_page::{AuditPage, ChainRow, ChainTip};
 use super::children::{ChildCount, ChildLine, ChildQuery, Woken};
 use super::documents::{DocumentQuery, DocumentWrite, Documents};
 use super::errors::{CommitError, StoreError};
-use super::finding::{Due, DueTask, InFlight, TaskPage, TaskQuery};
+use super::finding::{
+    Due, DueTask, InFlight, Revisions, RevisionsOf, TaskLine, TaskPage, TaskQuery,
+};
 use super::statement::SqlStatement;
 use super::types::FailureQuery;
 use super::upkeep::Upkeep;
@@ -13,7 +15,7 @@ use crate::poison::PoisonRow;
 use crate::record::{DbTime, History, TaskRecord};
 use crate::transition::{Guard, Transition};
 use async_trait::async_trait;
-use counterstep_contracts::{Epoch, Rev, TaskEvent, TaskId, Tenant};
+use counterstep_contracts::{Epoch, TaskEvent, TaskId, Tenant};
 use serde_json::Value;
 use std::fmt::Debug;
 use std::time::Duration;
@@ -104,7 +106,7 @@ pub struct Unread {
     pub held: String,
 }
 
-/// The database. Twenty-three methods, each atomic; what only sweeps ask is [`Upkeep`].
+/// The database. Twenty-four methods, each atomic; what only sweeps ask is [`Upkeep`].
 #[async_trait]
 pub trait Store: Upkeep + Send + Sync + Debug {
     /// A task with its steps; `None`: there is none.
@@ -169,8 +171,13 @@ pub trait Store: Upkeep + Send + Sync + Debug {
     /// A page of what tasks' rows say of their journal, by task.
     async fn chain_tips(&self, page: &AuditPage) -> Result<Vec<ChainTip>, StoreError>;
 
-    /// The revisions of these tasks, in any order; tasks that are not there are left out.
-    async fn revisions(&self, tasks: &[TaskId]) -> Result<Vec<(TaskId, Rev)>, StoreError>;
+    /// At which revisions tasks are, all seen in one moment. Of tasks that ended in the order of
+    /// their end, of others in any.
+    async fn revisions(&self, of: &RevisionsOf) -> Result<Revisions, StoreError>;
+
+    /// These tasks as lists show them, in any order; those that are not there, and those that
+    /// cannot be read, are left out.
+    async fn lines(&self, tasks: &[TaskId]) -> Result<Vec<TaskLine>, StoreError>;
 
     /// Takes or deletes events, or keeps poison. Only a take returns any.
     async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError>;

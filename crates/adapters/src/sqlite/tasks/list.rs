@@ -22,6 +22,8 @@ struct LineRow {
     version: i64,
     #[diesel(sql_type = Text)]
     status: String,
+    #[diesel(sql_type = BigInt)]
+    rev: i64,
     #[diesel(sql_type = Nullable<Text>)]
     failure: Option<String>,
     #[diesel(sql_type = Nullable<Text>)]
@@ -34,7 +36,7 @@ struct LineRow {
 
 /// Those with a label, the newest first. `CROSS` because the order of the joined tables is the order of
 /// the list: from `tasks` SQLite would walk them all.
-const LABELLED: &str = "SELECT t.id, t.task_type, t.version, t.status, t.failure, t.labels, t.created_at, t.updated_at
+const LABELLED: &str = "SELECT t.id, t.task_type, t.version, t.status, t.rev, t.failure, t.labels, t.created_at, t.updated_at
     FROM task_labels l CROSS JOIN tasks t ON t.id = l.task
     WHERE l.tenant = ? AND l.name = ? AND l.value = ? AND l.task < ? AND l.task >= ? ORDER BY l.task DESC";
 
@@ -66,6 +68,7 @@ pub(in super::super) fn list(
                     tasks::task_type,
                     tasks::version,
                     tasks::status,
+                    tasks::rev,
                     tasks::failure,
                     tasks::labels,
                     tasks::created_at,
@@ -101,29 +104,25 @@ pub(in super::super) fn list(
     }
 }
 
-#[derive(Debug, QueryableByName)]
-struct RevRow {
-    #[diesel(sql_type = Text)]
-    id: String,
-    #[diesel(sql_type = BigInt)]
-    rev: i64,
-}
-
-/// The revisions of these tasks, each along the key.
-pub(in super::super) fn revisions(
+/// These, in any order. Rows that cannot be read are skipped.
+pub(in super::super) fn lines(
     connection: &mut SqliteConnection,
     tasks: &[TaskId],
-) -> Result<Vec<(TaskId, Rev)>, Fault> {
-    let rows: Vec<RevRow> = diesel::sql_query(
-        "SELECT t.id, t.rev FROM json_each(?) j CROSS JOIN tasks t ON t.id = j.value",
+) -> Result<Vec<TaskLine>, Fault> {
+    let rows: Vec<LineRow> = diesel::sql_query(
+        "SELECT t.id, t.task_type, t.version, t.status, t.rev, t.failure, t.labels, t.created_at, t.updated_at
+         FROM json_each(?) j CROSS JOIN tasks t ON t.id = j.value",
     )
     .bind::<Text, _>(serde_json::json!(tasks).to_string())
     .prepared()
     .load(connection)?;
-    let each = rows
-        .into_iter()
-        .map(|row| Ok((parse("id", &row.id)?, Rev(row.rev))));
-    each.collect()
+    let readable = rows.into_iter().filter_map(|row| {
+        let id = row.id.clone();
+        decode(row)
+            .inspect_err(|fault| tracing::warn!(task = id, ?fault, "a task cannot be listed"))
+            .ok()
+    });
+    Ok(readable.collect())
 }
 
 /// Row by row, so that SQLite stops where the page is full.
@@ -172,6 +171,7 @@ fn decode(row: LineRow) -> Result<TaskLine, Fault> {
         task_type: row.task_type,
         version: count("version", row.version)?,
         status: parse("status", &row.status)?,
+        rev: Rev(row.rev),
         failure: read_some_json("failure", row.failure.as_deref())?,
         labels: read_labels(row.labels.as_deref())?,
         created_at: DbTime(row.created_at),

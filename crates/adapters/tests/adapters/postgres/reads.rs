@@ -8,10 +8,11 @@ use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::{
-    AuditPage, Due, FailureFilter, FailureQuery, Lost, OutboxOp, PurgeOp, ReceiveOp, ScheduleQuery,
-    Store, SweepOp, TaskQuery, Unclaimed, Upkeep,
+    AuditPage, Due, FailureFilter, FailureQuery, Lost, OutboxOp, PurgeOp, ReceiveOp, RevisionsOf,
+    ScheduleQuery, Store, SweepOp, TaskQuery, Unclaimed, Upkeep,
 };
 use counterstep_kernel::record::TaskRow;
+use counterstep_steps::times::DbTime;
 use counterstep_testkit::servers::{ROWS_READ, shared_postgres};
 use futures::future::{BoxFuture, join_all};
 use std::collections::BTreeMap;
@@ -148,7 +149,16 @@ fn reads() -> Vec<(String, Read)> {
             "revisions",
             read!(store => async move {
                 let tasks: Vec<_> = (50..100).map(task).collect();
-                store.revisions(&tasks).await
+                store.lines(&tasks).await.unwrap();
+                store.revisions(&RevisionsOf::Tasks(tasks)).await
+            }),
+        ),
+        (
+            "revisions of those that ended",
+            read!(store => async move {
+                let (tenant, task_types) = (Tenant::default(), vec!["Zip".to_owned(), "Rare".to_owned()]);
+                let after = (DbTime(0), task(0));
+                store.revisions(&RevisionsOf::Ended { tenant, task_types, after, limit: PAGE }).await
             }),
         ),
         (

@@ -1,10 +1,10 @@
 //! What finds tasks and events: due, list, outbox.
 
 use super::changes::*;
-use counterstep_contracts::{QueueName, TaskId, TaskStatus, Tenant, WaitReason};
+use counterstep_contracts::{QueueName, Rev, TaskId, TaskStatus, Tenant, WaitReason};
 use counterstep_kernel::ports::{
-    Due, InFlight, KnownType, Lost, LostOf, OutboxOp, OutboxRow, Poison, PoisonRow, Ports, Store,
-    TaskQuery,
+    Due, InFlight, KnownType, Lost, LostOf, OutboxOp, OutboxRow, Poison, PoisonRow, Ports,
+    Revisions, RevisionsOf, Store, TaskQuery, TaskRevision,
 };
 use counterstep_kernel::record::{TaskRecord, TaskRow};
 use counterstep_kernel::transition::{LeaseChange, Time, Transition};
@@ -358,20 +358,98 @@ pub(crate) async fn a_list_pages_from_the_newest_and_filters(ports: &Ports) {
     assert_eq!(store.list(&TaskQuery::default()).await.unwrap().lines, []);
 }
 
+async fn revisions(store: &dyn Store, of: RevisionsOf) -> Vec<(TaskId, Rev)> {
+    let before = revisions_at(store, &of).await;
+    let read = revisions_at(store, &of).await;
+    assert!(before.now <= read.now);
+    let each = read.tasks.into_iter().map(|it| (it.task, it.rev));
+    each.collect()
+}
+
+async fn revisions_at(store: &dyn Store, of: &RevisionsOf) -> Revisions {
+    store.revisions(of).await.unwrap()
+}
+
 pub(crate) async fn the_revisions_of_tasks_are_read_together(ports: &Ports) {
     let store = &*ports.store;
     let one = submitted(store, row(new_task())).await;
     let other = claimed(store, MINUTE).await;
-    let mut found = store
-        .revisions(&[other.task.id, new_task(), one.task.id])
-        .await
-        .unwrap();
+    let asked = vec![other.task.id, new_task(), one.task.id];
+    let mut found = revisions(store, RevisionsOf::Tasks(asked.clone())).await;
     found.sort_unstable();
     let mut expected = [&one, &other].map(|record| (record.task.id, record.task.rev));
     expected.sort_unstable();
     assert_ne!(expected[0].1, expected[1].1);
     assert_eq!(found, expected);
-    assert_eq!(store.revisions(&[]).await.unwrap(), []);
+    assert_eq!(revisions(store, RevisionsOf::Tasks(Vec::new())).await, []);
+    let lines = store.lines(&asked).await.unwrap();
+    let mut lines: Vec<_> = lines.iter().map(|line| (line.task, line.rev)).collect();
+    lines.sort_unstable();
+    assert_eq!(lines, expected);
+}
+
+pub(crate) async fn tasks_are_open_or_have_ended_since(ports: &Ports) {
+    let store = &*ports.store;
+    let open = |tenant: Tenant| revisions(store, RevisionsOf::Open(tenant));
+    assert_eq!(open(Tenant::default()).await, []);
+    let (mut going, mut gone) = (Vec::new(), Vec::new());
+    for status in TaskStatus::ALL {
+        let record = resting(store, *status, None).await;
+        let revision = (record.task.id, record.task.rev);
+        if status.is_terminal() {
+            let mut change = after(&record);
+            write_of(&mut change).finished = Time::In(Duration::ZERO);
+            commit(store, free(&record), &change).await.unwrap();
+            gone.push((revision.0, load(store, revision.0).await));
+        } else {
+            going.push(revision);
+        }
+    }
+    let mut found = open(Tenant::default()).await;
+    found.sort_unstable();
+    going.sort_unstable();
+    assert_eq!(found, going);
+    assert_eq!(open(Tenant("other".into())).await, []);
+
+    let ended = |tenant: Tenant, task_type: &str, after, limit| {
+        let task_types = vec!["None".to_owned(), task_type.to_owned()];
+        RevisionsOf::Ended {
+            tenant,
+            task_types,
+            after,
+            limit,
+        }
+    };
+    let task_type = gone[0].1.task.task_type.clone();
+    let first = (DbTime(0), TaskId(uuid::Uuid::nil()));
+    let (mut after, mut pages) = (first, Vec::new());
+    loop {
+        let page = ended(Tenant::default(), &task_type, after, 3);
+        let page = revisions_at(store, &page).await.tasks;
+        let Some(last) = page.last() else { break };
+        after = (last.at, last.task);
+        pages.extend(page);
+    }
+    let expected: Vec<_> = gone
+        .iter()
+        .map(|(task, record)| TaskRevision {
+            task: *task,
+            rev: record.task.rev,
+            at: record.task.finished_at.expect("it has ended"),
+        })
+        .collect();
+    assert_eq!(pages, expected);
+    let all = |tenant: &str, of: &str, after| ended(Tenant(tenant.into()), of, after, 100);
+    let default = Tenant::default().0;
+    let since = (expected[1].at, expected[1].task);
+    let later = revisions_at(store, &all(&default, &task_type, since)).await;
+    assert_eq!(later.tasks, expected[2..]);
+    for nothing in [
+        all("other", &task_type, first),
+        all(&default, "Other", first),
+    ] {
+        assert_eq!(revisions_at(store, &nothing).await.tasks, []);
+    }
 }
 
 pub(crate) async fn tasks_in_flight_are_counted_by_what_they_were_submitted_under(ports: &Ports) {

@@ -20,9 +20,47 @@ pub(super) enum Sent {
     Comment,
 }
 
-pub(super) struct Reader {
+pub(super) struct Reader(Lines);
+
+/// What a stream sends, as texts without the empty line at the end.
+pub(super) struct Lines {
     bytes: BoxStream<'static, Vec<u8>>,
     text: String,
+}
+
+impl Lines {
+    /// Of an answer that is a stream.
+    pub(super) fn of(answer: reqwest::Response) -> Self {
+        assert_eq!(answer.status().as_u16(), 200);
+        let header = |name: &str| answer.headers()[name].to_str().unwrap().to_owned();
+        assert_eq!(header("content-type"), "text/event-stream");
+        assert_eq!(header("cache-control"), "no-store");
+        assert_eq!(header("x-content-type-options"), "nosniff");
+        let bytes = answer
+            .bytes_stream()
+            .map(|chunk| chunk.expect("no cut").to_vec());
+        Self {
+            bytes: bytes.boxed(),
+            text: String::new(),
+        }
+    }
+
+    /// The next one; `None`: the stream has ended.
+    pub(super) async fn next(&mut self) -> Option<String> {
+        loop {
+            if let Some((whole, rest)) = self.text.split_once("\n\n") {
+                let (whole, rest) = (whole.to_owned(), rest.to_owned());
+                self.text = rest;
+                return Some(whole);
+            }
+            let chunk = tokio::time::timeout(PATIENCE, self.bytes.next()).await;
+            let Some(chunk) = chunk.expect("something in time") else {
+                assert_eq!(self.text, "", "half an event");
+                return None;
+            };
+            self.text.push_str(&String::from_utf8(chunk).expect("text"));
+        }
+    }
 }
 
 impl Reader {
@@ -41,18 +79,7 @@ impl Reader {
         if answer.status().as_u16() == 204 {
             return None;
         }
-        assert_eq!(answer.status().as_u16(), 200);
-        let header = |name: &str| answer.headers()[name].to_str().unwrap().to_owned();
-        assert_eq!(header("content-type"), "text/event-stream");
-        assert_eq!(header("cache-control"), "no-store");
-        assert_eq!(header("x-content-type-options"), "nosniff");
-        let bytes = answer
-            .bytes_stream()
-            .map(|chunk| chunk.expect("no cut").to_vec());
-        Some(Self {
-            bytes: bytes.boxed(),
-            text: String::new(),
-        })
+        Some(Self(Lines::of(answer)))
     }
 
     /// Over a socket that takes few bytes at a time, and reads none until the first event is asked for.
@@ -74,29 +101,19 @@ impl Reader {
             chunk.truncate(size);
             (size > 0).then_some((chunk, (socket, true)))
         });
-        Self {
+        Self(Lines {
             bytes: bytes.boxed(),
             text: String::new(),
-        }
+        })
     }
 
     /// The next thing that is sent; `None`: the stream has ended.
     pub(super) async fn next(&mut self) -> Option<Sent> {
         loop {
-            if let Some((whole, rest)) = self.text.split_once("\n\n") {
-                let (whole, rest) = (whole.to_owned(), rest.to_owned());
-                self.text = rest;
-                match read(&whole) {
-                    Some(sent) => return Some(sent),
-                    None => continue,
-                }
+            let event = self.0.next().await?;
+            if let Some(sent) = read(&event) {
+                return Some(sent);
             }
-            let chunk = tokio::time::timeout(PATIENCE, self.bytes.next()).await;
-            let Some(chunk) = chunk.expect("something in time") else {
-                assert_eq!(self.text, "", "half an event");
-                return None;
-            };
-            self.text.push_str(&String::from_utf8(chunk).expect("text"));
         }
     }
 

@@ -1,0 +1,90 @@
+//! At which revisions tasks are. Must not read what a task holds.
+
+use super::fault::{Fault, parse};
+use super::prepared::Prepare;
+use counterstep_contracts::{Rev, TaskStatus};
+use counterstep_kernel::ports::{RevisionsOf, TaskRevision};
+use counterstep_steps::times::DbTime;
+use diesel::SqliteConnection;
+use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Text};
+
+#[derive(Debug, QueryableByName)]
+struct RevisionRow {
+    #[diesel(sql_type = Text)]
+    id: String,
+    #[diesel(sql_type = BigInt)]
+    rev: i64,
+    #[diesel(sql_type = BigInt)]
+    at: i64,
+}
+
+/// The texts of the states in which a task has ended, or has not.
+fn states(ended: bool) -> Vec<&'static str> {
+    let states = TaskStatus::ALL.iter();
+    let asked = states.filter(|status| status.is_terminal() == ended);
+    asked.map(|status| status.as_str()).collect()
+}
+
+/// Those that are asked for.
+pub(super) fn of(
+    connection: &mut SqliteConnection,
+    of: &RevisionsOf,
+) -> Result<Vec<TaskRevision>, Fault> {
+    let rows = match of {
+        RevisionsOf::Tasks(tasks) => diesel::sql_query(
+            "SELECT t.id, t.rev, t.updated_at AS at FROM json_each(?) j CROSS JOIN tasks t ON t.id = j.value",
+        )
+        .bind::<Text, _>(serde_json::json!(tasks).to_string())
+        .prepared()
+        .load(connection)?,
+        RevisionsOf::Open(tenant) => diesel::sql_query(
+            "SELECT id, rev, updated_at AS at FROM tasks INDEXED BY tasks_by_status
+             WHERE status IN (SELECT value FROM json_each(?)) AND tenant = ?",
+        )
+        .bind::<Text, _>(serde_json::json!(states(false)).to_string())
+        .bind::<Text, _>(&tenant.0)
+        .prepared()
+        .load(connection)?,
+        RevisionsOf::Ended {
+            tenant,
+            task_types,
+            after: (at, task),
+            limit,
+        } => {
+            let mut rows = Vec::<RevisionRow>::new();
+            // Each along the index; of all of them together the first.
+            for task_type in task_types {
+                for status in states(true) {
+                    rows.extend(
+                        diesel::sql_query(
+                            "SELECT id, rev, finished_at AS at FROM tasks INDEXED BY tasks_ended
+                             WHERE finished_at IS NOT NULL AND task_type = ?1 AND status = ?2
+                               AND finished_at >= ?3 AND (finished_at, id) > (?3, ?4) AND tenant = ?5
+                             ORDER BY finished_at, id LIMIT ?6",
+                        )
+                        .bind::<Text, _>(task_type)
+                        .bind::<Text, _>(status)
+                        .bind::<BigInt, _>(at.0)
+                        .bind::<Text, _>(task.to_string())
+                        .bind::<Text, _>(&tenant.0)
+                        .bind::<BigInt, _>(i64::from(*limit))
+                        .prepared()
+                        .load::<RevisionRow>(connection)?,
+                    );
+                }
+            }
+            rows.sort_unstable_by(|one, other| (one.at, &one.id).cmp(&(other.at, &other.id)));
+            rows.truncate(usize::try_from(*limit).unwrap_or(usize::MAX));
+            rows
+        }
+    };
+    let each = rows.into_iter().map(|row| {
+        Ok(TaskRevision {
+            task: parse("id", &row.id)?,
+            rev: Rev(row.rev),
+            at: DbTime(row.at),
+        })
+    });
+    each.collect()
+}

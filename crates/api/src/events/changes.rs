@@ -1,0 +1,270 @@
+//! One stream of the changes of many tasks: first what there is, then what the feed finds. Must not look
+//! for changes itself.
+
+use super::feed::{Batch, Change, Joined, LATE, PAGE, earlier, ended_page};
+use super::followed::Room;
+use super::frame;
+use crate::app_state::Api;
+use crate::problem::Refused;
+use actix_web::web;
+use bytes::Bytes;
+use counterstep_contracts::{Labels, TaskId, TaskStatus};
+use counterstep_kernel::ports::{StoreError, TaskLine, TaskPage, TaskQuery};
+use counterstep_steps::times::DbTime;
+use futures::Stream;
+use futures::stream;
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+use tokio::time::{Instant, sleep_until};
+use uuid::Uuid;
+
+/// After this a read that has failed is tried again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Which tasks a stream is about.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Filter {
+    /// Of this type only.
+    pub(crate) task_type: Option<String>,
+    /// In one of these states only; none: in any.
+    pub(crate) statuses: Vec<TaskStatus>,
+    /// With all of these labels only.
+    pub(crate) labels: Labels,
+}
+
+impl Filter {
+    fn fits(&self, line: &TaskLine) -> bool {
+        let of_type = self.task_type.as_ref();
+        (self.statuses.is_empty() || self.statuses.contains(&line.status))
+            && of_type.is_none_or(|of| line.task_type == *of)
+            && line.labels.contains(&self.labels)
+    }
+
+    /// The states of tasks that have not ended, or have, as far as they are asked for.
+    fn states(&self, ended: bool) -> Vec<TaskStatus> {
+        let asked =
+            |status: &TaskStatus| self.statuses.is_empty() || self.statuses.contains(status);
+        let states = TaskStatus::ALL.iter().copied();
+        states
+            .filter(|status| status.is_terminal() == ended && asked(status))
+            .collect()
+    }
+}
+
+/// What a stream reads next.
+#[derive(Debug)]
+enum Stage {
+    /// Nothing, before the feed looks.
+    Begins,
+    /// Tasks that have not ended, older than this one.
+    Open(Option<TaskId>, DbTime),
+    /// Tasks that ended behind this one.
+    Ended((DbTime, TaskId), DbTime),
+    /// What the feed finds.
+    Live,
+}
+
+/// A stream of changes.
+#[derive(Debug)]
+pub(crate) struct ChangeStream {
+    api: web::Data<Api>,
+    filter: Filter,
+    /// From when on the client has not everything; `None`: it gets all that is there.
+    since: Option<DbTime>,
+    joined: Joined,
+    stage: Stage,
+    /// At most those of one page, or one batch.
+    ready: VecDeque<Bytes>,
+    /// When the client's place is to be told again.
+    beat: Instant,
+    _room: Room,
+}
+
+impl ChangeStream {
+    /// `last`: the place up to which the client has everything.
+    pub(crate) fn open(
+        api: web::Data<Api>,
+        filter: Filter,
+        last: Option<i64>,
+    ) -> Result<Self, Refused> {
+        let room = api.events.room()?;
+        Ok(Self {
+            filter,
+            since: last.map(|last| earlier(DbTime(last), LATE)),
+            joined: api.events.feed().join(),
+            stage: Stage::Begins,
+            ready: VecDeque::from([frame::RETRY]),
+            beat: Instant::now() + api.settings.event_heartbeat,
+            api,
+            _room: room,
+        })
+    }
+
+    /// What is sent, until the client goes away, is too slow, or the server stops.
+    pub(crate) fn frames(self) -> impl Stream<Item = Result<Bytes, Infallible>> {
+        stream::unfold(self, |mut stream| async move {
+            let frame = stream.next().await?;
+            Some((Ok(frame), stream))
+        })
+    }
+
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(frame) = self.ready.pop_front() {
+                self.beat = Instant::now() + self.api.settings.event_heartbeat;
+                return Some(frame);
+            }
+            let (api, beat) = (self.api.clone(), self.beat);
+            // A read is not dropped for a comment: it would have to begin again.
+            let waits = matches!(self.stage, Stage::Begins | Stage::Live);
+            tokio::select! {
+                _ = api.shutdown.cancelled() => return None,
+                more = self.more() => more?,
+                () = sleep_until(beat), if waits => self.tell_place()?,
+            }
+        }
+    }
+
+    /// Makes more ready; `None`: it ends here. Dropped before its end, it has done nothing.
+    async fn more(&mut self) -> Option<()> {
+        let read = match self.stage {
+            Stage::Begins => self.begin().await,
+            Stage::Open(before, up_to) => self.read_open(before, up_to).await,
+            Stage::Ended(after, up_to) => self.read_ended(after, up_to).await,
+            Stage::Live => return self.hear().await,
+        };
+        match read {
+            Ok(()) => Some(()),
+            Err(error @ (StoreError::Unavailable(_) | StoreError::Unknown(_))) => {
+                tracing::debug!(%error, "a stream waits for the database");
+                tokio::time::sleep(AGAIN).await;
+                Some(())
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a stream ends: the tasks cannot be read");
+                None
+            }
+        }
+    }
+
+    /// Waits for the feed: what changes behind what it has seen, it finds; all else is there to be read.
+    async fn begin(&mut self) -> Result<(), StoreError> {
+        // It has no end before this: the API holds the sender.
+        let _ = self.joined.up_to.wait_for(Option::is_some).await;
+        let up_to = *self.joined.up_to.borrow();
+        if let Some(up_to) = up_to {
+            self.stage = Stage::Open(None, up_to);
+        }
+        Ok(())
+    }
+
+    async fn read_open(&mut self, before: Option<TaskId>, up_to: DbTime) -> Result<(), StoreError> {
+        let statuses = self.filter.states(false);
+        let page = if statuses.is_empty() {
+            TaskPage::default()
+        } else {
+            let query = TaskQuery {
+                tenant: Some(self.api.tenant()),
+                task_type: self.filter.task_type.clone(),
+                statuses,
+                labels: self.filter.labels.clone(),
+                before,
+                limit: PAGE,
+                ..TaskQuery::default()
+            };
+            self.api.engine.ports.store.list(&query).await?
+        };
+        let is_full = page.lines.len() >= PAGE as usize;
+        let last = page.lines.last().map(|last| last.task);
+        let next = page.looked_to.or(last.filter(|_| is_full));
+        let since = self.since.unwrap_or(DbTime(0));
+        let changed = page.lines.into_iter();
+        self.add(changed.filter(|line| line.updated_at >= since))?;
+        self.stage = match (next, self.since) {
+            (Some(next), _) => Stage::Open(Some(next), up_to),
+            (None, Some(since)) => Stage::Ended((since, TaskId(Uuid::nil())), up_to),
+            (None, None) => self.live(up_to),
+        };
+        Ok(())
+    }
+
+    async fn read_ended(
+        &mut self,
+        after: (DbTime, TaskId),
+        up_to: DbTime,
+    ) -> Result<(), StoreError> {
+        let (engine, of) = (&self.api.engine, self.filter.task_type.as_deref());
+        let page = if self.filter.states(true).is_empty() {
+            Vec::new()
+        } else {
+            ended_page(engine, &self.api.tenant(), of, after, PAGE).await?
+        };
+        let Some(last) = page.last() else {
+            self.stage = self.live(up_to);
+            return Ok(());
+        };
+        let next = (last.at, last.task);
+        let tasks: Vec<_> = page.iter().map(|it| it.task).collect();
+        let lines = engine.ports.store.lines(&tasks).await?;
+        let fits = |line: &TaskLine| self.filter.fits(line);
+        let lines: Vec<_> = lines.into_iter().filter(fits).collect();
+        self.add(lines.into_iter())?;
+        self.stage = Stage::Ended(next, up_to);
+        Ok(())
+    }
+
+    fn add(&mut self, lines: impl Iterator<Item = TaskLine>) -> Result<(), StoreError> {
+        let frames = lines.map(|line| Change::of(line).map(|change| change.frame));
+        self.ready.extend(frames.collect::<Result<Vec<_>, _>>()?);
+        Ok(())
+    }
+
+    /// From here on the feed tells; what was read is all up to this time.
+    fn live(&mut self, up_to: DbTime) -> Stage {
+        self.ready.push_back(frame::place(up_to.0));
+        Stage::Live
+    }
+
+    /// Waits for what the feed finds. A stream that is too far behind ends: its client goes on from its
+    /// place.
+    async fn hear(&mut self) -> Option<()> {
+        match self.joined.changes.recv().await {
+            Ok(batch) => {
+                self.take(&batch);
+                Some(())
+            }
+            Err(RecvError::Lagged(_) | RecvError::Closed) => None,
+        }
+    }
+
+    fn take(&mut self, batch: &Arc<Batch>) {
+        let fit = batch.changes.iter().filter(|it| self.filter.fits(&it.line));
+        self.ready.extend(fit.map(|change| change.frame.clone()));
+        if let Some(up_to) = batch.up_to {
+            self.ready.push_back(frame::place(up_to.0));
+        }
+    }
+
+    /// Makes the newest place ready, behind all that came before it.
+    fn tell_place(&mut self) -> Option<()> {
+        let up_to = *self.joined.up_to.borrow();
+        if !matches!(self.stage, Stage::Live) {
+            self.ready.push_back(frame::HEARTBEAT);
+            return Some(());
+        }
+        // What belongs before this place was sent before it was told.
+        loop {
+            match self.joined.changes.try_recv() {
+                Ok(batch) => self.take(&batch),
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Lagged(_) | TryRecvError::Closed) => return None,
+            }
+        }
+        let place = up_to.map_or(frame::HEARTBEAT, |up_to| frame::place(up_to.0));
+        self.ready.push_back(place);
+        Some(())
+    }
+}

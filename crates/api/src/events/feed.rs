@@ -1,0 +1,254 @@
+//! What has changed among all tasks, found once for all streams of a process that follow many tasks: the
+//! revisions of the tasks that have not ended are compared with those of the pass before. Must not know
+//! what a stream asks for.
+
+use super::frame;
+use crate::task_view::change_event;
+use bytes::Bytes;
+use counterstep_contracts::{Rev, TaskId, Tenant};
+use counterstep_kernel::Engine;
+use counterstep_kernel::ports::{RevisionsOf, StoreError, TaskLine, TaskRevision};
+use counterstep_steps::times::DbTime;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, broadcast, watch};
+
+/// A change is seen by others this much later than the time that it bears, at most: a statement has a
+/// limit of 15 s on PostgreSQL, and a step's own statements come before the end of their transaction.
+pub(super) const LATE: Duration = Duration::from_secs(60);
+
+/// How far back each pass looks for tasks that were never seen open; every [`FULL`] it is [`LATE`].
+const SHORTLY: Duration = Duration::from_secs(5);
+
+/// Between two passes that look as far back as [`LATE`].
+const FULL: Duration = Duration::from_secs(15);
+
+/// A pass takes at most one part in so many of the time.
+const SHARE: u32 = 20;
+
+/// Tasks of one read, and of one batch.
+pub(super) const PAGE: u32 = 200;
+
+/// Batches that a stream may be behind; then it ends, and its client goes on from its last id.
+const BEHIND: usize = 128;
+
+/// Tasks that have changed, as they are now.
+#[derive(Debug)]
+pub(super) struct Batch {
+    pub(super) changes: Vec<Change>,
+    /// With these, everything is told that had changed before this time.
+    pub(super) up_to: Option<DbTime>,
+}
+
+/// A task that has changed, and its event.
+#[derive(Debug)]
+pub(super) struct Change {
+    pub(super) line: TaskLine,
+    pub(super) frame: Bytes,
+}
+
+impl Change {
+    pub(super) fn of(line: TaskLine) -> Result<Self, StoreError> {
+        let frame = frame::change(&change_event(line.clone()));
+        let frame = frame.map_err(|error| StoreError::Corrupt(error.to_string()))?;
+        Ok(Self { line, frame })
+    }
+}
+
+/// The changes of all tasks, for streams of this process.
+#[derive(Debug)]
+pub(crate) struct Feed {
+    changes: broadcast::Sender<Arc<Batch>>,
+    /// Up to when all changes were sent; `None`: it does not look.
+    up_to: watch::Sender<Option<DbTime>>,
+    /// Held where a stream joins, and where the feed ends because there is none.
+    joining: Mutex<()>,
+    joined: Notify,
+}
+
+impl Default for Feed {
+    fn default() -> Self {
+        Self {
+            changes: broadcast::Sender::new(BEHIND),
+            up_to: watch::Sender::new(None),
+            joining: Mutex::default(),
+            joined: Notify::new(),
+        }
+    }
+}
+
+/// One stream's share in the feed.
+#[derive(Debug)]
+pub(super) struct Joined {
+    pub(super) changes: broadcast::Receiver<Arc<Batch>>,
+    pub(super) up_to: watch::Receiver<Option<DbTime>>,
+}
+
+impl Feed {
+    /// All that is found from now on. What was there before is to be read once the feed looks.
+    pub(super) fn join(&self) -> Joined {
+        let _joining = self.lock();
+        self.joined.notify_one();
+        Joined {
+            changes: self.changes.subscribe(),
+            up_to: self.up_to.subscribe(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.joining.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there is no stream any more: then it looks no longer.
+    fn ends(&self) -> bool {
+        let _joining = self.lock();
+        let ends = self.changes.receiver_count() == 0;
+        if ends {
+            self.up_to.send_replace(None);
+        }
+        ends
+    }
+}
+
+/// Looks for changes for as long as there are streams, at most every `every`.
+pub(super) async fn run(engine: Engine, tenant: Tenant, feed: Arc<Feed>, every: Duration) {
+    loop {
+        if feed.changes.receiver_count() == 0 {
+            feed.joined.notified().await;
+        }
+        let mut known = Known::of(tenant.clone());
+        while !feed.ends() {
+            let begun = Instant::now();
+            if let Err(error) = known.pass(&engine, &feed).await {
+                tracing::debug!(%error, "looking for changes of all tasks failed");
+            }
+            tokio::time::sleep(every.max(begun.elapsed() * SHARE)).await;
+        }
+    }
+}
+
+/// What the pass before has seen.
+struct Known {
+    tenant: Tenant,
+    open: HashMap<TaskId, Rev>,
+    /// Those that ended lately, and when.
+    ended: HashMap<TaskId, (Rev, DbTime)>,
+    /// When it was; `None`: there was none.
+    at: Option<DbTime>,
+    /// The last one that looked back for long.
+    full: Option<Instant>,
+}
+
+impl Known {
+    fn of(tenant: Tenant) -> Self {
+        Self {
+            tenant,
+            open: HashMap::new(),
+            ended: HashMap::new(),
+            at: None,
+            full: None,
+        }
+    }
+
+    /// Sends what has changed since the pass before; the first one only remembers. One that fails has
+    /// remembered nothing that it has not sent.
+    async fn pass(&mut self, engine: &Engine, feed: &Feed) -> Result<(), StoreError> {
+        let store = &engine.ports.store;
+        let open = store
+            .revisions(&RevisionsOf::Open(self.tenant.clone()))
+            .await?;
+        let now = open.now;
+        let open: HashMap<_, _> = open.tasks.iter().map(|it| (it.task, it.rev)).collect();
+        let is_full = self.full.is_none_or(|full| full.elapsed() >= FULL);
+        let back = if is_full { LATE } else { SHORTLY };
+        let since = earlier(self.at.unwrap_or(now), back);
+        let ended = ended_since(engine, &self.tenant, since).await?;
+
+        let mut changed = HashSet::new();
+        let news = open
+            .iter()
+            .filter(|(task, rev)| self.open.get(task) != Some(rev));
+        changed.extend(news.map(|(task, _)| *task));
+        let gone = self.open.keys().filter(|task| !open.contains_key(task));
+        changed.extend(gone.copied());
+        let news = ended
+            .iter()
+            .filter(|(task, (rev, _))| self.ended.get(task).is_none_or(|(known, _)| known != rev));
+        changed.extend(news.map(|(task, _)| *task));
+        if self.at.is_some() {
+            let changed: Vec<_> = changed.into_iter().collect();
+            for chunk in changed.chunks(PAGE as usize) {
+                let lines = store.lines(chunk).await?;
+                let changes = lines.into_iter().map(Change::of);
+                let changes = changes.collect::<Result<_, _>>()?;
+                // No receiver: the last stream has just gone.
+                let up_to = None;
+                let _ = feed.changes.send(Arc::new(Batch { changes, up_to }));
+            }
+            if !changed.is_empty() {
+                let (changes, up_to) = (Vec::new(), Some(now));
+                let _ = feed.changes.send(Arc::new(Batch { changes, up_to }));
+            }
+        }
+        self.open = open;
+        self.ended.extend(ended);
+        let oldest = earlier(now, LATE * 2);
+        self.ended.retain(|_, (_, at)| *at >= oldest);
+        self.at = Some(now);
+        if is_full {
+            self.full = Some(Instant::now());
+        }
+        // Last: all that is before it has been sent.
+        feed.up_to.send_replace(Some(now));
+        Ok(())
+    }
+}
+
+/// Those that ended at this time or later, of the types that this process knows.
+async fn ended_since(
+    engine: &Engine,
+    tenant: &Tenant,
+    since: DbTime,
+) -> Result<HashMap<TaskId, (Rev, DbTime)>, StoreError> {
+    let mut after = (since, TaskId(uuid::Uuid::nil()));
+    let mut ended = HashMap::new();
+    loop {
+        let page = ended_page(engine, tenant, None, after, PAGE * 10).await?;
+        let Some(last) = page.last() else {
+            return Ok(ended);
+        };
+        after = (last.at, last.task);
+        ended.extend(page.into_iter().map(|it| (it.task, (it.rev, it.at))));
+    }
+}
+
+pub(super) fn earlier(at: DbTime, by: Duration) -> DbTime {
+    let by = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
+    DbTime(at.0.saturating_sub(by).max(0))
+}
+
+/// A page of those that ended behind this one, of one type or of all that this process knows, the
+/// first ones first.
+pub(super) async fn ended_page(
+    engine: &Engine,
+    tenant: &Tenant,
+    task_type: Option<&str>,
+    after: (DbTime, TaskId),
+    limit: u32,
+) -> Result<Vec<TaskRevision>, StoreError> {
+    let task_types = match task_type {
+        Some(one) => vec![one.to_owned()],
+        None => {
+            let names = engine.registry.iter().map(|of| of.decl.name.to_owned());
+            names.collect::<BTreeSet<_>>().into_iter().collect()
+        }
+    };
+    let of = RevisionsOf::Ended {
+        tenant: tenant.clone(),
+        task_types,
+        after,
+        limit,
+    };
+    Ok(engine.ports.store.revisions(&of).await?.tasks)
+}
