@@ -154,8 +154,8 @@ impl Store for Counted {
         self.count().in_flight().await
     }
 
-    async fn gauges(&self) -> Result<Gauges, StoreError> {
-        self.count().gauges().await
+    async fn gauges(&self, labels: &[String]) -> Result<Gauges, StoreError> {
+        self.count().gauges(labels).await
     }
 
     async fn history(&self, task: TaskId) -> Result<History, StoreError> {

@@ -8,6 +8,7 @@ use crate::readiness::Readiness;
 use crate::settings::ApiSettings;
 use counterstep_contracts::Tenant;
 use counterstep_kernel::Engine;
+use counterstep_node::metrics::ProcessPage;
 use counterstep_steps::CancelToken;
 use std::future::Future;
 use tokio::runtime::Handle;
@@ -23,6 +24,7 @@ pub(crate) struct Api {
     pub(crate) waiting: Waiting,
     pub(crate) events: Events,
     pub(crate) gauges: Gauges,
+    pub(crate) process_page: ProcessPage,
     pub(crate) readiness: Readiness,
     runtime: Handle,
     work: TaskTracker,
@@ -39,6 +41,7 @@ impl Api {
         );
         let waiting = Waiting::start(engine.ports.signals.as_ref(), events.tasks().clone());
         let (gauges, readiness) = (Gauges::default(), Readiness::default());
+        let process_page = ProcessPage::of(&engine);
         let (runtime, work) = (Handle::current(), TaskTracker::new());
         Self {
             engine,
@@ -47,6 +50,7 @@ impl Api {
             waiting,
             events,
             gauges,
+            process_page,
             readiness,
             runtime,
             work,

@@ -4,10 +4,11 @@ use crate::{AllowedHosts, ApiSettings, Beside, serve};
 use counterstep_contracts::Host;
 use counterstep_kernel::host::{self, HostSettings};
 use counterstep_node::{
-    Exit, Layers, Settings, SettingsArgs, open, run, shutdown_on_signals, spawner,
+    Exit, Layers, Settings, SettingsArgs, metrics, open, run, shutdown_on_signals, spawner,
 };
 use counterstep_steps::Registry;
 use std::net::TcpListener;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Steps placed on the api host that one API process runs at a time.
@@ -16,7 +17,7 @@ const API_STEPS: usize = 16;
 /// A long poll looks again after this where the other processes announce what they do.
 const SIGNALS_REACH_US: Duration = Duration::from_secs(1);
 
-/// Starts to listen.
+/// Starts to listen, for metrics too where they have an address of their own.
 ///
 /// # Errors
 /// When the address is taken, or open to other machines without saying so.
@@ -38,6 +39,7 @@ pub fn bind(given: &Layers, settings: &Settings) -> Result<(TcpListener, ApiSett
         event_streams: given.event_streams()?,
         event_heartbeat: given.event_heartbeat()?,
         drain: settings.engine.drain,
+        metrics_listener: metrics::bind(settings)?.map(Arc::new),
         ..ApiSettings::default()
     };
     if settings.nats.is_some() {

@@ -1,9 +1,8 @@
 //! What is under way, kept for a few seconds: however many requests come, the database is
 //! queried once in that time.
 
-use counterstep_contracts::workers::WorkersView;
 use counterstep_kernel::Engine;
-use counterstep_kernel::status;
+use counterstep_kernel::status::{self, InstallationFigures};
 use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
@@ -13,20 +12,20 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What was found last, and when.
 #[derive(Debug, Default)]
-pub(crate) struct Gauges(Mutex<Option<(Instant, Option<WorkersView>)>>);
+pub(crate) struct Gauges(Mutex<Option<(Instant, Option<InstallationFigures>)>>);
 
 impl Gauges {
     /// What is under way, no older than `keep`; `None`: the database does not say.
     // The lock is held while the database is asked: those who come meanwhile wait for its answer,
     // and ask nothing.
-    pub(crate) async fn get(&self, engine: &Engine, keep: Duration) -> Option<WorkersView> {
+    pub(crate) async fn get(&self, engine: &Engine, keep: Duration) -> Option<InstallationFigures> {
         let mut last = self.0.lock().await;
         if let Some((at, found)) = &*last
             && at.elapsed() < keep
         {
             return found.clone();
         }
-        let found = match timeout(PATIENCE, status::read(engine)).await {
+        let found = match timeout(PATIENCE, status::figures(engine)).await {
             Ok(Ok(found)) => Some(found),
             Ok(Err(error)) => {
                 tracing::warn!(%error, "the gauges could not be read");

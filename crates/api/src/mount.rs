@@ -25,6 +25,7 @@ impl MountedApi {
     pub fn new(engine: Engine, settings: ApiSettings, shutdown: CancelToken) -> Self {
         let settings = ApiSettings {
             path: String::new(),
+            metrics_listener: None,
             ..settings
         };
         Self(web::Data::new(Api::new(engine, settings, shutdown)))
@@ -35,7 +36,7 @@ impl MountedApi {
     pub fn scope(&self, path: &str) -> impl HttpServiceFactory + 'static {
         web::scope(path)
             .app_data(self.0.clone())
-            .configure(|config| routes::configure(config, &self.0.settings.beside))
+            .configure(|config| routes::configure(config, &self.0.settings))
             .wrap(from_fn(origins::guard))
             .wrap(from_fn(error_pages))
     }

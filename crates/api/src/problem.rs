@@ -9,7 +9,7 @@ use actix_web::{HttpResponse, ResponseError};
 use counterstep_contracts::{Problem, ProblemCode};
 use counterstep_kernel::change::ChangeError;
 use counterstep_kernel::client::SubmitError;
-use counterstep_kernel::ports::{ObjectError, StoreError};
+use counterstep_kernel::ports::{ObjectError, StoreError, SubmissionOutcome};
 use std::time::Duration;
 
 /// The media type of problem documents.
@@ -93,9 +93,24 @@ impl Refused {
         (*self.problem, self.retry_after)
     }
 
+    /// As metrics count a submission that is refused so.
+    pub(crate) fn outcome(&self) -> SubmissionOutcome {
+        outcome_of(&self.problem)
+    }
+
     /// What was wrong.
     pub(crate) fn detail(&self) -> &str {
         &self.problem.detail
+    }
+}
+
+/// As metrics count a submission that is refused with this.
+pub(crate) fn outcome_of(problem: &Problem) -> SubmissionOutcome {
+    match problem.code {
+        ProblemCode::InProgress | ProblemCode::IdempotencyMismatch => SubmissionOutcome::Conflict,
+        ProblemCode::TypeDisabled => SubmissionOutcome::Disabled,
+        _ if problem.status >= 500 => SubmissionOutcome::Failed,
+        _ => SubmissionOutcome::Refused,
     }
 }
 

@@ -8,10 +8,12 @@ use crate::settings::ApiSettings;
 use actix_web::middleware::from_fn;
 use actix_web::{App, HttpServer, web};
 use counterstep_kernel::Engine;
-use counterstep_steps::CancelToken;
+use counterstep_node::metrics::{self, Source};
+use counterstep_steps::{CancelReason, CancelToken};
 use futures::future::BoxFuture;
-use futures::future::{Either, select};
+use futures::future::{Either, join, select};
 use std::net::TcpListener;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// After an answer that came before the end of its request (413, say), the rest of the request is
@@ -36,7 +38,8 @@ pub fn serve(
     Box::pin(async move {
         let settings = settings.normal()?;
         let drain = settings.drain;
-        let (api_path, beside) = (settings.path.clone(), settings.beside.clone());
+        let metrics_listener = settings.metrics_listener.as_ref();
+        let metrics_listener = metrics_listener.map(|it| it.try_clone()).transpose()?;
         let (workers, head_timeout, keep_alive) = (
             settings.workers.max(1),
             settings.head_timeout,
@@ -47,10 +50,10 @@ pub fn serve(
         let server = HttpServer::new(move || {
             App::new()
                 .app_data(state.clone())
-                .configure(|config| match api_path.as_str() {
-                    "" => routes::configure(config, &beside),
+                .configure(|config| match state.settings.path.as_str() {
+                    "" => routes::configure(config, &state.settings),
                     path => {
-                        let routes = |config: &mut _| routes::configure(config, &beside);
+                        let routes = |config: &mut _| routes::configure(config, &state.settings);
                         config.service(web::scope(path).configure(routes));
                     }
                 })
@@ -73,12 +76,33 @@ pub fn serve(
             handle.stop(true).await;
             std::future::pending::<()>().await;
         };
-        let served = match select(server, Box::pin(stop)).await {
-            Either::Left((served, _)) => served,
-            Either::Right(((), server)) => server.await,
+        // Metrics are there until the last request has ended.
+        let end = CancelToken::new();
+        let metrics = async {
+            match metrics_listener {
+                Some(listener) => metrics::serve(listener, source(api.clone()), end.clone()).await,
+                None => Ok(()),
+            }
         };
-        api.drained().await;
-        served
+        let served = async {
+            let served = match select(server, Box::pin(stop)).await {
+                Either::Left((served, _)) => served,
+                Either::Right(((), server)) => server.await,
+            };
+            api.drained().await;
+            end.cancel(CancelReason::Shutdown);
+            served
+        };
+        let (served, metrics) = join(served, metrics).await;
+        served.and(metrics)
+    })
+}
+
+/// The page of metrics, for a server of its own.
+fn source(api: web::Data<Api>) -> Source {
+    Arc::new(move || {
+        let api = api.clone().into_inner();
+        Box::pin(async move { routes::metrics::page(&api).await })
     })
 }
 

@@ -3,6 +3,8 @@
 use crate::beside::Beside;
 use crate::origins::AllowedHosts;
 use counterstep_kernel::EngineSettings;
+use std::net::TcpListener;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Limits and waits of the HTTP interface. The defaults are meant for use; tests shorten the waits.
@@ -18,6 +20,8 @@ pub struct ApiSettings {
     pub path: String,
     /// What the program serves beside it.
     pub beside: Beside,
+    /// Where a server of its own serves `/metrics` instead of here.
+    pub metrics_listener: Option<Arc<TcpListener>>,
     /// Bytes of a JSON body, and of all the text fields of a form together. They are held in
     /// memory.
     pub max_json_bytes: usize,
@@ -84,6 +88,7 @@ impl Default for ApiSettings {
             allowed_hosts: AllowedHosts::default(),
             path: String::new(),
             beside: Beside::default(),
+            metrics_listener: None,
             max_json_bytes: 1 << 20,
             max_file_bytes: 8 << 30,
             max_files: 1000,

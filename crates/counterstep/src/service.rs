@@ -6,8 +6,9 @@ use crate::client::Client;
 use crate::run::{self, Roles, api_steps};
 use counterstep_api::{ApiSettings, MountedApi};
 use counterstep_kernel::Engine;
-use counterstep_node::{Exit, Settings, open};
+use counterstep_node::{Exit, Settings, metrics, open};
 use counterstep_steps::{CancelReason, CancelToken, Registry};
+use std::sync::Arc;
 use tokio::task::JoinHandle;
 
 /// In the registry of workers, beside the process's own id.
@@ -32,13 +33,29 @@ impl Service {
     pub async fn start(
         registry: Registry,
         settings: &Settings,
-        roles: Roles,
+        mut roles: Roles,
     ) -> Result<Self, Exit> {
+        let mut listener = metrics::bind(settings)?;
         let engine = open(settings, registry, ROLE).await?;
         let shutdown = CancelToken::new();
+        if let Some((_, api)) = &mut roles.api {
+            // Its page has more.
+            api.metrics_listener = listener.take().map(Arc::new);
+        }
         let running = {
             let (engine, shutdown) = (engine.clone(), shutdown.clone());
-            tokio::spawn(async move { run::run(&engine, roles, shutdown).await })
+            tokio::spawn(async move {
+                let has_metrics = listener.is_some();
+                let running = async {
+                    let ended = run::run(&engine, roles, shutdown.clone()).await;
+                    if has_metrics {
+                        // Without a role it has ended at once.
+                        shutdown.cancelled().await;
+                    }
+                    ended
+                };
+                metrics::beside(listener, &engine, running).await
+            })
         };
         Ok(Self {
             engine,

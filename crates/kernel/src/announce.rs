@@ -7,6 +7,7 @@ use crate::children;
 use crate::disable::weigh_failure;
 use crate::engine::Engine;
 use crate::events::is_alert;
+use crate::observe;
 use crate::ports::{OutboxOp, QueueError, Signal};
 use crate::record::{AuditEntry, DbTime, TaskRow};
 use crate::time_limits::{best_effort, queue_answer};
@@ -26,7 +27,7 @@ fn has_messages(transition: &Transition) -> bool {
 /// Announces a change that was committed at `at`: a signal to clients that wait for the task,
 /// messages and events to the queue.
 pub(crate) async fn announce(engine: &Engine, transition: &Transition, at: DbTime) {
-    tell(engine, transition).await;
+    tell(engine, transition, at).await;
     if has_messages(transition) {
         let published =
             queue_answer(engine.ports.clock.as_ref(), publish(engine, transition, at)).await;
@@ -40,7 +41,7 @@ async fn announce_to_relatives(engine: &Engine, transition: &Transition, at: DbT
     // A new task has none of its own yet.
     stream::iter(&transition.children)
         .for_each_concurrent(ANNOUNCED_AT_ONCE, |child| async move {
-            tell(engine, child).await;
+            tell(engine, child, at).await;
             if has_messages(child) && !engine.stall.lasts(engine.ports.clock.monotonic()) {
                 publish_briefly(engine, child, at).await;
             }
@@ -53,7 +54,7 @@ async fn announce_to_relatives(engine: &Engine, transition: &Transition, at: DbT
 /// The same for work that waits for the database alone: a queue whose server hangs holds it up
 /// once in a while.
 pub async fn announce_briefly(engine: &Engine, transition: &Transition, at: DbTime) {
-    tell(engine, transition).await;
+    tell(engine, transition, at).await;
     if has_messages(transition) && !engine.stall.lasts(engine.ports.clock.monotonic()) {
         publish_briefly(engine, transition, at).await;
     }
@@ -70,7 +71,8 @@ async fn publish_briefly(engine: &Engine, transition: &Transition, at: DbTime) {
     }
 }
 
-async fn tell(engine: &Engine, transition: &Transition) {
+async fn tell(engine: &Engine, transition: &Transition, at: DbTime) {
+    observe::change(engine, transition, at);
     if let Some(entry) = transition.audit.iter().find(|entry| is_alert(entry)) {
         alert(transition, &entry.details);
     } else if let Some(row) = comes_to_rest(transition) {

@@ -5,7 +5,7 @@ use crate::disable::DisabledTypes;
 use crate::heavy::Heavy;
 use crate::isolation::Isolation;
 use crate::outbox::{Published, Stall};
-use crate::ports::Ports;
+use crate::ports::{NoRecorder, Ports, Recorder};
 use crate::registration::Registration;
 use crate::settings::EngineSettings;
 use crate::task::{Inputs, Registry};
@@ -24,6 +24,8 @@ pub struct Engine {
     pub registry: Arc<Registry>,
     /// How.
     pub settings: Arc<EngineSettings>,
+    /// Counts what it does.
+    pub recorder: Arc<dyn Recorder>,
     /// Names this start of this process in leases and audit entries.
     pub id: Arc<str>,
     /// Whose events were published and still stand in the outbox.
@@ -55,6 +57,7 @@ impl Engine {
             ports,
             registry,
             settings: Arc::new(settings),
+            recorder: Arc::new(NoRecorder),
             id: id.into(),
             published: Arc::default(),
             stall: Arc::default(),
@@ -63,6 +66,12 @@ impl Engine {
             isolation: Arc::default(),
             heavy,
         }
+    }
+
+    /// Counts what it does with this.
+    #[must_use]
+    pub fn recorded_by(self, recorder: Arc<dyn Recorder>) -> Self {
+        Self { recorder, ..self }
     }
 
     /// A new task id.

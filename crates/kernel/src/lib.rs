@@ -22,6 +22,7 @@ mod isolation;
 pub mod journal;
 pub mod load;
 pub mod lost_hosts;
+mod observe;
 pub mod operator;
 mod outbox;
 pub mod plan;

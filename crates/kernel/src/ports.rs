@@ -11,6 +11,7 @@ mod documents;
 mod errors;
 mod finding;
 mod locks;
+mod recorder;
 mod runtime;
 mod schedules;
 mod statement;
@@ -38,6 +39,7 @@ pub use finding::{
     TaskPage, TaskQuery, TaskRevision, Unclaimed, first_id_at,
 };
 pub use locks::{Acquired, LockError, LockTag, Locks};
+pub use recorder::{NoRecorder, Observation, Recorder, SubmissionOutcome};
 pub use runtime::PortsRuntime;
 pub use schedules::{ScheduleQuery, ScheduleRow, Schedules};
 pub use statement::SqlStatement;
@@ -47,7 +49,10 @@ pub use store::{
 };
 pub use types::{Disabled, FailureQuery, TypeRow, TypeRows};
 pub use upkeep::{EndedTask, PurgeOp, Receive, ReceiveOp, Receives, SweepOp, Upkeep};
-pub use workers::{Gauges, Passed, TaskCount, WORKERS_READ, WorkerRow, WorkerSeen, Workers};
+pub use workers::{
+    Gauges, MOST_LABEL_VALUES, OTHER, Passed, TaskCount, WORKERS_READ, WorkerRow, WorkerSeen,
+    Workers,
+};
 pub(crate) use workers::{REFRESH_TAKES, refreshed_every};
 
 use crate::record::DbTime;

@@ -41,6 +41,8 @@ pub struct EngineSettings {
     pub policies: Arc<Policies>,
     /// So many steps that are declared heavy run side by side in this process; at least 1.
     pub heavy: usize,
+    /// The labels of tasks that metrics carry, by name.
+    pub metrics_labels: Vec<String>,
     /// Planted faults.
     pub faults: Vec<Fault>,
 }
@@ -62,6 +64,7 @@ impl Default for EngineSettings {
             output_limit: OutputLimit::default(),
             policies: Arc::default(),
             heavy: 2,
+            metrics_labels: Vec::new(),
             faults: Vec::new(),
         }
     }

@@ -1,45 +1,91 @@
 //! What is under way, counted, and which processes run, as metrics and operators are shown it; and
 //! whether the store takes writes, for the readiness check. Decides nothing.
 
+use crate::breaker::BreakerState;
 use crate::documents::TypedDocuments;
 use crate::engine::Engine;
 use crate::ports::{StoreError, TaskCount, WorkerSeen, Workers};
 use crate::times::rfc3339;
+use crate::turn::breaker_of;
 use crate::worker_registry;
 use counterstep_contracts::TaskId;
 use counterstep_contracts::workers::{
     PassView, StatusView, TaskCountView, WorkerState, WorkerType, WorkerView, WorkersView,
 };
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, join_all};
+use std::collections::BTreeMap;
 use std::time::Duration;
+
+/// What metrics show of an installation.
+#[derive(Debug, Clone)]
+pub struct InstallationFigures {
+    /// As `GET /api/workers` shows it.
+    pub view: WorkersView,
+    /// Tasks that have not ended, by state, queue and the labels of the settings.
+    pub tasks: Vec<TaskCount>,
+}
 
 /// Tasks, ages and processes, in two queries.
 ///
 /// # Errors
 /// When the store does not answer.
 pub fn read(engine: &Engine) -> BoxFuture<'_, Result<WorkersView, StoreError>> {
+    Box::pin(async move { Ok(read_by(engine, &[]).await?.view) })
+}
+
+/// The same for metrics: with the labels that the settings name.
+///
+/// # Errors
+/// When the store does not answer.
+pub fn figures(engine: &Engine) -> BoxFuture<'_, Result<InstallationFigures, StoreError>> {
+    Box::pin(read_by(engine, &engine.settings.metrics_labels))
+}
+
+async fn read_by(engine: &Engine, labels: &[String]) -> Result<InstallationFigures, StoreError> {
+    let gauges = engine.ports.store.gauges(labels).await?;
+    let found = engine.ports.store.workers().await?;
+    let count = |state| {
+        found
+            .rows
+            .iter()
+            .filter(|seen| seen.state(found.now) == state)
+            .count() as u64
+    };
+    let status = StatusView {
+        tasks: by_queue(&gauges.tasks),
+        oldest_running_seconds: gauges.oldest_running.map(|age| age.as_secs()),
+        oldest_due_seconds: gauges.oldest_due.map(|age| age.as_secs()),
+        oldest_unpublished_seconds: gauges.oldest_unpublished.map(|age| age.as_secs()),
+        workers_alive: count(WorkerState::Alive),
+        workers_lost: count(WorkerState::Lost),
+    };
+    let view = WorkersView {
+        status,
+        workers: views(found),
+    };
+    Ok(InstallationFigures {
+        view,
+        tasks: gauges.tasks,
+    })
+}
+
+/// The breakers of this program's task types, by key, as this process sees them. Without a server for
+/// hints each process has its own.
+pub fn breakers(engine: &Engine) -> BoxFuture<'_, Vec<(String, BreakerState)>> {
     Box::pin(async move {
-        let gauges = engine.ports.store.gauges().await?;
-        let found = engine.ports.store.workers().await?;
-        let count = |state| {
-            found
-                .rows
-                .iter()
-                .filter(|seen| seen.state(found.now) == state)
-                .count() as u64
-        };
-        let status = StatusView {
-            tasks: gauges.tasks.into_iter().map(tasks).collect(),
-            oldest_running_seconds: gauges.oldest_running.map(|age| age.as_secs()),
-            oldest_due_seconds: gauges.oldest_due.map(|age| age.as_secs()),
-            oldest_unpublished_seconds: gauges.oldest_unpublished.map(|age| age.as_secs()),
-            workers_alive: count(WorkerState::Alive),
-            workers_lost: count(WorkerState::Lost),
-        };
-        Ok(WorkersView {
-            status,
-            workers: views(found),
-        })
+        let mut breakers = BTreeMap::new();
+        for task_type in engine.registry.iter() {
+            for at in 0..task_type.decl.steps.len() {
+                if let Some(breaker) = breaker_of(engine, task_type, at) {
+                    breakers.entry(breaker.key().to_owned()).or_insert(breaker);
+                }
+            }
+        }
+        let states = breakers.into_iter().map(async |(key, breaker)| {
+            let state = breaker.standing().await;
+            (key, state)
+        });
+        join_all(states).await
     })
 }
 
@@ -53,7 +99,7 @@ pub fn oldest_unpublished(engine: &Engine) -> BoxFuture<'_, Result<Option<Durati
         if engine.ports.queue.hands_out_tasks() {
             return Ok(None);
         }
-        Ok(engine.ports.store.gauges().await?.oldest_unpublished)
+        Ok(engine.ports.store.gauges(&[]).await?.oldest_unpublished)
     })
 }
 
@@ -78,18 +124,18 @@ pub fn check_store(engine: &Engine) -> BoxFuture<'_, Result<(), StoreError>> {
     })
 }
 
-fn tasks(
-    TaskCount {
-        status,
-        queue,
-        count,
-    }: TaskCount,
-) -> TaskCountView {
-    TaskCountView {
-        status,
-        queue,
-        count,
-    }
+/// Whatever their labels are.
+fn by_queue(tasks: &[TaskCount]) -> Vec<TaskCountView> {
+    let is_same =
+        |one: &TaskCount, two: &TaskCount| (one.status, &one.queue) == (two.status, &two.queue);
+    tasks
+        .chunk_by(is_same)
+        .map(|same| TaskCountView {
+            status: same[0].status,
+            queue: same[0].queue.clone(),
+            count: same.iter().map(|tasks| tasks.count).sum(),
+        })
+        .collect()
 }
 
 fn views(found: Workers) -> Vec<WorkerView> {

@@ -6,6 +6,7 @@ mod capacity;
 pub mod doctor;
 pub mod exit;
 pub mod logging;
+pub mod metrics;
 mod open;
 mod panics;
 pub mod process;

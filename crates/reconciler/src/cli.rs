@@ -6,7 +6,7 @@ use crate::{
 };
 use counterstep_kernel::worker_registry;
 use counterstep_node::settings::duration;
-use counterstep_node::{Exit, Layers, SettingsArgs, open, run, shutdown_on_signals};
+use counterstep_node::{Exit, Layers, SettingsArgs, metrics, open, run, shutdown_on_signals};
 use counterstep_steps::Registry;
 
 /// What one run of the reconciler does, beside its settings.
@@ -100,6 +100,12 @@ pub fn main(
         }
         reconciler.lost.task_type = Some(name.clone());
     }
+    // A single pass is over before a scraper comes, and may run beside the service of its machine.
+    let listener = if args.once || args.dry_run {
+        None
+    } else {
+        metrics::bind(&settings)?
+    };
     run(
         &settings,
         Box::pin(async {
@@ -120,7 +126,8 @@ pub fn main(
                 return Ok(());
             }
             if !args.once {
-                serve(engine, reconciler, shutdown).await;
+                let passing = serve(engine.clone(), reconciler, shutdown);
+                metrics::beside(listener, &engine, passing).await;
                 return Ok(());
             }
             let report = pass_until(&engine, &reconciler, &shutdown)

@@ -8,7 +8,7 @@ use counterstep_kernel::change::ChangeError;
 use counterstep_kernel::draft::As;
 use counterstep_kernel::load::fits;
 use counterstep_kernel::lost_hosts::earlier_losses;
-use counterstep_kernel::ports::{Due, DueTask, Lost, LostOf, StoreError};
+use counterstep_kernel::ports::{Due, DueTask, Lost, LostOf, Observation, StoreError};
 use counterstep_kernel::quarantine::{Quarantine, quarantine};
 use counterstep_steps::cancel::CancelToken;
 use futures::future::BoxFuture;
@@ -172,6 +172,9 @@ async fn take_back(engine: &Engine, task: TaskId) -> Result<TakeBack, ChangeErro
     }
     let taken = changed.answer;
     if taken == TakeBack::Taken {
+        engine.observe(Observation::Recovery {
+            task_type: task_type.decl.name,
+        });
         tracing::info!(%task, "took a task back from a lost host");
     }
     Ok(taken)

@@ -1,7 +1,9 @@
 //! The worker's part of a command line.
 
 use crate::{WorkerSettings, serve};
-use counterstep_node::{Exit, Layers, SettingsArgs, open, run, shutdown_on_signals, spawner};
+use counterstep_node::{
+    Exit, Layers, SettingsArgs, metrics, open, run, shutdown_on_signals, spawner,
+};
 use counterstep_steps::Registry;
 
 /// How this worker takes tasks.
@@ -38,12 +40,14 @@ pub fn main(registry: Registry, args: &SettingsArgs) -> Result<(), Exit> {
     let given = args.read()?;
     let settings = given.resolve()?;
     let worker = resolve(&given, &registry)?;
+    let listener = metrics::bind(&settings)?;
     run(
         &settings,
         Box::pin(async {
             let shutdown = shutdown_on_signals(&settings)?;
             let engine = open(&settings, registry, "worker").await?;
-            serve(engine, worker, shutdown, spawner()).await;
+            let working = serve(engine.clone(), worker, shutdown, spawner());
+            metrics::beside(listener, &engine, working).await;
             Ok(())
         }),
     )

@@ -15,6 +15,12 @@ const SOURCES: &[(&str, &str)] = &[
     ("crates/api/src/routes/mod.rs", "(\"/api/"),
     ("crates/api/src/routes/metrics.rs", "(\""),
     ("crates/api/src/routes/metrics.rs", "registry,\""),
+    ("crates/node/src/metrics/figures.rs", "register(\""),
+    (
+        "crates/node/src/metrics/figures.rs",
+        "register_with_unit(\"",
+    ),
+    ("crates/node/src/metrics/breakers.rs", "register(\""),
 ];
 
 /// Files of which the fields of views of a task, and the variants of commands, are such words.

@@ -3,8 +3,9 @@
 
 use super::fault::{Fault, parse};
 use super::finding;
-use super::statement::{Statement, time, values};
-use counterstep_kernel::ports::{Gauges, TaskCount};
+use super::statement::{Statement, Str, time, values};
+use crate::columns::read_json;
+use counterstep_kernel::ports::{Gauges, MOST_LABEL_VALUES, OTHER, TaskCount};
 use diesel::pg::data_types::PgTimestamp;
 use diesel::sql_types as sql;
 
@@ -17,12 +18,13 @@ type GaugeTypes = (
     sql::Nullable<sql::BigInt>,
     SomeTime,
     SomeTime,
+    sql::Nullable<sql::Text>,
 );
 
 type At = Option<PgTimestamp>;
 
-/// The clock and the oldest event, and a state of a queue with its tasks; where there are none, the
-/// first two alone.
+/// The clock and the oldest event, and a state of a queue with its tasks and their labels; where there
+/// are none, the first two alone.
 pub(super) type GaugeRead = (
     PgTimestamp,
     At,
@@ -31,37 +33,85 @@ pub(super) type GaugeRead = (
     Option<i64>,
     At,
     At,
+    Option<String>,
 );
+
+macro_rules! running {
+    () => {
+        "min(updated_at) FILTER (WHERE t.status = 'running') AS running_since"
+    };
+}
+
+// One that is offered again and again has the time of its first new offer, and not of the last.
+macro_rules! due {
+    () => {
+        "min(CASE WHEN unclaimed_since IS NOT NULL THEN least(due_at, unclaimed_since)
+                  WHEN lease_owner IS NULL AND due_at <= now() AND t.status IN ('waiting', 'compensating') THEN due_at
+             END) AS due_since"
+    };
+}
 
 // `id` is the order of the outbox: its oldest row is the first of the index.
-const READ: &str = concat!(
-    "SELECT now(), o.created_at, t.status, t.queue, t.tasks, t.running_since, t.due_since
-    FROM (SELECT 1) clock
-    LEFT JOIN LATERAL (SELECT created_at FROM outbox WHERE id > 0 ORDER BY id LIMIT 1) o ON TRUE
-    LEFT JOIN LATERAL (
-      SELECT t.status, queue, count(*) AS tasks, min(updated_at) FILTER (WHERE t.status = 'running') AS running_since,
-        -- One that is offered again and again has the time of its first new offer, and not of the last.
-        min(CASE WHEN unclaimed_since IS NOT NULL THEN least(due_at, unclaimed_since)
-                 WHEN lease_owner IS NULL AND due_at <= now() AND t.status IN ('waiting', 'compensating') THEN due_at
-            END) AS due_since
-      FROM unnest(?) AS s (status) JOIN tasks t ON t.status = s.status AND ",
+macro_rules! with_outbox {
+    ($tasks:expr) => {
+        concat!(
+            "SELECT now(), o.created_at, t.status, t.queue, t.tasks, t.running_since, t.due_since, t.label_values
+             FROM (SELECT 1) clock
+             LEFT JOIN LATERAL (SELECT created_at FROM outbox WHERE id > 0 ORDER BY id LIMIT 1) o ON TRUE
+             LEFT JOIN LATERAL (",
+            $tasks,
+            ") t ON TRUE ORDER BY t.status, t.queue, t.label_values COLLATE \"C\""
+        )
+    };
+}
+
+const READ: &str = with_outbox!(concat!(
+    "SELECT t.status, queue, count(*) AS tasks, ",
+    running!(),
+    ", ",
+    due!(),
+    ", NULL::text AS label_values
+     FROM unnest(?) AS s (status) JOIN tasks t ON t.status = s.status AND ",
     finding::open!(),
-    " GROUP BY t.status, queue) t ON TRUE
-    ORDER BY t.status, t.queue"
-);
+    " GROUP BY t.status, queue"
+));
+
+// Grouped twice: which values are shown is known once all are counted.
+const READ_LABELLED: &str = with_outbox!(concat!(
+    "WITH groups AS MATERIALIZED (
+       SELECT t.status, queue, count(*) AS tasks, ",
+    running!(),
+    ", ",
+    due!(),
+    ",
+         (SELECT json_agg(coalesce(t.labels ->> n.name, '') ORDER BY n.place)
+          FROM unnest(?) WITH ORDINALITY AS n (name, place))::text COLLATE \"C\" AS label_values
+       FROM unnest(?) AS s (status) JOIN tasks t ON t.status = s.status AND ",
+    finding::open!(),
+    " GROUP BY t.status, queue, label_values),
+     shown AS (SELECT label_values FROM groups GROUP BY label_values ORDER BY sum(tasks) DESC, label_values LIMIT ?)
+     SELECT g.status, g.queue, sum(g.tasks)::bigint AS tasks, min(g.running_since) AS running_since,
+       min(g.due_since) AS due_since, s.label_values
+     FROM groups g LEFT JOIN shown s ON s.label_values = g.label_values GROUP BY g.status, g.queue, s.label_values"
+));
 
 /// The counts.
-pub(super) fn read() -> Statement<'static, GaugeTypes> {
-    Statement::of(READ, values![finding::open_states()])
+pub(super) fn read(labels: &[String]) -> Statement<'_, GaugeTypes> {
+    if labels.is_empty() {
+        return Statement::of(READ, values![finding::open_states()]);
+    }
+    let names: Vec<Str<'_>> = labels.iter().map(|name| name.as_str().into()).collect();
+    let most = i64::try_from(MOST_LABEL_VALUES).unwrap_or(i64::MAX);
+    Statement::of(READ_LABELLED, values![names, finding::open_states(), most])
 }
 
 /// What [`read`] has read.
-pub(super) fn decode(rows: Vec<GaugeRead>) -> Result<Gauges, Fault> {
+pub(super) fn decode(rows: Vec<GaugeRead>, labels: &[String]) -> Result<Gauges, Fault> {
     let mut gauges = Gauges::default();
     let older = |oldest: &mut Option<std::time::Duration>, now: PgTimestamp, since: At| {
         *oldest = (*oldest).max(since.map(|since| time(now).after(time(since))));
     };
-    for (now, unpublished, status, queue, count, running, due) in rows {
+    for (now, unpublished, status, queue, count, running, due, values) in rows {
         older(&mut gauges.oldest_unpublished, now, unpublished);
         older(&mut gauges.oldest_running, now, running);
         older(&mut gauges.oldest_due, now, due);
@@ -70,6 +120,10 @@ pub(super) fn decode(rows: Vec<GaugeRead>) -> Result<Gauges, Fault> {
             gauges.tasks.push(TaskCount {
                 status: parse("tasks.status", &status)?,
                 queue,
+                labels: match values {
+                    Some(values) => read_json("tasks.labels", &values)?,
+                    None => vec![OTHER.to_owned(); labels.len()],
+                },
                 count,
             });
         }

@@ -271,9 +271,9 @@ impl Store for PostgresStore {
             .collect::<Result<_, _>>()?)
     }
 
-    async fn gauges(&self) -> Result<Gauges, StoreError> {
-        let rows: Vec<gauges::GaugeRead> = self.lists.read(gauges::read()).await?;
-        Ok(gauges::decode(rows)?)
+    async fn gauges(&self, labels: &[String]) -> Result<Gauges, StoreError> {
+        let rows: Vec<gauges::GaugeRead> = self.lists.read(gauges::read(labels)).await?;
+        Ok(gauges::decode(rows, labels)?)
     }
 
     async fn history(&self, task: TaskId) -> Result<History, StoreError> {

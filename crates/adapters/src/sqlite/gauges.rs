@@ -3,8 +3,9 @@
 
 use super::fault::{Fault, parse};
 use super::prepared::Prepare;
+use crate::columns::read_json;
 use counterstep_contracts::TaskStatus;
-use counterstep_kernel::ports::{Gauges, TaskCount};
+use counterstep_kernel::ports::{Gauges, MOST_LABEL_VALUES, OTHER, TaskCount};
 use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
 use diesel::prelude::*;
@@ -22,6 +23,8 @@ struct Group {
     running_since: Option<i64>,
     #[diesel(sql_type = Nullable<BigInt>)]
     due_since: Option<i64>,
+    #[diesel(sql_type = Nullable<Text>)]
+    label_values: Option<String>,
 }
 
 #[derive(Debug, QueryableByName)]
@@ -30,29 +33,71 @@ struct Oldest {
     created_at: i64,
 }
 
+macro_rules! counted {
+    ($label_values:expr, $group:expr) => {
+        concat!(
+            "SELECT status, queue, count(*) AS tasks,
+               min(CASE WHEN status = 'running' THEN updated_at END) AS running_since,
+               min(CASE WHEN lease_owner IS NOT NULL THEN NULL
+                        WHEN status IN ('submitted', 'dispatched') OR (status = 'compensating' AND due_at IS NULL)
+                          -- One that is offered again and again has the time of its first new offer, and not of the last.
+                          THEN coalesce(due_at, updated_at)
+                        WHEN status IN ('waiting', 'compensating') AND due_at <= ?1 THEN due_at END) AS due_since, ",
+            $label_values,
+            " AS label_values
+             FROM tasks INDEXED BY tasks_by_status WHERE status IN (SELECT value FROM json_each(?2)) GROUP BY status, queue",
+            $group
+        )
+    };
+}
+
+const READ: &str = concat!(counted!("NULL", ""), " ORDER BY status, queue");
+
+// Grouped twice: which values are shown is known once all are counted.
+const READ_LABELLED: &str = concat!(
+    "WITH groups AS MATERIALIZED (",
+    counted!(
+        // A row that cannot be read hides no other.
+        "(SELECT json_group_array(coalesce(CASE WHEN json_valid(labels) THEN labels ->> ('$.\"' || name.value || '\"') END, ''))
+          FROM json_each(?3) name)",
+        ", label_values"
+    ),
+    "),
+     shown AS (SELECT label_values FROM groups GROUP BY label_values ORDER BY sum(tasks) DESC, label_values LIMIT ?4)
+     SELECT g.status, g.queue, sum(g.tasks) AS tasks, min(g.running_since) AS running_since,
+       min(g.due_since) AS due_since, s.label_values
+     FROM groups g LEFT JOIN shown s ON s.label_values = g.label_values
+     GROUP BY g.status, g.queue, s.label_values ORDER BY g.status, g.queue, s.label_values IS NULL, s.label_values"
+);
+
 /// The counts. The states are asked for one by one, along the list's index, as in
 /// [`in_flight`](super::tasks::in_flight).
-pub(super) fn read(connection: &mut SqliteConnection, now: i64) -> Result<Gauges, Fault> {
+pub(super) fn read(
+    connection: &mut SqliteConnection,
+    now: i64,
+    labels: &[String],
+) -> Result<Gauges, Fault> {
     let open: Vec<_> = TaskStatus::ALL
         .iter()
         .filter(|status| !status.is_terminal())
         .map(|status| status.as_str())
         .collect();
-    let groups: Vec<Group> = diesel::sql_query(
-        "SELECT status, queue, count(*) AS tasks,
-           min(CASE WHEN status = 'running' THEN updated_at END) AS running_since,
-           min(CASE WHEN lease_owner IS NOT NULL THEN NULL
-                    WHEN status IN ('submitted', 'dispatched') OR (status = 'compensating' AND due_at IS NULL)
-                      -- One that is offered again and again has the time of its first new offer, and not of the last.
-                      THEN coalesce(due_at, updated_at)
-                    WHEN status IN ('waiting', 'compensating') AND due_at <= ?1 THEN due_at END) AS due_since
-         FROM tasks INDEXED BY tasks_by_status WHERE status IN (SELECT value FROM json_each(?2))
-         GROUP BY status, queue ORDER BY status, queue",
-    )
-    .bind::<BigInt, _>(now)
-    .bind::<Text, _>(serde_json::json!(open).to_string())
-    .prepared()
-    .load(connection)?;
+    let open = serde_json::json!(open).to_string();
+    let groups: Vec<Group> = if labels.is_empty() {
+        diesel::sql_query(READ)
+            .bind::<BigInt, _>(now)
+            .bind::<Text, _>(open)
+            .prepared()
+            .load(connection)?
+    } else {
+        diesel::sql_query(READ_LABELLED)
+            .bind::<BigInt, _>(now)
+            .bind::<Text, _>(open)
+            .bind::<Text, _>(serde_json::json!(labels).to_string())
+            .bind::<BigInt, _>(i64::try_from(MOST_LABEL_VALUES).unwrap_or(i64::MAX))
+            .prepared()
+            .load(connection)?
+    };
     let oldest: Vec<Oldest> =
         diesel::sql_query("SELECT created_at FROM outbox ORDER BY id LIMIT 1").load(connection)?;
     let age = |since: Option<i64>| since.map(|since| DbTime(now).after(DbTime(since)));
@@ -63,6 +108,10 @@ pub(super) fn read(connection: &mut SqliteConnection, now: i64) -> Result<Gauges
         Ok(TaskCount {
             status: parse("tasks.status", &group.status)?,
             queue: group.queue,
+            labels: match group.label_values {
+                Some(values) => read_json("tasks.labels", &values)?,
+                None => vec![OTHER.to_owned(); labels.len()],
+            },
             count,
         })
     };

@@ -230,8 +230,10 @@ impl Store for SqliteStore {
         Ok(self.database.read(tasks::in_flight).await?)
     }
 
-    async fn gauges(&self) -> Result<Gauges, StoreError> {
-        let read = |connection: &mut SqliteConnection, now| gauges::read(connection, now);
+    async fn gauges(&self, labels: &[String]) -> Result<Gauges, StoreError> {
+        let labels = labels.to_vec();
+        let read =
+            move |connection: &mut SqliteConnection, now| gauges::read(connection, now, &labels);
         Ok(self.database.read_at(read).await?)
     }
 

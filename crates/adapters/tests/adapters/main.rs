@@ -207,6 +207,7 @@ macro_rules! row_cases {
                 a_process_that_is_not_seen_for_long_is_lost,
                 a_process_is_forgotten_where_it_was_not_seen_meanwhile,
                 what_is_under_way_is_counted_and_its_age_told,
+                tasks_are_counted_by_labels_and_the_rarest_values_together,
                 what_nobody_came_for_is_found,
                 what_was_offered_again_is_found_less_and_less_often;
             finding:

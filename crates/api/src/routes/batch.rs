@@ -5,13 +5,15 @@ use super::answer::Answer;
 use crate::app_state::Api;
 use crate::body::Arriving;
 use crate::headers::{BodyKind, body_kind, content_length, is_key, traceparent};
-use crate::problem::{Refused, invalid, too_large};
+use crate::problem::{Refused, invalid, outcome_of, too_large};
 use crate::query::Params;
 use crate::request_json;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::http::{BATCH_MOST, BatchAnswer, BatchOutcome, BatchRequest};
 use counterstep_contracts::{Labels, ProblemCode};
 use counterstep_kernel::client::{self, BatchItem, SubmitError, Submitted};
+use counterstep_kernel::ports::SubmissionOutcome;
+use counterstep_steps::TaskType;
 use serde_json::Value;
 
 /// The array, and the object in which a request stands.
@@ -23,7 +25,26 @@ pub(super) async fn post(
     payload: web::Payload,
 ) -> Answer {
     let task_type = super::types::by_route(&api, &request)?;
-    Params::of(&request, &[])?;
+    let answer = take(&api, &request, payload, task_type).await;
+    let count = |outcome| api.engine.observe_answer(&task_type, outcome);
+    match &answer {
+        Ok(BatchAnswer { items }) => items.iter().for_each(|item| match item {
+            BatchOutcome::Accepted(_) => count(SubmissionOutcome::Accepted),
+            BatchOutcome::Replayed(_) => count(SubmissionOutcome::Repeated),
+            BatchOutcome::Refused { problem, .. } => count(outcome_of(problem)),
+        }),
+        Err(refused) => count(refused.outcome()),
+    }
+    Ok(HttpResponse::Ok().json(answer?))
+}
+
+async fn take(
+    api: &Api,
+    request: &HttpRequest,
+    payload: web::Payload,
+    task_type: TaskType,
+) -> Result<BatchAnswer, Refused> {
+    Params::of(request, &[])?;
     if request.headers().contains_key("idempotency-key") {
         let detail = "a batch has no key of its own: give each of its requests a `key`";
         let code = ProblemCode::MalformedIdempotencyKey;
@@ -33,12 +54,12 @@ pub(super) async fn post(
         let detail = "a batch has no labels of its own: give each of its requests `labels`";
         return Err(Refused::new(ProblemCode::InvalidLabel, detail).at("Counterstep-Label"));
     }
-    if body_kind(&request)? != BodyKind::Json {
+    if body_kind(request)? != BodyKind::Json {
         let detail = "send a batch as `Content-Type: application/json`";
         return Err(Refused::new(ProblemCode::UnsupportedMediaType, detail).at("Content-Type"));
     }
-    let body = Arriving::new(&api, payload)
-        .whole(content_length(&request), api.settings.max_json_bytes)
+    let body = Arriving::new(api, payload)
+        .whole(content_length(request), api.settings.max_json_bytes)
         .await?;
     let items = request_json::parse_items(&body, AROUND)?;
     if items.len() > BATCH_MOST {
@@ -55,7 +76,7 @@ pub(super) async fn post(
         .map(|value| item(value).map(|item| sent.push(item)))
         .collect();
     let (engine, tenant) = (api.engine.clone(), api.tenant());
-    let traceparent = traceparent(&request);
+    let traceparent = traceparent(request);
     let submitted = api.finish("taking a batch", async move {
         Ok(client::submit_all(&engine, task_type, tenant, traceparent, sent).await?)
     });
@@ -65,7 +86,7 @@ pub(super) async fn post(
         Err(refused) => Some(refusal(refused)),
     };
     let items = places.into_iter().filter_map(one).collect();
-    Ok(HttpResponse::Ok().json(BatchAnswer { items }))
+    Ok(BatchAnswer { items })
 }
 
 /// A request as it stands in the array.

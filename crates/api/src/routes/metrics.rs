@@ -1,27 +1,27 @@
-//! `GET /metrics`: gauges in the text format of Prometheus (OpenMetrics), and `GET /api/workers`:
-//! the same as JSON, with every process. What the database does not say is left out, and
-//! `counterstep_database_up` says so.
+//! `GET /metrics`: what is under way in the installation, and what this process has done; and
+//! `GET /api/workers`: the first of it as JSON, with every process. What the database does not say is
+//! left out, and `counterstep_database_up` says so.
 
 use super::answer::Answer;
 use crate::app_state::Api;
-use crate::problem::Refused;
 use crate::query::Params;
-use actix_web::http::header::CONTENT_TYPE;
+use actix_web::http::header::{ACCEPT, CONTENT_TYPE};
 use actix_web::{HttpRequest, HttpResponse, web};
-use counterstep_contracts::workers::{StatusView, WorkerState, WorkerView, WorkersView};
-use counterstep_kernel::status;
+use counterstep_contracts::workers::{StatusView, WorkerState, WorkerView};
+use counterstep_kernel::ports::TaskCount;
+use counterstep_kernel::status::{self, InstallationFigures};
+use counterstep_node::metrics::{Format, label_key};
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
 
 /// Numbers of any size as Prometheus has them: it knows nothing but floating point.
 type Number = Gauge<f64, AtomicU64>;
-type Labels = Vec<(&'static str, String)>;
-
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+type Labels = Vec<(Cow<'static, str>, String)>;
 
 pub(super) async fn workers(api: web::Data<Api>, request: HttpRequest) -> Answer {
     Params::of(&request, &[])?;
@@ -30,19 +30,27 @@ pub(super) async fn workers(api: web::Data<Api>, request: HttpRequest) -> Answer
 
 pub(super) async fn metrics(api: web::Data<Api>, request: HttpRequest) -> Answer {
     Params::of(&request, &[])?;
-    let found = api.gauges.get(&api.engine, api.settings.gauges_for).await;
-    let registry = registry(found.as_ref());
-    let mut text = String::new();
-    let failed = |error| Refused::internal("writing metrics", &error);
-    encode_registry(&mut text, &registry).map_err(failed)?;
-    api.settings.beside.write_metrics(&mut text);
-    encode_eof(&mut text).map_err(failed)?;
+    let accept = request.headers().get(ACCEPT);
+    let format = Format::wanted(accept.and_then(|value| value.to_str().ok()));
     Ok(HttpResponse::Ok()
-        .insert_header((CONTENT_TYPE, OPEN_METRICS))
-        .body(text))
+        .insert_header((CONTENT_TYPE, format.content_type()))
+        .body(format.of(page(&api).await)))
 }
 
-fn registry(found: Option<&WorkersView>) -> Registry {
+/// The whole page, in the text format of OpenMetrics.
+pub(crate) async fn page(api: &Api) -> String {
+    let found = api.gauges.get(&api.engine, api.settings.gauges_for).await;
+    let registry = registry(found.as_ref(), &api.engine.settings.metrics_labels);
+    let mut page = String::new();
+    // A text takes whatever is written to it.
+    let _ = encode_registry(&mut page, &registry);
+    api.process_page.write(&mut page).await;
+    api.settings.beside.write_metrics(&mut page);
+    let _ = encode_eof(&mut page);
+    page
+}
+
+fn registry(found: Option<&InstallationFigures>, task_labels: &[String]) -> Registry {
     let mut registry = Registry::with_prefix("counterstep");
     one(
         &mut registry,
@@ -50,7 +58,10 @@ fn registry(found: Option<&WorkersView>) -> Registry {
         "1 where the database answered, 0 where it did not",
         found.is_some().into(),
     );
-    let Some(found) = found else { return registry };
+    let Some(InstallationFigures { view: found, tasks }) = found else {
+        return registry;
+    };
+    add_tasks(&mut registry, tasks, task_labels);
     add_status(&mut registry, &found.status);
     let passes = found
         .workers
@@ -67,7 +78,7 @@ fn registry(found: Option<&WorkersView>) -> Registry {
         let counts = last
             .counts
             .iter()
-            .map(|(what, count)| (vec![("what", what.clone())], *count));
+            .map(|(what, count)| (labelled("what", what), *count));
         add(
             &mut registry,
             "last_pass",
@@ -92,27 +103,30 @@ fn registry(found: Option<&WorkersView>) -> Registry {
     registry
 }
 
-fn add_status(registry: &mut Registry, status: &StatusView) {
-    let tasks = status.tasks.iter().map(|tasks| {
-        (
-            vec![
-                ("status", tasks.status.to_string()),
-                ("queue", tasks.queue.clone()),
-            ],
-            tasks.count,
-        )
+/// One label.
+fn labelled(name: &'static str, value: &str) -> Labels {
+    vec![(name.into(), value.to_owned())]
+}
+
+fn add_tasks(registry: &mut Registry, tasks: &[TaskCount], task_labels: &[String]) {
+    let keys: Vec<_> = task_labels.iter().map(|name| label_key(name)).collect();
+    let tasks = tasks.iter().map(|tasks| {
+        let own = keys.iter().zip(&tasks.labels);
+        let mut labels = labelled("status", tasks.status.as_str());
+        labels.push(("queue".into(), tasks.queue.clone()));
+        labels.extend(own.map(|(key, value)| (key.clone().into(), value.clone())));
+        (labels, tasks.count)
     });
-    add(
-        registry,
-        "tasks",
-        "Tasks that have not ended, parked ones included, by status and queue",
-        tasks,
-    );
+    let help = "Tasks that have not ended, parked ones included, by status, queue and the labels of the settings";
+    add(registry, "tasks", help, tasks);
+}
+
+fn add_status(registry: &mut Registry, status: &StatusView) {
     let workers = [
         ("alive", status.workers_alive),
         ("lost", status.workers_lost),
     ];
-    let workers = workers.map(|(state, count)| (vec![("state", state.to_owned())], count));
+    let workers = workers.map(|(state, count)| (labelled("state", state), count));
     add(
         registry,
         "workers",
@@ -157,7 +171,7 @@ fn by_role(workers: &[WorkerView], number: impl Fn(&WorkerView) -> u64) -> Vec<(
     };
     roles
         .into_iter()
-        .map(|role| (vec![("role", role.to_owned())], sum(role)))
+        .map(|role| (labelled("role", role), sum(role)))
         .collect()
 }
 

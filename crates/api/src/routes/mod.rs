@@ -11,7 +11,7 @@ mod dead_letters;
 mod events;
 mod health;
 mod list;
-mod metrics;
+pub(crate) mod metrics;
 mod operator;
 mod plan_and_why;
 mod result;
@@ -21,14 +21,14 @@ mod submit;
 mod task;
 mod types;
 
-use crate::beside::Beside;
 use crate::problem::Refused;
+use crate::settings::ApiSettings;
 use actix_web::{Resource, web};
 use answer::Answer;
 use counterstep_contracts::ProblemCode;
 
 /// Adds every route, and the program's own after them.
-pub(crate) fn configure(config: &mut web::ServiceConfig, beside: &Beside) {
+pub(crate) fn configure(config: &mut web::ServiceConfig, settings: &ApiSettings) {
     const READ: &str = "GET, HEAD";
     config
         .service(
@@ -86,10 +86,12 @@ pub(crate) fn configure(config: &mut web::ServiceConfig, beside: &Beside) {
             resource("/api/task-types/{id}/enable", "POST").route(web::post().to(types::enable)),
         )
         .service(read("/api/workers", READ, metrics::workers))
-        .service(read("/metrics", READ, metrics::metrics))
         .service(read("/healthz", READ, health::live))
         .service(read("/readyz", READ, health::ready));
-    beside.configure(config);
+    if settings.metrics_listener.is_none() {
+        config.service(read("/metrics", READ, metrics::metrics));
+    }
+    settings.beside.configure(config);
     config.default_service(web::to(nothing_here));
 }
 

@@ -32,21 +32,35 @@ pub(super) async fn post(
     payload: web::Payload,
 ) -> Answer {
     let task_type = super::types::by_route(&api, &request)?;
-    let wait = Wait::of(&request)?;
+    let taken = take(&api, &request, payload, task_type).await;
+    let outcome = match &taken {
+        Ok((_, taken)) => taken.submitted.outcome(),
+        Err(refused) => refused.outcome(),
+    };
+    api.engine.observe_answer(&task_type, outcome);
+    let (wait, taken) = taken?;
+    Ok(answer(&api, &request, wait, taken).await)
+}
+
+/// Reads the request and submits it; and how the client waits for its task.
+async fn take(
+    api: &Api,
+    request: &HttpRequest,
+    payload: web::Payload,
+    task_type: TaskType,
+) -> Result<(Option<Wait>, Taken), Refused> {
+    let wait = Wait::of(request)?;
     let submission = Submission {
         tenant: api.tenant(),
-        key: idempotency_key(&request)?,
-        traceparent: traceparent(&request),
-        labels: label_header::labels(&request)?,
+        key: idempotency_key(request)?,
+        traceparent: traceparent(request),
+        labels: label_header::labels(request)?,
     };
-    let announced = content_length(&request);
+    let announced = content_length(request);
     let rests = wait.is_some().then(|| api.waiting.rests().clone());
-    let Taken {
-        submitted,
-        wait: begun,
-    } = match body_kind(&request)? {
+    let taken = match body_kind(request)? {
         BodyKind::Json => {
-            let arriving = Arriving::new(&api, payload);
+            let arriving = Arriving::new(api, payload);
             let body = request_json::parse(
                 &arriving
                     .whole(announced, api.settings.max_json_bytes)
@@ -60,22 +74,32 @@ pub(super) async fn post(
             if announced.is_some_and(|length| length > limit) {
                 return Err(form_too_large(limit));
             }
-            upload(&api, payload, task_type, submission, &boundary, rests).await?
+            upload(api, payload, task_type, submission, &boundary, rests).await?
         }
     };
+    Ok((wait, taken))
+}
+
+/// The answer to a request that was taken, at once or when its task is at rest.
+async fn answer(
+    api: &Api,
+    request: &HttpRequest,
+    wait: Option<Wait>,
+    Taken {
+        submitted,
+        wait: begun,
+    }: Taken,
+) -> HttpResponse {
     // A task of uploads alone is at rest by now: it is shown at once.
     let begun = begun.filter(|_| !submitted.answer.status.is_at_rest());
     let at_rest = match wait {
-        Some(wait) => task::at_rest(&api, &request, submitted.answer.task_id, wait, begun).await,
+        Some(wait) => task::at_rest(api, request, submitted.answer.task_id, wait, begun).await,
         None => None,
     };
     let is_shown = at_rest.is_some();
     let mut answer = at_rest.unwrap_or_else(|| accepted(&submitted, wait));
     let headers = answer.headers_mut();
-    let location = address(
-        &request,
-        &format!("/api/tasks/{}", submitted.answer.task_id),
-    );
+    let location = address(request, &format!("/api/tasks/{}", submitted.answer.task_id));
     if let Ok(location) = HeaderValue::from_str(&location) {
         if is_shown {
             // The body is what this address shows.
@@ -89,7 +113,7 @@ pub(super) async fn post(
             HeaderValue::from_static("true"),
         );
     }
-    Ok(answer)
+    answer
 }
 
 /// Passes the body on to the intake, which is a task of its own: when the client goes away, this

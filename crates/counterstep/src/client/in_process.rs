@@ -60,6 +60,14 @@ impl InProcess {
         let engine = self.engine.clone();
         to_its_end(async move {
             let prepared = client::prepare(&engine, task_type, submission, body).await;
+            match &prepared {
+                // Counted when it is committed.
+                Ok(Preparation::New(_)) => {}
+                Ok(Preparation::Replayed(submitted)) => {
+                    engine.observe_answer(&task_type, submitted.outcome());
+                }
+                Err(error) => engine.observe_answer(&task_type, error.outcome()),
+            }
             prepared.map_err(refused).map(|it| match it {
                 Preparation::New(prepared) => Prepared::New(prepared),
                 Preparation::Replayed(submitted) => Prepared::Replayed(submitted.answer.task_id),
@@ -77,19 +85,26 @@ impl InProcess {
         let (task_type, submission) = (self.newest(name)?, submission(options));
         let engine = self.engine.clone();
         to_its_end(async move {
+            let count = |error: SubmitError| {
+                engine.observe_answer(&task_type, error.outcome());
+                refused(error)
+            };
             let begun = UploadSession::begin(&engine, task_type, submission).await;
-            let mut session = begun.map_err(refused)?;
+            let mut session = begun.map_err(count)?;
             let submitted = match session.body(body) {
                 Ok(()) => session.submit().await,
                 Err(error) => Err(error),
             };
             match submitted {
-                Ok(submitted) => Ok(submitted.answer.task_id),
+                Ok(submitted) => {
+                    engine.observe_answer(&task_type, submitted.outcome());
+                    Ok(submitted.answer.task_id)
+                }
                 // It may have been committed: then the session has become a task.
-                Err(error @ SubmitError::Store(StoreError::Unknown(_))) => Err(refused(error)),
+                Err(error @ SubmitError::Store(StoreError::Unknown(_))) => Err(count(error)),
                 Err(error) => {
                     session.abandon("the request was refused").await;
-                    Err(refused(error))
+                    Err(count(error))
                 }
             }
         })
@@ -117,10 +132,16 @@ impl InProcess {
         to_its_end(async move {
             let submitted =
                 client::submit_all(&engine, task_type, Tenant::default(), None, items).await;
-            let each = |one: Result<client::Submitted, SubmitError>| {
-                one.map(|it| it.answer.task_id).map_err(refused)
+            let count = |error: SubmitError| {
+                engine.observe_answer(&task_type, error.outcome());
+                refused(error)
             };
-            let outcomes = submitted.map_err(refused)?;
+            let each = |one: Result<client::Submitted, SubmitError>| {
+                let submitted = one.map_err(count)?;
+                engine.observe_answer(&task_type, submitted.outcome());
+                Ok(submitted.answer.task_id)
+            };
+            let outcomes = submitted.map_err(count)?;
             Ok(outcomes.into_iter().map(each).collect())
         })
         .await

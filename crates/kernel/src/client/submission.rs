@@ -4,7 +4,7 @@
 use crate::digest::hex;
 use crate::disable::{AdmissionError, Refusal};
 use crate::error::StepError;
-use crate::ports::{CommitError, ObjectError, StoreError};
+use crate::ports::{CommitError, ObjectError, StoreError, SubmissionOutcome};
 use crate::task::{RequestError, TaskType};
 use counterstep_contracts::http::Accepted;
 use counterstep_contracts::{LabelError, Labels, Tenant};
@@ -63,6 +63,21 @@ pub enum SubmitError {
     Store(#[from] StoreError),
 }
 
+impl SubmitError {
+    /// As metrics count it.
+    #[must_use]
+    pub const fn outcome(&self) -> SubmissionOutcome {
+        match self {
+            Self::Invalid(_) | Self::Label(_) | Self::Source(_) => SubmissionOutcome::Refused,
+            Self::InProgress | Self::KeyMismatch | Self::Moved => SubmissionOutcome::Conflict,
+            Self::Disabled(_) => SubmissionOutcome::Disabled,
+            Self::Objects(_) | Self::Declaration(_) | Self::TooSlow | Self::Store(_) => {
+                SubmissionOutcome::Failed
+            }
+        }
+    }
+}
+
 impl From<AdmissionError> for SubmitError {
     fn from(error: AdmissionError) -> Self {
         match error {
@@ -79,6 +94,18 @@ pub struct Submitted {
     pub answer: Accepted,
     /// Whether it repeats an earlier one.
     pub replayed: bool,
+}
+
+impl Submitted {
+    /// As metrics count it.
+    #[must_use]
+    pub const fn outcome(&self) -> SubmissionOutcome {
+        if self.replayed {
+            SubmissionOutcome::Repeated
+        } else {
+            SubmissionOutcome::Accepted
+        }
+    }
 }
 
 pub(super) fn both(field: &str) -> SubmitError {

@@ -157,8 +157,10 @@ pub trait Store: Upkeep + Send + Sync + Debug {
     async fn in_flight(&self) -> Result<Vec<InFlight>, StoreError>;
 
     /// What is under way, counted. Its cost grows with the tasks that have not ended, never with
-    /// those that have.
-    async fn gauges(&self) -> Result<Gauges, StoreError>;
+    /// those that have. `labels`: names by which tasks are counted apart; where tasks have more than
+    /// [`MOST_LABEL_VALUES`](super::MOST_LABEL_VALUES) combinations of their values, those of the most
+    /// tasks keep theirs, and the rest counts as [`OTHER`](super::OTHER).
+    async fn gauges(&self, labels: &[String]) -> Result<Gauges, StoreError>;
 
     /// Audit entries and attempts of a task.
     async fn history(&self, task: TaskId) -> Result<History, StoreError>;

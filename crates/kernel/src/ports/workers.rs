@@ -131,14 +131,24 @@ pub struct TaskCount {
     pub status: TaskStatus,
     /// The queue on which they were offered last.
     pub queue: String,
+    /// Their values of the labels that were asked for, in that order; empty where a task has no such
+    /// label.
+    pub labels: Vec<String>,
     /// How many.
     pub count: u64,
 }
 
+/// The value in metrics of labels whose own values are beyond [`MOST_LABEL_VALUES`].
+pub const OTHER: &str = "other";
+
+/// How many different values of labels metrics show: clients choose them, and each is a series. Of
+/// several labels, combinations count.
+pub const MOST_LABEL_VALUES: usize = 100;
+
 /// What is under way, counted. Ages are by the database's clock; `None`: there is none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Gauges {
-    /// Tasks that have not ended, in the order of status and queue.
+    /// Tasks that have not ended, in the order of status, queue and labels.
     pub tasks: Vec<TaskCount>,
     /// Since the last change of the running task that has changed least lately. Heartbeats are no
     /// change.

@@ -15,7 +15,7 @@ use crate::progress::{self, Meter};
 use crate::scratch::scratch_files_in;
 use crate::sql::Sql;
 use crate::task::{Inputs, Run, StepCode, TaskFacts, TaskType, output};
-use counterstep_contracts::{Direction, StoredFile, StoredFiles, UndoDecl};
+use counterstep_contracts::{Direction, Outcome, StoredFile, StoredFiles, UndoDecl};
 use counterstep_steps::times::TimeLeft;
 use futures::future::{Either, select};
 use serde_json::Value;
@@ -57,6 +57,18 @@ pub(crate) struct Ended {
     pub(crate) stored: bool,
     /// Written together with the success, and only then.
     pub(crate) sql: Vec<Sql>,
+}
+
+impl Ended {
+    /// How the journal will have it, unless the commit is refused.
+    pub(super) fn outcome(&self) -> Outcome {
+        match &self.result {
+            _ if self.in_doubt.is_some() => Outcome::InDoubt,
+            Ok(_) => Outcome::Succeeded,
+            Err(error) if error.class == ErrorClass::Cancelled => Outcome::Cancelled,
+            Err(_) => Outcome::Failed,
+        }
+    }
 }
 
 /// Runs an order to its end.

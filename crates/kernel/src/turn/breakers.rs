@@ -183,7 +183,7 @@ fn going_forward(record: &TaskRecord) -> bool {
     ) && record.task.cancel_requested_at.is_none()
 }
 
-fn breaker_of(engine: &Engine, task_type: &TaskType, at: usize) -> Option<Breaker> {
+pub(crate) fn breaker_of(engine: &Engine, task_type: &TaskType, at: usize) -> Option<Breaker> {
     let step = &task_type.decl.steps[at];
     let policy = engine.settings.policies.breaker_of(step)?;
     let runtime = Arc::new(PortsRuntime::from(&engine.ports));

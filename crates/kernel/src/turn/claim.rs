@@ -17,11 +17,11 @@ use crate::isolation::{Abandoned, Entry, Guest, Running, WhenFull, most_tasks};
 use crate::load::fits;
 use crate::lost_hosts::earlier_losses;
 use crate::plan::{Facts, Probes};
-use crate::ports::StoreError;
+use crate::ports::{Observation, StoreError};
 use crate::progress::Board;
 use crate::quarantine::Quarantine;
 use crate::quarantine::quarantine;
-use crate::record::TaskRecord;
+use crate::record::{DbTime, TaskRecord, TaskRow};
 use crate::task::TaskType;
 use counterstep_contracts::{Host, TaskId, TaskStatus};
 use futures::future::{BoxFuture, Either, select};
@@ -278,10 +278,12 @@ async fn lock_to_drain(
 /// meanwhile.
 fn ready_for(record: &TaskRecord) -> Duration {
     let row = &record.task;
+    record.now.after(ready_since(row))
+}
+
+fn ready_since(row: &TaskRow) -> DbTime {
     let since = row.due_at.unwrap_or(row.updated_at);
-    record
-        .now
-        .after(row.lease_expires_at.map_or(since, |lease| lease.max(since)))
+    row.lease_expires_at.map_or(since, |lease| lease.max(since))
 }
 
 /// Reads a task that this host may claim; an error is the end of its turn.
@@ -377,7 +379,12 @@ async fn run(
     };
     let work = async {
         let end = turn.run(next).await;
-        end.unwrap_or_else(|error| end_of(&error, kept.task))
+        end.unwrap_or_else(|error| {
+            if matches!(error, ChangeError::Fenced) {
+                engine.observe(Observation::LeaseLost);
+            }
+            end_of(&error, kept.task)
+        })
     };
     beside(engine, kept, &tokens, shutdown, work).await
 }
@@ -403,6 +410,7 @@ async fn claim<'a>(
     let ttl = engine.settings.lease_of(&task_type);
     let task = record.task.id;
     let epoch_before = record.task.epoch;
+    let (ready_since, was_lost) = (ready_since(&record.task), record.lease_has_expired());
     let looked = TurnTask {
         engine,
         task_type,
@@ -444,6 +452,14 @@ async fn claim<'a>(
             return Err(refused.err().unwrap_or(ChangeError::Fenced));
         }
     };
+    let name = task_type.decl.name;
+    engine.observe(Observation::Claim {
+        task_type: name,
+        after: record.task.updated_at.after(ready_since),
+    });
+    if was_lost {
+        engine.observe(Observation::Recovery { task_type: name });
+    }
     let tickets = permits.used(&record).await;
     tracing::debug!(%task, epoch = %record.task.epoch, status = %record.task.status, "claimed");
     let undoing = record.task.status == TaskStatus::Compensating;

@@ -21,6 +21,7 @@ mod version;
 mod wake;
 
 pub(crate) use attempt::{Order, execute};
+pub(crate) use breakers::breaker_of;
 pub(crate) use claim::turn_when;
 pub use claim::{turn, turn_for};
 pub use offer::Offer;

@@ -13,6 +13,7 @@ use crate::change::ChangeError;
 use crate::children::{Stop, stop};
 use crate::draft::{As, Draft};
 use crate::engine::Engine;
+use crate::observe;
 use crate::plan::Probes;
 use crate::progress::Board;
 use crate::record::{DbTime, TaskRecord};
@@ -278,7 +279,10 @@ impl<'a> Turn<'a> {
             };
             let (engine, task_type) = (self.engine, self.task_type);
             self.under_way.push(Box::pin(async move {
+                let started = engine.ports.clock.monotonic();
                 let mut ended = attempt::execute(engine, &task_type, order).await;
+                let took = engine.ports.clock.monotonic().saturating_sub(started);
+                observe::attempt(engine, (&task_type, at, direction), ended.outcome(), took);
                 ended.unsent &= first;
                 Happened::Ended(ended)
             }));

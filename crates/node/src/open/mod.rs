@@ -7,6 +7,7 @@ pub(crate) mod servers;
 pub(crate) mod servers;
 
 use crate::exit::Exit;
+use crate::metrics::Metrics;
 use crate::secret_files::{OpenSecret, open_to_others};
 use crate::settings::{Database, ObjectBackend, Settings, in_effect};
 use counterstep_adapters::file_signals::FileSignals;
@@ -103,7 +104,8 @@ pub fn open<'a>(
             clock: Arc::new(SystemClock::new()),
             random: Arc::new(SystemRandom),
         };
-        Ok(Engine::new(ports, registry, engine, role))
+        let metrics = Metrics::of(&registry, &engine.metrics_labels);
+        Ok(Engine::new(ports, registry, engine, role).recorded_by(Arc::new(metrics)))
     })
 }
 

@@ -66,6 +66,9 @@ groups! {
     /// How often the reconciler passes. The bounds of a pass are flags of `reconciler` alone.
     Reconciler "Reconciler";
 
+    /// What `GET /metrics` shows: see [metrics](operations.md#metrics).
+    Metrics "Metrics";
+
     /// Tables that change what task types declare: see [policies](operations.md#policies).
     Policies "Policies";
 

@@ -12,6 +12,7 @@ mod groups;
 pub mod kinds;
 mod layers;
 mod log_format;
+mod metrics_labels;
 #[cfg(test)]
 mod page;
 mod resolve;
@@ -40,6 +41,7 @@ pub use upkeep::Upkeep;
 use counterstep_contracts::Overrides;
 use counterstep_kernel::EngineSettings;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// Settings that have been checked.
@@ -61,6 +63,8 @@ pub struct Settings {
     pub scratch: PathBuf,
     /// The engine's.
     pub engine: EngineSettings,
+    /// Where metrics are served, where the API is not to.
+    pub metrics_listen: Option<SocketAddr>,
     /// Log filter.
     pub log: String,
     /// Log form.
@@ -88,6 +92,7 @@ impl Settings {
             allow_plaintext: false,
             scratch: folder.join("scratch"),
             engine: EngineSettings::default(),
+            metrics_listen: None,
             log: "info".to_owned(),
             log_format: LogFormat::Text,
             overrides: Overrides::default(),

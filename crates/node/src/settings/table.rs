@@ -6,6 +6,7 @@ use super::groups::{Group, takes};
 use super::kinds::{Kind, Number, Prefix, Slots};
 use super::layers::Layers;
 use super::log_format::LogFormat;
+use super::metrics_labels::MetricsLabels;
 use super::services::Service;
 use super::upkeep::ARCHIVE_BUCKET;
 use crate::exit::Exit;
@@ -119,6 +120,11 @@ declare! {
     Reconciler {
         every: Duration ["30s; in `dev` 5s"] => "Set the time between passes";
         offer_after(NotInFile): Duration = Duration::from_secs(60) => "Offer a task again that no host has claimed in this time";
+    }
+
+    Metrics {
+        metrics_listen: SocketAddr => "Serve `/metrics` on this address and port, and not on that of the API";
+        metrics_labels: MetricsLabels ["none"] => "Split tasks in metrics by these labels, at most 4; at most 100 of their values are shown";
     }
 
     Policies {

@@ -21,6 +21,7 @@ mod kept;
 mod locks;
 mod lost;
 mod manual;
+mod observed;
 mod operator;
 mod other_processes;
 mod overrides;

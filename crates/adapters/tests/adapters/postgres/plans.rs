@@ -238,7 +238,8 @@ async fn no_statement_reads_a_whole_table() {
         at_most: MINUTE,
     };
     store.due(&Due::Unclaimed(which), 9).await.unwrap();
-    store.gauges().await.unwrap();
+    store.gauges(&[]).await.unwrap();
+    store.gauges(&["order".to_owned()]).await.unwrap();
     let (kind, tenant) = (DocumentKind::Worker, Tenant::default());
     let put = || DocumentChange::Put {
         body: String::new(),

@@ -36,7 +36,7 @@ async fn works(store: &dyn Store) {
             })
             .await
             .unwrap();
-        store.gauges().await.unwrap();
+        store.gauges(&[]).await.unwrap();
         let taken = store
             .outbox(OutboxOp::Take {
                 older_than: Duration::ZERO,

@@ -68,7 +68,11 @@ fn reads() -> Vec<(String, Read)> {
         ),
         ("history", read!(store => store.history(task(50)))),
         ("in flight", read!(store => store.in_flight())),
-        ("gauges", read!(store => store.gauges())),
+        ("gauges", read!(store => store.gauges(&[]))),
+        (
+            "gauges by labels",
+            read!(store => store.gauges(&["order".to_owned()])),
+        ),
         ("workers", read!(store => store.workers())),
         ("types", read!(store => store.types())),
         (

@@ -544,7 +544,14 @@ pub(crate) async fn a_relay_takes_the_events_of_each_change_once_until_they_are_
         [&second.events]
     );
     assert_eq!(take(store, Duration::ZERO).await, []);
-    assert!(store.gauges().await.unwrap().oldest_unpublished.is_some());
+    assert!(
+        store
+            .gauges(&[])
+            .await
+            .unwrap()
+            .oldest_unpublished
+            .is_some()
+    );
     let ids = vec![one[0].id, two[0].id];
     assert_eq!(
         store
@@ -554,7 +561,7 @@ pub(crate) async fn a_relay_takes_the_events_of_each_change_once_until_they_are_
         []
     );
     assert_eq!(store.outbox(OutboxOp::Published(ids)).await.unwrap(), []);
-    assert_eq!(store.gauges().await.unwrap().oldest_unpublished, None);
+    assert_eq!(store.gauges(&[]).await.unwrap().oldest_unpublished, None);
 }
 
 pub(crate) async fn what_is_published_of_a_change_leaves_the_others_in_the_outbox(ports: &Ports) {

@@ -2,17 +2,19 @@
 
 use super::changes::*;
 use super::eventually;
+use super::labels::labels;
 use counterstep_contracts::workers::WorkerState;
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::{
-    Due, Passed, Ports, Store, TaskCount, Unclaimed, WorkerRow, WorkerSeen,
+    Due, MOST_LABEL_VALUES, OTHER, Passed, Ports, Store, TaskCount, Unclaimed, WorkerRow,
+    WorkerSeen,
 };
 use counterstep_kernel::record::{TaskRecord, TaskRow};
 use counterstep_kernel::transition::{LeaseChange, Time};
 use counterstep_reconciler::redispatch::is_unclaimed;
 use counterstep_steps::times::DbTime;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 fn process(id: &str, lost_after: Duration) -> WorkerRow {
@@ -191,7 +193,7 @@ async fn task(
 
 pub(crate) async fn what_is_under_way_is_counted_and_its_age_told(ports: &Ports) {
     let store = &*ports.store;
-    let nothing = store.gauges().await.unwrap();
+    let nothing = store.gauges(&[]).await.unwrap();
     assert_eq!(
         (nothing.tasks, nothing.oldest_running, nothing.oldest_due),
         (Vec::new(), None, None)
@@ -202,7 +204,7 @@ pub(crate) async fn what_is_under_way_is_counted_and_its_age_told(ports: &Ports)
     task(store, TaskStatus::Waiting, "files", Some(MINUTE)).await;
     task(store, TaskStatus::DeadLettered, "files", None).await;
     task(store, TaskStatus::Completed, "files", None).await;
-    let gauges = store.gauges().await.unwrap();
+    let gauges = store.gauges(&[]).await.unwrap();
     assert_eq!((gauges.oldest_running, gauges.oldest_due), (None, None));
     assert_eq!(
         gauges.oldest_unpublished, None,
@@ -215,7 +217,7 @@ pub(crate) async fn what_is_under_way_is_counted_and_its_age_told(ports: &Ports)
         task(store, TaskStatus::Dispatched, "files", None).await;
     }
     let gauges = eventually("ages grow", || async {
-        let gauges = store.gauges().await.unwrap();
+        let gauges = store.gauges(&[]).await.unwrap();
         let grown = gauges.oldest_running > Some(Duration::ZERO)
             && gauges.oldest_due > Some(Duration::ZERO);
         grown.then_some(gauges)
@@ -224,6 +226,7 @@ pub(crate) async fn what_is_under_way_is_counted_and_its_age_told(ports: &Ports)
     let of = |status, queue: &str, count| TaskCount {
         status,
         queue: queue.to_owned(),
+        labels: Vec::new(),
         count,
     };
     assert_eq!(
@@ -371,4 +374,73 @@ pub(crate) async fn what_was_offered_again_is_found_less_and_less_often(ports: &
         )
         .await;
     }
+}
+
+pub(crate) async fn tasks_are_counted_by_labels_and_the_rarest_values_together(ports: &Ports) {
+    let store = &*ports.store;
+    let names = ["customer".to_owned(), "a.b-c".to_owned()];
+    let submitted = async |status, of: &[(&str, &str)]| {
+        let row = TaskRow {
+            status,
+            labels: labels(of),
+            queue: "files".to_owned(),
+            ..row(new_task())
+        };
+        commit(store, NEW, &submit(row)).await.unwrap();
+    };
+    let odd = "Größe \"3\", \\ %";
+    let of = |status, values: [&str; 2], count| TaskCount {
+        status,
+        queue: "files".to_owned(),
+        labels: values.map(str::to_owned).to_vec(),
+        count,
+    };
+    submitted(TaskStatus::Dispatched, &[("customer", "7"), ("x", "y")]).await;
+    submitted(TaskStatus::Dispatched, &[("customer", "7"), ("a.b-c", odd)]).await;
+    submitted(TaskStatus::Dispatched, &[]).await;
+    submitted(TaskStatus::Completed, &[("customer", "7")]).await;
+    let few = store.gauges(&names).await.unwrap();
+    let (dispatched, parked) = (TaskStatus::Dispatched, TaskStatus::DeadLettered);
+    let expected = [
+        of(dispatched, ["", ""], 1),
+        of(dispatched, ["7", ""], 1),
+        of(dispatched, ["7", odd], 1),
+    ];
+    assert_eq!(few.tasks.len(), expected.len(), "{:?}", few.tasks);
+    assert!(
+        expected.iter().all(|it| few.tasks.contains(it)),
+        "{:?}",
+        few.tasks
+    );
+    let due = eventually("an age", || async {
+        let found = store.gauges(&names).await.unwrap().oldest_due;
+        found.filter(|due| !due.is_zero())
+    });
+    assert!(due.await <= store.gauges(&[]).await.unwrap().oldest_due.unwrap());
+
+    // More than are shown. Those of two tasks are, whatever state these are in.
+    for at in 0..MOST_LABEL_VALUES {
+        let value = format!("many-{at:03}");
+        submitted(dispatched, &[("customer", &value)]).await;
+        if at >= 2 {
+            submitted(parked, &[("customer", &value)]).await;
+        }
+    }
+    let many = store.gauges(&names).await.unwrap();
+    let total: u64 = many.tasks.iter().map(|tasks| tasks.count).sum();
+    assert_eq!(total, 3 + 100 + 98);
+    let values: BTreeSet<_> = many.tasks.iter().map(|tasks| &tasks.labels).collect();
+    assert_eq!(values.len(), MOST_LABEL_VALUES + 1);
+    // Of those of one task, the first by name keep theirs.
+    for shown in [["", ""], ["7", ""]] {
+        assert!(many.tasks.contains(&of(dispatched, shown, 1)), "{shown:?}");
+    }
+    assert!(many.tasks.contains(&of(parked, ["many-099", ""], 1)));
+    assert!(many.tasks.contains(&of(dispatched, [OTHER, OTHER], 3)));
+    let plain = store.gauges(&[]).await.unwrap();
+    let of_all = |status, count| TaskCount {
+        labels: Vec::new(),
+        ..of(status, ["", ""], count)
+    };
+    assert_eq!(plain.tasks, [of_all(parked, 98), of_all(dispatched, 103)]);
 }

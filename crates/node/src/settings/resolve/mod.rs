@@ -55,11 +55,13 @@ impl Layers {
                 output_limit: OutputLimit(self.output_limit()?),
                 events,
                 heavy: self.heavy()?.unwrap_or_else(cores),
+                metrics_labels: self.metrics_labels()?.unwrap_or_default(),
                 machine: machine(),
                 faults: self.faults.clone(),
                 ..EngineSettings::default()
             },
             upkeep: self.upkeep()?,
+            metrics_listen: self.metrics_listen()?,
             log: self.log()?,
             log_format: self.log_format()?,
             overrides: self.overrides()?,
@@ -171,6 +173,12 @@ mod tests {
             ("output_limit = 0", "expected 4096 or more"),
             ("heavy = 0", "expected 1 to 4096"),
             ("database_connections = 0", "expected 1 or more"),
+            ("metrics_labels = [\"Order\"]", "invalid label name `Order`"),
+            ("metrics_labels = [\"a.b\", \"a-b\"]", "one name in metrics"),
+            (
+                "metrics_labels = [\"a\", \"b\", \"c\", \"d\", \"e\"]",
+                "expected at most 4",
+            ),
         ] {
             let refused = resolved(text, SettingValues::default(), commands::DEV).expect_err(text);
             assert!(refused.message.contains(expected), "{refused}");

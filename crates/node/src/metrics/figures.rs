@@ -1,0 +1,438 @@
+//! The counters of a process, found without a lock or an allocation: what can be counted is known from
+//! the declarations when it starts.
+
+use super::ended::{Ended, series};
+use super::histogram::Histogram;
+use counterstep_contracts::{Direction, Labels, Outcome, TaskDecl, TaskStatus};
+use counterstep_kernel::ports::{Observation, Recorder, SubmissionOutcome};
+use counterstep_steps::Registry;
+use prometheus_client::encoding::text::encode_registry;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::{self, Unit};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// Labels of a series.
+pub(super) type Series = Vec<(Cow<'static, str>, String)>;
+
+/// The figures of a process. Those of a task type are made when the process starts, but for
+/// histograms and attempts, which are made when they are first counted: each has many series.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: registry::Registry,
+    types: HashMap<&'static str, TypeFigures>,
+    families: Families,
+    ended: Ended,
+    leases_lost: Counter,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Families {
+    submissions: Family<Series, Counter>,
+    ended: Family<Series, Counter>,
+    durations: Family<Series, Histogram>,
+    waits: Family<Series, Histogram>,
+    attempts: Family<Series, Counter>,
+    attempt_durations: Family<Series, Histogram>,
+    undos: Family<Series, Counter>,
+    recoveries: Family<Series, Counter>,
+}
+
+/// Of one task type, all its versions together.
+#[derive(Debug)]
+struct TypeFigures {
+    /// In the order of [`SubmissionOutcome::ALL`].
+    submissions: Vec<Counter>,
+    /// In the order of [`TaskStatus::ALL`].
+    ended: Vec<OnceLock<Counter>>,
+    durations: Vec<OnceLock<Histogram>>,
+    waits: OnceLock<Histogram>,
+    undos: Counter,
+    recoveries: Counter,
+    steps: HashMap<&'static str, StepFigures>,
+}
+
+/// Of one step in both directions.
+#[derive(Debug, Default)]
+struct StepFigures {
+    attempts: [[OnceLock<Counter>; Outcome::ALL.len()]; 2],
+    durations: [OnceLock<Histogram>; 2],
+}
+
+impl Metrics {
+    /// For the task types of this program. `labels`: the labels of tasks by which those that ended are
+    /// counted apart.
+    #[must_use]
+    pub fn of(known: &Registry, labels: &[String]) -> Self {
+        let families = Families::default();
+        let leases_lost = Counter::default();
+        let registry = families.registered(&leases_lost);
+        let ended = Ended::new(families.ended.clone(), labels);
+        let mut types: HashMap<_, TypeFigures> = HashMap::new();
+        for task_type in known.iter() {
+            let decl = task_type.decl;
+            let figures = types
+                .entry(decl.name)
+                .or_insert_with(|| families.of(decl, &ended));
+            for step in decl.steps {
+                figures.steps.entry(step.name).or_default();
+            }
+        }
+        Self {
+            registry,
+            types,
+            families,
+            ended,
+            leases_lost,
+        }
+    }
+}
+
+impl Families {
+    fn registered(&self, leases_lost: &Counter) -> registry::Registry {
+        let mut registry = registry::Registry::with_prefix("counterstep");
+        registry.register(
+            "submissions",
+            "Requests answered by this process, by type and outcome",
+            self.submissions.clone(),
+        );
+        registry.register(
+            "tasks_ended",
+            "Tasks that this process brought to an end or parked, by type, status and the labels of the settings",
+            self.ended.clone(),
+        );
+        registry.register_with_unit(
+            "task_duration",
+            "Time from submission to the end of a task, or until it was parked",
+            Unit::Seconds,
+            self.durations.clone(),
+        );
+        registry.register_with_unit(
+            "claim_wait",
+            "Time from when a task could be claimed until this process claimed it",
+            Unit::Seconds,
+            self.waits.clone(),
+        );
+        registry.register(
+            "attempts",
+            "Attempts of steps and undos that ended in this process, by type, step, direction and outcome",
+            self.attempts.clone(),
+        );
+        registry.register_with_unit(
+            "attempt_duration",
+            "Time that attempts took, by type, step and direction",
+            Unit::Seconds,
+            self.attempt_durations.clone(),
+        );
+        registry.register(
+            "undos",
+            "Tasks whose undo this process began, by type",
+            self.undos.clone(),
+        );
+        registry.register(
+            "leases_lost",
+            "Turns of this process that lost their lease",
+            leases_lost.clone(),
+        );
+        registry.register(
+            "recoveries",
+            "Tasks that this process took over from lost hosts, by type",
+            self.recoveries.clone(),
+        );
+        registry
+    }
+
+    fn of(&self, decl: &TaskDecl, ended: &Ended) -> TypeFigures {
+        let name = decl.name;
+        let of_type = vec![("task_type".into(), name.to_owned())];
+        let submissions = SubmissionOutcome::ALL.iter().map(|outcome| {
+            let mut series: Series = of_type.clone();
+            series.push(("outcome".into(), outcome.as_str().to_owned()));
+            self.submissions.get_or_create_owned(&series)
+        });
+        // A series that begins at 0 shows its first increase.
+        let counted = |status: &TaskStatus| {
+            let counter = OnceLock::new();
+            if status.is_at_rest() && !ended.has_labels() {
+                let _ = counter.set(self.ended.get_or_create_owned(&series(name, *status)));
+            }
+            counter
+        };
+        TypeFigures {
+            submissions: submissions.collect(),
+            ended: TaskStatus::ALL.iter().map(counted).collect(),
+            durations: TaskStatus::ALL.iter().map(|_| OnceLock::new()).collect(),
+            waits: OnceLock::new(),
+            undos: self.undos.get_or_create_owned(&of_type),
+            recoveries: self.recoveries.get_or_create_owned(&of_type),
+            steps: HashMap::new(),
+        }
+    }
+}
+
+impl Metrics {
+    fn rest(&self, task_type: &str, status: TaskStatus, labels: &Labels, after: Duration) {
+        let Some(figures) = self.types.get(task_type) else {
+            return;
+        };
+        if let Some(counter) = figures.ended[status as usize].get() {
+            counter.inc();
+        } else {
+            self.ended.count(task_type, status, labels);
+        }
+        let durations = &self.families.durations;
+        figures.durations[status as usize]
+            .get_or_init(|| durations.get_or_create_owned(&series(task_type, status)))
+            .observe(after);
+    }
+
+    fn claim(&self, task_type: &str, after: Duration) {
+        let Some(figures) = self.types.get(task_type) else {
+            return;
+        };
+        let of_type = || vec![("task_type".into(), task_type.to_owned())];
+        figures
+            .waits
+            .get_or_init(|| self.families.waits.get_or_create_owned(&of_type()))
+            .observe(after);
+    }
+
+    fn attempt(
+        &self,
+        (task_type, step): (&str, &str),
+        direction: Direction,
+        outcome: Outcome,
+        took: Duration,
+    ) {
+        let figures = self.types.get(task_type);
+        let Some(figures) = figures.and_then(|figures| figures.steps.get(step)) else {
+            return;
+        };
+        let of_step = || -> Series {
+            vec![
+                ("task_type".into(), task_type.to_owned()),
+                ("step".into(), step.to_owned()),
+                ("direction".into(), direction.as_str().to_owned()),
+            ]
+        };
+        figures.attempts[direction as usize][outcome as usize]
+            .get_or_init(|| {
+                let mut series = of_step();
+                series.push(("outcome".into(), outcome.as_str().to_owned()));
+                self.families.attempts.get_or_create_owned(&series)
+            })
+            .inc();
+        let durations = &self.families.attempt_durations;
+        figures.durations[direction as usize]
+            .get_or_init(|| durations.get_or_create_owned(&of_step()))
+            .observe(took);
+    }
+}
+
+impl Recorder for Metrics {
+    fn record(&self, observation: Observation<'_>) {
+        match observation {
+            Observation::Submission { task_type, outcome } => {
+                if let Some(figures) = self.types.get(task_type) {
+                    figures.submissions[outcome as usize].inc();
+                }
+            }
+            Observation::Rest {
+                task_type,
+                status,
+                labels,
+                after,
+            } => self.rest(task_type, status, labels, after),
+            Observation::Claim { task_type, after } => self.claim(task_type, after),
+            Observation::Attempt {
+                task_type,
+                step,
+                direction,
+                outcome,
+                took,
+            } => self.attempt((task_type, step), direction, outcome, took),
+            Observation::Undo { task_type } => {
+                if let Some(figures) = self.types.get(task_type) {
+                    figures.undos.inc();
+                }
+            }
+            Observation::LeaseLost => {
+                self.leases_lost.inc();
+            }
+            Observation::Recovery { task_type } => {
+                if let Some(figures) = self.types.get(task_type) {
+                    figures.recoveries.inc();
+                }
+            }
+        }
+    }
+
+    fn write(&self, page: &mut String) {
+        // A text takes whatever is written to it.
+        let _ = encode_registry(page, &self.registry);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use counterstep_kernel::ports::MOST_LABEL_VALUES;
+    use counterstep_tasks::CreateZipFromFiles;
+
+    const ZIP: &str = "CreateZipFromFiles";
+
+    fn metrics(labels: &[&str]) -> Metrics {
+        let labels: Vec<_> = labels.iter().map(|&name| name.to_owned()).collect();
+        Metrics::of(&Registry::new().with::<CreateZipFromFiles>(), &labels)
+    }
+
+    fn page(metrics: &Metrics) -> String {
+        let mut page = String::new();
+        metrics.write(&mut page);
+        page
+    }
+
+    fn shows(metrics: &Metrics, line: &str) {
+        let page = page(metrics);
+        assert!(page.lines().any(|it| it == line), "{line}\n{page}");
+    }
+
+    fn labels(of: &[(&str, &str)]) -> Labels {
+        let mut labels = Labels::new();
+        for (name, value) in of {
+            labels.add(name, value).unwrap();
+        }
+        labels
+    }
+
+    fn rest(metrics: &Metrics, status: TaskStatus, of: &[(&str, &str)]) {
+        metrics.record(Observation::Rest {
+            task_type: ZIP,
+            status,
+            labels: &labels(of),
+            after: Duration::from_millis(1500),
+        });
+    }
+
+    #[test]
+    fn each_observation_has_its_figure() {
+        let metrics = metrics(&[]);
+        let nothing = page(&metrics);
+        assert!(
+            nothing.contains("\ncounterstep_undos_total{task_type=\"CreateZipFromFiles\"} 0\n")
+        );
+        assert!(
+            !nothing.contains("le="),
+            "histograms come with their first value"
+        );
+
+        for outcome in SubmissionOutcome::ALL {
+            let task_type = ZIP;
+            metrics.record(Observation::Submission {
+                task_type,
+                outcome: *outcome,
+            });
+            let outcome = outcome.as_str();
+            shows(
+                &metrics,
+                &format!(
+                    "counterstep_submissions_total{{task_type=\"{ZIP}\",outcome=\"{outcome}\"}} 1"
+                ),
+            );
+        }
+        rest(&metrics, TaskStatus::Failed, &[("order", "7")]);
+        metrics.record(Observation::Claim {
+            task_type: ZIP,
+            after: Duration::from_millis(10),
+        });
+        metrics.record(Observation::Attempt {
+            task_type: ZIP,
+            step: "upload_zip",
+            direction: Direction::Undo,
+            outcome: Outcome::InDoubt,
+            took: Duration::from_secs(200_000),
+        });
+        metrics.record(Observation::Undo { task_type: ZIP });
+        metrics.record(Observation::Recovery { task_type: ZIP });
+        metrics.record(Observation::LeaseLost);
+        for line in [
+            "counterstep_tasks_ended_total{task_type=\"CreateZipFromFiles\",status=\"failed\"} 1",
+            "counterstep_tasks_ended_total{task_type=\"CreateZipFromFiles\",status=\"completed\"} 0",
+            "# TYPE counterstep_task_duration_seconds histogram",
+            "# UNIT counterstep_task_duration_seconds seconds",
+            "counterstep_task_duration_seconds_sum{task_type=\"CreateZipFromFiles\",status=\"failed\"} 1.5",
+            "counterstep_task_duration_seconds_bucket{le=\"1.0\",task_type=\"CreateZipFromFiles\",status=\"failed\"} 0",
+            "counterstep_task_duration_seconds_bucket{le=\"2.5\",task_type=\"CreateZipFromFiles\",status=\"failed\"} 1",
+            // A bound belongs to its bucket.
+            "counterstep_claim_wait_seconds_bucket{le=\"0.01\",task_type=\"CreateZipFromFiles\"} 1",
+            "counterstep_claim_wait_seconds_bucket{le=\"0.005\",task_type=\"CreateZipFromFiles\"} 0",
+            "counterstep_attempts_total{task_type=\"CreateZipFromFiles\",step=\"upload_zip\",direction=\"undo\",outcome=\"in_doubt\"} 1",
+            "counterstep_attempt_duration_seconds_bucket{le=\"86400.0\",task_type=\"CreateZipFromFiles\",step=\"upload_zip\",direction=\"undo\"} 0",
+            "counterstep_attempt_duration_seconds_bucket{le=\"+Inf\",task_type=\"CreateZipFromFiles\",step=\"upload_zip\",direction=\"undo\"} 1",
+            "counterstep_undos_total{task_type=\"CreateZipFromFiles\"} 1",
+            "counterstep_recoveries_total{task_type=\"CreateZipFromFiles\"} 1",
+            "counterstep_leases_lost_total 1",
+        ] {
+            shows(&metrics, line);
+        }
+    }
+
+    #[test]
+    fn a_type_that_the_program_does_not_have_makes_no_series() {
+        let metrics = metrics(&[]);
+        let before = page(&metrics).lines().count();
+        let task_type = "Another";
+        metrics.record(Observation::Undo { task_type });
+        metrics.record(Observation::Claim {
+            task_type,
+            after: Duration::ZERO,
+        });
+        assert_eq!(page(&metrics).lines().count(), before);
+    }
+
+    #[test]
+    fn tasks_that_end_are_counted_by_labels_up_to_a_bound() {
+        let metrics = metrics(&["customer", "a.b"]);
+        let done = TaskStatus::Completed;
+        rest(&metrics, done, &[]);
+        rest(
+            &metrics,
+            done,
+            &[("customer", "x \"y\" \\"), ("order", "1")],
+        );
+        for at in 0..MOST_LABEL_VALUES {
+            let value = at.to_string();
+            rest(&metrics, done, &[("customer", "7"), ("a.b", &value)]);
+        }
+        rest(&metrics, done, &[("customer", "7"), ("a.b", "0")]);
+        // Shown as it is in every state, and counted for one of them.
+        rest(
+            &metrics,
+            TaskStatus::Failed,
+            &[("customer", "7"), ("a.b", "0")],
+        );
+        let line = |status: &str, customer: &str, other: &str, count: u32| {
+            shows(
+                &metrics,
+                &format!(
+                    "counterstep_tasks_ended_total{{task_type=\"{ZIP}\",status=\"{status}\",\
+                     label_customer=\"{customer}\",label_a_b=\"{other}\"}} {count}"
+                ),
+            );
+        };
+        line("completed", "", "", 1);
+        line("completed", "x \\\"y\\\" \\\\", "", 1);
+        line("completed", "7", "0", 2);
+        line("failed", "7", "0", 1);
+        line("completed", "7", "97", 1);
+        line("completed", "other", "other", 2);
+        let page = page(&metrics);
+        let completed = page.lines().filter(|line| {
+            line.starts_with("counterstep_tasks_ended_total") && line.contains("completed")
+        });
+        assert_eq!(completed.count(), MOST_LABEL_VALUES + 1);
+    }
+}
