@@ -19,6 +19,7 @@ mod system {
     mod kills;
     mod large;
     mod logs;
+    mod metrics;
     mod new_program;
     mod operators;
     mod orders;

@@ -99,6 +99,12 @@ const NEEDS: &[Need] = &[
     )
     .starts("nats-server"),
     need(
+        "promtool",
+        &["prometheus"],
+        "the metrics and the alarms are checked by the program that reads them",
+    )
+    .starts("prometheus"),
+    need(
         "node",
         &["nodejs"],
         "Azurite, which stands in for Azure, runs on it",
