@@ -229,3 +229,33 @@ async fn routes_and_metrics_of_the_programs_own_stand_beside_those_of_the_api() 
     );
     service.stop().await.expect("it stops in order");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_without_a_role_serves_its_metrics_where_the_settings_say_until_it_stops() {
+    use counterstep::{Roles, Service};
+    use in_actix::tasks::{Greet, Guest, tasks};
+    let (_folder, settings, listener, url) = place();
+    // The address is free from here on.
+    let address = listener.local_addr().expect("its address");
+    drop(listener);
+    let settings = Settings {
+        metrics_listen: Some(address),
+        ..settings
+    };
+    let service = Service::start(tasks(), &settings, Roles::default())
+        .await
+        .expect("it starts");
+    let guest = Guest {
+        name: "Ada".to_owned(),
+    };
+    let submitted = service.client().submit::<Greet>(&guest).await;
+    submitted.expect("a task");
+    let http = Client::new();
+    let page = http.get(format!("{url}/metrics")).send().await;
+    let page = page.expect("an answer").text().await.expect("a text");
+    let line = "\ncounterstep_submissions_total{task_type=\"Greet\",outcome=\"accepted\"} 1\n";
+    assert!(page.contains(line), "{page}");
+    service.stop().await.expect("it stops in order");
+    let after = http.get(format!("{url}/metrics")).send().await;
+    assert!(after.is_err(), "{after:?}");
+}

@@ -8,6 +8,7 @@ use counterstep_contracts::{TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::ports::Hints;
 use counterstep_kernel::ports::PortsRuntime;
 use counterstep_kernel::record::TaskRecord;
+use counterstep_kernel::status;
 use counterstep_macros::distributed_task;
 use counterstep_steps::breaker::{Breaker, BreakerState, Ticket, Verdict};
 use counterstep_steps::{
@@ -148,6 +149,12 @@ async fn open(site: &Site) {
         breaker(site).standing().await,
         BreakerState::Open(_)
     ));
+    // As metrics show it.
+    let states = status::breakers(&site.engine).await;
+    let [(key, BreakerState::Open(_))] = &states[..] else {
+        panic!("one breaker, which is open: {states:?}")
+    };
+    assert_eq!(key, breaker(site).key());
 }
 
 /// Passes the time that the breaker is open for, and the due times of those that wait for it: a
