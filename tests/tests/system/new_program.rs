@@ -169,7 +169,7 @@ async fn serve(place: &Place, deployment: &Deployment) {
     let mut dev = Process::launch(place, &launch);
     let address = dev.says("where to submit", |said| {
         let (_, after) = said.split_once("submit to http://")?;
-        Some(after.split_once("/api/tasks/checkout")?.0.to_owned())
+        Some(after.split_once("/api/tasks/")?.0.to_owned())
     });
     deployment.complete_a_task(&Api::at(&address)).await;
     assert!(dev.stop().success());
