@@ -84,7 +84,7 @@ tokio-postgres = { version = \"0.7\", default-features = false, features = [\"ru
         "\nservices:\n",
         "  # docker compose run --rm book
   book:
-    <<: *counterstep
+    <<: *lamp-shop
     profiles: [book]
     command: [lamp-shop, book, \"17\"]
     environment: *settings
