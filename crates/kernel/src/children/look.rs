@@ -162,5 +162,16 @@ async fn end(engine: &Engine, line: ChildLine) -> Result<ChildEnd<Value>, StoreE
     }
     let record = engine.ports.store.load(line.task).await?;
     let response = record.and_then(|record| record.task.response);
-    Ok(ChildEnd::Completed(response.unwrap_or_default()))
+    Ok(response.map_or_else(
+        || {
+            let message = "it completed, and its response was erased".to_owned();
+            ChildEnd::Failed(ChildFailure {
+                task: line.task,
+                status: line.status,
+                class: None,
+                message: Some(message),
+            })
+        },
+        ChildEnd::Completed,
+    ))
 }

@@ -143,7 +143,10 @@ impl TurnPlan<'_> {
         match step {
             WaitStep::Begins(due) => draft.wait_begins(at, due),
             WaitStep::Submits { begins, tasks } => self.submit_children(draft, at, begins, &tasks),
-            WaitStep::Over(output) => draft.wait_is_over(at, output),
+            WaitStep::Over(output) => match self.fits(draft, at, &output) {
+                Ok(()) => draft.wait_is_over(at, output),
+                Err(error) => draft.wait_failed(at, &error, false),
+            },
             WaitStep::Failed { error, falls_back } => draft.wait_failed(at, &error, falls_back),
         }
     }
@@ -170,6 +173,15 @@ impl TurnPlan<'_> {
             }
             Err(error) => draft.wait_failed(at, &error, false),
         }
+    }
+
+    /// The responses of many tasks may be more than a step may give. What a signal gives was looked at
+    /// when it came.
+    fn fits(&self, draft: &Draft, at: usize, output: &serde_json::Value) -> StepResult<()> {
+        if draft.decl().steps[at].has_children() {
+            return self.engine.settings.output_limit.check(output);
+        }
+        Ok(())
     }
 
     /// Notes what is known of the tasks that steps in this state have submitted.

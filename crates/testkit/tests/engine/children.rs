@@ -2,12 +2,14 @@
 //! them, or their parent, does not complete.
 
 use counterstep_contracts::{Host, StepNo, StepStatus, TaskId, TaskStatus, WaitReason};
+use counterstep_kernel::EngineSettings;
 use counterstep_kernel::client;
 use counterstep_kernel::draft::{As, Draft};
 use counterstep_kernel::ports::{ChildLine, ChildQuery};
 use counterstep_kernel::turn::turn;
 use counterstep_macros::distributed_task;
 use counterstep_reconciler::parents;
+use counterstep_steps::output_limit::OutputLimit;
 use counterstep_steps::{
     AwaitTask, Branches, CancelToken, ChildEnd, EachEnd, ForEach, Registry, StepContext, StepError,
     StepResult, UndoResult,
@@ -463,6 +465,27 @@ async fn a_list_gives_its_responses_in_order_and_so_many_run_at_a_time() {
         .try_into()
         .expect("one");
     assert_eq!(record.task.response, Some(json!([])));
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn responses_that_are_more_than_a_step_may_give_fail_it() {
+    let small = |settings: &mut EngineSettings| settings.output_limit = OutputLimit(100);
+    let mut site = Harness::embedded(types()).settings(small).start().await;
+    let seats: Vec<Seat> = (0..20).map(seat).collect();
+    let form = Form::to::<BookAll>()
+        .field("seats", json!(seats))
+        .field("at_a_time", 20);
+    let all = site.submit(form).await;
+    site.serve(3);
+    let [record] = site
+        .all_are(TaskStatus::Failed, &[all])
+        .await
+        .try_into()
+        .expect("one");
+    let message = record.task.failure.expect("a failure").message;
+    assert!(message.contains("more than 100 bytes"), "{message}");
+    site.assert_invariants(&family(&site, all).await).await;
     site.stop().await;
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error};
 
-fn keyed(task: TaskId, key: &str) -> Transition {
+pub(super) fn keyed(task: TaskId, key: &str) -> Transition {
     let mut row = row(task);
     row.labels.add("order", "4711").expect("a label");
     let mut change = submit(row);
@@ -29,12 +29,12 @@ fn keyed(task: TaskId, key: &str) -> Transition {
     whole(None, change)
 }
 
-fn statement(store: &dyn Store, change: &Transition) -> SqlStatement {
+pub(super) fn statement(store: &dyn Store, change: &Transition) -> SqlStatement {
     let statement = store.statement(change).expect("it can be written");
     statement.expect("PostgreSQL has one")
 }
 
-async fn execute(client: &Client, statement: &SqlStatement) -> Result<u64, Error> {
+pub(super) async fn execute(client: &Client, statement: &SqlStatement) -> Result<u64, Error> {
     let each = |param| param as &(dyn ToSql + Sync);
     let params: Vec<_> = statement.params.iter().map(each).collect();
     client.execute(&*statement.sql, &params).await

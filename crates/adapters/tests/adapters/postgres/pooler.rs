@@ -1,8 +1,10 @@
 //! The store behind PgBouncer in transaction mode.
 
+use super::own_transactions::{execute, keyed, statement};
 use super::plans::alone;
 use super::{number, open, options, raw};
 use crate::suite::changes::*;
+use crate::suite::children::family;
 use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_kernel::ports::{Heartbeat, OutboxOp, Store, TaskQuery};
 use counterstep_testkit::servers::{PgBouncer, shared_postgres};
@@ -69,6 +71,32 @@ async fn several_stores_share_the_sessions_of_a_pooler() {
     let admin = raw(&direct).await;
     let count = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
     assert!(number(&admin, count).await <= 3);
+
+    // Submissions in transactions of others, of which every second one is taken back.
+    let submit = |n: usize| {
+        let (store, url) = (stores[n % 2].clone(), url.clone());
+        async move {
+            let change = keyed(new_task(), &format!("order-{n}"));
+            let connection = raw(&url).await;
+            connection.batch_execute("BEGIN").await.unwrap();
+            let written = execute(&connection, &statement(&*store, &change)).await;
+            assert_eq!(written.unwrap(), 1);
+            let (end, expected) = [("COMMIT", true), ("ROLLBACK", false)][n % 2];
+            connection.batch_execute(end).await.unwrap();
+            let there = store.load(change.task_id).await.unwrap().is_some();
+            assert_eq!(there, expected, "after {end}");
+        }
+    };
+    join_all((0..12).map(submit)).await;
+
+    // Tasks that are submitted with the change of their parent, and its wake.
+    for store in &stores {
+        let (parent, children) = family(&**store, 3).await;
+        assert_eq!(children.len(), 3);
+        assert!(store.wake(parent.task.id).await.unwrap().is_some());
+        let counts = store.child_counts(parent.task.id).await.unwrap();
+        assert_eq!(counts.iter().map(|count| count.tasks).sum::<u32>(), 3);
+    }
 
     // Nothing of ours stays with a session that goes on to others.
     let mut sessions = Vec::new();

@@ -38,7 +38,7 @@ pub(super) async fn submitting(parent: &TaskRecord, children: Vec<Transition>) -
 }
 
 /// A task that sleeps, with so many children of its first step.
-pub(super) async fn family(store: &dyn Store, children: u32) -> (TaskRecord, Vec<TaskId>) {
+pub(crate) async fn family(store: &dyn Store, children: u32) -> (TaskRecord, Vec<TaskId>) {
     let parent = claimed(store, MINUTE).await;
     let children: Vec<_> = (0..children)
         .map(|no| child(&parent, parent.task.id, 1, no))
