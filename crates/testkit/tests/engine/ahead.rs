@@ -2,7 +2,8 @@
 //! not come out well.
 
 use crate::errand::only;
-use counterstep_contracts::{ChangeId, FileName, StepStatus, TaskStatus};
+use counterstep_contracts::{ChangeId, FileName, Labels, StepStatus, TaskStatus, Tenant};
+use counterstep_kernel::client::{BatchItem, submit_all};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{RetryPolicy, StepContext, StepResult};
 use counterstep_testkit::clock::{until_works, work_for};
@@ -10,6 +11,7 @@ use counterstep_testkit::site::eventually;
 use counterstep_testkit::{Form, Harness, TestTask};
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -31,7 +33,7 @@ struct Quote(u32);
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Booked(u32);
 
-static RUNS: [AtomicU32; 4] = [const { AtomicU32::new(0) }; 4];
+static RUNS: [AtomicU32; 5] = [const { AtomicU32::new(0) }; 5];
 const ONCE_MORE: RetryPolicy = RetryPolicy::constant("10ms").max_retries(1);
 
 struct Trip;
@@ -119,6 +121,38 @@ async fn a_pure_step_that_takes_its_time_runs_under_its_lease_instead() {
     task.assert_trail("quote ok, book ok, tell ok, completed")
         .await;
     assert_eq!(RUNS[1].load(Ordering::Relaxed), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pure_steps_of_a_batch_share_a_second_and_those_behind_it_run_under_their_leases() {
+    const ITEMS: usize = 20;
+    let site = Harness::embedded(only::<Trip>()).start().await;
+    let engine = &site.engine;
+    let task_type = engine.registry.newest("Trip").expect("the type");
+    let item = |_| BatchItem {
+        key: None,
+        labels: Labels::new(),
+        body: json!({"takes": 60_000, "counter": 4}),
+    };
+    let items = (0..ITEMS).map(item).collect();
+    let submitted = submit_all(engine, task_type, Tenant::default(), None, items);
+    let runs = || RUNS[4].load(Ordering::Relaxed);
+    let over = async {
+        // As many as are checked at a time.
+        eventually("the first of them", || async {
+            (runs() == 16).then_some(())
+        })
+        .await;
+        site.clock.advance("2s");
+    };
+    let (submitted, ()) = futures::join!(submitted, over);
+    let outcomes = submitted.expect("the store answers");
+    assert_eq!(outcomes.len(), ITEMS);
+    for outcome in outcomes {
+        let task = outcome.expect("each is accepted").answer.task_id;
+        assert_eq!(site.record(task).await.steps[0].status, StepStatus::Pending);
+    }
+    assert_eq!(runs(), 16, "none began behind the second");
 }
 
 #[tokio::test(flavor = "multi_thread")]
