@@ -14,9 +14,6 @@ pub struct ParentRef {
     pub step: StepNo,
     /// Its place among the tasks of that step, from 0.
     pub no: u32,
-    /// The task at the top: the parent of the parent, and so on. Until it has ended, its
-    /// descendants may have to be undone, and are kept.
-    pub root: TaskId,
     /// How many tasks stand above it.
     pub depth: u32,
 }

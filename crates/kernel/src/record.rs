@@ -233,6 +233,9 @@ pub struct ChildrenRow {
     pub started: u32,
     /// So many of them had ended when the task was put to sleep for the others.
     pub seen: u32,
+    /// So often in a row they could not be read, or not all of them be told to stop.
+    #[serde(default)]
+    pub missed: u32,
 }
 
 /// A signal that was accepted.

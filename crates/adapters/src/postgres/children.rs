@@ -14,15 +14,14 @@ pub(super) fn insert(children: &[Transition]) -> Statement<'static, sql::Uuid> {
         let parent = change.task.as_ref()?.row.parent?;
         Some((change.task_id.0, parent))
     });
-    let (mut tasks, mut of, mut steps, mut places, mut roots) =
-        (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut tasks, mut of, mut steps, mut places) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (
         task,
         ParentRef {
             task: parent,
             step,
             no,
-            root,
             ..
         },
     ) in parents
@@ -31,33 +30,33 @@ pub(super) fn insert(children: &[Transition]) -> Statement<'static, sql::Uuid> {
         of.push(parent.0);
         steps.push(step.0);
         places.push(i64::from(no));
-        roots.push(root.0);
     }
     Statement::of(
-        "INSERT INTO children (parent, step, no, task, root)
-         SELECT u.parent, u.step, u.no::integer, u.task, u.root
-         FROM unnest(?, ?, ?, ?, ?) AS u (parent, step, no, task, root) RETURNING task",
-        values![of, steps, places, tasks, roots],
+        "INSERT INTO children (parent, step, no, task)
+         SELECT u.parent, u.step, u.no::integer, u.task
+         FROM unnest(?, ?, ?, ?) AS u (parent, step, no, task) RETURNING task",
+        values![of, steps, places, tasks],
     )
 }
 
-pub(super) type CountTypes = (sql::Integer, sql::Text, sql::BigInt);
-pub(super) type CountRead = (i32, String, i64);
+pub(super) type CountTypes = (sql::Integer, sql::Text, sql::BigInt, sql::Bool);
+pub(super) type CountRead = (i32, String, i64, bool);
 
 /// Those of a task, by step and state.
 pub(super) fn counts(parent: TaskId) -> Statement<'static, CountTypes> {
     Statement::of(
-        "SELECT c.step, t.status, count(*) FROM children c JOIN tasks t ON t.id = c.task
+        "SELECT c.step, t.status, count(*), bool_or(t.residue) FROM children c JOIN tasks t ON t.id = c.task
          WHERE c.parent = ? GROUP BY c.step, t.status ORDER BY c.step, t.status",
         values![parent.0],
     )
 }
 
-pub(super) fn decode_count((step, status, tasks): CountRead) -> Result<ChildCount, Fault> {
+pub(super) fn decode_count((step, status, tasks, residue): CountRead) -> Result<ChildCount, Fault> {
     Ok(ChildCount {
         step: StepNo(step),
         status: parse("status", &status)?,
         tasks: count("tasks", tasks)?,
+        residue,
     })
 }
 
@@ -128,7 +127,7 @@ pub(super) type WokenRead = (String, i64, i64, String, Option<String>);
 pub(super) fn wake(task: TaskId) -> Statement<'static, WokenTypes> {
     Statement::of(
         "UPDATE tasks SET due_at = now() WHERE id = ? AND lease_owner IS NULL AND due_at > now()
-           AND status IN ('waiting', 'compensating')
+           AND (waiting = 'children' OR status = 'compensating')
          RETURNING task_type, version, rev, queue, traceparent",
         values![task.0],
     )

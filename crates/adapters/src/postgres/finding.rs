@@ -258,7 +258,7 @@ macro_rules! parents {
             " AND p.lease_owner IS NULL AND p.due_at > now()
              AND p.task_type || '/' || p.version || '/' || p.definition_hash = ANY(?)
              AND (SELECT 1 FROM children c JOIN tasks t ON t.id = c.task WHERE c.parent = p.id
-               AND t.status IN ('completed', 'failed', 'cancelled', 'resolved') LIMIT 1) IS NOT NULL
+               AND t.finished_at > p.updated_at - interval '10 minutes' LIMIT 1) IS NOT NULL
            ORDER BY p.updated_at LIMIT ?)"
         )
     };

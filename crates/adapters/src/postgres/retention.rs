@@ -25,14 +25,18 @@ pub(super) fn decode((task, tenant, rev): EndedTaskRead) -> EndedTask {
 
 /// What must not be true of the task `k` that is to go: others have not been told all of it, or a
 /// repetition of its request would become a second task.
+/// Nor may a task above it be open, which may yet have to undo it.
 // Of a `NOT EXISTS` the server may make a table of all its rows first; with a limit it looks task
 // by task.
 macro_rules! free_to_go {
     () => {
         "(SELECT 1 FROM outbox o WHERE o.task = k.id LIMIT 1) IS NULL
            AND (SELECT 1 FROM idempotency i WHERE i.task = k.id AND i.expires_at > now() LIMIT 1) IS NULL
-           AND (SELECT 1 FROM children c JOIN tasks r ON r.id = c.root WHERE c.task = k.id
-             AND r.status NOT IN ('completed', 'failed', 'cancelled', 'resolved') LIMIT 1) IS NULL"
+           AND (WITH RECURSIVE above (task) AS (
+               SELECT c.parent FROM children c WHERE c.task = k.id
+               UNION SELECT c.parent FROM above a JOIN children c ON c.task = a.task)
+             SELECT 1 FROM above a JOIN tasks p ON p.id = a.task
+             WHERE p.status NOT IN ('completed', 'failed', 'cancelled', 'resolved') LIMIT 1) IS NULL"
     };
 }
 

@@ -14,18 +14,13 @@ pub(super) fn insert(
     task: TaskId,
     parent: &ParentRef,
 ) -> QueryResult<()> {
-    let text = "INSERT INTO children (parent, step, no, task, root) VALUES (?, ?, ?, ?, ?)";
-    let (of, task, root) = (
-        parent.task.to_string(),
-        task.to_string(),
-        parent.root.to_string(),
-    );
+    let text = "INSERT INTO children (parent, step, no, task) VALUES (?, ?, ?, ?)";
+    let (of, task) = (parent.task.to_string(), task.to_string());
     let values = [
         (&of).into(),
         i64::from(parent.step.0).into(),
         i64::from(parent.no).into(),
         (&task).into(),
-        (&root).into(),
     ];
     Statement { text, values }.execute(connection).map(drop)
 }
@@ -38,6 +33,8 @@ struct CountRow {
     status: String,
     #[diesel(sql_type = BigInt)]
     tasks: i64,
+    #[diesel(sql_type = BigInt)]
+    residue: i64,
 }
 
 /// Those of a task, by step and state.
@@ -46,7 +43,7 @@ pub(super) fn counts(
     parent: TaskId,
 ) -> Result<Vec<ChildCount>, Fault> {
     let rows: Vec<CountRow> = diesel::sql_query(
-        "SELECT c.step, t.status, count(*) AS tasks FROM children c JOIN tasks t ON t.id = c.task
+        "SELECT c.step, t.status, count(*) AS tasks, max(t.residue) AS residue FROM children c JOIN tasks t ON t.id = c.task
          WHERE c.parent = ? GROUP BY c.step, t.status ORDER BY c.step, t.status",
     )
     .bind::<Text, _>(parent.to_string())
@@ -57,6 +54,7 @@ pub(super) fn counts(
             step: step("step", row.step)?,
             status: parse("status", &row.status)?,
             tasks: count("tasks", row.tasks)?,
+            residue: row.residue != 0,
         })
     };
     rows.into_iter().map(decode).collect()
@@ -145,7 +143,7 @@ pub(super) fn wake(
 ) -> Result<Option<Woken>, Fault> {
     let row: Option<WokenRow> = diesel::sql_query(
         "UPDATE tasks SET due_at = ?1 WHERE id = ?2 AND lease_owner IS NULL AND due_at > ?1
-           AND status IN ('waiting', 'compensating')
+           AND (waiting = 'children' OR status = 'compensating')
          RETURNING task_type, version, rev, queue, traceparent",
     )
     .bind::<BigInt, _>(now)
@@ -170,7 +168,7 @@ macro_rules! parents {
         " AND p.lease_owner IS NULL AND p.due_at > ?1
            AND p.task_type || '/' || p.version || '/' || p.definition_hash IN (SELECT value FROM json_each(?2))
            AND EXISTS (SELECT 1 FROM children c JOIN tasks t ON t.id = c.task
-             WHERE c.parent = p.id AND t.status IN ('completed', 'failed', 'cancelled', 'resolved'))"
+             WHERE c.parent = p.id AND t.finished_at > p.updated_at - 600000000)"
     };
 }
 

@@ -37,13 +37,16 @@ fn decoded(rows: Vec<EndedTaskRow>) -> Vec<EndedTask> {
 }
 
 /// What must not be true of a task that is to go, at the time `?1`: others have not been told all
-/// of it, a repetition of its request would become a second task, or the task at whose top it stands may yet undo it.
+/// of it, a repetition of its request would become a second task, or a task above it may yet undo it.
 macro_rules! free_to_go {
     () => {
         "NOT EXISTS (SELECT 1 FROM outbox o WHERE o.task = tasks.id)
            AND NOT EXISTS (SELECT 1 FROM idempotency i WHERE i.task = tasks.id AND i.expires_at > ?1)
-           AND NOT EXISTS (SELECT 1 FROM children c JOIN tasks r ON r.id = c.root WHERE c.task = tasks.id
-             AND r.status NOT IN ('completed', 'failed', 'cancelled', 'resolved'))"
+           AND NOT EXISTS (WITH RECURSIVE above (task) AS (
+               SELECT c.parent FROM children c WHERE c.task = tasks.id
+               UNION SELECT c.parent FROM above a JOIN children c ON c.task = a.task)
+             SELECT 1 FROM above a JOIN tasks p ON p.id = a.task
+             WHERE p.status NOT IN ('completed', 'failed', 'cancelled', 'resolved'))"
     };
 }
 

@@ -85,7 +85,7 @@ macro_rules! purge_cases {
                 a_task_is_not_purged_before_others_were_told_of_its_end,
                 a_task_stays_while_its_key_lives,
                 tombstones_are_found_by_their_tasks,
-                a_child_is_kept_until_the_task_at_the_top_has_ended;
+                a_child_is_kept_until_all_tasks_above_it_have_ended;
         }
     };
 }

@@ -62,6 +62,7 @@ pub(crate) async fn look(
         let row = &record.steps[at];
         let mut children = Children::default();
         for count in counts.iter().filter(|count| count.step == row.no) {
+            children.residue |= count.residue;
             match count.status {
                 TaskStatus::Completed => children.completed += count.tasks,
                 status if status.is_terminal() => children.failed += count.tasks,

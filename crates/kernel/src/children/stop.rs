@@ -62,11 +62,13 @@ async fn tell(
         query.after = Some((last.step, last.no));
         tasks.extend(lines.iter().map(|line| line.task));
     }
-    // The latest first, as steps are undone.
+    // The latest first; each is undone by itself, beside the others.
     let told = stream::iter(tasks.into_iter().rev())
         .map(|task| tell_one(engine, parent, task, how))
         .buffer_unordered(AT_ONCE);
-    Ok(told.all(|is_told| async move { is_told }).await)
+    // One that cannot be told keeps no other from being told.
+    let all_told = told.fold(true, |all, is_told| async move { all && is_told });
+    Ok(all_told.await)
 }
 
 async fn tell_one(engine: &Engine, parent: TaskId, task: TaskId, how: Stop) -> bool {

@@ -53,7 +53,6 @@ pub(crate) fn submission(
             task: parent.id,
             step,
             no,
-            root: parent.parent.map_or(parent.id, |parent| parent.root),
             depth,
         }),
     };

@@ -2,6 +2,7 @@
 //! no attempts, and neither has its undo: the tasks are undone, each by itself.
 
 use super::{Draft, Note};
+use crate::error::StepError;
 use crate::record::{ChildrenRow, UndoGoal};
 use crate::saga::{Illegal, LifecycleEvent, StepEvent};
 use crate::transition::{LeaseChange, Time, Transition};
@@ -37,19 +38,53 @@ impl Draft {
     }
 
     /// The task is put to sleep in this change while steps wait for tasks: so many of each have
-    /// ended.
-    pub fn children_were_seen(&mut self, ended: &[(usize, u32)]) {
+    /// ended; `None`: they could not be read, or not be told to stop. Those are looked at again soon,
+    /// and wake no task that sleeps until then.
+    pub fn children_were_seen(&mut self, ended: &[(usize, Option<u32>)]) {
         for &(at, ended) in ended {
             let before = self.step(at).children.unwrap_or(NONE);
-            if before.seen != ended {
-                self.step_mut(at).children = Some(ChildrenRow {
-                    seen: ended,
+            let after = match ended {
+                Some(seen) => ChildrenRow {
+                    seen,
+                    missed: 0,
                     ..before
-                });
+                },
+                None => ChildrenRow {
+                    missed: before.missed.saturating_add(1),
+                    ..before
+                },
+            };
+            if before != after {
+                self.step_mut(at).children = Some(after);
             }
         }
-        let seen = ended.iter().map(|&(at, ended)| (self.step(at).no, ended));
+        let seen = ended
+            .iter()
+            .filter_map(|&(at, ended)| Some((self.step(at).no, ended?)));
         self.children_seen = seen.collect();
+    }
+
+    /// Tasks of the step could not be told to stop, again and again: a person has to see why.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub(crate) fn children_not_undone(&mut self, at: usize) -> Result<(), Illegal> {
+        let before = self.step(at).children.unwrap_or(NONE);
+        let error = StepError::permanent(format_args!(
+            "not all tasks that the step has submitted could be told to stop, or be undone, in {} tries: one cannot be \
+             read, or is of a version that this program does not have",
+            before.missed
+        ));
+        let note =
+            Note::default().with(json!({"error": error.message, "class": error.class.as_str()}));
+        self.apply(StepEvent::UndoFailed.at(at), note)?;
+        let row = self.step_mut(at);
+        row.error = Some((&error).into());
+        row.children = Some(ChildrenRow {
+            missed: 0,
+            ..before
+        });
+        Ok(())
     }
 
     /// The tasks of the step are being told to stop, or undone.
@@ -61,13 +96,16 @@ impl Draft {
         self.apply(StepEvent::UndoStarted.at(at), Note::default())
     }
 
-    /// All tasks of the step have ended, and none of them as completed.
+    /// All tasks of the step have ended, and none of them as completed. `residue`: one of them with
+    /// effects that were not undone.
     ///
     /// # Errors
     /// As the judge says.
-    pub(crate) fn children_are_undone(&mut self, at: usize) -> Result<(), Illegal> {
+    pub(crate) fn children_are_undone(&mut self, at: usize, residue: bool) -> Result<(), Illegal> {
         self.apply(StepEvent::UndoSucceeded.at(at), Note::default())?;
-        self.task_mut().recovery_attempts = 0;
+        let task = self.task_mut();
+        task.recovery_attempts = 0;
+        task.residue |= residue;
         Ok(())
     }
 
@@ -106,6 +144,7 @@ impl Draft {
 const NONE: ChildrenRow = ChildrenRow {
     started: 0,
     seen: 0,
+    missed: 0,
 };
 
 /// So many tasks of a submission stand in the audit by their ids: all are listed by their parent.

@@ -245,6 +245,9 @@ impl Draft {
                     row.started_seq.get_or_insert(seq);
                     row.due_at = None;
                 }
+                Event::Step(_, StepEvent::UndoStarted | StepEvent::UndoRedriven) => {
+                    row.due_at = None;
+                }
                 // From the beginning, with its own code.
                 Event::Step(_, StepEvent::Redriven) => {
                     (row.due_at, row.in_fallback) = (None, false)

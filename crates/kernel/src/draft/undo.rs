@@ -109,7 +109,11 @@ impl Draft {
             Some(error),
             ObjectsFate::Nothing,
         );
-        self.step_mut(at).undo_retries_used += 1;
+        let due = self.record().now.later(delay);
+        let row = self.step_mut(at);
+        row.undo_retries_used += 1;
+        // In the row: a task that is woken in between is not to be early.
+        row.due_at = Some(due);
         Ok(())
     }
 

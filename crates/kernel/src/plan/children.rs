@@ -5,15 +5,34 @@ use super::decision::{Decision, WaitStep};
 use super::view::{Children, View};
 use crate::builtin::{ChildRequest, Tasks, Wait};
 use crate::error::{StepError, StepResult};
-use crate::record::StepRow;
+use crate::record::{DbTime, StepRow};
 use counterstep_contracts::retry::format_duration;
 use counterstep_contracts::{StepStatus, UndoDecl};
 use counterstep_steps::ChildEnd;
 use serde_json::Value;
 use std::time::Duration;
 
-/// Where the tasks could not be looked at, they are looked at again after this long.
-pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// Where the tasks could not be read, or told to stop, it is tried again after this long, and then
+/// after twice as long each time.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// But after no longer than this.
+const LOOK_AT_LAST: Duration = Duration::from_secs(600);
+
+/// So often in a row, over some hours, before a person is asked.
+const MOST_MISSED: u32 = 24;
+
+/// When the tasks are looked at again that could not be read, or told to stop; `None`: all could.
+pub(super) fn look_again(view: &View<'_>) -> Option<Duration> {
+    let missed = |at: &usize| {
+        view.step(*at)
+            .children
+            .map_or(0, |children| children.missed)
+    };
+    let least = view.facts.unseen_children.iter().map(missed).min()?;
+    let after = LOOK_AGAIN.saturating_mul(1 << least.min(7));
+    Some(after.min(LOOK_AT_LAST))
+}
 
 /// What is next for such a step.
 pub(super) enum Next {
@@ -40,16 +59,28 @@ pub(super) fn decide(view: &View<'_>, at: usize, wait: Option<&StepResult<Wait>>
     if row.status != StepStatus::Waiting {
         return begin(view, tasks, wait);
     }
+    let Some(due) = row.due_at else {
+        // An operator had it run again: its time counts anew.
+        return match due(view, wait) {
+            Ok(due) => Next::Step(WaitStep::Begins(due)),
+            Err(error) => failed(error),
+        };
+    };
+    if view.facts.unseen_children.contains(&at) {
+        return Next::Nothing;
+    }
     let started = started(row);
     let none = Children::default();
-    let seen = match view.facts.children.get(&at) {
-        Some(seen) => seen,
-        // They were submitted in this very decision, or nothing is known of them now.
-        None if row.children.is_none_or(|children| children.seen == 0) => &none,
-        None => return Next::Nothing,
-    };
+    // Those that were submitted in this very decision were not looked at.
+    let seen = view.facts.children.get(&at).unwrap_or(&none);
     let is_known = view.facts.children.contains_key(&at);
     let (listed, need) = (count(tasks.list.len()), count(tasks.need));
+    if started > listed {
+        return failed(StepError::permanent(format_args!(
+            "the step has submitted {started} tasks, and its function gives a list of {listed} now; expected the same \
+             list each time it is asked"
+        )));
+    }
     if listed.saturating_sub(seen.failed) < need {
         return failed(too_few(tasks, seen));
     }
@@ -63,7 +94,7 @@ pub(super) fn decide(view: &View<'_>, at: usize, wait: Option<&StepResult<Wait>>
             None => Next::Nothing,
         };
     }
-    if row.due_at.is_some_and(|due| due <= view.record.now) {
+    if due <= view.record.now {
         return failed(StepError::permanent(format_args!(
             "{} of {listed} tasks had ended within {}",
             seen.ended(),
@@ -86,11 +117,7 @@ pub(super) fn decide(view: &View<'_>, at: usize, wait: Option<&StepResult<Wait>>
 }
 
 fn begin(view: &View<'_>, tasks: &Tasks, wait: Option<&StepResult<Wait>>) -> Next {
-    let due = match wait {
-        Some(Ok(wait)) => wait.due(view.record.now),
-        Some(Err(_)) | None => Ok(view.record.now),
-    };
-    let due = match due {
+    let due = match due(view, wait) {
         Ok(due) => due,
         Err(error) => return failed(error),
     };
@@ -101,6 +128,13 @@ fn begin(view: &View<'_>, tasks: &Tasks, wait: Option<&StepResult<Wait>>) -> Nex
         begins: Some(due),
         tasks: submit(tasks, 0, 0).unwrap_or_default(),
     })
+}
+
+fn due(view: &View<'_>, wait: Option<&StepResult<Wait>>) -> StepResult<DbTime> {
+    match wait {
+        Some(Ok(wait)) => wait.due(view.record.now),
+        Some(Err(_)) | None => Ok(view.record.now),
+    }
 }
 
 /// Those that are to be submitted now.
@@ -166,11 +200,18 @@ pub(super) fn undo(view: &View<'_>, at: usize) -> Option<Decision> {
     if row.children.is_none() {
         return Some(Decision::ChildrenUndone(at));
     }
+    let missed = row.children.map_or(0, |children| children.missed);
+    let unseen = view.facts.unseen_children.contains(&at);
+    if unseen && missed >= MOST_MISSED {
+        return Some(Decision::ChildrenNotUndone(at));
+    }
     let seen = view.facts.children.get(&at)?;
     if seen.completed == 0 && seen.failed == started(row) {
         return Some(Decision::ChildrenUndone(at));
     }
-    (!view.facts.stopped_children.contains(&at)).then_some(Decision::StopChildren(at))
+    // One may have completed after it was told, where an operator had it go on.
+    let again = !unseen && seen.completed > 0;
+    (again || !view.facts.stopped_children.contains(&at)).then_some(Decision::StopChildren(at))
 }
 
 fn started(row: &StepRow) -> u32 {

@@ -30,6 +30,8 @@ pub(crate) enum Decision {
     SettleDone(Vec<usize>),
     /// All tasks of this step are undone.
     ChildrenUndone(usize),
+    /// Tasks of this step could not be told to stop, again and again.
+    ChildrenNotUndone(usize),
     /// Probes found that these steps did nothing: there is nothing to undo.
     SettleNotDone(Vec<usize>),
     /// The cancel that was accepted is carried out.

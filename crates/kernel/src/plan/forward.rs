@@ -1,6 +1,6 @@
 //! A task that goes forward.
 
-use super::children::LOOK_AGAIN;
+use super::children;
 use super::decision::{Decision, HOLD, SHUTS_DOWN, sleep, sleep_for_breaker};
 use super::stages::{self, ForwardPlan};
 use super::view::View;
@@ -74,7 +74,12 @@ fn rest(view: &View<'_>) -> Decision {
     let Some((at, due)) = stages::next_due(view.decl, &view.record.steps) else {
         return HOLD;
     };
-    let left = due.after(view.record.now);
+    let look_again = children::look_again(view);
+    let left = match look_again {
+        // Its time may be over: that is found out with what became of its tasks.
+        Some(again) if view.facts.unseen_children.contains(&at) => again,
+        _ => due.after(view.record.now),
+    };
     if left < INLINE_LIMIT {
         match view.facts.interrupted {
             None => return HOLD,
@@ -83,12 +88,10 @@ fn rest(view: &View<'_>) -> Decision {
             Some(CancelReason::Requested | CancelReason::Sibling | CancelReason::LeaseLost) => {}
         }
     }
-    let left = if view.facts.unseen_children.is_empty() {
-        left
-    } else {
-        left.min(LOOK_AGAIN)
-    };
-    sleep(waits::reason(view, at), left)
+    sleep(
+        waits::reason(view, at),
+        look_again.map_or(left, |again| again.min(left)),
+    )
 }
 
 /// A step that has failed, or the deadline of the task.

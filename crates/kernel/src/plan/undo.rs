@@ -61,11 +61,7 @@ fn is_active(view: &View<'_>, at: usize) -> bool {
 /// Nothing is left of the stage but tasks that are being undone.
 fn rest_for_children(view: &View<'_>, active: bool) -> Decision {
     let delayed = view.facts.delayed_undos.values().min();
-    let until_look = if view.facts.unseen_children.is_empty() {
-        LONGEST_WAIT
-    } else {
-        children::LOOK_AGAIN
-    };
+    let until_look = children::look_again(view).unwrap_or(LONGEST_WAIT);
     match delayed {
         _ if active => HOLD,
         Some(left) if *left < INLINE_LIMIT => HOLD,

@@ -57,7 +57,9 @@ pub(crate) struct Children {
     pub(crate) completed: u32,
     /// So many have ended otherwise.
     pub(crate) failed: u32,
-    /// One of those.
+    /// One that has ended did so with effects that were not undone.
+    pub(crate) residue: bool,
+    /// One of those that have not completed.
     pub(crate) failure: Option<ChildFailure>,
     /// How each has ended, where that was read.
     pub(crate) ends: Option<Vec<ChildEnd<Value>>>,

@@ -12,6 +12,8 @@ pub struct ChildCount {
     pub status: TaskStatus,
     /// How many.
     pub tasks: u32,
+    /// One of them ended with effects that were not undone.
+    pub residue: bool,
 }
 
 /// Which of the tasks that a task has submitted to list.

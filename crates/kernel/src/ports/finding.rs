@@ -29,8 +29,9 @@ pub enum Due {
     /// bring them to the wrong one once more. Those that have changed least lately come first.
     Unclaimed(Unclaimed),
     /// Asleep, of these types, versions and definitions, and a task that one of them has submitted
-    /// has ended. Whether it has been seen by then, the task's own steps say. Those that have
-    /// changed least lately come first.
+    /// has ended since it went to sleep, or in the ten minutes before: so long at most a look is older
+    /// than the sleep that follows. Whether it had been seen, the task's own steps say. Those that
+    /// have changed least lately come first.
     Parents(Vec<KnownType>),
 }
 

@@ -54,7 +54,11 @@ impl TurnPlan<'_> {
                         self.wait_step(draft, at, step)?;
                     }
                 }
-                Decision::ChildrenUndone(at) => draft.children_are_undone(at)?,
+                Decision::ChildrenUndone(at) => {
+                    let seen = self.facts.children.get(&at);
+                    draft.children_are_undone(at, seen.is_some_and(|seen| seen.residue))?;
+                }
+                Decision::ChildrenNotUndone(at) => draft.children_not_undone(at)?,
                 Decision::ScratchLost(at) => draft.scratch_lost(at)?,
                 Decision::SettleDone(steps) => self.settle_done(draft, &steps)?,
                 Decision::SettleNotDone(steps) => {
@@ -189,8 +193,11 @@ impl TurnPlan<'_> {
         let seen = |at: usize| {
             let row = draft.step(at);
             let children = row.children.filter(|_| row.status == status)?;
+            if self.facts.unseen_children.contains(&at) {
+                return Some((at, None));
+            }
             let known = self.facts.children.get(&at);
-            Some((at, known.map_or(children.seen, Children::ended)))
+            Some((at, Some(known.map_or(children.seen, Children::ended))))
         };
         let seen: Vec<_> = (0..draft.record().steps.len()).filter_map(seen).collect();
         draft.children_were_seen(&seen);

@@ -75,7 +75,7 @@ impl<'a> Turn<'a> {
         plan.facts.interrupted = self.tokens.forward.reason();
         plan.facts.stopping |= self.tokens.is_cancelled_for(CancelReason::Shutdown);
         if self.undoing {
-            plan.facts.delayed_undos = self.left_of(&self.delayed);
+            plan.facts.delayed_undos.extend(self.left_of(&self.delayed));
         } else {
             plan.facts.delayed_rebuilds = self.left_of(&self.rebuilds);
         }

@@ -367,7 +367,8 @@ async fn run(
         return turn.end();
     }
     let (row, board, leased_at) = (&turn.record.task, turn.board.clone(), turn.leased_at);
-    let cancellable = turn.task_type.decl.cancellable;
+    // Its parent may cancel it, whatever clients may.
+    let cancellable = turn.task_type.decl.cancellable || row.parent.is_some();
     let kept = KeptLease {
         task: row.id,
         epoch: row.epoch,

@@ -6,11 +6,12 @@ use super::reserved::Reserved;
 use crate::children;
 use crate::engine::Engine;
 use crate::plan::{BreakerWait, Facts};
-use crate::record::{DbTime, TaskRecord};
+use crate::record::{DbTime, StepRow, TaskRecord};
 use crate::scratch::scratch_files_in;
 use crate::task::TaskType;
 use counterstep_contracts::{Host, StepStatus, TaskStatus};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// A task that a decision is made about.
 #[derive(Debug, Clone, Copy)]
@@ -56,6 +57,9 @@ impl<'a> TurnPlan<'a> {
             permits = Permits::ask(task, &facts.lost_scratch).await;
             facts.breakers = std::mem::take(&mut permits.waits);
         }
+        if !goes_forward {
+            facts.delayed_undos = delayed_undos(task);
+        }
         let decl = task.task_type.decl;
         children::look(engine, decl, task.record, task.ends_of, &mut facts).await;
         Self {
@@ -72,6 +76,21 @@ impl<'a> TurnPlan<'a> {
     pub(super) fn into_permits(self) -> (Permits, BTreeMap<usize, BreakerWait>) {
         (self.permits, self.facts.breakers)
     }
+}
+
+/// Undos between two attempts, and how long each still waits.
+fn delayed_undos(task: TurnTask<'_>) -> BTreeMap<usize, Duration> {
+    let waits = |(at, row): (usize, &StepRow)| {
+        let between = row.status == StepStatus::Compensating && !row.attempt_open;
+        let left = row.due_at.filter(|_| between)?.after(task.now);
+        (!left.is_zero()).then_some((at, left))
+    };
+    task.record
+        .steps
+        .iter()
+        .enumerate()
+        .filter_map(waits)
+        .collect()
 }
 
 async fn lost_scratch(task: TurnTask<'_>) -> BTreeSet<usize> {

@@ -180,7 +180,9 @@ impl<'a> Turn<'a> {
                     Stop::Running
                 };
                 self.stopped_children.insert(at);
-                if !stop(self.engine, &self.record, &self.record.steps[at], how).await {
+                if stop(self.engine, &self.record, &self.record.steps[at], how).await {
+                    self.unstopped_children.remove(&at);
+                } else {
                     self.unstopped_children.insert(at);
                 }
             }

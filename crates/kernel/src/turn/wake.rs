@@ -45,6 +45,7 @@ impl Turn<'_> {
                 let left = due.after(now);
                 // The tasks that it waits for wake no task that a host has.
                 let left = match row.children {
+                    Some(_) if left.is_zero() => LOOK_AT_CHILDREN,
                     Some(_) => left.min(LOOK_AT_CHILDREN),
                     None => left,
                 };

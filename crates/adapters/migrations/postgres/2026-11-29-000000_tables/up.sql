@@ -76,8 +76,9 @@ CREATE TABLE task_labels (
     PRIMARY KEY (tenant, name, value, task)
 );
 
--- Tasks that sleep for others that they have submitted.
-CREATE INDEX tasks_with_children ON tasks (updated_at) WHERE waiting = 'children';
+-- Tasks that sleep for others that they have submitted. By the id, which never changes: an index on what each commit writes
+-- would have to be written by each commit.
+CREATE INDEX tasks_with_children ON tasks (id) WHERE waiting = 'children';
 
 -- Tasks that a step of another task has submitted. A row is written with the task's own, and deleted with it or with its
 -- parent.
@@ -87,8 +88,6 @@ CREATE TABLE children (
     -- Its place among the tasks of the step, from 0.
     no     INTEGER NOT NULL,
     task   UUID    NOT NULL,
-    -- The task at the top. Until it has ended, this one may have to be undone, and is kept.
-    root   UUID    NOT NULL,
     PRIMARY KEY (parent, step, no)
 );
 

@@ -67,7 +67,7 @@ CREATE TABLE task_labels (
 ) STRICT, WITHOUT ROWID;
 
 -- Tasks that sleep for others that they have submitted.
-CREATE INDEX tasks_with_children ON tasks (updated_at) WHERE waiting = 'children';
+CREATE INDEX tasks_with_children ON tasks (id) WHERE waiting = 'children';
 
 -- Tasks that a step of another task has submitted. A row is written with the task's own, and deleted with it or with its
 -- parent.
@@ -77,8 +77,6 @@ CREATE TABLE children (
     -- Its place among the tasks of the step, from 0.
     no     INTEGER NOT NULL,
     task   TEXT    NOT NULL UNIQUE,
-    -- The task at the top. Until it has ended, this one may have to be undone, and is kept.
-    root   TEXT    NOT NULL,
     PRIMARY KEY (parent, step, no)
 ) STRICT, WITHOUT ROWID;
 

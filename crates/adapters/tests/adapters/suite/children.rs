@@ -11,13 +11,12 @@ use std::time::Duration;
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// The first change of a child of this place.
-pub(super) fn child(parent: &TaskRecord, root: TaskId, step: i32, no: u32) -> Transition {
+pub(super) fn child(parent: &TaskRecord, step: i32, no: u32) -> Transition {
     let row = TaskRow {
         parent: Some(ParentRef {
             task: parent.task.id,
             step: StepNo(step),
             no,
-            root,
             depth: 1,
         }),
         ..row(new_task())
@@ -40,9 +39,7 @@ pub(super) async fn submitting(parent: &TaskRecord, children: Vec<Transition>) -
 /// A task that sleeps, with so many children of its first step.
 pub(crate) async fn family(store: &dyn Store, children: u32) -> (TaskRecord, Vec<TaskId>) {
     let parent = claimed(store, MINUTE).await;
-    let children: Vec<_> = (0..children)
-        .map(|no| child(&parent, parent.task.id, 1, no))
-        .collect();
+    let children: Vec<_> = (0..children).map(|no| child(&parent, 1, no)).collect();
     let ids = children.iter().map(|change| change.task_id).collect();
     let change = submitting(&parent, children).await;
     commit(store, leased(&parent), &change).await.unwrap();
@@ -71,6 +68,16 @@ pub(super) async fn end_of(store: &dyn Store, task: TaskId, status: TaskStatus) 
     load(store, task).await
 }
 
+/// Ends with effects that were not undone.
+async fn end_with_residue(store: &dyn Store, task: TaskId) {
+    let record = load(store, task).await;
+    let mut change = after(&record);
+    let write = write_of(&mut change);
+    (write.row.status, write.row.residue) = (TaskStatus::Failed, true);
+    write.finished = Time::In(Duration::ZERO);
+    commit(store, free(&record), &change).await.unwrap();
+}
+
 fn query(parent: TaskId) -> ChildQuery {
     ChildQuery {
         parent,
@@ -94,12 +101,12 @@ pub(crate) async fn children_are_written_with_their_parent_or_not_at_all(ports: 
         let record = load(store, *id).await;
         let of = record.task.parent.expect("its parent");
         assert_eq!((of.task, of.step, of.no), (parent.task.id, StepNo(1), no));
-        assert_eq!((of.root, of.depth), (parent.task.id, 1));
+        assert_eq!(of.depth, 1);
         assert_eq!(record.task.status, TaskStatus::Dispatched);
     }
     // Of a change that is fenced, none is there.
     let other = claimed(store, MINUTE).await;
-    let new = child(&other, other.task.id, 1, 0);
+    let new = child(&other, 1, 0);
     let id = new.task_id;
     let mut stale = other.clone();
     stale.task.epoch.0 -= 1;
@@ -112,10 +119,7 @@ pub(crate) async fn children_are_written_with_their_parent_or_not_at_all(ports: 
     assert_eq!(store.load(id).await.unwrap(), None);
     assert_eq!(listed(store, &query(other.task.id)).await, []);
     // Nor of one whose place is taken: then the parent stays as it was, too.
-    let twice = vec![
-        child(&other, other.task.id, 1, 0),
-        child(&other, other.task.id, 1, 0),
-    ];
+    let twice = vec![child(&other, 1, 0), child(&other, 1, 0)];
     let change = submitting(&other, twice).await;
     assert!(commit(store, leased(&other), &change).await.is_err());
     assert_eq!(load(store, other.task.id).await.task.rev, other.task.rev);
@@ -125,7 +129,7 @@ pub(crate) async fn children_are_written_with_their_parent_or_not_at_all(ports: 
 pub(crate) async fn children_are_counted_and_listed_by_step_state_and_place(ports: &Ports) {
     let store = &*ports.store;
     let parent = claimed(store, MINUTE).await;
-    let of = |step, no| child(&parent, parent.task.id, step, no);
+    let of = |step, no| child(&parent, step, no);
     let children = vec![of(2, 1), of(2, 0), of(1, 0)];
     let ids: Vec<TaskId> = children.iter().map(|change| change.task_id).collect();
     let change = submitting(&parent, children).await;
@@ -147,28 +151,29 @@ pub(crate) async fn children_are_counted_and_listed_by_step_state_and_place(port
     assert_eq!(listed(store, &paged).await, [ids[1]]);
 
     end_of(store, ids[0], TaskStatus::Failed).await;
+    end_with_residue(store, ids[2]).await;
     let failed = ChildQuery {
         statuses: vec![TaskStatus::Failed, TaskStatus::Cancelled],
         ..all
     };
     let lines = store.children(&failed).await.unwrap();
-    assert_eq!(lines.len(), 1);
-    assert_eq!((lines[0].task, lines[0].no), (ids[0], 1));
-    assert_eq!(lines[0].task_type, "Zip");
-    let message = lines[0].failure.as_ref().map(|it| it.message.as_str());
+    assert_eq!(lines.len(), 2);
+    assert_eq!((lines[1].task, lines[1].no), (ids[0], 1));
+    assert_eq!(lines[1].task_type, "Zip");
+    let message = lines[1].failure.as_ref().map(|it| it.message.as_str());
     assert_eq!(message, Some("it broke"));
     let mut counts: Vec<_> = store.child_counts(parent.task.id).await.unwrap();
     counts.sort_by_key(|count| (count.step, count.status));
     let counts: Vec<_> = counts
         .iter()
-        .map(|count| (count.step.0, count.status, count.tasks))
+        .map(|count| (count.step.0, count.status, count.tasks, count.residue))
         .collect();
     assert_eq!(
         counts,
         [
-            (1, TaskStatus::Dispatched, 1),
-            (2, TaskStatus::Dispatched, 1),
-            (2, TaskStatus::Failed, 1)
+            (1, TaskStatus::Failed, 1, true),
+            (2, TaskStatus::Dispatched, 1, false),
+            (2, TaskStatus::Failed, 1, false)
         ]
     );
     let counts = store.child_counts(of_others.task.id).await.unwrap();
@@ -194,6 +199,13 @@ pub(crate) async fn a_wake_makes_a_sleeping_task_due_and_changes_nothing_else(po
     let due_at = after.task.due_at;
     assert_eq!(TaskRow { due_at, ..before }, after.task);
     assert_eq!(store.wake(after.task.id).await.unwrap(), None, "it is due");
+
+    // One that waits for something else sleeps on.
+    let other = claimed(store, MINUTE).await;
+    let mut change = submitting(&other, Vec::new()).await;
+    write_of(&mut change).row.waiting = Some(WaitReason::Retry);
+    commit(store, leased(&other), &change).await.unwrap();
+    assert_eq!(store.wake(other.task.id).await.unwrap(), None);
 
     let held = claimed(store, MINUTE).await;
     assert_eq!(

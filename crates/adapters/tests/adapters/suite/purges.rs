@@ -286,45 +286,37 @@ pub(crate) async fn tombstones_are_found_by_their_tasks(ports: &Ports) {
     );
 }
 
-pub(crate) async fn a_child_is_kept_until_the_task_at_the_top_has_ended(ports: &Ports) {
+pub(crate) async fn a_child_is_kept_until_all_tasks_above_it_have_ended(ports: &Ports) {
     let store = &*ports.store;
-    let (parent, ids) = family(store, 1).await;
-    // A child of the child, which has the same task at the top.
+    let (top, ids) = family(store, 1).await;
     let middle = load(store, ids[0]).await;
     let claim = claim(&middle, "one", MINUTE);
     commit(store, free(&middle), &claim).await.unwrap();
     let middle = load(store, ids[0]).await;
-    let lower = child(&middle, parent.task.id, 1, 0);
+    let lower = child(&middle, 1, 0);
     let lower_id = lower.task_id;
     let change = submitting(&middle, vec![lower]).await;
     commit(store, leased(&middle), &change).await.unwrap();
 
-    let mut ended = Vec::new();
-    for task in [lower_id, ids[0]] {
-        let record = end_of(store, task, TaskStatus::Completed).await;
-        ended.push(EndedTask {
-            task,
-            tenant: record.task.tenant,
-            rev: record.task.rev,
-        });
-    }
-    let find = PurgeOp::Ended {
-        task_type: "Zip".to_owned(),
-        status: TaskStatus::Completed,
-        before: Duration::ZERO,
-        after: None,
-        limit: 10,
+    let end = async |task, status| ended_task(&end_of(store, task, status).await);
+    let find = async || find_ended(store, "Zip", TaskStatus::Completed, Duration::ZERO).await;
+    let purge = async |tasks: &[EndedTask]| {
+        let mut gone = store.purge(&PurgeOp::Purge(tasks.to_vec())).await.unwrap();
+        gone.sort_by_key(|task| task.task);
+        gone
     };
-    assert_eq!(store.purge(&find).await.unwrap(), []);
-    let purge = PurgeOp::Purge(ended.clone());
-    assert_eq!(store.purge(&purge).await.unwrap(), []);
+    let lower = end(lower_id, TaskStatus::Completed).await;
+    assert_eq!(find().await, []);
+    // The task at the top has ended, and the one in between may yet undo the lowest.
+    end(top.task.id, TaskStatus::Failed).await;
+    assert_eq!(find().await, []);
+    assert_eq!(purge(std::slice::from_ref(&lower)).await, []);
 
-    end_of(store, parent.task.id, TaskStatus::Failed).await;
-    assert_eq!(store.purge(&find).await.unwrap(), ended);
-    let mut gone = store.purge(&purge).await.unwrap();
-    gone.sort_by_key(|task| task.task);
-    let mut expected = ended;
-    expected.sort_by_key(|task| task.task);
-    assert_eq!(gone, expected);
-    assert_eq!(store.child_counts(parent.task.id).await.unwrap(), []);
+    let middle = end(ids[0], TaskStatus::Completed).await;
+    let mut both = vec![lower.clone(), middle.clone()];
+    assert_eq!(find().await, both);
+    both.sort_by_key(|task| task.task);
+    assert_eq!(purge(&both).await, both);
+    assert_eq!(store.child_counts(top.task.id).await.unwrap(), []);
+    assert_eq!(store.child_counts(middle.task).await.unwrap(), []);
 }

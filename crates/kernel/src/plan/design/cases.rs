@@ -137,8 +137,18 @@ impl Step {
         self.undo(UndoDecl::BuiltIn)
     }
     pub(super) fn started(mut self, started: u32, seen: u32) -> Self {
-        self.row.children = Some(ChildrenRow { started, seen });
+        self.row.children = Some(ChildrenRow {
+            started,
+            seen,
+            missed: 0,
+        });
         self.row.attempt_open = false;
+        self
+    }
+    pub(super) fn missed(mut self, missed: u32) -> Self {
+        if let Some(children) = &mut self.row.children {
+            children.missed = missed;
+        }
         self
     }
     pub(super) fn signalled(mut self, body: Value) -> Self {

@@ -122,6 +122,26 @@ fn forward() {
             sleep("5s"),
         ),
         (
+            "also where their time is over by then",
+            task([waits(2, 0).due(later("0s"))])
+                .wait(0, three())
+                .unseen(0),
+            sleep("5s"),
+        ),
+        (
+            "a wait that an operator had begin anew has its time anew",
+            task([step_is("all", Waiting).tasks().started(2, 0)]).wait(0, three()),
+            one(WaitStep::Begins(later("1h"))),
+        ),
+        (
+            "a list that became shorter than what was submitted",
+            task([waits(4, 0)]).wait(0, three()).children(0, 3, 0),
+            failed(
+                "the step has submitted 4 tasks, and its function gives a list of 3 now; expected the same list each \
+                 time it is asked",
+            ),
+        ),
+        (
             "where one has ended the next is submitted",
             task([waits(2, 0)]).wait(0, three()).children(0, 1, 0),
             submits(false, 2..3),
@@ -233,9 +253,9 @@ fn backward() {
             rest.clone(),
         ),
         (
-            "one that completed after that is undone by the next turn",
+            "one that completed after that is told again",
             undone([undoing(3, 3)]).children(0, 1, 2).stopped(0),
-            rest.clone(),
+            Decision::StopChildren(0),
         ),
         (
             "where not all could be told, soon again",
@@ -244,6 +264,22 @@ fn backward() {
                 .stopped(0)
                 .unseen(0),
             Decision::RestForChildren(duration("5s")),
+        ),
+        (
+            "then later and later",
+            undone([undoing(3, 3).missed(3)])
+                .children(0, 1, 1)
+                .stopped(0)
+                .unseen(0),
+            Decision::RestForChildren(duration("40s")),
+        ),
+        (
+            "and at last a person is asked",
+            undone([undoing(3, 3).missed(24)])
+                .children(0, 1, 1)
+                .stopped(0)
+                .unseen(0),
+            Decision::ChildrenNotUndone(0),
         ),
         (
             "all have ended",
