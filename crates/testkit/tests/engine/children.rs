@@ -5,14 +5,16 @@ use counterstep_contracts::{Host, StepNo, StepStatus, TaskId, TaskStatus, WaitRe
 use counterstep_kernel::EngineSettings;
 use counterstep_kernel::client;
 use counterstep_kernel::draft::{As, Draft};
+use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::ports::{ChildLine, ChildQuery};
+use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::turn::turn;
 use counterstep_macros::distributed_task;
 use counterstep_reconciler::parents;
 use counterstep_steps::output_limit::OutputLimit;
 use counterstep_steps::{
-    AwaitTask, Branches, CancelToken, ChildEnd, EachEnd, ForEach, Registry, StepContext, StepError,
-    StepResult, UndoResult,
+    AwaitTask, Branches, CancelToken, ChildEnd, EachEnd, ForEach, Registry, RetryPolicy,
+    StepContext, StepError, StepResult, UndoResult,
 };
 use counterstep_testkit::clock::{until_works, work_for};
 use counterstep_testkit::site::eventually;
@@ -208,6 +210,35 @@ impl Tour {
     }
 }
 
+const SLOWLY: RetryPolicy = RetryPolicy::constant("30s").max_retries(3);
+
+/// Its seats are left as they are when it is undone.
+pub(crate) struct BookKept;
+
+#[distributed_task(name = "BookKept", queue = "kept")]
+impl BookKept {
+    type Request = Group;
+    type Response = u32;
+
+    #[step(1, host = "worker", undo = unpay, undo_retry = SLOWLY)]
+    async fn pay(_group: &Group) -> StepResult<u32> {
+        Ok(1)
+    }
+
+    async fn unpay(_out: Option<u32>) -> UndoResult {
+        Ok(())
+    }
+
+    #[step(2, host = "worker", no_undo = "a seat may be used by others")]
+    fn seats(group: &Group) -> ForEach<BookSeat> {
+        ForEach::of(&group.seats).at_a_time(group.at_a_time)
+    }
+
+    fn respond(pay: &u32) -> u32 {
+        *pay
+    }
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Depth {}
 
@@ -233,6 +264,7 @@ fn types() -> Registry {
     Registry::new()
         .with::<Tour>()
         .with::<Endless>()
+        .with::<BookKept>()
         .with::<BookSeat>()
         .with::<BookTrip>()
         .with::<BookAll>()
@@ -635,6 +667,94 @@ async fn types_that_await_each_other_come_to_an_end() {
         message.contains("16 tasks stand above it already"),
         "{message}"
     );
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wake_makes_no_retry_of_an_undo_early() {
+    let fault = Fault::at("pay", FaultKind::FailTransiently).in_undo();
+    let site = Harness::embedded(types())
+        .fault(fault.on_attempt(1))
+        .start()
+        .await;
+    let broken = Seat {
+        fails: true,
+        ..seat(0)
+    };
+    let form = Form::to::<BookKept>()
+        .field("seats", json!([broken, seat(1)]))
+        .field("at_a_time", 2);
+    let kept = site.submit(form).await;
+    let stop = CancelToken::new();
+    let go_on = async |task| {
+        turn(&site.engine, Host::Worker, task, &stop).await;
+        site.record(task).await
+    };
+    go_on(kept).await;
+    let lines = children_of(&site, kept).await;
+    go_on(lines[0].task).await;
+    let record = go_on(kept).await;
+    assert_eq!(record.task.status, TaskStatus::Compensating);
+    assert_eq!(record.steps[0].undo_attempts.0, 1);
+
+    // Its other seat ends meanwhile, and wakes it.
+    go_on(lines[1].task).await;
+    assert!(site.record(kept).await.due_in().is_zero(), "it was woken");
+    let record = go_on(kept).await;
+    assert_eq!(record.steps[0].undo_attempts.0, 1, "no attempt is early");
+    // Chance takes up to half of a delay.
+    assert!(record.due_in() > Duration::from_secs(10), "it rests again");
+    site.clock.advance("31s");
+    let record = go_on(kept).await;
+    assert_eq!(record.task.status, TaskStatus::Failed);
+    assert_eq!(record.steps[0].undo_attempts.0, 2);
+    site.assert_invariants(&[kept]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_child_that_cannot_be_read_keeps_no_other_from_being_undone_and_parks_its_parent_at_last()
+{
+    let mut site = Harness::embedded(types()).start().await;
+    let seats = json!([{"no": 0, "takes_ms": 3_600_000}, {"no": 1}, {"no": 2}]);
+    let form = Form::to::<BookAll>()
+        .field("seats", seats)
+        .field("at_a_time", 3);
+    let all = site.submit(form).await;
+    site.serve(3);
+    let lines = eventually("two that completed and one that works", || async {
+        let lines = children_of(&site, all).await;
+        let completed = |line: &&ChildLine| line.status == TaskStatus::Completed;
+        let first = lines.first()?.status == TaskStatus::Running;
+        (first && lines.iter().filter(completed).count() == 2).then_some(lines)
+    })
+    .await;
+    let damaged = lines[2].task;
+    let damage = format!("UPDATE journal SET entries = 'none' WHERE task = '{damaged}'");
+    let _ = site.rows(&damage);
+    client::cancel(&site.engine, all).await.expect("a cancel");
+    site.all_are(TaskStatus::Cancelled, &[lines[0].task, lines[1].task])
+        .await;
+    let changes = async || site.history(all).await.changes.len();
+    let missed = |record: &TaskRecord| record.steps[0].children.map_or(0, |it| it.missed);
+    let asleep =
+        |it: &TaskRecord| missed(it) > 0 && it.task.lease_owner.is_none() && !it.due_in().is_zero();
+    let record = site.all("asleep", &[all], asleep).await.remove(0);
+    assert_eq!(record.task.status, TaskStatus::Compensating);
+
+    // However long it takes, a look costs two changes, and looks come later and later.
+    let before = changes().await;
+    while site.record(all).await.task.status == TaskStatus::Compensating {
+        let seen = missed(&site.record(all).await);
+        site.clock.advance("10m");
+        let moved = |it: &TaskRecord| missed(it) != seen || it.task.status.is_at_rest();
+        site.all("another look", &[all], moved).await;
+    }
+    let record = site.record(all).await;
+    assert_eq!(record.task.status, TaskStatus::CompensationFailed);
+    let error = record.steps[0].error.as_ref().expect("an error");
+    assert!(error.message.contains("cannot be read"), "{error}");
+    let looks = changes().await - before;
+    assert!(looks < 100, "{looks} changes");
     site.stop().await;
 }
 

@@ -679,7 +679,8 @@ impl Surroundings for Picky {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[should_panic(expected = " at write of Forget, in every attempt: assertion")]
+// Which of the runs ends first is a matter of chance.
+#[should_panic(expected = "write of Forget")]
 async fn a_panic_of_a_sweep_names_the_type_of_a_child() {
     let types = || Registry::new().with::<Forget>().with::<PassOn>();
     let form = || Form::to::<PassOn>();
