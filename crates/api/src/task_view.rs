@@ -13,6 +13,7 @@ use counterstep_contracts::schedule::ScheduleView;
 use counterstep_contracts::{AttemptProgress, StepNo, StepStatus, TaskProgress, TaskStatus};
 use counterstep_kernel::ports::{ChildCount, ChildLine, ScheduleRow, TaskLine, TypeRow};
 use counterstep_kernel::record::{AttemptRow, AuditRow, Failure, History, StepRow, TaskRecord};
+use counterstep_steps::builtin::LONGEST_WAIT;
 use counterstep_steps::times::DbTime;
 use counterstep_steps::times::rfc3339;
 use serde_json::Value;
@@ -31,7 +32,7 @@ pub(crate) fn task(
         task,
         steps,
         marks: _,
-        now: _,
+        now,
     } = record;
     let is_done =
         |status: StepStatus| matches!(status, StepStatus::Completed | StepStatus::Skipped);
@@ -45,7 +46,11 @@ pub(crate) fn task(
         status: task.status,
         labels: task.labels,
         waiting_for: task.waiting,
-        due_at: task.due_at.filter(|_| waits).map(rfc3339),
+        // One that waits whenever something comes has a due time that is no news.
+        due_at: task
+            .due_at
+            .filter(|due| waits && due.after(now) < LONGEST_WAIT / 2)
+            .map(rfc3339),
         cancel_requested: task.cancel_requested_at.is_some(),
         residue: task.residue,
         revision: task.rev.0,

@@ -47,10 +47,10 @@ pub mod prelude {
     pub use counterstep_macros::distributed_task;
     pub use counterstep_steps::orphans::{Orphan, OrphanAction, OrphanRule};
     pub use counterstep_steps::{
-        AutoDisable, AwaitSignal, AwaitTask, Branches, BreakerPolicy, CancelReason, ChildEnd,
-        ChildFailure, Classify, DistributedTask, EachEnd, FileName, ForEach, HttpCall,
-        IntoStepError, MaybeSignal, Probe, Registry, RetryPolicy, Schedule, ScratchFile, Sleep,
-        Slept, Sql, State, StepContext, StepError, StepResult, StoredFile, StoredFiles, UndoResult,
-        UploadMany, UploadOne, UploadedFile,
+        AutoDisable, AwaitSignal, AwaitTask, BranchOutcome, Branches, BreakerPolicy, CancelReason,
+        ChildFailure, ChildOutcome, Classify, DistributedTask, EachOutcome, FileName, ForEach,
+        HttpCall, IntoStepError, MaybeSignal, Probe, Registry, RetryPolicy, Schedule, ScratchFile,
+        Sleep, Slept, Sql, State, StepContext, StepError, StepResult, StoredFile, StoredFiles,
+        UndoResult, UploadMany, UploadOne, UploadedFile,
     };
 }

@@ -62,7 +62,7 @@ impl<T: DistributedTask> BuiltInStep for AwaitTask<T> {
 /// A task for each request of a list, so many at a time. Its output is the list of their responses,
 /// in the order of the requests. When one does not complete, no other is submitted, the step fails
 /// as permanent, and its undo stops those that run and undoes those that have completed.
-/// [`ends`](Self::ends) lets some of them fail.
+/// [`outcomes`](Self::outcomes) lets some of them fail.
 ///
 /// ```
 /// # use counterstep_steps::{DistributedTask, ForEach};
@@ -102,10 +102,10 @@ impl<T: DistributedTask> ForEach<T> {
 
     /// Gives how each of them ended, also of those that did not complete, and waits for all.
     #[must_use]
-    pub fn ends(mut self) -> EachEnd<T> {
-        self.0.shape = TasksShape::Ends;
+    pub fn outcomes(mut self) -> EachOutcome<T> {
+        self.0.shape = TasksShape::Outcomes;
         self.0.need = 0;
-        EachEnd(self.0, PhantomData)
+        EachOutcome(self.0, PhantomData)
     }
 }
 
@@ -121,9 +121,9 @@ impl<T: DistributedTask> BuiltInStep for ForEach<T> {
 /// A [`ForEach`] of which some may fail. Its output is how each of them ended, in the order of the
 /// requests. A task that does not complete is undone by itself, as any task is.
 #[derive(Debug, Clone, PartialEq)]
-pub struct EachEnd<T>(Tasks, PhantomData<fn() -> T>);
+pub struct EachOutcome<T>(Tasks, PhantomData<fn() -> T>);
 
-impl<T: DistributedTask> EachEnd<T> {
+impl<T: DistributedTask> EachOutcome<T> {
     /// Fails, as permanent, as soon as fewer than so many can complete. All are waited for.
     #[must_use]
     pub fn at_least(mut self, tasks: usize) -> Self {
@@ -134,15 +134,32 @@ impl<T: DistributedTask> EachEnd<T> {
     /// Goes on as soon as so many have completed: the others are told to stop and are undone, and no
     /// other is submitted. Fails, as permanent, as soon as fewer can complete.
     #[must_use]
-    pub fn first(mut self, tasks: usize) -> Self {
-        self.0.need = tasks;
+    pub fn first_completed(mut self, tasks: usize) -> Self {
+        self.0.need = tasks.max(1);
         self.0.stops_early = true;
+        self
+    }
+
+    /// As [`ForEach::at_a_time`].
+    #[must_use]
+    pub fn at_a_time(mut self, tasks: usize) -> Self {
+        self.0.at_a_time = tasks.max(1);
+        self
+    }
+
+    /// As [`ForEach::within`].
+    ///
+    /// # Panics
+    /// When `duration` is none; the step fails then.
+    #[must_use]
+    pub fn within(mut self, duration: &str) -> Self {
+        self.0.within = read(duration);
         self
     }
 }
 
-impl<T: DistributedTask> BuiltInStep for EachEnd<T> {
-    type Output = Vec<ChildEnd<T::Response>>;
+impl<T: DistributedTask> BuiltInStep for EachOutcome<T> {
+    type Output = Vec<ChildOutcome<T::Response>>;
     const OUTPUT: &'static str = "how each of its tasks ended";
     const WAITS: Option<WaitDecl> = Some(WaitDecl::Tasks { of: Some(T::NAME) });
     fn into_work(self) -> Work {
@@ -152,7 +169,7 @@ impl<T: DistributedTask> BuiltInStep for EachEnd<T> {
 
 /// Tasks of several types side by side: branches of several steps each. All of them have to
 /// complete, or [any](Self::any) one, or a [quorum](Self::quorum). Its output is how each of them
-/// ended, in the order in which they were added; [`ChildEnd::response_of`] reads a response.
+/// ended, in the order in which they were added; [`BranchOutcome::response_of`] reads a response.
 ///
 /// ```
 /// # use counterstep_steps::{Branches, DistributedTask};
@@ -173,7 +190,7 @@ impl Branches {
     /// None yet.
     #[must_use]
     pub fn new() -> Self {
-        let mut tasks = Tasks::new(TasksShape::Ends);
+        let mut tasks = Tasks::new(TasksShape::Branches);
         tasks.at_a_time = usize::MAX;
         Self(tasks)
     }
@@ -194,10 +211,11 @@ impl Branches {
         self.quorum(1)
     }
 
-    /// So many of them have to complete; then the others are told to stop and are undone.
+    /// So many of them have to complete, at least one; then the others are told to stop and are
+    /// undone, and the step goes on when they are.
     #[must_use]
     pub fn quorum(mut self, branches: usize) -> Self {
-        self.0.need = branches;
+        self.0.need = branches.max(1);
         self.0.stops_early = true;
         self
     }
@@ -214,7 +232,7 @@ impl Branches {
 }
 
 impl BuiltInStep for Branches {
-    type Output = Vec<ChildEnd<Value>>;
+    type Output = Vec<BranchOutcome>;
     const OUTPUT: &'static str = "how each of its branches ended";
     const WAITS: Option<WaitDecl> = Some(WaitDecl::Tasks { of: None });
     fn into_work(self) -> Work {
@@ -225,7 +243,7 @@ impl BuiltInStep for Branches {
 /// How a task that a step has submitted ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ChildEnd<R> {
+pub enum ChildOutcome<R> {
     /// With this response.
     Completed(R),
     /// It did not complete, and what it had done is undone.
@@ -249,7 +267,7 @@ pub struct ChildFailure {
     pub message: Option<String>,
 }
 
-impl<R> ChildEnd<R> {
+impl<R> ChildOutcome<R> {
     /// The response, where it completed.
     pub const fn response(&self) -> Option<&R> {
         match self {
@@ -259,18 +277,31 @@ impl<R> ChildEnd<R> {
     }
 }
 
-impl ChildEnd<Value> {
-    /// The response of a branch of this type, where it completed.
+/// How a branch ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BranchOutcome {
+    /// Declared name of the type of its task.
+    pub of: String,
+    /// How it ended.
+    #[serde(flatten)]
+    pub outcome: ChildOutcome<Value>,
+}
+
+impl BranchOutcome {
+    /// The response of a branch of this type, where it completed; `None` for one of another type, too.
     ///
     /// # Errors
-    /// Permanent, when the response is another type's.
+    /// Permanent, when the response of the type has another form now.
     pub fn response_of<T: DistributedTask>(&self) -> StepResult<Option<T::Response>> {
+        if self.of != T::NAME {
+            return Ok(None);
+        }
         let read = |value: &Value| {
             read_response::<T::Response>(value).map_err(|error| {
                 StepError::permanent(format_args!("no response of `{}`: {error}", T::NAME))
             })
         };
-        self.response().map(read).transpose()
+        self.outcome.response().map(read).transpose()
     }
 }
 
@@ -316,12 +347,13 @@ impl Tasks {
     /// # Errors
     /// Permanent, when one that is needed has no response.
     #[must_use = "what the step gives"]
-    pub fn output(&self, ends: &[ChildEnd<Value>]) -> StepResult<Value> {
+    pub fn output(&self, outcomes: &[ChildOutcome<Value>]) -> StepResult<Value> {
         let responses = || {
-            let response = |end: &ChildEnd<Value>| end.response().cloned();
+            let response = |outcome: &ChildOutcome<Value>| outcome.response().cloned();
             let missing = || StepError::permanent("a task that the step waits for has no response");
-            ends.iter()
-                .map(|end| response(end).ok_or_else(missing))
+            outcomes
+                .iter()
+                .map(|outcome| response(outcome).ok_or_else(missing))
                 .collect::<StepResult<Vec<Value>>>()
         };
         match self.shape {
@@ -330,7 +362,16 @@ impl Tasks {
                 one.ok_or_else(|| StepError::permanent("the step submitted no task"))
             }
             TasksShape::Responses => responses().map(Value::Array),
-            TasksShape::Ends => crate::task::output(&ends),
+            TasksShape::Outcomes => crate::task::output(&outcomes),
+            TasksShape::Branches => {
+                let branch =
+                    |(task, outcome): (&ChildRequest, &ChildOutcome<Value>)| BranchOutcome {
+                        of: task.of.to_owned(),
+                        outcome: outcome.clone(),
+                    };
+                let branches = self.list.iter().zip(outcomes).map(branch);
+                crate::task::output(&branches.collect::<Vec<_>>())
+            }
         }
     }
 }

@@ -38,7 +38,9 @@ pub mod waits;
 pub use builtin::{BuiltInStep, FileSource, Upload, UploadMany, UploadOne, Work};
 pub use call::HttpCall;
 pub use cancel::{CancelReason, CancelToken};
-pub use children::{AwaitTask, Branches, ChildEnd, ChildFailure, EachEnd, ForEach};
+pub use children::{
+    AwaitTask, BranchOutcome, Branches, ChildFailure, ChildOutcome, EachOutcome, ForEach,
+};
 pub use context::{Execution, ObjectsContext, StepContext};
 pub use counterstep_contracts as contracts;
 pub use counterstep_contracts::{

@@ -193,6 +193,9 @@ fn step_text(out: &mut String, step: &StepDecl, set: &Policies) {
     }
     let undo = match step.undo {
         UndoDecl::Function { name } => format!("{name}; retried {}", retry(&step.undo_retry, set)),
+        UndoDecl::BuiltIn if step.has_children() => {
+            "stops the tasks that it has submitted, and undoes those that have completed".to_owned()
+        }
         UndoDecl::BuiltIn => format!(
             "deletes what it stored; retried {}",
             retry(&step.undo_retry, set)

@@ -5,7 +5,7 @@ use crate::plan::{Children, Facts};
 use crate::ports::{ChildLine, ChildQuery, StoreError};
 use crate::record::{StepRow, TaskRecord};
 use counterstep_contracts::{StepStatus, TaskDecl, TaskStatus};
-use counterstep_steps::{ChildEnd, ChildFailure};
+use counterstep_steps::{ChildFailure, ChildOutcome};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::Value;
 
@@ -133,7 +133,7 @@ async fn ends(
     engine: &Engine,
     record: &TaskRecord,
     row: &StepRow,
-) -> Result<Vec<ChildEnd<Value>>, StoreError> {
+) -> Result<Vec<ChildOutcome<Value>>, StoreError> {
     let mut ends = Vec::new();
     let mut query = ChildQuery {
         parent: record.task.id,
@@ -157,22 +157,22 @@ async fn ends(
     }
 }
 
-async fn end(engine: &Engine, line: ChildLine) -> Result<ChildEnd<Value>, StoreError> {
+async fn end(engine: &Engine, line: ChildLine) -> Result<ChildOutcome<Value>, StoreError> {
     if line.status != TaskStatus::Completed {
-        return Ok(ChildEnd::Failed(failure_of(line)));
+        return Ok(ChildOutcome::Failed(failure_of(line)));
     }
     let record = engine.ports.store.load(line.task).await?;
     let response = record.and_then(|record| record.task.response);
     Ok(response.map_or_else(
         || {
             let message = "it completed, and its response was erased".to_owned();
-            ChildEnd::Failed(ChildFailure {
+            ChildOutcome::Failed(ChildFailure {
                 task: line.task,
                 status: line.status,
                 class: None,
                 message: Some(message),
             })
         },
-        ChildEnd::Completed,
+        ChildOutcome::Completed,
     ))
 }

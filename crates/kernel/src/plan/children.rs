@@ -8,7 +8,7 @@ use crate::error::{StepError, StepResult};
 use crate::record::{DbTime, StepRow};
 use counterstep_contracts::retry::format_duration;
 use counterstep_contracts::{StepStatus, UndoDecl};
-use counterstep_steps::ChildEnd;
+use counterstep_steps::ChildOutcome;
 use serde_json::Value;
 use std::time::Duration;
 
@@ -149,9 +149,9 @@ fn submit(tasks: &Tasks, started: u32, open: u32) -> Option<Vec<(u32, ChildReque
     (!next.is_empty()).then_some(next)
 }
 
-fn over(tasks: &Tasks, ends: &[ChildEnd<Value>]) -> Next {
+fn over(tasks: &Tasks, ends: &[ChildOutcome<Value>]) -> Next {
     let mut ends = ends.to_vec();
-    ends.resize_with(tasks.list.len(), || ChildEnd::NotStarted);
+    ends.resize_with(tasks.list.len(), || ChildOutcome::NotStarted);
     match tasks.output(&ends) {
         Ok(output) => Next::Step(WaitStep::Over(output)),
         Err(error) => failed(error),

@@ -6,7 +6,7 @@ use crate::record::{StepRow, TaskRecord};
 use crate::task::Probe;
 use crate::waits::Wait;
 use counterstep_contracts::{Host, StepStatus, TaskDecl};
-use counterstep_steps::{ChildEnd, ChildFailure};
+use counterstep_steps::{ChildFailure, ChildOutcome};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -62,7 +62,7 @@ pub(crate) struct Children {
     /// One of those that have not completed.
     pub(crate) failure: Option<ChildFailure>,
     /// How each has ended, where that was read.
-    pub(crate) ends: Option<Vec<ChildEnd<Value>>>,
+    pub(crate) ends: Option<Vec<ChildOutcome<Value>>>,
 }
 
 impl Children {

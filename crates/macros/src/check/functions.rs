@@ -119,7 +119,7 @@ fn returns_wait(sig: &Signature) -> bool {
 
 /// Whether a function returns a built-in step that submits tasks, as far as its tokens show.
 fn returns_tasks(sig: &Signature) -> bool {
-    returns_one_of(sig, &["AwaitTask", "ForEach", "EachEnd", "Branches"])
+    returns_one_of(sig, &["AwaitTask", "ForEach", "EachOutcome", "Branches"])
 }
 
 /// Only where the return type shows what was meant; other types are left to the bound on built-in

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 /// Sealed in effect: the engine only knows how to do what a [`Work`] can say.
 #[diagnostic::on_unimplemented(
     message = "CS0043: `{Self}` is no built-in step",
-    label = "expected `UploadMany`, `UploadOne`, `Sleep`, `AwaitSignal`, `MaybeSignal`, `AwaitTask`, `ForEach`, `EachEnd`, `Branches` or `HttpCall`",
+    label = "expected `UploadMany`, `UploadOne`, `Sleep`, `AwaitSignal`, `MaybeSignal`, `AwaitTask`, `ForEach`, `EachOutcome`, `Branches` or `HttpCall`",
     note = "a plain `fn` says what the engine is to do; a step with code of its own is an `async fn` that returns \
             `StepResult<Output>`"
 )]

@@ -139,7 +139,9 @@ pub enum TasksShape {
     /// The responses, in order.
     Responses,
     /// How each of them ended, in order.
-    Ends,
+    Outcomes,
+    /// The same, each with its type.
+    Branches,
 }
 
 impl Wait {

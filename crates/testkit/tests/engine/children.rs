@@ -13,8 +13,8 @@ use counterstep_macros::distributed_task;
 use counterstep_reconciler::parents;
 use counterstep_steps::output_limit::OutputLimit;
 use counterstep_steps::{
-    AwaitTask, Branches, CancelToken, ChildEnd, EachEnd, ForEach, Registry, RetryPolicy,
-    StepContext, StepError, StepResult, UndoResult,
+    AwaitTask, BranchOutcome, Branches, CancelToken, ChildOutcome, EachOutcome, ForEach, Registry,
+    RetryPolicy, StepContext, StepError, StepResult, UndoResult,
 };
 use counterstep_testkit::clock::{until_works, work_for};
 use counterstep_testkit::site::eventually;
@@ -137,17 +137,17 @@ pub(crate) struct BookSome;
 #[distributed_task(name = "BookSome", queue = "some")]
 impl BookSome {
     type Request = Group;
-    type Response = Vec<ChildEnd<String>>;
+    type Response = Vec<ChildOutcome<String>>;
 
     #[step(1, host = "worker")]
-    fn seats(group: &Group) -> EachEnd<BookSeat> {
+    fn seats(group: &Group) -> EachOutcome<BookSeat> {
         ForEach::of(&group.seats)
             .at_a_time(group.at_a_time)
-            .ends()
+            .outcomes()
             .at_least(1)
     }
 
-    fn respond(seats: &Vec<ChildEnd<String>>) -> Vec<ChildEnd<String>> {
+    fn respond(seats: &Vec<ChildOutcome<String>>) -> Vec<ChildOutcome<String>> {
         seats.clone()
     }
 }
@@ -169,7 +169,7 @@ impl BookAny {
     }
 
     #[step(2, host = "worker", no_undo = "nothing is kept")]
-    async fn read(seats: &Vec<ChildEnd<serde_json::Value>>) -> StepResult<Vec<String>> {
+    async fn read(seats: &Vec<BranchOutcome>) -> StepResult<Vec<String>> {
         let booked: StepResult<Vec<_>> = seats
             .iter()
             .map(|end| end.response_of::<BookSeat>())
@@ -561,11 +561,11 @@ async fn a_list_may_let_some_fail_and_says_how_each_ended() {
         .await
         .try_into()
         .expect("one");
-    let ends: Vec<ChildEnd<String>> =
+    let ends: Vec<ChildOutcome<String>> =
         serde_json::from_value(record.task.response.expect("a response")).expect("ends");
     assert_eq!(ends[0].response().map(String::as_str), Some("seat 0"));
     assert_eq!(ends[2].response().map(String::as_str), Some("seat 2"));
-    let ChildEnd::Failed(failure) = &ends[1] else {
+    let ChildOutcome::Failed(failure) = &ends[1] else {
         panic!("{ends:?}")
     };
     assert_eq!(failure.status, TaskStatus::Failed);

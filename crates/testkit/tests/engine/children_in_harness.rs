@@ -9,8 +9,8 @@ use counterstep_kernel::record::{AttemptRow, TaskRecord};
 use counterstep_macros::distributed_task;
 use counterstep_steps::contracts::FileName;
 use counterstep_steps::{
-    AwaitSignal, AwaitTask, Branches, ChildEnd, ForEach, Registry, RetryPolicy, Sleep, Slept, Sql,
-    StepContext, StepError, StepResult, StoredFile, UndoResult,
+    AwaitSignal, AwaitTask, BranchOutcome, Branches, ChildOutcome, ForEach, Registry, RetryPolicy,
+    Sleep, Slept, Sql, StepContext, StepError, StepResult, StoredFile, UndoResult,
 };
 use counterstep_testkit::clock::{until_works, work_for};
 use counterstep_testkit::sweep::{self, Surroundings};
@@ -215,10 +215,10 @@ impl FindAnything {
     }
 
     #[step(2, host = "worker", no_undo = "nothing is kept")]
-    async fn count(branches: &Vec<ChildEnd<Value>>) -> StepResult<usize> {
+    async fn count(branches: &Vec<BranchOutcome>) -> StepResult<usize> {
         Ok(branches
             .iter()
-            .filter(|end| end.response().is_some())
+            .filter(|branch| branch.outcome.response().is_some())
             .count())
     }
 
@@ -428,14 +428,14 @@ impl AskAll {
     type Response = Vec<String>;
 
     #[step(1, host = "worker")]
-    fn asked(guides: &Guides) -> counterstep_steps::EachEnd<AskGuide> {
-        ForEach::of(&guides.guides).at_a_time(1).ends()
+    fn asked(guides: &Guides) -> counterstep_steps::EachOutcome<AskGuide> {
+        ForEach::of(&guides.guides).at_a_time(1).outcomes()
     }
 
-    fn respond(asked: &Vec<ChildEnd<String>>) -> Vec<String> {
+    fn respond(asked: &Vec<ChildOutcome<String>>) -> Vec<String> {
         asked
             .iter()
-            .filter_map(ChildEnd::response)
+            .filter_map(ChildOutcome::response)
             .cloned()
             .collect()
     }

@@ -13,7 +13,7 @@ use counterstep_contracts::{
     AuditSeq, Host, Labels, OnExhausted, OnLost, OnUndoFailure, RetryPolicy, StepDecl, StepKind,
     StepNo, StepStatus, TaskDecl, TaskId, TaskStatus, Tenant, UndoDecl, WaitDecl,
 };
-use counterstep_steps::ChildEnd;
+use counterstep_steps::ChildOutcome;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -309,7 +309,7 @@ impl Case {
         self.facts.children.insert(at, children);
         self
     }
-    pub(super) fn ended(mut self, at: usize, ends: Vec<ChildEnd<Value>>) -> Self {
+    pub(super) fn ended(mut self, at: usize, ends: Vec<ChildOutcome<Value>>) -> Self {
         if let Some(children) = self.facts.children.get_mut(&at) {
             children.ends = Some(ends);
         }

@@ -9,7 +9,7 @@ use counterstep_contracts::StepStatus::{
     Compensated, Compensating, Completed, Failed, Running, Waiting,
 };
 use counterstep_contracts::{UndoDecl, WaitReason};
-use counterstep_steps::ChildEnd;
+use counterstep_steps::ChildOutcome;
 use serde_json::{Value, json};
 
 fn request(no: u32) -> ChildRequest {
@@ -45,7 +45,7 @@ fn three() -> StepResult<Wait> {
 fn one_of_three() -> StepResult<Wait> {
     let any = Tasks {
         stops_early: true,
-        shape: TasksShape::Ends,
+        shape: TasksShape::Outcomes,
         ..tasks(3, 3, 1)
     };
     wait(any)
@@ -77,8 +77,8 @@ fn failed(message: &str) -> Decision {
     })
 }
 
-fn completed(response: Value) -> ChildEnd<Value> {
-    ChildEnd::Completed(response)
+fn completed(response: Value) -> ChildOutcome<Value> {
+    ChildOutcome::Completed(response)
 }
 
 #[test]
