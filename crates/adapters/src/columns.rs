@@ -1,7 +1,7 @@
 //! The way of values between the columns of a table and the kernel's types, the same for every
 //! database with tables. Knows no database; must not repair what it cannot read.
 
-use counterstep_contracts::{Labels, ParentRef, Rev, TaskId, WaitReason};
+use counterstep_contracts::{Labels, ParentRef, Rev, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::journal::{Fold, JournalError, JournalRow};
 use counterstep_kernel::ports::Unread;
 use counterstep_kernel::record::{
@@ -64,6 +64,13 @@ impl Care {
             Self::Salvage(noted) => noted,
         }
     }
+}
+
+/// How a column names the states in which a task has ended, or has not.
+pub(crate) fn states(ended: bool) -> impl Iterator<Item = &'static str> {
+    let states = TaskStatus::ALL.iter();
+    let asked = states.filter(move |status| status.is_terminal() == ended);
+    asked.map(|status| status.as_str())
 }
 
 /// The goal of an undo from its column.

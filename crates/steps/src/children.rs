@@ -246,7 +246,7 @@ impl BuiltInStep for Branches {
 pub enum ChildOutcome<R> {
     /// With this response.
     Completed(R),
-    /// It did not complete, and what it had done is undone.
+    /// It did not complete: it was undone, or an operator ended it.
     Failed(ChildFailure),
     /// It was not submitted: enough others had completed.
     NotStarted,
@@ -257,7 +257,7 @@ pub enum ChildOutcome<R> {
 pub struct ChildFailure {
     /// The task.
     pub task: TaskId,
-    /// How it ended: failed, cancelled or resolved.
+    /// How it ended: failed, cancelled or resolved; completed, where its response was erased since.
     pub status: TaskStatus,
     /// The class of its failure, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

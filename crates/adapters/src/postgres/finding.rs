@@ -3,7 +3,8 @@
 
 use super::fault::{Fault, count, name, parse};
 use super::statement::{Bind, Statement, Str, interval, values};
-use counterstep_contracts::{Epoch, QueueName, TaskId, TaskStatus};
+use super::states::{open, states};
+use counterstep_contracts::{Epoch, QueueName, TaskId};
 use counterstep_kernel::ports::{DueTask, InFlight, KnownType, Lost, LostOf, Unclaimed};
 use diesel::sql_types as sql;
 use std::time::Duration;
@@ -186,14 +187,6 @@ type GroupTypes = (sql::Text, sql::BigInt, sql::Text, sql::BigInt, sql::Text);
 /// A row of [`in_flight`].
 pub(super) type GroupRead = (String, i64, String, i64, String);
 
-/// Those that have not ended, as the index on them has it: those that have are most of the table.
-macro_rules! open {
-    () => {
-        "t.status NOT IN ('completed', 'failed', 'cancelled', 'resolved')"
-    };
-}
-pub(super) use open;
-
 /// Tasks that have not ended, by type, version and definition.
 pub(super) fn in_flight() -> Statement<'static, GroupTypes> {
     Statement::of(
@@ -203,17 +196,8 @@ pub(super) fn in_flight() -> Statement<'static, GroupTypes> {
             open!(),
             " GROUP BY task_type, version, definition_hash ORDER BY task_type, version, definition_hash"
         ),
-        values![open_states()],
+        values![states(false)],
     )
-}
-
-/// The states of tasks that have not ended.
-pub(super) fn open_states() -> Vec<Str<'static>> {
-    TaskStatus::ALL
-        .iter()
-        .filter(|status| !status.is_terminal())
-        .map(|status| status.as_str().into())
-        .collect()
 }
 
 /// What [`in_flight`] has read.

@@ -2,8 +2,8 @@
 //! oldest event.
 
 use super::fault::{Fault, parse};
-use super::finding;
 use super::statement::{Statement, Str, time, values};
+use super::states::{open, states};
 use crate::columns::read_json;
 use counterstep_kernel::ports::{Gauges, MOST_LABEL_VALUES, OTHER, TaskCount};
 use diesel::pg::data_types::PgTimestamp;
@@ -72,7 +72,7 @@ const READ: &str = with_outbox!(concat!(
     due!(),
     ", NULL::text AS label_values
      FROM unnest(?) AS s (status) JOIN tasks t ON t.status = s.status AND ",
-    finding::open!(),
+    open!(),
     " GROUP BY t.status, queue"
 ));
 
@@ -87,7 +87,7 @@ const READ_LABELLED: &str = with_outbox!(concat!(
          (SELECT json_agg(coalesce(t.labels ->> n.name, '') ORDER BY n.place)
           FROM unnest(?) WITH ORDINALITY AS n (name, place))::text COLLATE \"C\" AS label_values
        FROM unnest(?) AS s (status) JOIN tasks t ON t.status = s.status AND ",
-    finding::open!(),
+    open!(),
     " GROUP BY t.status, queue, label_values),
      shown AS (SELECT label_values FROM groups GROUP BY label_values ORDER BY sum(tasks) DESC, label_values LIMIT ?)
      SELECT g.status, g.queue, sum(g.tasks)::bigint AS tasks, min(g.running_since) AS running_since,
@@ -98,11 +98,11 @@ const READ_LABELLED: &str = with_outbox!(concat!(
 /// The counts.
 pub(super) fn read(labels: &[String]) -> Statement<'_, GaugeTypes> {
     if labels.is_empty() {
-        return Statement::of(READ, values![finding::open_states()]);
+        return Statement::of(READ, values![states(false)]);
     }
     let names: Vec<Str<'_>> = labels.iter().map(|name| name.as_str().into()).collect();
     let most = i64::try_from(MOST_LABEL_VALUES).unwrap_or(i64::MAX);
-    Statement::of(READ_LABELLED, values![names, finding::open_states(), most])
+    Statement::of(READ_LABELLED, values![names, states(false), most])
 }
 
 /// What [`read`] has read.

@@ -27,6 +27,7 @@ mod revisions;
 mod row;
 mod statement;
 mod statement_of_texts;
+mod states;
 mod tasks;
 mod upkeep;
 mod user_sql;

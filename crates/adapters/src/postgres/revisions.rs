@@ -2,7 +2,8 @@
 
 use super::fault::{Fault, name};
 use super::statement::{Statement, Str, time, values, written};
-use counterstep_contracts::{Rev, TaskId, TaskStatus};
+use super::states::{open, states};
+use counterstep_contracts::{Rev, TaskId};
 use counterstep_kernel::ports::{Revisions, RevisionsOf, TaskRevision};
 use diesel::pg::data_types::PgTimestamp;
 use diesel::sql_types as sql;
@@ -37,12 +38,13 @@ pub(super) fn of(of: &RevisionsOf) -> Result<Statement<'_, RevisionTypes>, Fault
                 values![tasks],
             )
         }
-        // The condition of the partial index, in its own words: else the server does not use it.
         RevisionsOf::Open(tenant) => Statement::of(
-            with_the_time!(
-                "SELECT now(), t.id, t.rev, t.updated_at FROM unnest(?) AS s (status)
-                 JOIN tasks t ON t.status = s.status AND t.tenant = ?
-                   AND t.status NOT IN ('completed', 'failed', 'cancelled', 'resolved')"
+            concat!(
+                with_the_time!(
+                    "SELECT now(), t.id, t.rev, t.updated_at FROM unnest(?) AS s (status)
+                     JOIN tasks t ON t.status = s.status AND t.tenant = ? AND "
+                ),
+                open!()
             ),
             values![states(false), name("tasks.tenant", &tenant.0)?],
         ),
@@ -78,13 +80,6 @@ pub(super) fn of(of: &RevisionsOf) -> Result<Statement<'_, RevisionTypes>, Fault
             )
         }
     })
-}
-
-/// Those in which a task has ended, or has not.
-fn states(ended: bool) -> Vec<Str<'static>> {
-    let states = TaskStatus::ALL.iter();
-    let asked = states.filter(|it| it.is_terminal() == ended);
-    asked.map(|status| status.as_str().into()).collect()
 }
 
 /// What [`of`] has read.

@@ -3,8 +3,8 @@
 
 use super::fault::{Fault, parse};
 use super::prepared::Prepare;
+use super::revisions::states;
 use crate::columns::read_json;
-use counterstep_contracts::TaskStatus;
 use counterstep_kernel::ports::{Gauges, MOST_LABEL_VALUES, OTHER, TaskCount};
 use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
@@ -77,12 +77,7 @@ pub(super) fn read(
     now: i64,
     labels: &[String],
 ) -> Result<Gauges, Fault> {
-    let open: Vec<_> = TaskStatus::ALL
-        .iter()
-        .filter(|status| !status.is_terminal())
-        .map(|status| status.as_str())
-        .collect();
-    let open = serde_json::json!(open).to_string();
+    let open = states(false);
     let groups: Vec<Group> = if labels.is_empty() {
         diesel::sql_query(READ)
             .bind::<BigInt, _>(now)

@@ -2,7 +2,8 @@
 
 use super::fault::{Fault, parse};
 use super::prepared::Prepare;
-use counterstep_contracts::{Rev, TaskStatus};
+use crate::columns;
+use counterstep_contracts::Rev;
 use counterstep_kernel::ports::{RevisionsOf, TaskRevision};
 use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
@@ -19,11 +20,9 @@ struct RevisionRow {
     at: i64,
 }
 
-/// The texts of the states in which a task has ended, or has not.
-fn states(ended: bool) -> Vec<&'static str> {
-    let states = TaskStatus::ALL.iter();
-    let asked = states.filter(|status| status.is_terminal() == ended);
-    asked.map(|status| status.as_str()).collect()
+/// The states in which a task has ended, or has not, as one value of a query.
+pub(super) fn states(ended: bool) -> String {
+    serde_json::json!(columns::states(ended).collect::<Vec<_>>()).to_string()
 }
 
 /// Those that are asked for.
@@ -42,7 +41,7 @@ pub(super) fn of(
             "SELECT id, rev, updated_at AS at FROM tasks INDEXED BY tasks_by_status
              WHERE status IN (SELECT value FROM json_each(?)) AND tenant = ?",
         )
-        .bind::<Text, _>(serde_json::json!(states(false)).to_string())
+        .bind::<Text, _>(states(false))
         .bind::<Text, _>(&tenant.0)
         .prepared()
         .load(connection)?,
@@ -55,7 +54,7 @@ pub(super) fn of(
             let mut rows = Vec::<RevisionRow>::new();
             // Each along the index; of all of them together the first.
             for task_type in task_types {
-                for status in states(true) {
+                for status in columns::states(true) {
                     rows.extend(
                         diesel::sql_query(
                             "SELECT id, rev, finished_at AS at FROM tasks INDEXED BY tasks_ended

@@ -9,7 +9,7 @@ use counterstep_steps::{ChildFailure, ChildOutcome};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::Value;
 
-/// The ends of so few tasks are read without being asked for.
+/// The outcomes of so few tasks are read without being asked for.
 const FEW: u32 = 16;
 
 /// Tasks that are read at a time.
@@ -18,20 +18,20 @@ const AT_ONCE: usize = 16;
 /// Tasks of a page.
 pub(super) const PAGE: u32 = 500;
 
-/// Ends of a task that is not completed.
-const OTHER_ENDS: [TaskStatus; 3] = [
+/// How a task ends that does not complete.
+const NOT_COMPLETED: [TaskStatus; 3] = [
     TaskStatus::Failed,
     TaskStatus::Cancelled,
     TaskStatus::Resolved,
 ];
 
-/// Finds out how the tasks stand that steps wait for, or that are undone with them. `ends_of`: a step
-/// of which it is to be read how each task has ended.
+/// Finds out how the tasks stand that steps wait for, or that are undone with them. `outcomes_of`:
+/// a step of which it is to be read how each task has ended.
 pub(crate) async fn look(
     engine: &Engine,
     decl: &TaskDecl,
     record: &TaskRecord,
-    ends_of: Option<usize>,
+    outcomes_of: Option<usize>,
     facts: &mut Facts,
 ) {
     let wanted = if record.task.status == TaskStatus::Compensating {
@@ -70,15 +70,15 @@ pub(crate) async fn look(
             }
         }
         let all_ended = children.ended() == started(row);
-        let reads_ends = wanted == StepStatus::Waiting
+        let reads_outcomes = wanted == StepStatus::Waiting
             && all_ended
-            && (started(row) <= FEW || ends_of == Some(at));
+            && (started(row) <= FEW || outcomes_of == Some(at));
         let read = async {
             if children.failed > 0 && wanted == StepStatus::Waiting {
                 children.failure = failure(engine, record, row).await?;
             }
-            if reads_ends {
-                children.ends = Some(ends(engine, record, row).await?);
+            if reads_outcomes {
+                children.outcomes = Some(outcomes(engine, record, row).await?);
             }
             Ok::<_, StoreError>(children)
         };
@@ -107,7 +107,7 @@ async fn failure(
     let query = ChildQuery {
         parent: record.task.id,
         step: Some(row.no),
-        statuses: OTHER_ENDS.to_vec(),
+        statuses: NOT_COMPLETED.to_vec(),
         after: None,
         limit: 1,
     };
@@ -129,12 +129,12 @@ fn failure_of(line: ChildLine) -> ChildFailure {
 }
 
 /// How each of a step's tasks has ended, in order.
-async fn ends(
+async fn outcomes(
     engine: &Engine,
     record: &TaskRecord,
     row: &StepRow,
 ) -> Result<Vec<ChildOutcome<Value>>, StoreError> {
-    let mut ends = Vec::new();
+    let mut outcomes = Vec::new();
     let mut query = ChildQuery {
         parent: record.task.id,
         step: Some(row.no),
@@ -145,19 +145,19 @@ async fn ends(
     loop {
         let lines = engine.ports.store.children(&query).await?;
         let Some(last) = lines.last() else {
-            return Ok(ends);
+            return Ok(outcomes);
         };
         query.after = Some((last.step, last.no));
         let page: Vec<_> = stream::iter(lines)
-            .map(|line| end(engine, line))
+            .map(|line| outcome(engine, line))
             .buffered(AT_ONCE)
             .try_collect()
             .await?;
-        ends.extend(page);
+        outcomes.extend(page);
     }
 }
 
-async fn end(engine: &Engine, line: ChildLine) -> Result<ChildOutcome<Value>, StoreError> {
+async fn outcome(engine: &Engine, line: ChildLine) -> Result<ChildOutcome<Value>, StoreError> {
     if line.status != TaskStatus::Completed {
         return Ok(ChildOutcome::Failed(failure_of(line)));
     }

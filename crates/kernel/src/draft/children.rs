@@ -5,9 +5,8 @@ use super::{Draft, Note};
 use crate::error::StepError;
 use crate::record::{ChildrenRow, UndoGoal};
 use crate::saga::{Illegal, LifecycleEvent, StepEvent};
-use crate::transition::{LeaseChange, Time, Transition};
+use crate::transition::{Time, Transition};
 use serde_json::json;
-use std::time::Duration;
 
 impl Draft {
     /// The step, which waits, submits these tasks: they are written with the change.
@@ -106,21 +105,6 @@ impl Draft {
         let task = self.task_mut();
         task.recovery_attempts = 0;
         task.residue |= residue;
-        Ok(())
-    }
-
-    /// Gives the task back until tasks that it has submitted are undone. `left`: until it looks at
-    /// them unasked.
-    ///
-    /// # Errors
-    /// As the judge says.
-    pub(crate) fn rest_for_children(&mut self, left: Duration) -> Result<(), Illegal> {
-        self.apply(
-            LifecycleEvent::HandedOver,
-            Note::default().with(json!({"why": "tasks that it has submitted are being undone"})),
-        )?;
-        self.lease = LeaseChange::Release;
-        self.due = Time::In(left);
         Ok(())
     }
 

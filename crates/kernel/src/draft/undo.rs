@@ -185,17 +185,17 @@ impl Draft {
         self.apply(LifecycleEvent::UndoFinished { cancelled }, Note::default())
     }
 
-    /// Gives the task back until an undo's next attempt is due.
+    /// Gives the task back while nothing of it can be undone. `left`: until it looks again unasked.
     ///
     /// # Errors
     /// As the judge says.
-    pub fn rest_between_undos(&mut self, delay: Duration) -> Result<(), Illegal> {
+    pub fn rest_in_undo(&mut self, left: Duration, why: &str) -> Result<(), Illegal> {
         self.apply(
             LifecycleEvent::HandedOver,
-            Note::default().with(json!({"why": "the next attempt of an undo is due later"})),
+            Note::default().with(json!({"why": why})),
         )?;
         self.lease = LeaseChange::Release;
-        self.due = Time::In(delay);
+        self.due = Time::In(left);
         Ok(())
     }
 }

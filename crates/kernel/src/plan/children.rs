@@ -46,8 +46,8 @@ pub(super) enum Next {
 
 /// Decides on a step that is to start, or that waits for its tasks.
 pub(super) fn decide(view: &View<'_>, at: usize, wait: Option<&StepResult<Wait>>) -> Next {
-    let tasks = match wait {
-        Some(Ok(Wait::Tasks(tasks))) => tasks,
+    let (wait, tasks) = match wait {
+        Some(Ok(wait @ Wait::Tasks(tasks))) => (wait, tasks),
         Some(Err(error)) => return failed(error.clone()),
         Some(Ok(_)) | None => {
             return failed(StepError::permanent(
@@ -57,11 +57,11 @@ pub(super) fn decide(view: &View<'_>, at: usize, wait: Option<&StepResult<Wait>>
     };
     let row = view.step(at);
     if row.status != StepStatus::Waiting {
-        return begin(view, tasks, wait);
+        return begin(tasks, wait.due(view.record.now));
     }
     let Some(due) = row.due_at else {
         // An operator had it run again: its time counts anew.
-        return match due(view, wait) {
+        return match wait.due(view.record.now) {
             Ok(due) => Next::Step(WaitStep::Begins(due)),
             Err(error) => failed(error),
         };
@@ -87,9 +87,8 @@ pub(super) fn decide(view: &View<'_>, at: usize, wait: Option<&StepResult<Wait>>
     let open = started.saturating_sub(seen.ended());
     let enough = seen.completed >= need && (tasks.stops_early || seen.ended() == listed);
     if enough && open == 0 {
-        return match &seen.ends {
-            Some(ends) => over(tasks, ends),
-            None if listed == 0 => over(tasks, &[]),
+        return match &seen.outcomes {
+            Some(outcomes) => over(tasks, outcomes),
             None if is_known => Next::Ask(Decision::ReadChildren(at)),
             None => Next::Nothing,
         };
@@ -108,16 +107,18 @@ pub(super) fn decide(view: &View<'_>, at: usize, wait: Option<&StepResult<Wait>>
             Next::Ask(Decision::StopChildren(at))
         };
     }
-    submit(tasks, started, open).map_or(Next::Nothing, |tasks| {
-        Next::Step(WaitStep::Submits {
-            begins: None,
-            tasks,
-        })
+    let next = next(tasks, started, open);
+    if next.is_empty() {
+        return Next::Nothing;
+    }
+    Next::Step(WaitStep::Submits {
+        begins: None,
+        tasks: next,
     })
 }
 
-fn begin(view: &View<'_>, tasks: &Tasks, wait: Option<&StepResult<Wait>>) -> Next {
-    let due = match due(view, wait) {
+fn begin(tasks: &Tasks, due: StepResult<DbTime>) -> Next {
+    let due = match due {
         Ok(due) => due,
         Err(error) => return failed(error),
     };
@@ -126,33 +127,25 @@ fn begin(view: &View<'_>, tasks: &Tasks, wait: Option<&StepResult<Wait>>) -> Nex
     }
     Next::Step(WaitStep::Submits {
         begins: Some(due),
-        tasks: submit(tasks, 0, 0).unwrap_or_default(),
+        tasks: next(tasks, 0, 0),
     })
 }
 
-fn due(view: &View<'_>, wait: Option<&StepResult<Wait>>) -> StepResult<DbTime> {
-    match wait {
-        Some(Ok(wait)) => wait.due(view.record.now),
-        Some(Err(_)) | None => Ok(view.record.now),
-    }
-}
-
 /// Those that are to be submitted now.
-fn submit(tasks: &Tasks, started: u32, open: u32) -> Option<Vec<(u32, ChildRequest)>> {
+fn next(tasks: &Tasks, started: u32, open: u32) -> Vec<(u32, ChildRequest)> {
     let room = tasks.at_a_time.saturating_sub(open as usize);
-    let next: Vec<_> = (0_u32..)
+    (0_u32..)
         .zip(&tasks.list)
         .skip(started as usize)
         .take(room)
         .map(|(no, task)| (no, task.clone()))
-        .collect();
-    (!next.is_empty()).then_some(next)
+        .collect()
 }
 
-fn over(tasks: &Tasks, ends: &[ChildOutcome<Value>]) -> Next {
-    let mut ends = ends.to_vec();
-    ends.resize_with(tasks.list.len(), || ChildOutcome::NotStarted);
-    match tasks.output(&ends) {
+fn over(tasks: &Tasks, outcomes: &[ChildOutcome<Value>]) -> Next {
+    let mut outcomes = outcomes.to_vec();
+    outcomes.resize_with(tasks.list.len(), || ChildOutcome::NotStarted);
+    match tasks.output(&outcomes) {
         Ok(output) => Next::Step(WaitStep::Over(output)),
         Err(error) => failed(error),
     }

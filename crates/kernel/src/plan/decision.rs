@@ -68,10 +68,9 @@ pub(crate) enum Decision {
         left: Duration,
         details: Value,
     },
-    /// The task is given back until an undo's next attempt is due.
-    RestBetweenUndos(Duration),
-    /// The task is given back until tasks that are undone with it have ended, or until then.
-    RestForChildren(Duration),
+    /// A task that is being undone is given back until then, or until one that is undone with it has
+    /// ended.
+    RestInUndo { left: Duration, why: &'static str },
     /// The task is at rest.
     Rest,
 }

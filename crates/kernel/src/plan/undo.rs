@@ -9,6 +9,12 @@ use crate::task::Probe;
 use crate::waits::LONGEST_WAIT;
 use counterstep_contracts::OnUndoFailure;
 
+/// Why a task rests in its undo, for the audit: an attempt is not due yet.
+const DUE_LATER: &str = "the next attempt of an undo is due later";
+
+/// Or other tasks are undone first.
+const CHILDREN_FIRST: &str = "tasks that it has submitted are being undone";
+
 pub(super) fn decide(view: &View<'_>) -> Decision {
     let go_on = view.decl.on_undo_failure == OnUndoFailure::Continue;
     let active = (0..view.record.steps.len()).any(|at| is_active(view, at));
@@ -63,10 +69,12 @@ fn rest_for_children(view: &View<'_>, active: bool) -> Decision {
     let delayed = view.facts.delayed_undos.values().min();
     let until_look = children::look_again(view).unwrap_or(LONGEST_WAIT);
     match delayed {
-        _ if active => HOLD,
         Some(left) if *left < INLINE_LIMIT => HOLD,
-        Some(left) => Decision::RestForChildren(until_look.min(*left)),
-        None => Decision::RestForChildren(until_look),
+        _ if active => HOLD,
+        left => Decision::RestInUndo {
+            left: left.map_or(until_look, |left| until_look.min(*left)),
+            why: CHILDREN_FIRST,
+        },
     }
 }
 
@@ -74,7 +82,10 @@ fn rest_for_children(view: &View<'_>, active: bool) -> Decision {
 fn between_attempts(view: &View<'_>, active: bool) -> Decision {
     let longest = view.facts.delayed_undos.values().max();
     match longest {
-        Some(&left) if !active && left >= INLINE_LIMIT => Decision::RestBetweenUndos(left),
+        Some(&left) if !active && left >= INLINE_LIMIT => Decision::RestInUndo {
+            left,
+            why: DUE_LATER,
+        },
         Some(_) | None => HOLD,
     }
 }

@@ -62,7 +62,7 @@ pub(crate) struct Children {
     /// One of those that have not completed.
     pub(crate) failure: Option<ChildFailure>,
     /// How each has ended, where that was read.
-    pub(crate) ends: Option<Vec<ChildOutcome<Value>>>,
+    pub(crate) outcomes: Option<Vec<ChildOutcome<Value>>>,
 }
 
 impl Children {

@@ -105,14 +105,9 @@ impl TurnPlan<'_> {
                     draft.wait_with(reason, left, details)?;
                     return Ok(Next::End);
                 }
-                Decision::RestBetweenUndos(left) => {
+                Decision::RestInUndo { left, why } => {
                     self.children_were_seen(draft, StepStatus::Compensating);
-                    draft.rest_between_undos(left)?;
-                    return Ok(Next::End);
-                }
-                Decision::RestForChildren(left) => {
-                    self.children_were_seen(draft, StepStatus::Compensating);
-                    draft.rest_for_children(left)?;
+                    draft.rest_in_undo(left, why)?;
                     return Ok(Next::End);
                 }
                 Decision::Rest => return Ok(Next::End),

@@ -61,7 +61,7 @@ impl<'a> Turn<'a> {
             record: &self.record,
             now: self.now(),
             done,
-            ends_of: self.ends_of.take(),
+            outcomes_of: self.outcomes_of.take(),
         };
         let facts = Facts {
             probes: self.probes.clone(),

@@ -419,7 +419,7 @@ async fn claim<'a>(
         record: &record,
         now: record.now,
         done: None,
-        ends_of: None,
+        outcomes_of: None,
     };
     let plan = TurnPlan::gather(engine, looked, Facts::default(), reserved.clone()).await;
     let losses = earlier_losses(engine.ports.store.as_ref(), &task_type, &record).await;
@@ -481,7 +481,7 @@ async fn claim<'a>(
         rebuilds: BTreeMap::new(),
         tickets,
         probes: Probes::default(),
-        ends_of: None,
+        outcomes_of: None,
         stopped_children: BTreeSet::new(),
         unstopped_children: BTreeSet::new(),
         undoing,

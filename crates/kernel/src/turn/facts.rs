@@ -25,7 +25,7 @@ pub(super) struct TurnTask<'a> {
     /// A step that is under way in the rows and has just succeeded.
     pub(super) done: Option<usize>,
     /// A step of whose tasks it is to be read how each has ended.
-    pub(super) ends_of: Option<usize>,
+    pub(super) outcomes_of: Option<usize>,
 }
 
 /// All that a decision of a turn needs beyond the rows.
@@ -61,7 +61,7 @@ impl<'a> TurnPlan<'a> {
             facts.delayed_undos = delayed_undos(task);
         }
         let decl = task.task_type.decl;
-        children::look(engine, decl, task.record, task.ends_of, &mut facts).await;
+        children::look(engine, decl, task.record, task.outcomes_of, &mut facts).await;
         Self {
             engine,
             task_type: task.task_type,

@@ -105,7 +105,7 @@ pub(super) struct Turn<'a> {
     /// What the probes of steps in doubt have found.
     pub(super) probes: Probes,
     /// A step of whose tasks it is to be read how each has ended.
-    pub(super) ends_of: Option<usize>,
+    pub(super) outcomes_of: Option<usize>,
     /// Steps whose tasks this turn has told to stop.
     pub(super) stopped_children: BTreeSet<usize>,
     /// Those of them of whose tasks some could not be told.
@@ -172,7 +172,7 @@ impl<'a> Turn<'a> {
     async fn do_first(&mut self, first: First) {
         match first {
             First::Nothing => {}
-            First::ReadChildren(at) => self.ends_of = Some(at),
+            First::ReadChildren(at) => self.outcomes_of = Some(at),
             First::StopChildren(at) => {
                 let how = if self.record.task.status == TaskStatus::Compensating {
                     Stop::All

@@ -2,7 +2,8 @@
 
 use crate::sqlite::fault::{Fault, count, micros, parse};
 use crate::sqlite::prepared::Prepare;
-use counterstep_contracts::{QueueName, TaskId, TaskStatus};
+use crate::sqlite::revisions::states;
+use counterstep_contracts::{QueueName, TaskId};
 use counterstep_kernel::ports::{DueTask, InFlight, KnownType, Lost, LostOf};
 use diesel::SqliteConnection;
 use diesel::prelude::*;
@@ -167,17 +168,12 @@ struct Group {
 pub(in super::super) fn in_flight(
     connection: &mut SqliteConnection,
 ) -> Result<Vec<InFlight>, Fault> {
-    let open: Vec<_> = TaskStatus::ALL
-        .iter()
-        .filter(|status| !status.is_terminal())
-        .map(|status| status.as_str())
-        .collect();
     let groups: Vec<Group> = diesel::sql_query(
         "SELECT task_type, version, definition_hash, count(*) AS tasks, min(id) AS example
          FROM tasks INDEXED BY tasks_by_status WHERE status IN (SELECT value FROM json_each(?))
          GROUP BY task_type, version, definition_hash ORDER BY task_type, version, definition_hash",
     )
-    .bind::<Text, _>(serde_json::json!(open).to_string())
+    .bind::<Text, _>(states(false))
     .prepared()
     .load(connection)?;
     groups

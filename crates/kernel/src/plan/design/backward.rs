@@ -9,6 +9,13 @@ use counterstep_contracts::StepStatus::{
 use counterstep_contracts::{Host, UndoDecl};
 use serde_json::json;
 
+fn rests(left: &str) -> Decision {
+    Decision::RestInUndo {
+        left: duration(left),
+        why: "the next attempt of an undo is due later",
+    }
+}
+
 #[test]
 fn the_next_undo() {
     let done = |name| step_is(name, Completed);
@@ -123,14 +130,14 @@ fn undos_that_failed() {
         (
             "the next attempt is far",
             undone([waits("a")]).undo_delayed(0, "1s"),
-            Decision::RestBetweenUndos(duration("1s")),
+            rests("1s"),
         ),
         (
             "the longest of a group counts",
             undone([waits("a").group(), waits("b").group()])
                 .undo_delayed(0, "100ms")
                 .undo_delayed(1, "5s"),
-            Decision::RestBetweenUndos(duration("5s")),
+            rests("5s"),
         ),
         (
             "beside one that is under way there is no rest",

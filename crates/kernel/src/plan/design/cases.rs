@@ -309,9 +309,9 @@ impl Case {
         self.facts.children.insert(at, children);
         self
     }
-    pub(super) fn ended(mut self, at: usize, ends: Vec<ChildOutcome<Value>>) -> Self {
+    pub(super) fn ended(mut self, at: usize, outcomes: Vec<ChildOutcome<Value>>) -> Self {
         if let Some(children) = self.facts.children.get_mut(&at) {
-            children.ends = Some(ends);
+            children.outcomes = Some(outcomes);
         }
         self
     }

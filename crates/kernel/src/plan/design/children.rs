@@ -11,6 +11,7 @@ use counterstep_contracts::StepStatus::{
 use counterstep_contracts::{UndoDecl, WaitReason};
 use counterstep_steps::ChildOutcome;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 fn request(no: u32) -> ChildRequest {
     ChildRequest {
@@ -75,6 +76,13 @@ fn failed(message: &str) -> Decision {
         error: StepError::permanent(message),
         falls_back: false,
     })
+}
+
+fn rests(left: Duration) -> Decision {
+    Decision::RestInUndo {
+        left,
+        why: "tasks that it has submitted are being undone",
+    }
 }
 
 fn completed(response: Value) -> ChildOutcome<Value> {
@@ -230,7 +238,7 @@ fn forward() {
 #[test]
 fn backward() {
     let undoing = |started, seen| step_is("all", Compensating).tasks().started(started, seen);
-    let rest = Decision::RestForChildren(LONGEST_WAIT);
+    let rest = rests(LONGEST_WAIT);
     table(vec![
         (
             "its undo begins without an attempt",
@@ -263,7 +271,7 @@ fn backward() {
                 .children(0, 0, 1)
                 .stopped(0)
                 .unseen(0),
-            Decision::RestForChildren(duration("5s")),
+            rests(duration("5s")),
         ),
         (
             "then later and later",
@@ -271,7 +279,7 @@ fn backward() {
                 .children(0, 1, 1)
                 .stopped(0)
                 .unseen(0),
-            Decision::RestForChildren(duration("40s")),
+            rests(duration("40s")),
         ),
         (
             "and at last a person is asked",
