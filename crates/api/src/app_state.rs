@@ -6,7 +6,6 @@ use crate::long_poll::Waiting;
 use crate::problem::Refused;
 use crate::readiness::Readiness;
 use crate::settings::ApiSettings;
-use counterstep_contracts::Tenant;
 use counterstep_kernel::Engine;
 use counterstep_node::metrics::ProcessPage;
 use counterstep_steps::CancelToken;
@@ -33,12 +32,7 @@ pub(crate) struct Api {
 impl Api {
     /// On the runtime of the caller.
     pub(crate) fn new(engine: Engine, settings: ApiSettings, shutdown: CancelToken) -> Self {
-        let events = Events::start(
-            &engine,
-            Tenant::default(),
-            settings.event_streams,
-            settings.event_poll,
-        );
+        let events = Events::start(&engine, settings.event_streams, settings.event_poll);
         let waiting = Waiting::start(engine.ports.signals.as_ref(), events.tasks().clone());
         let (gauges, readiness) = (Gauges::default(), Readiness::default());
         let process_page = ProcessPage::of(&engine);
@@ -55,11 +49,6 @@ impl Api {
             runtime,
             work,
         }
-    }
-
-    /// Whose requests these are.
-    pub(crate) fn tenant(&self) -> Tenant {
-        Tenant::default()
     }
 
     /// Runs what must not be cut off when the client goes away: the server drops a request's future

@@ -5,8 +5,10 @@
 //! none of the other hosts.
 
 mod app_state;
+mod authorize;
 mod beside;
 mod body;
+mod caller;
 pub mod cli;
 mod cursor;
 mod error_pages;
@@ -31,6 +33,7 @@ mod settings;
 mod task_view;
 
 pub use beside::Beside;
+pub use caller::Caller;
 pub use mount::MountedApi;
 pub use origins::{AllowedHosts, InvalidHost};
 pub use problem::{Refused, no_such_task, no_such_type};

@@ -2,9 +2,7 @@
 //! own fault goes to the log in full and to the client without a word of it.
 
 use actix_web::http::StatusCode;
-use actix_web::http::header::{
-    ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
-};
+use actix_web::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use actix_web::{HttpResponse, ResponseError};
 use counterstep_contracts::{Problem, ProblemCode};
 use counterstep_kernel::change::ChangeError;
@@ -21,7 +19,7 @@ pub struct Refused {
     // Boxed: a refusal is the rare end of functions that are called for every part of a form.
     problem: Box<Problem>,
     retry_after: Option<u32>,
-    allow: Option<&'static str>,
+    allow: Option<String>,
 }
 
 impl Refused {
@@ -47,7 +45,7 @@ impl Refused {
     }
 
     /// An address that takes other methods.
-    pub(crate) fn method(allow: &'static str) -> Self {
+    pub(crate) fn method(allow: String) -> Self {
         let mut refused = Self::new(
             ProblemCode::MethodNotAllowed,
             format!("use one of: {allow}"),
@@ -133,8 +131,8 @@ impl ResponseError for Refused {
         if let Some(seconds) = self.retry_after {
             answer.insert_header((RETRY_AFTER, seconds.to_string()));
         }
-        if let Some(allow) = self.allow {
-            answer.insert_header((ALLOW, HeaderValue::from_static(allow)));
+        if let Some(allow) = &self.allow {
+            answer.insert_header((ALLOW, allow.as_str()));
         }
         answer.body(serde_json::to_vec(&self.problem).unwrap_or_default())
     }

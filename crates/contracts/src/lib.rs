@@ -4,6 +4,7 @@
 //! It knows serde and nothing else: no I/O, no clock, no decision about which state follows which
 //! (that is `counterstep_kernel::saga`).
 
+pub mod access;
 mod archive_name;
 pub mod breaker;
 pub mod children;

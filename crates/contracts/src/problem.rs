@@ -42,6 +42,12 @@ problem_codes! {
     MalformedParameter = "malformed-parameter", 400, "A parameter cannot be read";
     /// The `Idempotency-Key` header is not of its form.
     MalformedIdempotencyKey = "malformed-idempotency-key", 400, "The Idempotency-Key header is not valid";
+    /// The `Authorization` header is not of its form, or there are several.
+    MalformedAuthorization = "malformed-authorization", 400, "The Authorization header is not valid";
+    /// The caller is not authenticated: no credential, or one that is unknown, expired or revoked.
+    Unauthenticated = "unauthenticated", 401, "The request needs a valid credential";
+    /// The caller's role does not allow it.
+    Forbidden = "forbidden", 403, "The caller's role does not allow that";
     /// The `Host` is no name of this server.
     HostNotAllowed = "host-not-allowed", 403, "This server does not answer for that host";
     /// A page of another site sends what would change something.

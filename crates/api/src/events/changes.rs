@@ -8,7 +8,7 @@ use crate::app_state::Api;
 use crate::problem::Refused;
 use actix_web::web;
 use bytes::Bytes;
-use counterstep_contracts::{Labels, TaskId, TaskStatus};
+use counterstep_contracts::{Labels, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::ports::{StoreError, TaskLine, TaskPage, TaskQuery};
 use counterstep_steps::times::DbTime;
 use futures::Stream;
@@ -71,6 +71,7 @@ enum Stage {
 #[derive(Debug)]
 pub(crate) struct ChangeStream {
     api: web::Data<Api>,
+    tenant: Tenant,
     filter: Filter,
     /// From when on the client has not everything; `None`: it gets all that is there.
     since: Option<DbTime>,
@@ -87,6 +88,7 @@ impl ChangeStream {
     /// `last`: the place up to which the client has everything.
     pub(crate) fn open(
         api: web::Data<Api>,
+        tenant: Tenant,
         filter: Filter,
         last: Option<i64>,
     ) -> Result<Self, Refused> {
@@ -94,7 +96,8 @@ impl ChangeStream {
         Ok(Self {
             filter,
             since: last.map(|last| earlier(DbTime(last), LATE)),
-            joined: api.events.feed().join(),
+            joined: api.events.join(&tenant),
+            tenant,
             stage: Stage::Begins,
             ready: VecDeque::from([frame::RETRY]),
             beat: Instant::now() + api.settings.event_heartbeat,
@@ -167,7 +170,7 @@ impl ChangeStream {
             TaskPage::default()
         } else {
             let query = TaskQuery {
-                tenant: Some(self.api.tenant()),
+                tenant: Some(self.tenant.clone()),
                 task_type: self.filter.task_type.clone(),
                 statuses,
                 labels: self.filter.labels.clone(),
@@ -200,7 +203,7 @@ impl ChangeStream {
         let page = if self.filter.states(true).is_empty() {
             Vec::new()
         } else {
-            ended_page(engine, &self.api.tenant(), of, after, PAGE).await?
+            ended_page(engine, &self.tenant, of, after, PAGE).await?
         };
         let Some(last) = page.last() else {
             self.stage = self.live(up_to);

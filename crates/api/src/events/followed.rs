@@ -1,7 +1,7 @@
 //! The tasks that streams of this process follow: who is told of a change, and the look at what other
 //! processes have changed. Must not read a journal.
 
-use super::feed::{self, Feed};
+use super::feed::{self, Feed, Joined};
 use super::tail::Tail;
 use crate::problem::Refused;
 use counterstep_contracts::{ProblemCode, TaskId, Tenant};
@@ -10,6 +10,7 @@ use counterstep_kernel::ports::{RevisionsOf, Signal, Store};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 
@@ -25,9 +26,25 @@ pub(crate) struct Events {
     tasks: Arc<FollowedTasks>,
     room: Arc<Semaphore>,
     most: usize,
+    /// One for each tenant that a stream ever asked for.
+    feeds: Mutex<HashMap<Tenant, RunningFeed>>,
+    engine: Engine,
+    every: Duration,
+    runtime: Handle,
+    polling: JoinHandle<()>,
+}
+
+/// The feed of a tenant, and what looks for its changes.
+#[derive(Debug)]
+struct RunningFeed {
     feed: Arc<Feed>,
-    tenant: Tenant,
-    tasks_running: [JoinHandle<()>; 2],
+    looking: JoinHandle<()>,
+}
+
+impl Drop for RunningFeed {
+    fn drop(&mut self) {
+        self.looking.abort();
+    }
 }
 
 /// A place among the streams of a process; free again when it is dropped.
@@ -55,33 +72,25 @@ pub(super) struct Following {
 
 impl Drop for Events {
     fn drop(&mut self) {
-        for task in &self.tasks_running {
-            task.abort();
-        }
+        self.polling.abort();
     }
 }
 
 impl Events {
     /// Looks for changes from now on, on the runtime of the caller: after each `every`. At most `most`
     /// streams.
-    pub(crate) fn start(engine: &Engine, tenant: Tenant, most: usize, every: Duration) -> Self {
+    pub(crate) fn start(engine: &Engine, most: usize, every: Duration) -> Self {
         let (store, tasks) = (engine.ports.store.clone(), Arc::<FollowedTasks>::default());
-        let (feed, most) = (Arc::<Feed>::default(), most.min(Semaphore::MAX_PERMITS));
+        let most = most.min(Semaphore::MAX_PERMITS);
         Self {
             room: Arc::new(Semaphore::new(most)),
             most,
-            tasks_running: [
-                tokio::spawn(poll(store, tasks.clone(), every)),
-                tokio::spawn(feed::run(
-                    engine.clone(),
-                    tenant.clone(),
-                    feed.clone(),
-                    every,
-                )),
-            ],
+            polling: tokio::spawn(poll(store, tasks.clone(), every)),
             tasks,
-            feed,
-            tenant,
+            feeds: Mutex::default(),
+            engine: engine.clone(),
+            every,
+            runtime: Handle::current(),
         }
     }
 
@@ -89,8 +98,23 @@ impl Events {
         &self.tasks
     }
 
-    pub(super) fn feed(&self) -> &Feed {
-        &self.feed
+    /// A share in the changes of a tenant's tasks.
+    pub(super) fn join(&self, tenant: &Tenant) -> Joined {
+        let mut feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
+        let running = feeds.entry(tenant.clone()).or_insert_with(|| {
+            let feed = Arc::<Feed>::default();
+            let looking = feed::run(
+                self.engine.clone(),
+                tenant.clone(),
+                feed.clone(),
+                self.every,
+            );
+            RunningFeed {
+                feed,
+                looking: self.runtime.spawn(looking),
+            }
+        });
+        running.feed.join()
     }
 
     /// A place among the streams.
@@ -112,7 +136,7 @@ impl Events {
         let mut tails = self.tasks.lock();
         let tail = tails.get(&task).and_then(Weak::upgrade);
         let tail = tail.unwrap_or_else(|| {
-            let tail = Arc::new(Tail::of(task, self.tenant.clone()));
+            let tail = Arc::new(Tail::of(task));
             tails.insert(task, Arc::downgrade(&tail));
             tail
         });

@@ -8,7 +8,7 @@ use crate::app_state::Api;
 use crate::problem::{Refused, no_such_task};
 use actix_web::web;
 use bytes::Bytes;
-use counterstep_contracts::{AuditSeq, Epoch, TaskId, TaskProgress};
+use counterstep_contracts::{AuditSeq, Epoch, TaskId, TaskProgress, Tenant};
 use counterstep_kernel::ports::StoreError;
 use counterstep_kernel::trail::Trail;
 use futures::Stream;
@@ -26,6 +26,8 @@ const AGAIN: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct EventStream {
     api: web::Data<Api>,
+    /// All other tenants get no word of it.
+    tenant: Tenant,
     following: Following,
     heard: watch::Receiver<Heard>,
     /// The last entry that the client has, or is about to get.
@@ -59,6 +61,7 @@ impl EventStream {
     /// none, and there will be none.
     pub(crate) async fn open(
         api: web::Data<Api>,
+        tenant: Tenant,
         task: TaskId,
         after: AuditSeq,
     ) -> Result<Option<Self>, Refused> {
@@ -72,6 +75,7 @@ impl EventStream {
             said: (Epoch(0), 0),
             has_asked: false,
             beat: Instant::now() + api.settings.event_heartbeat,
+            tenant,
             api,
         };
         loop {
@@ -145,7 +149,7 @@ impl EventStream {
         let found = match self
             .following
             .tail
-            .look(&self.api.engine, self.after)
+            .look(&self.api.engine, &self.tenant, self.after)
             .await?
         {
             Look::Entries(found) => {

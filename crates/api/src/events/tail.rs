@@ -32,8 +32,6 @@ pub(super) struct Heard {
 /// The end of a task's audit.
 #[derive(Debug)]
 pub(super) struct Tail {
-    /// Whose streams they are.
-    tenant: Tenant,
     heard: watch::Sender<Heard>,
     /// The revision up to which it was read.
     rev: AtomicI64,
@@ -71,9 +69,8 @@ pub(super) enum Look {
 }
 
 impl Tail {
-    pub(super) fn of(task: TaskId, tenant: Tenant) -> Self {
+    pub(super) fn of(task: TaskId) -> Self {
         Self {
-            tenant,
             heard: watch::channel(Heard::default()).0,
             rev: AtomicI64::new(0),
             state: Mutex::new(TailState {
@@ -108,8 +105,17 @@ impl Tail {
 
     /// What comes behind an entry. Reads where a change was heard of since the last read; of those who
     /// look at the same time, one reads and the others get what it has read.
-    pub(super) async fn look(&self, engine: &Engine, after: AuditSeq) -> Result<Look, StoreError> {
+    pub(super) async fn look(
+        &self,
+        engine: &Engine,
+        tenant: &Tenant,
+        after: AuditSeq,
+    ) -> Result<Look, StoreError> {
         let mut state = self.state.lock().await;
+        // A stream of another tenant may have made this tail, or come to it.
+        if state.is_read() && !state.is_of(tenant) {
+            return Ok(Look::Missing);
+        }
         let last = state.trail.record().task.audit_seq;
         if after < last {
             let first = state.kept.front().map(|entry| entry.seq);
@@ -121,7 +127,7 @@ impl Tail {
         }
         let heard = self.heard.borrow().changes;
         if state.read_at == Some(heard) {
-            return Ok(state.nothing(&self.tenant));
+            return Ok(state.nothing(tenant));
         }
         let page = state.trail.read(&*engine.ports.store).await?;
         let is_last = page.is_last;
@@ -132,10 +138,10 @@ impl Tail {
         if is_last {
             state.read_at = Some(heard);
             if entries.is_empty() {
-                return Ok(state.nothing(&self.tenant));
+                return Ok(state.nothing(tenant));
             }
         }
-        if !state.is_of(&self.tenant) {
+        if !state.is_of(tenant) {
             return Ok(Look::Missing);
         }
         Ok(Look::Entries(after_only(entries, after)))
@@ -156,10 +162,14 @@ impl Tail {
 }
 
 impl TailState {
+    /// Whether anything was found yet.
+    fn is_read(&self) -> bool {
+        self.trail.record().task.rev != Rev(0)
+    }
+
     /// Of a tenant that may see it. No answer reveals that another tenant has a task of this id.
     fn is_of(&self, tenant: &Tenant) -> bool {
-        let task = &self.trail.record().task;
-        task.rev != Rev(0) && task.tenant == *tenant
+        self.is_read() && self.trail.record().task.tenant == *tenant
     }
 
     /// At the end of what there is.

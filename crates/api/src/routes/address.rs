@@ -1,6 +1,7 @@
 //! What the address of a request names: its segments, the id of a task, and the task of that id.
 
 use crate::app_state::Api;
+use crate::caller::Caller;
 use crate::problem::{Refused, no_such_task};
 use actix_web::HttpRequest;
 use counterstep_contracts::{ProblemCode, TaskId};
@@ -26,10 +27,10 @@ pub(super) fn task_id(request: &HttpRequest) -> Result<TaskId, Refused> {
     })
 }
 
-/// A task of this tenant. The answer must not reveal that another tenant has one of this id.
-pub(super) async fn load(api: &Api, id: TaskId) -> Result<TaskRecord, Refused> {
+/// A task of the caller's tenant. The answer must not reveal that another tenant has one of this id.
+pub(super) async fn load(api: &Api, caller: &Caller, id: TaskId) -> Result<TaskRecord, Refused> {
     let record = load::read(&api.engine, id).await?;
     record
-        .filter(|record| record.task.tenant == api.tenant())
+        .filter(|record| record.task.tenant == caller.tenant)
         .ok_or_else(no_such_task)
 }

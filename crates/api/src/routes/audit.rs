@@ -3,14 +3,15 @@
 use super::address::{load, task_id};
 use super::answer::Answer;
 use crate::app_state::Api;
+use crate::caller::Caller;
 use crate::query::Params;
 use crate::task_view;
 use actix_web::{HttpRequest, HttpResponse, web};
 
-pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
+pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
     let id = task_id(&request)?;
     Params::of(&request, &[])?;
-    let record = load(&api, id).await?;
+    let record = load(&api, &caller, id).await?;
     let history = api.engine.ports.store.history(id).await?;
     Ok(HttpResponse::Ok().json(task_view::trail(&record, history)))
 }

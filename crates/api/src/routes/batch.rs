@@ -4,6 +4,7 @@
 use super::answer::Answer;
 use crate::app_state::Api;
 use crate::body::Arriving;
+use crate::caller::Caller;
 use crate::headers::{BodyKind, body_kind, content_length, is_key, traceparent};
 use crate::problem::{Refused, invalid, outcome_of, too_large};
 use crate::query::Params;
@@ -75,7 +76,7 @@ async fn take(
         .into_iter()
         .map(|value| item(value).map(|item| sent.push(item)))
         .collect();
-    let (engine, tenant) = (api.engine.clone(), api.tenant());
+    let (engine, tenant) = (api.engine.clone(), Caller::of(request)?.tenant);
     let traceparent = traceparent(request);
     let submitted = api.finish("taking a batch", async move {
         Ok(client::submit_all(&engine, task_type, tenant, traceparent, sent).await?)

@@ -4,6 +4,7 @@
 use super::address::{load, task_id};
 use super::answer::Answer;
 use crate::app_state::Api;
+use crate::caller::Caller;
 use crate::problem::{Refused, no_such_task, unknown_type};
 use crate::query::Params;
 use actix_web::{HttpRequest, HttpResponse, web};
@@ -12,10 +13,10 @@ use counterstep_contracts::{ProblemCode, TaskStatus};
 use counterstep_kernel::client;
 use counterstep_kernel::client::Refusal;
 
-pub(super) async fn delete(api: web::Data<Api>, request: HttpRequest) -> Answer {
+pub(super) async fn delete(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
     let id = task_id(&request)?;
     Params::of(&request, &[])?;
-    load(&api, id).await?;
+    load(&api, &caller, id).await?;
     let engine = api.engine.clone();
     let cancelled = api
         .finish("cancelling", async move {

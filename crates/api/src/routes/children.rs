@@ -5,6 +5,7 @@ use super::address::{load, task_id};
 use super::answer::Answer;
 use super::list::{limit_of, status_of};
 use crate::app_state::Api;
+use crate::caller::Caller;
 use crate::cursor;
 use crate::problem::{Refused, invalid};
 use crate::query::Params;
@@ -15,13 +16,13 @@ use counterstep_contracts::http::Page;
 use counterstep_kernel::ports::{ChildCount, ChildQuery, StoreError};
 use counterstep_kernel::record::TaskRecord;
 
-pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
+pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
     let parent = task_id(&request)?;
     let params = Params::of_list(&request, &["step", "limit", "cursor"], &["status"])?;
     let limit = limit_of(&params)?;
     let statuses = params.all("status").map(status_of);
     let statuses = statuses.collect::<Result<_, _>>()?;
-    let record = load(&api, parent).await?;
+    let record = load(&api, &caller, parent).await?;
     let step = params.get("step").map(|name| step_of(&record, name));
     let mut query = ChildQuery {
         parent,

@@ -3,6 +3,7 @@
 use super::answer::Answer;
 use super::list::{declared_name, limit_of};
 use crate::app_state::Api;
+use crate::caller::Caller;
 use crate::cursor;
 use crate::problem::{Refused, invalid};
 use crate::query::Params;
@@ -12,7 +13,7 @@ use counterstep_contracts::TaskStatus;
 use counterstep_contracts::http::Page;
 use counterstep_kernel::ports::TaskQuery;
 
-pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
+pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
     let params = Params::of_list(&request, &["type", "limit", "cursor"], &["status"])?;
     let limit = limit_of(&params)?;
     let statuses: Vec<TaskStatus> = params
@@ -20,7 +21,7 @@ pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
         .map(status_of)
         .collect::<Result<_, _>>()?;
     let mut query = TaskQuery {
-        tenant: Some(api.tenant()),
+        tenant: Some(caller.tenant.clone()),
         task_type: params.get("type").map(|name| declared_name(&api, name)),
         statuses: statuses.clone(),
         // One more than is shown, to know whether there is a next page.

@@ -5,6 +5,7 @@ use super::address::task_id;
 use super::answer::Answer;
 use super::list::{declared_name, labels_of, status_of};
 use crate::app_state::Api;
+use crate::caller::Caller;
 use crate::events::{ChangeStream, EventStream, Filter};
 use crate::headers::last_event_id;
 use crate::query::Params;
@@ -16,18 +17,18 @@ use counterstep_contracts::AuditSeq;
 use futures::Stream;
 use std::convert::Infallible;
 
-pub(super) async fn of_task(api: web::Data<Api>, request: HttpRequest) -> Answer {
+pub(super) async fn of_task(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
     let id = task_id(&request)?;
     Params::of(&request, &[])?;
     let after = AuditSeq(last_event_id(&request)?.unwrap_or(0));
-    let Some(stream) = EventStream::open(api, id, after).await? else {
+    let Some(stream) = EventStream::open(api, caller.tenant, id, after).await? else {
         // A browser that follows a stream comes again after each end, except after this.
         return Ok(HttpResponse::NoContent().finish());
     };
     Ok(answer(&request, stream.frames()))
 }
 
-pub(super) async fn of_many(api: web::Data<Api>, request: HttpRequest) -> Answer {
+pub(super) async fn of_many(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
     let params = Params::of_list(&request, &["type"], &["status", "label"])?;
     let statuses = params.all("status").map(status_of);
     let filter = Filter {
@@ -36,7 +37,7 @@ pub(super) async fn of_many(api: web::Data<Api>, request: HttpRequest) -> Answer
         labels: labels_of(&params)?,
     };
     let last = last_event_id(&request)?;
-    let stream = ChangeStream::open(api, filter, last)?;
+    let stream = ChangeStream::open(api, caller.tenant, filter, last)?;
     Ok(answer(&request, stream.frames()))
 }
 

@@ -2,6 +2,7 @@
 
 use super::answer::Answer;
 use crate::app_state::Api;
+use crate::caller::Caller;
 use crate::cursor;
 use crate::problem::{Refused, invalid};
 use crate::query::Params;
@@ -18,7 +19,7 @@ const MAX_LIMIT: u32 = 200;
 /// Characters of a text that is looked for, at most.
 const LONGEST_TEXT: usize = 256;
 
-pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
+pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
     let once = [
         "type",
         "since",
@@ -31,7 +32,7 @@ pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
     let params = Params::of_list(&request, &once, &["status", "label"])?;
     let limit = limit_of(&params)?;
     let mut query = TaskQuery {
-        tenant: Some(api.tenant()),
+        tenant: Some(caller.tenant.clone()),
         task_type: params.get("type").map(|name| declared_name(&api, name)),
         statuses: params
             .all("status")

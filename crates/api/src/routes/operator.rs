@@ -6,6 +6,7 @@ use super::address::{load, task_id};
 use super::answer::Answer;
 use crate::app_state::Api;
 use crate::body::Arriving;
+use crate::caller::Caller;
 use crate::headers::{BodyKind, body_kind, content_length};
 use crate::problem::{Refused, invalid, no_such_task, unknown_type};
 use crate::query::Params;
@@ -27,6 +28,7 @@ const LONGEST_ACTOR: usize = 100;
 
 pub(super) async fn resolve(
     api: web::Data<Api>,
+    caller: Caller,
     request: HttpRequest,
     payload: web::Payload,
 ) -> Answer {
@@ -40,7 +42,7 @@ pub(super) async fn resolve(
         actor: actor(body.actor.as_deref())?,
         note: note(&body.note)?,
     };
-    load(&api, id).await?;
+    load(&api, &caller, id).await?;
     let engine = api.engine.clone();
     let decided = async move {
         operator::resolve(&engine, id, resolution)
@@ -52,6 +54,7 @@ pub(super) async fn resolve(
 
 pub(super) async fn retry(
     api: web::Data<Api>,
+    caller: Caller,
     request: HttpRequest,
     payload: web::Payload,
 ) -> Answer {
@@ -63,7 +66,7 @@ pub(super) async fn retry(
         actor: actor(body.actor.as_deref())?,
         note: note(&body.note)?,
     };
-    load(&api, id).await?;
+    load(&api, &caller, id).await?;
     let engine = api.engine.clone();
     let decided = async move { operator::retry(&engine, id, retrial).await.map_err(refused) };
     Ok(HttpResponse::Ok().json(api.finish("retrying", decided).await?))
@@ -71,6 +74,7 @@ pub(super) async fn retry(
 
 pub(super) async fn recoveries(
     api: web::Data<Api>,
+    caller: Caller,
     request: HttpRequest,
     payload: web::Payload,
 ) -> Answer {
@@ -78,7 +82,7 @@ pub(super) async fn recoveries(
     Params::of(&request, &[])?;
     let body: RecoveriesRequest = body(&api, &request, payload).await?;
     let (actor, note) = (actor(body.actor.as_deref())?, note(&body.note)?);
-    load(&api, id).await?;
+    load(&api, &caller, id).await?;
     let (engine, to) = (
         api.engine.clone(),
         Recount {

@@ -4,16 +4,17 @@
 use super::address::{load, task_id};
 use super::answer::Answer;
 use crate::app_state::Api;
+use crate::caller::Caller;
 use crate::problem::unknown_type;
 use crate::query::Params;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::operator;
 
-pub(super) async fn plan(api: web::Data<Api>, request: HttpRequest) -> Answer {
+pub(super) async fn plan(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
     let id = task_id(&request)?;
     Params::of(&request, &[])?;
-    let record = load(&api, id).await?;
+    let record = load(&api, &caller, id).await?;
     let task_type = api
         .engine
         .registry
@@ -22,10 +23,10 @@ pub(super) async fn plan(api: web::Data<Api>, request: HttpRequest) -> Answer {
     Ok(HttpResponse::Ok().json(operator::undo_plan(&task_type, &record)))
 }
 
-pub(super) async fn why(api: web::Data<Api>, request: HttpRequest) -> Answer {
+pub(super) async fn why(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
     let id = task_id(&request)?;
     Params::of(&request, &[])?;
-    let record = load(&api, id).await?;
+    let record = load(&api, &caller, id).await?;
     // Who is there is worth a word, and no reason to refuse the rest.
     let workers = api.engine.ports.store.workers().await;
     let workers = workers

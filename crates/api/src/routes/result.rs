@@ -4,6 +4,7 @@
 use super::address::{load, segment, task_id};
 use super::answer::Answer;
 use crate::app_state::Api;
+use crate::caller::Caller;
 use crate::headers::has_current;
 use crate::problem::{Refused, unavailable};
 use crate::query::Params;
@@ -22,10 +23,10 @@ use futures::TryStreamExt;
 use serde::Deserialize;
 use serde_json::Value;
 
-pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
+pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
     let id = task_id(&request)?;
     Params::of(&request, &[])?;
-    let task = load(&api, id).await?.task;
+    let task = load(&api, &caller, id).await?.task;
     if task.status != TaskStatus::Completed {
         let detail = format!(
             "the task is {}: only a completed task has results",

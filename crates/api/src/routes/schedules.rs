@@ -6,6 +6,7 @@ use super::answer::Answer;
 use super::list::limit_of;
 use super::operator::body;
 use crate::app_state::Api;
+use crate::caller::Caller;
 use crate::cursor;
 use crate::mount_path::address;
 use crate::problem::{Refused, invalid};
@@ -23,16 +24,16 @@ use counterstep_kernel::schedule::ScheduleError;
 /// Due times that are worked out for one answer.
 const MOST_UPCOMING: usize = 100;
 
-pub(super) async fn list(api: web::Data<Api>, request: HttpRequest) -> Answer {
+pub(super) async fn list(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
     let params = Params::of(&request, &["limit", "cursor"])?;
     let limit = limit_of(&params)?;
     let after = params
         .get("cursor")
-        .map(|text| cursor::read_name(text, &api.tenant()))
+        .map(|text| cursor::read_name(text, &caller.tenant))
         .transpose()?;
     // One more than is shown, to know whether there is a next page.
     let query = ScheduleQuery::Page {
-        tenant: api.tenant(),
+        tenant: caller.tenant.clone(),
         after,
         limit: limit + 1,
     };
@@ -42,7 +43,7 @@ pub(super) async fn list(api: web::Data<Api>, request: HttpRequest) -> Answer {
     let next_cursor = rows
         .last()
         .filter(|_| has_more)
-        .map(|last| cursor::after_name(&last.name, &api.tenant()));
+        .map(|last| cursor::after_name(&last.name, &caller.tenant));
     let items = rows
         .into_iter()
         .map(|row| task_view::schedule(row, Vec::new()))
@@ -50,7 +51,7 @@ pub(super) async fn list(api: web::Data<Api>, request: HttpRequest) -> Answer {
     Ok(HttpResponse::Ok().json(Page { items, next_cursor }))
 }
 
-pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
+pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
     let params = Params::of(&request, &["next"])?;
     let count = match params.get("next") {
         None => 0,
@@ -65,7 +66,7 @@ pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
                 .at("next")
             })?,
     };
-    let kept = schedule::get(&api.engine, &api.tenant(), segment(&request, "name"))
+    let kept = schedule::get(&api.engine, &caller.tenant, segment(&request, "name"))
         .await
         .map_err(refused)?;
     let upcoming = kept.upcoming(count);
@@ -74,6 +75,7 @@ pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
 
 pub(super) async fn put(
     api: web::Data<Api>,
+    caller: Caller,
     request: HttpRequest,
     payload: web::Payload,
 ) -> Answer {
@@ -81,7 +83,7 @@ pub(super) async fn put(
     let spec: ScheduleSpec = body(&api, &request, payload).await?;
     let (engine, tenant, name) = (
         api.engine.clone(),
-        api.tenant(),
+        caller.tenant.clone(),
         segment(&request, "name").to_owned(),
     );
     let setting = async move {
@@ -98,11 +100,11 @@ pub(super) async fn put(
     Ok(answer.json(task_view::schedule(kept.row, Vec::new())))
 }
 
-pub(super) async fn delete(api: web::Data<Api>, request: HttpRequest) -> Answer {
+pub(super) async fn delete(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
     Params::of(&request, &[])?;
     let (engine, tenant, name) = (
         api.engine.clone(),
-        api.tenant(),
+        caller.tenant.clone(),
         segment(&request, "name").to_owned(),
     );
     let deleting = async move {
@@ -124,9 +126,10 @@ pub(super) async fn resume(api: web::Data<Api>, request: HttpRequest) -> Answer 
 
 async fn set_paused(api: &Api, request: &HttpRequest, paused: bool) -> Answer {
     Params::of(request, &[])?;
+    let caller = Caller::of(request)?;
     let (engine, tenant, name) = (
         api.engine.clone(),
-        api.tenant(),
+        caller.tenant.clone(),
         segment(request, "name").to_owned(),
     );
     let pausing = async move {
@@ -138,11 +141,11 @@ async fn set_paused(api: &Api, request: &HttpRequest, paused: bool) -> Answer {
     Ok(HttpResponse::Ok().json(task_view::schedule(kept.row, Vec::new())))
 }
 
-pub(super) async fn run(api: web::Data<Api>, request: HttpRequest) -> Answer {
+pub(super) async fn run(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
     Params::of(&request, &[])?;
     let (engine, tenant, name) = (
         api.engine.clone(),
-        api.tenant(),
+        caller.tenant.clone(),
         segment(&request, "name").to_owned(),
     );
     let running = async move {

@@ -5,6 +5,7 @@ use super::address::{load, segment, task_id};
 use super::answer::Answer;
 use crate::app_state::Api;
 use crate::body::Arriving;
+use crate::caller::Caller;
 use crate::headers::{BodyKind, body_kind, content_length};
 use crate::problem::{Refused, no_such_task};
 use crate::query::Params;
@@ -19,13 +20,14 @@ const LONGEST_ACTOR: usize = 100;
 
 pub(super) async fn post(
     api: web::Data<Api>,
+    caller: Caller,
     request: HttpRequest,
     payload: web::Payload,
 ) -> Answer {
     let id = task_id(&request)?;
     let actor = actor(&Params::of(&request, &["actor"])?)?;
     let name = segment(&request, "name").to_owned();
-    load(&api, id).await?;
+    load(&api, &caller, id).await?;
     if body_kind(&request)? != BodyKind::Json {
         let detail = "send the signal's body as `Content-Type: application/json`";
         return Err(Refused::new(ProblemCode::UnsupportedMediaType, detail).at("Content-Type"));

@@ -4,6 +4,7 @@ use super::answer::Answer;
 use super::task::{self, Wait};
 use crate::app_state::Api;
 use crate::body::Arriving;
+use crate::caller::Caller;
 use crate::form::{Form, Limits, Sent};
 use crate::headers::{BodyKind, body_kind, content_length, idempotency_key, traceparent};
 use crate::intake::{self, Taken};
@@ -51,7 +52,7 @@ async fn take(
 ) -> Result<(Option<Wait>, Taken), Refused> {
     let wait = Wait::of(request)?;
     let submission = Submission {
-        tenant: api.tenant(),
+        tenant: Caller::of(request)?.tenant,
         key: idempotency_key(request)?,
         traceparent: traceparent(request),
         labels: label_header::labels(request)?,

