@@ -362,6 +362,7 @@ async fn submit(engine: &Engine) -> Result<TaskId, Failed> {
         .ok_or_else(|| Failed("no task type".to_owned()))?;
     let submission = Submission {
         tenant: Tenant::default(),
+        actor: "client".to_owned(),
         key: None,
         traceparent: None,
         labels: Labels::new(),

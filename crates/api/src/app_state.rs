@@ -1,5 +1,6 @@
 //! What every request of a server shares. Must not hold anything of a single request.
 
+use crate::auth::Authenticator;
 use crate::events::Events;
 use crate::gauges::Gauges;
 use crate::long_poll::Waiting;
@@ -19,6 +20,7 @@ use tracing::Instrument;
 pub(crate) struct Api {
     pub(crate) engine: Engine,
     pub(crate) settings: ApiSettings,
+    pub(crate) auth: Authenticator,
     pub(crate) shutdown: CancelToken,
     pub(crate) waiting: Waiting,
     pub(crate) events: Events,
@@ -39,6 +41,7 @@ impl Api {
         let (runtime, work) = (Handle::current(), TaskTracker::new());
         Self {
             engine,
+            auth: Authenticator::new(&settings.auth),
             settings,
             shutdown,
             waiting,

@@ -2,7 +2,6 @@
 //! before a handler sees anything of the request.
 
 use crate::app_state::Api;
-use crate::caller::Caller;
 use crate::problem::Refused;
 use crate::routes::{Access, Endpoint};
 use actix_web::body::MessageBody;
@@ -20,8 +19,7 @@ pub(crate) async fn authorize<B: MessageBody + 'static>(
 ) -> Result<ServiceResponse<B>, Error> {
     let takes = |it: &&Endpoint| it.verb.methods().contains(request.method());
     if let Some(Access::Role(needed)) = endpoints.iter().find(takes).map(|it| it.access) {
-        let caller = Caller::anyone();
-        let _ = &api;
+        let caller = api.auth.caller(&api.engine, request.request()).await?;
         if caller.role < needed {
             let detail = format!(
                 "this needs the role {needed}, and the caller has {}",

@@ -29,6 +29,14 @@ impl Caller {
         }
     }
 
+    /// Its name in audits; `what`: as what it acts.
+    pub(crate) fn actor(&self, what: &str) -> String {
+        match &self.subject {
+            Some(subject) => format!("{what}:{subject}"),
+            None => what.to_owned(),
+        }
+    }
+
     /// Who sends this request.
     ///
     /// # Errors

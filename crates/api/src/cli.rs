@@ -1,8 +1,9 @@
 //! The API's part of a command line.
 
-use crate::{AllowedHosts, ApiSettings, Beside, serve};
+use crate::{AllowedHosts, ApiSettings, AuthSettings, Beside, TrustedPeers, serve};
 use counterstep_contracts::Host;
 use counterstep_kernel::host::{self, HostSettings};
+use counterstep_node::settings::AuthMode;
 use counterstep_node::{
     Exit, Layers, Settings, SettingsArgs, metrics, open, run, shutdown_on_signals, spawner,
 };
@@ -23,10 +24,11 @@ const SIGNALS_REACH_US: Duration = Duration::from_secs(1);
 /// When the address is taken, or open to other machines without saying so.
 pub fn bind(given: &Layers, settings: &Settings) -> Result<(TcpListener, ApiSettings), Exit> {
     let address = given.listen()?;
-    if !address.ip().is_loopback() && !given.allow_unauthenticated()? {
+    let auth = auth(given)?;
+    if !address.ip().is_loopback() && auth == AuthSettings::None {
         return Err(Exit::config(format_args!(
-            "{address} can be reached from other machines, and this API authenticates no caller: listen on \
-             127.0.0.1 behind a proxy that does, or set --allow-unauthenticated"
+            "{address} can be reached from other machines, and the API would authenticate no caller: set `--auth keys` \
+             and make a key with `keys create`, or `--auth proxy`, or listen on 127.0.0.1"
         )));
     }
     let listener = TcpListener::bind(address)
@@ -35,6 +37,7 @@ pub fn bind(given: &Layers, settings: &Settings) -> Result<(TcpListener, ApiSett
     let allowed_hosts = AllowedHosts::parse(hosts.iter().flatten().map(String::as_str))
         .map_err(|error| Exit::config(format_args!("setting `allowed_hosts`: {error}")))?;
     let mut api = ApiSettings {
+        auth,
         allowed_hosts,
         event_streams: given.event_streams()?,
         event_heartbeat: given.event_heartbeat()?,
@@ -47,6 +50,23 @@ pub fn bind(given: &Layers, settings: &Settings) -> Result<(TcpListener, ApiSett
         api.wait_poll = SIGNALS_REACH_US;
     }
     Ok((listener, api))
+}
+
+fn auth(given: &Layers) -> Result<AuthSettings, Exit> {
+    let proxies = given.auth_proxies()?.unwrap_or_default();
+    let peers = TrustedPeers::parse(proxies.iter().map(String::as_str))
+        .map_err(|error| Exit::config(format_args!("setting `auth_proxies`: {error}")))?;
+    match (given.auth()?, peers.is_empty()) {
+        (AuthMode::None, true) => Ok(AuthSettings::None),
+        (AuthMode::Keys, true) => Ok(AuthSettings::Keys),
+        (AuthMode::Proxy, false) => Ok(AuthSettings::Proxy(peers)),
+        (AuthMode::Proxy, true) => Err(Exit::config(
+            "setting `auth`: `proxy` needs the addresses of the proxy: set `auth_proxies`",
+        )),
+        (AuthMode::None | AuthMode::Keys, false) => Err(Exit::config(
+            "setting `auth_proxies`: it counts with `--auth proxy` alone",
+        )),
+    }
 }
 
 /// The whole service: HTTP, with what the program serves beside, and the steps placed on the api host.

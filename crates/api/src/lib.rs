@@ -5,6 +5,7 @@
 //! none of the other hosts.
 
 mod app_state;
+mod auth;
 mod authorize;
 mod beside;
 mod body;
@@ -32,12 +33,15 @@ mod server;
 mod settings;
 mod task_view;
 
+pub use auth::{AuthSettings, InvalidPeer, TrustedPeers};
 pub use beside::Beside;
 pub use caller::Caller;
 pub use mount::MountedApi;
 pub use origins::{AllowedHosts, InvalidHost};
 pub use problem::{Refused, no_such_task, no_such_type};
+pub use routes::{RouteView, all_routes};
 pub use server::serve;
 pub use settings::ApiSettings;
+pub use task_view::api_key as key_view;
 pub use task_view::child as child_summary;
 pub use task_view::{audit_event, progress_event};

@@ -2,7 +2,9 @@
 //! own fault goes to the log in full and to the client without a word of it.
 
 use actix_web::http::StatusCode;
-use actix_web::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
+use actix_web::http::header::{
+    ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+};
 use actix_web::{HttpResponse, ResponseError};
 use counterstep_contracts::{Problem, ProblemCode};
 use counterstep_kernel::change::ChangeError;
@@ -128,6 +130,9 @@ impl ResponseError for Refused {
         answer
             .insert_header((CONTENT_TYPE, PROBLEM_JSON))
             .insert_header((X_CONTENT_TYPE_OPTIONS, "nosniff"));
+        if self.problem.code == ProblemCode::Unauthenticated {
+            answer.insert_header((WWW_AUTHENTICATE, "Bearer realm=\"counterstep\""));
+        }
         if let Some(seconds) = self.retry_after {
             answer.insert_header((RETRY_AFTER, seconds.to_string()));
         }

@@ -1,5 +1,6 @@
 //! Settings of the API. Owns the limits and their defaults; enforces none of them.
 
+use crate::auth::AuthSettings;
 use crate::beside::Beside;
 use crate::origins::AllowedHosts;
 use counterstep_kernel::EngineSettings;
@@ -13,6 +14,8 @@ use std::time::Duration;
 /// the files of a request are kept for no longer.
 #[derive(Debug, Clone)]
 pub struct ApiSettings {
+    /// How callers are authenticated.
+    pub auth: AuthSettings,
     /// By which names it may be addressed, besides localhost and IP addresses.
     pub allowed_hosts: AllowedHosts,
     /// The path below which a server of its own answers, as `/work`; empty: at the root. For a proxy
@@ -85,6 +88,7 @@ impl ApiSettings {
 impl Default for ApiSettings {
     fn default() -> Self {
         Self {
+            auth: AuthSettings::default(),
             allowed_hosts: AllowedHosts::default(),
             path: String::new(),
             beside: Beside::default(),

@@ -1,6 +1,7 @@
 //! Rows as the bodies that clients see. Owns what of a row is shown; changes nothing and reads
 //! nothing else.
 
+use counterstep_contracts::access::KeyView;
 use counterstep_contracts::children::StepChildren;
 use counterstep_contracts::disable::SwitchView;
 use counterstep_contracts::http::{
@@ -11,7 +12,7 @@ use counterstep_contracts::http::{StepProgress, TaskView};
 use counterstep_contracts::operator::DeadLetter;
 use counterstep_contracts::schedule::ScheduleView;
 use counterstep_contracts::{AttemptProgress, StepNo, StepStatus, TaskProgress, TaskStatus};
-use counterstep_kernel::ports::{ChildCount, ChildLine, ScheduleRow, TaskLine, TypeRow};
+use counterstep_kernel::ports::{ApiKeyRow, ChildCount, ChildLine, ScheduleRow, TaskLine, TypeRow};
 use counterstep_kernel::record::{AttemptRow, AuditRow, Failure, History, StepRow, TaskRecord};
 use counterstep_steps::builtin::LONGEST_WAIT;
 use counterstep_steps::times::DbTime;
@@ -264,5 +265,22 @@ pub(crate) fn trail(record: &TaskRecord, history: History) -> AuditTrail {
             .map(|row| entry(steps, row))
             .collect(),
         attempts: history.attempts.into_iter().map(attempt).collect(),
+    }
+}
+
+/// An API key as it is listed.
+#[must_use]
+pub fn api_key(row: ApiKeyRow) -> KeyView {
+    let (revoked_at, revoked_by) = row.revoked.unzip();
+    KeyView {
+        id: row.id,
+        tenant: row.tenant.0,
+        subject: row.subject,
+        role: row.role,
+        created_at: rfc3339(row.created_at),
+        created_by: row.created_by,
+        expires_at: row.expires_at.map(rfc3339),
+        revoked_at: revoked_at.map(rfc3339),
+        revoked_by,
     }
 }

@@ -1,5 +1,7 @@
 //! The HTTP interface over real sockets, on the embedded adapters in a temporary folder.
 
+#[path = "api/access.rs"]
+mod access;
 #[path = "api/batches.rs"]
 mod batches;
 #[path = "api/breakers.rs"]

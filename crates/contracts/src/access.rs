@@ -63,3 +63,54 @@ impl std::str::FromStr for Role {
             .ok_or_else(|| UnknownRole(text.to_owned()))
     }
 }
+
+/// Body of `POST /api/keys`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewKeyRequest {
+    /// Whose tasks its holder may reach; missing: those of the caller's tenant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// Who holds it: its name in audits. 1 to 100 of `A-Z a-z 0-9 . _ @ -`.
+    pub subject: String,
+    /// What its holder may do.
+    pub role: Role,
+    /// For how long it is valid, as `90d`; missing: until it is revoked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_in: Option<String>,
+}
+
+/// Answer to it: the only one that holds the key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewKey {
+    /// `cs_{id}_{secret}`, for `Authorization: Bearer`. It is stored as a hash and never shown again.
+    pub key: String,
+    /// All else.
+    #[serde(flatten)]
+    pub view: KeyView,
+}
+
+/// An API key as it is listed. Times are RFC 3339 in UTC.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyView {
+    /// The part of the key that is no secret.
+    pub id: String,
+    /// Whose tasks its holder may reach.
+    pub tenant: String,
+    /// Who holds it.
+    pub subject: String,
+    /// What its holder may do.
+    pub role: Role,
+    /// When it was made.
+    pub created_at: String,
+    /// Who made it.
+    pub created_by: String,
+    /// Until when it is valid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<String>,
+    /// When it was revoked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked_at: Option<String>,
+    /// Who revoked it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked_by: Option<String>,
+}

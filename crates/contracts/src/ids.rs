@@ -110,6 +110,19 @@ name!(
     QueueName
 );
 
+impl Tenant {
+    /// Whether it can be a part of object keys: 1 to 64 of `A-Z a-z 0-9 . _ -`, and neither `.` nor
+    /// `..`.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        let fits = |sign: u8| sign.is_ascii_alphanumeric() || b"._-".contains(&sign);
+        (1..=64).contains(&self.0.len())
+            && self.0.bytes().all(fits)
+            && self.0 != "."
+            && self.0 != ".."
+    }
+}
+
 impl Default for Tenant {
     fn default() -> Self {
         Self("default".to_owned())

@@ -37,7 +37,7 @@ pub struct ResolveRequest {
     pub output: Option<Value>,
     /// Why, for the audit.
     pub note: String,
-    /// Who; the audit says `operator:{actor}`.
+    /// Who, by the caller's own words: they stand behind the note. The audit's actor is the caller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,
 }
@@ -51,7 +51,7 @@ pub struct RetryRequest {
     pub direction: Option<Direction>,
     /// Why, for the audit.
     pub note: String,
-    /// Who; the audit says `operator:{actor}`.
+    /// Who, by the caller's own words: they stand behind the note. The audit's actor is the caller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,
 }
@@ -63,7 +63,7 @@ pub struct RecoveriesRequest {
     pub recovery_attempts: u32,
     /// Why, for the audit.
     pub note: String,
-    /// Who; the audit says `operator:{actor}`.
+    /// Who, by the caller's own words: they stand behind the note. The audit's actor is the caller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,
 }

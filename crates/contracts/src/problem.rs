@@ -66,6 +66,8 @@ problem_codes! {
     NoSuchStep = "no-such-step", 404, "The task has no such step";
     /// No schedule of this name.
     NoSuchSchedule = "no-such-schedule", 404, "There is no such schedule";
+    /// No API key of this id.
+    NoSuchKey = "no-such-key", 404, "There is no such API key";
     /// The route has other methods.
     MethodNotAllowed = "method-not-allowed", 405, "This address does not take that method";
     /// The body arrived too slowly.

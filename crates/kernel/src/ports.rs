@@ -5,6 +5,7 @@
 //! [`Transition`](crate::transition::Transition) and may write those of many tasks together, each
 //! with its own result.
 
+mod api_keys;
 mod audit_page;
 mod children;
 mod documents;
@@ -22,6 +23,7 @@ mod upkeep;
 mod workers;
 
 pub use crate::poison::{MessageSource, POISON_KEPT, Poison, PoisonRow};
+pub use api_keys::{ApiKeyRow, ApiKeyRows};
 pub use audit_page::{AuditPage, ChainRow, ChainTip};
 pub use children::{ChildCount, ChildLine, ChildQuery, Woken};
 pub use counterstep_steps::ports::{

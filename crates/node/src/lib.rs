@@ -14,8 +14,8 @@ mod secret_files;
 pub mod settings;
 
 pub use capacity::tasks_at_a_time;
-pub use counterstep_adapters::system::TokioRuntime;
+pub use counterstep_adapters::system::{SystemRandom, TokioRuntime};
 pub use exit::{Exit, ExitKind};
-pub use open::{install_provider, look, look_at_objects, migrate, open};
+pub use open::{install_provider, look, look_at_objects, migrate, open, open_store};
 pub use process::{run, shutdown_on_signals, spawner};
 pub use settings::{Layers, Settings, SettingsArgs};

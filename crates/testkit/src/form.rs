@@ -139,6 +139,7 @@ pub async fn submit(engine: &Engine, form: Form) -> TaskId {
     let task_type = form.task_type(&engine.registry);
     let submission = Submission {
         tenant: form.tenant,
+        actor: "client".to_owned(),
         key: form.key,
         traceparent: form.traceparent,
         labels: form.labels,

@@ -46,7 +46,7 @@ pub async fn cancel_against_completion(engine: &Engine, tasks: Vec<TaskId>) -> R
             }
         });
         engine.ports.clock.sleep(delay).await;
-        let answer = client::cancel(engine, task).await;
+        let answer = client::cancel(engine, task, "client").await;
         let ended = working.await.expect("the worker ends");
         match (&answer, ended) {
             (Ok(_), TaskStatus::Cancelled) => {

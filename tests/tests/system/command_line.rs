@@ -215,11 +215,11 @@ fn an_address_that_others_can_reach_has_to_be_meant() {
     for command in ["dev", "api"] {
         for address in ["0.0.0.0:0", "[::]:0"] {
             let ended = run(place.path(), &[command, "--listen", address]);
-            ended.assert_code(78).assert_says("--allow-unauthenticated");
+            ended.assert_code(78).assert_says("--auth keys");
             let ended = run_in(&place, &[("COUNTERSTEP_LISTEN", address)], &[command]);
-            ended.assert_code(78).assert_says("--allow-unauthenticated");
+            ended.assert_code(78).assert_says("--auth keys");
             let ended = run_on(&place, &format!("listen = \"{address}\"\n"), &[command]);
-            ended.assert_code(78).assert_says("--allow-unauthenticated");
+            ended.assert_code(78).assert_says("--auth keys");
         }
     }
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");

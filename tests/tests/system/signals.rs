@@ -25,9 +25,6 @@ async fn a_refused_signal_is_told_in_the_words_of_the_api() {
     signal(&["approval", "--body", "{}"])
         .assert_code(1)
         .assert_says("no-such-signal");
-    signal(&["approval", "--body", "{}", "--actor", ""])
-        .assert_code(1)
-        .assert_says("actor");
     signal(&["approval", "--body", "{"])
         .assert_code(1)
         .assert_says("malformed-body");

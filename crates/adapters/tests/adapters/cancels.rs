@@ -98,7 +98,7 @@ async fn cancelled_elsewhere(api: &Engine, worker: &Engine) -> Duration {
     })
     .await;
     let asked = Instant::now();
-    client::cancel(api, task).await.expect("accepted");
+    client::cancel(api, task, "client").await.expect("accepted");
     let end = tokio::time::timeout(LIMIT, running)
         .await
         .expect("it stops")

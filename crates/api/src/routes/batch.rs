@@ -12,7 +12,7 @@ use crate::request_json;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::http::{BATCH_MOST, BatchAnswer, BatchOutcome, BatchRequest};
 use counterstep_contracts::{Labels, ProblemCode};
-use counterstep_kernel::client::{self, BatchItem, SubmitError, Submitted};
+use counterstep_kernel::client::{self, BatchItem, Submission, SubmitError, Submitted};
 use counterstep_kernel::ports::SubmissionOutcome;
 use counterstep_steps::TaskType;
 use serde_json::Value;
@@ -76,10 +76,16 @@ async fn take(
         .into_iter()
         .map(|value| item(value).map(|item| sent.push(item)))
         .collect();
-    let (engine, tenant) = (api.engine.clone(), Caller::of(request)?.tenant);
-    let traceparent = traceparent(request);
+    let (engine, caller) = (api.engine.clone(), Caller::of(request)?);
+    let by = Submission {
+        actor: caller.actor("client"),
+        tenant: caller.tenant,
+        key: None,
+        traceparent: traceparent(request),
+        labels: Labels::new(),
+    };
     let submitted = api.finish("taking a batch", async move {
-        Ok(client::submit_all(&engine, task_type, tenant, traceparent, sent).await?)
+        Ok(client::submit_all(&engine, task_type, by, sent).await?)
     });
     let mut submitted = submitted.await?.into_iter();
     let one = |place: Result<(), Refused>| match place {

@@ -17,10 +17,12 @@ pub(super) async fn delete(api: web::Data<Api>, caller: Caller, request: HttpReq
     let id = task_id(&request)?;
     Params::of(&request, &[])?;
     load(&api, &caller, id).await?;
-    let engine = api.engine.clone();
+    let (engine, actor) = (api.engine.clone(), caller.actor("client"));
     let cancelled = api
         .finish("cancelling", async move {
-            client::cancel(&engine, id).await.map_err(Refused::from)
+            client::cancel(&engine, id, &actor)
+                .await
+                .map_err(Refused::from)
         })
         .await?;
     Ok(match cancelled.answer.outcome {

@@ -10,6 +10,7 @@ mod children;
 mod dead_letters;
 mod events;
 mod health;
+mod keys;
 mod list;
 pub(crate) mod metrics;
 mod operator;
@@ -23,6 +24,7 @@ mod task;
 mod types;
 
 pub(crate) use table::{Access, Endpoint};
+pub use table::{RouteView, all_routes};
 
 use crate::authorize::authorize;
 use crate::problem::Refused;

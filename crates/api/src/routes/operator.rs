@@ -39,8 +39,8 @@ pub(super) async fn resolve(
         step: body.step,
         settled: body.settled,
         output: body.output,
-        actor: actor(body.actor.as_deref())?,
-        note: note(&body.note)?,
+        actor: caller.actor("operator"),
+        note: note(&body.note, body.actor.as_deref())?,
     };
     load(&api, &caller, id).await?;
     let engine = api.engine.clone();
@@ -63,8 +63,8 @@ pub(super) async fn retry(
     let body: RetryRequest = body(&api, &request, payload).await?;
     let retrial = Retrial {
         direction: body.direction,
-        actor: actor(body.actor.as_deref())?,
-        note: note(&body.note)?,
+        actor: caller.actor("operator"),
+        note: note(&body.note, body.actor.as_deref())?,
     };
     load(&api, &caller, id).await?;
     let engine = api.engine.clone();
@@ -81,7 +81,8 @@ pub(super) async fn recoveries(
     let id = task_id(&request)?;
     Params::of(&request, &[])?;
     let body: RecoveriesRequest = body(&api, &request, payload).await?;
-    let (actor, note) = (actor(body.actor.as_deref())?, note(&body.note)?);
+    let actor = caller.actor("operator");
+    let note = note(&body.note, body.actor.as_deref())?;
     load(&api, &caller, id).await?;
     let (engine, to) = (
         api.engine.clone(),
@@ -117,7 +118,9 @@ pub(super) async fn body<T: Serialize + DeserializeOwned>(
     serde_json::from_value(value).map_err(|error| Refused::internal("reading a decision", &error))
 }
 
-pub(super) fn note(note: &str) -> Result<String, Refused> {
+/// The note of a decision, and behind it the name that the caller gives itself: the audit's actor is
+/// whom the caller was authenticated as.
+pub(super) fn note(note: &str, name: Option<&str>) -> Result<String, Refused> {
     let note = note.trim();
     let is_odd = |sign: char| sign.is_control() && sign != '\n' && sign != '\t';
     if note.is_empty() || note.chars().count() > LONGEST_NOTE || note.chars().any(is_odd) {
@@ -127,12 +130,8 @@ pub(super) fn note(note: &str) -> Result<String, Refused> {
         );
         return Err(invalid(detail).at("note"));
     }
-    Ok(note.to_owned())
-}
-
-pub(super) fn actor(actor: Option<&str>) -> Result<String, Refused> {
-    let Some(actor) = actor.map(str::trim) else {
-        return Ok("operator".to_owned());
+    let Some(actor) = name.map(str::trim) else {
+        return Ok(note.to_owned());
     };
     if actor.is_empty()
         || actor.chars().count() > LONGEST_ACTOR
@@ -142,7 +141,7 @@ pub(super) fn actor(actor: Option<&str>) -> Result<String, Refused> {
             format!("`actor` names who decides, in 1 to {LONGEST_ACTOR} characters of one line");
         return Err(invalid(detail).at("actor"));
     }
-    Ok(format!("operator:{actor}"))
+    Ok(format!("{note} (by {actor})"))
 }
 
 fn refused(error: OperatorError) -> Refused {

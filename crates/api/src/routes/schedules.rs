@@ -143,13 +143,14 @@ async fn set_paused(api: &Api, request: &HttpRequest, paused: bool) -> Answer {
 
 pub(super) async fn run(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
     Params::of(&request, &[])?;
+    let actor = caller.actor("client");
     let (engine, tenant, name) = (
         api.engine.clone(),
-        caller.tenant.clone(),
+        caller.tenant,
         segment(&request, "name").to_owned(),
     );
     let running = async move {
-        schedule::run_now(&engine, &tenant, &name, "client")
+        schedule::run_now(&engine, &tenant, &name, &actor)
             .await
             .map_err(refused)
     };

@@ -15,9 +15,6 @@ use counterstep_contracts::ProblemCode;
 use counterstep_kernel::client;
 use counterstep_kernel::client::SignalRefusal;
 
-/// A name that stands in every audit entry is kept short.
-const LONGEST_ACTOR: usize = 100;
-
 pub(super) async fn post(
     api: web::Data<Api>,
     caller: Caller,
@@ -25,7 +22,8 @@ pub(super) async fn post(
     payload: web::Payload,
 ) -> Answer {
     let id = task_id(&request)?;
-    let actor = actor(&Params::of(&request, &["actor"])?)?;
+    Params::of(&request, &[])?;
+    let actor = caller.actor("client");
     let name = segment(&request, "name").to_owned();
     load(&api, &caller, id).await?;
     if body_kind(&request)? != BodyKind::Json {
@@ -44,18 +42,6 @@ pub(super) async fn post(
     };
     let answer = api.finish("taking a signal", sending).await?;
     Ok(HttpResponse::Accepted().json(answer))
-}
-
-/// Who is to stand in the audit: what the sender says of itself.
-fn actor(params: &Params) -> Result<String, Refused> {
-    let Some(name) = params.get("actor") else {
-        return Ok("client".to_owned());
-    };
-    if name.trim().is_empty() || name.len() > LONGEST_ACTOR || name.chars().any(char::is_control) {
-        let detail = "`actor` is who sends the signal: 1 to 100 bytes without control characters";
-        return Err(Refused::new(ProblemCode::MalformedParameter, detail).at("actor"));
-    }
-    Ok(format!("client:{name}"))
 }
 
 impl From<SignalRefusal> for Refused {

@@ -51,8 +51,10 @@ async fn take(
     task_type: TaskType,
 ) -> Result<(Option<Wait>, Taken), Refused> {
     let wait = Wait::of(request)?;
+    let caller = Caller::of(request)?;
     let submission = Submission {
-        tenant: Caller::of(request)?.tenant,
+        actor: caller.actor("client"),
+        tenant: caller.tenant,
         key: idempotency_key(request)?,
         traceparent: traceparent(request),
         labels: label_header::labels(request)?,

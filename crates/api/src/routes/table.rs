@@ -2,7 +2,7 @@
 //! the check of roles follow from it. Must not authenticate a caller.
 
 use super::{
-    audit, batch, cancel, children, dead_letters, events, health, list, metrics, operator,
+    audit, batch, cancel, children, dead_letters, events, health, keys, list, metrics, operator,
     plan_and_why, result, schedules, signals, submit, task, types,
 };
 use actix_web::Route;
@@ -28,6 +28,15 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Delete => "DELETE",
+        }
+    }
+
     pub(crate) const fn methods(self) -> &'static [Method] {
         match self {
             Self::Get => &[Method::GET, Method::HEAD],
@@ -99,10 +108,36 @@ pub(crate) const ENDPOINTS: &[Endpoint] = endpoints! {
     Post "/api/task-types/{id}/disable" ADMIN => types::disable;
     Post "/api/task-types/{id}/enable" ADMIN => types::enable;
     Get "/api/workers" OPERATE => metrics::workers;
+    Get "/api/keys" ADMIN => keys::get;
+    Post "/api/keys" ADMIN => keys::post;
+    Delete "/api/keys/{id}" ADMIN => keys::delete;
     Get "/healthz" OPEN => health::live;
     Get "/readyz" OPEN => health::ready;
     Get "/metrics" ADMIN => metrics::metrics;
 };
+
+/// A route, as tests and documents show it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RouteView {
+    /// Its method; GET includes HEAD.
+    pub method: &'static str,
+    /// Its address, with `{name}` for what varies.
+    pub path: &'static str,
+    /// The role that it needs; `None`: it is open to all.
+    pub role: Option<Role>,
+}
+
+/// All routes of the interface.
+pub fn all_routes() -> impl Iterator<Item = RouteView> {
+    ENDPOINTS.iter().map(|endpoint| RouteView {
+        method: endpoint.verb.name(),
+        path: endpoint.path,
+        role: match endpoint.access {
+            Access::Open => None,
+            Access::Role(role) => Some(role),
+        },
+    })
+}
 
 /// What an address answers where it does not take the method: those that it takes.
 pub(crate) fn allow(endpoints: &[Endpoint]) -> String {

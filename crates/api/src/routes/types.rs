@@ -3,8 +3,9 @@
 
 use super::address::segment;
 use super::answer::Answer;
-use super::operator::{actor, body, note};
+use super::operator::{body, note};
 use crate::app_state::Api;
+use crate::caller::Caller;
 use crate::mount_path::address;
 use crate::problem::{Refused, no_such_type};
 use crate::query::Params;
@@ -73,8 +74,8 @@ async fn switch(api: &Api, request: &HttpRequest, payload: web::Payload, on: boo
     let name = by_route(api, request)?.decl.name;
     let asked: SwitchRequest = body(api, request, payload).await?;
     let (actor, note, engine) = (
-        actor(asked.actor.as_deref())?,
-        note(&asked.note)?,
+        Caller::of(request)?.actor("operator"),
+        note(&asked.note, asked.actor.as_deref())?,
         api.engine.clone(),
     );
     let switching = async move {

@@ -225,6 +225,7 @@ async fn upload_at_another_process(site: &Site, lost_after: Duration) -> UploadS
     let task_type = other.registry.by_route("keep-files").unwrap();
     let submission = Submission {
         tenant: Tenant::default(),
+        actor: "client".to_owned(),
         key: Some("k".to_owned()),
         traceparent: None,
         labels: Labels::new(),

@@ -57,7 +57,7 @@ async fn a_dead_letter_goes_on_with_an_output_that_a_person_supplies() {
         .expect("the entry");
     assert_eq!(
         (supplied.actor.as_str(), supplied.details["note"].as_str()),
-        ("operator:kim", Some("measured"))
+        ("operator", Some("measured (by kim)"))
     );
     decide(&site, task, "resolve", right)
         .await
@@ -324,11 +324,11 @@ async fn the_count_of_lost_hosts_is_set_with_a_note_and_within_what_the_type_all
     let entry = trail.entries.last().expect("the entry");
     assert_eq!(
         (entry.event.as_str(), entry.actor.as_str()),
-        ("operator_set_recoveries", "operator:kim")
+        ("operator_set_recoveries", "operator")
     );
     assert_eq!(
         entry.details,
-        serde_json::json!({"note": "the rack had no power", "recoveries": 2, "before": 0, "allowed": 3})
+        serde_json::json!({"note": "the rack had no power (by kim)", "recoveries": 2, "before": 0, "allowed": 3})
     );
 
     for (body, pointer) in [

@@ -95,6 +95,12 @@ impl Reply {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {text}"))
     }
 
+    #[track_caller]
+    pub(crate) fn assert_status(&self, status: u16) {
+        let text = String::from_utf8_lossy(&self.body);
+        assert_eq!(self.status, status, "{text}");
+    }
+
     /// Checks that it is a problem document of this status and code, and returns it.
     #[track_caller]
     pub(crate) fn problem(&self, status: u16, code: &str) -> Value {

@@ -4,7 +4,7 @@
 use crate::reply::Reply;
 use crate::types;
 use counterstep_adapters::embedded::{self, EmbeddedPaths};
-use counterstep_api::{ApiSettings, serve};
+use counterstep_api::{ApiSettings, AuthSettings, serve};
 use counterstep_contracts::http::{Accepted, TaskView};
 use counterstep_contracts::{Host, TaskId, TaskStatus};
 use counterstep_kernel::host::{self, HostSettings};
@@ -67,6 +67,19 @@ impl Site {
     /// Another server on these ports.
     pub(crate) fn beside(&self, ports: Ports) -> Self {
         self.beside_with(ports, EngineSettings::default())
+    }
+
+    /// The same, for holders of keys alone.
+    pub(crate) fn beside_locked(&self, ports: Ports) -> Self {
+        let registry = Arc::new(types::all());
+        let engine = Engine::new(ports, registry, EngineSettings::default(), "api");
+        let api = ApiSettings {
+            workers: 1,
+            auth: AuthSettings::Keys,
+            ..ApiSettings::default()
+        };
+        let folder = tempfile::tempdir().expect("a folder");
+        Self::serving(engine, api, (folder, self.clock.clone()))
     }
 
     pub(crate) fn beside_with(&self, ports: Ports, settings: EngineSettings) -> Self {
@@ -148,6 +161,35 @@ impl Site {
     pub(crate) fn request(&self, method: &str, path: &str) -> reqwest::RequestBuilder {
         self.client
             .request(method.parse().expect("a method"), self.url(path))
+    }
+
+    /// The status of an answer whose body may have no end.
+    pub(crate) async fn status(&self, request: reqwest::RequestBuilder) -> u16 {
+        let answer = request.timeout(PATIENCE).send().await;
+        answer.expect("an answer").status().as_u16()
+    }
+
+    /// The status of an answer and its body, of a stream of events what comes up to the first place or
+    /// comment.
+    pub(crate) async fn beginning(&self, request: reqwest::RequestBuilder) -> (u16, String) {
+        let answer = request.timeout(PATIENCE).send().await;
+        let mut answer = answer.expect("an answer");
+        let mut body = Vec::new();
+        let is_stream = answer
+            .headers()
+            .get("content-type")
+            .is_some_and(|it| it.as_bytes().starts_with(b"text/event-stream"));
+        while let Some(chunk) = answer.chunk().await.expect("the connection holds") {
+            body.extend_from_slice(&chunk);
+            let text = String::from_utf8_lossy(&body);
+            if is_stream && (text.contains("\n:\n") || text.contains("\nid: ")) {
+                break;
+            }
+        }
+        (
+            answer.status().as_u16(),
+            String::from_utf8_lossy(&body).into_owned(),
+        )
     }
 
     pub(crate) async fn get(&self, path: &str) -> Reply {

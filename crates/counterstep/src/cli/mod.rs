@@ -6,6 +6,7 @@ mod demo;
 mod describe;
 mod dev;
 mod fsck;
+mod keys;
 #[cfg(feature = "shipped")]
 mod new;
 mod operator;
@@ -88,6 +89,8 @@ enum Command {
     /// Check that the rows of every task agree with its journal, and its events with the rules; exit
     /// with 1 where they do not
     Fsck(fsck::FsckArgs),
+    /// Make, list and revoke API keys, in the database
+    Keys(keys::KeysArgs),
     /// Print the declared task types: steps, hosts, inputs, policies, undo, and a diagram
     Describe(describe::DescribeArgs),
     /// Submit, watch, list, cancel and settle tasks over the HTTP API
@@ -159,6 +162,7 @@ pub(crate) fn run(registry: Registry, beside: Beside, own: OwnCommands) -> ExitC
         Command::CheckDeploy(args) => check_deploy::main(&registry, args),
         Command::Audit(args) => audit::main(args),
         Command::Fsck(args) => fsck::main(&registry, args),
+        Command::Keys(args) => keys::main(args),
         Command::Migrate(settings) => migrate(settings),
         Command::Describe(args) => describe::main(&registry, args),
         Command::Tasks(args) => tasks::main(args, program),

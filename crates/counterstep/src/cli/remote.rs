@@ -1,7 +1,7 @@
 //! What the commands of this program ask of the HTTP API, and how they end where it does not answer as
 //! asked. The requests of a client are those of `client::http`.
 
-use crate::client::http::{HttpError, OverHttp, encode};
+use crate::client::http::{HttpError, OverHttp, bearer, encode};
 use crate::client::{Event, Options};
 use counterstep_contracts::disable::{SwitchRequest, SwitchView};
 use counterstep_contracts::http::{
@@ -14,8 +14,9 @@ use counterstep_contracts::operator::{
 use counterstep_contracts::schedule::ScheduleView;
 use counterstep_contracts::workers::WorkersView;
 use counterstep_contracts::{AuditSeq, ScheduleSpec, TaskId};
-use counterstep_node::Exit;
+use counterstep_node::{Exit, Layers};
 use futures::{Stream, StreamExt};
+use reqwest::header::HeaderValue;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use std::path::PathBuf;
@@ -33,14 +34,34 @@ pub(super) struct Remote {
 }
 
 impl Remote {
-    pub(super) fn new(base: &str) -> Result<Self, Exit> {
+    /// The API that these settings name.
+    pub(super) fn of(settings: &Layers) -> Result<Self, Exit> {
+        let token = settings.token_file()?.map(|path| {
+            let text = std::fs::read_to_string(&path).map_err(|error| {
+                Exit::config(format_args!(
+                    "setting `token_file`: `{}` cannot be read: {error}",
+                    path.display()
+                ))
+            })?;
+            bearer(&text).ok_or_else(|| {
+                Exit::config(format_args!(
+                    "setting `token_file`: `{}` holds no token; expected one line of visible ASCII characters",
+                    path.display()
+                ))
+            })
+        });
+        Self::new(&settings.url()?, token.transpose()?)
+    }
+
+    /// The API at an address; `token` goes with each request.
+    pub(super) fn new(base: &str, token: Option<HeaderValue>) -> Result<Self, Exit> {
         if cfg!(not(feature = "servers")) && base.starts_with("https://") {
             return Err(Exit::config(
                 "setting `url`: this program was built without TLS: build it with `--features servers`, or give an \
                  http:// address",
             ));
         }
-        let http = OverHttp::new(base);
+        let http = OverHttp::new(base, token);
         let http = http
             .map_err(|error| Exit::failed(format_args!("no HTTP client could be made: {error}")))?;
         Ok(Self { http })
@@ -123,12 +144,10 @@ impl Remote {
         &self,
         task: TaskId,
         name: &str,
-        actor: Option<&str>,
         body: String,
     ) -> Result<SignalAnswer, Exit> {
-        let query = actor.map_or_else(String::new, |actor| format!("?actor={}", encode(actor)));
         let url = format!(
-            "{}/api/tasks/{task}/signals/{}{query}",
+            "{}/api/tasks/{task}/signals/{}",
             self.http.base,
             encode(name)
         );

@@ -141,7 +141,7 @@ pub(super) fn main(args: &SchedulesArgs) -> Result<(), Exit> {
         .build()
         .map_err(Exit::failed)?;
     runtime.block_on(async {
-        let remote = Remote::new(&args.api.read()?.url()?)?;
+        let remote = Remote::of(&args.api.read()?)?;
         let one = |view: ScheduleView| {
             if args.json {
                 json(&view)

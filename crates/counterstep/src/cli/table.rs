@@ -7,13 +7,14 @@ use counterstep_contracts::http::{AuditTrail, AuditView};
 
 /// Columns of ids and names: people copy them, so no line break stands in them, however narrow the
 /// terminal is.
-const UNBROKEN: [&str; 7] = [
+const UNBROKEN: [&str; 8] = [
     "task",
     "last task",
     "one of them",
     "probe",
     "process",
     "schedule",
+    "key",
     "definition",
 ];
 

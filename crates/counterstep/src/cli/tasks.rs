@@ -76,9 +76,6 @@ enum TasksCommand {
         /// The answer, as JSON
         #[arg(long)]
         body: String,
-        /// Who answers, for the audit
-        #[arg(long)]
-        actor: Option<String>,
     },
     #[command(flatten)]
     Operator(OperatorCommand),
@@ -107,9 +104,9 @@ pub(super) fn main(args: &TasksArgs, program: &str) -> Result<(), Exit> {
         .enable_all()
         .build()
         .map_err(Exit::failed)?;
-    let url = args.api.read()?.url()?;
+    let settings = args.api.read()?;
     runtime.block_on(async {
-        let remote = Remote::new(&url)?;
+        let remote = Remote::of(&settings)?;
         let text = match &args.command {
             TasksCommand::Submit(submit) => return submit.run(&remote, args.json).await,
             TasksCommand::Watch { id } => return submit::watch(&remote, *id, args.json).await,
@@ -155,15 +152,8 @@ pub(super) fn main(args: &TasksArgs, program: &str) -> Result<(), Exit> {
                     format!("{}; will be undone: {undo}\n", answer.status)
                 }
             }
-            TasksCommand::Signal {
-                id,
-                name,
-                body,
-                actor,
-            } => {
-                let answer = remote
-                    .signal(*id, name, actor.as_deref(), body.clone())
-                    .await?;
+            TasksCommand::Signal { id, name, body } => {
+                let answer = remote.signal(*id, name, body.clone()).await?;
                 if args.json {
                     json(&answer)?
                 } else {
@@ -171,7 +161,7 @@ pub(super) fn main(args: &TasksArgs, program: &str) -> Result<(), Exit> {
                 }
             }
             TasksCommand::Operator(command) => {
-                let caller = Caller::new(program, &url, &Layers::default().url()?);
+                let caller = Caller::new(program, &settings.url()?, &Layers::default().url()?);
                 operator::run(&remote, command, args.json, &caller).await?
             }
         };

@@ -70,7 +70,7 @@ pub(super) fn main(args: &TypesArgs) -> Result<(), Exit> {
         .build()
         .map_err(Exit::failed)?;
     runtime.block_on(async {
-        let remote = Remote::new(&args.api.read()?.url()?)?;
+        let remote = Remote::of(&args.api.read()?)?;
         let one = |view: SwitchView| {
             if args.json {
                 json(&view)

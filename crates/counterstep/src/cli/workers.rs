@@ -29,7 +29,7 @@ pub(super) fn main(args: &WorkersArgs) -> Result<(), Exit> {
         .build()
         .map_err(Exit::failed)?;
     runtime.block_on(async {
-        let mut found = Remote::new(&args.api.read()?.url()?)?.workers().await?;
+        let mut found = Remote::of(&args.api.read()?)?.workers().await?;
         found
             .workers
             .retain(|worker| args.state.is_none_or(|state| worker.state == state));

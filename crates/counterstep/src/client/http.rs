@@ -9,7 +9,7 @@ use counterstep_contracts::http::{
 use counterstep_contracts::problem::Problem;
 use counterstep_steps::error::chain;
 use futures::StreamExt;
-use reqwest::header::RETRY_AFTER;
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::{RequestBuilder, Response, StatusCode, multipart};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -37,6 +37,16 @@ const CHILDREN: usize = 200;
 /// One long poll. The API answers within this, and its answer has to arrive.
 const POLL: u64 = 30;
 
+/// `Authorization: Bearer`, which no log shows; `None`: the token cannot stand in a header.
+pub(crate) fn bearer(token: &str) -> Option<HeaderValue> {
+    let token = token.trim();
+    let is_visible = !token.is_empty() && token.bytes().all(|it| it.is_ascii_graphic());
+    let value = is_visible.then(|| HeaderValue::try_from(format!("Bearer {token}")).ok());
+    let mut value = value.flatten()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
 #[derive(Clone)]
 pub(crate) struct OverHttp {
     pub(crate) base: String,
@@ -51,7 +61,7 @@ impl fmt::Debug for OverHttp {
 }
 
 impl OverHttp {
-    pub(super) fn at(url: &str) -> Result<Self, ClientError> {
+    pub(super) fn at(url: &str, token: Option<&str>) -> Result<Self, ClientError> {
         let scheme = reqwest::Url::parse(url).map(|url| url.scheme().to_owned());
         match scheme.as_deref() {
             Ok("https") if cfg!(feature = "servers") => {}
@@ -68,13 +78,26 @@ impl OverHttp {
                 ));
             }
         }
-        Self::new(url).map_err(|error| ClientError::Unavailable(chain(&error)))
+        let token = match token.map(bearer) {
+            None => None,
+            Some(Some(token)) => Some(token),
+            Some(None) => {
+                return Err(ClientError::refused(
+                    "invalid token; expected one line of visible ASCII characters",
+                ));
+            }
+        };
+        Self::new(url, token).map_err(|error| ClientError::Unavailable(chain(&error)))
     }
 
-    /// Of an address as it stands.
-    pub(crate) fn new(base: &str) -> Result<Self, reqwest::Error> {
+    /// Of an address as it stands; `token` goes with each request.
+    pub(crate) fn new(base: &str, token: Option<HeaderValue>) -> Result<Self, reqwest::Error> {
         counterstep_node::install_provider();
-        let client = reqwest::Client::builder().connect_timeout(Duration::from_secs(5));
+        let mut headers = HeaderMap::new();
+        headers.extend(token.map(|token| (AUTHORIZATION, token)));
+        let client = reqwest::Client::builder()
+            .connect_timeout(Duration::from_secs(5))
+            .default_headers(headers);
         Ok(Self {
             base: base.trim_end_matches('/').to_owned(),
             client: client.build()?,

@@ -130,8 +130,8 @@ impl InProcess {
         let items = requests.into_iter().map(item).collect();
         let engine = self.engine.clone();
         to_its_end(async move {
-            let submitted =
-                client::submit_all(&engine, task_type, Tenant::default(), None, items).await;
+            let by = submission(Options::default());
+            let submitted = client::submit_all(&engine, task_type, by, items).await;
             let count = |error: SubmitError| {
                 engine.observe_answer(&task_type, error.outcome());
                 refused(error)
@@ -210,7 +210,7 @@ impl InProcess {
         self.look(task).await?;
         let engine = self.engine.clone();
         to_its_end(async move {
-            let cancelled = client::cancel(&engine, task).await;
+            let cancelled = client::cancel(&engine, task, "client").await;
             cancelled.map(|it| it.answer).map_err(refused)
         })
         .await
@@ -243,6 +243,7 @@ pub(super) enum Prepared {
 fn submission(Options { key, labels }: Options) -> Submission {
     Submission {
         tenant: Tenant::default(),
+        actor: "client".to_owned(),
         key,
         traceparent: None,
         labels,

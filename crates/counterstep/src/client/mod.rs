@@ -205,7 +205,17 @@ impl Client {
     /// # Errors
     /// [`ClientError::Unavailable`], where no HTTP client can be made.
     pub fn at(url: &str) -> Result<Self, ClientError> {
-        OverHttp::at(url).map(|http| Self(Way::Http(http)))
+        OverHttp::at(url, None).map(|http| Self(Way::Http(http)))
+    }
+
+    /// The same, with an API key or another token for `Authorization: Bearer`. Tasks are those of the
+    /// key's tenant.
+    ///
+    /// # Errors
+    /// [`ClientError::Unavailable`], where no HTTP client can be made; [`ClientError::Refused`] for a
+    /// token that is none.
+    pub fn at_with_token(url: &str, token: &str) -> Result<Self, ClientError> {
+        OverHttp::at(url, Some(token)).map(|http| Self(Way::Http(http)))
     }
 
     /// Submits a task of a type that takes no files.

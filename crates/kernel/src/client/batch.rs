@@ -9,7 +9,7 @@ use crate::policy::INLINE_LIMIT;
 use crate::ports::{CommitError, StoreError};
 use crate::record::DbTime;
 use crate::task::TaskType;
-use counterstep_contracts::{Labels, Tenant};
+use counterstep_contracts::Labels;
 use futures::future::BoxFuture;
 use futures::{StreamExt, stream};
 use serde_json::Value;
@@ -53,7 +53,8 @@ enum Place {
 
 /// Submits requests that are one JSON value each. Gives the outcome of each, in order: one that is
 /// refused keeps no other from being accepted. All that are accepted are written by one commit.
-/// Pure steps at the head of the declaration share a second.
+/// Pure steps at the head of the declaration share a second. Key and labels are those of each request,
+/// and not those of `by`.
 ///
 /// # Errors
 /// [`SubmitError::Store`] where the store does not answer: nothing is known of any of them then, and
@@ -61,18 +62,16 @@ enum Place {
 pub fn submit_all(
     engine: &Engine,
     task_type: TaskType,
-    tenant: Tenant,
-    traceparent: Option<String>,
+    by: Submission,
     items: Vec<BatchItem>,
 ) -> BoxFuture<'_, Result<Vec<Result<Submitted, SubmitError>>, SubmitError>> {
     Box::pin(async move {
         let until = engine.ports.clock.monotonic() + INLINE_LIMIT;
         let prepare = |BatchItem { key, labels, body }| {
             let submission = Submission {
-                tenant: tenant.clone(),
                 key,
-                traceparent: traceparent.clone(),
                 labels,
+                ..by.clone()
             };
             Preparation::until(engine, task_type, submission, body, until)
         };

@@ -41,7 +41,11 @@ pub enum Refusal {
 ///
 /// # Errors
 /// [`Refusal`].
-pub fn cancel(engine: &Engine, task: TaskId) -> BoxFuture<'_, Result<Cancelled, Refusal>> {
+pub fn cancel<'a>(
+    engine: &'a Engine,
+    task: TaskId,
+    actor: &'a str,
+) -> BoxFuture<'a, Result<Cancelled, Refusal>> {
     Box::pin(async move {
         let record = load::read(engine, task)
             .await
@@ -51,7 +55,7 @@ pub fn cancel(engine: &Engine, task: TaskId) -> BoxFuture<'_, Result<Cancelled, 
             .registry
             .of(&record.task)
             .ok_or(Refusal::UnknownType)?;
-        let changed = engine.change_for("client", &task_type, record, As::Anyone, |draft| {
+        let changed = engine.change_for(actor, &task_type, record, As::Anyone, |draft| {
             let status = draft.status();
             let again =
                 draft.is_cancel_requested() && draft.record().task.goal != Some(UndoGoal::Failed);

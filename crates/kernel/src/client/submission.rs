@@ -11,11 +11,13 @@ use counterstep_contracts::{LabelError, Labels, Tenant};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// Who submits what, as far as the headers say.
+/// Who submits what, as far as the caller and the headers say.
 #[derive(Debug, Clone)]
 pub struct Submission {
     /// Whose task it will be.
     pub tenant: Tenant,
+    /// Who submits it, for the audit: `client`, or `client:{subject}`.
+    pub actor: String,
     /// The `Idempotency-Key` header.
     pub key: Option<String>,
     /// The `traceparent` header.

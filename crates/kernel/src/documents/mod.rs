@@ -1,6 +1,7 @@
-//! What the engine keeps as documents: schedules, disabled task types, the worker registry, and the
+//! What the engine keeps as documents: schedules, disabled task types, API keys, the worker registry, and the
 //! progress of listings. Owns their JSON. Must not know how a store keeps them.
 
+mod api_keys;
 mod body;
 mod listings;
 mod schedules;
@@ -11,8 +12,8 @@ pub use listings::{ListingOp, ListingTurn};
 pub use schedules::write as schedule_write;
 
 use crate::ports::{
-    DocumentKind, ScheduleQuery, ScheduleRow, Schedules, Store, StoreError, TypeRow, TypeRows,
-    WorkerRow, Workers,
+    ApiKeyRow, ApiKeyRows, DocumentKind, ScheduleQuery, ScheduleRow, Schedules, Store, StoreError,
+    TypeRow, TypeRows, WorkerRow, Workers,
 };
 use crate::record::DbTime;
 use body::delete;
@@ -62,6 +63,28 @@ pub trait TypedDocuments: Store {
     /// is not, and nothing was written.
     fn put_type(&self, row: &TypeRow) -> impl Future<Output = Result<bool, StoreError>> + Send {
         types::put(self, row)
+    }
+
+    /// The API key of this id, where there is one, and the time at which it was read.
+    fn api_key<'a>(
+        &'a self,
+        id: &'a str,
+    ) -> impl Future<Output = Result<ApiKeyRows, StoreError>> + Send + 'a {
+        api_keys::find(self, id)
+    }
+
+    /// All API keys, the last changed first. One that cannot be read is left out and logged.
+    fn api_keys(&self) -> impl Future<Output = Result<ApiKeyRows, StoreError>> + Send {
+        api_keys::all(self)
+    }
+
+    /// Writes an API key that is at the revision before; 1 makes a new one. `false`: it is not, and
+    /// nothing was written.
+    fn put_api_key(
+        &self,
+        row: &ApiKeyRow,
+    ) -> impl Future<Output = Result<bool, StoreError>> + Send {
+        api_keys::put(self, row)
     }
 
     /// The worker registry: the last seen first, at most

@@ -12,6 +12,8 @@ pub enum DocumentKind {
     Schedule,
     /// A task type that was disabled once.
     TaskType,
+    /// An API key.
+    ApiKey,
     /// A process, in the worker registry.
     Worker,
     /// How far a listing of all objects has come.
@@ -25,6 +27,7 @@ impl DocumentKind {
         match self {
             Self::Schedule => "schedule",
             Self::TaskType => "task_type",
+            Self::ApiKey => "api_key",
             Self::Worker => "worker",
             Self::Listing => "listing",
         }
@@ -34,7 +37,7 @@ impl DocumentKind {
     /// writes its row again with its next refresh, and a listing may read some pages again.
     #[must_use]
     pub const fn is_durable(self) -> bool {
-        matches!(self, Self::Schedule | Self::TaskType)
+        matches!(self, Self::Schedule | Self::TaskType | Self::ApiKey)
     }
 }
 

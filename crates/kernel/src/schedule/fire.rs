@@ -51,6 +51,7 @@ pub async fn fire(
     };
     let submission = Submission {
         tenant: row.tenant.clone(),
+        actor: "client".to_owned(),
         key: None,
         traceparent: None,
         labels: Labels::new(),

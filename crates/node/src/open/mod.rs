@@ -134,6 +134,23 @@ pub fn migrate(settings: &Settings) -> BoxFuture<'_, Result<(), Exit>> {
     })
 }
 
+/// The database of the settings alone, for commands that write to it beside the services.
+///
+/// # Errors
+/// [`Exit`], where it cannot be used, or its schema is not that of this program.
+pub fn open_store<'a>(
+    settings: &'a Settings,
+    role: &'a str,
+) -> BoxFuture<'a, Result<Arc<dyn Store>, Exit>> {
+    Box::pin(async move {
+        crate::install_provider();
+        match &settings.database {
+            Database::Sqlite(path) => Ok(Arc::new(sqlite(path).await?) as Arc<dyn Store>),
+            Database::Postgres(server) => servers::store(settings, server, role).await,
+        }
+    })
+}
+
 /// The database of the settings, for looking only: its schema is left as it is, also where it is of
 /// another program.
 ///

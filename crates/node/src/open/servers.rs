@@ -25,18 +25,31 @@ pub(super) async fn database(
     registry: &Registry,
     role: &str,
 ) -> Result<DatabasePorts, Exit> {
-    let opened = PostgresStore::open(
-        server.url.expose(),
-        postgres_options(settings, server, role),
-    )
-    .await;
-    let store = opened.map_err(|error| of_postgres(&error))?;
+    let store = open_postgres(settings, server, role).await?;
     let nats = self::nats(settings, nats, registry, role).await?;
     Ok((
         Arc::new(store),
         Arc::new(nats.queue()),
         Arc::new(nats.signals()),
     ))
+}
+
+pub(super) async fn store(
+    settings: &Settings,
+    server: &Server,
+    role: &str,
+) -> Result<Arc<dyn Store>, Exit> {
+    Ok(Arc::new(open_postgres(settings, server, role).await?))
+}
+
+async fn open_postgres(
+    settings: &Settings,
+    server: &Server,
+    role: &str,
+) -> Result<PostgresStore, Exit> {
+    let options = postgres_options(settings, server, role);
+    let opened = PostgresStore::open(server.url.expose(), options).await;
+    opened.map_err(|error| of_postgres(&error))
 }
 
 pub(super) fn look(

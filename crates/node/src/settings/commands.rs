@@ -49,6 +49,7 @@ pub const COMMANDS: &[(&str, u32)] = &[
     ("check-deploy", DATABASE_ONLY),
     ("audit", DATABASE_ONLY),
     ("fsck", FSCK),
+    ("keys", DATABASE_ONLY),
     ("describe", DESCRIBE),
     ("tasks", REMOTE),
     ("types", REMOTE),

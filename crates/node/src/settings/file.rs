@@ -85,7 +85,7 @@ mod tests {
             error.contains("leese") && error.contains("lease"),
             "{error}"
         );
-        for other in ["offer_after", "allow_unauthenticated", "config", "url"] {
+        for other in ["offer_after", "token_file", "config", "url"] {
             let error = toml::from_str::<SettingValues>(&format!("{other} = \"1s\"")).unwrap_err();
             assert!(error.message().contains("unknown field"), "{error}");
         }

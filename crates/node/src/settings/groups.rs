@@ -57,7 +57,7 @@ groups! {
     /// Steps [declared `heavy`](tasks.md#heavy-steps).
     Steps "Steps";
 
-    /// The API authenticates no caller: see [roles](operations.md#roles).
+    /// Who may call, and what the API takes: see [callers and keys](operations.md#callers-and-keys).
     Api "API";
 
     /// Which tasks a worker runs, and how many.

@@ -1,6 +1,7 @@
 //! The kinds of values that settings have: how a flag and the file give one, how it is checked, and
 //! how a default is shown. Must not know a single setting.
 
+use super::auth_mode::AuthMode;
 use super::log_format::LogFormat;
 use crate::exit::Exit;
 use clap::builder::RangedU64ValueParser;
@@ -72,6 +73,7 @@ plain! {
     PathBuf, "PATH", value_parser!(PathBuf), |value| value.display().to_string();
     bool, "BOOL", value_parser!(bool), |value| value.to_string();
     SocketAddr, "ADDRESS", value_parser!(SocketAddr), |value| value.to_string();
+    AuthMode, "MODE", value_parser!(AuthMode), |value| format!("{value:?}").to_lowercase();
     LogFormat, "FORMAT", value_parser!(LogFormat), |value| format!("{value:?}").to_lowercase();
 }
 

@@ -2,6 +2,7 @@
 //! are errors, and so are secrets among the flags, where every user of the machine could read them.
 
 mod arguments;
+mod auth_mode;
 mod backends;
 pub mod commands;
 mod declare;
@@ -23,6 +24,7 @@ mod unusable;
 mod upkeep;
 mod urls;
 
+pub use auth_mode::AuthMode;
 pub use backends::{
     Database, DatabaseUse, NatsBackend, NatsLogin, ObjectBackend, RedisBackend, SecretUrl, Server,
 };

@@ -1,5 +1,6 @@
 //! The declarations of all settings of all processes. Must not check one value against another.
 
+use super::auth_mode::AuthMode;
 use super::backends::DatabaseUse;
 use super::declare::{Mark, Setting, declare};
 use super::groups::{Group, takes};
@@ -106,7 +107,8 @@ declare! {
 
     Api {
         listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 8080)) => "Listen on this address and port";
-        allow_unauthenticated(Bare, NotAsVariable): bool = false => "Listen on an address that other machines can reach, although the API authenticates no caller";
+        auth: AuthMode = AuthMode::None => "Authenticate callers: `keys` by API keys, `proxy` by the headers of a proxy; `none` on loopback only";
+        auth_proxies: Vec<String> ["none"] => "Believe the headers of a proxy at these addresses or networks, with `--auth proxy`";
         allowed_hosts: Vec<String> => "Answer under these names too, besides `localhost` and IP addresses; `*` for any";
         event_streams: Number<1, UNBOUNDED> = 10_000 => "Set the maximum of streams of events that are open at a time";
         event_heartbeat: Duration = Duration::from_secs(15) => "Send a comment on a stream of events that has had nothing to say for this long";
@@ -146,6 +148,7 @@ declare! {
 
     Remote {
         url(Url, NotInFile): String = "http://127.0.0.1:8080".to_owned() => "Connect to the API at this address";
+        token_file(NotInFile): PathBuf => "Send the API key in this file with each request";
     }
 }
 

@@ -238,7 +238,7 @@ async fn an_order_that_nobody_approves_in_time_is_paid_back() {
 async fn an_order_that_is_cancelled_while_it_waits_is_paid_back() {
     let services = Services::start().await;
     let task = waiting(&services, large()).await;
-    client::cancel(&task.engine, task.id)
+    client::cancel(&task.engine, task.id, "client")
         .await
         .expect("accepted");
     assert_eq!(task.run_to_rest().await, TaskStatus::Cancelled);
@@ -375,7 +375,7 @@ async fn a_charge_that_arrives_after_its_refund_is_refused() {
             (services.requests("POST /bank/charges") == 1).then_some(())
         })
         .await;
-        client::cancel(&task.engine, task.id)
+        client::cancel(&task.engine, task.id, "client")
             .await
             .expect("accepted");
     };
@@ -493,7 +493,7 @@ async fn through_a_storm_each_order_is_charged_once_or_not_at_all() {
             (attempts >= after || record.task.status.is_at_rest()).then_some(())
         })
         .await;
-        let _ = client::cancel(&site.engine, *task).await;
+        let _ = client::cancel(&site.engine, *task, "client").await;
     }
     let rests = site
         .all("at rest", &tasks, |record| record.task.status.is_at_rest())

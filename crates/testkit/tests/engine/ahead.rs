@@ -3,7 +3,7 @@
 
 use crate::errand::only;
 use counterstep_contracts::{ChangeId, FileName, Labels, StepStatus, TaskStatus, Tenant};
-use counterstep_kernel::client::{BatchItem, submit_all};
+use counterstep_kernel::client::{BatchItem, Submission, submit_all};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{RetryPolicy, StepContext, StepResult};
 use counterstep_testkit::clock::{until_works, work_for};
@@ -135,7 +135,14 @@ async fn pure_steps_of_a_batch_share_a_second_and_those_behind_it_run_under_thei
         body: json!({"takes": 60_000, "counter": 4}),
     };
     let items = (0..ITEMS).map(item).collect();
-    let submitted = submit_all(engine, task_type, Tenant::default(), None, items);
+    let by = Submission {
+        tenant: Tenant::default(),
+        actor: "client".to_owned(),
+        key: None,
+        traceparent: None,
+        labels: Labels::new(),
+    };
+    let submitted = submit_all(engine, task_type, by, items);
     let runs = || RUNS[4].load(Ordering::Relaxed);
     let over = async {
         // As many as are checked at a time.

@@ -34,7 +34,7 @@ async fn before_anything_ran_a_cancel_is_carried_out_at_once() {
     let task = Harness::embedded(only::<Errand>())
         .submit(Form::new())
         .await;
-    let answer = client::cancel(&task.engine, task.id)
+    let answer = client::cancel(&task.engine, task.id, "client")
         .await
         .expect("accepted")
         .answer;
@@ -44,7 +44,7 @@ async fn before_anything_ran_a_cancel_is_carried_out_at_once() {
     );
     assert_eq!(task.run_to_rest().await, TaskStatus::Cancelled);
     task.assert_trail("cancelled").await;
-    let again = client::cancel(&task.engine, task.id)
+    let again = client::cancel(&task.engine, task.id, "client")
         .await
         .expect("accepted")
         .answer;
@@ -67,11 +67,11 @@ async fn a_running_step_is_told_and_everything_is_undone_by_the_owner_of_the_lea
                 && record.steps[2].status != StepStatus::Running
         })
         .await;
-        let first = client::cancel(&task.engine, task.id)
+        let first = client::cancel(&task.engine, task.id, "client")
             .await
             .expect("accepted")
             .answer;
-        let second = client::cancel(&task.engine, task.id)
+        let second = client::cancel(&task.engine, task.id, "client")
             .await
             .expect("accepted")
             .answer;
@@ -112,7 +112,7 @@ async fn a_sleeping_task_is_undone_without_waiting_for_its_due_time() {
         .await;
     let due = task.run_to_wait().await.due_in();
     assert!(!due.is_zero());
-    let answer = client::cancel(&task.engine, task.id)
+    let answer = client::cancel(&task.engine, task.id, "client")
         .await
         .expect("accepted")
         .answer;
@@ -134,7 +134,7 @@ async fn too_late_and_not_allowed_are_told_apart() {
         .submit(Form::new())
         .await;
     task.run_to_rest().await;
-    let refusal = client::cancel(&task.engine, task.id)
+    let refusal = client::cancel(&task.engine, task.id, "client")
         .await
         .expect_err("it has completed");
     assert!(
@@ -145,7 +145,7 @@ async fn too_late_and_not_allowed_are_told_apart() {
     let task = Harness::embedded(only::<Stubborn>())
         .submit(Form::new())
         .await;
-    let refusal = client::cancel(&task.engine, task.id)
+    let refusal = client::cancel(&task.engine, task.id, "client")
         .await
         .expect_err("its type does not allow it");
     assert!(matches!(refusal, Refusal::NotCancellable), "{refusal:?}");
@@ -211,7 +211,7 @@ async fn with_all_signals_lost_a_heartbeat_brings_a_cancel_to_the_running_step()
             record.steps[1].status == StepStatus::Running
         })
         .await;
-        let answer = client::cancel(&task.engine, task.id)
+        let answer = client::cancel(&task.engine, task.id, "client")
             .await
             .expect("accepted")
             .answer;

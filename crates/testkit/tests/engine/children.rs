@@ -431,7 +431,7 @@ async fn a_completed_task_is_undone_with_its_parent_and_by_no_client() {
         .await;
     site.all_are(TaskStatus::Completed, &[other]).await;
     let child = children_of(&site, other).await[0].task;
-    let refused = client::cancel(&site.engine, child)
+    let refused = client::cancel(&site.engine, child, "client")
         .await
         .expect_err("it has completed");
     assert!(
@@ -455,7 +455,7 @@ async fn a_cancelled_parent_stops_its_running_task() {
     .await;
     site.clock.runs(child);
     until_works(child).await;
-    client::cancel(&site.engine, trip)
+    client::cancel(&site.engine, trip, "client")
         .await
         .expect("a cancel is accepted");
     site.all_are(TaskStatus::Cancelled, &[trip, child]).await;
@@ -731,7 +731,9 @@ async fn a_child_that_cannot_be_read_keeps_no_other_from_being_undone_and_parks_
     let damaged = lines[2].task;
     let damage = format!("UPDATE journal SET entries = 'none' WHERE task = '{damaged}'");
     let _ = site.rows(&damage);
-    client::cancel(&site.engine, all).await.expect("a cancel");
+    client::cancel(&site.engine, all, "client")
+        .await
+        .expect("a cancel");
     site.all_are(TaskStatus::Cancelled, &[lines[0].task, lines[1].task])
         .await;
     let changes = async || site.history(all).await.changes.len();

@@ -151,6 +151,7 @@ impl Installation {
         let task_type = self.registry.get(name, 1).expect("the type");
         let submission = Submission {
             tenant: Tenant::default(),
+            actor: "client".to_owned(),
             key: None,
             traceparent: None,
             labels: Labels::new(),

@@ -213,7 +213,7 @@ async fn a_cancelled_step_does_not_fall_back() {
             record.steps[1].status == StepStatus::Running
         })
         .await;
-        client::cancel(&task.engine, task.id)
+        client::cancel(&task.engine, task.id, "client")
             .await
             .expect("accepted");
     };

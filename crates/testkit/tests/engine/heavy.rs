@@ -92,6 +92,7 @@ async fn submit(site: &Site, name: &str, tasks: usize) -> Vec<TaskId> {
         let task_type = site.engine.registry.get(name, 1).expect("the type");
         let submission = Submission {
             tenant: Tenant::default(),
+            actor: "client".to_owned(),
             key: None,
             traceparent: None,
             labels: Labels::new(),
@@ -258,7 +259,7 @@ async fn a_cancel_reaches_a_task_that_waits_for_room() {
         record.steps[0].status == StepStatus::Completed
     };
     site.all("shot", &[second], waits).await;
-    client::cancel(&site.engine, second)
+    client::cancel(&site.engine, second, "client")
         .await
         .expect("it is accepted");
     let record = site

@@ -112,6 +112,7 @@ async fn send(
     let task_type = *engine.registry.iter().next().expect("a task type");
     let submission = Submission {
         tenant: Tenant::default(),
+        actor: "client".to_owned(),
         key: Some("key".to_owned()),
         traceparent: None,
         labels: Labels::new(),

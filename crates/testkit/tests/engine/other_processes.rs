@@ -46,7 +46,10 @@ async fn cancelled_elsewhere(api: &Engine, worker: &Engine) -> Duration {
     })
     .await;
     let asked = Instant::now();
-    let answer = client::cancel(api, task).await.expect("accepted").answer;
+    let answer = client::cancel(api, task, "client")
+        .await
+        .expect("accepted")
+        .answer;
     assert_eq!(answer.outcome, CancelOutcome::Stopping);
     assert!(answer.will_undo.contains(&"pick".to_owned()), "{answer:?}");
     let end = tokio::time::timeout(Duration::from_secs(60), running)

@@ -153,7 +153,7 @@ async fn cancelled_in_doubt(bank_says: &str) -> TestTask {
         .await;
     lost_in(&task.engine, task.id, &fault).await;
     assert_eq!(task.record().await.steps[1].status, StepStatus::Running);
-    client::cancel(&task.engine, task.id)
+    client::cancel(&task.engine, task.id, "client")
         .await
         .expect("accepted");
     assert_eq!(task.run_to_rest().await, TaskStatus::Cancelled);

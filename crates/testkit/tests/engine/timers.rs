@@ -126,7 +126,7 @@ async fn a_cancel_wakes_a_sleeper_and_undoes_what_ran_before_it() {
         .submit(Form::new().field("rest", "1h"))
         .await;
     turn(&task.engine, Host::Worker, task.id, &CancelToken::new()).await;
-    let answer = client::cancel(&task.engine, task.id)
+    let answer = client::cancel(&task.engine, task.id, "client")
         .await
         .expect("accepted")
         .answer;

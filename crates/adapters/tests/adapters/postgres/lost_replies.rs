@@ -224,7 +224,9 @@ async fn parcel(stage: &Stage, fate: &str) -> TaskId {
     let task = form::submit(&stage.engine, form).await;
     assert_eq!(stage.drive(task).await, TaskStatus::Waiting);
     if fate == "cancelled" {
-        client::cancel(&stage.engine, task).await.expect("accepted");
+        client::cancel(&stage.engine, task, "client")
+            .await
+            .expect("accepted");
         assert_eq!(stage.drive(task).await, TaskStatus::Cancelled);
         return task;
     }
@@ -377,7 +379,9 @@ async fn a_change_is_recognised_below_a_later_one() {
                 (stage.proxy.lost() > lost).then_some(())
             })
             .await;
-            client::cancel(&api, task).await.expect("accepted");
+            client::cancel(&api, task, "client")
+                .await
+                .expect("accepted");
         };
         let (end, ()) = tokio::time::timeout(LIMIT, futures::future::join(running, cancelling))
             .await

@@ -25,6 +25,7 @@ async fn received(engine: &Engine, key: Option<&str>) -> UploadSession {
     let task_type = *engine.registry.iter().next().expect("a task type");
     let submission = Submission {
         tenant: Tenant::default(),
+        actor: "client".to_owned(),
         key: key.map(str::to_owned),
         traceparent: None,
         labels: Labels::new(),

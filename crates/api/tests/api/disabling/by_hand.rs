@@ -42,11 +42,11 @@ async fn a_type_that_a_person_disabled_takes_not_one_byte() {
     let view: SwitchView = switch(&site, "shelf", "disable").await.json(200);
     assert_eq!(
         (view.task_type.as_str(), view.by.as_deref()),
-        ("Shelf", Some("operator:ada"))
+        ("Shelf", Some("operator"))
     );
     assert_eq!(
         (view.reason.as_deref(), view.probe_from),
-        (Some("a test says so"), None)
+        (Some("a test says so (by ada)"), None)
     );
     let body = "--XX\r\nContent-Disposition: form-data; name=\"files\"; filename=\"a\"\r\n\r\nx\r\n--XX--\r\n";
     let refused = site.form("/api/tasks/shelf", body).await;
@@ -55,7 +55,7 @@ async fn a_type_that_a_person_disabled_takes_not_one_byte() {
         problem["detail"]
             .as_str()
             .expect("a detail")
-            .contains("operator:ada: a test says so"),
+            .contains("operator: a test says so (by ada)"),
         "{problem}"
     );
     assert_eq!(refused.header("retry-after"), None);

@@ -192,7 +192,7 @@ impl Demo<'_> {
         let engine = open(self.settings, registry, "demo").await?;
         let listener = TcpListener::bind("127.0.0.1:0").map_err(Exit::failed)?;
         let address = listener.local_addr().map_err(Exit::failed)?;
-        let remote = Remote::new(&format!("http://{address}"))?;
+        let remote = Remote::new(&format!("http://{address}"), None)?;
         let in_process = self.args.crash_at.is_none();
         let roles = Roles {
             api: Some((

@@ -116,7 +116,7 @@ impl UploadSession {
             let actor = self
                 .firing
                 .as_ref()
-                .map_or("client", |firing| &firing.actor);
+                .map_or(&*self.submission.actor, |firing| &firing.actor);
             let mut draft = Draft::of_submission(self.task_type.decl, new, actor);
             if let Some(Firing { write, details, .. }) = self.firing.clone() {
                 draft.set_schedule(write, details);

@@ -86,7 +86,7 @@ async fn progress_is_seen_and_a_cancel_or_the_limit_of_an_attempt_ends_ffmpeg_an
         direction == Direction::Forward && done <= total && (11_000..14_000).contains(&total),
         "{done}/{total}"
     );
-    let answer = client::cancel(&site.engine, task)
+    let answer = client::cancel(&site.engine, task, "client")
         .await
         .expect("it can be cancelled")
         .answer;

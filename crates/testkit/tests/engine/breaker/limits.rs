@@ -111,7 +111,7 @@ async fn a_task_that_waits_for_a_breaker_can_be_cancelled() {
     let tasks = submit(&site, order("cancel"), 1).await;
     site.all("waiting for the breaker", &tasks, waits_for_a_breaker)
         .await;
-    client::cancel(&site.engine, tasks[0])
+    client::cancel(&site.engine, tasks[0], "client")
         .await
         .expect("it is accepted");
     site.all_are(TaskStatus::Cancelled, &tasks).await;

@@ -131,7 +131,7 @@ async fn what_does_not_fit_is_refused_and_changes_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_wait_is_undone_and_takes_no_signal_any_more() {
     let task = waiting("72h").await;
-    client::cancel(&task.engine, task.id)
+    client::cancel(&task.engine, task.id, "client")
         .await
         .expect("accepted");
     let late = approve(&task, json!({"by": "anna"}))

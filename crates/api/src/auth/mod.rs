@@ -1,0 +1,73 @@
+//! How callers are authenticated. Owns the way from a request's headers to a [`Caller`]; must not know
+//! what a route allows.
+
+mod bearer;
+mod keys;
+mod proxy;
+
+pub use proxy::{InvalidPeer, TrustedPeers};
+
+use crate::caller::Caller;
+use crate::problem::Refused;
+use actix_web::HttpRequest;
+use actix_web::http::header::AUTHORIZATION;
+use counterstep_contracts::ProblemCode;
+use counterstep_kernel::Engine;
+use keys::KnownKeys;
+
+/// How the callers of an interface are authenticated.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum AuthSettings {
+    /// Not at all: each has all roles in the default tenant. For loopback, and for a program that
+    /// mounts the interface behind checks of its own.
+    #[default]
+    None,
+    /// By API keys.
+    Keys,
+    /// By a proxy at one of these addresses, which says in headers who calls.
+    Proxy(TrustedPeers),
+}
+
+/// Finds out who sends a request.
+#[derive(Debug)]
+pub(crate) enum Authenticator {
+    None,
+    Keys(KnownKeys),
+    Proxy(TrustedPeers),
+}
+
+impl Authenticator {
+    pub(crate) fn new(settings: &AuthSettings) -> Self {
+        match settings {
+            AuthSettings::None => Self::None,
+            AuthSettings::Keys => Self::Keys(KnownKeys::default()),
+            AuthSettings::Proxy(peers) => Self::Proxy(peers.clone()),
+        }
+    }
+
+    /// Who sends this request.
+    pub(crate) async fn caller(
+        &self,
+        engine: &Engine,
+        request: &HttpRequest,
+    ) -> Result<Caller, Refused> {
+        match self {
+            Self::None => Ok(Caller::anyone()),
+            Self::Keys(known) => known.caller(engine, bearer::token(request)?).await,
+            Self::Proxy(peers) => peers.caller(request),
+        }
+    }
+
+    /// A key has changed in this process.
+    pub(crate) fn forget(&self, key: &str) {
+        if let Self::Keys(known) = self {
+            known.forget(key);
+        }
+    }
+}
+
+/// The one answer to a missing, an unknown and a revoked credential: they are not told apart.
+fn unauthenticated() -> Refused {
+    let detail = "send `Authorization: Bearer` with an API key that is neither expired nor revoked";
+    Refused::new(ProblemCode::Unauthenticated, detail).at(AUTHORIZATION.as_str())
+}

@@ -1,0 +1,397 @@
+//! Who is let in, to what, and as whom a caller stands in audits.
+
+use crate::reply::Reply;
+use crate::site::Site;
+use counterstep_api::{AuthSettings, all_routes};
+use counterstep_contracts::access::{KeyView, NewKey, Role};
+use counterstep_contracts::http::{Accepted, AuditTrail, Page};
+use counterstep_contracts::{TaskId, Tenant};
+use counterstep_kernel::api_keys::{self, KeySpec};
+use counterstep_kernel::documents::TypedDocuments;
+use counterstep_kernel::ports::TaskQuery;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const NOTE: &str = r#"{"text":"hello"}"#;
+
+/// A site that lets in holders of keys alone.
+async fn locked() -> Site {
+    Site::with(|api, _| {
+        api.auth = AuthSettings::Keys;
+        api.event_heartbeat = Duration::from_millis(50);
+        api.event_poll = Duration::from_millis(20);
+    })
+    .await
+}
+
+/// A new key, and its id.
+async fn key(site: &Site, tenant: &str, role: Role) -> (String, String) {
+    let spec = KeySpec {
+        tenant: Tenant(tenant.to_owned()),
+        subject: format!("{tenant}-{role}"),
+        role,
+        expires_in: None,
+    };
+    let ports = &site.engine.ports;
+    let made = api_keys::make(ports.store.as_ref(), ports.random.as_ref(), spec, "test").await;
+    let (key, row) = made.expect("a key");
+    (key.expose(), row.id)
+}
+
+async fn ask(site: &Site, key: &str, method: &str, path: &str, body: &str) -> Reply {
+    let mut request = site.request(method, path).bearer_auth(key);
+    if method == "POST" || method == "PUT" {
+        request = request
+            .header("content-type", "application/json")
+            .body(body.to_owned());
+    }
+    site.send(request).await
+}
+
+async fn submit(site: &Site, key: &str) -> TaskId {
+    let accepted: Accepted = ask(site, key, "POST", "/api/tasks/write-note", NOTE)
+        .await
+        .json(202);
+    accepted.task_id
+}
+
+async fn trail(site: &Site, key: &str, task: TaskId) -> AuditTrail {
+    let path = format!("/api/tasks/{task}/audit");
+    ask(site, key, "GET", &path, "").await.json(200)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_valid_key_the_answer_is_401_and_always_the_same() {
+    let site = locked().await;
+    let (key, id) = key(&site, "acme", Role::Admin).await;
+    let path = "/api/tasks";
+    let no_header = site.get(path).await;
+    no_header.problem(401, "unauthenticated");
+    assert_eq!(
+        no_header.header("www-authenticate"),
+        Some("Bearer realm=\"counterstep\"")
+    );
+    let unknown = format!("cs_{}_{}", "0".repeat(16), "0".repeat(64));
+    let wrong_secret = format!("cs_{id}_{}", "0".repeat(64));
+    let cut = &key[..key.len() - 1];
+    let forms = [
+        "Bearer ".to_owned(),
+        "Bearer".to_owned(),
+        format!("Bearer {unknown}"),
+        format!("Bearer {wrong_secret}"),
+        format!("Bearer {cut}"),
+        format!("Basic {key}"),
+        key.clone(),
+    ];
+    for form in &forms {
+        let reply = site
+            .send(site.request("GET", path).header("authorization", form))
+            .await;
+        reply.problem(401, "unauthenticated");
+        assert_eq!(reply.body, no_header.body, "{form}");
+    }
+    let in_query = site.get(&format!("{path}?api_key={key}")).await;
+    in_query.problem(401, "unauthenticated");
+    ask(&site, &key, "GET", path, "").await.assert_status(200);
+    let lower = site
+        .request("GET", path)
+        .header("authorization", format!("bearer  {key}"));
+    site.send(lower).await.assert_status(200);
+    let revoked = ask(&site, &key, "DELETE", &format!("/api/keys/{id}"), "").await;
+    assert!(revoked.json::<KeyView>(200).revoked_at.is_some());
+    let reply = ask(&site, &key, "GET", path, "").await;
+    reply.problem(401, "unauthenticated");
+    assert_eq!(reply.body, no_header.body, "revoked");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_has_expired_is_refused() {
+    let site = locked().await;
+    let (admin, _) = key(&site, "default", Role::Admin).await;
+    let asked = json!({"subject": "guest", "role": "read", "expires_in": "1h"}).to_string();
+    let made = ask(&site, &admin, "POST", "/api/keys", &asked).await;
+    assert_eq!(made.header("cache-control"), Some("no-store"));
+    let made: NewKey = made.json(201);
+    ask(&site, &made.key, "GET", "/api/tasks", "")
+        .await
+        .assert_status(200);
+    let row = site.engine.ports.store.api_key(&made.view.id).await;
+    let mut row = row.expect("the store answers").rows.remove(0);
+    assert!(
+        !format!("{row:?}").contains(&made.key[20..]),
+        "only a hash is stored"
+    );
+    row.expires_at = Some(row.created_at);
+    row.rev = row.rev.next();
+    assert!(
+        site.engine
+            .ports
+            .store
+            .put_api_key(&row)
+            .await
+            .expect("a write")
+    );
+    // What was read counts for some seconds: another server has not read it.
+    let other = site.beside_locked(site.engine.ports.clone());
+    ask(&other, &made.key, "GET", "/api/tasks", "")
+        .await
+        .problem(401, "unauthenticated");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_credentials_are_400_and_headers_of_a_proxy_are_ignored() {
+    let site = locked().await;
+    let (key, _) = key(&site, "acme", Role::Read).await;
+    let twice = site
+        .request("GET", "/api/tasks")
+        .bearer_auth(&key)
+        .bearer_auth(&key);
+    site.send(twice)
+        .await
+        .problem(400, "malformed-authorization");
+    let (submitter, _) = self::key(&site, "acme", Role::Submit).await;
+    let spoofed = site
+        .request("POST", "/api/tasks/write-note")
+        .bearer_auth(&submitter)
+        .header("counterstep-tenant", "other")
+        .header("x-tenant", "other")
+        .header("content-type", "application/json")
+        .body(NOTE);
+    let task = site.send(spoofed).await.json::<Accepted>(202).task_id;
+    let record = counterstep_kernel::load::read(&site.engine, task).await;
+    let record = record.expect("the store answers").expect("a task");
+    assert_eq!(record.task.tenant, Tenant("acme".to_owned()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_route_needs_its_role_and_takes_all_above() {
+    let site = locked().await;
+    let mut keys = Vec::new();
+    for role in Role::ALL {
+        keys.push((*role, key(&site, "acme", *role).await.0));
+    }
+    let (_, spare) = key(&site, "acme", Role::Read).await;
+    let mut seen = 0;
+    for route in all_routes() {
+        let path = route.path.replace("{id}", &spare).replace("{name}", "x");
+        let path = path.replace("{name:.+}", "x");
+        let without = site.send(site.request(route.method, &path)).await;
+        let Some(needed) = route.role else {
+            assert_ne!(without.status, 401, "{route:?}");
+            continue;
+        };
+        without.problem(401, "unauthenticated");
+        for (role, key) in &keys {
+            // What it answers to one who may ask is for other tests; a stream of events has no end.
+            let request = site.request(route.method, &path).bearer_auth(key);
+            let status = site.status(request).await;
+            if *role < needed {
+                assert_eq!(status, 403, "{role} {route:?}");
+            } else {
+                assert!(status != 401 && status != 403, "{role} {route:?}: {status}");
+            }
+        }
+        seen += 1;
+    }
+    assert!(seen > 25, "{seen}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_of_one_tenant_reaches_nothing_of_another_on_any_route() {
+    let site = locked().await;
+    let (own, _) = key(&site, "acme", Role::Admin).await;
+    let (other, _) = key(&site, "umbra", Role::Admin).await;
+    let task = submit(&site, &other).await;
+    let schedule = json!({"type": "WriteNote", "request": {"text": "planted"}, "cron": "30 2 * * *"});
+    let planted = "/api/schedules/umbras-own";
+    ask(&site, &other, "PUT", planted, &schedule.to_string())
+        .await
+        .assert_status(201);
+    let before = trail(&site, &other, task).await;
+    for route in all_routes().filter(|route| route.role.is_some()) {
+        // Task types and API keys belong to no tenant: their routes are for administrators.
+        let is_of_all =
+            route.path.starts_with("/api/task-types") || route.path.starts_with("/api/keys");
+        if is_of_all
+            || (route.path == "/api/tasks/{id}" && route.method == "POST")
+            || route.path.ends_with("/batch")
+        {
+            continue;
+        }
+        let path = route.path.replace("{id}", &task.to_string());
+        let path = path
+            .replace("/signals/{name}", "/signals/write")
+            .replace("{name:.+}", "x");
+        let path = path.replace("{name}", "umbras-own");
+        let body = match route.path {
+            "/api/tasks/{id}/resolve" => r#"{"as":"done","note":"x"}"#,
+            "/api/tasks/{id}/recoveries" => r#"{"recovery_attempts":0,"note":"x"}"#,
+            "/api/schedules/{name}" => continue,
+            _ => r#"{"note":"x"}"#,
+        };
+        let mut request = site.request(route.method, &path).bearer_auth(&own);
+        if route.method == "POST" {
+            request = request
+                .header("content-type", "application/json")
+                .body(body);
+        }
+        let (status, text) = site.beginning(request).await;
+        if route.path.contains('{') {
+            assert_eq!(status, 404, "{route:?}: {text}");
+        } else {
+            assert_eq!(status, 200, "{route:?}: {text}");
+        }
+        for theirs in [task.to_string().as_str(), "umbras-own", "planted"] {
+            let told = text.replace(&path, "").contains(theirs);
+            assert!(!told, "{route:?} tells of {theirs}: {text}");
+        }
+    }
+    // A name is its tenant's: it takes nothing away from another's.
+    ask(&site, &own, "GET", planted, "")
+        .await
+        .problem(404, "no-such-schedule");
+    ask(&site, &own, "DELETE", planted, "")
+        .await
+        .problem(404, "no-such-schedule");
+    ask(&site, &other, "GET", planted, "")
+        .await
+        .assert_status(200);
+    assert_eq!(
+        trail(&site, &other, task).await,
+        before,
+        "nothing is noted of those who asked"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_of_two_tenants_tell_each_of_its_own() {
+    let site = locked().await;
+    let (own, _) = key(&site, "acme", Role::Submit).await;
+    let (other, _) = key(&site, "umbra", Role::Submit).await;
+    let theirs = submit(&site, &other).await;
+    // Their stream has read the task before the other tenant asks for it.
+    let path = format!("/api/tasks/{theirs}/events");
+    let follow = |key: &str| site.request("GET", &path).bearer_auth(key);
+    let open = follow(&other).send().await.expect("an answer");
+    assert_eq!(open.status(), 200);
+    let (status, text) = site.beginning(follow(&own)).await;
+    assert_eq!(status, 404, "{text}");
+    let mine = submit(&site, &own).await;
+    let all = site.request("GET", "/api/events").bearer_auth(&own);
+    let (_, text) = site.beginning(all).await;
+    assert!(text.contains(&mine.to_string()), "{text}");
+    assert!(!text.contains(&theirs.to_string()), "{text}");
+    drop(open);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_idempotency_key_of_another_tenant_is_another_key() {
+    let site = locked().await;
+    let send = async |key: &str| {
+        let request = site
+            .request("POST", "/api/tasks/write-note")
+            .bearer_auth(key)
+            .header("idempotency-key", "one")
+            .header("content-type", "application/json")
+            .body(NOTE);
+        site.send(request).await.json::<Accepted>(202).task_id
+    };
+    let (own, _) = key(&site, "acme", Role::Submit).await;
+    let (other, _) = key(&site, "umbra", Role::Submit).await;
+    let first = send(&own).await;
+    assert_ne!(send(&other).await, first);
+    assert_eq!(send(&own).await, first);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn audits_name_the_caller_and_keep_its_own_words_as_a_note() {
+    let site = locked().await;
+    site.run_worker();
+    let (operator, _) = key(&site, "acme", Role::Operate).await;
+    let (submitter, _) = key(&site, "acme", Role::Submit).await;
+    let accepted = ask(&site, &submitter, "POST", "/api/tasks/asks-a-person", NOTE).await;
+    let task = accepted.json::<Accepted>(202).task_id;
+    let parked = async || {
+        let path = format!("/api/tasks/{task}?wait=30s");
+        let view: Value = ask(&site, &submitter, "GET", &path, "").await.json(200);
+        view["status"].clone()
+    };
+    assert_eq!(parked().await, "dead_lettered");
+    let decision = r#"{"as":"done","note":"seen to","actor":"the president"}"#;
+    let path = format!("/api/tasks/{task}/resolve");
+    ask(&site, &submitter, "POST", &path, decision)
+        .await
+        .problem(403, "forbidden");
+    ask(&site, &operator, "POST", &path, decision)
+        .await
+        .assert_status(200);
+    let trail = trail(&site, &submitter, task).await;
+    assert_eq!(trail.entries[0].actor, "client:acme-submit");
+    let last = trail.entries.last().expect("an entry");
+    assert_eq!(last.actor, "operator:acme-operate");
+    assert_eq!(last.details["note"], "seen to (by the president)");
+    let cancelled = submit(&site, &submitter).await;
+    let path = format!("/api/tasks/{cancelled}");
+    let _ = ask(&site, &submitter, "DELETE", &path, "").await;
+    let actors: Vec<_> = self::trail(&site, &submitter, cancelled).await.entries;
+    assert!(actors.iter().any(|it| it.actor == "client:acme-submit"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_are_made_listed_and_revoked_over_http_and_bad_ones_are_422() {
+    let site = locked().await;
+    let (admin, _) = key(&site, "default", Role::Admin).await;
+    for (body, at) in [
+        (json!({"subject": "", "role": "read"}), ""),
+        (json!({"subject": "a b", "role": "read"}), ""),
+        (
+            json!({"subject": "x", "role": "read", "tenant": "../y"}),
+            "",
+        ),
+        (json!({"subject": "x", "role": "root"}), "role"),
+        (
+            json!({"subject": "x", "role": "read", "expires_in": "0s"}),
+            "expires_in",
+        ),
+        (
+            json!({"subject": "x", "role": "read", "is_root": true}),
+            "is_root",
+        ),
+    ] {
+        let refused = ask(&site, &admin, "POST", "/api/keys", &body.to_string()).await;
+        let problem = refused.problem(422, "invalid-request");
+        assert!(
+            at.is_empty() || problem["pointer"] == at,
+            "{body}: {problem}"
+        );
+    }
+    let asked = json!({"subject": "shop", "role": "submit", "tenant": "acme"}).to_string();
+    let made: NewKey = ask(&site, &admin, "POST", "/api/keys", &asked)
+        .await
+        .json(201);
+    assert_eq!(
+        (made.view.tenant.as_str(), made.view.role),
+        ("acme", Role::Submit)
+    );
+    assert_eq!(made.view.created_by, "operator:default-admin");
+    submit(&site, &made.key).await;
+    let listed = ask(&site, &admin, "GET", "/api/keys", "").await;
+    let text = String::from_utf8_lossy(&listed.body).into_owned();
+    assert!(
+        !text.contains(&made.key[20..]),
+        "a list holds no secret: {text}"
+    );
+    let page: Page<KeyView> = listed.json(200);
+    assert_eq!(page.items.len(), 2);
+    let gone = format!("/api/keys/{}", "0".repeat(16));
+    ask(&site, &admin, "DELETE", &gone, "")
+        .await
+        .problem(404, "no-such-key");
+    let query = TaskQuery {
+        tenant: Some(Tenant("acme".to_owned())),
+        limit: 9,
+        ..TaskQuery::default()
+    };
+    let lines = site.engine.ports.store.list(&query).await;
+    assert_eq!(lines.expect("the store answers").lines.len(), 1);
+}

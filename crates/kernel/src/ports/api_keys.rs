@@ -1,0 +1,39 @@
+//! API keys as rows. A row holds no key, only the hash of its secret part.
+
+use crate::record::DbTime;
+use counterstep_contracts::access::Role;
+use counterstep_contracts::{Rev, Tenant};
+
+/// An API key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiKeyRow {
+    /// The part of the key that is no secret: 16 hexadecimal digits.
+    pub id: String,
+    /// SHA-256 of its secret part, in hexadecimal digits.
+    pub secret_hash: String,
+    /// Whose tasks its holder may reach.
+    pub tenant: Tenant,
+    /// Who holds it: its name in audits.
+    pub subject: String,
+    /// What its holder may do.
+    pub role: Role,
+    /// When it was made.
+    pub created_at: DbTime,
+    /// Who made it.
+    pub created_by: String,
+    /// Until when it is valid; `None`: until it is revoked.
+    pub expires_at: Option<DbTime>,
+    /// When it was revoked, and by whom.
+    pub revoked: Option<(DbTime, String)>,
+    /// Grows with each change.
+    pub rev: Rev,
+}
+
+/// Rows as they were read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiKeyRows {
+    /// The database's clock when they were read.
+    pub now: DbTime,
+    /// The last changed first.
+    pub rows: Vec<ApiKeyRow>,
+}
