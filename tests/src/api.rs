@@ -24,6 +24,8 @@ const IDLE: Duration = Duration::from_secs(30);
 pub struct Api {
     base: String,
     client: Client,
+    /// For `Authorization: Bearer`.
+    key: Option<String>,
 }
 
 /// An answer to a submission.
@@ -52,7 +54,15 @@ impl Api {
         Self {
             base: format!("http://{address}"),
             client,
+            key: None,
         }
+    }
+
+    /// As the holder of an API key.
+    #[must_use]
+    pub fn with_key(self, key: &str) -> Self {
+        let key = Some(key.to_owned());
+        Self { key, ..self }
     }
 
     /// Its URL, without a slash at the end.
@@ -63,7 +73,11 @@ impl Api {
 
     /// A request of a route, for what has no method here.
     pub fn request(&self, method: reqwest::Method, path: &str) -> reqwest::RequestBuilder {
-        self.client.request(method, format!("{}{path}", self.base))
+        let request = self.client.request(method, format!("{}{path}", self.base));
+        match &self.key {
+            Some(key) => request.bearer_auth(key),
+            None => request,
+        }
     }
 
     async fn get(&self, path: &str) -> Response {

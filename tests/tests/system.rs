@@ -16,6 +16,7 @@ mod system {
     mod events;
     mod fan_out;
     mod fsck;
+    mod keys;
     mod kills;
     mod large;
     mod logs;

@@ -169,6 +169,7 @@ impl Ground {
             ("/usr/local/bin/".to_owned(), at("bin/")),
             ("0.0.0.0:8080".to_owned(), "127.0.0.1:0".to_owned()),
             ("127.0.0.1:8080".to_owned(), "127.0.0.1:0".to_owned()),
+            ("0.0.0.0:9090".to_owned(), "127.0.0.1:0".to_owned()),
         ];
         let user = deployment.manifests.image_user();
         let ground = Self {
@@ -265,8 +266,9 @@ impl Ground {
     }
 }
 
-/// The API of a process that logs as JSON, once it is ready.
-async fn ready(process: &mut Process) -> Api {
+/// The API of a process that logs as JSON, once it is ready, for the holder of a key that was made with
+/// the same settings.
+async fn ready(ground: &Ground, launch: &Launch, process: &mut Process) -> Api {
     let address = process.says("its address", |said| {
         let (_, after) = said.split_once(r#""address":""#)?;
         Some(after.split_once('"')?.0.to_owned())
@@ -277,7 +279,20 @@ async fn ready(process: &mut Process) -> Api {
         ready.status().is_success().then_some(())
     })
     .await;
-    api
+    let locked = api.request(Method::GET, "/api/tasks").send().await;
+    assert_eq!(locked.expect("an answer").status(), 401, "without a key");
+    let mut arguments = vec!["keys", "create", "--subject", "tests", "--role", "operate"];
+    let config = launch.arguments.iter().position(|it| it == "--config");
+    let config = config.map_or(&[][..], |at| &launch.arguments[at..at + 2]);
+    arguments.extend(config.iter().map(String::as_str));
+    let making = Launch {
+        program: launch.program.clone(),
+        arguments: arguments.into_iter().map(str::to_owned).collect(),
+        variables: launch.variables.clone(),
+        user: launch.user,
+    };
+    let made = ground.run(&making);
+    api.with_key(made.assert_code(0).stdout.trim())
 }
 
 /// The log has this in it.

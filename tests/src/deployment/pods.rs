@@ -124,8 +124,9 @@ impl<'a> Pods<'a> {
     /// When it does not get ready.
     pub async fn api(&self) -> (Process, Api) {
         let container = &self.containers("api/")[0];
-        let mut process = self.ground.begin(&self.ground.launch(container));
-        let api = ready(&mut process).await;
+        let launch = self.ground.launch(container);
+        let mut process = self.ground.begin(&launch);
+        let api = ready(&self.ground, &launch, &mut process).await;
         (process, api)
     }
 

@@ -71,7 +71,7 @@ pub async fn run_stack(deployment: &Deployment) {
             let mut process = ground.begin(&launch);
             match container.command[1].as_str() {
                 "api" => {
-                    let api = ready(&mut process).await;
+                    let api = ready(&ground, &launch, &mut process).await;
                     assert_healthy(service, api.url());
                     apis.push(api);
                 }

@@ -68,8 +68,9 @@ pub async fn run_units(deployment: &Deployment) {
     grant(deployment, &ground, &owner);
     database.set_service_password(SERVICE_PASSWORD);
 
-    let mut api = ground.begin(&unit("api", "").launch(&ground));
-    let client = ready(&mut api).await;
+    let launch = unit("api", "").launch(&ground);
+    let mut api = ground.begin(&launch);
+    let client = ready(&ground, &launch, &mut api).await;
     let mut workers = Vec::new();
     for instance in ["1", "2"] {
         let mut worker = ground.begin(&unit("worker@", instance).launch(&ground));

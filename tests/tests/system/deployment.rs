@@ -33,24 +33,27 @@ async fn every_pod_starts_with_exactly_its_variables_and_autoscaler_and_alarm_fi
     let deployment = Deployment::shipped();
     let pods = Pods::prepare(&deployment);
     pods.migrate();
-    let (process, api) = pods.api().await;
+    let (mut process, api) = pods.api().await;
     pods.complete_a_task(&api).await;
     pods.reconcile();
 
     // The alarm of docs/operations.md: each pass that runs alone sets the figure, and all of them
     // are one row.
     pods.reconcile();
-    let metrics = api
-        .request(Method::GET, "/metrics")
-        .send()
-        .await
-        .expect("an answer");
-    let metrics = metrics.text().await.expect("a body");
+    let address = process.says("where its metrics are", |said| {
+        let line = said.lines().find(|it| it.contains("serving metrics"))?;
+        let (_, after) = line.split_once(r#""address":""#)?;
+        Some(after.split_once('"')?.0.to_owned())
+    });
+    let metrics = Api::at(&address).request(Method::GET, "/metrics").send();
+    let metrics = metrics.await.expect("an answer").text().await;
+    let metrics = metrics.expect("a body");
     assert!(
         metrics.contains("\ncounterstep_last_pass_age_seconds "),
         "{metrics}"
     );
-    let workers = read(format!("{}/api/workers", api.url())).await;
+    let workers = api.request(Method::GET, "/api/workers").send().await;
+    let workers: Value = workers.expect("an answer").json().await.expect("JSON");
     let rows = workers["workers"]
         .as_array()
         .expect("rows")
@@ -143,16 +146,15 @@ fn every_queue_has_a_worker_and_that_of_videos_one_with_ffmpeg() {
 fn prometheus_may_reach_the_port_with_the_metrics() {
     let objects = Manifests::shipped().objects();
     let policies = manifests::of_kind(&objects, "NetworkPolicy");
-    let of_the_api = |policy: &&Value| {
-        policy["spec"]["podSelector"]["matchLabels"]["app.kubernetes.io/name"] == "counterstep-api"
+    // Of all pods.
+    let of_all = |policy: &&Value| {
+        let selected = policy["spec"]["podSelector"].as_object();
+        policy["spec"]["ingress"].is_array() && selected.is_some_and(serde_json::Map::is_empty)
     };
-    let policy = policies
-        .into_iter()
-        .find(of_the_api)
-        .expect("a policy of the API");
+    let policy = policies.into_iter().find(of_all).expect("a policy");
     let rules = policy["spec"]["ingress"].as_array().expect("rules").iter();
     let lets_in = |rule: &&Value| {
-        rule["ports"][0]["port"] == "http"
+        rule["ports"][0]["port"] == 9090
             && rule["from"][0]["podSelector"]["matchLabels"]["app.kubernetes.io/name"]
                 == "prometheus"
             && rule["from"][0]["namespaceSelector"]["matchLabels"]["counterstep/monitoring"]

@@ -202,7 +202,8 @@ async fn a_key_of_one_tenant_reaches_nothing_of_another_on_any_route() {
     let (own, _) = key(&site, "acme", Role::Admin).await;
     let (other, _) = key(&site, "umbra", Role::Admin).await;
     let task = submit(&site, &other).await;
-    let schedule = json!({"type": "WriteNote", "request": {"text": "planted"}, "cron": "30 2 * * *"});
+    let schedule =
+        json!({"type": "WriteNote", "request": {"text": "planted"}, "cron": "30 2 * * *"});
     let planted = "/api/schedules/umbras-own";
     ask(&site, &other, "PUT", planted, &schedule.to_string())
         .await

@@ -1,5 +1,5 @@
-//! `counterstep keys create | list | revoke`: API keys, in the database itself. Whoever can open it makes
-//! the first key; further ones can be made over HTTP too.
+//! `counterstep keys create | list | revoke`: API keys, in the database itself. So the first key needs no
+//! other key; further ones can be made over HTTP too.
 
 use super::output::{json, print};
 use super::table;

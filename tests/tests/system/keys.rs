@@ -1,0 +1,122 @@
+//! API keys from the command line to the log: made in the database, sent from a file, revoked.
+
+use counterstep_contracts::access::KeyView;
+use counterstep_contracts::http::Page;
+use counterstep_tests::command::{Ended, run};
+use counterstep_tests::place::Place;
+use counterstep_tests::services;
+use counterstep_tests::wait::{SOON, until_now};
+use serde_json::from_str;
+
+fn keys(place: &Place, arguments: &[&str]) -> Ended {
+    let data = place.data();
+    let data = data.to_str().expect("UTF-8");
+    run(
+        place.path(),
+        &[&["keys", "--data-dir", data], arguments].concat(),
+    )
+}
+
+#[test]
+fn a_key_lets_in_until_it_is_revoked_and_stands_nowhere_in_clear() {
+    let place = Place::new();
+    // Before there is any service, and any table.
+    let made = keys(&place, &["create", "--subject", "kim", "--role", "operate"]);
+    let key = made.assert_code(0).stdout.trim().to_owned();
+    let secret = key.rsplit('_').next().expect("a secret");
+    std::fs::write(place.path().join("kim.key"), format!("{key}\n")).expect("a file");
+    std::fs::write(place.path().join("empty.key"), "\n").expect("a file");
+    let served = services::api(&place, &["--auth", "keys", "--log", "trace"]);
+    let list = |flags: &[&str]| {
+        run(
+            place.path(),
+            &[&["tasks", "--url", served.api.url()], flags, &["list"]].concat(),
+        )
+    };
+    list(&[]).assert_code(1).assert_says("unauthenticated");
+    list(&["--token-file", "empty.key"])
+        .assert_code(78)
+        .assert_says("token_file");
+    list(&["--token-file", "missing.key"])
+        .assert_code(78)
+        .assert_says("missing.key");
+    list(&["--token-file", "kim.key"]).assert_code(0);
+    let in_query = format!("/api/tasks?api_key={key}");
+    let asked = run(
+        place.path(),
+        &[
+            "tasks",
+            "--url",
+            &format!("{}{in_query}", served.api.url()),
+            "list",
+        ],
+    );
+    asked.assert_code(1);
+    let listed = keys(&place, &["list", "--json"]);
+    let page: Page<KeyView> = from_str(&listed.assert_code(0).stdout).expect("JSON");
+    assert_eq!(page.items.len(), 1);
+    assert!(!listed.stdout.contains(secret), "{listed:?}");
+    let shown = keys(&place, &["list"]);
+    assert!(shown.assert_code(0).stdout.contains("kim"), "{shown:?}");
+    keys(&place, &["revoke", "0000000000000000"])
+        .assert_code(1)
+        .assert_says("0000000000000000");
+    keys(&place, &["revoke", &page.items[0].id])
+        .assert_code(0)
+        .assert_says("revoked");
+    until_now("a key that is revoked is refused", SOON, || {
+        let refused = list(&["--token-file", "kim.key"]);
+        (refused.code == Some(1)).then_some(())
+    });
+    let log = served.process.log();
+    assert!(!log.contains(secret), "the log holds the secret");
+    assert!(served.process.stop().success());
+    let stored = std::fs::read(place.database()).expect("the database");
+    let has_secret = stored
+        .windows(secret.len())
+        .any(|window| window == secret.as_bytes());
+    assert!(!has_secret, "the database holds the secret");
+}
+
+#[test]
+fn what_can_be_no_key_and_no_way_to_authenticate_is_refused_by_name() {
+    let place = Place::new();
+    let create = ["create", "--subject", "kim", "--role"];
+    keys(&place, &[&create[..], &["root"]].concat())
+        .assert_code(2)
+        .assert_says("root");
+    keys(
+        &place,
+        &[&create[..], &["read", "--expires-in", "0s"]].concat(),
+    )
+    .assert_code(2)
+    .assert_says("expires-in");
+    keys(
+        &place,
+        &[&create[..], &["read", "--tenant", "../x"]].concat(),
+    )
+    .assert_code(78)
+    .assert_says("tenant");
+    keys(&place, &["create", "--subject", "a b", "--role", "read"])
+        .assert_code(78)
+        .assert_says("subject");
+    for (flags, says) in [
+        (&["--auth", "proxy"][..], "auth_proxies"),
+        (
+            &["--auth", "keys", "--auth-proxies", "10.0.0.7"],
+            "auth_proxies",
+        ),
+        (
+            &["--auth", "proxy", "--auth-proxies", "a.example"],
+            "a.example",
+        ),
+    ] {
+        let listen = ["api", "--listen", "127.0.0.1:0"];
+        run(place.path(), &[&listen[..], flags].concat())
+            .assert_code(78)
+            .assert_says(says);
+    }
+    run(place.path(), &["api", "--auth", "password"])
+        .assert_code(2)
+        .assert_says("password");
+}
