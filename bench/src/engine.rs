@@ -365,6 +365,7 @@ async fn submit(engine: &Engine) -> Result<TaskId, Failed> {
         actor: "client".to_owned(),
         key: None,
         traceparent: None,
+        webhook: None,
         labels: Labels::new(),
     };
     let failed = |error: counterstep_kernel::client::SubmitError| Failed(error.to_string());

@@ -150,6 +150,8 @@ pub(crate) struct Content {
     pub(crate) marks: Vec<AttemptMark>,
     /// The task that has submitted it.
     pub(crate) parent: Option<ParentRef>,
+    /// Where its client is told when it comes to rest.
+    pub(crate) webhook: Option<String>,
     /// Fields of the row as the journal has them, in place of columns that cannot be read.
     pub(crate) instead: Instead,
 }
@@ -245,6 +247,7 @@ pub(crate) fn content(
         client_key,
         response,
         parent,
+        webhook,
         waiting,
         goal,
         failure,
@@ -258,6 +261,7 @@ pub(crate) fn content(
         steps,
         marks,
         parent,
+        webhook,
         instead: Instead {
             waiting,
             goal,

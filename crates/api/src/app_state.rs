@@ -8,6 +8,7 @@ use crate::problem::Refused;
 use crate::readiness::Readiness;
 use crate::settings::ApiSettings;
 use counterstep_kernel::Engine;
+use counterstep_kernel::webhooks;
 use counterstep_node::metrics::ProcessPage;
 use counterstep_steps::CancelToken;
 use std::future::Future;
@@ -37,6 +38,10 @@ impl Api {
         let events = Events::start(&engine, settings.event_streams, settings.event_poll);
         let waiting = Waiting::start(engine.ports.signals.as_ref(), events.tasks().clone());
         let (gauges, readiness) = (Gauges::default(), Readiness::default());
+        if let Some(webhooks) = settings.webhooks.clone() {
+            let sending = webhooks::serve(engine.clone(), webhooks, shutdown.clone());
+            tokio::spawn(sending);
+        }
         let process_page = ProcessPage::of(&engine);
         let (runtime, work) = (Handle::current(), TaskTracker::new());
         Self {

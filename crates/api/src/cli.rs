@@ -6,6 +6,7 @@ use counterstep_kernel::host::{self, HostSettings};
 use counterstep_node::settings::AuthMode;
 use counterstep_node::{
     Exit, Layers, Settings, SettingsArgs, metrics, open, run, shutdown_on_signals, spawner,
+    webhooks,
 };
 use counterstep_steps::Registry;
 use std::net::TcpListener;
@@ -38,6 +39,7 @@ pub fn bind(given: &Layers, settings: &Settings) -> Result<(TcpListener, ApiSett
         .map_err(|error| Exit::config(format_args!("setting `allowed_hosts`: {error}")))?;
     let mut api = ApiSettings {
         auth,
+        webhooks: webhooks(given, settings)?,
         allowed_hosts,
         event_streams: given.event_streams()?,
         event_heartbeat: given.event_heartbeat()?,

@@ -1,10 +1,12 @@
 //! The request headers that the routes read, each checked where it is read. Must not look at a
 //! body.
 
-use crate::problem::{Refused, malformed};
+use crate::app_state::Api;
+use crate::problem::{Refused, malformed, webhooks_off};
 use actix_web::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, IF_NONE_MATCH};
 use actix_web::{HttpMessage, HttpRequest};
 use counterstep_contracts::ProblemCode;
+use counterstep_kernel::webhooks::WebhookUrl;
 use std::time::Duration;
 
 /// What the body of a submission is, by its content type.
@@ -162,6 +164,30 @@ pub(crate) fn preferred_wait(request: &HttpRequest) -> Option<Duration> {
                 .then(|| value.trim().trim_matches('"').to_owned())
         });
     preferences.next()?.parse().ok().map(Duration::from_secs)
+}
+
+/// Where the client is told when its task comes to rest: the header `Counterstep-Webhook`.
+pub(crate) fn webhook(api: &Api, request: &HttpRequest) -> Result<Option<WebhookUrl>, Refused> {
+    let mut given = request.headers().get_all("counterstep-webhook");
+    let Some(header) = given.next() else {
+        return Ok(None);
+    };
+    if given.next().is_some() {
+        let detail = "the request names several addresses: send one Counterstep-Webhook";
+        return Err(Refused::new(ProblemCode::InvalidWebhook, detail).at("Counterstep-Webhook"));
+    }
+    webhook_at(api, header.to_str().unwrap_or_default()).map(Some)
+}
+
+/// An address that a client names for a webhook.
+pub(crate) fn webhook_at(api: &Api, text: &str) -> Result<WebhookUrl, Refused> {
+    if api.settings.webhooks.is_none() {
+        return Err(webhooks_off().at("Counterstep-Webhook"));
+    }
+    let read = WebhookUrl::parse(text, &api.engine.settings.webhook_allow);
+    read.map_err(|error| {
+        Refused::new(ProblemCode::InvalidWebhook, error.to_string()).at("Counterstep-Webhook")
+    })
 }
 
 /// The `traceparent`, where it is well-formed (W3C Trace Context); one that is not is ignored, as

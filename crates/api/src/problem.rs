@@ -236,6 +236,14 @@ pub(crate) fn malformed(detail: impl Into<String>) -> Refused {
     Refused::new(ProblemCode::MalformedBody, detail)
 }
 
+/// No secret is set to sign webhooks with.
+pub(crate) fn webhooks_off() -> Refused {
+    Refused::new(
+        ProblemCode::WebhooksOff,
+        "the operator has set no `webhook_secret_file`: follow the task's events, or ask with ?wait=",
+    )
+}
+
 /// A body that can be read and breaks a rule.
 pub(crate) fn invalid(detail: impl Into<String>) -> Refused {
     Refused::new(ProblemCode::InvalidRequest, detail)

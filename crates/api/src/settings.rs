@@ -4,6 +4,7 @@ use crate::auth::AuthSettings;
 use crate::beside::Beside;
 use crate::origins::AllowedHosts;
 use counterstep_kernel::EngineSettings;
+use counterstep_kernel::webhooks::Webhooks;
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +22,8 @@ pub struct ApiSettings {
     /// The path below which a server of its own answers, as `/work`; empty: at the root. For a proxy
     /// that passes paths on as they are.
     pub path: String,
+    /// How webhooks are signed and sent; `None`: a submission that asks for one is refused.
+    pub webhooks: Option<Webhooks>,
     /// What the program serves beside it.
     pub beside: Beside,
     /// Where a server of its own serves `/metrics` instead of here.
@@ -91,6 +94,7 @@ impl Default for ApiSettings {
             auth: AuthSettings::default(),
             allowed_hosts: AllowedHosts::default(),
             path: String::new(),
+            webhooks: None,
             beside: Beside::default(),
             metrics_listener: None,
             max_json_bytes: 1 << 20,

@@ -46,5 +46,7 @@ mod stopping;
 mod types;
 #[path = "api/uploads.rs"]
 mod uploads;
+#[path = "api/webhooks.rs"]
+mod webhooks;
 #[path = "api/workers.rs"]
 mod workers;

@@ -32,6 +32,9 @@ pub struct BatchRequest {
     /// Its labels.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
+    /// Where its webhook goes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<String>,
     /// The request.
     pub request: Value,
 }

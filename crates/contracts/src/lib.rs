@@ -24,6 +24,7 @@ pub mod retention;
 pub mod retry;
 pub mod schedule;
 pub mod state;
+pub mod webhook;
 pub mod workers;
 
 pub use breaker::BreakerPolicy;

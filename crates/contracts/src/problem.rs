@@ -66,6 +66,8 @@ problem_codes! {
     NoSuchStep = "no-such-step", 404, "The task has no such step";
     /// No schedule of this name.
     NoSuchSchedule = "no-such-schedule", 404, "There is no such schedule";
+    /// The task has no webhook of this id.
+    NoSuchWebhook = "no-such-webhook", 404, "The task has no such webhook";
     /// No API key of this id.
     NoSuchKey = "no-such-key", 404, "There is no such API key";
     /// The route has other methods.
@@ -118,6 +120,10 @@ problem_codes! {
     InvalidOutput = "invalid-output", 422, "The output does not fit the step";
     /// Same idempotency key, other body.
     IdempotencyMismatch = "idempotency-mismatch", 422, "This Idempotency-Key was used with another request";
+    /// A webhook may not go to this address.
+    InvalidWebhook = "invalid-webhook", 422, "The address of the webhook is not allowed";
+    /// This server sends no webhooks.
+    WebhooksOff = "webhooks-off", 422, "This server sends no webhooks";
     /// A label that is not acceptable.
     InvalidLabel = "invalid-label", 422, "A label is not valid";
     /// A file name that is not acceptable.

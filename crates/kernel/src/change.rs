@@ -12,6 +12,7 @@ use crate::sql::SqlRefused;
 use crate::task::TaskType;
 use crate::transition::{Guard, Transition};
 use crate::unknown_commits::{self, Doubts};
+use crate::webhooks::add_webhook;
 use counterstep_contracts::{Rev, TaskDecl, TaskId};
 use std::future::Future;
 use std::time::Duration;
@@ -128,7 +129,7 @@ impl Engine {
                 return Err(ChangeError::Condemned);
             }
             let (guard, mut transition) = draft.finish(self.new_change_id(), by);
-            add_events(self, task_type.decl, &mut transition);
+            add_outgoing(self, task_type.decl, &mut transition);
             match self.ports.store.commit(guard, &transition).await {
                 Ok(committed) => {
                     let record = after_commit(&record, &transition, committed.now);
@@ -238,8 +239,10 @@ impl Engine {
     }
 }
 
-/// Adds a change's events to it, where this process is to publish any.
-pub(crate) fn add_events(engine: &Engine, decl: &TaskDecl, transition: &mut Transition) {
+/// Adds to a change what others are told of it: its webhook, and its events where this process is to
+/// publish any.
+pub(crate) fn add_outgoing(engine: &Engine, decl: &TaskDecl, transition: &mut Transition) {
+    add_webhook(transition);
     if !engine.settings.events || engine.ports.queue.hands_out_tasks() {
         return;
     }

@@ -43,6 +43,7 @@ pub mod trail;
 pub mod transition;
 pub mod turn;
 mod unknown_commits;
+pub mod webhooks;
 pub mod worker_registry;
 
 pub(crate) use counterstep_steps::{

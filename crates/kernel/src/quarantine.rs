@@ -2,7 +2,7 @@
 //! nothing else has to wait for them. What is left of their rows stays as it is.
 
 use crate::announce::announce_briefly;
-use crate::change::{ChangeError, add_events};
+use crate::change::{ChangeError, add_outgoing};
 use crate::draft::{As, Draft};
 use crate::engine::Engine;
 use crate::load::{complete, misfit};
@@ -61,7 +61,7 @@ pub async fn quarantine(engine: &Engine, task: TaskId) -> Result<Quarantine, Cha
         draft.quarantine(&unreadable)?;
         let status = draft.status();
         let (guard, mut transition) = draft.finish(engine.new_change_id(), As::Anyone);
-        add_events(engine, task_type.decl, &mut transition);
+        add_outgoing(engine, task_type.decl, &mut transition);
         match engine.ports.store.commit(guard, &transition).await {
             Ok(committed) => {
                 let unreadable: Vec<_> = unreadable

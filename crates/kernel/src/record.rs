@@ -144,6 +144,8 @@ pub struct TaskRow {
     pub labels: Labels,
     /// The task that has submitted it, where one has; it never changes.
     pub parent: Option<ParentRef>,
+    /// Where its client is told when it comes to rest; it never changes.
+    pub webhook: Option<String>,
     /// Submitted.
     pub created_at: DbTime,
     /// Last change in which something happened to it: no heartbeat, and no sweep of its attempts.

@@ -4,6 +4,7 @@ use crate::faults::Fault;
 use crate::output_limit::OutputLimit;
 use crate::policies::Policies;
 use crate::task::TaskType;
+use crate::webhooks::AllowedNets;
 use counterstep_contracts::Direction;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +44,8 @@ pub struct EngineSettings {
     pub heavy: usize,
     /// The labels of tasks that metrics carry, by name.
     pub metrics_labels: Vec<String>,
+    /// Networks that webhooks may reach although they are private, and without TLS.
+    pub webhook_allow: AllowedNets,
     /// Planted faults.
     pub faults: Vec<Fault>,
 }
@@ -65,6 +68,7 @@ impl Default for EngineSettings {
             policies: Arc::default(),
             heavy: 2,
             metrics_labels: Vec::new(),
+            webhook_allow: AllowedNets::default(),
             faults: Vec::new(),
         }
     }

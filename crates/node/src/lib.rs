@@ -16,6 +16,6 @@ pub mod settings;
 pub use capacity::tasks_at_a_time;
 pub use counterstep_adapters::system::{SystemRandom, TokioRuntime};
 pub use exit::{Exit, ExitKind};
-pub use open::{install_provider, look, look_at_objects, migrate, open, open_store};
+pub use open::{install_provider, look, look_at_objects, migrate, open, open_store, webhooks};
 pub use process::{run, shutdown_on_signals, spawner};
 pub use settings::{Layers, Settings, SettingsArgs};

@@ -142,6 +142,7 @@ pub async fn submit(engine: &Engine, form: Form) -> TaskId {
         actor: "client".to_owned(),
         key: form.key,
         traceparent: form.traceparent,
+        webhook: None,
         labels: form.labels,
     };
     let mut session = UploadSession::begin(engine, task_type, submission)

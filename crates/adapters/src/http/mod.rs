@@ -6,8 +6,10 @@
 
 mod answer;
 mod settings;
+mod webhooks;
 
 pub use settings::{OpenError, ServiceSettings, Token};
+pub use webhooks::ReqwestWebhooks;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};

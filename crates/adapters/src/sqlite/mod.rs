@@ -113,6 +113,7 @@ fn read_task(
         client_key,
         response,
         parent,
+        webhook,
         steps,
         marks,
         instead,
@@ -124,6 +125,7 @@ fn read_task(
             client_key,
             response,
             parent,
+            webhook,
             ..row
         },
         steps,

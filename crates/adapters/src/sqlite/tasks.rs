@@ -131,6 +131,7 @@ impl Columns {
             traceparent: self.traceparent,
             labels: care.or(read_labels(self.labels.as_deref()), instead.labels)?,
             parent: None,
+            webhook: None,
             created_at: DbTime(self.created_at),
             updated_at: DbTime(self.updated_at),
             finished_at: self.finished_at.map(DbTime),

@@ -5,7 +5,7 @@ use super::answer::Answer;
 use crate::app_state::Api;
 use crate::body::Arriving;
 use crate::caller::Caller;
-use crate::headers::{BodyKind, body_kind, content_length, is_key, traceparent};
+use crate::headers::{BodyKind, body_kind, content_length, is_key, traceparent, webhook_at};
 use crate::problem::{Refused, invalid, outcome_of, too_large};
 use crate::query::Params;
 use crate::request_json;
@@ -74,7 +74,7 @@ async fn take(
     let mut sent = Vec::with_capacity(items.len());
     let places: Vec<Result<(), Refused>> = items
         .into_iter()
-        .map(|value| item(value).map(|item| sent.push(item)))
+        .map(|value| item(api, value).map(|item| sent.push(item)))
         .collect();
     let (engine, caller) = (api.engine.clone(), Caller::of(request)?);
     let by = Submission {
@@ -82,6 +82,7 @@ async fn take(
         tenant: caller.tenant,
         key: None,
         traceparent: traceparent(request),
+        webhook: None,
         labels: Labels::new(),
     };
     let submitted = api.finish("taking a batch", async move {
@@ -97,16 +98,17 @@ async fn take(
 }
 
 /// A request as it stands in the array.
-fn item(value: Value) -> Result<BatchItem, Refused> {
+fn item(api: &Api, value: Value) -> Result<BatchItem, Refused> {
     request_json::without_nul(&value)?;
     let read = serde_json::from_value::<BatchRequest>(value);
     let BatchRequest {
         key,
         labels: named,
+        webhook,
         request,
     } = read.map_err(|error| {
         invalid(format!(
-            "expected an object with `request` and perhaps `key` and `labels`: {error}"
+            "expected an object with `request` and perhaps `key`, `labels` and `webhook`: {error}"
         ))
     })?;
     if key.as_deref().is_some_and(|key| !is_key(key)) {
@@ -118,9 +120,11 @@ fn item(value: Value) -> Result<BatchItem, Refused> {
         let added = labels.add(name, value);
         added.map_err(|error| Refused::from(SubmitError::Label(error)).at("labels"))?;
     }
+    let webhook = webhook.map(|text| webhook_at(api, &text)).transpose();
     Ok(BatchItem {
         key,
         labels,
+        webhook: webhook.map_err(|refused| refused.at("webhook"))?,
         body: request,
     })
 }

@@ -22,6 +22,7 @@ mod submit;
 mod table;
 mod task;
 mod types;
+mod webhooks;
 
 pub(crate) use table::{Access, Endpoint};
 pub use table::{RouteView, all_routes};

@@ -6,7 +6,7 @@ use crate::app_state::Api;
 use crate::body::Arriving;
 use crate::caller::Caller;
 use crate::form::{Form, Limits, Sent};
-use crate::headers::{BodyKind, body_kind, content_length, idempotency_key, traceparent};
+use crate::headers::{BodyKind, body_kind, content_length, idempotency_key, traceparent, webhook};
 use crate::intake::{self, Taken};
 use crate::label_header;
 use crate::long_poll::Rests;
@@ -57,6 +57,7 @@ async fn take(
         tenant: caller.tenant,
         key: idempotency_key(request)?,
         traceparent: traceparent(request),
+        webhook: webhook(api, request)?,
         labels: label_header::labels(request)?,
     };
     let announced = content_length(request);

@@ -3,7 +3,7 @@
 
 use super::{
     audit, batch, cancel, children, dead_letters, events, health, keys, list, metrics, operator,
-    plan_and_why, result, schedules, signals, submit, task, types,
+    plan_and_why, result, schedules, signals, submit, task, types, webhooks,
 };
 use actix_web::Route;
 use actix_web::http::Method;
@@ -92,6 +92,9 @@ pub(crate) const ENDPOINTS: &[Endpoint] = endpoints! {
     Get "/api/tasks/{id}/events" READ => events::of_task;
     Get "/api/tasks/{id}/plan" READ => plan_and_why::plan;
     Get "/api/tasks/{id}/why" READ => plan_and_why::why;
+    Get "/api/tasks/{id}/webhooks" READ => webhooks::get;
+    Post "/api/tasks/{id}/webhooks/{webhook}/send" OPERATE => webhooks::send;
+    Get "/api/webhook-secrets" OPERATE => webhooks::secrets;
     Post "/api/tasks/{id}/resolve" OPERATE => operator::resolve;
     Post "/api/tasks/{id}/retry" OPERATE => operator::retry;
     Post "/api/tasks/{id}/recoveries" OPERATE => operator::recoveries;

@@ -16,7 +16,8 @@ const NOTE: &str = r#"{"text":"hello"}"#;
 
 /// A site that lets in holders of keys alone.
 async fn locked() -> Site {
-    Site::with(|api, _| {
+    Site::with(|api, engine| {
+        crate::webhooks::sending(&[])(api, engine);
         api.auth = AuthSettings::Keys;
         api.event_heartbeat = Duration::from_millis(50);
         api.event_poll = Duration::from_millis(20);

@@ -228,6 +228,7 @@ async fn upload_at_another_process(site: &Site, lost_after: Duration) -> UploadS
         actor: "client".to_owned(),
         key: Some("k".to_owned()),
         traceparent: None,
+        webhook: None,
         labels: Labels::new(),
     };
     let mut session = UploadSession::begin(&other, task_type, submission)

@@ -12,6 +12,7 @@ use counterstep_contracts::operator::{
     UndoPlan, Why,
 };
 use counterstep_contracts::schedule::ScheduleView;
+use counterstep_contracts::webhook::DeliveryView;
 use counterstep_contracts::workers::WorkersView;
 use counterstep_contracts::{AuditSeq, ScheduleSpec, TaskId};
 use counterstep_node::{Exit, Layers};
@@ -227,6 +228,23 @@ impl Remote {
     pub(super) async fn list(&self, query: &[(&str, String)]) -> Result<Page<TaskSummary>, Exit> {
         self.read(self.get(&format!("/api/tasks?{}", joined(query))))
             .await
+    }
+
+    /// The webhooks of a task.
+    pub(super) async fn webhooks(&self, task: TaskId) -> Result<Page<DeliveryView>, Exit> {
+        self.read(self.get(&format!("/api/tasks/{task}/webhooks")))
+            .await
+    }
+
+    /// Sends one of them again.
+    pub(super) async fn send_webhook(
+        &self,
+        task: TaskId,
+        webhook: &str,
+    ) -> Result<DeliveryView, Exit> {
+        let (base, webhook) = (&self.http.base, encode(webhook));
+        let url = format!("{base}/api/tasks/{task}/webhooks/{webhook}/send");
+        self.read(self.http.client.post(url)).await
     }
 
     /// The tasks that a task has submitted.

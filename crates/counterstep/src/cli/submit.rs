@@ -33,6 +33,9 @@ pub(super) struct SubmitArgs {
     /// Idempotency key: the same request with the same key is one task
     #[arg(long)]
     key: Option<String>,
+    /// Where a webhook tells that the task has come to rest
+    #[arg(long, value_name = "URL")]
+    webhook: Option<String>,
     /// Label, by which lists find the task, as order=4711; may be repeated
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = name_and_value)]
     labels: Vec<(String, String)>,
@@ -76,6 +79,9 @@ impl SubmitArgs {
         let mut how = Submit::new();
         if let Some(key) = &self.key {
             how = how.key(key);
+        }
+        if let Some(url) = &self.webhook {
+            how = how.webhook(url);
         }
         for (name, value) in &self.labels {
             how = how.label(name, value);

@@ -7,7 +7,7 @@ use counterstep_contracts::http::{AuditTrail, AuditView};
 
 /// Columns of ids and names: people copy them, so no line break stands in them, however narrow the
 /// terminal is.
-const UNBROKEN: [&str; 8] = [
+const UNBROKEN: [&str; 9] = [
     "task",
     "last task",
     "one of them",
@@ -15,6 +15,7 @@ const UNBROKEN: [&str; 8] = [
     "process",
     "schedule",
     "key",
+    "webhook",
     "definition",
 ];
 

@@ -12,6 +12,7 @@ use super::times::shown;
 use counterstep_contracts::TaskId;
 use counterstep_contracts::children::ParentView;
 use counterstep_contracts::http::{ChildSummary, Page, StepProgress, TaskSummary, TaskView};
+use counterstep_contracts::webhook::DeliveryView;
 use counterstep_node::settings::{SettingsFor, commands};
 use counterstep_node::{Exit, Layers};
 
@@ -77,6 +78,14 @@ enum TasksCommand {
         #[arg(long)]
         body: String,
     },
+    /// Lists a task's webhooks, or sends one of them again
+    Webhooks {
+        /// Its id
+        id: TaskId,
+        /// Send the webhook of this id again
+        #[arg(long, value_name = "WEBHOOK")]
+        send: Option<String>,
+    },
     #[command(flatten)]
     Operator(OperatorCommand),
 }
@@ -129,6 +138,25 @@ pub(super) fn main(args: &TasksArgs, program: &str) -> Result<(), Exit> {
                     json(&page)?
                 } else {
                     children(&page, which.is_filtered())
+                }
+            }
+            TasksCommand::Webhooks {
+                id,
+                send: Some(webhook),
+            } => {
+                let sent = remote.send_webhook(*id, webhook).await?;
+                if args.json {
+                    json(&sent)?
+                } else {
+                    format!("{} is sent to {}\n", sent.id, sent.url)
+                }
+            }
+            TasksCommand::Webhooks { id, send: None } => {
+                let page = remote.webhooks(*id).await?;
+                if args.json {
+                    json(&page)?
+                } else {
+                    webhooks(&page)
                 }
             }
             TasksCommand::Audit { id } => {
@@ -189,6 +217,24 @@ fn list(page: &Page<TaskSummary>, filtered: bool) -> String {
         ]);
     }
     table::page(&table, "tasks", filtered, page.next_cursor.as_deref())
+}
+
+fn webhooks(page: &Page<DeliveryView>) -> String {
+    let mut table = table::table(&["webhook", "event", "status", "sent", "last", "next", "to"]);
+    for one in &page.items {
+        let status = format!("{:?}", one.status).to_lowercase();
+        let next = one.due_at.as_deref().map(shown);
+        table.add_row([
+            one.id.clone(),
+            one.event.clone(),
+            status,
+            one.attempts.to_string(),
+            one.last.clone().unwrap_or_default(),
+            next.unwrap_or_default(),
+            one.url.clone(),
+        ]);
+    }
+    table::page(&table, "webhooks", false, page.next_cursor.as_deref())
 }
 
 fn children(page: &Page<ChildSummary>, filtered: bool) -> String {

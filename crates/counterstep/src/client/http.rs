@@ -140,6 +140,9 @@ impl OverHttp {
         if let Some(key) = &options.key {
             request = request.header("idempotency-key", key);
         }
+        if let Some(url) = &options.webhook {
+            request = request.header("counterstep-webhook", url);
+        }
         for (name, value) in options.labels.iter() {
             request = request.header("counterstep-label", label_header(name, value));
         }

@@ -9,6 +9,7 @@ use counterstep_kernel::client::{
 };
 use counterstep_kernel::ports::{ChildQuery, Signal, StoreError};
 use counterstep_kernel::record::TaskRecord;
+use counterstep_kernel::webhooks::WebhookUrl;
 use counterstep_kernel::{Engine, load};
 use counterstep_steps::TaskType;
 use futures::StreamExt;
@@ -56,7 +57,7 @@ impl InProcess {
         options: Options,
         body: Value,
     ) -> Result<Prepared, ClientError> {
-        let (task_type, submission) = (self.newest(name)?, submission(options));
+        let (task_type, submission) = (self.newest(name)?, self.submission(options)?);
         let engine = self.engine.clone();
         to_its_end(async move {
             let prepared = client::prepare(&engine, task_type, submission, body).await;
@@ -82,7 +83,7 @@ impl InProcess {
         options: Options,
         body: Value,
     ) -> Result<TaskId, ClientError> {
-        let (task_type, submission) = (self.newest(name)?, submission(options));
+        let (task_type, submission) = (self.newest(name)?, self.submission(options)?);
         let engine = self.engine.clone();
         to_its_end(async move {
             let count = |error: SubmitError| {
@@ -121,16 +122,24 @@ impl InProcess {
         let item = |BatchRequest {
                         key,
                         labels,
+                        webhook,
                         request,
-                    }| BatchItem {
-            key,
-            labels,
-            body: request,
+                    }| {
+            let webhook = webhook.map(|text| self.webhook(&text)).transpose()?;
+            Ok(BatchItem {
+                key,
+                labels,
+                webhook,
+                body: request,
+            })
         };
-        let items = requests.into_iter().map(item).collect();
+        let items = requests
+            .into_iter()
+            .map(item)
+            .collect::<Result<_, ClientError>>()?;
         let engine = self.engine.clone();
         to_its_end(async move {
-            let by = submission(Options::default());
+            let by = submission(Options::default(), None);
             let submitted = client::submit_all(&engine, task_type, by, items).await;
             let count = |error: SubmitError| {
                 engine.observe_answer(&task_type, error.outcome());
@@ -145,6 +154,16 @@ impl InProcess {
             Ok(outcomes.into_iter().map(each).collect())
         })
         .await
+    }
+
+    fn webhook(&self, text: &str) -> Result<WebhookUrl, ClientError> {
+        let read = WebhookUrl::parse(text, &self.engine.settings.webhook_allow);
+        read.map_err(|error| ClientError::refused(error.to_string()))
+    }
+
+    fn submission(&self, options: Options) -> Result<Submission, ClientError> {
+        let webhook = options.webhook.as_deref().map(|text| self.webhook(text));
+        Ok(submission(options, webhook.transpose()?))
     }
 
     async fn record(&self, task: TaskId) -> Result<TaskRecord, ClientError> {
@@ -240,12 +259,13 @@ pub(super) enum Prepared {
     Replayed(TaskId),
 }
 
-fn submission(Options { key, labels }: Options) -> Submission {
+fn submission(Options { key, labels, .. }: Options, webhook: Option<WebhookUrl>) -> Submission {
     Submission {
         tenant: Tenant::default(),
         actor: "client".to_owned(),
         key,
         traceparent: None,
+        webhook,
         labels,
     }
 }

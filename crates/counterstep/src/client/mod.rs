@@ -4,16 +4,19 @@
 mod events;
 pub(crate) mod http;
 mod in_process;
+mod submit;
 #[cfg(test)]
 mod tests;
 mod transaction;
 
 pub use counterstep_kernel::ports::SqlStatement;
 pub use events::{Event, Events};
+pub(crate) use submit::Options;
+pub use submit::Submit;
 pub use transaction::{SqlConnection, SqlError, Uncommitted};
 
 use counterstep_contracts::http::{BATCH_MOST, BatchRequest, CancelAnswer, ChildSummary};
-use counterstep_contracts::{LabelError, Labels, Problem, ProblemCode, TaskId, TaskStatus};
+use counterstep_contracts::{Problem, ProblemCode, TaskId, TaskStatus};
 use counterstep_kernel::Engine;
 use counterstep_kernel::client::SubmitError;
 use counterstep_steps::task::output;
@@ -119,68 +122,6 @@ impl ClientError {
     }
 }
 
-/// What a submission comes with beside its request.
-#[derive(Debug, Clone)]
-pub struct Submit {
-    key: Option<String>,
-    labels: Result<Labels, LabelError>,
-}
-
-impl Default for Submit {
-    fn default() -> Self {
-        Self {
-            key: None,
-            labels: Ok(Labels::new()),
-        }
-    }
-}
-
-impl Submit {
-    /// Nothing.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// An idempotency key, as [`Client::submit_once`] takes it.
-    #[must_use]
-    pub fn key(mut self, key: impl Into<String>) -> Self {
-        self.key = Some(key.into());
-        self
-    }
-
-    /// A label, by which the task is found: at most 16, each name once, 1 to 64 of `a-z 0-9 _ . -`, and
-    /// up to 256 bytes of one line of text. They never change: a repetition with the same key leaves
-    /// those of the first submission.
-    #[must_use]
-    pub fn label(mut self, name: &str, value: impl fmt::Display) -> Self {
-        if let Ok(labels) = &mut self.labels
-            && let Err(error) = labels.add(name, &value.to_string())
-        {
-            self.labels = Err(error);
-        }
-        self
-    }
-
-    pub(crate) fn checked(self) -> Result<Options, ClientError> {
-        if let Some(key) = &self.key {
-            check_key(key)?;
-        }
-        let labels = self.labels;
-        let labels = labels.map_err(|error| refused(SubmitError::Label(error)))?;
-        Ok(Options {
-            key: self.key,
-            labels,
-        })
-    }
-}
-/// A key and labels that have been checked.
-#[derive(Debug, Default)]
-pub(crate) struct Options {
-    pub(crate) key: Option<String>,
-    pub(crate) labels: Labels,
-}
-
 /// What became of each request of a batch.
 type Submitted = Vec<Result<TaskId, ClientError>>;
 
@@ -191,6 +132,21 @@ struct Seen {
     status: TaskStatus,
     response: Option<Value>,
     failure: Option<String>,
+}
+
+impl Submit {
+    pub(crate) fn checked(self) -> Result<Options, ClientError> {
+        if let Some(key) = &self.key {
+            check_key(key)?;
+        }
+        let labels = self.labels;
+        let labels = labels.map_err(|error| refused(SubmitError::Label(error)))?;
+        Ok(Options {
+            key: self.key,
+            labels,
+            webhook: self.webhook,
+        })
+    }
 }
 
 impl Client {
@@ -261,10 +217,11 @@ impl Client {
         let places: Vec<Result<(), ClientError>> = requests
             .into_iter()
             .map(|(how, request)| {
-                let (Options { key, labels }, request) = (how.checked()?, body_of(request)?);
+                let (how, request) = (how.checked()?, body_of(request)?);
                 sent.push(BatchRequest {
-                    key,
-                    labels,
+                    key: how.key,
+                    labels: how.labels,
+                    webhook: how.webhook,
                     request,
                 });
                 Ok(())

@@ -2,7 +2,7 @@
 //! is there exactly where the parent's row says so.
 
 use crate::builtin::ChildRequest;
-use crate::change::add_events;
+use crate::change::add_outgoing;
 use crate::draft::{As, Draft, NewTask};
 use crate::engine::Engine;
 use crate::error::{StepError, StepResult};
@@ -49,6 +49,7 @@ pub(crate) fn submission(
         client_key: None,
         traceparent: parent.traceparent.clone(),
         labels,
+        webhook: None,
         parent: Some(ParentRef {
             task: parent.id,
             step,
@@ -72,7 +73,7 @@ pub(crate) fn submission(
         return Err(error);
     }
     let (_, mut transition) = draft.finish(engine.new_change_id(), As::Anyone);
-    add_events(engine, task_type.decl, &mut transition);
+    add_outgoing(engine, task_type.decl, &mut transition);
     Ok(transition)
 }
 

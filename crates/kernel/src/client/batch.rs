@@ -9,6 +9,7 @@ use crate::policy::INLINE_LIMIT;
 use crate::ports::{CommitError, StoreError};
 use crate::record::DbTime;
 use crate::task::TaskType;
+use crate::webhooks::WebhookUrl;
 use counterstep_contracts::Labels;
 use futures::future::BoxFuture;
 use futures::{StreamExt, stream};
@@ -31,6 +32,8 @@ pub struct BatchItem {
     pub key: Option<String>,
     /// Its labels.
     pub labels: Labels,
+    /// Where its webhook goes.
+    pub webhook: Option<WebhookUrl>,
     /// The request, without files.
     pub body: Value,
 }
@@ -53,7 +56,7 @@ enum Place {
 
 /// Submits requests that are one JSON value each. Gives the outcome of each, in order: one that is
 /// refused keeps no other from being accepted. All that are accepted are written by one commit.
-/// Pure steps at the head of the declaration share a second. Key and labels are those of each request,
+/// Pure steps at the head of the declaration share a second. Key, labels and webhook are those of each request,
 /// and not those of `by`.
 ///
 /// # Errors
@@ -67,10 +70,16 @@ pub fn submit_all(
 ) -> BoxFuture<'_, Result<Vec<Result<Submitted, SubmitError>>, SubmitError>> {
     Box::pin(async move {
         let until = engine.ports.clock.monotonic() + INLINE_LIMIT;
-        let prepare = |BatchItem { key, labels, body }| {
+        let prepare = |BatchItem {
+                           key,
+                           labels,
+                           webhook,
+                           body,
+                       }| {
             let submission = Submission {
                 key,
                 labels,
+                webhook,
                 ..by.clone()
             };
             Preparation::until(engine, task_type, submission, body, until)

@@ -6,6 +6,7 @@ use crate::disable::{AdmissionError, Refusal};
 use crate::error::StepError;
 use crate::ports::{CommitError, ObjectError, StoreError, SubmissionOutcome};
 use crate::task::{RequestError, TaskType};
+use crate::webhooks::WebhookUrl;
 use counterstep_contracts::http::Accepted;
 use counterstep_contracts::{LabelError, Labels, Tenant};
 use serde_json::Value;
@@ -22,6 +23,8 @@ pub struct Submission {
     pub key: Option<String>,
     /// The `traceparent` header.
     pub traceparent: Option<String>,
+    /// Where the client is told when the task comes to rest: the `Counterstep-Webhook` header.
+    pub webhook: Option<WebhookUrl>,
     /// The `Counterstep-Label` headers; those that the task type declares come to them.
     pub labels: Labels,
 }

@@ -5,11 +5,11 @@ use counterstep_contracts::{Rev, Tenant};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub(super) fn write_body(kind: DocumentKind, body: &impl Serialize) -> Result<String, StoreError> {
+pub(crate) fn write_body(kind: DocumentKind, body: &impl Serialize) -> Result<String, StoreError> {
     serde_json::to_string(body).map_err(|error| unreadable(kind, &error))
 }
 
-pub(super) fn read_body<T: DeserializeOwned>(
+pub(crate) fn read_body<T: DeserializeOwned>(
     kind: DocumentKind,
     body: &str,
 ) -> Result<T, StoreError> {

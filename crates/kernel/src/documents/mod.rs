@@ -17,6 +17,7 @@ use crate::ports::{
 };
 use crate::record::DbTime;
 use body::delete;
+pub(crate) use body::{read_body as read_document, write_body as write_document};
 use counterstep_contracts::{Rev, Tenant};
 use std::time::Duration;
 

@@ -6,6 +6,7 @@ use crate::plan::{self, ForwardPlan};
 use crate::record::{DbTime, StepRow, TaskRecord, TaskRow, UndoGoal};
 use crate::saga::{Illegal, LifecycleEvent, StepEvent};
 use crate::transition::Time;
+use crate::webhooks::WebhookUrl;
 use counterstep_contracts::{
     Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Labels, ParentRef, Rev, TaskDecl, TaskId,
     TaskStatus, Tenant,
@@ -30,6 +31,8 @@ pub struct NewTask {
     pub labels: Labels,
     /// The task that submits it, where one does.
     pub parent: Option<ParentRef>,
+    /// Where the client is told when it comes to rest.
+    pub webhook: Option<WebhookUrl>,
 }
 
 /// An upload step that was carried out while the request arrived.
@@ -77,6 +80,7 @@ impl Draft {
             traceparent: new.traceparent,
             labels: new.labels,
             parent: new.parent,
+            webhook: new.webhook.map(|url| url.as_str().to_owned()),
             created_at: never,
             updated_at: never,
             finished_at: None,

@@ -411,6 +411,7 @@ pub(super) fn blank(task: TaskId) -> TaskRow {
         traceparent: None,
         labels: Labels::new(),
         parent: None,
+        webhook: None,
         created_at: DbTime(0),
         updated_at: DbTime(0),
         finished_at: None,

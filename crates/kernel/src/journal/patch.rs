@@ -64,6 +64,7 @@ patch! {
         failure: Option<Failure>,
         residue: bool,
         parent: Option<ParentRef>,
+        webhook: Option<String>,
     }
 }
 

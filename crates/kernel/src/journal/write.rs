@@ -231,6 +231,7 @@ impl Base {
             failure: from.failure.clone(),
             residue: from.residue,
             parent: from.parent,
+            webhook: from.webhook.clone(),
             rev: from.rev,
             ..blank(to.id)
         };

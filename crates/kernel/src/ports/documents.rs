@@ -14,6 +14,8 @@ pub enum DocumentKind {
     TaskType,
     /// An API key.
     ApiKey,
+    /// A webhook that is sent, or was.
+    Webhook,
     /// A process, in the worker registry.
     Worker,
     /// How far a listing of all objects has come.
@@ -28,6 +30,7 @@ impl DocumentKind {
             Self::Schedule => "schedule",
             Self::TaskType => "task_type",
             Self::ApiKey => "api_key",
+            Self::Webhook => "webhook",
             Self::Worker => "worker",
             Self::Listing => "listing",
         }
@@ -37,7 +40,10 @@ impl DocumentKind {
     /// writes its row again with its next refresh, and a listing may read some pages again.
     #[must_use]
     pub const fn is_durable(self) -> bool {
-        matches!(self, Self::Schedule | Self::TaskType | Self::ApiKey)
+        matches!(
+            self,
+            Self::Schedule | Self::TaskType | Self::ApiKey | Self::Webhook
+        )
     }
 }
 

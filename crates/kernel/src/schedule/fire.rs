@@ -54,6 +54,7 @@ pub async fn fire(
         actor: "client".to_owned(),
         key: None,
         traceparent: None,
+        webhook: None,
         labels: Labels::new(),
     };
     let mut session = UploadSession::begin(engine, task_type, submission).await?;

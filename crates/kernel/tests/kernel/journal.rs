@@ -130,6 +130,7 @@ fn of_step(entry: AuditEntry, from: StepStatus, to: StepStatus) -> AuditEntry {
 fn submitted() -> TaskRow {
     TaskRow {
         parent: None,
+        webhook: None,
         id: TASK,
         tenant: Tenant("acme".to_owned()),
         task_type: "Zip".to_owned(),

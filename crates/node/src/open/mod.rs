@@ -1,5 +1,7 @@
 //! Opens the adapters that the settings name: a file and folders, or servers.
 
+mod webhooks;
+
 #[cfg(feature = "servers")]
 pub(crate) mod servers;
 #[cfg(not(feature = "servers"))]
@@ -28,6 +30,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use servers::install_provider;
+pub use webhooks::webhooks;
 
 /// Makes what the program provides to its steps, and opens the adapters that the settings name.
 ///

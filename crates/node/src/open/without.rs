@@ -35,6 +35,10 @@ pub(super) fn look(_: &Settings, _: &Server, _: &str) -> Result<Arc<dyn Store>, 
     Err(lacking("database"))
 }
 
+pub(super) async fn store(_: &Settings, _: &Server, _: &str) -> Result<Arc<dyn Store>, Exit> {
+    Err(lacking("database"))
+}
+
 pub(super) async fn migrate(_: &Settings, _: &Server) -> Result<(), Exit> {
     Err(lacking("database"))
 }

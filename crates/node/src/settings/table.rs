@@ -110,6 +110,8 @@ declare! {
         auth: AuthMode = AuthMode::None => "Authenticate callers: `keys` by API keys, `proxy` by the headers of a proxy; `none` on loopback only";
         auth_proxies: Vec<String> ["none"] => "Believe the headers of a proxy at these addresses or networks, with `--auth proxy`";
         allowed_hosts: Vec<String> => "Answer under these names too, besides `localhost` and IP addresses; `*` for any";
+        webhook_secret_file(Rare): PathBuf ["`webhook-secret` in the data directory, where the database is a file; else no webhooks are sent"] => "Sign webhooks with the secrets in this file, one a line, the newest first";
+        webhook_allow(Rare): Vec<String> ["none"] => "Let webhooks reach these private addresses or networks too, and without TLS";
         event_streams: Number<1, UNBOUNDED> = 10_000 => "Set the maximum of streams of events that are open at a time";
         event_heartbeat: Duration = Duration::from_secs(15) => "Send a comment on a stream of events that has had nothing to say for this long";
     }

@@ -374,6 +374,7 @@ fn attempt(Row(number, kind): Row) -> Vec<AttemptWrite> {
 fn row(id: TaskId, status: TaskStatus, change_id: ChangeId) -> TaskRow {
     TaskRow {
         parent: None,
+        webhook: None,
         id,
         tenant: Tenant::default(),
         task_type: "CreateZipFromFiles".to_owned(),

@@ -132,6 +132,7 @@ async fn pure_steps_of_a_batch_share_a_second_and_those_behind_it_run_under_thei
     let item = |_| BatchItem {
         key: None,
         labels: Labels::new(),
+        webhook: None,
         body: json!({"takes": 60_000, "counter": 4}),
     };
     let items = (0..ITEMS).map(item).collect();
@@ -140,6 +141,7 @@ async fn pure_steps_of_a_batch_share_a_second_and_those_behind_it_run_under_thei
         actor: "client".to_owned(),
         key: None,
         traceparent: None,
+        webhook: None,
         labels: Labels::new(),
     };
     let submitted = submit_all(engine, task_type, by, items);

@@ -154,6 +154,7 @@ impl Installation {
             actor: "client".to_owned(),
             key: None,
             traceparent: None,
+            webhook: None,
             labels: Labels::new(),
         };
         let engine = self.engine();

@@ -95,6 +95,7 @@ async fn submit(site: &Site, name: &str, tasks: usize) -> Vec<TaskId> {
             actor: "client".to_owned(),
             key: None,
             traceparent: None,
+            webhook: None,
             labels: Labels::new(),
         };
         let mut session = UploadSession::begin(&site.engine, task_type, submission)

@@ -115,6 +115,7 @@ async fn send(
         actor: "client".to_owned(),
         key: Some("key".to_owned()),
         traceparent: None,
+        webhook: None,
         labels: Labels::new(),
     };
     let mut session = UploadSession::begin(engine, task_type, submission).await?;

@@ -28,6 +28,7 @@ async fn received(engine: &Engine, key: Option<&str>) -> UploadSession {
         actor: "client".to_owned(),
         key: key.map(str::to_owned),
         traceparent: None,
+        webhook: None,
         labels: Labels::new(),
     };
     let mut session = UploadSession::begin(engine, task_type, submission)

@@ -70,6 +70,7 @@ pub(crate) fn event(task: TaskId, seq: i64) -> TaskEvent {
 pub(crate) fn row(id: TaskId) -> TaskRow {
     TaskRow {
         parent: None,
+        webhook: None,
         id,
         tenant: Tenant::default(),
         task_type: "Zip".to_owned(),

@@ -4,7 +4,7 @@
 use super::{Firing, UploadSession};
 use crate::announce::{announce, announce_briefly};
 use crate::builtin::{FileSource, Upload};
-use crate::change::add_events;
+use crate::change::add_outgoing;
 use crate::client::submission::{
     SubmitError, Submitted, fingerprint, from_commit, invalid, replayed,
 };
@@ -104,6 +104,7 @@ impl UploadSession {
                 traceparent: self.submission.traceparent.clone(),
                 labels,
                 parent: None,
+                webhook: self.submission.webhook.clone(),
             };
             inline_steps::run(
                 &self.engine,
@@ -143,7 +144,7 @@ impl UploadSession {
                 });
             }
             let (_, mut transition) = draft.finish(self.engine.new_change_id(), As::Anyone);
-            add_events(&self.engine, self.task_type.decl, &mut transition);
+            add_outgoing(&self.engine, self.task_type.decl, &mut transition);
             Ok(Decided::New(Box::new(NewSubmission {
                 transition,
                 answer,

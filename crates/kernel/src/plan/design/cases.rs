@@ -233,6 +233,7 @@ pub(super) fn task<const N: usize>(steps: [Step; N]) -> Case {
     }));
     let new = NewTask {
         parent: None,
+        webhook: None,
         id: TaskId(uuid::Uuid::nil()),
         tenant: Tenant::default(),
         request: Value::Null,

@@ -11,6 +11,7 @@ use crate::exit::Exit;
 use backends::Backends;
 use counterstep_contracts::Overrides;
 use counterstep_kernel::EngineSettings;
+use counterstep_kernel::webhooks::AllowedNets;
 use counterstep_steps::Registry;
 use counterstep_steps::output_limit::OutputLimit;
 use counterstep_steps::policies::Policies;
@@ -57,6 +58,7 @@ impl Layers {
                 heavy: self.heavy()?.unwrap_or_else(cores),
                 metrics_labels: self.metrics_labels()?.unwrap_or_default(),
                 machine: machine(),
+                webhook_allow: self.webhook_nets()?,
                 faults: self.faults.clone(),
                 ..EngineSettings::default()
             },
@@ -72,6 +74,12 @@ impl Layers {
             },
             secret_config: self.secret_config.clone(),
         })
+    }
+
+    fn webhook_nets(&self) -> Result<AllowedNets, Exit> {
+        let nets = self.webhook_allow()?.unwrap_or_default();
+        AllowedNets::parse(nets.iter().map(String::as_str))
+            .map_err(|error| Exit::config(format_args!("setting `webhook_allow`: {error}")))
     }
 
     fn overrides(&self) -> Result<Overrides, Exit> {

@@ -1,0 +1,219 @@
+//! Webhooks as documents: what is to be sent, how often it was, and when it is due. Must not send.
+
+use crate::documents::{read_document, write_document};
+use crate::ports::{
+    Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Store, StoreError,
+};
+use crate::record::{DbTime, TaskRow};
+use crate::times::rfc3339;
+use counterstep_contracts::webhook::{DeliveryStatus, DeliveryView, WebhookBody, WebhookData};
+use counterstep_contracts::{Rev, TaskId, Tenant};
+use serde::{Deserialize, Serialize};
+
+const KIND: DocumentKind = DocumentKind::Webhook;
+
+/// More than a task has: one for each time that it came to rest.
+const MOST_OF_A_TASK: u32 = 200;
+
+/// The body of the document.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Delivery {
+    pub(super) url: String,
+    data: WebhookData,
+    pub(super) status: DeliveryStatus,
+    pub(super) attempts: u32,
+    /// When the task came to rest; `None` before the first attempt, which reads it.
+    pub(super) at: Option<DbTime>,
+    /// What came of the last attempt.
+    pub(super) last: Option<String>,
+}
+
+impl Delivery {
+    /// That of a task which comes to rest in this change.
+    pub(super) fn of(row: &TaskRow, url: &str) -> Self {
+        Self {
+            url: url.to_owned(),
+            data: WebhookData {
+                task_id: row.id,
+                task_type: row.task_type.clone(),
+                version: row.version,
+                status: row.status,
+                labels: row.labels.clone(),
+            },
+            status: DeliveryStatus::Pending,
+            attempts: 0,
+            at: None,
+            last: None,
+        }
+    }
+
+    /// Its first document: due at once.
+    pub(super) fn new_document(&self, row: &TaskRow) -> Result<DocumentWrite, StoreError> {
+        Ok(DocumentWrite {
+            kind: KIND,
+            tenant: row.tenant.clone(),
+            name: format!("{}_{}", row.id, row.rev),
+            // A change whose outcome was unknown writes the same again.
+            expected: None,
+            change: DocumentChange::Put {
+                body: write_document(KIND, self)?,
+                due_at: Some(row.updated_at),
+            },
+        })
+    }
+
+    pub(super) fn read(document: &Document) -> Result<Self, StoreError> {
+        read_document(KIND, &document.body)
+    }
+
+    /// What becomes of its document, which is as it was read.
+    pub(super) fn rewrite(
+        &self,
+        document: &Document,
+        due_at: DbTime,
+    ) -> Result<DocumentWrite, StoreError> {
+        Ok(DocumentWrite {
+            kind: KIND,
+            tenant: document.tenant.clone(),
+            name: document.name.clone(),
+            expected: Some(document.rev),
+            change: DocumentChange::Put {
+                body: write_document(KIND, self)?,
+                due_at: Some(due_at),
+            },
+        })
+    }
+
+    fn event(&self) -> String {
+        format!("task.{}", self.data.status)
+    }
+
+    /// What is sent.
+    pub(super) fn body(&self, at: DbTime) -> WebhookBody {
+        WebhookBody {
+            event: self.event(),
+            timestamp: rfc3339(at),
+            data: self.data.clone(),
+        }
+    }
+}
+
+/// Those that are due, the longest first.
+pub(super) async fn due(
+    store: &dyn Store,
+    limit: u32,
+) -> Result<(DbTime, Vec<Document>), StoreError> {
+    let query = DocumentQuery::Due {
+        kind: KIND,
+        after: None,
+        limit,
+    };
+    let found = store.documents(&query).await?;
+    Ok((found.now, found.rows))
+}
+
+/// Deletes one whose time to be listed is over.
+pub(super) async fn delete(store: &dyn Store, document: &Document) -> Result<(), StoreError> {
+    let write = DocumentWrite {
+        kind: KIND,
+        tenant: document.tenant.clone(),
+        name: document.name.clone(),
+        expected: Some(document.rev),
+        change: DocumentChange::Delete,
+    };
+    store.put_document(&write).await.map(drop)
+}
+
+/// The webhooks of a task, the first one first.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn list(
+    store: &dyn Store,
+    tenant: &Tenant,
+    task: TaskId,
+) -> Result<Vec<DeliveryView>, StoreError> {
+    let prefix = format!("{task}_");
+    let query = DocumentQuery::Page {
+        kind: KIND,
+        tenant: tenant.clone(),
+        after: Some(prefix.clone()),
+        limit: MOST_OF_A_TASK,
+    };
+    let mut found = store.documents(&query).await?.rows;
+    found.retain(|document| document.name.starts_with(&prefix));
+    // By the revision, which is a number and not a text.
+    found.sort_by_key(|document| {
+        document.name[prefix.len()..]
+            .parse::<i64>()
+            .unwrap_or(i64::MAX)
+    });
+    found.iter().map(view).collect()
+}
+
+/// A webhook was not sent again.
+#[derive(Debug, thiserror::Error)]
+pub enum NoSuchWebhook {
+    /// The task has none of this id.
+    #[error("the task has no webhook of this id")]
+    Gone,
+    /// The database.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Makes a webhook due at once, with all its attempts anew, however it stands.
+///
+/// # Errors
+/// [`NoSuchWebhook`].
+pub async fn send_again(
+    store: &dyn Store,
+    tenant: &Tenant,
+    task: TaskId,
+    id: &str,
+) -> Result<DeliveryView, NoSuchWebhook> {
+    loop {
+        if !id.starts_with(&format!("{task}_")) {
+            return Err(NoSuchWebhook::Gone);
+        }
+        let query = DocumentQuery::Named {
+            kind: KIND,
+            tenant: tenant.clone(),
+            names: vec![id.to_owned()],
+        };
+        let found = store.documents(&query).await?;
+        let document = found.rows.into_iter().next().ok_or(NoSuchWebhook::Gone)?;
+        let delivery = Delivery {
+            status: DeliveryStatus::Pending,
+            attempts: 0,
+            ..Delivery::read(&document)?
+        };
+        let write = delivery.rewrite(&document, found.now)?;
+        // One that is being sent meanwhile is read again.
+        if let Some(now) = store.put_document(&write).await? {
+            let document = Document {
+                rev: Rev(document.rev.0 + 1),
+                body: write_document(KIND, &delivery)?,
+                due_at: Some(found.now),
+                seen_at: now,
+                ..document
+            };
+            return Ok(view(&document)?);
+        }
+    }
+}
+
+fn view(document: &Document) -> Result<DeliveryView, StoreError> {
+    let delivery = Delivery::read(document)?;
+    let is_pending = delivery.status == DeliveryStatus::Pending;
+    Ok(DeliveryView {
+        id: document.name.clone(),
+        event: delivery.event(),
+        url: delivery.url,
+        status: delivery.status,
+        attempts: delivery.attempts,
+        due_at: document.due_at.filter(|_| is_pending).map(rfc3339),
+        last: delivery.last,
+        updated_at: rfc3339(document.seen_at),
+    })
+}

@@ -1,0 +1,53 @@
+//! Webhooks: a client that names an address when it submits is told there when the task comes to rest.
+//! A webhook is a document, written in the commit that brings the task to rest, so none is lost and none
+//! tells of a change that rolled back; API processes send those that are due. Must not know HTTP.
+
+mod address;
+mod deliver;
+mod delivery;
+mod secret;
+
+pub use address::{AllowedNets, InvalidNet, InvalidUrl, WebhookUrl, is_public};
+pub use deliver::{Webhooks, serve};
+pub use delivery::{NoSuchWebhook, list, send_again};
+pub use secret::{InvalidSecret, WebhookSecrets};
+
+use crate::transition::Transition;
+use async_trait::async_trait;
+use delivery::Delivery;
+use std::fmt::Debug;
+
+/// Sends one request to a receiver. It connects to no address that the operator's rules forbid, whatever
+/// the receiver's name resolves to, and follows no redirect.
+#[async_trait]
+pub trait WebhookSender: Debug + Send + Sync {
+    /// Posts a JSON body with these headers. The status of the answer, or why there was none: in words
+    /// without the address.
+    async fn post(
+        &self,
+        url: &str,
+        headers: &[(&'static str, String)],
+        body: Vec<u8>,
+    ) -> Result<u16, String>;
+}
+
+/// Adds the webhook of a change that brings its task to rest, where the submission asked for one.
+pub(crate) fn add_webhook(transition: &mut Transition) {
+    let Some(write) = &transition.task else {
+        return;
+    };
+    let (row, mut entries) = (&write.row, transition.audit.iter());
+    let changes_state = entries.any(|it| it.to == row.status && it.from != Some(it.to));
+    let Some(url) = row
+        .webhook
+        .as_ref()
+        .filter(|_| row.status.is_at_rest() && changes_state)
+    else {
+        return;
+    };
+    match Delivery::of(row, url).new_document(row) {
+        Ok(document) => transition.document = Some(Box::new(document)),
+        // Its fields are texts and numbers: there is none that has no form as JSON.
+        Err(error) => tracing::error!(task = %row.id, %error, "a webhook cannot be written"),
+    }
+}
