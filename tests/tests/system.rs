@@ -35,4 +35,5 @@ mod system {
     mod submitting;
     mod uploads;
     mod videos;
+    mod webhooks;
 }
