@@ -1,6 +1,6 @@
 //! What every request of a server shares. Must not hold anything of a single request.
 
-use crate::auth::Authenticator;
+use crate::auth::{Authenticator, Rates};
 use crate::events::Events;
 use crate::gauges::Gauges;
 use crate::long_poll::Waiting;
@@ -22,6 +22,7 @@ pub(crate) struct Api {
     pub(crate) engine: Engine,
     pub(crate) settings: ApiSettings,
     pub(crate) auth: Authenticator,
+    pub(crate) rates: Rates,
     pub(crate) shutdown: CancelToken,
     pub(crate) waiting: Waiting,
     pub(crate) events: Events,
@@ -35,7 +36,8 @@ pub(crate) struct Api {
 impl Api {
     /// On the runtime of the caller.
     pub(crate) fn new(engine: Engine, settings: ApiSettings, shutdown: CancelToken) -> Self {
-        let events = Events::start(&engine, settings.event_streams, settings.event_poll);
+        let most = (settings.event_streams, settings.streams_per_caller);
+        let events = Events::start(&engine, most, settings.event_poll);
         let waiting = Waiting::start(engine.ports.signals.as_ref(), events.tasks().clone());
         let (gauges, readiness) = (Gauges::default(), Readiness::default());
         if let Some(webhooks) = settings.webhooks.clone() {
@@ -47,6 +49,7 @@ impl Api {
         Self {
             engine,
             auth: Authenticator::new(&settings.auth),
+            rates: Rates::new(settings.requests_per_second),
             settings,
             shutdown,
             waiting,

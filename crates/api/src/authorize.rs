@@ -9,6 +9,7 @@ use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpMessage, web};
 use counterstep_contracts::ProblemCode;
+use std::time::Instant;
 
 /// Wraps an address with these endpoints. One that does not take the method answers by itself.
 pub(crate) async fn authorize<B: MessageBody + 'static>(
@@ -20,6 +21,7 @@ pub(crate) async fn authorize<B: MessageBody + 'static>(
     let takes = |it: &&Endpoint| it.verb.methods().contains(request.method());
     if let Some(Access::Role(needed)) = endpoints.iter().find(takes).map(|it| it.access) {
         let caller = api.auth.caller(&api.engine, request.request()).await?;
+        api.rates.count(&caller, Instant::now())?;
         if caller.role < needed {
             let detail = format!(
                 "this needs the role {needed}, and the caller has {}",

@@ -10,6 +10,7 @@ use counterstep_node::{
 };
 use counterstep_steps::Registry;
 use std::net::TcpListener;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,6 +43,8 @@ pub fn bind(given: &Layers, settings: &Settings) -> Result<(TcpListener, ApiSett
         webhooks: webhooks(given, settings)?,
         allowed_hosts,
         event_streams: given.event_streams()?,
+        streams_per_caller: given.streams_per_caller()?,
+        requests_per_second: requests_per_second(given)?,
         event_heartbeat: given.event_heartbeat()?,
         drain: settings.engine.drain,
         metrics_listener: metrics::bind(settings)?.map(Arc::new),
@@ -52,6 +55,11 @@ pub fn bind(given: &Layers, settings: &Settings) -> Result<(TcpListener, ApiSett
         api.wait_poll = SIGNALS_REACH_US;
     }
     Ok((listener, api))
+}
+
+fn requests_per_second(given: &Layers) -> Result<Option<NonZeroU32>, Exit> {
+    let rate = given.requests_per_second()?;
+    Ok(rate.and_then(|rate| NonZeroU32::new(u32::try_from(rate).unwrap_or(u32::MAX))))
 }
 
 fn auth(given: &Layers) -> Result<AuthSettings, Exit> {

@@ -6,6 +6,7 @@ use crate::origins::AllowedHosts;
 use counterstep_kernel::EngineSettings;
 use counterstep_kernel::webhooks::Webhooks;
 use std::net::TcpListener;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,6 +55,11 @@ pub struct ApiSettings {
     pub wait_poll: Duration,
     /// Streams of events that may be open at a time; one more is refused.
     pub event_streams: usize,
+    /// Of these, streams that one caller may have open.
+    pub streams_per_caller: usize,
+    /// Requests that a caller may send in a second, where callers are authenticated; each process counts
+    /// for itself.
+    pub requests_per_second: Option<NonZeroU32>,
     /// A stream that has nothing to say sends a comment after this, so that proxies keep it open and a
     /// client that is gone is noticed.
     pub event_heartbeat: Duration,
@@ -108,6 +114,8 @@ impl Default for ApiSettings {
             body_silence: Duration::from_secs(30),
             wait_poll: Duration::from_millis(250),
             event_streams: 10_000,
+            streams_per_caller: 1_000,
+            requests_per_second: None,
             event_heartbeat: Duration::from_secs(15),
             event_poll: Duration::from_millis(500),
             gauges_for: Duration::from_secs(5),

@@ -132,6 +132,8 @@ problem_codes! {
     HeaderTooLarge = "header-too-large", 431, "The request headers are too large";
     /// Our fault; the log has the details.
     Internal = "internal", 500, "The request could not be handled";
+    /// The caller sends more requests than it may, or has as many streams open as it may.
+    TooManyRequests = "too-many-requests", 429, "The caller asks for too much at a time";
     /// As many streams are open as the process takes.
     TooManyStreams = "too-many-streams", 503, "Too many streams of events are open";
     /// A server that is needed does not answer.

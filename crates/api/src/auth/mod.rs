@@ -4,8 +4,10 @@
 mod bearer;
 mod keys;
 mod proxy;
+mod rate;
 
 pub use proxy::{InvalidPeer, TrustedPeers};
+pub(crate) use rate::Rates;
 
 use crate::caller::Caller;
 use crate::problem::Refused;

@@ -5,6 +5,7 @@ use super::feed::{Batch, Change, Joined, LATE, PAGE, earlier, ended_page};
 use super::followed::Room;
 use super::frame;
 use crate::app_state::Api;
+use crate::caller::Caller;
 use crate::problem::Refused;
 use actix_web::web;
 use bytes::Bytes;
@@ -88,16 +89,16 @@ impl ChangeStream {
     /// `last`: the place up to which the client has everything.
     pub(crate) fn open(
         api: web::Data<Api>,
-        tenant: Tenant,
+        caller: Caller,
         filter: Filter,
         last: Option<i64>,
     ) -> Result<Self, Refused> {
-        let room = api.events.room()?;
+        let room = api.events.room(&caller)?;
         Ok(Self {
             filter,
             since: last.map(|last| earlier(DbTime(last), LATE)),
-            joined: api.events.join(&tenant),
-            tenant,
+            joined: api.events.join(&caller.tenant),
+            tenant: caller.tenant,
             stage: Stage::Begins,
             ready: VecDeque::from([frame::RETRY]),
             beat: Instant::now() + api.settings.event_heartbeat,

@@ -3,6 +3,7 @@
 
 use super::feed::{self, Feed, Joined};
 use super::tail::Tail;
+use crate::caller::Caller;
 use crate::problem::Refused;
 use counterstep_contracts::{ProblemCode, TaskId, Tenant};
 use counterstep_kernel::Engine;
@@ -26,6 +27,8 @@ pub(crate) struct Events {
     tasks: Arc<FollowedTasks>,
     room: Arc<Semaphore>,
     most: usize,
+    callers: Arc<Callers>,
+    most_of_a_caller: usize,
     /// One for each tenant that a stream ever asked for.
     feeds: Mutex<HashMap<Tenant, RunningFeed>>,
     engine: Engine,
@@ -47,10 +50,49 @@ impl Drop for RunningFeed {
     }
 }
 
-/// A place among the streams of a process; free again when it is dropped.
+/// A place among the streams of a process, and of a caller; free again when it is dropped.
 #[derive(Debug)]
 pub(super) struct Room {
     _permit: OwnedSemaphorePermit,
+    of: Option<(Arc<Callers>, CallerName)>,
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if let Some((callers, name)) = self.of.take() {
+            callers.leave(&name);
+        }
+    }
+}
+
+/// A caller that is authenticated.
+type CallerName = (Tenant, String);
+
+/// How many streams each caller has open.
+#[derive(Debug, Default)]
+struct Callers(Mutex<HashMap<CallerName, usize>>);
+
+impl Callers {
+    /// `false`: it has as many as it may.
+    fn enter(&self, name: &CallerName, most: usize) -> bool {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = open.get(name).copied().unwrap_or(0);
+        let has_room = count < most;
+        if has_room {
+            open.insert(name.clone(), count + 1);
+        }
+        has_room
+    }
+
+    fn leave(&self, name: &CallerName) {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = open.get_mut(name) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(name);
+            }
+        }
+    }
 }
 
 /// The tasks that are followed. A task is in it for as long as a stream follows it.
@@ -78,13 +120,19 @@ impl Drop for Events {
 
 impl Events {
     /// Looks for changes from now on, on the runtime of the caller: after each `every`. At most `most`
-    /// streams.
-    pub(crate) fn start(engine: &Engine, most: usize, every: Duration) -> Self {
+    /// streams, and so many of one client.
+    pub(crate) fn start(
+        engine: &Engine,
+        (most, most_of_a_caller): (usize, usize),
+        every: Duration,
+    ) -> Self {
         let (store, tasks) = (engine.ports.store.clone(), Arc::<FollowedTasks>::default());
         let most = most.min(Semaphore::MAX_PERMITS);
         Self {
             room: Arc::new(Semaphore::new(most)),
             most,
+            callers: Arc::default(),
+            most_of_a_caller,
             polling: tokio::spawn(poll(store, tasks.clone(), every)),
             tasks,
             feeds: Mutex::default(),
@@ -118,21 +166,35 @@ impl Events {
     }
 
     /// A place among the streams.
-    pub(super) fn room(&self) -> Result<Room, Refused> {
-        let room = self.room.clone().try_acquire_owned();
-        let room = room.map(|permit| Room { _permit: permit });
-        room.map_err(|_| {
+    pub(super) fn room(&self, caller: &Caller) -> Result<Room, Refused> {
+        let permit = self.room.clone().try_acquire_owned();
+        let permit = permit.map_err(|_| {
             let detail = format!(
                 "this process has {} streams open and takes no more: come again later, or ask with ?wait=",
                 self.most
             );
             Refused::new(ProblemCode::TooManyStreams, detail).retry_after(AGAIN)
+        })?;
+        let name = caller.subject.clone().map(|it| (caller.tenant.clone(), it));
+        if let Some(name) = &name
+            && !self.callers.enter(name, self.most_of_a_caller)
+        {
+            let detail = format!(
+                "the caller has {} streams open and may have no more: close one, or follow many tasks with \
+                 /api/events",
+                self.most_of_a_caller
+            );
+            return Err(Refused::new(ProblemCode::TooManyRequests, detail).retry_after(AGAIN));
+        }
+        Ok(Room {
+            _permit: permit,
+            of: name.map(|name| (self.callers.clone(), name)),
         })
     }
 
     /// A share in the tail of a task, for a stream.
-    pub(super) fn follow(&self, task: TaskId) -> Result<Following, Refused> {
-        let room = self.room()?;
+    pub(super) fn follow(&self, caller: &Caller, task: TaskId) -> Result<Following, Refused> {
+        let room = self.room(caller)?;
         let mut tails = self.tasks.lock();
         let tail = tails.get(&task).and_then(Weak::upgrade);
         let tail = tail.unwrap_or_else(|| {

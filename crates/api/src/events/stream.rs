@@ -5,6 +5,7 @@ use super::followed::Following;
 use super::frame;
 use super::tail::{Heard, Look, after_only, entries};
 use crate::app_state::Api;
+use crate::caller::Caller;
 use crate::problem::{Refused, no_such_task};
 use actix_web::web;
 use bytes::Bytes;
@@ -61,11 +62,11 @@ impl EventStream {
     /// none, and there will be none.
     pub(crate) async fn open(
         api: web::Data<Api>,
-        tenant: Tenant,
+        caller: Caller,
         task: TaskId,
         after: AuditSeq,
     ) -> Result<Option<Self>, Refused> {
-        let following = api.events.follow(task)?;
+        let following = api.events.follow(&caller, task)?;
         let mut stream = Self {
             heard: following.tail.subscribe(),
             following,
@@ -75,7 +76,7 @@ impl EventStream {
             said: (Epoch(0), 0),
             has_asked: false,
             beat: Instant::now() + api.settings.event_heartbeat,
-            tenant,
+            tenant: caller.tenant,
             api,
         };
         loop {

@@ -21,7 +21,7 @@ pub(super) async fn of_task(api: web::Data<Api>, caller: Caller, request: HttpRe
     let id = task_id(&request)?;
     Params::of(&request, &[])?;
     let after = AuditSeq(last_event_id(&request)?.unwrap_or(0));
-    let Some(stream) = EventStream::open(api, caller.tenant, id, after).await? else {
+    let Some(stream) = EventStream::open(api, caller, id, after).await? else {
         // A browser that follows a stream comes again after each end, except after this.
         return Ok(HttpResponse::NoContent().finish());
     };
@@ -37,7 +37,7 @@ pub(super) async fn of_many(api: web::Data<Api>, caller: Caller, request: HttpRe
         labels: labels_of(&params)?,
     };
     let last = last_event_id(&request)?;
-    let stream = ChangeStream::open(api, caller.tenant, filter, last)?;
+    let stream = ChangeStream::open(api, caller, filter, last)?;
     Ok(answer(&request, stream.frames()))
 }
 

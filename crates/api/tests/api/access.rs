@@ -1,7 +1,7 @@
 //! Who is let in, to what, and as whom a caller stands in audits.
 
 use crate::reply::Reply;
-use crate::site::Site;
+use crate::site::{Site, eventually};
 use counterstep_api::{AuthSettings, all_routes};
 use counterstep_contracts::access::{KeyView, NewKey, Role};
 use counterstep_contracts::http::{Accepted, AuditTrail, Page};
@@ -284,6 +284,54 @@ async fn streams_of_two_tenants_tell_each_of_its_own() {
     assert!(text.contains(&mine.to_string()), "{text}");
     assert!(!text.contains(&theirs.to_string()), "{text}");
     drop(open);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_that_asks_too_often_or_for_too_many_streams_is_429_and_others_are_not() {
+    let site = Site::with(|api, _| {
+        api.auth = AuthSettings::Keys;
+        api.requests_per_second = std::num::NonZeroU32::new(4);
+        api.streams_per_caller = 2;
+        api.event_heartbeat = Duration::from_millis(50);
+    })
+    .await;
+    let (busy, _) = key(&site, "acme", Role::Read).await;
+    let (other, _) = key(&site, "umbra", Role::Read).await;
+    let mut refused = None;
+    for _ in 0..50 {
+        let reply = ask(&site, &busy, "GET", "/api/tasks", "").await;
+        if reply.status == 429 {
+            refused = Some(reply);
+            break;
+        }
+        reply.assert_status(200);
+    }
+    let refused = refused.expect("fifty in less than a dozen seconds are too many");
+    refused.problem(429, "too-many-requests");
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    ask(&site, &other, "GET", "/api/tasks", "")
+        .await
+        .assert_status(200);
+    let open = || {
+        site.request("GET", "/api/events")
+            .bearer_auth(&other)
+            .send()
+    };
+    let streams = [
+        open().await.expect("an answer"),
+        open().await.expect("an answer"),
+    ];
+    assert!(streams.iter().all(|it| it.status() == 200));
+    let third = ask(&site, &other, "GET", "/api/events", "").await;
+    third.problem(429, "too-many-requests");
+    drop(streams);
+    eventually("their places are free again", || async {
+        let status = site
+            .status(site.request("GET", "/api/events").bearer_auth(&other))
+            .await;
+        if status == 200 { Ok(()) } else { Err(status) }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -113,6 +113,8 @@ declare! {
         webhook_secret_file(Rare): PathBuf ["`webhook-secret` in the data directory, where the database is a file; else no webhooks are sent"] => "Sign webhooks with the secrets in this file, one a line, the newest first";
         webhook_allow(Rare): Vec<String> ["none"] => "Let webhooks reach these private addresses or networks too, and without TLS";
         event_streams: Number<1, UNBOUNDED> = 10_000 => "Set the maximum of streams of events that are open at a time";
+        streams_per_caller: Number<1, UNBOUNDED> = 1_000 => "Set the maximum of these that one caller may have open, where callers are authenticated";
+        requests_per_second: Number<1, 1_000_000> => "Refuse requests of a caller beyond this rate, with a burst of one second, where callers are authenticated; each process counts for itself";
         event_heartbeat: Duration = Duration::from_secs(15) => "Send a comment on a stream of events that has had nothing to say for this long";
     }
 
