@@ -46,6 +46,21 @@ pub enum DeliveryStatus {
     Failed,
 }
 
+impl DeliveryStatus {
+    /// All of them.
+    pub const ALL: &'static [Self] = &[Self::Pending, Self::Delivered, Self::Failed];
+
+    /// Its text.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Delivered => "delivered",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// A webhook as it is listed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliveryView {

@@ -68,6 +68,7 @@ pub(crate) fn open_to_others(settings: &Settings) -> Vec<OpenSecret> {
             .next();
         add("objects", named.as_ref());
     }
+    add("webhook_secret_file", settings.webhook_secret_file.as_ref());
     for (name, service) in &settings.services {
         add(
             &format!("services.{name}.token_file"),

@@ -222,12 +222,11 @@ fn list(page: &Page<TaskSummary>, filtered: bool) -> String {
 fn webhooks(page: &Page<DeliveryView>) -> String {
     let mut table = table::table(&["webhook", "event", "status", "sent", "last", "next", "to"]);
     for one in &page.items {
-        let status = format!("{:?}", one.status).to_lowercase();
         let next = one.due_at.as_deref().map(shown);
         table.add_row([
             one.id.clone(),
             one.event.clone(),
-            status,
+            one.status.as_str().to_owned(),
             one.attempts.to_string(),
             one.last.clone().unwrap_or_default(),
             next.unwrap_or_default(),

@@ -1,6 +1,7 @@
 //! What a process counts of its own work, for its metrics. What is under way in the whole
 //! installation is the store's to count ([`Gauges`](super::Gauges)).
 
+use counterstep_contracts::webhook::DeliveryStatus;
 use counterstep_contracts::{Direction, Labels, Outcome, TaskStatus};
 use std::fmt::Debug;
 use std::time::Duration;
@@ -70,6 +71,11 @@ pub enum Observation<'a> {
     Undo {
         /// Declared name of its type.
         task_type: &'a str,
+    },
+    /// A webhook was sent, with or without success.
+    Webhook {
+        /// How it stands now.
+        status: DeliveryStatus,
     },
     /// A turn of this process has lost its lease.
     LeaseLost,

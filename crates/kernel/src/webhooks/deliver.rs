@@ -6,7 +6,7 @@ use super::delivery::{self, Delivery};
 use super::{WebhookSecrets, WebhookSender};
 use crate::cancel::CancelToken;
 use crate::engine::Engine;
-use crate::ports::{Document, Signal, StoreError};
+use crate::ports::{Document, Observation, Signal, StoreError};
 use crate::record::DbTime;
 use counterstep_contracts::Rev;
 use counterstep_contracts::webhook::DeliveryStatus;
@@ -163,5 +163,8 @@ async fn deliver(
         }
     };
     let outcome = delivery.rewrite(&document, now.later(due))?;
+    engine.observe(Observation::Webhook {
+        status: delivery.status,
+    });
     store.put_document(&outcome).await.map(drop)
 }

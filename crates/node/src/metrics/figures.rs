@@ -3,6 +3,7 @@
 
 use super::ended::{Ended, series};
 use super::histogram::Histogram;
+use counterstep_contracts::webhook::DeliveryStatus;
 use counterstep_contracts::{Direction, Labels, Outcome, TaskDecl, TaskStatus};
 use counterstep_kernel::ports::{Observation, Recorder, SubmissionOutcome};
 use counterstep_steps::Registry;
@@ -39,6 +40,7 @@ struct Families {
     attempt_durations: Family<Series, Histogram>,
     undos: Family<Series, Counter>,
     recoveries: Family<Series, Counter>,
+    webhooks: Family<Series, Counter>,
 }
 
 /// Of one task type, all its versions together.
@@ -70,6 +72,9 @@ impl Metrics {
         let families = Families::default();
         let leases_lost = Counter::default();
         let registry = families.registered(&leases_lost);
+        for status in DeliveryStatus::ALL {
+            let _ = families.webhook(*status);
+        }
         let ended = Ended::new(families.ended.clone(), labels);
         let mut types: HashMap<_, TypeFigures> = HashMap::new();
         for task_type in known.iter() {
@@ -142,7 +147,17 @@ impl Families {
             "Tasks that this process took over from lost hosts, by type",
             self.recoveries.clone(),
         );
+        registry.register(
+            "webhooks",
+            "Webhooks that this process sent, by how they stand after it: delivered, pending or failed",
+            self.webhooks.clone(),
+        );
         registry
+    }
+
+    fn webhook(&self, status: DeliveryStatus) -> Counter {
+        let series = vec![("status".into(), status.as_str().to_owned())];
+        self.webhooks.get_or_create_owned(&series)
     }
 
     fn of(&self, decl: &TaskDecl, ended: &Ended) -> TypeFigures {
@@ -259,6 +274,9 @@ impl Recorder for Metrics {
                     figures.undos.inc();
                 }
             }
+            Observation::Webhook { status } => {
+                self.families.webhook(status).inc();
+            }
             Observation::LeaseLost => {
                 self.leases_lost.inc();
             }
@@ -358,6 +376,9 @@ mod tests {
         metrics.record(Observation::Undo { task_type: ZIP });
         metrics.record(Observation::Recovery { task_type: ZIP });
         metrics.record(Observation::LeaseLost);
+        metrics.record(Observation::Webhook {
+            status: DeliveryStatus::Failed,
+        });
         for line in [
             "counterstep_tasks_ended_total{task_type=\"CreateZipFromFiles\",status=\"failed\"} 1",
             "counterstep_tasks_ended_total{task_type=\"CreateZipFromFiles\",status=\"completed\"} 0",
@@ -375,6 +396,8 @@ mod tests {
             "counterstep_undos_total{task_type=\"CreateZipFromFiles\"} 1",
             "counterstep_recoveries_total{task_type=\"CreateZipFromFiles\"} 1",
             "counterstep_leases_lost_total 1",
+            "counterstep_webhooks_total{status=\"failed\"} 1",
+            "counterstep_webhooks_total{status=\"delivered\"} 0",
         ] {
             shows(&metrics, line);
         }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// # Errors
 /// [`Exit`], naming the setting at fault.
 pub fn webhooks(given: &Layers, settings: &Settings) -> Result<Option<Webhooks>, Exit> {
-    let file = match given.webhook_secret_file()? {
+    let file = match settings.webhook_secret_file.clone() {
         Some(file) => file,
         // Processes that share a file share its machine, and with it the data directory.
         None if matches!(settings.database, Database::Sqlite(_)) => {

@@ -67,6 +67,8 @@ pub struct Settings {
     pub engine: EngineSettings,
     /// Where metrics are served, where the API is not to.
     pub metrics_listen: Option<SocketAddr>,
+    /// With the secrets that sign webhooks.
+    pub webhook_secret_file: Option<PathBuf>,
     /// Log filter.
     pub log: String,
     /// Log form.
@@ -95,6 +97,7 @@ impl Settings {
             scratch: folder.join("scratch"),
             engine: EngineSettings::default(),
             metrics_listen: None,
+            webhook_secret_file: None,
             log: "info".to_owned(),
             log_format: LogFormat::Text,
             overrides: Overrides::default(),

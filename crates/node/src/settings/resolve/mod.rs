@@ -64,6 +64,7 @@ impl Layers {
             },
             upkeep: self.upkeep()?,
             metrics_listen: self.metrics_listen()?,
+            webhook_secret_file: self.webhook_secret_file()?,
             log: self.log()?,
             log_format: self.log_format()?,
             overrides: self.overrides()?,
