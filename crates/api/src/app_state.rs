@@ -13,6 +13,7 @@ use counterstep_node::metrics::ProcessPage;
 use counterstep_steps::CancelToken;
 use std::future::Future;
 use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
@@ -31,6 +32,16 @@ pub(crate) struct Api {
     pub(crate) readiness: Readiness,
     runtime: Handle,
     work: TaskTracker,
+    /// What sends webhooks; it ends with the shutdown, and here where that never came.
+    sending: Option<AbortHandle>,
+}
+
+impl Drop for Api {
+    fn drop(&mut self) {
+        if let Some(sending) = &self.sending {
+            sending.abort();
+        }
+    }
 }
 
 impl Api {
@@ -40,12 +51,12 @@ impl Api {
         let events = Events::start(&engine, most, settings.event_poll);
         let waiting = Waiting::start(engine.ports.signals.as_ref(), events.tasks().clone());
         let (gauges, readiness) = (Gauges::default(), Readiness::default());
-        if let Some(webhooks) = settings.webhooks.clone() {
-            let sending = webhooks::serve(engine.clone(), webhooks, shutdown.clone());
-            tokio::spawn(sending);
-        }
         let process_page = ProcessPage::of(&engine);
         let (runtime, work) = (Handle::current(), TaskTracker::new());
+        let sending = settings.webhooks.clone().map(|webhooks| {
+            let sending = webhooks::serve(engine.clone(), webhooks, shutdown.clone());
+            work.spawn_on(sending, &runtime).abort_handle()
+        });
         Self {
             engine,
             auth: Authenticator::new(&settings.auth),
@@ -59,6 +70,7 @@ impl Api {
             readiness,
             runtime,
             work,
+            sending,
         }
     }
 

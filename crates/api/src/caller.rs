@@ -17,6 +17,8 @@ pub struct Caller {
     pub subject: Option<String>,
     /// What it may do.
     pub role: Role,
+    /// The id of its API key, where it has one.
+    pub key: Option<String>,
 }
 
 impl Caller {
@@ -26,6 +28,7 @@ impl Caller {
             tenant: Tenant::default(),
             subject: None,
             role: Role::Admin,
+            key: None,
         }
     }
 

@@ -1,5 +1,5 @@
 //! Which requests a web page could have made a browser send, and which of those are refused. There
-//! are no cookies and no credentials here: what a browser adds is that it reaches the loopback
+//! are no cookies here, and a page has no API key: what a browser adds is that it reaches the loopback
 //! address, and that is what a page could use. Must not look at bodies, and decides nothing about
 //! who a caller is.
 

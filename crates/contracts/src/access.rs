@@ -10,9 +10,10 @@ pub enum Role {
     Read,
     /// Submit tasks, cancel them, send them signals.
     Submit,
-    /// Decide about parked tasks, set schedules, look at the processes.
+    /// Decide about parked tasks, set schedules, send webhooks again.
     Operate,
-    /// What is about all tenants: make and revoke API keys, disable task types, read the metrics.
+    /// What is about all tenants: make and revoke API keys, disable task types, look at the processes and
+    /// their metrics.
     Admin,
 }
 

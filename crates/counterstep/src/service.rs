@@ -78,7 +78,7 @@ impl Service {
     }
 
     /// The HTTP interface for an actix-web server of the program's own, and the steps placed on the
-    /// api host, which run from now on. It authenticates no caller: that is the program's server's.
+    /// api host, which run from now on. It authenticates callers as the settings have it, by default none.
     pub fn mount_api(&mut self, settings: ApiSettings) -> MountedApi {
         let (engine, shutdown) = (self.engine.clone(), self.shutdown.clone());
         let mounted = MountedApi::new(engine.clone(), settings, shutdown.clone());

@@ -20,6 +20,11 @@ const SECRET: usize = 64;
 /// Characters of a subject.
 const LONGEST_SUBJECT: usize = 100;
 
+fn is_hex(text: &str, digits: usize) -> bool {
+    let is_digit = |it: u8| matches!(it, b'0'..=b'9' | b'a'..=b'f');
+    text.len() == digits && text.bytes().all(is_digit)
+}
+
 /// What a key is to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeySpec {
@@ -52,12 +57,6 @@ impl ApiKey {
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (id, secret) = text.strip_prefix("cs_")?.split_once('_')?;
-        let is_hex = |text: &str, digits: usize| {
-            text.len() == digits
-                && text
-                    .bytes()
-                    .all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'))
-        };
         (is_hex(id, ID) && is_hex(secret, SECRET)).then(|| Self {
             id: id.to_owned(),
             secret: secret.to_owned(),
@@ -85,8 +84,7 @@ impl ApiKey {
     #[must_use]
     pub fn is_valid(&self, row: &ApiKeyRow, now: DbTime) -> bool {
         let is_this = self.hash().as_bytes().ct_eq(row.secret_hash.as_bytes());
-        let is_due = row.expires_at.is_some_and(|until| until <= now);
-        bool::from(is_this) && self.id == row.id && row.revoked.is_none() && !is_due
+        bool::from(is_this) && self.id == row.id && row.is_valid_at(now)
     }
 }
 
@@ -148,6 +146,9 @@ pub async fn make(
 /// # Errors
 /// [`KeyError`].
 pub async fn revoke(store: &dyn Store, id: &str, by: &str) -> Result<ApiKeyRow, KeyError> {
+    if !is_hex(id, ID) {
+        return Err(KeyError::Gone(id.to_owned()));
+    }
     let found = store.api_key(id).await?;
     let row = found.rows.into_iter().next();
     let row = row.ok_or_else(|| KeyError::Gone(id.to_owned()))?;

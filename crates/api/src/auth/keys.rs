@@ -12,76 +12,112 @@ use counterstep_steps::times::DbTime;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
 
 /// So long a row counts that was read.
-const KNOWN_FOR: Duration = Duration::from_secs(5);
+const FRESH: Duration = Duration::from_secs(5);
 
-/// Rows that are remembered. Callers with made-up ids fill no memory.
-const MOST: usize = 10_000;
+/// Ids without a key that are remembered. Callers with made-up ids fill no memory, and drive out no key.
+const MAX_MISSES: usize = 10_000;
 
-/// What was read of a key.
+/// Reads of ids that are not remembered, side by side: callers with made-up ids take no more of the
+/// database.
+const UNKNOWN_AT_ONCE: usize = 4;
+
+/// A key as it was read.
 #[derive(Debug, Clone)]
-struct Known {
-    /// `None`: there is no such key.
-    row: Option<Arc<ApiKeyRow>>,
+struct CachedKey {
+    row: Arc<ApiKeyRow>,
     /// The database's clock when it was read.
     now: DbTime,
     read_at: Instant,
 }
 
-/// The keys that were read lately.
-#[derive(Debug, Default)]
-pub(crate) struct KnownKeys {
-    keys: Mutex<HashMap<String, Known>>,
+/// The keys that were read.
+#[derive(Debug)]
+pub(crate) struct KeyCache {
+    keys: Mutex<HashMap<String, CachedKey>>,
+    misses: Mutex<HashMap<String, Instant>>,
+    unknown: Semaphore,
 }
 
-impl KnownKeys {
+impl Default for KeyCache {
+    fn default() -> Self {
+        Self {
+            keys: Mutex::default(),
+            misses: Mutex::default(),
+            unknown: Semaphore::new(UNKNOWN_AT_ONCE),
+        }
+    }
+}
+
+impl KeyCache {
     pub(super) async fn caller(&self, engine: &Engine, token: &str) -> Result<Caller, Refused> {
         let key = ApiKey::parse(token).ok_or_else(unauthenticated)?;
-        let known = match self.remembered(key.id()) {
-            Some(known) => known,
-            None => self.read(engine, key.id()).await?,
-        };
-        let now = known.now.later(known.read_at.elapsed());
-        let row = known.row.filter(|row| key.is_valid(row, now));
-        let row = row.ok_or_else(unauthenticated)?;
+        let found = self.key(engine, key.id()).await?;
+        let found = found.filter(|it| key.is_valid(&it.row, it.now.later(it.read_at.elapsed())));
+        let row = found.ok_or_else(unauthenticated)?.row;
         Ok(Caller {
             tenant: row.tenant.clone(),
             subject: Some(row.subject.clone()),
             role: row.role,
+            key: Some(row.id.clone()),
         })
     }
 
+    /// Whether a key that has let a caller in would still do so. Where that cannot be read, it counts.
+    pub(super) async fn is_valid(&self, engine: &Engine, id: &str) -> bool {
+        match self.key(engine, id).await {
+            Ok(Some(it)) => it.row.is_valid_at(it.now.later(it.read_at.elapsed())),
+            Ok(None) => false,
+            Err(_) => true,
+        }
+    }
+
     pub(super) fn forget(&self, key: &str) {
-        self.lock().remove(key);
+        lock(&self.keys).remove(key);
     }
 
-    fn remembered(&self, id: &str) -> Option<Known> {
-        let keys = self.lock();
-        let known = keys.get(id)?;
-        (known.read_at.elapsed() < KNOWN_FOR).then(|| known.clone())
+    async fn key(&self, engine: &Engine, id: &str) -> Result<Option<CachedKey>, Refused> {
+        let known = lock(&self.keys).get(id).cloned();
+        if let Some(known) = known {
+            if known.read_at.elapsed() < FRESH {
+                return Ok(Some(known));
+            }
+            return self.read(engine, id).await;
+        }
+        let is_missing = |at: &Instant| at.elapsed() < FRESH;
+        if lock(&self.misses).get(id).is_some_and(is_missing) {
+            return Ok(None);
+        }
+        let _permit = self.unknown.acquire().await;
+        self.read(engine, id).await
     }
 
-    async fn read(&self, engine: &Engine, id: &str) -> Result<Known, Refused> {
+    async fn read(&self, engine: &Engine, id: &str) -> Result<Option<CachedKey>, Refused> {
         let read_at = Instant::now();
         let found = engine.ports.store.api_key(id).await?;
-        let known = Known {
-            row: found.rows.into_iter().next().map(Arc::new),
-            now: found.now,
+        let (now, row) = (found.now, found.rows.into_iter().next());
+        let key = row.map(|row| CachedKey {
+            row: Arc::new(row),
+            now,
             read_at,
-        };
-        let mut keys = self.lock();
-        if keys.len() >= MOST {
-            keys.retain(|_, known| known.read_at.elapsed() < KNOWN_FOR);
+        });
+        match &key {
+            Some(key) => drop(lock(&self.keys).insert(id.to_owned(), key.clone())),
+            None => {
+                lock(&self.keys).remove(id);
+                let mut misses = lock(&self.misses);
+                if misses.len() >= MAX_MISSES {
+                    misses.clear();
+                }
+                misses.insert(id.to_owned(), read_at);
+            }
         }
-        if keys.len() >= MOST {
-            keys.clear();
-        }
-        keys.insert(id.to_owned(), known.clone());
-        Ok(known)
+        Ok(key)
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Known>> {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

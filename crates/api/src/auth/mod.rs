@@ -15,7 +15,7 @@ use actix_web::HttpRequest;
 use actix_web::http::header::AUTHORIZATION;
 use counterstep_contracts::ProblemCode;
 use counterstep_kernel::Engine;
-use keys::KnownKeys;
+use keys::KeyCache;
 
 /// How the callers of an interface are authenticated.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub enum AuthSettings {
     None,
     /// By API keys.
     Keys,
-    /// By a proxy at one of these addresses, which says in headers who calls.
+    /// By a proxy at one of these addresses, which sends the caller in headers.
     Proxy(TrustedPeers),
 }
 
@@ -34,7 +34,7 @@ pub enum AuthSettings {
 #[derive(Debug)]
 pub(crate) enum Authenticator {
     None,
-    Keys(KnownKeys),
+    Keys(KeyCache),
     Proxy(TrustedPeers),
 }
 
@@ -42,7 +42,7 @@ impl Authenticator {
     pub(crate) fn new(settings: &AuthSettings) -> Self {
         match settings {
             AuthSettings::None => Self::None,
-            AuthSettings::Keys => Self::Keys(KnownKeys::default()),
+            AuthSettings::Keys => Self::Keys(KeyCache::default()),
             AuthSettings::Proxy(peers) => Self::Proxy(peers.clone()),
         }
     }
@@ -57,6 +57,14 @@ impl Authenticator {
             Self::None => Ok(Caller::anyone()),
             Self::Keys(known) => known.caller(engine, bearer::token(request)?).await,
             Self::Proxy(peers) => peers.caller(request),
+        }
+    }
+
+    /// Whether a caller that was let in would still be: a stream outlives its request's look at the key.
+    pub(crate) async fn is_valid(&self, engine: &Engine, caller: &Caller) -> bool {
+        match (self, &caller.key) {
+            (Self::Keys(cache), Some(key)) => cache.is_valid(engine, key).await,
+            _ => true,
         }
     }
 

@@ -15,7 +15,7 @@ const SUBJECT: &str = "counterstep-subject";
 const TENANT: &str = "counterstep-tenant";
 const ROLE: &str = "counterstep-role";
 
-/// The addresses from which a proxy says who calls.
+/// The addresses of proxies whose headers are believed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TrustedPeers(Vec<IpNet>);
 
@@ -55,7 +55,8 @@ impl TrustedPeers {
             return Err(Refused::new(ProblemCode::Unauthenticated, detail));
         }
         let missing = |name: &str| {
-            let detail = format!("the proxy did not say who calls: it has to send `{name}`");
+            let detail =
+                format!("missing header `{name}` from the proxy, which has to send the caller");
             Refused::new(ProblemCode::Unauthenticated, detail).at(name)
         };
         let subject = header(request, SUBJECT)?.ok_or_else(|| missing(SUBJECT))?;
@@ -71,6 +72,7 @@ impl TrustedPeers {
         Ok(Caller {
             tenant,
             subject: Some(subject.to_owned()),
+            key: None,
             role: role
                 .parse::<Role>()
                 .map_err(|_| malformed(ROLE, "read, submit, operate or admin"))?,
@@ -116,6 +118,7 @@ mod tests {
         let kim = Caller {
             tenant: Tenant("acme".to_owned()),
             subject: Some("kim".to_owned()),
+            key: None,
             role: Role::Operate,
         };
         for peer in ["10.0.0.7:1", "192.168.1.9:1", "[::ffff:10.0.0.7]:1"] {
@@ -127,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_that_are_missing_doubled_or_malformed_let_nobody_in() {
+    fn a_header_that_is_missing_doubled_or_malformed_is_refused() {
         let peer = "10.0.0.7:1";
         let no_tenant = caller(peer, &[FULL[0], FULL[2]]);
         assert_eq!(no_tenant.map(|it| it.tenant), Ok(Tenant::default()));

@@ -67,6 +67,7 @@ mod tests {
             tenant: Tenant::default(),
             subject: Some(subject.to_owned()),
             role: Role::Submit,
+            key: None,
         }
     }
 

@@ -9,7 +9,7 @@ use crate::caller::Caller;
 use crate::problem::Refused;
 use actix_web::web;
 use bytes::Bytes;
-use counterstep_contracts::{Labels, TaskId, TaskStatus, Tenant};
+use counterstep_contracts::{Labels, TaskId, TaskStatus};
 use counterstep_kernel::ports::{StoreError, TaskLine, TaskPage, TaskQuery};
 use counterstep_steps::times::DbTime;
 use futures::Stream;
@@ -72,7 +72,10 @@ enum Stage {
 #[derive(Debug)]
 pub(crate) struct ChangeStream {
     api: web::Data<Api>,
-    tenant: Tenant,
+    /// Whose stream it is: it ends when the caller would not be let in any more.
+    caller: Caller,
+    /// When that is looked at again.
+    look: Instant,
     filter: Filter,
     /// From when on the client has not everything; `None`: it gets all that is there.
     since: Option<DbTime>,
@@ -98,7 +101,8 @@ impl ChangeStream {
             filter,
             since: last.map(|last| earlier(DbTime(last), LATE)),
             joined: api.events.join(&caller.tenant),
-            tenant: caller.tenant,
+            look: Instant::now() + api.settings.event_heartbeat,
+            caller,
             stage: Stage::Begins,
             ready: VecDeque::from([frame::RETRY]),
             beat: Instant::now() + api.settings.event_heartbeat,
@@ -117,6 +121,12 @@ impl ChangeStream {
 
     async fn next(&mut self) -> Option<Bytes> {
         loop {
+            if Instant::now() >= self.look {
+                self.look = Instant::now() + self.api.settings.event_heartbeat;
+                if !self.api.auth.is_valid(&self.api.engine, &self.caller).await {
+                    return None;
+                }
+            }
             if let Some(frame) = self.ready.pop_front() {
                 self.beat = Instant::now() + self.api.settings.event_heartbeat;
                 return Some(frame);
@@ -171,7 +181,7 @@ impl ChangeStream {
             TaskPage::default()
         } else {
             let query = TaskQuery {
-                tenant: Some(self.tenant.clone()),
+                tenant: Some(self.caller.tenant.clone()),
                 task_type: self.filter.task_type.clone(),
                 statuses,
                 labels: self.filter.labels.clone(),
@@ -204,7 +214,7 @@ impl ChangeStream {
         let page = if self.filter.states(true).is_empty() {
             Vec::new()
         } else {
-            ended_page(engine, &self.tenant, of, after, PAGE).await?
+            ended_page(engine, &self.caller.tenant, of, after, PAGE).await?
         };
         let Some(last) = page.last() else {
             self.stage = self.live(up_to);

@@ -9,7 +9,7 @@ use crate::caller::Caller;
 use crate::problem::{Refused, no_such_task};
 use actix_web::web;
 use bytes::Bytes;
-use counterstep_contracts::{AuditSeq, Epoch, TaskId, TaskProgress, Tenant};
+use counterstep_contracts::{AuditSeq, Epoch, TaskId, TaskProgress};
 use counterstep_kernel::ports::StoreError;
 use counterstep_kernel::trail::Trail;
 use futures::Stream;
@@ -27,8 +27,10 @@ const AGAIN: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct EventStream {
     api: web::Data<Api>,
-    /// All other tenants get no word of it.
-    tenant: Tenant,
+    /// Whose stream it is: it ends when the caller would not be let in any more.
+    caller: Caller,
+    /// When that is looked at again.
+    look: Instant,
     following: Following,
     heard: watch::Receiver<Heard>,
     /// The last entry that the client has, or is about to get.
@@ -76,7 +78,8 @@ impl EventStream {
             said: (Epoch(0), 0),
             has_asked: false,
             beat: Instant::now() + api.settings.event_heartbeat,
-            tenant: caller.tenant,
+            look: Instant::now() + api.settings.event_heartbeat,
+            caller,
             api,
         };
         loop {
@@ -101,6 +104,9 @@ impl EventStream {
 
     async fn next(&mut self) -> Option<Bytes> {
         loop {
+            if !self.is_let_in().await {
+                return None;
+            }
             if let Some(frame) = self.ready.pop_front() {
                 self.beat = Instant::now() + self.api.settings.event_heartbeat;
                 return Some(frame);
@@ -145,12 +151,20 @@ impl EventStream {
         }
     }
 
+    async fn is_let_in(&mut self) -> bool {
+        if Instant::now() < self.look {
+            return true;
+        }
+        self.look = Instant::now() + self.api.settings.event_heartbeat;
+        self.api.auth.is_valid(&self.api.engine, &self.caller).await
+    }
+
     /// Makes ready what comes behind the last entry.
     async fn more(&mut self) -> Result<Found, StoreError> {
         let found = match self
             .following
             .tail
-            .look(&self.api.engine, &self.tenant, self.after)
+            .look(&self.api.engine, &self.caller.tenant, self.after)
             .await?
         {
             Look::Entries(found) => {

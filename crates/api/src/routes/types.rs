@@ -12,6 +12,7 @@ use crate::query::Params;
 use crate::task_view;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::ProblemCode;
+use counterstep_contracts::access::Role;
 use counterstep_contracts::disable::SwitchRequest;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::retry::format_duration;
@@ -22,7 +23,7 @@ use counterstep_steps::TaskType;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
+pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
     Params::of(&request, &[])?;
     let policies = &api.engine.settings.policies;
     let switches = api.engine.ports.store.types().await?.rows;
@@ -40,10 +41,12 @@ pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
             );
             fields.insert("definition_hash".to_owned(), json!(decl.definition_hash()));
             let row = switches.iter().find(|row| row.name == decl.name).cloned();
-            fields.insert(
-                "switch".to_owned(),
-                json!(task_view::switch(decl.name, row)),
-            );
+            let mut switch = task_view::switch(decl.name, row);
+            if caller.role < Role::Admin {
+                // They may be of another tenant.
+                (switch.probe, switch.by) = (None, None);
+            }
+            fields.insert("switch".to_owned(), json!(switch));
         }
         items.push(item);
     }

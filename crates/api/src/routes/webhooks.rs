@@ -29,6 +29,9 @@ pub(super) async fn send(api: web::Data<Api>, caller: Caller, request: HttpReque
     let id = task_id(&request)?;
     Params::of(&request, &[])?;
     load(&api, &caller, id).await?;
+    if api.settings.webhooks.is_none() {
+        return Err(webhooks_off());
+    }
     let (engine, webhook) = (api.engine.clone(), segment(&request, "webhook").to_owned());
     let sending = async move {
         let store = &*engine.ports.store;

@@ -106,6 +106,35 @@ async fn without_a_valid_key_the_answer_is_401_and_always_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_stream_ends_with_the_key_that_opened_it() {
+    let site = locked().await;
+    let (admin, _) = key(&site, "acme", Role::Admin).await;
+    let (reader, id) = key(&site, "acme", Role::Read).await;
+    let task = submit(&site, &admin).await;
+    let mut streams = Vec::new();
+    for path in [
+        format!("/api/tasks/{task}/events"),
+        "/api/events".to_owned(),
+    ] {
+        let open = site.request("GET", &path).bearer_auth(&reader).send().await;
+        let open = open.expect("an answer");
+        assert_eq!(open.status(), 200);
+        streams.push(open);
+    }
+    ask(&site, &admin, "DELETE", &format!("/api/keys/{id}"), "")
+        .await
+        .assert_status(200);
+    for mut stream in streams {
+        while stream
+            .chunk()
+            .await
+            .expect("the connection holds")
+            .is_some()
+        {}
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_has_expired_is_refused() {
     let site = locked().await;
     let (admin, _) = key(&site, "default", Role::Admin).await;

@@ -345,7 +345,7 @@ async fn redirects_are_not_followed_and_410_ends_it() {
     site.clock.advance_by(Duration::from_secs(60));
     until(&site, task, DeliveryStatus::Failed, 2).await;
     assert!(other.got().is_empty());
-    // A long answer is cut, and its status counts.
+    // Of a long answer that breaks off the status counts.
     let long = format!(
         "HTTP/1.1 200 OK\r\ncontent-length: 9999999\r\n\r\n{}",
         "x".repeat(200_000)
@@ -415,6 +415,27 @@ async fn a_batch_has_a_webhook_for_each_request_also_where_it_completes_at_once(
         };
         until(&site, accepted.task_id, DeliveryStatus::Delivered, 1).await;
     }
+    // These complete with their submission, each in a change of its own; the one without a webhook does
+    // not.
+    let batch = serde_json::json!([
+        {"webhook": receiver.url(), "request": [1, 2], "key": "same"},
+        {"request": [3]},
+        {"webhook": receiver.url(), "request": [1, 2], "key": "same"},
+    ]);
+    let reply = site
+        .post("/api/tasks/add-up/batch", batch.to_string())
+        .await;
+    let items = reply.json::<BatchAnswer>(200).items;
+    let [
+        BatchOutcome::Accepted(first),
+        BatchOutcome::Accepted(_),
+        BatchOutcome::Replayed(third),
+    ] = &items[..]
+    else {
+        panic!("{items:?}");
+    };
+    assert_eq!(first.task_id, third.task_id);
+    until(&site, first.task_id, DeliveryStatus::Delivered, 1).await;
     let file = "--XX\r\nContent-Disposition: form-data; name=\"files\"; filename=\"a\"\r\n\r\nx\r\n--XX--\r\n";
     let request = site
         .request("POST", "/api/tasks/keep-files")
@@ -423,5 +444,23 @@ async fn a_batch_has_a_webhook_for_each_request_also_where_it_completes_at_once(
         .body(file);
     let accepted: Accepted = site.send(request).await.json(202);
     until(&site, accepted.task_id, DeliveryStatus::Delivered, 1).await;
-    assert_eq!(receiver.got().len(), 4);
+    assert_eq!(receiver.got().len(), 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receiver_that_never_answers_holds_up_no_other() {
+    let site = Site::with(sending(&["127.0.0.0/8"])).await;
+    site.run_worker();
+    // It takes connections and says nothing; another address of this machine is another host.
+    let silent = TcpListener::bind("127.0.0.2:0").expect("a port");
+    let slow = format!("http://{}/", silent.local_addr().expect("an address"));
+    for _ in 0..80 {
+        submit(&site, &slow).await;
+    }
+    let receiver = Receiver::start(Vec::new());
+    let task = submit(&site, &receiver.url()).await;
+    let before = std::time::Instant::now();
+    until(&site, task, DeliveryStatus::Delivered, 1).await;
+    // Behind twenty rounds of ten seconds it would come much later.
+    assert!(before.elapsed() < Duration::from_secs(60));
 }

@@ -16,7 +16,8 @@ use counterstep_node::{Exit, SystemRandom};
 use std::time::Duration;
 
 /// Who made a key, or revoked it, where this command did.
-const BY: &str = "operator:command-line";
+// No subject has blanks or parentheses: no caller can pass for it.
+const BY: &str = "operator (command line)";
 
 /// Flags of `keys`.
 #[derive(Debug, Clone, clap::Args)]

@@ -33,7 +33,7 @@ pub(super) struct SubmitArgs {
     /// Idempotency key: the same request with the same key is one task
     #[arg(long)]
     key: Option<String>,
-    /// Where a webhook tells that the task has come to rest
+    /// Send a webhook to this address when the task comes to rest
     #[arg(long, value_name = "URL")]
     webhook: Option<String>,
     /// Label, by which lists find the task, as order=4711; may be repeated

@@ -69,10 +69,19 @@ impl InProcess {
                 }
                 Err(error) => engine.observe_answer(&task_type, error.outcome()),
             }
-            prepared.map_err(refused).map(|it| match it {
-                Preparation::New(prepared) => Prepared::New(prepared),
-                Preparation::Replayed(submitted) => Prepared::Replayed(submitted.answer.task_id),
-            })
+            match prepared.map_err(refused)? {
+                Preparation::New(prepared) if prepared.is_alone() => {
+                    prepared.give_up().await;
+                    Err(ClientError::refused(
+                        "a task that completes with its submission cannot have a webhook in a transaction of others: \
+                         submit it with `submit_with`",
+                    ))
+                }
+                Preparation::New(prepared) => Ok(Prepared::New(prepared)),
+                Preparation::Replayed(submitted) => {
+                    Ok(Prepared::Replayed(submitted.answer.task_id))
+                }
+            }
         })
         .await
     }

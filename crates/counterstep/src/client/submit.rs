@@ -48,7 +48,7 @@ impl Submit {
         self
     }
 
-    /// Where a webhook tells that the task has come to rest: an `https` address of the public internet,
+    /// Sends a webhook to this address when the task comes to rest: an `https` address of the public internet,
     /// or one that the operator allows. Over HTTP it is refused where the API sends no webhooks; in
     /// the process of an engine they are sent by the API that serves it.
     #[must_use]

@@ -55,7 +55,8 @@ enum Place {
 }
 
 /// Submits requests that are one JSON value each. Gives the outcome of each, in order: one that is
-/// refused keeps no other from being accepted. All that are accepted are written by one commit.
+/// refused keeps no other from being accepted. All that are accepted are written by one commit, but for those
+/// with a webhook whose task completes at once.
 /// Pure steps at the head of the declaration share a second. Key, labels and webhook are those of each request,
 /// and not those of `by`.
 ///
@@ -133,6 +134,7 @@ impl<'a> Batch<'a> {
                         Place::Settled(Err(SubmitError::KeyMismatch))
                     }
                 }
+                _ if prepared.is_alone() => Place::Settled(prepared.commit().await),
                 _ => {
                     firsts.extend(key.map(|key| (key, at)));
                     Place::Pending(prepared)

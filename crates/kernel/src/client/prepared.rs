@@ -89,6 +89,19 @@ impl Prepared {
         store.statement(&self.new.transition)
     }
 
+    /// Whether its task completes with its submission, and has a webhook to tell so: such a change is
+    /// written alone.
+    #[must_use]
+    pub const fn is_alone(&self) -> bool {
+        self.new.transition.document.is_some()
+    }
+
+    /// Writes and announces it, alone.
+    pub(super) async fn commit(self) -> Result<Submitted, SubmitError> {
+        let Self { mut session, new } = self;
+        session.commit(new).await
+    }
+
     /// Announces the task, as a commit of the store's does. `false`: it is not in the database.
     ///
     /// # Errors

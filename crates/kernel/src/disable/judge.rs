@@ -163,7 +163,7 @@ pub fn settle(
     now: DbTime,
 ) -> Option<TypeStep> {
     let disabled = row.disabled?;
-    let (task, since) = disabled.probe?;
+    let (_, since) = disabled.probe?;
     let mut after = row.clone();
     after.rev = row.rev.next();
     let without_probe = Disabled {
@@ -179,7 +179,7 @@ pub fn settle(
         }
         Some(TaskStatus::Completed) => {
             after.disabled = None;
-            after.reason = format!("its probe, task {task}, completed");
+            after.reason = "its probe completed".to_owned();
             after.by = "counterstep".to_owned();
             after.counts_from = Some(now);
             TypeVerdict::Enabled
@@ -203,7 +203,7 @@ pub fn settle(
                 probe_from: times.cooldown.map(|time| later(now, time)),
                 ..without_probe
             });
-            after.reason = format!("its probe, task {task}, failed like those before it");
+            after.reason = "its probe failed like those before it".to_owned();
             after.by = "counterstep".to_owned();
             TypeVerdict::StaysDisabled
         }

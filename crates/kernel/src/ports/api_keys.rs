@@ -29,6 +29,14 @@ pub struct ApiKeyRow {
     pub rev: Rev,
 }
 
+impl ApiKeyRow {
+    /// Whether it is neither revoked nor expired at this time.
+    #[must_use]
+    pub fn is_valid_at(&self, now: DbTime) -> bool {
+        self.revoked.is_none() && self.expires_at.is_none_or(|until| now < until)
+    }
+}
+
 /// Rows as they were read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiKeyRows {

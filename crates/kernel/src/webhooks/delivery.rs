@@ -2,7 +2,8 @@
 
 use crate::documents::{read_document, write_document};
 use crate::ports::{
-    Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Store, StoreError,
+    Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Documents, DuePlace,
+    Store, StoreError,
 };
 use crate::record::{DbTime, TaskRow};
 use crate::times::rfc3339;
@@ -98,18 +99,41 @@ impl Delivery {
     }
 }
 
-/// Those that are due, the longest first.
+/// Those that are due, the longest first, behind this one.
 pub(super) async fn due(
     store: &dyn Store,
+    after: Option<DuePlace>,
     limit: u32,
-) -> Result<(DbTime, Vec<Document>), StoreError> {
+) -> Result<Documents, StoreError> {
     let query = DocumentQuery::Due {
         kind: KIND,
-        after: None,
+        after,
         limit,
     };
-    let found = store.documents(&query).await?;
-    Ok((found.now, found.rows))
+    store.documents(&query).await
+}
+
+/// Whose a webhook is, and the host that it goes to.
+pub(super) fn receiver(document: &Document) -> (Tenant, String) {
+    let host = Delivery::read(document).ok().and_then(|delivery| {
+        let url = url::Url::parse(&delivery.url).ok()?;
+        Some(url.host_str()?.to_owned())
+    });
+    (document.tenant.clone(), host.unwrap_or_default())
+}
+
+/// One as it is, due later.
+pub(super) fn postponed(document: &Document, due_at: DbTime) -> DocumentWrite {
+    DocumentWrite {
+        kind: KIND,
+        tenant: document.tenant.clone(),
+        name: document.name.clone(),
+        expected: Some(document.rev),
+        change: DocumentChange::Put {
+            body: document.body.clone(),
+            due_at: Some(due_at),
+        },
+    }
 }
 
 /// Deletes one whose time to be listed is over.
@@ -173,7 +197,8 @@ pub async fn send_again(
     id: &str,
 ) -> Result<DeliveryView, NoSuchWebhook> {
     loop {
-        if !id.starts_with(&format!("{task}_")) {
+        let rev = id.strip_prefix(&format!("{task}_"));
+        if rev.is_none_or(|rev| rev.parse::<u64>().is_err()) {
             return Err(NoSuchWebhook::Gone);
         }
         let query = DocumentQuery::Named {
@@ -183,11 +208,13 @@ pub async fn send_again(
         };
         let found = store.documents(&query).await?;
         let document = found.rows.into_iter().next().ok_or(NoSuchWebhook::Gone)?;
-        let delivery = Delivery {
+        let mut delivery = Delivery {
             status: DeliveryStatus::Pending,
             attempts: 0,
             ..Delivery::read(&document)?
         };
+        // Before the first attempt its last write is that of the commit that it tells of.
+        delivery.at.get_or_insert(document.seen_at);
         let write = delivery.rewrite(&document, found.now)?;
         // One that is being sent meanwhile is read again.
         if let Some(now) = store.put_document(&write).await? {

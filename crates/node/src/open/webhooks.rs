@@ -57,6 +57,9 @@ fn made(file: &Path) -> Result<Option<std::path::PathBuf>, Exit> {
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder).map_err(failed)?;
     }
+    if file.exists() {
+        return Ok(Some(file.to_owned()));
+    }
     let line = WebhookSecrets::line([SystemRandom.bits(), SystemRandom.bits()]);
     // Whole under a name of its own first: another process may look for it.
     let whole = file.with_extension(format!("{:032x}", SystemRandom.bits()));
@@ -67,7 +70,10 @@ fn made(file: &Path) -> Result<Option<std::path::PathBuf>, Exit> {
         .mode(0o600)
         .open(&whole);
     written
-        .and_then(|mut file| file.write_all(line.as_bytes()))
+        .and_then(|mut file| {
+            file.write_all(line.as_bytes())
+                .and_then(|()| file.sync_all())
+        })
         .map_err(failed)?;
     let linked = std::fs::hard_link(&whole, file);
     let removed = std::fs::remove_file(&whole);
@@ -82,8 +88,19 @@ fn made(file: &Path) -> Result<Option<std::path::PathBuf>, Exit> {
 fn sender(settings: &Settings) -> Result<Option<Arc<dyn WebhookSender>>, Exit> {
     use counterstep_adapters::http::ReqwestWebhooks;
     crate::install_provider();
-    let opened = ReqwestWebhooks::open(settings.engine.webhook_allow.clone());
-    Ok(Some(Arc::new(opened.map_err(Exit::config)?)))
+    let allowed = settings.engine.webhook_allow.clone();
+    // Without TLS there is nowhere to send to, unless the operator allows a network.
+    if cfg!(not(feature = "servers")) && allowed.is_empty() {
+        return Ok(None);
+    }
+    match ReqwestWebhooks::open(allowed) {
+        Ok(sender) => Ok(Some(Arc::new(sender))),
+        Err(error) if settings.webhook_secret_file.is_some() => Err(Exit::config(error)),
+        Err(error) => {
+            tracing::warn!(error, "no webhooks are sent: their client cannot be made");
+            Ok(None)
+        }
+    }
 }
 
 #[cfg(not(feature = "http"))]

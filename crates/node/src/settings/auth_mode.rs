@@ -11,6 +11,6 @@ pub enum AuthMode {
     None,
     /// By API keys.
     Keys,
-    /// By a proxy, which says in headers who calls.
+    /// By a proxy, which sends the caller in headers.
     Proxy,
 }

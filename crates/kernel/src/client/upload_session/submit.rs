@@ -153,7 +153,10 @@ impl UploadSession {
         })
     }
 
-    fn commit(&mut self, new: NewSubmission) -> BoxFuture<'_, Result<Submitted, SubmitError>> {
+    pub(in crate::client) fn commit(
+        &mut self,
+        new: NewSubmission,
+    ) -> BoxFuture<'_, Result<Submitted, SubmitError>> {
         Box::pin(async move {
             let NewSubmission {
                 transition,
