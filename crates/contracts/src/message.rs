@@ -15,7 +15,8 @@ pub struct WorkerMessage {
     pub version: u32,
     /// The revision of the task that it tells of; `{task}:{rev}` identifies the message.
     pub rev: Rev,
-    /// W3C `traceparent` of the request that submitted the task.
+    /// W3C `traceparent`: of the publication, where the process that has published it records traces;
+    /// or else of the submission.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
     /// The outputs of the steps that have run so far, by step name, for consumers outside

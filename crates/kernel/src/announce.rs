@@ -11,6 +11,7 @@ use crate::observe;
 use crate::ports::{OutboxOp, QueueError, Signal};
 use crate::record::{AuditEntry, DbTime, TaskRow};
 use crate::time_limits::{best_effort, queue_answer};
+use crate::traces;
 use crate::transition::Transition;
 use counterstep_contracts::ChangeId;
 use futures::future::try_join_all;
@@ -73,6 +74,7 @@ async fn publish_briefly(engine: &Engine, transition: &Transition, at: DbTime) {
 
 async fn tell(engine: &Engine, transition: &Transition, at: DbTime) {
     observe::change(engine, transition, at);
+    traces::change(engine, transition);
     if let Some(entry) = transition.audit.iter().find(|entry| is_alert(entry)) {
         alert(transition, &entry.details);
     } else if let Some(row) = comes_to_rest(transition) {
@@ -111,7 +113,7 @@ async fn publish(engine: &Engine, transition: &Transition, at: DbTime) -> Result
         transition
             .work
             .iter()
-            .map(|row| queue.publish(&row.queue, &row.message)),
+            .map(|row| engine.publish_work(&row.queue, &row.message)),
     );
     let events = async {
         if transition.events.is_empty() {

@@ -5,7 +5,7 @@ use crate::disable::DisabledTypes;
 use crate::heavy::Heavy;
 use crate::isolation::Isolation;
 use crate::outbox::{Published, Stall};
-use crate::ports::{NoRecorder, Ports, Recorder};
+use crate::ports::{NoRecorder, NoTraces, Ports, Recorder, Traces};
 use crate::registration::Registration;
 use crate::settings::EngineSettings;
 use crate::task::{Inputs, Registry};
@@ -26,6 +26,8 @@ pub struct Engine {
     pub settings: Arc<EngineSettings>,
     /// Counts what it does.
     pub recorder: Arc<dyn Recorder>,
+    /// Puts its spans into the traces of tasks.
+    pub traces: Arc<dyn Traces>,
     /// Names this start of this process in leases and audit entries.
     pub id: Arc<str>,
     /// Whose events were published and still stand in the outbox.
@@ -58,6 +60,7 @@ impl Engine {
             registry,
             settings: Arc::new(settings),
             recorder: Arc::new(NoRecorder),
+            traces: Arc::new(NoTraces),
             id: id.into(),
             published: Arc::default(),
             stall: Arc::default(),
@@ -72,6 +75,12 @@ impl Engine {
     #[must_use]
     pub fn recorded_by(self, recorder: Arc<dyn Recorder>) -> Self {
         Self { recorder, ..self }
+    }
+
+    /// Puts its spans into traces with this.
+    #[must_use]
+    pub fn traced_by(self, traces: Arc<dyn Traces>) -> Self {
+        Self { traces, ..self }
     }
 
     /// A new task id.

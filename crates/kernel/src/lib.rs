@@ -39,6 +39,7 @@ pub mod scratch_sweep;
 mod settings;
 pub mod status;
 mod time_limits;
+mod traces;
 pub mod trail;
 pub mod transition;
 pub mod turn;

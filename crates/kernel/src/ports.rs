@@ -18,6 +18,7 @@ mod schedules;
 mod statement;
 mod steps;
 mod store;
+mod traces;
 mod types;
 mod upkeep;
 mod workers;
@@ -49,6 +50,7 @@ pub use steps::{CodeLabel, InTheTurn, StepRunner};
 pub use store::{
     Committed, Heartbeat, IdempotencyRow, KEY_TAKEN, OutboxOp, OutboxRow, Salvaged, Store, Unread,
 };
+pub use traces::{NoTraces, Traces};
 pub use types::{Disabled, FailureQuery, TypeRow, TypeRows};
 pub use upkeep::{EndedTask, PurgeOp, Receive, ReceiveOp, Receives, SweepOp, Upkeep};
 pub use workers::{

@@ -18,6 +18,7 @@
 use crate::error::ErrorClass;
 use crate::ports::{HintError, Hints};
 use crate::runtime::Runtime;
+use crate::traces::TRACES;
 use counterstep_contracts::BreakerPolicy;
 use futures::future::{BoxFuture, Either, select};
 use std::future::Future;
@@ -179,6 +180,7 @@ impl Breaker {
         {
             Some(true) => {
                 tracing::info!(breaker = self.key, "half-open: one attempt probes");
+                self.trace("breaker half-open");
                 Admission::Go(Ticket(Some(Probe { round, token })))
             }
             Some(false) => {
@@ -208,6 +210,7 @@ impl Breaker {
                         == Some(true)
                     {
                         tracing::info!(breaker = self.key, "closed: the probe was answered");
+                        self.trace("breaker closed");
                     }
                 }
                 (Some(Probe { round, .. }), Verdict::Failed) => {
@@ -269,7 +272,13 @@ impl Breaker {
         {
             let open_for = counterstep_contracts::retry::format_duration(self.policy.open_for);
             tracing::warn!(breaker = self.key, open_for, "open: attempts wait");
+            self.trace("breaker open");
         }
+    }
+
+    /// An event of the span of the attempt or turn that has changed it.
+    fn trace(&self, event: &'static str) {
+        tracing::debug!(target: TRACES, breaker = self.key, "{event}");
     }
 
     /// `None`: the hints do not say.

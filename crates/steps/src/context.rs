@@ -183,13 +183,14 @@ impl StepContext {
         &self.facts.labels
     }
 
-    /// The W3C `traceparent` of the submission. [Calls](Self::call) carry it by themselves.
+    /// The W3C `traceparent` for what this attempt calls: of its own span where the process records
+    /// traces, or else of the submission. [Calls](Self::call) carry it by themselves.
     #[must_use]
     pub fn traceparent(&self) -> Option<&str> {
         self.facts.traceparent.as_deref()
     }
 
-    /// The trace id of the submission: 32 hexadecimal digits.
+    /// The trace id of the task: 32 hexadecimal digits.
     #[must_use]
     pub fn trace_id(&self) -> Option<&str> {
         self.facts.trace_id()

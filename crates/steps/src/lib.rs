@@ -32,6 +32,7 @@ pub mod sql;
 pub mod state;
 pub mod task;
 pub mod times;
+pub mod traces;
 pub mod verified;
 pub mod waits;
 

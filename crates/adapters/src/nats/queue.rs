@@ -20,6 +20,7 @@ use counterstep_steps::times::rfc3339;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
+use tracing::Span;
 
 /// The queue on JetStream. Clones share requests under way.
 #[derive(Debug, Clone)]
@@ -81,6 +82,10 @@ impl Queue for NatsQueue {
             .streams
             .names
             .work(queue, &message.task_type, message.version)?;
+        // The span of the publication is the caller's, who does not know the server.
+        let span = Span::current();
+        span.record("messaging.system", "nats");
+        span.record("messaging.destination.name", subject.as_str());
         let post = post(subject, &message.id(), headers, "application/json", message)?;
         self.limited("publishing", async {
             // Before its first message: an autoscaler that finds no consumer starts no worker that

@@ -26,8 +26,7 @@ pub async fn wake(engine: &Engine, task: TaskId) -> Result<bool, StoreError> {
     let queue = QueueName(woken.queue);
     let clock = engine.ports.clock.as_ref();
     // A lost one costs time only.
-    if let Some(Err(error)) = best_effort(clock, engine.ports.queue.publish(&queue, &message)).await
-    {
+    if let Some(Err(error)) = best_effort(clock, engine.publish_work(&queue, &message)).await {
         tracing::warn!(%task, %error, "publishing failed: hosts look for the task");
     }
     Ok(true)

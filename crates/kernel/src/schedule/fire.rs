@@ -5,10 +5,13 @@ use crate::documents::schedule_write;
 use crate::engine::Engine;
 use crate::ports::{ScheduleRow, StoreError};
 use crate::record::DbTime;
+use crate::task::TaskType;
 use crate::times::rfc3339;
 use counterstep_contracts::http::Accepted;
 use counterstep_contracts::{Labels, Rev, ScheduleOrigin, Tenant};
+use counterstep_steps::traces::TRACES;
 use serde_json::json;
+use tracing::Instrument;
 
 /// Whether the last task of a schedule has not come to rest.
 ///
@@ -49,14 +52,40 @@ pub async fn fire(
             crate::error::StepError::permanent("its task type is not known here"),
         ));
     };
+    let span = tracing::debug_span!(
+        target: TRACES,
+        "schedule",
+        otel.name = format_args!("schedule {}", row.spec.task_type),
+        task_type = row.spec.task_type,
+        schedule = row.name,
+    );
     let submission = Submission {
         tenant: row.tenant.clone(),
         actor: "client".to_owned(),
         key: None,
-        traceparent: None,
+        // Of each task that a schedule submits, the trace begins here.
+        traceparent: engine.traces.traceparent(&span),
         webhook: None,
         labels: Labels::new(),
     };
+    let firing = submit(engine, row, task_type, submission, Due { due, now, actor });
+    firing.instrument(span).await
+}
+
+/// When, and by whom.
+struct Due<'a> {
+    due: Option<DbTime>,
+    now: DbTime,
+    actor: &'a str,
+}
+
+async fn submit(
+    engine: &Engine,
+    row: &mut ScheduleRow,
+    task_type: TaskType,
+    submission: Submission,
+    Due { due, now, actor }: Due<'_>,
+) -> Result<Accepted, SubmitError> {
     let mut session = UploadSession::begin(engine, task_type, submission).await?;
     if let Err(error) = session.body(row.spec.request.clone()) {
         session.abandon("the schedule's request is none").await;

@@ -15,6 +15,7 @@ use crate::progress::{self, Meter};
 use crate::scratch::scratch_files_in;
 use crate::sql::Sql;
 use crate::task::{Inputs, Run, StepCode, TaskFacts, TaskType, output};
+use crate::traces;
 use counterstep_contracts::{Direction, Outcome, StoredFile, StoredFiles, UndoDecl};
 use counterstep_steps::times::TimeLeft;
 use futures::future::{Either, select};
@@ -81,10 +82,11 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
         fallback,
         limit,
         cancel,
-        facts,
+        mut facts,
         meter,
         room,
     } = order;
+    let traced = engine.attempt_span(&execution, &mut facts);
     let mut code = task_type.steps[at];
     if let Some(instead) = code.fallback.filter(|_| fallback) {
         code.run = Run::Custom(instead);
@@ -157,6 +159,7 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
             }
         }
         .instrument(span)
+        .instrument(traced.clone())
     };
     let room = room.map(|permit| RoomInCode::new(&engine.heavy, permit));
     let in_code = room.as_ref().map(Arc::downgrade);
@@ -196,14 +199,16 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
     // The author's own code may have done more than its last call.
     let is_call = direction == Direction::Forward && matches!(code.run, Run::BuiltIn(_));
     let unsent = is_call && result.is_err() && context.is_unsent();
-    Ended {
+    let ended = Ended {
         at,
         result,
         in_doubt,
         unsent,
         stored: context.objects().written(),
         sql: context.take_sql(),
-    }
+    };
+    traces::attempt_ended(&traced, ended.outcome(), &ended.result);
+    ended
 }
 
 /// What is left of a limit that begins now.

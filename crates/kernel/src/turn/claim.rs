@@ -23,12 +23,14 @@ use crate::quarantine::Quarantine;
 use crate::quarantine::quarantine;
 use crate::record::{DbTime, TaskRecord, TaskRow};
 use crate::task::TaskType;
+use crate::traces;
 use counterstep_contracts::{Host, TaskId, TaskStatus};
 use futures::future::{BoxFuture, Either, select};
 use futures::stream::FuturesUnordered;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
+use tracing::Instrument;
 
 /// A turn that does not fit beside the tasks that run here is tried again after so long.
 const NO_ROOM: Duration = Duration::from_secs(1);
@@ -154,12 +156,18 @@ async fn take_turn_with(
         },
     };
     let with = (Tokens::default(), Arc::new(lock), reserved);
-    let end = match claim(engine, task_type, host, record, with.clone()).await {
-        Ok(claimed) => run(engine, claimed, ttl, with.clone(), shutdown).await,
-        // Another host was faster, or a client: a redelivery finds the task at rest or leased.
-        Err(ChangeError::Illegal(_) | ChangeError::Fenced) => TurnEnd::Busy(ttl),
-        Err(error) => end_of(&error, wanted.task),
+    let span = engine.turn_span(&record.task, wanted.offer.map(|offer| offer.message));
+    let end = async {
+        match claim(engine, task_type, host, record, with.clone()).await {
+            Ok(claimed) => run(engine, claimed, ttl, with.clone(), shutdown).await,
+            // Another host was faster, or a client: a redelivery finds the task at rest or leased.
+            Err(ChangeError::Illegal(_) | ChangeError::Fenced) => TurnEnd::Busy(ttl),
+            Err(error) => end_of(&error, wanted.task),
+        }
     };
+    let end = end.instrument(span.clone()).await;
+    traces::turn_ended(&span, &end);
+    drop(span);
     with.1.release().await;
     tidied(engine, wanted.task, end).await
 }

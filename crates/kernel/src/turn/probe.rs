@@ -91,8 +91,9 @@ async fn ask(engine: &Engine, question: Question, cancel: CancelToken) -> Option
         execution,
         inputs,
         limit,
-        facts,
+        mut facts,
     } = question;
+    let traced = engine.probe_span(&execution, &mut facts);
     let (task, step, attempt) = (execution.task, execution.step.clone(), execution.attempt);
     let ports = &engine.ports;
     let span = tracing::error_span!(
@@ -121,7 +122,8 @@ async fn ask(engine: &Engine, question: Question, cancel: CancelToken) -> Option
             other => Ok(other),
         }
     }
-    .instrument(span);
+    .instrument(span)
+    .instrument(traced.clone());
     let over = async {
         match select(ports.clock.sleep(limit), Box::pin(cancel.cancelled())).await {
             Either::Left(_) => {
@@ -155,6 +157,7 @@ async fn ask(engine: &Engine, question: Question, cancel: CancelToken) -> Option
         tracing::warn!(%task, step, %error, "a probe could not tell how far its step came");
         Probe::Unknown
     });
+    traced.record("found", word(&found));
     tracing::info!(%task, step, found = word(&found), "a step in doubt was probed");
     Some(found)
 }

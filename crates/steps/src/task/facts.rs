@@ -17,12 +17,12 @@ pub struct TaskFacts {
     pub client_key: Option<String>,
     /// By which the task is found.
     pub labels: Labels,
-    /// W3C trace context of the submission.
+    /// W3C trace context: of the submission, or of the attempt, where that has a span of its own.
     pub traceparent: Option<String>,
 }
 
 impl TaskFacts {
-    /// The trace id of its submission: 32 hexadecimal digits.
+    /// Its trace id: 32 hexadecimal digits.
     #[must_use]
     pub fn trace_id(&self) -> Option<&str> {
         trace_id(self.traceparent.as_deref()?)
