@@ -9,12 +9,14 @@ use crate::app_state::Api;
 use crate::beside::is_as_it_is;
 use crate::problem::{PROBLEM_JSON, Refused};
 use crate::request_id::{self, X_REQUEST_ID};
+use crate::request_span;
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::error::InternalError;
 use actix_web::http::header::{CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpResponse, ResponseError, web};
+use counterstep_steps::task::trace_id;
 use futures::FutureExt;
 use std::panic::AssertUnwindSafe;
 use tracing::Instrument;
@@ -26,9 +28,18 @@ pub(crate) async fn error_pages(
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let id = request_id::of(request.headers(), &*api.engine.ports.random);
-    // At the level of errors: a log that leaves out lesser things still has the id in each line.
-    let span = tracing::error_span!("request", request_id = id.to_str().unwrap_or_default());
-    let answered = answer(request, next).instrument(span).await;
+    let request_id = id.to_str().unwrap_or_default();
+    let traced = request_span::of(&api.engine, &request, request_id);
+    let traceparent = api.engine.traces.traceparent(&traced);
+    // At the level of errors: a log that leaves out lesser things still has the id in each line. Within
+    // the span for traces: what outlives the request takes the inner one along.
+    let span = tracing::error_span!(
+        "request",
+        request_id,
+        trace_id = traceparent.as_deref().and_then(trace_id),
+    );
+    let answered = answer(request, next).instrument(span);
+    let answered = answered.instrument(traced.clone()).await;
     let complete = |response: &mut HttpResponse<BoxBody>| {
         response
             .headers_mut()
@@ -37,11 +48,13 @@ pub(crate) async fn error_pages(
     };
     match answered {
         Ok(mut response) => {
+            request_span::answered(&traced, response.status());
             complete(response.response_mut());
             Ok(response)
         }
         Err(refused) => {
             let mut response = refused.error_response();
+            request_span::answered(&traced, response.status());
             complete(&mut response);
             Err(InternalError::from_response(refused, response).into())
         }

@@ -3,7 +3,7 @@
 
 use crate::app_state::Api;
 use crate::problem::{Refused, malformed, webhooks_off};
-use actix_web::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, IF_NONE_MATCH};
+use actix_web::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, IF_NONE_MATCH};
 use actix_web::{HttpMessage, HttpRequest};
 use counterstep_contracts::ProblemCode;
 use counterstep_kernel::webhooks::WebhookUrl;
@@ -192,8 +192,8 @@ pub(crate) fn webhook_at(api: &Api, text: &str) -> Result<WebhookUrl, Refused> {
 
 /// The `traceparent`, where it is well-formed (W3C Trace Context); one that is not is ignored, as
 /// that text demands.
-pub(crate) fn traceparent(request: &HttpRequest) -> Option<String> {
-    let text = request.headers().get("traceparent")?.to_str().ok()?;
+pub(crate) fn traceparent(headers: &HeaderMap) -> Option<String> {
+    let text = headers.get("traceparent")?.to_str().ok()?;
     is_traceparent(text).then(|| text.to_owned())
 }
 

@@ -28,6 +28,7 @@ mod query;
 mod readiness;
 mod request_id;
 mod request_json;
+mod request_span;
 mod routes;
 mod server;
 mod settings;

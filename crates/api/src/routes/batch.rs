@@ -81,7 +81,9 @@ async fn take(
         actor: caller.actor("client"),
         tenant: caller.tenant,
         key: None,
-        traceparent: traceparent(request),
+        traceparent: api
+            .engine
+            .traceparent_of_submission(traceparent(request.headers())),
         webhook: None,
         labels: Labels::new(),
     };

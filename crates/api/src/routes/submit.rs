@@ -13,6 +13,7 @@ use crate::long_poll::Rests;
 use crate::mount_path::address;
 use crate::problem::{Refused, too_large, unavailable};
 use crate::request_json;
+use crate::request_span;
 use actix_web::http::header::{CONTENT_LOCATION, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_kernel::client::{Submission, Submitted};
@@ -40,6 +41,8 @@ pub(super) async fn post(
     };
     api.engine.observe_answer(&task_type, outcome);
     let (wait, taken) = taken?;
+    let task = taken.submitted.answer.task_id;
+    request_span::has_submitted(&request, task_type.decl.name, task);
     Ok(answer(&api, &request, wait, taken).await)
 }
 
@@ -56,7 +59,9 @@ async fn take(
         actor: caller.actor("client"),
         tenant: caller.tenant,
         key: idempotency_key(request)?,
-        traceparent: traceparent(request),
+        traceparent: api
+            .engine
+            .traceparent_of_submission(traceparent(request.headers())),
         webhook: webhook(api, request)?,
         labels: label_header::labels(request)?,
     };

@@ -12,11 +12,13 @@ use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::webhooks::WebhookUrl;
 use counterstep_kernel::{Engine, load};
 use counterstep_steps::TaskType;
+use counterstep_steps::traces::TRACES;
 use futures::StreamExt;
 use futures::future::{Either, select};
 use serde_json::Value;
 use std::pin::pin;
 use std::time::Duration;
+use tracing::{Instrument, Span};
 
 /// Between two looks at a task that another process may bring to rest: its signals may skip.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -50,6 +52,35 @@ impl InProcess {
             .ok_or_else(|| refused(no_such_type()))
     }
 
+    /// What is submitted beside the request, and the span in which it is: below that of the caller.
+    fn submission(
+        &self,
+        task_type: &str,
+        options: Options,
+    ) -> Result<(Submission, Span), ClientError> {
+        let span = tracing::debug_span!(
+            target: TRACES,
+            "submit",
+            otel.name = format_args!("submit {task_type}"),
+            task_type,
+        );
+        let Options {
+            key,
+            labels,
+            webhook,
+        } = options;
+        let webhook = webhook.map(|text| self.webhook(&text)).transpose()?;
+        let submission = Submission {
+            tenant: Tenant::default(),
+            actor: ACTOR.to_owned(),
+            key,
+            traceparent: self.engine.traces.traceparent(&span),
+            webhook,
+            labels,
+        };
+        Ok((submission, span))
+    }
+
     /// Decides on a task that a transaction of the caller's own writes.
     pub(super) async fn prepare(
         &self,
@@ -57,9 +88,10 @@ impl InProcess {
         options: Options,
         body: Value,
     ) -> Result<Prepared, ClientError> {
-        let (task_type, submission) = (self.newest(name)?, self.submission(options)?);
+        let task_type = self.newest(name)?;
+        let (submission, span) = self.submission(name, options)?;
         let engine = self.engine.clone();
-        to_its_end(async move {
+        let preparing = async move {
             let prepared = client::prepare(&engine, task_type, submission, body).await;
             match &prepared {
                 // Counted when it is committed.
@@ -82,8 +114,8 @@ impl InProcess {
                     Ok(Prepared::Replayed(submitted.answer.task_id))
                 }
             }
-        })
-        .await
+        };
+        to_its_end(preparing.instrument(span)).await
     }
 
     pub(super) async fn submit(
@@ -92,9 +124,10 @@ impl InProcess {
         options: Options,
         body: Value,
     ) -> Result<TaskId, ClientError> {
-        let (task_type, submission) = (self.newest(name)?, self.submission(options)?);
+        let task_type = self.newest(name)?;
+        let (submission, span) = self.submission(name, options)?;
         let engine = self.engine.clone();
-        to_its_end(async move {
+        let submitting = async move {
             let count = |error: SubmitError| {
                 engine.observe_answer(&task_type, error.outcome());
                 refused(error)
@@ -117,8 +150,8 @@ impl InProcess {
                     Err(count(error))
                 }
             }
-        })
-        .await
+        };
+        to_its_end(submitting.instrument(span)).await
     }
 
     /// Requests with their keys.
@@ -146,9 +179,9 @@ impl InProcess {
             .into_iter()
             .map(item)
             .collect::<Result<_, ClientError>>()?;
+        let (by, span) = self.submission(name, Options::default())?;
         let engine = self.engine.clone();
-        to_its_end(async move {
-            let by = submission(Options::default(), None);
+        let submitting = async move {
             let submitted = client::submit_all(&engine, task_type, by, items).await;
             let count = |error: SubmitError| {
                 engine.observe_answer(&task_type, error.outcome());
@@ -161,18 +194,13 @@ impl InProcess {
             };
             let outcomes = submitted.map_err(count)?;
             Ok(outcomes.into_iter().map(each).collect())
-        })
-        .await
+        };
+        to_its_end(submitting.instrument(span)).await
     }
 
     fn webhook(&self, text: &str) -> Result<WebhookUrl, ClientError> {
         let read = WebhookUrl::parse(text, &self.engine.settings.webhook_allow);
         read.map_err(|error| ClientError::refused(error.to_string()))
-    }
-
-    fn submission(&self, options: Options) -> Result<Submission, ClientError> {
-        let webhook = options.webhook.as_deref().map(|text| self.webhook(text));
-        Ok(submission(options, webhook.transpose()?))
     }
 
     async fn record(&self, task: TaskId) -> Result<TaskRecord, ClientError> {
@@ -266,17 +294,6 @@ pub(super) enum Prepared {
     New(Box<client::Prepared>),
     /// It repeats the request that made this task.
     Replayed(TaskId),
-}
-
-fn submission(Options { key, labels, .. }: Options, webhook: Option<WebhookUrl>) -> Submission {
-    Submission {
-        tenant: Tenant::default(),
-        actor: "client".to_owned(),
-        key,
-        traceparent: None,
-        webhook,
-        labels,
-    }
 }
 
 /// Runs a change to its end, also where its caller is dropped: what follows a commit is not to be
