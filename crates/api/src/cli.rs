@@ -5,7 +5,7 @@ use counterstep_contracts::Host;
 use counterstep_kernel::host::{self, HostSettings};
 use counterstep_node::settings::AuthMode;
 use counterstep_node::{
-    Exit, Layers, Settings, SettingsArgs, metrics, open, run, shutdown_on_signals, spawner,
+    Exit, Layers, Settings, SettingsArgs, metrics, open, run_service, shutdown_on_signals, spawner,
     webhooks,
 };
 use counterstep_steps::Registry;
@@ -88,8 +88,9 @@ pub fn main(registry: Registry, args: &SettingsArgs, beside: Beside) -> Result<(
     let settings = given.resolve()?;
     let (listener, api) = bind(&given, &settings)?;
     let api = ApiSettings { beside, ..api };
-    run(
+    run_service(
         &settings,
+        "api",
         Box::pin(async {
             let shutdown = shutdown_on_signals(&settings)?;
             let engine = open(&settings, registry, "api").await?;

@@ -12,10 +12,15 @@ mod panics;
 pub mod process;
 mod secret_files;
 pub mod settings;
+#[cfg(feature = "otlp")]
+mod traces;
+#[cfg(not(feature = "otlp"))]
+#[path = "traces/without.rs"]
+mod traces;
 
 pub use capacity::tasks_at_a_time;
 pub use counterstep_adapters::system::{SystemRandom, TokioRuntime};
 pub use exit::{Exit, ExitKind};
 pub use open::{install_provider, look, look_at_objects, migrate, open, open_store, webhooks};
-pub use process::{run, shutdown_on_signals, spawner};
+pub use process::{run, run_service, shutdown_on_signals, spawner};
 pub use settings::{Layers, Settings, SettingsArgs};

@@ -2,6 +2,7 @@
 
 use crate::panics;
 use crate::settings::LogFormat;
+use counterstep_steps::traces::TRACES;
 use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::{FilterExt, Targets};
@@ -9,19 +10,32 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{Layer, fmt};
+use tracing_subscriber::{Layer, Registry, fmt};
 
 /// Logs one line at ERROR for each connection that a client spoils: a head that cannot be parsed, a
 /// body that breaks off. What fails on this side has lines of its own.
 const CLIENTS_FAULTS: &str = "actix_http::h1";
 
+/// Hears of spans, for traces.
+pub type SpanLayer = Box<dyn Layer<Registry> + Send + Sync>;
+
 /// Starts logging, panics included. A second call in one process changes nothing.
-pub fn start(filter: &str, format: LogFormat) {
-    let layers = tracing_subscriber::registry()
-        .with(panics::executions())
-        .with(lines(filter, format, std::io::stderr));
+pub fn start(filter: &str, format: LogFormat, spans: Option<SpanLayer>) {
+    let err = std::io::stderr;
+    let registry = tracing_subscriber::registry();
+    let started = match spans {
+        Some(spans) => registry
+            .with(spans)
+            .with(panics::executions())
+            .with(lines(filter, format, err))
+            .try_init(),
+        None => registry
+            .with(panics::executions())
+            .with(lines(filter, format, err))
+            .try_init(),
+    };
     // Only an earlier start makes this fail, and then there is a log already.
-    if layers.try_init().is_ok() {
+    if started.is_ok() {
         panics::log_panics();
     }
     if let Err(error) = filter.parse::<Targets>() {
@@ -44,12 +58,12 @@ where
     let targets = filter
         .parse()
         .unwrap_or_else(|_| Targets::new().with_default(LevelFilter::INFO));
-    // A filter that names the library is obeyed.
-    let targets = if filter.contains("actix_http") {
-        targets
-    } else {
-        targets.with_target(CLIENTS_FAULTS, LevelFilter::OFF)
-    };
+    // A filter that names one of these is obeyed. What is for traces says what lines say already.
+    let silent = [(CLIENTS_FAULTS, "actix_http"), (TRACES, TRACES)];
+    let silent = silent
+        .into_iter()
+        .filter(|(_, name)| !filter.contains(name));
+    let targets = targets.with_targets(silent.map(|(target, _)| (target, LevelFilter::OFF)));
     let lines = match format {
         LogFormat::Text => fmt::layer().with_writer(writer).boxed(),
         LogFormat::Json => fmt::layer()

@@ -1,8 +1,9 @@
 //! A process from its settings to its end.
 
 use crate::exit::{Exit, ExitKind};
-use crate::logging;
+use crate::logging::{self, SpanLayer};
 use crate::settings::Settings;
+use crate::traces::{self, Exporting};
 use counterstep_kernel::host::Spawn;
 use counterstep_steps::{CancelReason, CancelToken};
 use futures::future::BoxFuture;
@@ -18,7 +19,35 @@ use std::time::Duration;
 /// # Errors
 /// As the work says; also when no runtime can be started.
 pub fn run(settings: &Settings, work: BoxFuture<'_, Result<(), Exit>>) -> Result<(), Exit> {
-    logging::start(&settings.log, settings.log_format);
+    run_traced(settings, None, work)
+}
+
+/// The same for a service, which exports its spans where the settings say so. `role` is part of its
+/// name there.
+///
+/// # Errors
+/// As [`run`]; also when the settings of the collector cannot be used.
+pub fn run_service(
+    settings: &Settings,
+    role: &str,
+    work: BoxFuture<'_, Result<(), Exit>>,
+) -> Result<(), Exit> {
+    let traces = settings.traces.as_ref();
+    let traces = traces.map(|it| traces::open(it, role)).transpose()?;
+    run_traced(settings, traces, work)
+}
+
+fn run_traced(
+    settings: &Settings,
+    traces: Option<(SpanLayer, Exporting)>,
+    work: BoxFuture<'_, Result<(), Exit>>,
+) -> Result<(), Exit> {
+    let (layer, exporting) = traces.unzip();
+    logging::start(&settings.log, settings.log_format, layer);
+    let work = match exporting {
+        Some(exporting) => exporting.beside(work),
+        None => work,
+    };
     // While there is one thread: the mask is the whole process's.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
     let runtime = tokio::runtime::Builder::new_multi_thread()

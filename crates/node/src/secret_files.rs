@@ -69,6 +69,12 @@ pub(crate) fn open_to_others(settings: &Settings) -> Vec<OpenSecret> {
         add("objects", named.as_ref());
     }
     add("webhook_secret_file", settings.webhook_secret_file.as_ref());
+    if let Some(traces) = &settings.traces {
+        add("otlp_token_file", traces.token_file.as_ref());
+        for file in traces.header_files.values() {
+            add("otlp_header_files", Some(file));
+        }
+    }
     for (name, service) in &settings.services {
         add(
             &format!("services.{name}.token_file"),

@@ -6,7 +6,9 @@ use crate::{
 };
 use counterstep_kernel::worker_registry;
 use counterstep_node::settings::duration;
-use counterstep_node::{Exit, Layers, SettingsArgs, metrics, open, run, shutdown_on_signals};
+use counterstep_node::{
+    Exit, Layers, SettingsArgs, metrics, open, run_service, shutdown_on_signals,
+};
 use counterstep_steps::Registry;
 
 /// What one run of the reconciler does, beside its settings.
@@ -106,8 +108,9 @@ pub fn main(
     } else {
         metrics::bind(&settings)?
     };
-    run(
+    run_service(
         &settings,
+        "reconciler",
         Box::pin(async {
             let shutdown = shutdown_on_signals(&settings)?;
             let engine = open(&settings, registry, "reconciler").await?;

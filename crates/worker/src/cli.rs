@@ -2,7 +2,7 @@
 
 use crate::{WorkerSettings, serve};
 use counterstep_node::{
-    Exit, Layers, SettingsArgs, metrics, open, run, shutdown_on_signals, spawner,
+    Exit, Layers, SettingsArgs, metrics, open, run_service, shutdown_on_signals, spawner,
 };
 use counterstep_steps::Registry;
 
@@ -41,8 +41,9 @@ pub fn main(registry: Registry, args: &SettingsArgs) -> Result<(), Exit> {
     let settings = given.resolve()?;
     let worker = resolve(&given, &registry)?;
     let listener = metrics::bind(&settings)?;
-    run(
+    run_service(
         &settings,
+        "worker",
         Box::pin(async {
             let shutdown = shutdown_on_signals(&settings)?;
             let engine = open(&settings, registry, "worker").await?;

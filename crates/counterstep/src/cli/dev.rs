@@ -37,8 +37,9 @@ pub(super) fn main(registry: Registry, args: &SettingsArgs, beside: Beside) -> R
         })
         .collect();
     let data = settings.database.to_string();
-    counterstep_node::run(
+    counterstep_node::run_service(
         &settings,
+        "dev",
         Box::pin(async {
             let shutdown = shutdown_on_signals(&settings)?;
             let engine = open(&settings, registry, "dev").await?;

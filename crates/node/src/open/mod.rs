@@ -12,6 +12,7 @@ use crate::exit::Exit;
 use crate::metrics::Metrics;
 use crate::secret_files::{OpenSecret, open_to_others};
 use crate::settings::{Database, ObjectBackend, Settings, in_effect};
+use crate::traces;
 use counterstep_adapters::file_signals::FileSignals;
 use counterstep_adapters::folder::{FolderObjects, FolderScratch};
 use counterstep_adapters::local::{LocalHints, LocalLocks};
@@ -108,7 +109,10 @@ pub fn open<'a>(
             random: Arc::new(SystemRandom),
         };
         let metrics = Metrics::of(&registry, &engine.metrics_labels);
-        Ok(Engine::new(ports, registry, engine, role).recorded_by(Arc::new(metrics)))
+        let engine = Engine::new(ports, registry, engine, role);
+        Ok(engine
+            .recorded_by(Arc::new(metrics))
+            .traced_by(traces::port()))
     })
 }
 

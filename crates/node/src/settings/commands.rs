@@ -15,8 +15,14 @@ const SERVERS: u32 = DATABASE
         Group::Lease,
         Group::Services,
     ]);
-const SERVICE: u32 =
-    SERVERS | uses(&[Group::Tasks, Group::Metrics, Group::Policies, Group::Upkeep]);
+const SERVICE: u32 = SERVERS
+    | uses(&[
+        Group::Tasks,
+        Group::Metrics,
+        Group::Traces,
+        Group::Policies,
+        Group::Upkeep,
+    ]);
 
 /// What `api` takes.
 pub const API: u32 = SERVICE | uses(&[Group::Steps, Group::Api]);

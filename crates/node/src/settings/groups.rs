@@ -69,6 +69,9 @@ groups! {
     /// What `GET /metrics` shows: see [metrics](operations.md#metrics).
     Metrics "Metrics";
 
+    /// Which spans are exported, and where to: see [traces](operations.md#traces).
+    Traces "Traces";
+
     /// Tables that change what task types declare: see [policies](operations.md#policies).
     Policies "Policies";
 

@@ -20,6 +20,7 @@ mod resolve;
 mod services;
 mod surroundings;
 mod table;
+mod traces;
 mod unusable;
 mod upkeep;
 mod urls;
@@ -35,9 +36,12 @@ pub use kinds::duration;
 pub use layers::Layers;
 pub use log_format::LogFormat;
 pub(crate) use resolve::in_effect;
+#[cfg(feature = "otlp")]
+pub(crate) use resolve::machine;
 pub use services::Service;
 pub use surroundings::check_surroundings;
 pub use table::{SETTINGS, SettingValues};
+pub use traces::TraceSettings;
 pub use upkeep::Upkeep;
 
 use counterstep_contracts::Overrides;
@@ -69,6 +73,8 @@ pub struct Settings {
     pub metrics_listen: Option<SocketAddr>,
     /// With the secrets that sign webhooks.
     pub webhook_secret_file: Option<PathBuf>,
+    /// Where spans go; `None`: nowhere.
+    pub traces: Option<TraceSettings>,
     /// Log filter.
     pub log: String,
     /// Log form.
@@ -98,6 +104,7 @@ impl Settings {
             engine: EngineSettings::default(),
             metrics_listen: None,
             webhook_secret_file: None,
+            traces: None,
             log: "info".to_owned(),
             log_format: LogFormat::Text,
             overrides: Overrides::default(),

@@ -9,6 +9,7 @@ use super::layers::Layers;
 use super::log_format::LogFormat;
 use super::metrics_labels::MetricsLabels;
 use super::services::Service;
+use super::traces::Share;
 use super::upkeep::ARCHIVE_BUCKET;
 use crate::exit::Exit;
 use clap::ArgMatches;
@@ -131,6 +132,15 @@ declare! {
     Metrics {
         metrics_listen: SocketAddr => "Serve `/metrics` on this address and port, and not on that of the API";
         metrics_labels: MetricsLabels ["none"] => "Split tasks in metrics by these labels, at most 4; at most 100 of their values are shown";
+    }
+
+    Traces {
+        otlp_endpoint(Url): String ["none"] => "Export spans to the collector of OpenTelemetry at this address, as `http://127.0.0.1:4318`; they go to `/v1/traces` below it";
+        otlp_token_file(Rare): PathBuf => "Send the token in this file to the collector, as `Authorization: Bearer`";
+        otlp_header_files(OnlyInFile): BTreeMap<String, PathBuf> = BTreeMap::new() => "Send these headers to the collector, each with the value in a file";
+        otlp_ca_file(Rare): PathBuf => "Trust the authorities in this PEM file, and no others, for the certificate of the collector";
+        trace_sample: Share = 1.0 => "Record this share of the traces that begin here, from 0 to 1; what a client or a task has begun is recorded as its `traceparent` says";
+        trace_spans: String ["none"] => "Export spans of the program's own code too, by target and level, as `my_app=info`";
     }
 
     Policies {

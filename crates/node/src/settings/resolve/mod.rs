@@ -65,6 +65,11 @@ impl Layers {
             upkeep: self.upkeep()?,
             metrics_listen: self.metrics_listen()?,
             webhook_secret_file: self.webhook_secret_file()?,
+            traces: if takes(self.uses, Group::Traces) {
+                self.traces()?
+            } else {
+                None
+            },
             log: self.log()?,
             log_format: self.log_format()?,
             overrides: self.overrides()?,
@@ -125,7 +130,7 @@ pub(crate) fn in_effect(registry: &Registry, overrides: Overrides) -> Result<Pol
 }
 
 /// The name of this machine, as people know it.
-fn machine() -> String {
+pub(crate) fn machine() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = name.trim();
     if name.is_empty() {

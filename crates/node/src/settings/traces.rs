@@ -1,0 +1,83 @@
+//! Where traces go, and how many there are. Must not connect to anything.
+
+use super::kinds::Kind;
+use super::layers::Layers;
+use crate::exit::Exit;
+use clap::{Arg, value_parser};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use tracing_subscriber::filter::Targets;
+
+/// Traces for a collector.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TraceSettings {
+    /// Its address.
+    pub endpoint: String,
+    /// Its token.
+    pub token_file: Option<PathBuf>,
+    /// Files with the values of other headers, by header.
+    pub header_files: BTreeMap<String, PathBuf>,
+    /// PEM file with the only authorities that its certificate may come from.
+    pub ca_file: Option<PathBuf>,
+    /// Whether it may be another machine without TLS.
+    pub allow_plaintext: bool,
+    /// The share of the traces that begin here.
+    pub sample: f64,
+    /// Of which targets the spans of the program's own code are exported.
+    pub own: Targets,
+}
+
+impl Layers {
+    /// Traces, where they are on.
+    pub(super) fn traces(&self) -> Result<Option<TraceSettings>, Exit> {
+        // An empty text would be every target.
+        let own = match self.trace_spans()?.filter(|text| !text.is_empty()) {
+            Some(text) => text.parse().map_err(|_| {
+                Exit::config(
+                    "invalid setting `trace_spans`: expected targets with levels, as `my_app=info,my_lib=debug`",
+                )
+            })?,
+            None => Targets::new(),
+        };
+        let (sample, token_file) = (self.trace_sample()?, self.otlp_token_file()?);
+        let (header_files, ca_file) = (self.otlp_header_files()?, self.otlp_ca_file()?);
+        let Some(endpoint) = self.otlp_endpoint()? else {
+            return Ok(None);
+        };
+        Ok(Some(TraceSettings {
+            endpoint,
+            token_file,
+            header_files,
+            ca_file,
+            allow_plaintext: self.allow_plaintext()?,
+            sample,
+            own,
+        }))
+    }
+}
+
+/// A part of a whole, from 0 to 1.
+pub struct Share;
+
+impl Kind for Share {
+    type Raw = f64;
+    type Value = f64;
+    const NAME: &'static str = "SHARE";
+
+    fn arg(arg: Arg) -> Arg {
+        arg.value_parser(value_parser!(f64))
+    }
+
+    fn check(key: &str, raw: f64) -> Result<f64, Exit> {
+        if (0.0..=1.0).contains(&raw) {
+            return Ok(raw);
+        }
+        Err(Exit::config(format_args!(
+            "invalid setting `{key}`: {raw}; expected a number from 0 to 1, as 0.1"
+        )))
+    }
+
+    fn shown(value: &f64) -> String {
+        value.to_string()
+    }
+}
