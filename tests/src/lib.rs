@@ -6,6 +6,7 @@ pub mod api;
 pub mod archive;
 pub mod chaos;
 pub mod cluster;
+pub mod collector;
 pub mod command;
 pub mod deployment;
 pub mod manifests;

@@ -33,6 +33,7 @@ mod system {
     mod signals;
     mod state;
     mod submitting;
+    mod traces;
     mod uploads;
     mod videos;
     mod webhooks;
