@@ -12,7 +12,6 @@ use crate::ports::QueueError;
 use crate::record::TaskRow;
 use crate::task::{TaskFacts, trace_id};
 use crate::transition::Transition;
-use crate::turn::TurnEnd;
 use counterstep_contracts::{Direction, Outcome, QueueName, TaskStatus, WorkerMessage};
 use counterstep_steps::traces::TRACES;
 use serde_json::Value;
@@ -170,33 +169,6 @@ pub(crate) fn attempt_ended(span: &Span, outcome: Outcome, result: &StepResult<V
     span.record("outcome", outcome.as_str());
     if let Err(error) = result {
         span.record("error.type", error.class.as_str());
-        span.record("otel.status_code", "error");
-    }
-}
-
-/// Notes in the span of a turn how it has ended.
-pub(crate) fn turn_ended(span: &Span, end: &TurnEnd) {
-    let (word, failed) = match end {
-        TurnEnd::Rests(status) => {
-            span.record("status", status.as_str());
-            let is_good = matches!(
-                status,
-                TaskStatus::Completed | TaskStatus::Cancelled | TaskStatus::Resolved
-            );
-            ("rests", !is_good)
-        }
-        TurnEnd::GivenBack => ("given_back", false),
-        TurnEnd::Busy(_) => ("busy", false),
-        TurnEnd::NotNow => ("not_now", false),
-        TurnEnd::Gone => ("gone", false),
-        TurnEnd::Contradicted(_) => ("contradicted", true),
-        TurnEnd::UnknownType => ("unknown_type", false),
-        TurnEnd::Lost => ("lost", true),
-        TurnEnd::NoRoom(_) => ("no_room", false),
-        TurnEnd::StoreDown => ("store_down", true),
-    };
-    span.record("end", word);
-    if failed {
         span.record("otel.status_code", "error");
     }
 }

@@ -23,7 +23,6 @@ use crate::quarantine::Quarantine;
 use crate::quarantine::quarantine;
 use crate::record::{DbTime, TaskRecord, TaskRow};
 use crate::task::TaskType;
-use crate::traces;
 use counterstep_contracts::{Host, TaskId, TaskStatus};
 use futures::future::{BoxFuture, Either, select};
 use futures::stream::FuturesUnordered;
@@ -166,7 +165,7 @@ async fn take_turn_with(
         }
     };
     let end = end.instrument(span.clone()).await;
-    traces::turn_ended(&span, &end);
+    end.note_in(&span);
     drop(span);
     with.1.release().await;
     tidied(engine, wanted.task, end).await

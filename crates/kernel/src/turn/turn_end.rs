@@ -3,6 +3,7 @@
 use crate::change::ChangeError;
 use counterstep_contracts::{TaskId, TaskStatus};
 use std::time::Duration;
+use tracing::Span;
 
 /// How a turn ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +29,35 @@ pub enum TurnEnd {
     NoRoom(Duration),
     /// The store did not answer.
     StoreDown,
+}
+
+impl TurnEnd {
+    /// Notes in the span of the turn how it has ended.
+    pub(super) fn note_in(&self, span: &Span) {
+        let (word, failed) = match self {
+            TurnEnd::Rests(status) => {
+                span.record("status", status.as_str());
+                let is_good = matches!(
+                    status,
+                    TaskStatus::Completed | TaskStatus::Cancelled | TaskStatus::Resolved
+                );
+                ("rests", !is_good)
+            }
+            TurnEnd::GivenBack => ("given_back", false),
+            TurnEnd::Busy(_) => ("busy", false),
+            TurnEnd::NotNow => ("not_now", false),
+            TurnEnd::Gone => ("gone", false),
+            TurnEnd::Contradicted(_) => ("contradicted", true),
+            TurnEnd::UnknownType => ("unknown_type", false),
+            TurnEnd::Lost => ("lost", true),
+            TurnEnd::NoRoom(_) => ("no_room", false),
+            TurnEnd::StoreDown => ("store_down", true),
+        };
+        span.record("end", word);
+        if failed {
+            span.record("otel.status_code", "error");
+        }
+    }
 }
 
 pub(super) fn end_of(error: &ChangeError, task: TaskId) -> TurnEnd {

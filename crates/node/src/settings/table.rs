@@ -139,7 +139,7 @@ declare! {
         otlp_token_file(Rare): PathBuf => "Send the token in this file to the collector, as `Authorization: Bearer`";
         otlp_header_files(OnlyInFile): BTreeMap<String, PathBuf> = BTreeMap::new() => "Send these headers to the collector, each with the value in a file";
         otlp_ca_file(Rare): PathBuf => "Trust the authorities in this PEM file, and no others, for the certificate of the collector";
-        trace_sample: Share = 1.0 => "Record this share of the traces that begin here, from 0 to 1; what a client or a task has begun is recorded as its `traceparent` says";
+        trace_sample: Share = 1.0 => "Record this share of the traces that begin here, from 0 to 1; a trace that goes on here follows the flag in its `traceparent`";
         trace_spans: String ["none"] => "Export spans of the program's own code too, by target and level, as `my_app=info`";
     }
 

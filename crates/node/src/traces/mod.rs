@@ -67,7 +67,7 @@ fn layer(settings: &TraceSettings, queue: Queue, resource: Resource) -> SpanLaye
         .boxed()
 }
 
-/// What this process is. The variables of OpenTelemetry say it better, where they are set.
+/// What this process is. The variables of OpenTelemetry count before what is known here.
 fn resource(role: &str) -> Resource {
     let (machine, process) = (machine(), std::process::id());
     let resource = Resource::builder_empty()
