@@ -1,0 +1,37 @@
+"""Client of the HTTP interface of Counterstep. Standard library only."""
+
+from .bodies import (
+    Accepted,
+    AttemptView,
+    AuditEntry,
+    AuditTrail,
+    CancelAnswer,
+    Event,
+    FailureView,
+    SignalAnswer,
+    StepView,
+    TaskSummary,
+    TaskView,
+)
+from .client import Client
+from .errors import InvalidWebhook, Problem, Unreachable
+from .webhooks import verify_webhook
+
+__all__ = [
+    "Accepted",
+    "AttemptView",
+    "AuditEntry",
+    "AuditTrail",
+    "CancelAnswer",
+    "Client",
+    "Event",
+    "FailureView",
+    "InvalidWebhook",
+    "Problem",
+    "SignalAnswer",
+    "StepView",
+    "TaskSummary",
+    "TaskView",
+    "Unreachable",
+    "verify_webhook",
+]

@@ -1,0 +1,240 @@
+"""The client: one method for each route that an application needs."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import secrets
+import ssl
+from datetime import datetime
+from time import monotonic, sleep
+from typing import Any, BinaryIO, Dict, Iterable, Iterator, Mapping, Optional, Tuple, Union, cast
+
+from ._events import follow
+from ._http import Body, Transport, header_of_labels, pieces, segment
+from ._multipart import Files, Form
+from .bodies import Accepted, AuditTrail, CancelAnswer, Event, SignalAnswer, TaskSummary, TaskView
+from .errors import Problem, Unreachable, may_pass
+
+_AT_REST = ("completed", "failed", "cancelled", "resolved", "dead_lettered", "compensation_failed")
+
+#: One long poll, in seconds.
+_POLL = 30.0
+#: A file under way may stand still for so long, in seconds.
+_SILENCE = 30.0
+
+
+class Client:
+    """A client of one API. Holds no connection; threads may share it.
+
+    `timeout` is for an answer, or a piece of one, in seconds. `retry_for` is for how long a submission with a key is
+    repeated, and how long `wait` and `events` tolerate an API that does not answer.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        api_key: Optional[str] = None,
+        timeout: float = 10.0,
+        retry_for: float = 60.0,
+        tls: Optional[ssl.SSLContext] = None,
+    ) -> None:
+        self._http = Transport(base_url, api_key, timeout, tls)
+        self._retry_for = retry_for
+
+    def submit(
+        self,
+        task_type: str,
+        request: Any,
+        *,
+        key: Optional[str] = None,
+        labels: Optional[Mapping[str, str]] = None,
+        files: Optional[Files] = None,
+    ) -> Accepted:
+        """Submits a task; `task_type` is the route, such as `create-zip-from-files`.
+
+        With a `key` (`Idempotency-Key`) the request is repeated while the API does not answer or asks to come again,
+        and makes one task. Without a key it is sent once.
+        """
+        form = Form(request, files) if files else None
+        content = b"" if form else json.dumps(request, allow_nan=False).encode()
+        headers: Dict[str, Union[str, bytes]] = {"Content-Type": form.content_type if form else "application/json"}
+        if key is not None:
+            headers["Idempotency-Key"] = key
+        if labels:
+            headers["Counterstep-Label"] = header_of_labels(labels)
+
+        def attempt() -> Accepted:
+            body: Body = content
+            if form:
+                body, headers["Content-Length"] = iter(form), str(form.length())
+            answer, received = self._http.json_and_headers(
+                "POST",
+                f"/api/tasks/{segment(task_type)}",
+                headers=headers,
+                body=body,
+                timeout=max(self._http.timeout, _SILENCE) if form else None,
+            )
+            replayed = received.get("Idempotency-Replayed") == "true"
+            return Accepted(answer["task_id"], answer["status"], replayed)
+
+        return attempt() if key is None else self._repeated(attempt)
+
+    def _repeated(self, attempt: Any) -> Accepted:
+        started, pause = monotonic(), 0.25
+        while True:
+            try:
+                return cast(Accepted, attempt())
+            except (Problem, Unreachable) as error:
+                if not _may_be_repeated(error):
+                    raise
+                asked = error.retry_after if isinstance(error, Problem) else None
+                wait = random.uniform(pause / 2, pause) if asked is None else asked
+                if monotonic() - started + wait > self._retry_for:
+                    raise
+            sleep(wait)
+            pause = min(2 * pause, 8.0)
+
+    def task(self, task_id: str) -> TaskView:
+        """The task as it is now."""
+        return cast(TaskView, self._http.json("GET", _path(task_id)))
+
+    def wait(self, task_id: str, timeout: Optional[float] = None) -> TaskView:
+        """The task once it is at rest: it has ended, or is parked. `TimeoutError` after so many seconds."""
+        end = math.inf if timeout is None else monotonic() + timeout
+        failing_since: Optional[float] = None
+        while True:
+            # An API that is about to stop answers a long poll at once.
+            pause = 0.25
+            poll = max(0.0, min(_POLL, end - monotonic()))
+            try:
+                view: TaskView = self._http.json(
+                    "GET",
+                    _path(task_id),
+                    query=[("wait", f"{math.ceil(poll * 1000)}ms")] if poll else [],
+                    timeout=poll + self._http.timeout,
+                )
+                failing_since = None
+                if view["status"] in _AT_REST:
+                    return view
+            except (Problem, Unreachable) as error:
+                failing_since = monotonic() if failing_since is None else failing_since
+                if not may_pass(error) or monotonic() - failing_since >= self._retry_for:
+                    raise
+                pause = max(pause, getattr(error, "retry_after", None) or 0.0)
+            if monotonic() >= end:
+                raise TimeoutError(f"task {task_id} is not at rest after {timeout} seconds")
+            sleep(max(0.0, min(pause, end - monotonic())))
+
+    def cancel(self, task_id: str) -> CancelAnswer:
+        """Cancels the task: what it has done is undone."""
+        return cast(CancelAnswer, self._http.json("DELETE", _path(task_id)))
+
+    def signal(self, task_id: str, name: str, body: Any) -> SignalAnswer:
+        """Sends the signal that the step of this name waits for, or will."""
+        return cast(
+            SignalAnswer,
+            self._http.json(
+                "POST",
+                f"{_path(task_id)}/signals/{segment(name)}",
+                headers={"Content-Type": "application/json"},
+                body=json.dumps(body, allow_nan=False).encode(),
+            ),
+        )
+
+    def audit(self, task_id: str) -> AuditTrail:
+        """Everything that happened to the task."""
+        return cast(AuditTrail, self._http.json("GET", f"{_path(task_id)}/audit"))
+
+    def list(
+        self,
+        *,
+        type: Optional[str] = None,
+        status: Union[str, Iterable[str]] = (),
+        labels: Optional[Mapping[str, str]] = None,
+        since: Union[str, datetime, None] = None,
+        until: Union[str, datetime, None] = None,
+        failure_class: Optional[str] = None,
+        failure_text: Optional[str] = None,
+        page_size: Optional[int] = None,
+    ) -> Iterator[TaskSummary]:
+        """The tasks that fit, the newest first. Pages are read as the iterator needs them."""
+        single = {
+            "type": type,
+            "since": _time(since),
+            "until": _time(until),
+            "failure_class": failure_class,
+            "failure_text": failure_text,
+            "limit": None if page_size is None else str(page_size),
+        }
+        query = [(name, value) for name, value in single.items() if value is not None]
+        query += [("status", it) for it in ([status] if isinstance(status, str) else status)]
+        query += [("label", f"{name}={value}") for name, value in (labels or {}).items()]
+        cursor: Optional[str] = None
+        while True:
+            page: Dict[str, Any] = self._http.json(
+                "GET", "/api/tasks", query=query + ([("cursor", cursor)] if cursor else [])
+            )
+            yield from page["items"]
+            cursor = page.get("next_cursor")
+            if cursor is None:
+                return
+
+    def events(self, task_id: str, last_event_id: int = 0) -> Iterator[Event]:
+        """What happens to the task: each entry of its audit after `last_event_id` once and in order, and progress.
+
+        Comes again after a cut, and ends when the task has ended.
+        """
+        return follow(self._http, f"{_path(task_id)}/events", last_event_id, self._retry_for)
+
+    def download(self, task_id: str, name: str, to: Union[str, "os.PathLike[str]", BinaryIO]) -> int:
+        """Writes a stored file of the response to a path, or to a file that is open for bytes. Returns its size.
+
+        A path gets the whole file or none.
+        """
+        route = "/".join(segment(part) for part in name.split("/"))
+        with self._http.open("GET", f"{_path(task_id)}/result/{route}", silence=_SILENCE) as answer:
+            arriving = pieces(answer)
+            if not isinstance(to, (str, os.PathLike)):
+                return _copy(arriving, to)
+            target = os.fspath(to)
+            part = f"{target}.{secrets.token_hex(4)}.part"
+            try:
+                with open(part, "xb") as file:
+                    size = _copy(arriving, file)
+                os.replace(part, target)
+            except BaseException:
+                if os.path.exists(part):
+                    os.remove(part)
+                raise
+            return size
+
+
+def _copy(arriving: Iterator[bytes], to: BinaryIO) -> int:
+    size = 0
+    for piece in arriving:
+        to.write(piece)
+        size += len(piece)
+    return size
+
+
+def _may_be_repeated(error: Exception) -> bool:
+    """Whether a submission with a key may be sent again. 502 and 504: a proxy has no answer of the API."""
+    if isinstance(error, Problem):
+        return error.status in (429, 502, 503, 504) or (error.status, error.code) == (409, "in-progress")
+    return isinstance(error, Unreachable)
+
+
+def _path(task_id: str) -> str:
+    return f"/api/tasks/{segment(task_id)}"
+
+
+def _time(value: Union[str, datetime, None]) -> Optional[str]:
+    if not isinstance(value, datetime):
+        return value
+    if value.tzinfo is None:
+        raise ValueError("a time without a zone; expected an aware datetime")
+    return value.isoformat()
