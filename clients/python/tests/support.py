@@ -13,7 +13,7 @@ import tempfile
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 
 def program() -> str:
@@ -23,7 +23,7 @@ def program() -> str:
     return path
 
 
-def _environment() -> dict:
+def _environment() -> Dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("COUNTERSTEP_")}
 
 
@@ -80,10 +80,6 @@ class Served:
         self._folder.cleanup()
 
 
-def dev(*flags: str) -> Served:
-    return Served("dev", r"submit to http://([^/]+)/", "--drain", "500ms", *flags)
-
-
 def api(data: Path, *flags: str) -> Served:
     return Served("api", r"address=(\S+)", *flags, data=data)
 
@@ -125,12 +121,29 @@ def services() -> Stub:
         "/shipments": {"tracking": "t-1"},
     }
 
-    def answer(request: BaseHTTPRequestHandler) -> Tuple[int, dict, bytes]:
+    def answer(request: BaseHTTPRequestHandler) -> Tuple[int, Dict[str, str], bytes]:
         body = answers.get(request.path) if request.command == "POST" else None
         content = json.dumps(body or {}).encode()
         return (200 if body else 404), {"Content-Type": "application/json"}, content
 
     return Stub(answer)
+
+
+class Dev(Served):
+    """`counterstep dev`, and the services that its orders call."""
+
+    def __init__(self, *flags: str) -> None:
+        self._services = services()
+        with tempfile.TemporaryDirectory() as folder:
+            settings = Path(folder) / "counterstep.toml"
+            names = ("bank", "inventory", "shipping")
+            settings.write_text("".join(f'[services.{it}]\nurl = "{self._services.url}"\n' for it in names))
+            flags = ("--config", str(settings), "--drain", "500ms", *flags)
+            super().__init__("dev", r"submit to http://([^/]+)/", *flags)
+
+    def stop(self) -> None:
+        super().stop()
+        self._services.stop()
 
 
 class CuttingProxy:

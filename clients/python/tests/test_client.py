@@ -32,12 +32,7 @@ class WithDev(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls) -> None:
-        stub = support.services()
-        cls.addClassCleanup(stub.stop)
-        names = ("bank", "inventory", "shipping")
-        settings = Path(cls.folder()) / "counterstep.toml"
-        settings.write_text("".join(f'[services.{it}]\nurl = "{stub.url}"\n' for it in names))
-        cls.served = support.dev("--config", str(settings), "--event-streams", "1")
+        cls.served = support.Dev()
         cls.addClassCleanup(cls.served.stop)
         cls.client = Client(cls.served.url)
 
@@ -203,16 +198,19 @@ class Following(WithDev):
         self.assertEqual(list(self.client.events(accepted.task_id, last)), [])
 
     def test_a_stream_that_the_api_has_no_room_for_is_waited_for(self) -> None:
-        accepted = self.client.submit(ORDER, LARGE)
-        first = self.client.events(accepted.task_id)
+        small = support.Dev("--event-streams", "1")
+        self.addCleanup(small.stop)
+        client = Client(small.url)
+        accepted = client.submit(ORDER, LARGE)
+        first = client.events(accepted.task_id)
         next(first)
         with self.assertRaises(Problem) as refused:
-            next(Client(self.served.url, retry_for=0).events(accepted.task_id))
+            next(Client(small.url, retry_for=0).events(accepted.task_id))
         self.assertEqual(refused.exception.code, "too-many-streams")
         self.assertIsNotNone(refused.exception.retry_after)
-        threading.Timer(0.5, self.client.cancel, [accepted.task_id]).start()
+        threading.Timer(0.5, client.cancel, [accepted.task_id]).start()
         threading.Thread(target=lambda: list(first)).start()
-        seen = [it.id for it in self.client.events(accepted.task_id) if it.type == "entry"]
+        seen = [it.id for it in client.events(accepted.task_id) if it.type == "entry"]
         self.assertEqual(seen, list(range(1, len(seen) + 1)))
 
     def test_a_wait_ends_with_its_time_and_a_cancel_is_undone(self) -> None:

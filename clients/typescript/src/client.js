@@ -1,0 +1,243 @@
+// The client: one method for each route that an application needs. The declarations are in index.d.ts.
+
+import { Problem, Unreachable, mayPass, retryAfterMs } from "./errors.js";
+import { follow } from "./events.js";
+import { SILENCE_MS, Transport, headerOfLabels, pause, segment } from "./http.js";
+import { formOf } from "./multipart.js";
+import { platform } from "./platform.js";
+
+const AT_REST = ["completed", "failed", "cancelled", "resolved", "dead_lettered", "compensation_failed"];
+
+/** One long poll. */
+const POLL_MS = 30_000;
+
+/** @typedef {import("./index.js").Client} Declared */
+
+/** @implements {Declared} */
+export class Client {
+  #http;
+  #retryForMs;
+
+  /**
+   * @param {string} baseUrl
+   * @param {import("./index.js").ClientOptions} [options]
+   */
+  constructor(baseUrl, { apiKey, timeoutMs = 10_000, retryForMs = 60_000, fetch = globalThis.fetch } = {}) {
+    this.#http = new Transport(baseUrl, apiKey, timeoutMs, fetch);
+    this.#retryForMs = retryForMs;
+  }
+
+  /**
+   * @param {string} type
+   * @param {unknown} request
+   * @param {import("./index.js").SubmitOptions} [options]
+   * @returns {Promise<import("./index.js").Accepted>}
+   */
+  async submit(type, request, { key, labels, files, signal } = {}) {
+    const path = `/api/tasks/${segment(type)}`;
+    /** @type {Record<string, string>} */
+    const headers = {};
+    if (key !== undefined) headers["idempotency-key"] = key;
+    if (labels && Object.keys(labels).length > 0) headers["counterstep-label"] = headerOfLabels(labels);
+    /** @type {import("./http.js").Request} */
+    const sent = { headers, signal };
+    if (files && Object.keys(files).length > 0) {
+      const form = await formOf(request, files);
+      headers["content-type"] = form.contentType;
+      // Of the body of a `Blob` it is not known how far it is.
+      Object.assign(sent, { form: form.body, timeoutMs: form.hasPaths ? SILENCE_MS : 0 });
+    } else {
+      headers["content-type"] = "application/json";
+      sent.body = JSON.stringify(request);
+    }
+    const attempt = async () => {
+      const answer = await this.#http.open("POST", path, sent);
+      const replayed = answer.response.headers.get("idempotency-replayed") === "true";
+      return { ...(await answer.json()), replayed };
+    };
+    return key === undefined ? attempt() : this.#repeated(attempt, signal);
+  }
+
+  /**
+   * @template T
+   * @param {() => Promise<T>} attempt
+   * @param {AbortSignal | undefined} signal
+   */
+  async #repeated(attempt, signal) {
+    const end = Date.now() + this.#retryForMs;
+    for (let backoff = 250; ; backoff = Math.min(2 * backoff, 8_000)) {
+      let wait;
+      try {
+        return await attempt();
+      } catch (error) {
+        wait = retryAfterMs(error) ?? backoff * (0.5 + Math.random() / 2);
+        if (!mayBeRepeated(error) || Date.now() + wait > end) throw error;
+      }
+      await pause(wait, signal);
+    }
+  }
+
+  /**
+   * @param {string} id
+   * @returns {Promise<import("./index.js").TaskView>}
+   */
+  task(id) {
+    return this.#json("GET", id);
+  }
+
+  /**
+   * @param {string} id
+   * @param {{ timeoutMs?: number, signal?: AbortSignal }} [options]
+   * @returns {Promise<import("./index.js").TaskView>}
+   */
+  async wait(id, { timeoutMs = Infinity, signal } = {}) {
+    const end = Date.now() + timeoutMs;
+    /** @type {number | undefined} */
+    let failingSince;
+    for (;;) {
+      // An API that is about to stop answers a long poll at once.
+      let wait = 250;
+      const poll = Math.ceil(Math.max(0, Math.min(POLL_MS, end - Date.now())));
+      try {
+        /** @type {import("./index.js").TaskView} */
+        const view = await this.#json("GET", id, "", {
+          query: poll > 0 ? [["wait", `${poll}ms`]] : [],
+          timeoutMs: poll + this.#http.timeoutMs,
+          signal,
+        });
+        if (AT_REST.includes(view.status)) return view;
+        failingSince = undefined;
+      } catch (error) {
+        failingSince ??= Date.now();
+        if (!mayPass(error) || Date.now() - failingSince >= this.#retryForMs) throw error;
+        wait = Math.max(wait, retryAfterMs(error) ?? 0);
+      }
+      const left = end - Date.now();
+      if (left <= 0) throw new DOMException(`task ${id} is not at rest after ${timeoutMs} ms`, "TimeoutError");
+      await pause(Math.min(wait, left), signal);
+    }
+  }
+
+  /**
+   * @param {string} id
+   * @returns {Promise<import("./index.js").CancelAnswer>}
+   */
+  cancel(id) {
+    return this.#json("DELETE", id);
+  }
+
+  /**
+   * @param {string} id
+   * @param {string} name
+   * @param {unknown} body
+   * @returns {Promise<import("./index.js").SignalAnswer>}
+   */
+  signal(id, name, body) {
+    const headers = { "content-type": "application/json" };
+    return this.#json("POST", id, `/signals/${segment(name)}`, { headers, body: JSON.stringify(body) });
+  }
+
+  /**
+   * @param {string} id
+   * @returns {Promise<import("./index.js").AuditTrail>}
+   */
+  audit(id) {
+    return this.#json("GET", id, "/audit");
+  }
+
+  /**
+   * @param {import("./index.js").ListOptions} [options]
+   * @returns {AsyncGenerator<import("./index.js").TaskSummary, void, undefined>}
+   */
+  async *list({ signal, ...filters } = {}) {
+    /** @param {string | Date | undefined} at */
+    const time = (at) => (at instanceof Date ? at.toISOString() : at);
+    /** @type {[string, string | undefined][]} */
+    const all = [
+      ["type", filters.type],
+      ["since", time(filters.since)],
+      ["until", time(filters.until)],
+      ["failure_class", filters.failureClass],
+      ["failure_text", filters.failureText],
+      ["limit", filters.pageSize?.toString()],
+    ];
+    for (const status of [filters.status ?? []].flat()) all.push(["status", status]);
+    for (const [name, value] of Object.entries(filters.labels ?? {})) all.push(["label", `${name}=${value}`]);
+    const query = /** @type {[string, string][]} */ (all.filter(([, value]) => value !== undefined));
+    /** @type {[string, string][]} */
+    let cursor = [];
+    for (;;) {
+      const page = await this.#http.json("GET", "/api/tasks", { query: [...query, ...cursor], signal });
+      yield* page.items;
+      if (page.next_cursor === undefined) return;
+      cursor = [["cursor", page.next_cursor]];
+    }
+  }
+
+  /**
+   * @param {string} id
+   * @param {{ lastEventId?: number, signal?: AbortSignal }} [options]
+   * @returns {AsyncGenerator<import("./index.js").Event, void, undefined>}
+   */
+  events(id, { lastEventId = 0, signal } = {}) {
+    return follow(this.#http, `/api/tasks/${segment(id)}/events`, lastEventId, this.#retryForMs, signal);
+  }
+
+  /**
+   * @param {string} id
+   * @param {string} name
+   * @param {string | WritableStream<Uint8Array>} to
+   * @param {{ signal?: AbortSignal }} [options]
+   * @returns {Promise<number>}
+   */
+  async download(id, name, to, { signal } = {}) {
+    const route = name.split("/").map(segment).join("/");
+    const path = `/api/tasks/${segment(id)}/result/${route}`;
+    const files = typeof to === "string" ? await platform() : undefined;
+    const answer = await this.#http.open("GET", path, { signal });
+    const pieces = answer.pieces(SILENCE_MS);
+    return typeof to === "string" && files ? files.write(to, pieces) : copy(pieces, /** @type {WritableStream} */ (to));
+  }
+
+  /**
+   * @param {string} method
+   * @param {string} id
+   * @param {string} [behind]
+   * @param {import("./http.js").Request} [request]
+   */
+  async #json(method, id, behind = "", request = {}) {
+    return this.#http.json(method, `/api/tasks/${segment(id)}${behind}`, request);
+  }
+}
+
+/**
+ * @param {AsyncIterable<Uint8Array>} pieces
+ * @param {WritableStream<Uint8Array>} to
+ */
+async function copy(pieces, to) {
+  const writer = to.getWriter();
+  let size = 0;
+  try {
+    for await (const piece of pieces) {
+      // Not before there is room: memory stays flat.
+      await writer.ready;
+      await writer.write(piece);
+      size += piece.length;
+    }
+    await writer.close();
+  } catch (error) {
+    await writer.abort(error).catch(() => {});
+    throw error;
+  }
+  return size;
+}
+
+/**
+ * Whether a submission with a key may be sent again. 502 and 504: a proxy has no answer of the API.
+ *
+ * @param {unknown} error
+ */
+function mayBeRepeated(error) {
+  if (!(error instanceof Problem)) return error instanceof Unreachable;
+  return [429, 502, 503, 504].includes(error.status) || (error.status === 409 && error.code === "in-progress");
+}
