@@ -281,7 +281,7 @@ async fn ready(ground: &Ground, launch: &Launch, process: &mut Process) -> Api {
     .await;
     let locked = api.request(Method::GET, "/api/tasks").send().await;
     assert_eq!(locked.expect("an answer").status(), 401, "without a key");
-    let mut arguments = vec!["keys", "create", "--subject", "tests", "--role", "operate"];
+    let mut arguments = vec!["keys", "create", "--subject", "tests", "--role", "admin"];
     let config = launch.arguments.iter().position(|it| it == "--config");
     let config = config.map_or(&[][..], |at| &launch.arguments[at..at + 2]);
     arguments.extend(config.iter().map(String::as_str));
