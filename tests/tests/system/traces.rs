@@ -2,7 +2,7 @@
 //! away holds up nothing.
 
 use counterstep_contracts::{TaskId, TaskStatus};
-use counterstep_testkit::services::Services;
+use counterstep_testkit::services::{Services, Trouble};
 use counterstep_tests::api::{Api, ROUTE};
 use counterstep_tests::cluster::Cluster;
 use counterstep_tests::collector::{Seen, TraceCollector};
@@ -16,6 +16,7 @@ use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use reqwest::multipart::{Form, Part};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 const TIMES: &[&str] = &[
     "--lease",
@@ -76,10 +77,9 @@ fn one<'a>(spans: &'a [Seen], name: &str) -> &'a Seen {
 async fn one_trace_shows_api_nats_worker_and_undo_of_a_task_whose_last_step_fails() {
     let collector = TraceCollector::start();
     let endpoint = collector.url();
-    let traced = ["--otlp-endpoint", &endpoint, "--log-format", "json"];
+    let traced = [TIMES, &["--otlp-endpoint", &endpoint]].concat();
     let mut cluster = Cluster::start(TIMES);
-    // Its address is in a line of the log in text.
-    cluster.set_flags(&[TIMES, &traced[..2]].concat());
+    cluster.set_flags(&traced);
     let served = cluster.api();
     let faults = [
         "--plant-fault",
@@ -87,7 +87,7 @@ async fn one_trace_shows_api_nats_worker_and_undo_of_a_task_whose_last_step_fail
         "--plant-fault",
         "upload_zip=fail",
     ];
-    cluster.set_flags(&[TIMES, &traced[..2], &faults].concat());
+    cluster.set_flags(&[traced, faults.to_vec()].concat());
     let (worker, worker_id) = cluster.worker();
 
     let secret = "hunter2-hunter2";
@@ -341,6 +341,65 @@ async fn a_trace_is_recorded_by_its_beginning_alone() {
         assert!(stored.ends_with(&format!("-{flags}")), "{stored}");
         assert!(log.contains(&parts(&stored).0), "{stored}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_breaker_that_opens_and_closes_is_an_event_of_the_turns_that_have_changed_it() {
+    let (place, services, collector) = (
+        Place::new(),
+        Services::start().await,
+        TraceCollector::start(),
+    );
+    let breaker = "[breakers.bank]\nafter_failures = 1\nopen_for = \"500ms\"";
+    settled(&place, &services, &collector, breaker);
+    let served = services::dev(&place, SETTLED);
+    services.plant("POST /bank/charges", Trouble::Refuses(503, None));
+    let task = order(&served.api, None).await;
+    let spans = trace_of(&collector, task, "completed").await;
+    let events = spans.iter().filter(|span| span.name == "turn PlaceOrder");
+    let mut events: Vec<_> = events.flat_map(|turn| turn.events.clone()).collect();
+    events.retain(|(_, attributes)| attributes.contains_key("breaker"));
+    let names: BTreeSet<_> = events.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(
+        names,
+        BTreeSet::from(["breaker closed", "breaker half-open", "breaker open"])
+    );
+    assert!(served.process.stop().success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_parked_task_that_a_person_retries_goes_on_in_its_trace() {
+    let (place, collector) = (Place::new(), TraceCollector::start());
+    let endpoint = collector.url();
+    let flags = [TIMES, &["--otlp-endpoint", &endpoint]].concat();
+    let served = services::api(&place, &flags);
+    let faults = [
+        "--plant-fault",
+        "upload_zip=fail",
+        "--plant-fault",
+        "upload_source_files:undo=fail",
+    ];
+    let (worker, _) = services::worker(&place, &[flags.clone(), faults.to_vec()].concat());
+    let task = served.api.submit(&Sample::pair(9, 1_000)).await;
+    let parked = served.api.at_rest(task).await;
+    assert_eq!(parked.status, TaskStatus::CompensationFailed);
+    assert!(worker.stop().success());
+    let before = trace_of(&collector, task, "compensation_failed").await;
+
+    let (worker, _) = services::worker(&place, &flags);
+    let (url, id) = (served.api.url(), task.to_string());
+    let retry = ["tasks", "--url", url, "retry", &id, "--note", "again"];
+    run(place.path(), &retry).assert_code(0);
+    until("the task to be undone", SOON, || async {
+        (served.api.task(task).await.status == TaskStatus::Failed).then_some(())
+    })
+    .await;
+    let after = trace_of(&collector, task, "failed").await;
+    assert_eq!(after[0].trace, before[0].trace);
+    let undos = named(&after, "undo upload_source_files");
+    assert_eq!(undos.last().expect("an undo").of("outcome"), "succeeded");
+    assert!(undos[0].failed, "{undos:#?}");
+    assert!(worker.stop().success() && served.process.stop().success());
 }
 
 #[tokio::test(flavor = "multi_thread")]
