@@ -96,8 +96,16 @@ pub fn run(folder: &Path, arguments: &[&str]) -> Ended {
 ///
 /// # Panics
 /// When it does not end.
+pub fn to_its_end(folder: &Path, command: Command) -> Ended {
+    to_its_end_within(LATER, folder, command)
+}
+
+/// The same for a command that takes longer.
+///
+/// # Panics
+/// When it does not end within the limit.
 // Its output goes to files: a pipe that is not read while this waits would fill up and stop it.
-pub fn to_its_end(folder: &Path, mut command: Command) -> Ended {
+pub fn to_its_end_within(limit: Duration, folder: &Path, mut command: Command) -> Ended {
     let outputs = tempfile::tempdir().expect("a temporary folder");
     let [stdout, stderr] = ["stdout", "stderr"].map(|name| outputs.path().join(name));
     let file = |path: &Path| File::create(path).expect("a file for the output");
@@ -110,7 +118,7 @@ pub fn to_its_end(folder: &Path, mut command: Command) -> Ended {
         .stderr(file(&stderr))
         .spawn();
     let mut child = child.unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
-    let ended = exit_of(&mut child, LATER);
+    let ended = exit_of(&mut child, limit);
     if ended.is_none() {
         let _ = child.kill().and_then(|()| child.wait());
         panic!(

@@ -4,6 +4,7 @@ mod system {
     mod audit;
     mod cancel;
     mod chaos;
+    mod clients;
     mod cluster;
     mod command_line;
     mod demo;

@@ -107,9 +107,14 @@ const NEEDS: &[Need] = &[
     need(
         "node",
         &["nodejs"],
-        "Azurite, which stands in for Azure, runs on it",
+        "Azurite, which stands in for Azure, and the tests of the TypeScript client run on it",
     ),
     need("npm", &["npm"], "Azurite is installed with it"),
+    need(
+        "python3",
+        &["python3"],
+        "the tests of the Python client run on it",
+    ),
 ];
 
 const fn need(program: &'static str, packages: &'static [&'static str], why: &'static str) -> Need {

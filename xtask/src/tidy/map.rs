@@ -9,6 +9,7 @@ const MAP: &str = "ARCHITECTURE.md";
 const ROOMS: &[&str] = &[
     ".cargo/",
     ".ci/",
+    "clients/",
     "crates/",
     "deploy/",
     "docs/",

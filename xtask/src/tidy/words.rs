@@ -11,6 +11,9 @@ const REFUSED: &[&str] = &["nobody", "whoever", "somebody", "for ever"];
 const READ: &[&str] = &[
     ".rs",
     ".md",
+    ".js",
+    ".ts",
+    ".py",
     ".sql",
     ".toml",
     ".yaml",

@@ -1,0 +1,41 @@
+//! The clients for other languages: their own tests, against the program of this tree. Must not test
+//! the API itself.
+
+use counterstep_tests::command::{Ended, to_its_end_within, without_settings};
+use counterstep_tests::program::program;
+use std::path::Path;
+use std::time::Duration;
+
+/// They upload and download, and wait for pauses between connections.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// Runs a command in the folder of a client.
+fn test(client: &str, command: &[&str]) -> Ended {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../clients")
+        .join(client);
+    let mut tests = without_settings(command[0]);
+    tests
+        .args(&command[1..])
+        .env("COUNTERSTEP_PROGRAM", program())
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    let ended = to_its_end_within(LIMIT, &folder, tests);
+    ended.assert_code(0);
+    ended
+}
+
+#[test]
+fn the_tests_of_the_python_client_pass() {
+    let ended = test("python", &["python3", "-m", "unittest"]);
+    // A run without tests ends with 0 too, and `OK (skipped=1)` is not enough.
+    let has_run = ended.stderr.contains("Ran ") && !ended.stderr.contains("Ran 0 ");
+    assert!(has_run && ended.stderr.ends_with("\nOK\n"), "{ended:#?}");
+}
+
+#[test]
+fn the_tests_of_the_typescript_client_pass() {
+    let ended = test("typescript", &["node", "--test", "--test-reporter=tap"]);
+    let counts = |line: &str| ended.stdout.lines().any(|it| it == line);
+    let has_run = !counts("# tests 0") && counts("# fail 0") && counts("# skipped 0");
+    assert!(has_run, "{ended:#?}");
+}
