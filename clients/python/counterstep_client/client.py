@@ -10,7 +10,7 @@ import secrets
 import ssl
 from datetime import datetime
 from time import monotonic, sleep
-from typing import Any, BinaryIO, Dict, Iterable, Iterator, Mapping, Optional, Tuple, Union, cast
+from typing import Any, BinaryIO, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple, Union, cast
 
 from ._events import follow
 from ._http import Body, Transport, header_of_labels, pieces, segment
@@ -52,12 +52,14 @@ class Client:
         *,
         key: Optional[str] = None,
         labels: Optional[Mapping[str, str]] = None,
+        webhook: Optional[str] = None,
         files: Optional[Files] = None,
     ) -> Accepted:
         """Submits a task; `task_type` is the route, such as `create-zip-from-files`.
 
         With a `key` (`Idempotency-Key`) the request is repeated while the API does not answer or asks to come again,
-        and makes one task. Without a key it is sent once.
+        and makes one task. Without a key it is sent once. `webhook` is the address that gets a webhook each time that the
+        task comes to rest.
         """
         form = Form(request, files) if files else None
         content = b"" if form else json.dumps(request, allow_nan=False).encode()
@@ -66,6 +68,8 @@ class Client:
             headers["Idempotency-Key"] = key
         if labels:
             headers["Counterstep-Label"] = header_of_labels(labels)
+        if webhook is not None:
+            headers["Counterstep-Webhook"] = webhook
 
         def attempt() -> Accepted:
             body: Body = content
@@ -97,6 +101,10 @@ class Client:
                     raise
             sleep(wait)
             pause = min(2 * pause, 8.0)
+
+    def webhook_secrets(self) -> List[str]:
+        """What signs the webhooks of the caller's tenant, for `verify_webhook`; needs the role `operate`."""
+        return cast(List[str], self._http.json("GET", "/api/webhook-secrets")["secrets"])
 
     def task(self, task_id: str) -> TaskView:
         """The task as it is now."""

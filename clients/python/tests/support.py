@@ -93,7 +93,7 @@ class Stub:
                 pass
 
             def _answer(self) -> None:
-                self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 status, headers, body = answer(self)
                 self.send_response(status)
                 for name, value in headers.items():

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, List
 
-from counterstep_client import Client, Event, Problem, Unreachable
+from counterstep_client import Client, Event, InvalidWebhook, Problem, Unreachable, verify_webhook
 
 from . import support
 
@@ -49,6 +49,40 @@ class WithDev(unittest.TestCase):
 
     def labelled(self, name: str, value: str) -> List[str]:
         return [it["task_id"] for it in self.client.list(labels={name: value})]
+
+
+class Webhooks(unittest.TestCase):
+    def test_a_webhook_of_a_real_api_is_verified(self) -> None:
+        received: List[Any] = []
+
+        def receive(request: Any) -> Any:
+            received.append((dict(request.headers.items()), request.body))
+            # The first attempt fails, and the second has the same id.
+            return (503 if len(received) == 1 else 204), {}, b""
+
+        receiver = support.Stub(receive)
+        self.addCleanup(receiver.stop)
+        served = support.Dev("--webhook-allow", "127.0.0.0/8")
+        self.addCleanup(served.stop)
+        client = Client(served.url)
+        accepted = client.submit(ORDER, SMALL, webhook=f"{receiver.url}/hook")
+        self.assertEqual(client.wait(accepted.task_id, 30)["status"], "completed")
+        end = time.monotonic() + 60
+        while len(received) < 2 and time.monotonic() < end:
+            time.sleep(0.05)
+        secrets = client.webhook_secrets()
+        ids = set()
+        for headers, body in received:
+            event = verify_webhook(secrets, headers, body)
+            self.assertEqual(event["type"], "task.completed")
+            self.assertEqual(event["data"]["task_id"], accepted.task_id)
+            with self.assertRaises(InvalidWebhook):
+                verify_webhook(secrets, headers, body + b" ")
+            ids.add({name.lower(): it for name, it in headers.items()}["webhook-id"])
+        self.assertEqual((len(received), len(ids)), (2, 1))
+        with self.assertRaises(Problem) as refused:
+            client.submit(ORDER, SMALL, webhook="https://169.254.169.254/")
+        self.assertEqual(refused.exception.code, "invalid-webhook")
 
 
 class Submissions(WithDev):

@@ -33,12 +33,13 @@ export class Client {
    * @param {import("./index.js").SubmitOptions} [options]
    * @returns {Promise<import("./index.js").Accepted>}
    */
-  async submit(type, request, { key, labels, files, signal } = {}) {
+  async submit(type, request, { key, labels, webhook, files, signal } = {}) {
     const path = `/api/tasks/${segment(type)}`;
     /** @type {Record<string, string>} */
     const headers = {};
     if (key !== undefined) headers["idempotency-key"] = key;
     if (labels && Object.keys(labels).length > 0) headers["counterstep-label"] = headerOfLabels(labels);
+    if (webhook !== undefined) headers["counterstep-webhook"] = webhook;
     /** @type {import("./http.js").Request} */
     const sent = { headers, signal };
     if (files && Object.keys(files).length > 0) {
@@ -75,6 +76,11 @@ export class Client {
       }
       await pause(wait, signal);
     }
+  }
+
+  /** @returns {Promise<string[]>} */
+  async webhookSecrets() {
+    return (await this.#http.json("GET", "/api/webhook-secrets")).secrets;
   }
 
   /**

@@ -22,6 +22,8 @@ export interface SubmitOptions {
   /** `Idempotency-Key`: the request makes one task however often it is sent, and is repeated where that helps. */
   key?: string;
   labels?: Record<string, string>;
+  /** The address that gets a webhook each time that the task comes to rest. */
+  webhook?: string;
   /** One file or several, by the field of the request. */
   files?: Record<string, FileInput | FileInput[]>;
   signal?: AbortSignal;
@@ -46,6 +48,8 @@ export class Client {
   constructor(baseUrl: string, options?: ClientOptions);
   /** Submits a task; `type` is the route, such as `create-zip-from-files`. Without a `key` it is sent once. */
   submit(type: string, request: unknown, options?: SubmitOptions): Promise<Accepted>;
+  /** What signs the webhooks of the caller's tenant, for `verifyWebhook`; needs the role `operate`. */
+  webhookSecrets(): Promise<string[]>;
   /** The task as it is now. */
   task(id: string): Promise<TaskView>;
   /**

@@ -7,7 +7,7 @@ import { connect, createServer } from "node:net";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { inflateRawSync } from "node:zlib";
-import { Client, Problem, Unreachable } from "../src/index.js";
+import { Client, InvalidWebhook, Problem, Unreachable, verifyWebhook } from "../src/index.js";
 import { api, cuttingProxy, dev, folder, listen, run, stub } from "./support.js";
 
 const ZIP = "create-zip-from-files";
@@ -352,4 +352,34 @@ describe("keys", () => {
     const { task_id } = await shop.submit(ORDER, SMALL);
     assert.equal((await shop.audit(task_id)).entries[0].actor, "client:shop");
   });
+});
+
+it("a webhook of a real API is verified", async (test) => {
+  const received = [];
+  // The first attempt fails, and the second has the same id.
+  const receiver = await stub(async (request, response) => {
+    const pieces = [];
+    for await (const piece of request) pieces.push(piece);
+    received.push([request.headers, Buffer.concat(pieces)]);
+    response.writeHead(received.length === 1 ? 503 : 204).end();
+  });
+  test.after(receiver.stop);
+  const own = await dev("--webhook-allow", "127.0.0.0/8");
+  test.after(own.stop);
+  const client = new Client(own.url);
+  const { task_id } = await client.submit(ORDER, SMALL, { webhook: `${receiver.url}/hook` });
+  assert.equal((await client.wait(task_id, { timeoutMs: 30_000 })).status, "completed");
+  const end = Date.now() + 60_000;
+  while (received.length < 2 && Date.now() < end) await new Promise((resolve) => setTimeout(resolve, 50));
+  const secrets = await client.webhookSecrets();
+  const ids = new Set();
+  for (const [headers, body] of received) {
+    const event = await verifyWebhook(secrets, headers, body);
+    assert.deepEqual([event.type, event.data.task_id], ["task.completed", task_id]);
+    await assert.rejects(verifyWebhook(secrets, headers, `${body} `), InvalidWebhook);
+    ids.add(headers["webhook-id"]);
+  }
+  assert.deepEqual([received.length, ids.size], [2, 1]);
+  const refused = client.submit(ORDER, SMALL, { webhook: "https://169.254.169.254/" });
+  await assert.rejects(refused, (error) => error instanceof Problem && error.code === "invalid-webhook");
 });
