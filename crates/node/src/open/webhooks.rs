@@ -5,9 +5,9 @@ use crate::settings::{Database, Layers, Settings};
 use counterstep_adapters::system::SystemRandom;
 use counterstep_kernel::ports::Random;
 use counterstep_kernel::webhooks::{WebhookSecrets, WebhookSender, Webhooks};
-use std::fs::OpenOptions;
+use std::fs::{DirBuilder, OpenOptions};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -55,7 +55,10 @@ fn made(file: &Path) -> Result<Option<std::path::PathBuf>, Exit> {
         ))
     };
     if let Some(folder) = file.parent() {
-        std::fs::create_dir_all(folder).map_err(failed)?;
+        // The settings are read before the process closes what it makes to other users.
+        let mut made = DirBuilder::new();
+        made.recursive(true).mode(0o700);
+        made.create(folder).map_err(failed)?;
     }
     if file.exists() {
         return Ok(Some(file.to_owned()));
