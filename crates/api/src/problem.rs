@@ -149,10 +149,10 @@ impl From<StoreError> for Refused {
             StoreError::Unavailable(_) | StoreError::Unknown(_) => {
                 unavailable("the database", &error)
             }
-            StoreError::Newer(_) => {
-                tracing::warn!(%error, "a request was for a task that only a newer program can read");
-                let detail = "this process is older than the program that has written the task, and cannot read it: \
-                              try again, another process may be newer";
+            StoreError::Unsupported(_) => {
+                tracing::warn!(%error, "a request was for a task that this process has to leave to others");
+                let detail = "this process cannot read or write the task: a newer program has written it, or the \
+                              tenant has no payload key here; try again, another process may be able to";
                 Self::new(ProblemCode::Unavailable, detail).retry_after(1)
             }
             StoreError::Corrupt(_) => Self::internal("reading a row", &error),

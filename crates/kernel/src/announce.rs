@@ -76,7 +76,7 @@ async fn tell(engine: &Engine, transition: &Transition, at: DbTime) {
     observe::change(engine, transition, at);
     traces::change(engine, transition);
     if let Some(entry) = transition.audit.iter().find(|entry| is_alert(entry)) {
-        alert(transition, &entry.details);
+        alert(engine, transition, &entry.details);
     } else if let Some(row) = comes_to_rest(transition) {
         log_rest(row);
     }
@@ -174,7 +174,7 @@ fn log_rest(row: &TaskRow) {
 }
 
 /// Said once, where the change is durable: from here on only a person moves the task.
-fn alert(transition: &Transition, details: &Value) {
+fn alert(engine: &Engine, transition: &Transition, details: &Value) {
     let Some(row) = transition.task.as_ref().map(|write| &write.row) else {
         return;
     };
@@ -183,6 +183,11 @@ fn alert(transition: &Transition, details: &Value) {
         .into_iter()
         .flatten()
         .filter_map(Value::as_str);
+    let said = details["error"].as_str().unwrap_or_default();
+    let error = match engine.ports.store.payload_codec() {
+        None => said,
+        Some(_) => details["class"].as_str().unwrap_or_default(),
+    };
     tracing::error!(
         severity = "critical",
         task = %row.id,
@@ -190,7 +195,7 @@ fn alert(transition: &Transition, details: &Value) {
         tenant = %row.tenant.0,
         trace_id = row.trace_id().unwrap_or_default(),
         steps = steps.collect::<Vec<_>>().join(", "),
-        error = details["error"].as_str().unwrap_or_default(),
+        error,
         "compensation failed: what the task has done is not undone, and only an operator can go on; see its /why"
     );
 }

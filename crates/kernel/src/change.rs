@@ -290,7 +290,7 @@ impl<'a> Patience<'a> {
     }
 
     async fn wait(&mut self, error: StoreError) -> Result<(), StoreError> {
-        if matches!(error, StoreError::Corrupt(_) | StoreError::Newer(_))
+        if matches!(error, StoreError::Corrupt(_) | StoreError::Unsupported(_))
             || self.engine.ports.clock.monotonic() >= self.until
         {
             return Err(error);

@@ -26,6 +26,7 @@ pub mod lost_hosts;
 mod observe;
 pub mod operator;
 mod outbox;
+pub mod payloads;
 pub mod plan;
 mod poison;
 pub mod ports;

@@ -12,6 +12,7 @@ mod documents;
 mod errors;
 mod finding;
 mod locks;
+mod payloads;
 mod recorder;
 mod runtime;
 mod schedules;
@@ -42,6 +43,7 @@ pub use finding::{
     TaskPage, TaskQuery, TaskRevision, Unclaimed, first_id_at,
 };
 pub use locks::{Acquired, LockError, LockTag, Locks};
+pub use payloads::{PayloadCodec, PayloadError, SEALED};
 pub use recorder::{NoRecorder, Observation, Recorder, SubmissionOutcome};
 pub use runtime::PortsRuntime;
 pub use schedules::{ScheduleQuery, ScheduleRow, Schedules};

@@ -36,7 +36,7 @@ pub async fn quarantine(engine: &Engine, task: TaskId) -> Result<Quarantine, Cha
         } = match engine.ports.store.salvage(task).await {
             Ok(Some(salvaged)) => salvaged,
             Ok(None) => return Ok(Quarantine::MovedOn),
-            Err(StoreError::Newer(_)) => return Ok(Quarantine::Unknown),
+            Err(StoreError::Unsupported(_)) => return Ok(Quarantine::Unknown),
             Err(error) => return Err(error.into()),
         };
         // Who has it in memory knows more than the rows say.

@@ -48,6 +48,17 @@ impl Engine {
             // No message leaves this machine.
             return self.ports.queue.publish(queue, message).await;
         }
+        let bare;
+        let message = if self.ports.store.payload_codec().is_some() {
+            // The broker keeps messages on its disk, and no host needs their outputs.
+            bare = WorkerMessage {
+                outputs: serde_json::Map::new(),
+                ..message.clone()
+            };
+            &bare
+        } else {
+            message
+        };
         let span = tracing::debug_span!(
             target: TRACES,
             "publish",

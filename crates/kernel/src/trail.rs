@@ -3,6 +3,7 @@
 //! reads.
 
 use crate::journal::{Fold, JournalError};
+use crate::payloads::open_audit;
 use crate::ports::{AuditPage, Store, StoreError};
 use crate::record::{AuditRow, TaskRecord};
 use counterstep_contracts::TaskId;
@@ -44,7 +45,7 @@ impl Trail {
     /// Reads the next page. Dropped before its end, it has read nothing.
     ///
     /// # Errors
-    /// [`StoreError`]; after [`StoreError::Corrupt`] and [`StoreError::Newer`] nothing more can be
+    /// [`StoreError`]; after [`StoreError::Corrupt`] and [`StoreError::Unsupported`] nothing more can be
     /// read.
     pub async fn read(&mut self, store: &dyn Store) -> Result<TrailPage, StoreError> {
         let task = &self.record().task;
@@ -68,16 +69,16 @@ impl Trail {
             self.fold.push(&row).map_err(refused)?;
             self.fold.shed();
         }
-        Ok(TrailPage {
-            entries: self.fold.take_audit(),
-            is_last,
-        })
+        let task = self.record().task.id;
+        let mut entries = self.fold.take_audit();
+        open_audit(store.payload_codec(), task, &mut entries)?;
+        Ok(TrailPage { entries, is_last })
     }
 }
 
 fn refused(error: JournalError) -> StoreError {
     match error {
-        JournalError::Newer { .. } => StoreError::Newer(error.to_string()),
+        JournalError::Newer { .. } => StoreError::Unsupported(error.to_string()),
         JournalError::Gap { .. } | JournalError::Broken { .. } => {
             StoreError::Corrupt(error.to_string())
         }

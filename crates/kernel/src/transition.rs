@@ -1,7 +1,7 @@
 //! A durable change as data. Deciding made it (see `draft`); a store writes it in one transaction
 //! and decides nothing. Times in it are relative: the store adds them to the database's own `now`.
 
-use crate::audit::ContentHash;
+use crate::audit::{ContentHash, EntryHash};
 use crate::ports::DocumentWrite;
 use crate::record::{AuditEntry, StepFailure, StepRow, TaskRow};
 use crate::sql::Sql;
@@ -264,6 +264,8 @@ pub struct Written {
     pub entries: String,
     /// What was handed in, as JSON; `None`: nothing.
     pub data: Option<String>,
+    /// The seal of the row before it.
+    pub before: EntryHash,
     /// Binds it to the rows before it.
     pub link: ContentHash,
 }

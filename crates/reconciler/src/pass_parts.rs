@@ -221,7 +221,7 @@ impl Unreadable<'_> {
         result: Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         match result {
-            Err(StoreError::Corrupt(why) | StoreError::Newer(why)) => {
+            Err(StoreError::Corrupt(why) | StoreError::Unsupported(why)) => {
                 tracing::error!(
                     what,
                     why,

@@ -146,7 +146,7 @@ async fn take_back(engine: &Engine, task: TaskId) -> Result<TakeBack, ChangeErro
         Ok(Some(record)) => record,
         Ok(None) => return Ok(TakeBack::MovedOn),
         Err(StoreError::Corrupt(_)) => return park(engine, task).await,
-        Err(StoreError::Newer(_)) => return Ok(TakeBack::Unknown),
+        Err(StoreError::Unsupported(_)) => return Ok(TakeBack::Unknown),
         Err(error) => return Err(error.into()),
     };
     // Its definition may be another one than that of the type known here.

@@ -179,7 +179,7 @@ async fn offer(engine: &Engine, task: TaskId, after: Duration) -> Result<bool, C
     let record = match engine.ports.store.load(task).await {
         Ok(Some(record)) => record,
         // A newer program's task, which a reconciler of that version offers again.
-        Ok(None) | Err(StoreError::Newer(_)) => return Ok(false),
+        Ok(None) | Err(StoreError::Unsupported(_)) => return Ok(false),
         Err(error) => return Err(error.into()),
     };
     let Some(task_type) = engine.registry.of(&record.task) else {

@@ -74,7 +74,7 @@ impl From<Fault> for StoreError {
     fn from(fault: Fault) -> Self {
         match fault {
             Fault::Violated { text, .. } | Fault::Corrupt(text) => Self::Corrupt(text),
-            Fault::Newer(text) => Self::Newer(text),
+            Fault::Newer(text) => Self::Unsupported(text),
             Fault::Refused(CommitError::Store(error)) => error,
             Fault::Refused(refusal) => Self::Corrupt(refusal.to_string()),
             Fault::Unavailable(text) | Fault::Locked(text) => Self::Unavailable(text),

@@ -58,7 +58,7 @@ impl From<Fault> for StoreError {
         match fault {
             Fault::Sql(error) => from_sql(&error),
             Fault::Corrupt(text) => Self::Corrupt(text),
-            Fault::Newer(text) => Self::Newer(text),
+            Fault::Newer(text) => Self::Unsupported(text),
             Fault::Refused(CommitError::Store(error)) => error,
             Fault::Refused(refusal) => Self::Corrupt(refusal.to_string()),
             Fault::Unavailable(text) => Self::Unavailable(text),

@@ -379,7 +379,7 @@ async fn a_task_of_a_newer_program_is_neither_run_nor_parked_and_is_run_again_by
     );
     for task in [taken, fresh] {
         let read = load::read(&engine, task).await;
-        assert!(matches!(read, Err(StoreError::Newer(_))), "{read:?}");
+        assert!(matches!(read, Err(StoreError::Unsupported(_))), "{read:?}");
     }
 
     execute(&engine, template, newer_by(-1)).await;

@@ -42,7 +42,7 @@ pub struct BatchItem {
 fn is_away(error: &StoreError) -> bool {
     match error {
         StoreError::Unavailable(_) | StoreError::Unknown(_) => true,
-        StoreError::Corrupt(_) | StoreError::Newer(_) => false,
+        StoreError::Corrupt(_) | StoreError::Unsupported(_) => false,
     }
 }
 

@@ -141,10 +141,10 @@ async fn settle_type(
                 class: Some(LOST.to_owned()),
             }),
             // A newer program's task, which a program that can read it settles.
-            Err(StoreError::Newer(_)) => return Ok(None),
+            Err(StoreError::Unsupported(_)) => return Ok(None),
             salvaged => salvaged?.map(|salvaged| state(salvaged.record.task)),
         },
-        Err(StoreError::Newer(_)) => return Ok(None),
+        Err(StoreError::Unsupported(_)) => return Ok(None),
         record => record?.map(|record| state(record.task)),
     };
     let task_type = engine.registry.newest(&row.name);

@@ -13,6 +13,7 @@ mod body;
 mod fold;
 mod implied;
 mod patch;
+mod sealed;
 mod write;
 
 pub use body::{Named, named};

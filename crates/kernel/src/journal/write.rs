@@ -5,11 +5,13 @@ use super::body::{AttemptBody, Body, Data, EventBody, LeaseBody, StepBody, Which
 use super::fold::{begins, blank, ends, starts};
 use super::implied::Implied;
 use super::patch::{StepPatch, TaskPatch, shift, unknown_step};
-use crate::audit::{self, Facts};
+use crate::audit::{self, EntryHash, Facts};
 use crate::digest::hex;
 use crate::record::{AuditEntry, StepRow, TaskRecord, TaskRow};
 use crate::transition::{AttemptWrite, LeaseChange, TaskWrite, Transition, Written};
-use counterstep_contracts::{Attempt, Direction, Epoch, Outcome, Rev, StepNo, TaskStatus};
+use counterstep_contracts::{
+    Attempt, ChangeId, Direction, Epoch, Outcome, Rev, StepNo, TaskStatus,
+};
 use sha2::{Digest, Sha256};
 use std::time::Duration;
 
@@ -84,30 +86,43 @@ fn write(before: Option<&TaskRecord>, actor: &str, change: &Transition) -> Optio
     }
     let response = before.and_then(|before| before.task.response.as_ref());
     data.response = to.row.response.clone().filter(|new| response != Some(new));
-    let data = (data != Data::default()).then(|| text(&data));
-    body.data = data.as_ref().map(|data| hex(&Sha256::digest(data)));
-    let entries = text(&body);
-    let (task, change_id) = (change.task_id.to_string(), change.change_id.to_string());
     let tip = before
         .and_then(|before| before.task.audit_seal.clone())
-        .unwrap_or_else(|| audit::origin(&task));
+        .unwrap_or_else(|| audit::origin(&change.task_id.to_string()));
+    Some(bind(actor, &to.row, change.change_id, tip, body, &data))
+}
+
+/// The texts of a row, and its link; `tip`: the seal of the row before it.
+pub(super) fn bind(
+    actor: &str,
+    row: &TaskRow,
+    change_id: ChangeId,
+    tip: EntryHash,
+    mut body: Body,
+    data: &Data,
+) -> Written {
+    let data = (*data != Data::default()).then(|| text(data));
+    body.data = data.as_ref().map(|data| hex(&Sha256::digest(data)));
+    let entries = text(&body);
+    let (task, change_id) = (row.id.to_string(), change_id.to_string());
     let facts = Facts {
         task: &task,
-        rev: to.row.rev.0,
+        rev: row.rev.0,
         change_id: &change_id,
-        epoch: to.row.epoch.0,
+        epoch: row.epoch.0,
         actor,
         form: FORM.into(),
         entries: &entries,
     };
     let link = audit::link(&tip.0, &facts);
-    Some(Written {
+    Written {
         actor: actor.to_owned(),
         form: FORM,
         entries,
         data,
+        before: tip,
         link,
-    })
+    }
 }
 
 fn before_of<'a>(before: Option<&'a TaskRecord>, step: &StepRow) -> Option<&'a StepRow> {

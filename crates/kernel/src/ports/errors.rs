@@ -16,10 +16,10 @@ pub enum StoreError {
     /// A row cannot be understood.
     #[error("a row cannot be read: {0}")]
     Corrupt(String),
-    /// A newer program has written to the task: it is whole, and to be left to programs that know
-    /// its form.
-    #[error("the task is one for a newer program: {0}")]
-    Newer(String),
+    /// This program cannot read what is whole, or cannot write it: a newer program has written it, or
+    /// the key of its payloads is missing here. To be left to programs that can.
+    #[error("this program has to leave the task to others: {0}")]
+    Unsupported(String),
 }
 
 /// A change was not written.

@@ -7,6 +7,7 @@ use super::errors::{CommitError, StoreError};
 use super::finding::{
     Due, DueTask, InFlight, Revisions, RevisionsOf, TaskLine, TaskPage, TaskQuery,
 };
+use super::payloads::PayloadCodec;
 use super::statement::SqlStatement;
 use super::types::FailureQuery;
 use super::upkeep::Upkeep;
@@ -106,9 +107,14 @@ pub struct Unread {
     pub held: String,
 }
 
-/// The database. Twenty-four methods, each atomic; what only sweeps ask is [`Upkeep`].
+/// The database. Each method that asks it something is atomic; what only sweeps ask is [`Upkeep`].
 #[async_trait]
 pub trait Store: Upkeep + Send + Sync + Debug {
+    /// What seals payloads before they come here; `None`: they stand here as they are.
+    fn payload_codec(&self) -> Option<&dyn PayloadCodec> {
+        None
+    }
+
     /// A task with its steps; `None`: there is none.
     async fn load(&self, task: TaskId) -> Result<Option<TaskRecord>, StoreError>;
 

@@ -10,6 +10,7 @@ use crate::engine::Engine;
 use crate::error::{ErrorClass, StepError, StepResult};
 use crate::faults::{BreakOff, FaultKind};
 use crate::heavy::RoomInCode;
+use crate::payloads::in_log;
 use crate::ports::CodeLabel;
 use crate::progress::{self, Meter};
 use crate::scratch::scratch_files_in;
@@ -187,7 +188,8 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
     };
     context.meter().end();
     if let Err(error) = &result {
-        tracing::warn!(%task, step, %direction, %attempt, %error, "attempt ended with an error");
+        let error = in_log(engine.ports.store.as_ref(), error);
+        tracing::warn!(%task, step, %direction, %attempt, error, "attempt ended with an error");
     }
     // An error after the token was cancelled is the cancel's doing, whatever the step calls it.
     let reason = cancel.reason();

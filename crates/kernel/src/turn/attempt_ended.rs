@@ -7,6 +7,7 @@ use crate::cancel::CancelReason;
 use crate::change::ChangeError;
 use crate::draft::Draft;
 use crate::error::StepError;
+use crate::payloads::in_log;
 use crate::plan::{self, AfterFailure, Facts, after_failure, failure_of};
 use crate::policy;
 use crate::record::TaskRecord;
@@ -203,12 +204,13 @@ impl<'a> Turn<'a> {
     async fn undo_failed(&mut self, at: usize, error: &StepError) -> Result<Next, ChangeError> {
         let follows = self.after_failure(at, Direction::Undo, error);
         let task = self.record.task.id;
+        let said = in_log(self.engine.ports.store.as_ref(), error);
         self.decide(None, |draft, facts| {
             if let AfterFailure::Retry(delay) = follows(draft.record(), plan::Ended::Undo) {
                 facts.delayed_undos.insert(at, delay);
                 return draft.undo_retries(at, error, delay);
             }
-            tracing::error!(%task, step = draft.step(at).name, %error, "an undo gave up: a person has to decide");
+            tracing::error!(%task, step = draft.step(at).name, error = said, "an undo gave up: a person has to decide");
             draft.undo_failed(at, error)
         })
         .await

@@ -308,7 +308,7 @@ async fn claimable(
             return Err(TurnEnd::Gone);
         }
         Err(StoreError::Corrupt(_)) => return Err(quarantined(engine, task).await),
-        Err(StoreError::Newer(why)) => {
+        Err(StoreError::Unsupported(why)) => {
             tracing::warn!(%task, why, "the task is left to programs of a newer version");
             return Err(TurnEnd::UnknownType);
         }

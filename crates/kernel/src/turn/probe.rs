@@ -9,6 +9,7 @@ use crate::cancel::CancelToken;
 use crate::context::{Execution, StepContext};
 use crate::engine::Engine;
 use crate::error::{StepError, StepResult};
+use crate::payloads::in_log;
 use crate::ports::CodeLabel;
 use crate::task::{Inputs, Probe, ProbeFn, TaskFacts};
 use counterstep_contracts::Direction;
@@ -154,7 +155,8 @@ async fn ask(engine: &Engine, question: Question, cancel: CancelToken) -> Option
     };
     // No answer is none: the step is treated as it would be without a probe.
     let found = found.unwrap_or_else(|error| {
-        tracing::warn!(%task, step, %error, "a probe could not tell how far its step came");
+        let error = in_log(ports.store.as_ref(), &error);
+        tracing::warn!(%task, step, error, "a probe could not tell how far its step came");
         Probe::Unknown
     });
     traced.record("found", word(&found));

@@ -188,7 +188,7 @@ impl Fsck<'_> {
                 // Retention has removed it meanwhile. Rows of a task that was never there are found
                 // with the chains.
                 None => {}
-                Some(Err(StoreError::Newer(_))) => self.checked.newer += 1,
+                Some(Err(StoreError::Unsupported(_))) => self.checked.newer += 1,
                 Some(Err(StoreError::Corrupt(why))) => {
                     let says = format!("its row cannot be read with its journal: {why}");
                     self.report(&task, None, Damage::RowDiffers, says);

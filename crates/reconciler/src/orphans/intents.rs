@@ -69,7 +69,7 @@ pub(super) async fn overdue(engine: &Engine, limit: u32) -> Result<Look, StoreEr
                 look.intents.extend(overdue);
             }
             Err(StoreError::Corrupt(why)) => look.unreadable.push((task, why)),
-            Err(StoreError::Newer(_)) => look.newer.push(task),
+            Err(StoreError::Unsupported(_)) => look.newer.push(task),
             Err(error) => return Err(error),
         }
     }
@@ -158,7 +158,7 @@ async fn write_intents_of(
     for _ in 0..TRIES {
         let record = match engine.ports.store.load(task).await {
             Ok(Some(record)) => record,
-            Ok(None) | Err(StoreError::Corrupt(_) | StoreError::Newer(_)) => {
+            Ok(None) | Err(StoreError::Corrupt(_) | StoreError::Unsupported(_)) => {
                 return Ok(Vec::new());
             }
             Err(error) => return Err(error),
@@ -170,7 +170,7 @@ async fn write_intents_of(
         let (guard, transition) = draft::sweep(&record, writes, engine.new_change_id(), &engine.id);
         match engine.ports.store.commit(guard, &transition).await {
             Ok(_) => return Ok(done),
-            Err(CommitError::Store(StoreError::Corrupt(_) | StoreError::Newer(_))) => {
+            Err(CommitError::Store(StoreError::Corrupt(_) | StoreError::Unsupported(_))) => {
                 return Ok(Vec::new());
             }
             Err(CommitError::Store(error)) => return Err(error),
@@ -214,7 +214,7 @@ pub(super) async fn standing(
     for (task, record) in records(engine, &tasks).await? {
         let record = match record {
             Ok(record) => Ok(record),
-            Err(StoreError::Corrupt(why) | StoreError::Newer(why)) => Err(why),
+            Err(StoreError::Corrupt(why) | StoreError::Unsupported(why)) => Err(why),
             Err(error) => return Err(error),
         };
         for at in by_task.remove(&task).unwrap_or_default() {

@@ -332,7 +332,7 @@ async fn archive(
             }
             // Another writer was faster with it.
             Ok(None) => {}
-            Err(StoreError::Corrupt(why) | StoreError::Newer(why)) => {
+            Err(StoreError::Corrupt(why) | StoreError::Unsupported(why)) => {
                 archived.unreadable.push((ended_task.task, why))
             }
             Err(error) => return Err(ObjectError::Source(error.to_string())),
@@ -358,7 +358,7 @@ async fn archive(
                         Ok(Some(bytes::Bytes::from(line)))
                     }
                     Ok(None) => Ok(None),
-                    Err(StoreError::Corrupt(why) | StoreError::Newer(why)) => {
+                    Err(StoreError::Corrupt(why) | StoreError::Unsupported(why)) => {
                         noted.unreadable.push((ended_task.task, why));
                         Ok(None)
                     }

@@ -136,7 +136,7 @@ pub(super) async fn plan_due(
                     }
                 }
                 // Not a row of its own, and no reason to leave the others.
-                Err(StoreError::Corrupt(why) | StoreError::Newer(why)) => {
+                Err(StoreError::Corrupt(why) | StoreError::Unsupported(why)) => {
                     let why = format!("its last task cannot be read: {why}");
                     ScheduleStep::Broken {
                         name: row.name,

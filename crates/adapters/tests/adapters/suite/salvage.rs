@@ -123,9 +123,9 @@ pub(crate) async fn a_task_with_a_row_of_a_newer_form_is_not_read_in_part(ports:
         store.load(whole.task.id).await,
         store.salvage(whole.task.id).await,
     );
-    assert!(matches!(read, Err(StoreError::Newer(_))), "{read:?}");
+    assert!(matches!(read, Err(StoreError::Unsupported(_))), "{read:?}");
     assert!(
-        matches!(salvaged, Err(StoreError::Newer(_))),
+        matches!(salvaged, Err(StoreError::Unsupported(_))),
         "{salvaged:?}"
     );
 }

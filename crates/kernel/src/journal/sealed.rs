@@ -1,0 +1,78 @@
+//! A row of the journal with its payloads sealed. Must not decide what a payload is sealed with.
+
+use super::SUBMITTED;
+use super::body::{AttemptBody, Body, Data};
+use super::write::bind;
+use crate::payloads::{Place, Seal};
+use crate::ports::PayloadError;
+use crate::record::TaskRow;
+use crate::transition::Written;
+use counterstep_contracts::ChangeId;
+use serde_json::Value;
+
+impl Written {
+    /// The same row, with all that clients, steps and operators handed in sealed, and bound anew. `row`:
+    /// the task's row that the change writes.
+    pub(crate) fn sealed(
+        &self,
+        row: &TaskRow,
+        change_id: ChangeId,
+        seal: &Seal<'_>,
+    ) -> Result<Self, PayloadError> {
+        let unreadable = |error: serde_json::Error| {
+            PayloadError::Damaged(format!("the row of a change is no journal row: {error}"))
+        };
+        let mut body: Body = serde_json::from_str(&self.entries).map_err(unreadable)?;
+        let data = self.data.as_deref().map(serde_json::from_str::<Data>);
+        let mut data = data.transpose().map_err(unreadable)?.unwrap_or_default();
+        entries(&mut body, seal)?;
+        handed_in(&mut data, seal)?;
+        let before = self.before.clone();
+        Ok(bind(&self.actor, row, change_id, before, body, &data))
+    }
+}
+
+fn entries(body: &mut Body, seal: &Seal<'_>) -> Result<(), PayloadError> {
+    for event in &mut body.events {
+        // Those of the submission are labels, and what has submitted the task.
+        if event.event != SUBMITTED && !event.details.is_null() {
+            seal.value(Place::Details, &mut event.details)?;
+        }
+    }
+    for attempt in &mut body.attempts {
+        if let AttemptBody::End {
+            error: Some(error), ..
+        } = attempt
+        {
+            seal.text(Place::Error, &mut error.message)?;
+        }
+    }
+    if let Some(Some(failure)) = &mut body.task.failure {
+        seal.text(Place::Error, &mut failure.message)?;
+    }
+    for step in &mut body.steps {
+        if let Some(Some(error)) = &mut step.patch.error {
+            seal.text(Place::Error, &mut error.message)?;
+        }
+    }
+    Ok(())
+}
+
+fn handed_in(data: &mut Data, seal: &Seal<'_>) -> Result<(), PayloadError> {
+    let value = |place, value: &mut Value| seal.value(place, value);
+    if let Some(request) = &mut data.request {
+        value(Place::Request, request)?;
+    }
+    if let Some(response) = &mut data.response {
+        value(Place::Response, response)?;
+    }
+    for (no, output) in &mut data.outputs {
+        value(Place::Output(*no), output)?;
+    }
+    for (no, signal) in &mut data.signals {
+        value(Place::Signal(*no), &mut signal.body)?;
+    }
+    data.details
+        .values_mut()
+        .try_for_each(|details| value(Place::Details, details))
+}

@@ -1,0 +1,178 @@
+//! What a store returns, opened.
+
+use super::{Place, is_sealed, sealed_value};
+use crate::ports::{PayloadCodec, PayloadError, StoreError};
+use crate::record::{AttemptRow, AuditRow, Failure, TaskRecord};
+use counterstep_contracts::TaskId;
+use serde_json::Value;
+
+/// What stands in place of a text whose key is gone.
+const ERASED: &str = "the text was erased: its payload key is missing";
+
+/// What a text becomes that cannot be opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unopened {
+    /// It says so.
+    Erased,
+    /// It stays as it is, for those who write it back.
+    Kept,
+}
+
+/// Opens the payloads of one task.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Open<'a> {
+    pub(super) codec: Option<&'a dyn PayloadCodec>,
+    pub(super) task: TaskId,
+    pub(super) unopened: Unopened,
+}
+
+impl Open<'_> {
+    fn opened(&self, place: Place, sealed: &str) -> Result<String, PayloadError> {
+        let Some(codec) = self.codec else {
+            let why = "it was written with payload keys, and this program has none: see the setting `payload_keys`";
+            return Err(PayloadError::NoKey(why.to_owned()));
+        };
+        codec.open(&place.of(self.task), sealed)
+    }
+
+    /// Texts are for people: one that cannot be opened keeps no task from going on.
+    pub(super) fn text(&self, place: Place, text: &mut String) -> Result<(), PayloadError> {
+        if !is_sealed(text) {
+            return Ok(());
+        }
+        match self.opened(place, text) {
+            Ok(opened) => *text = opened,
+            Err(error @ PayloadError::Unavailable(_)) => return Err(error),
+            Err(_) if self.unopened == Unopened::Kept => {}
+            // As an author or a client wrote it before there were keys.
+            Err(PayloadError::Damaged(_)) => {}
+            Err(PayloadError::NoKey(_)) => ERASED.clone_into(text),
+        }
+        Ok(())
+    }
+
+    pub(super) fn failure(&self, failure: Option<&mut Failure>) -> Result<(), PayloadError> {
+        failure.map_or(Ok(()), |failure| {
+            self.text(Place::Error, &mut failure.message)
+        })
+    }
+
+    fn value(&self, place: Place, value: &mut Value) -> Result<(), PayloadError> {
+        let Some(sealed) = sealed_value(value) else {
+            return Ok(());
+        };
+        let opened = self.opened(place, sealed)?;
+        *value = serde_json::from_str(&opened).map_err(|error| {
+            let why = format!("it is no JSON, at column {}", error.column());
+            PayloadError::Damaged(why)
+        })?;
+        Ok(())
+    }
+
+    fn details(&self, value: &mut Value) -> Result<(), PayloadError> {
+        match self.value(Place::Details, value) {
+            Err(PayloadError::NoKey(_) | PayloadError::Damaged(_)) => *value = Value::Null,
+            opened => return opened,
+        }
+        Ok(())
+    }
+
+    pub(super) fn attempts(&self, attempts: &mut [AttemptRow]) -> Result<(), PayloadError> {
+        let errors = attempts.iter_mut().filter_map(|row| row.error.as_mut());
+        errors
+            .map(|error| &mut error.message)
+            .try_for_each(|text| self.text(Place::Error, text))
+    }
+
+    pub(super) fn audit(&self, rows: &mut [AuditRow]) -> Result<(), PayloadError> {
+        rows.iter_mut()
+            .try_for_each(|row| self.details(&mut row.entry.details))
+    }
+
+    /// Returns what cannot be opened, with nothing in its place.
+    pub(super) fn record(
+        &self,
+        record: &mut TaskRecord,
+    ) -> Result<Vec<(Place, PayloadError)>, PayloadError> {
+        let mut closed = Vec::new();
+        let mut value = |place, value: &mut Value| match self.value(place, value) {
+            Err(error @ PayloadError::Unavailable(_)) => Err(error),
+            Err(error) => {
+                closed.push((place, error));
+                Ok(false)
+            }
+            Ok(()) => Ok(true),
+        };
+        let task = &mut record.task;
+        if !value(Place::Request, &mut task.request)? {
+            task.request = Value::Null;
+        }
+        if let Some(response) = &mut task.response
+            && !value(Place::Response, response)?
+        {
+            task.response = None;
+        }
+        self.failure(task.failure.as_mut())?;
+        for step in &mut record.steps {
+            if let Some(output) = &mut step.output
+                && !value(Place::Output(step.no), output)?
+            {
+                step.output = None;
+            }
+            if let Some(signal) = &mut step.signal
+                && !value(Place::Signal(step.no), &mut signal.body)?
+            {
+                step.signal = None;
+            }
+            if let Some(error) = &mut step.error {
+                self.text(Place::Error, &mut error.message)?;
+            }
+        }
+        Ok(closed)
+    }
+}
+
+/// Opens the payloads of a task as they lie in a store. Of one that has ended, what cannot be opened for
+/// want of a key counts as erased.
+///
+/// # Errors
+/// [`StoreError::Unsupported`] without the key of a task that has not ended; [`StoreError::Corrupt`];
+/// [`StoreError::Unavailable`] where the keys cannot be read now.
+pub fn open_record(
+    codec: Option<&dyn PayloadCodec>,
+    record: &mut TaskRecord,
+) -> Result<(), StoreError> {
+    let open = Open {
+        codec,
+        task: record.task.id,
+        unopened: Unopened::Erased,
+    };
+    refuse(record.task.status.is_terminal(), open.record(record)?)
+}
+
+/// The first that the task cannot do without.
+pub(super) fn refuse(is_over: bool, closed: Vec<(Place, PayloadError)>) -> Result<(), StoreError> {
+    let is_erased = |error: &PayloadError| is_over && matches!(error, PayloadError::NoKey(_));
+    match closed.into_iter().find(|(_, error)| !is_erased(error)) {
+        Some((_, error)) => Err(error.into()),
+        None => Ok(()),
+    }
+}
+
+/// Opens the details of audit entries as they lie in a store; those that cannot be opened are `Null`.
+///
+/// # Errors
+/// [`StoreError::Unavailable`], where the keys cannot be read now.
+pub fn open_audit(
+    codec: Option<&dyn PayloadCodec>,
+    task: TaskId,
+    rows: &mut [AuditRow],
+) -> Result<(), StoreError> {
+    let unopened = Unopened::Erased;
+    let open = Open {
+        codec,
+        task,
+        unopened,
+    };
+    Ok(open.audit(rows)?)
+}

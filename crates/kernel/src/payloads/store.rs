@@ -1,0 +1,316 @@
+//! A store in front of another one: what it is given is sealed before the other is given it, and what the
+//! other returns is opened. Must not decide anything else.
+
+use super::open::{Open, Unopened, open_record, refuse};
+use super::{is_sealed, seal};
+use crate::ports::{
+    AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
+    DocumentKind, DocumentQuery, DocumentWrite, Documents, Due, DueTask, EndedTask, FailureFilter,
+    FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow, PayloadCodec,
+    PayloadError, PurgeOp, ReceiveOp, Receives, Revisions, RevisionsOf, Salvaged, SqlStatement,
+    Store, StoreError, SweepOp, TaskLine, TaskPage, TaskQuery, Unread, Upkeep, Woken,
+};
+use crate::record::{DbTime, Failure, History, TaskRecord};
+use crate::transition::{Guard, Transition};
+use async_trait::async_trait;
+use counterstep_contracts::{Epoch, TaskId, Tenant};
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A store whose payloads are sealed. Without a codec it writes them as they are, and leaves tasks with
+/// sealed payloads to programs that have their keys.
+#[derive(Debug)]
+pub struct PayloadStore {
+    inner: Arc<dyn Store>,
+    codec: Option<Arc<dyn PayloadCodec>>,
+}
+
+impl PayloadStore {
+    /// In front of `inner`.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Store>, codec: Option<Arc<dyn PayloadCodec>>) -> Self {
+        Self { inner, codec }
+    }
+
+    fn sealed<'a>(&self, change: &'a Transition) -> Result<Cow<'a, Transition>, PayloadError> {
+        match &self.codec {
+            None => Ok(Cow::Borrowed(change)),
+            Some(codec) => seal::transition(codec.as_ref(), change).map(Cow::Owned),
+        }
+    }
+
+    fn open(&self, task: TaskId, unopened: Unopened) -> Open<'_> {
+        Open {
+            codec: self.codec.as_deref(),
+            task,
+            unopened,
+        }
+    }
+
+    fn failure(&self, task: TaskId, failure: Option<&mut Failure>) -> Result<(), PayloadError> {
+        self.open(task, Unopened::Erased).failure(failure)
+    }
+
+    fn lines(&self, lines: &mut [TaskLine]) -> Result<(), PayloadError> {
+        lines
+            .iter_mut()
+            .try_for_each(|line| self.failure(line.task, line.failure.as_mut()))
+    }
+
+    fn kept(&self, mut record: TaskRecord) -> Result<TaskRecord, StoreError> {
+        let open = self.open(record.task.id, Unopened::Kept);
+        let closed = open.record(&mut record)?;
+        refuse(record.task.status.is_terminal(), closed)?;
+        Ok(record)
+    }
+
+    /// A text of a failure is looked for where it is opened: the database would have to look into what
+    /// it cannot read.
+    async fn search(&self, query: &TaskQuery, text: &str) -> Result<TaskPage, StoreError> {
+        let candidates = TaskQuery {
+            failure: FailureFilter {
+                text: None,
+                ..query.failure.clone()
+            },
+            limit: query.limit.max(TaskQuery::MOST_CANDIDATES),
+            ..query.clone()
+        };
+        let TaskPage {
+            mut lines,
+            mut looked_to,
+        } = self.inner.list(&candidates).await?;
+        if lines.len() >= usize::try_from(candidates.limit).unwrap_or(usize::MAX) {
+            looked_to = lines.last().map(|line| line.task);
+        }
+        self.lines(&mut lines)?;
+        let says = |line: &TaskLine| {
+            let failure = line.failure.as_ref();
+            failure.is_some_and(|failure| failure.message.contains(text))
+        };
+        lines.retain(says);
+        let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
+        lines.truncate(limit);
+        let looked_to = looked_to.filter(|_| lines.len() < limit);
+        Ok(TaskPage { lines, looked_to })
+    }
+}
+
+#[async_trait]
+impl Store for PayloadStore {
+    fn payload_codec(&self) -> Option<&dyn PayloadCodec> {
+        self.codec.as_deref()
+    }
+
+    async fn load(&self, task: TaskId) -> Result<Option<TaskRecord>, StoreError> {
+        let mut record = self.inner.load(task).await?;
+        if let Some(record) = &mut record {
+            open_record(self.payload_codec(), record)?;
+        }
+        Ok(record)
+    }
+
+    async fn salvage(&self, task: TaskId) -> Result<Option<Salvaged>, StoreError> {
+        let Some(mut found) = self.inner.salvage(task).await? else {
+            return Ok(None);
+        };
+        let is_over = found.record.task.status.is_terminal();
+        let closed = self
+            .open(task, Unopened::Erased)
+            .record(&mut found.record)?;
+        for (place, error) in closed {
+            match error {
+                PayloadError::NoKey(_) if is_over => {}
+                PayloadError::NoKey(why) => return Err(StoreError::Unsupported(why)),
+                error => found.unreadable.push(Unread {
+                    what: format!("{place}: {error}"),
+                    held: String::new(),
+                }),
+            }
+        }
+        Ok(Some(found))
+    }
+
+    async fn commit(
+        &self,
+        guard: Guard,
+        transition: &Transition,
+    ) -> Result<Committed, CommitError> {
+        let sealed = self.sealed(transition).map_err(StoreError::from)?;
+        self.inner.commit(guard, &sealed).await
+    }
+
+    async fn commit_all(&self, submissions: &[&Transition]) -> Result<Committed, CommitError> {
+        if self.codec.is_none() {
+            return self.inner.commit_all(submissions).await;
+        }
+        let sealed: Vec<_> = submissions
+            .iter()
+            .map(|change| self.sealed(change))
+            .collect::<Result<_, _>>()
+            .map_err(StoreError::from)?;
+        let sealed: Vec<_> = sealed.iter().map(AsRef::as_ref).collect();
+        self.inner.commit_all(&sealed).await
+    }
+
+    fn statement(&self, transition: &Transition) -> Result<Option<SqlStatement>, StoreError> {
+        self.inner.statement(self.sealed(transition)?.as_ref())
+    }
+
+    async fn heartbeat(
+        &self,
+        task: TaskId,
+        epoch: Epoch,
+        ttl: Duration,
+    ) -> Result<Heartbeat, StoreError> {
+        self.inner.heartbeat(task, epoch, ttl).await
+    }
+
+    async fn due(&self, due: &Due, limit: u32) -> Result<Vec<DueTask>, StoreError> {
+        self.inner.due(due, limit).await
+    }
+
+    async fn reserve(&self, lost: &[TaskId], ttl: Duration) -> Result<Vec<TaskId>, StoreError> {
+        self.inner.reserve(lost, ttl).await
+    }
+
+    async fn list(&self, query: &TaskQuery) -> Result<TaskPage, StoreError> {
+        if let (Some(_), Some(text)) = (&self.codec, &query.failure.text) {
+            return self.search(query, text).await;
+        }
+        let mut page = self.inner.list(query).await?;
+        self.lines(&mut page.lines)?;
+        Ok(page)
+    }
+
+    async fn in_flight(&self) -> Result<Vec<InFlight>, StoreError> {
+        self.inner.in_flight().await
+    }
+
+    async fn gauges(&self, labels: &[String]) -> Result<Gauges, StoreError> {
+        self.inner.gauges(labels).await
+    }
+
+    async fn history(&self, task: TaskId) -> Result<History, StoreError> {
+        let mut history = self.inner.history(task).await?;
+        let open = self.open(task, Unopened::Erased);
+        open.audit(&mut history.audit)?;
+        open.attempts(&mut history.attempts)?;
+        Ok(history)
+    }
+
+    async fn audit_page(&self, page: &AuditPage) -> Result<Vec<ChainRow>, StoreError> {
+        self.inner.audit_page(page).await
+    }
+
+    async fn chain_tips(&self, page: &AuditPage) -> Result<Vec<ChainTip>, StoreError> {
+        self.inner.chain_tips(page).await
+    }
+
+    async fn revisions(&self, of: &RevisionsOf) -> Result<Revisions, StoreError> {
+        self.inner.revisions(of).await
+    }
+
+    async fn lines(&self, tasks: &[TaskId]) -> Result<Vec<TaskLine>, StoreError> {
+        let mut lines = self.inner.lines(tasks).await?;
+        self.lines(&mut lines)?;
+        Ok(lines)
+    }
+
+    async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError> {
+        self.inner.outbox(op).await
+    }
+
+    async fn idempotency(
+        &self,
+        tenant: &Tenant,
+        key: &str,
+    ) -> Result<Option<IdempotencyRow>, StoreError> {
+        self.inner.idempotency(tenant, key).await
+    }
+
+    async fn documents(&self, query: &DocumentQuery) -> Result<Documents, StoreError> {
+        let mut found = self.inner.documents(query).await?;
+        let kind = kind_of(query);
+        for row in &mut found.rows {
+            let Some(place) = seal::document_place(kind, &row.tenant, &row.name) else {
+                break;
+            };
+            if !is_sealed(&row.body) {
+                continue;
+            }
+            let Some(codec) = &self.codec else { continue };
+            match codec.open(&place, &row.body) {
+                Ok(body) => row.body = body,
+                Err(error @ PayloadError::Unavailable(_)) => return Err(error.into()),
+                // Its reader says that it cannot be read, and goes on with the others.
+                Err(_) => {}
+            }
+        }
+        Ok(found)
+    }
+
+    async fn put_document(&self, write: &DocumentWrite) -> Result<Option<DbTime>, StoreError> {
+        let Some(codec) = &self.codec else {
+            return self.inner.put_document(write).await;
+        };
+        let mut write = write.clone();
+        seal::document(codec.as_ref(), &mut write)?;
+        self.inner.put_document(&write).await
+    }
+
+    async fn child_counts(&self, parent: TaskId) -> Result<Vec<ChildCount>, StoreError> {
+        self.inner.child_counts(parent).await
+    }
+
+    async fn children(&self, query: &ChildQuery) -> Result<Vec<ChildLine>, StoreError> {
+        let mut children = self.inner.children(query).await?;
+        for child in &mut children {
+            self.failure(child.task, child.failure.as_mut())?;
+        }
+        Ok(children)
+    }
+
+    async fn wake(&self, task: TaskId) -> Result<Option<Woken>, StoreError> {
+        self.inner.wake(task).await
+    }
+
+    async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError> {
+        self.inner.failures(query).await
+    }
+}
+
+const fn kind_of(query: &DocumentQuery) -> DocumentKind {
+    match query {
+        DocumentQuery::Named { kind, .. }
+        | DocumentQuery::Page { kind, .. }
+        | DocumentQuery::Due { kind, .. }
+        | DocumentQuery::Latest { kind, .. } => *kind,
+    }
+}
+
+#[async_trait]
+impl Upkeep for PayloadStore {
+    async fn records(
+        &self,
+        tasks: &[TaskId],
+    ) -> Result<Vec<(TaskId, Result<TaskRecord, StoreError>)>, StoreError> {
+        let records = self.inner.records(tasks).await?;
+        let open = |(task, record): (TaskId, Result<TaskRecord, StoreError>)| {
+            (task, record.and_then(|record| self.kept(record)))
+        };
+        Ok(records.into_iter().map(open).collect())
+    }
+
+    async fn sweeps(&self, op: &SweepOp) -> Result<Vec<TaskId>, StoreError> {
+        self.inner.sweeps(op).await
+    }
+
+    async fn receives(&self, op: &ReceiveOp) -> Result<Receives, StoreError> {
+        self.inner.receives(op).await
+    }
+
+    async fn purge(&self, op: &PurgeOp) -> Result<Vec<EndedTask>, StoreError> {
+        self.inner.purge(op).await
+    }
+}
