@@ -30,6 +30,8 @@ pub mod local;
 pub mod local_queue;
 #[cfg(feature = "nats")]
 pub mod nats;
+#[cfg(feature = "payload-keys")]
+pub mod payload_keys;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "redis")]

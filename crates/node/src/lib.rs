@@ -19,6 +19,7 @@ mod traces;
 mod traces;
 
 pub use capacity::tasks_at_a_time;
+pub use counterstep_adapters::payload_keys;
 pub use counterstep_adapters::system::{SystemRandom, TokioRuntime};
 pub use exit::{Exit, ExitKind};
 pub use open::{install_provider, look, look_at_objects, migrate, open, open_store, webhooks};

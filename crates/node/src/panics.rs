@@ -6,6 +6,7 @@ use counterstep_kernel::audit::one_line;
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt;
 use std::panic::PanicHookInfo;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id};
@@ -21,6 +22,13 @@ pub(crate) fn log_panics() {
     std::panic::set_hook(Box::new(log));
 }
 
+static HIDES: AtomicBool = AtomicBool::new(false);
+
+/// From now on the line of a step's panic leaves out its message.
+pub(crate) fn hide_what_steps_say() {
+    HIDES.store(true, Ordering::Relaxed);
+}
+
 fn log(panic: &PanicHookInfo<'_>) {
     let backtrace = Backtrace::capture();
     let backtrace =
@@ -30,7 +38,14 @@ fn log(panic: &PanicHookInfo<'_>) {
             .payload_as_str()
             .unwrap_or("with a value that is no text"),
     );
-    let execution = current().unwrap_or_default();
+    let execution = current();
+    let message = match &execution {
+        Some(_) if HIDES.load(Ordering::Relaxed) => {
+            "the message is a payload: see the task's audit".into()
+        }
+        _ => message,
+    };
+    let execution = execution.unwrap_or_default();
     tracing::error!(
         task = execution.of("task"),
         step = execution.of("step"),

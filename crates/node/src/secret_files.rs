@@ -69,6 +69,10 @@ pub(crate) fn open_to_others(settings: &Settings) -> Vec<OpenSecret> {
         add("objects", named.as_ref());
     }
     add("webhook_secret_file", settings.webhook_secret_file.as_ref());
+    let keys = settings.payload_keys.as_ref().map(std::fs::read_dir);
+    for entry in keys.into_iter().flatten().flatten().flatten() {
+        add("payload_keys", Some(&entry.path()));
+    }
     if let Some(traces) = &settings.traces {
         add("otlp_token_file", traces.token_file.as_ref());
         for file in traces.header_files.values() {

@@ -11,6 +11,7 @@ mod keys;
 mod new;
 mod operator;
 mod output;
+mod payload_keys;
 mod proposal;
 mod remote;
 mod schedules;
@@ -91,6 +92,8 @@ enum Command {
     Fsck(fsck::FsckArgs),
     /// Make, list and revoke API keys, in the database
     Keys(keys::KeysArgs),
+    /// Make, list and delete the keys that payloads are encrypted with, and decrypt archives
+    PayloadKeys(payload_keys::PayloadKeysArgs),
     /// Print the declared task types: steps, hosts, inputs, policies, undo, and a diagram
     Describe(describe::DescribeArgs),
     /// Submit, watch, list, cancel and settle tasks over the HTTP API
@@ -163,6 +166,7 @@ pub(crate) fn run(registry: Registry, beside: Beside, own: OwnCommands) -> ExitC
         Command::Audit(args) => audit::main(args),
         Command::Fsck(args) => fsck::main(&registry, args),
         Command::Keys(args) => keys::main(args),
+        Command::PayloadKeys(args) => payload_keys::main(args),
         Command::Migrate(settings) => migrate(settings),
         Command::Describe(args) => describe::main(&registry, args),
         Command::Tasks(args) => tasks::main(args, program),

@@ -42,6 +42,8 @@ impl Story {
             entries,
             data,
             link,
+            ..
+
         } = change.journal.clone().expect("a row");
         let write = change.task.as_ref().expect("a task");
         let mut before = self.record.take().unwrap_or_else(|| TaskRecord {

@@ -1,5 +1,6 @@
 //! Opens the adapters that the settings name: a file and folders, or servers.
 
+mod payloads;
 mod webhooks;
 
 #[cfg(feature = "servers")]
@@ -89,7 +90,7 @@ pub fn open<'a>(
             ));
         }
         let ports = Ports {
-            store,
+            store: payloads::in_front(settings, store)?,
             queue,
             signals,
             locks,
@@ -151,10 +152,11 @@ pub fn open_store<'a>(
 ) -> BoxFuture<'a, Result<Arc<dyn Store>, Exit>> {
     Box::pin(async move {
         crate::install_provider();
-        match &settings.database {
-            Database::Sqlite(path) => Ok(Arc::new(sqlite(path).await?) as Arc<dyn Store>),
-            Database::Postgres(server) => servers::store(settings, server, role).await,
-        }
+        let store = match &settings.database {
+            Database::Sqlite(path) => Arc::new(sqlite(path).await?) as Arc<dyn Store>,
+            Database::Postgres(server) => servers::store(settings, server, role).await?,
+        };
+        payloads::in_front(settings, store)
     })
 }
 
@@ -165,17 +167,18 @@ pub fn open_store<'a>(
 /// [`Exit`], where there is no such file, or the settings cannot be used.
 pub fn look(settings: &Settings, role: &str) -> Result<Arc<dyn Store>, Exit> {
     crate::install_provider();
-    match &settings.database {
-        Database::Sqlite(path) => Ok(Arc::new(
+    let store = match &settings.database {
+        Database::Sqlite(path) => Arc::new(
             SqliteStore::look(path, &SqliteOptions::default()).map_err(|_| {
                 Exit::config(format_args!(
                     "there is no database file `{}`: are --data-dir and --database right?",
                     path.display()
                 ))
             })?,
-        )),
-        Database::Postgres(server) => servers::look(settings, server, role),
-    }
+        ) as Arc<dyn Store>,
+        Database::Postgres(server) => servers::look(settings, server, role)?,
+    };
+    payloads::in_front(settings, store)
 }
 
 /// The objects of the settings, for looking only.

@@ -56,6 +56,7 @@ pub const COMMANDS: &[(&str, u32)] = &[
     ("audit", DATABASE_ONLY),
     ("fsck", FSCK),
     ("keys", DATABASE_ONLY),
+    ("payload-keys", DATABASE_ONLY),
     ("describe", DESCRIBE),
     ("tasks", REMOTE),
     ("types", REMOTE),

@@ -71,6 +71,8 @@ pub struct Settings {
     pub engine: EngineSettings,
     /// Where metrics are served, where the API is not to.
     pub metrics_listen: Option<SocketAddr>,
+    /// The folder with the keys that payloads are sealed with; `None`: they are not.
+    pub payload_keys: Option<PathBuf>,
     /// With the secrets that sign webhooks.
     pub webhook_secret_file: Option<PathBuf>,
     /// Where spans go; `None`: nowhere.
@@ -103,6 +105,7 @@ impl Settings {
             scratch: folder.join("scratch"),
             engine: EngineSettings::default(),
             metrics_listen: None,
+            payload_keys: None,
             webhook_secret_file: None,
             traces: None,
             log: "info".to_owned(),

@@ -50,6 +50,7 @@ declare! {
         database_cert_file(Rare): PathBuf => "Present the client certificate in this PEM file to the database";
         database_key_file(Rare): PathBuf => "Use the key in this PEM file for the client certificate of the database";
         database_connections: Number<1, UNBOUNDED> = DatabaseUse::default().connections => "Set the maximum of connections of this process to PostgreSQL; a fifth of them, at most four, serve lists and counts alone";
+        payload_keys(Rare): PathBuf ["none: payloads are stored as they are"] => "Encrypt payloads in the database with the keys of their tenants, from this folder; see `counterstep payload-keys`";
         database_prepared_statements(Switch): bool = DatabaseUse::default().prepared_statements => "Prepare statements on each connection to PostgreSQL; `false` behind a pooler in transaction mode";
     }
 

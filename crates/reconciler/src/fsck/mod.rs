@@ -9,6 +9,7 @@ use crate::audit::{Check, Damage, Finding, Scope, Verified};
 use counterstep_contracts::{StepStatus, TaskId};
 use counterstep_kernel::intents::{self, IntentState};
 use counterstep_kernel::journal::{Fold, JournalError};
+use counterstep_kernel::payloads::{is_sealed, open_record};
 use counterstep_kernel::ports::{AuditPage, ChainRow, ObjectError, Objects, Store, StoreError};
 use counterstep_kernel::record::{StepRow, TaskRecord};
 use counterstep_steps::keys::{ObjectKey, task_prefix};
@@ -27,7 +28,8 @@ pub struct Checked {
     pub verified: Verified,
     /// Objects that outputs refer to; 0 where they were not looked for.
     pub objects: u64,
-    /// Tasks to which a newer program has written: only their chains were checked.
+    /// Tasks that this program cannot read, for want of a key or because a newer one has written to
+    /// them: only their chains were checked.
     pub newer: u64,
     /// Tasks of a type, version or definition that this program does not have: their events were
     /// not judged again.
@@ -230,31 +232,59 @@ impl Fsck<'_> {
         if self.registry.of(&record.task).is_none() {
             self.checked.not_judged += 1;
         }
-        if let Some(objects) = self.objects {
-            self.objects_of(objects, &task).await?;
-        }
         let Folded { name, fold, .. } = task;
-        let says = row::differences(&record.task, &fold.into_record(record.now).task);
+        let (mut record, mut folded) = (record.task, fold.into_record(record.now));
+        match open_record(self.store.payload_codec(), &mut folded) {
+            Ok(()) => {}
+            Err(StoreError::Unsupported(_)) => {
+                self.checked.newer += 1;
+                return Ok(());
+            }
+            Err(StoreError::Corrupt(why)) => {
+                self.finds(name, Damage::Unfolded, why);
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        }
+        if let Some(objects) = self.objects {
+            self.objects_of(objects, &name, &folded).await?;
+        }
+        // A text whose key is gone was sealed once for the row and once for the journal.
+        if let (Some(row), Some(journal)) = (&mut record.failure, &mut folded.task.failure)
+            && is_sealed(&row.message)
+        {
+            row.message.clone_from(&journal.message);
+        }
+        let says = row::differences(&record, &folded.task);
         if !says.is_empty() {
-            self.found.push(Finding {
-                task: name,
-                rev: None,
-                damage: Damage::RowDiffers,
-                says: says.join("; "),
-            });
+            self.finds(name, Damage::RowDiffers, says.join("; "));
         }
         Ok(())
     }
 
-    async fn objects_of(&mut self, objects: &dyn Objects, task: &Folded) -> Result<(), FsckError> {
-        let record = task.fold.record();
+    fn finds(&mut self, task: String, damage: Damage, says: String) {
+        self.found.push(Finding {
+            task,
+            rev: None,
+            damage,
+            says,
+        });
+    }
+
+    async fn objects_of(
+        &mut self,
+        objects: &dyn Objects,
+        name: &str,
+        record: &TaskRecord,
+    ) -> Result<(), FsckError> {
+        let id = record.task.id;
         let mut missing = referenced_keys(record);
         missing.retain(|key| is_to_be_there(record, key));
         if missing.is_empty() {
             return Ok(());
         }
         self.checked.objects += missing.len() as u64;
-        let mut listed = objects.list(&task_prefix(&record.task.tenant, task.id));
+        let mut listed = objects.list(&task_prefix(&record.task.tenant, id));
         while let Some(object) = listed.next().await.transpose()? {
             missing.remove(&object.key);
         }
@@ -262,7 +292,7 @@ impl Fsck<'_> {
             return Ok(());
         }
         // An undo may have deleted them since, or retention.
-        let now = self.store.records(&[task.id]).await?;
+        let now = self.store.records(&[id]).await?;
         let stands = |now: &(TaskId, Result<TaskRecord, StoreError>)| {
             now.1
                 .as_ref()
@@ -270,12 +300,8 @@ impl Fsck<'_> {
         };
         if now.first().is_some_and(stands) {
             for key in missing {
-                self.report(
-                    task,
-                    None,
-                    Damage::ObjectMissing,
-                    format!("an output names `{key}`, and it is not there"),
-                );
+                let says = format!("an output names `{key}`, and it is not there");
+                self.finds(name.to_owned(), Damage::ObjectMissing, says);
             }
         }
         Ok(())

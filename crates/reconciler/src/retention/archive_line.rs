@@ -1,12 +1,55 @@
 //! A task as a line of the archive.
 
 use counterstep_contracts::TaskId;
+use counterstep_kernel::ports::{PayloadCodec, PayloadError, StoreError};
 use counterstep_kernel::record::{AttemptRow, History, StepRow, TaskRecord, TaskRow};
 use counterstep_steps::times::{DbTime, rfc3339};
 use serde_json::{Value, json};
 
-/// All rows of a task as JSON. Times are RFC 3339, by the database's clock.
-pub(super) fn archive_line(record: &TaskRecord, history: &History) -> Value {
+/// Where the line of a task is sealed to.
+fn place(task: &str) -> String {
+    format!("archive of task {task}")
+}
+
+/// All rows of a task as JSON. Times are RFC 3339, by the database's clock. Where payloads are sealed,
+/// the whole line is, but for what the task is found by; of a task whose key is gone, the payloads are
+/// erased and there is nothing to seal.
+pub(super) fn archive_line(
+    codec: Option<&dyn PayloadCodec>,
+    record: &TaskRecord,
+    history: &History,
+) -> Result<Value, StoreError> {
+    let line = whole(record, history);
+    let Some(codec) = codec else { return Ok(line) };
+    let row = &record.task;
+    let task = id(row.id);
+    let sealed = match codec.seal(&row.tenant, &place(&task), &line.to_string()) {
+        Err(PayloadError::NoKey(_)) => return Ok(line),
+        sealed => sealed?,
+    };
+    Ok(json!({
+        "format": 1,
+        "task": {
+            "id": task,
+            "tenant": row.tenant,
+            "type": row.task_type,
+            "version": row.version,
+            "status": row.status,
+            "labels": row.labels,
+            "finished_at": at(row.finished_at),
+        },
+        "sealed": sealed,
+    }))
+}
+
+/// What is sealed in a line of an archive, and where it was sealed to; `None`: nothing is.
+#[must_use]
+pub fn sealed_archive_line(line: &Value) -> Option<(String, &str)> {
+    let sealed = line.get("sealed")?.as_str()?;
+    Some((place(line["task"]["id"].as_str()?), sealed))
+}
+
+fn whole(record: &TaskRecord, history: &History) -> Value {
     let audit: Vec<Value> = history
         .audit
         .iter()

@@ -25,6 +25,7 @@ use std::time::Duration;
 mod archive_line;
 
 use archive_line::archive_line;
+pub use archive_line::sealed_archive_line;
 
 /// Tasks of one purge, and of one object of the archive: a transaction that deletes their rows is
 /// soon over.
@@ -421,7 +422,10 @@ async fn line(
         };
     }
     Ok(Some((
-        format!("{}\n", archive_line(&record, &history)),
+        format!(
+            "{}\n",
+            archive_line(store.payload_codec(), &record, &history)?
+        ),
         record.now,
     )))
 }

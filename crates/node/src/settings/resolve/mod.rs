@@ -64,6 +64,7 @@ impl Layers {
             },
             upkeep: self.upkeep()?,
             metrics_listen: self.metrics_listen()?,
+            payload_keys: self.payload_keys()?,
             webhook_secret_file: self.webhook_secret_file()?,
             traces: if takes(self.uses, Group::Traces) {
                 self.traces()?

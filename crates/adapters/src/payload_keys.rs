@@ -1,0 +1,258 @@
+//! Payloads sealed with XChaCha20-Poly1305 and the keys of their tenants, and keys in a folder: one file a
+//! tenant. Must not log or show a key.
+
+mod files;
+
+pub use files::{FileError, FileKeys};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
+use chacha20poly1305::aead::{Aead, Generate, KeyInit, Payload};
+use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
+use counterstep_contracts::Tenant;
+use counterstep_kernel::ports::{PayloadCodec, PayloadError, SEALED};
+use sha2::{Digest, Sha256};
+use std::fmt::{self, Debug};
+
+/// Bytes of a nonce. So many can be drawn at random for one key that no two of its texts get the same.
+const NONCE: usize = 24;
+
+/// A key of a tenant: 32 bytes, and the id by which sealed texts name it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PayloadKey {
+    id: String,
+    bytes: [u8; 32],
+}
+
+impl PayloadKey {
+    /// Its id follows from its bytes, so that a key that is made later is never taken for it.
+    #[must_use]
+    pub fn new(bytes: [u8; 32]) -> Self {
+        let digest = Sha256::new_with_prefix("counterstep payload key 1")
+            .chain_update(bytes)
+            .finalize();
+        let id = digest[..6].iter().map(|byte| format!("{byte:02x}"));
+        Self {
+            id: id.collect(),
+            bytes,
+        }
+    }
+
+    /// A key of random bytes.
+    #[must_use]
+    pub fn random() -> Self {
+        Self::new(Key::generate().into())
+    }
+
+    /// By which sealed texts name it: 12 hexadecimal digits.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn cipher(&self) -> XChaCha20Poly1305 {
+        XChaCha20Poly1305::new(&self.bytes.into())
+    }
+}
+
+impl Debug for PayloadKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PayloadKey({})", self.id)
+    }
+}
+
+/// Where the keys of tenants are. Asked for each text that is sealed or opened: one that asks a service
+/// keeps what it was told.
+pub trait PayloadKeys: Send + Sync + Debug {
+    /// All keys of a tenant, the newest first; none: it has none.
+    ///
+    /// # Errors
+    /// [`PayloadError::Unavailable`], without what a key holds.
+    fn of(&self, tenant: &Tenant) -> Result<std::sync::Arc<[PayloadKey]>, PayloadError>;
+}
+
+/// Seals with the newest key of a tenant, and opens with the one that a text names.
+#[derive(Debug)]
+pub struct SealedPayloads<K> {
+    keys: K,
+}
+
+impl<K: PayloadKeys> SealedPayloads<K> {
+    /// With these keys.
+    pub const fn new(keys: K) -> Self {
+        Self { keys }
+    }
+}
+
+/// What a text is bound to besides its key.
+fn bound_to(tenant: &str, place: &str) -> Vec<u8> {
+    [SEALED, tenant, place].join("\0").into_bytes()
+}
+
+impl<K: PayloadKeys> PayloadCodec for SealedPayloads<K> {
+    fn seal(&self, tenant: &Tenant, place: &str, text: &str) -> Result<String, PayloadError> {
+        let keys = self.keys.of(tenant)?;
+        let Some(key) = keys.first() else {
+            return Err(PayloadError::NoKey(format!(
+                "the tenant `{tenant}` has no payload key: make one with `counterstep payload-keys add {tenant}`"
+            )));
+        };
+        let nonce = XNonce::generate();
+        let payload = Payload {
+            msg: text.as_bytes(),
+            aad: &bound_to(&tenant.0, place),
+        };
+        let sealed = key.cipher().encrypt(&nonce, payload);
+        let sealed = sealed.map_err(|_| {
+            PayloadError::Unavailable("a payload is too large to be sealed".to_owned())
+        })?;
+        let mut bytes = nonce.to_vec();
+        bytes.extend(sealed);
+        Ok(format!(
+            "{SEALED}{tenant}:{}:{}",
+            key.id,
+            BASE64.encode(bytes)
+        ))
+    }
+
+    fn open(&self, place: &str, sealed: &str) -> Result<String, PayloadError> {
+        let damaged = |why: &str| PayloadError::Damaged(why.to_owned());
+        let mut parts = sealed
+            .strip_prefix(SEALED)
+            .ok_or_else(|| damaged("its form is unknown"))?
+            .splitn(3, ':');
+        let (Some(tenant), Some(id), Some(text)) = (parts.next(), parts.next(), parts.next())
+        else {
+            return Err(damaged("it names no tenant and no key"));
+        };
+        let tenant = Tenant(tenant.to_owned());
+        if !tenant.is_valid() {
+            return Err(damaged("it names no tenant"));
+        }
+        let bytes = BASE64
+            .decode(text)
+            .map_err(|_| damaged("it is no base64"))?;
+        let Some((nonce, text)) = bytes.split_first_chunk::<NONCE>() else {
+            return Err(damaged("it is too short"));
+        };
+        let keys = self.keys.of(&tenant)?;
+        let Some(key) = keys.iter().find(|key| key.id == id) else {
+            return Err(PayloadError::NoKey(format!(
+                "the payload key `{id}` of the tenant `{tenant}` is missing"
+            )));
+        };
+        let payload = Payload {
+            msg: text,
+            aad: &bound_to(&tenant.0, place),
+        };
+        let opened = key.cipher().decrypt(&XNonce::from(*nonce), payload);
+        let opened = opened.map_err(|_| damaged("it was changed, or stood at another place"))?;
+        String::from_utf8(opened).map_err(|_| damaged("it is no text"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[derive(Debug)]
+    struct Keys(Vec<(&'static str, Arc<[PayloadKey]>)>);
+
+    impl PayloadKeys for Keys {
+        fn of(&self, tenant: &Tenant) -> Result<Arc<[PayloadKey]>, PayloadError> {
+            let found = self.0.iter().find(|(name, _)| *name == tenant.0);
+            Ok(found.map_or_else(|| Arc::from([]), |(_, keys)| keys.clone()))
+        }
+    }
+
+    fn key(byte: u8) -> PayloadKey {
+        PayloadKey::new([byte; 32])
+    }
+
+    fn codec(keys: &[PayloadKey]) -> SealedPayloads<Keys> {
+        SealedPayloads::new(Keys(vec![
+            ("acme", keys.into()),
+            ("other", [key(9)].into()),
+        ]))
+    }
+
+    fn acme() -> Tenant {
+        Tenant("acme".to_owned())
+    }
+
+    #[test]
+    fn what_was_sealed_opens_at_its_place_alone() {
+        let codec = codec(&[key(1)]);
+        let sealed = codec.seal(&acme(), "task 1: request", "my words").unwrap();
+        assert!(sealed.starts_with(SEALED) && !sealed.contains("my words"));
+        assert_eq!(codec.open("task 1: request", &sealed).unwrap(), "my words");
+        for (what, place, text) in [
+            ("another place", "task 1: response", sealed.clone()),
+            (
+                "another tenant",
+                "task 1: request",
+                sealed
+                    .replace("acme", "other")
+                    .replace(key(1).id(), key(9).id()),
+            ),
+            (
+                "a cut",
+                "task 1: request",
+                sealed[..sealed.len() - 4].to_owned(),
+            ),
+            ("nothing", "task 1: request", SEALED.to_owned()),
+            (
+                "no base64",
+                "task 1: request",
+                format!("{SEALED}acme:{}:#", key(1).id()),
+            ),
+            (
+                "a path",
+                "task 1: request",
+                format!("{SEALED}../x:{}:AAAA", key(1).id()),
+            ),
+        ] {
+            let opened = codec.open(place, &text);
+            assert!(
+                matches!(opened, Err(PayloadError::Damaged(_))),
+                "{what}: {opened:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_text_is_never_sealed_twice_to_the_same() {
+        let codec = codec(&[key(1)]);
+        let seal = || codec.seal(&acme(), "here", "x").unwrap();
+        assert_ne!(seal(), seal());
+    }
+
+    #[test]
+    fn a_rotation_seals_with_the_new_key_and_opens_with_both() {
+        let old = codec(&[key(1)]).seal(&acme(), "here", "x").unwrap();
+        let both = codec(&[key(2), key(1)]);
+        let new = both.seal(&acme(), "here", "x").unwrap();
+        assert!(new.contains(key(2).id()) && old.contains(key(1).id()));
+        assert_eq!(both.open("here", &old).unwrap(), "x");
+        let opened = codec(&[key(2)]).open("here", &old);
+        assert!(matches!(&opened, Err(PayloadError::NoKey(why)) if why.contains(key(1).id())));
+    }
+
+    #[test]
+    fn a_tenant_without_a_key_seals_nothing() {
+        let refused = codec(&[]).seal(&acme(), "here", "x").unwrap_err();
+        assert!(
+            refused.to_string().contains("payload-keys add acme"),
+            "{refused}"
+        );
+    }
+
+    #[test]
+    fn a_key_is_never_shown() {
+        assert_eq!(
+            format!("{:?}", key(1)),
+            format!("PayloadKey({})", key(1).id())
+        );
+    }
+}

@@ -1,0 +1,111 @@
+//! `counterstep payload-keys add | list | delete | open`: the keys of tenants in the folder of the settings.
+
+use super::output::{json, print};
+use super::table;
+use counterstep_contracts::Tenant;
+use counterstep_kernel::ports::PayloadCodec as _;
+use counterstep_node::Exit;
+use counterstep_node::payload_keys::{FileError, FileKeys, SealedPayloads};
+use counterstep_node::settings::{SettingsFor, commands};
+use serde_json::Value;
+use std::io::BufRead;
+
+/// Flags of `payload-keys`.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct PayloadKeysArgs {
+    #[command(flatten)]
+    settings: SettingsFor<{ commands::DATABASE_ONLY }>,
+    #[command(subcommand)]
+    command: PayloadKeysCommand,
+}
+
+#[derive(Debug, Clone, clap::Subcommand)]
+enum PayloadKeysCommand {
+    /// Make a key for a tenant: new payloads are encrypted with it, older ones stay readable
+    Add {
+        /// Whose; without authentication it is `default`
+        tenant: String,
+    },
+    /// List tenants with the ids of their keys, the newest first
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Delete all keys of a tenant: its payloads can never be read again
+    Delete {
+        /// Whose
+        tenant: String,
+        /// Repeat the name: it cannot be undone
+        #[arg(long, value_name = "TENANT")]
+        confirm: String,
+    },
+    /// Decrypt the lines of an archive that come in on standard input
+    Open,
+}
+
+pub(super) fn main(args: &PayloadKeysArgs) -> Result<(), Exit> {
+    let settings = args.settings.read()?.resolve()?;
+    let folder = settings.payload_keys.ok_or_else(|| {
+        Exit::config(
+            "setting `payload_keys`: name the folder of the keys with --payload-keys FOLDER",
+        )
+    })?;
+    let keys = FileKeys::open(&folder).map_err(exit)?;
+    match &args.command {
+        PayloadKeysCommand::Add { tenant } => {
+            let id = keys.add(&Tenant(tenant.clone())).map_err(exit)?;
+            print(&format!("{id}\n"))
+        }
+        PayloadKeysCommand::List { json: false } => print(&list(&keys.list().map_err(exit)?)),
+        PayloadKeysCommand::List { json: true } => {
+            let of = |(tenant, keys): (Tenant, Vec<String>)| serde_json::json!({"tenant": tenant, "keys": keys});
+            let items: Vec<_> = keys.list().map_err(exit)?.into_iter().map(of).collect();
+            print(&json(&items)?)
+        }
+        PayloadKeysCommand::Delete { tenant, confirm } => {
+            if tenant != confirm {
+                return Err(Exit::config(format_args!(
+                    "--confirm `{confirm}` is not the tenant `{tenant}`: nothing was deleted"
+                )));
+            }
+            if !keys.delete(&Tenant(tenant.clone())).map_err(exit)? {
+                return Err(Exit::failed(format_args!(
+                    "the tenant `{tenant}` has no payload keys"
+                )));
+            }
+            Ok(())
+        }
+        PayloadKeysCommand::Open => open(&SealedPayloads::new(keys)),
+    }
+}
+
+/// Each line of an archive, whole.
+fn open(codec: &SealedPayloads<FileKeys>) -> Result<(), Exit> {
+    for line in std::io::stdin().lock().lines() {
+        let line = line.map_err(|error| Exit::failed(format_args!("standard input: {error}")))?;
+        let value: Value = serde_json::from_str(&line)
+            .map_err(|error| Exit::failed(format_args!("a line is no JSON: {error}")))?;
+        let opened = match counterstep_reconciler::sealed_archive_line(&value) {
+            None => line,
+            Some((place, sealed)) => codec.open(&place, sealed).map_err(Exit::failed)?,
+        };
+        print(&format!("{opened}\n"))?;
+    }
+    Ok(())
+}
+
+fn list(tenants: &[(Tenant, Vec<String>)]) -> String {
+    let mut table = table::table(&["tenant", "keys"]);
+    table.add_rows(
+        tenants
+            .iter()
+            .map(|(tenant, keys)| [tenant.to_string(), keys.join(" ")]),
+    );
+    table::page(&table, "payload keys", false, None)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is handed to `map_err`")]
+fn exit(error: FileError) -> Exit {
+    Exit::config(error)
+}

@@ -1,0 +1,27 @@
+//! Puts what seals payloads in front of a database. Must not make keys.
+
+use crate::exit::Exit;
+use crate::panics;
+use crate::settings::Settings;
+use counterstep_adapters::payload_keys::{FileKeys, SealedPayloads};
+use counterstep_kernel::payloads::PayloadStore;
+use counterstep_kernel::ports::{PayloadCodec, Store};
+use std::sync::Arc;
+
+/// The store as processes of these settings use it.
+///
+/// # Errors
+/// [`Exit`], where the folder of the keys cannot be read.
+pub(super) fn in_front(settings: &Settings, store: Arc<dyn Store>) -> Result<Arc<dyn Store>, Exit> {
+    let codec = match &settings.payload_keys {
+        None => None,
+        Some(folder) => {
+            let keys = FileKeys::open(folder)
+                .map_err(|error| Exit::config(format_args!("setting `payload_keys`: {error}")))?;
+            // A step that panics may say what it was handed.
+            panics::hide_what_steps_say();
+            Some(Arc::new(SealedPayloads::new(keys)) as Arc<dyn PayloadCodec>)
+        }
+    };
+    Ok(Arc::new(PayloadStore::new(store, codec)))
+}
