@@ -27,6 +27,7 @@ mod redis_tls;
 #[cfg(feature = "postgres")]
 mod roles;
 mod s3;
+mod sealed;
 mod sqlite;
 mod step_threads;
 mod suite;

@@ -28,7 +28,10 @@ impl Written {
         entries(&mut body, seal)?;
         handed_in(&mut data, seal)?;
         let before = self.before.clone();
-        Ok(bind(&self.actor, row, change_id, before, body, &data))
+        Ok(Self {
+            is_sealed: true,
+            ..bind(&self.actor, row, change_id, before, body, &data)
+        })
     }
 }
 

@@ -122,6 +122,7 @@ pub(super) fn bind(
         data,
         before: tip,
         link,
+        is_sealed: false,
     }
 }
 

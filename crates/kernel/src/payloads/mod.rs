@@ -8,6 +8,7 @@ mod store;
 
 pub use open::{open_audit, open_record};
 pub(crate) use seal::Seal;
+pub use seal::seal_row;
 pub use store::PayloadStore;
 
 use crate::error::StepError;

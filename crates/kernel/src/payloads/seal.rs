@@ -46,12 +46,37 @@ impl Seal<'_> {
     }
 }
 
+/// Seals the row of a change in the journal. A store does it too, where it was not done: for those who go on
+/// from the change without reading the task again, and need the row's link.
+///
+/// # Errors
+/// [`PayloadError`].
+pub fn seal_row(
+    codec: Option<&dyn PayloadCodec>,
+    change: &mut Transition,
+) -> Result<(), PayloadError> {
+    let (Some(codec), Some(write), Some(written)) = (codec, &change.task, &mut change.journal)
+    else {
+        return Ok(());
+    };
+    if !written.is_sealed {
+        let seal = Seal {
+            codec,
+            tenant: &write.row.tenant,
+            task: change.task_id,
+        };
+        *written = written.sealed(&write.row, change.change_id, &seal)?;
+    }
+    Ok(())
+}
+
 /// The change as a store is given it.
 pub(super) fn transition(
     codec: &dyn PayloadCodec,
     change: &Transition,
 ) -> Result<Transition, PayloadError> {
     let mut sealed = change.clone();
+    seal_row(Some(codec), &mut sealed)?;
     if let Some(write) = &mut sealed.task {
         let tenant = write.row.tenant.clone();
         let seal = Seal {
@@ -62,9 +87,6 @@ pub(super) fn transition(
         let row = &mut write.row;
         if let Some(failure) = &mut row.failure {
             seal.text(Place::Error, &mut failure.message)?;
-        }
-        if let Some(written) = &mut sealed.journal {
-            *written = written.sealed(row, change.change_id, &seal)?;
         }
         // A store writes none of these but in the row of the journal.
         (row.request, row.response) = (Value::Null, None);

@@ -43,7 +43,6 @@ impl Story {
             data,
             link,
             ..
-
         } = change.journal.clone().expect("a row");
         let write = change.task.as_ref().expect("a task");
         let mut before = self.record.take().unwrap_or_else(|| TaskRecord {

@@ -48,7 +48,7 @@ pub(crate) async fn chained(store: &dyn Store, changes: &[i64], details: &Value)
             Some(record) => (free(record), after(record)),
         };
         entries(&mut change, *count, details);
-        let change = change.with_journal(record.as_ref(), "test");
+        let change = recorded(store, change, record.as_ref());
         let committed = commit(store, guard, &change).await.expect("a change");
         record = Some(match record {
             None => load(store, change.task_id).await,
@@ -157,7 +157,7 @@ pub(crate) async fn of_many_chains_at_once_each_goes_on_from_its_own_end(ports: 
 pub(crate) async fn a_change_without_an_entry_is_a_row_too(ports: &Ports) {
     let store = &*ports.store;
     let record = chained(store, &[2, 1], &Value::Null).await;
-    let plain = after(&record).with_journal(Some(&record), "test");
+    let plain = recorded(store, after(&record), Some(&record));
     let committed = commit(store, free(&record), &plain).await.unwrap();
     let left = after_commit(&record, &plain, committed.now);
     assert_eq!(

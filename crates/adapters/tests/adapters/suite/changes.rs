@@ -6,6 +6,7 @@ use counterstep_contracts::{
 };
 use counterstep_kernel::draft::after_commit;
 use counterstep_kernel::intents;
+use counterstep_kernel::payloads::seal_row;
 use counterstep_kernel::ports::{CommitError, Committed, KnownType, Store};
 use counterstep_kernel::record::{AuditEntry, StepFailure, StepRow, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{
@@ -284,6 +285,17 @@ pub(crate) fn whole(before: Option<&TaskRecord>, mut change: Transition) -> Tran
         };
     }
     change.with_journal(before, &actor)
+}
+
+/// With its row in the journal, as the engine hands it to this store.
+pub(crate) fn recorded(
+    store: &dyn Store,
+    change: Transition,
+    before: Option<&TaskRecord>,
+) -> Transition {
+    let mut change = change.with_journal(before, "test");
+    seal_row(store.payload_codec(), &mut change).expect("a key");
+    change
 }
 
 /// Writes a change as the engine does, or as it is where it has its row in the journal already. One

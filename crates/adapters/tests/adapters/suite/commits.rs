@@ -188,7 +188,7 @@ pub(crate) async fn a_record_comes_back_as_it_was_written(ports: &Ports) {
     step.in_fallback = true;
     let mut change = of(written.clone());
     change.steps = vec![step.clone(), StepRow::pending(StepNo(1), "zip")];
-    let change = change.with_journal(None, "test");
+    let change = recorded(store, change, None);
     let committed = commit(store, NEW, &change).await.unwrap();
 
     let read = load(store, written.id).await;
