@@ -25,6 +25,7 @@ mod system {
     mod new_program;
     mod operators;
     mod orders;
+    mod payloads;
     mod processes;
     mod reads;
     mod schedules;

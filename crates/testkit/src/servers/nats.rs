@@ -117,6 +117,12 @@ impl Nats {
         format!("http://127.0.0.1:{}", self.monitor)
     }
 
+    /// The folder of all its files.
+    #[must_use]
+    pub fn folder(&self) -> &std::path::Path {
+        self.process.folder.path()
+    }
+
     /// Port on the loopback address; it stays through a restart.
     #[must_use]
     pub fn port(&self) -> u16 {

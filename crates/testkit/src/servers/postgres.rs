@@ -152,6 +152,12 @@ impl Postgres {
         sql(url, statements)
     }
 
+    /// The folder of all its files.
+    #[must_use]
+    pub fn folder(&self) -> &std::path::Path {
+        self.process.folder.path()
+    }
+
     /// Port on the loopback address; it stays through a restart.
     #[must_use]
     pub fn port(&self) -> u16 {
