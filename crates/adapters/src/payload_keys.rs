@@ -1,4 +1,4 @@
-//! Payloads sealed with XChaCha20-Poly1305 and the keys of their tenants, and keys in a folder: one file a
+//! Payloads encrypted with XChaCha20-Poly1305 and the keys of their tenants, and keys in a folder: one file a
 //! tenant. Must not log or show a key.
 
 mod files;
@@ -10,14 +10,14 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
 use chacha20poly1305::aead::{Aead, Generate, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
 use counterstep_contracts::Tenant;
-use counterstep_kernel::ports::{PayloadCodec, PayloadError, SEALED};
+use counterstep_kernel::ports::{ENCRYPTED, PayloadCodec, PayloadError};
 use sha2::{Digest, Sha256};
 use std::fmt::{self, Debug};
 
 /// Bytes of a nonce. So many can be drawn at random for one key that no two of its texts get the same.
 const NONCE: usize = 24;
 
-/// A key of a tenant: 32 bytes, and the id by which sealed texts name it.
+/// A key of a tenant: 32 bytes, and the id by which encrypted texts name it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PayloadKey {
     id: String,
@@ -44,7 +44,7 @@ impl PayloadKey {
         Self::new(Key::generate().into())
     }
 
-    /// By which sealed texts name it: 12 hexadecimal digits.
+    /// By which encrypted texts name it: 12 hexadecimal digits.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
@@ -61,7 +61,7 @@ impl Debug for PayloadKey {
     }
 }
 
-/// Where the keys of tenants are. Asked for each text that is sealed or opened: one that asks a service
+/// Where the keys of tenants are. Asked for each text that is encrypted or decrypted: one that asks a service
 /// keeps what it was told.
 pub trait PayloadKeys: Send + Sync + Debug {
     /// All keys of a tenant, the newest first; none: it has none.
@@ -71,13 +71,13 @@ pub trait PayloadKeys: Send + Sync + Debug {
     fn of(&self, tenant: &Tenant) -> Result<std::sync::Arc<[PayloadKey]>, PayloadError>;
 }
 
-/// Seals with the newest key of a tenant, and opens with the one that a text names.
+/// Encrypts with the newest key of a tenant, and decrypts with the one that a text names.
 #[derive(Debug)]
-pub struct SealedPayloads<K> {
+pub struct EncryptedPayloads<K> {
     keys: K,
 }
 
-impl<K: PayloadKeys> SealedPayloads<K> {
+impl<K: PayloadKeys> EncryptedPayloads<K> {
     /// With these keys.
     pub const fn new(keys: K) -> Self {
         Self { keys }
@@ -86,11 +86,11 @@ impl<K: PayloadKeys> SealedPayloads<K> {
 
 /// What a text is bound to besides its key.
 fn bound_to(tenant: &str, place: &str) -> Vec<u8> {
-    [SEALED, tenant, place].join("\0").into_bytes()
+    [ENCRYPTED, tenant, place].join("\0").into_bytes()
 }
 
-impl<K: PayloadKeys> PayloadCodec for SealedPayloads<K> {
-    fn seal(&self, tenant: &Tenant, place: &str, text: &str) -> Result<String, PayloadError> {
+impl<K: PayloadKeys> PayloadCodec for EncryptedPayloads<K> {
+    fn encrypt(&self, tenant: &Tenant, place: &str, text: &str) -> Result<String, PayloadError> {
         let keys = self.keys.of(tenant)?;
         let Some(key) = keys.first() else {
             return Err(PayloadError::NoKey(format!(
@@ -102,23 +102,23 @@ impl<K: PayloadKeys> PayloadCodec for SealedPayloads<K> {
             msg: text.as_bytes(),
             aad: &bound_to(&tenant.0, place),
         };
-        let sealed = key.cipher().encrypt(&nonce, payload);
-        let sealed = sealed.map_err(|_| {
-            PayloadError::Unavailable("a payload is too large to be sealed".to_owned())
+        let encrypted = key.cipher().encrypt(&nonce, payload);
+        let encrypted = encrypted.map_err(|_| {
+            PayloadError::Unavailable("a payload is too large to be encrypted".to_owned())
         })?;
         let mut bytes = nonce.to_vec();
-        bytes.extend(sealed);
+        bytes.extend(encrypted);
         Ok(format!(
-            "{SEALED}{tenant}:{}:{}",
+            "{ENCRYPTED}{tenant}:{}:{}",
             key.id,
             BASE64.encode(bytes)
         ))
     }
 
-    fn open(&self, place: &str, sealed: &str) -> Result<String, PayloadError> {
+    fn decrypt(&self, place: &str, encrypted: &str) -> Result<String, PayloadError> {
         let damaged = |why: &str| PayloadError::Damaged(why.to_owned());
-        let mut parts = sealed
-            .strip_prefix(SEALED)
+        let mut parts = encrypted
+            .strip_prefix(ENCRYPTED)
             .ok_or_else(|| damaged("its form is unknown"))?
             .splitn(3, ':');
         let (Some(tenant), Some(id), Some(text)) = (parts.next(), parts.next(), parts.next())
@@ -145,9 +145,10 @@ impl<K: PayloadKeys> PayloadCodec for SealedPayloads<K> {
             msg: text,
             aad: &bound_to(&tenant.0, place),
         };
-        let opened = key.cipher().decrypt(&XNonce::from(*nonce), payload);
-        let opened = opened.map_err(|_| damaged("it was changed, or stood at another place"))?;
-        String::from_utf8(opened).map_err(|_| damaged("it is no text"))
+        let decrypted = key.cipher().decrypt(&XNonce::from(*nonce), payload);
+        let decrypted =
+            decrypted.map_err(|_| damaged("it was changed, or stood at another place"))?;
+        String::from_utf8(decrypted).map_err(|_| damaged("it is no text"))
     }
 }
 
@@ -170,8 +171,8 @@ mod tests {
         PayloadKey::new([byte; 32])
     }
 
-    fn codec(keys: &[PayloadKey]) -> SealedPayloads<Keys> {
-        SealedPayloads::new(Keys(vec![
+    fn codec(keys: &[PayloadKey]) -> EncryptedPayloads<Keys> {
+        EncryptedPayloads::new(Keys(vec![
             ("acme", keys.into()),
             ("other", [key(9)].into()),
         ]))
@@ -182,66 +183,71 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sealed_opens_at_its_place_alone() {
+    fn what_was_encrypted_is_decrypted_at_its_place_alone() {
         let codec = codec(&[key(1)]);
-        let sealed = codec.seal(&acme(), "task 1: request", "my words").unwrap();
-        assert!(sealed.starts_with(SEALED) && !sealed.contains("my words"));
-        assert_eq!(codec.open("task 1: request", &sealed).unwrap(), "my words");
+        let encrypted = codec
+            .encrypt(&acme(), "task 1: request", "my words")
+            .unwrap();
+        assert!(encrypted.starts_with(ENCRYPTED) && !encrypted.contains("my words"));
+        assert_eq!(
+            codec.decrypt("task 1: request", &encrypted).unwrap(),
+            "my words"
+        );
         for (what, place, text) in [
-            ("another place", "task 1: response", sealed.clone()),
+            ("another place", "task 1: response", encrypted.clone()),
             (
                 "another tenant",
                 "task 1: request",
-                sealed
+                encrypted
                     .replace("acme", "other")
                     .replace(key(1).id(), key(9).id()),
             ),
             (
                 "a cut",
                 "task 1: request",
-                sealed[..sealed.len() - 4].to_owned(),
+                encrypted[..encrypted.len() - 4].to_owned(),
             ),
-            ("nothing", "task 1: request", SEALED.to_owned()),
+            ("nothing", "task 1: request", ENCRYPTED.to_owned()),
             (
                 "no base64",
                 "task 1: request",
-                format!("{SEALED}acme:{}:#", key(1).id()),
+                format!("{ENCRYPTED}acme:{}:#", key(1).id()),
             ),
             (
                 "a path",
                 "task 1: request",
-                format!("{SEALED}../x:{}:AAAA", key(1).id()),
+                format!("{ENCRYPTED}../x:{}:AAAA", key(1).id()),
             ),
         ] {
-            let opened = codec.open(place, &text);
+            let decrypted = codec.decrypt(place, &text);
             assert!(
-                matches!(opened, Err(PayloadError::Damaged(_))),
-                "{what}: {opened:?}"
+                matches!(decrypted, Err(PayloadError::Damaged(_))),
+                "{what}: {decrypted:?}"
             );
         }
     }
 
     #[test]
-    fn a_text_is_never_sealed_twice_to_the_same() {
+    fn a_text_is_never_encrypted_twice_to_the_same() {
         let codec = codec(&[key(1)]);
-        let seal = || codec.seal(&acme(), "here", "x").unwrap();
-        assert_ne!(seal(), seal());
+        let encrypt = || codec.encrypt(&acme(), "here", "x").unwrap();
+        assert_ne!(encrypt(), encrypt());
     }
 
     #[test]
-    fn a_rotation_seals_with_the_new_key_and_opens_with_both() {
-        let old = codec(&[key(1)]).seal(&acme(), "here", "x").unwrap();
+    fn a_rotation_encrypts_with_the_new_key_and_decrypts_with_both() {
+        let old = codec(&[key(1)]).encrypt(&acme(), "here", "x").unwrap();
         let both = codec(&[key(2), key(1)]);
-        let new = both.seal(&acme(), "here", "x").unwrap();
+        let new = both.encrypt(&acme(), "here", "x").unwrap();
         assert!(new.contains(key(2).id()) && old.contains(key(1).id()));
-        assert_eq!(both.open("here", &old).unwrap(), "x");
-        let opened = codec(&[key(2)]).open("here", &old);
-        assert!(matches!(&opened, Err(PayloadError::NoKey(why)) if why.contains(key(1).id())));
+        assert_eq!(both.decrypt("here", &old).unwrap(), "x");
+        let decrypted = codec(&[key(2)]).decrypt("here", &old);
+        assert!(matches!(&decrypted, Err(PayloadError::NoKey(why)) if why.contains(key(1).id())));
     }
 
     #[test]
-    fn a_tenant_without_a_key_seals_nothing() {
-        let refused = codec(&[]).seal(&acme(), "here", "x").unwrap_err();
+    fn a_tenant_without_a_key_encrypts_nothing() {
+        let refused = codec(&[]).encrypt(&acme(), "here", "x").unwrap_err();
         assert!(
             refused.to_string().contains("payload-keys add acme"),
             "{refused}"

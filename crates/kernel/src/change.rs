@@ -5,7 +5,7 @@ use crate::announce::announce;
 use crate::draft::{As, Draft, after_commit};
 use crate::engine::Engine;
 use crate::events::events_of;
-use crate::payloads::seal_row;
+use crate::payloads::encrypt_row;
 use crate::ports::{CommitError, Committed, StoreError};
 use crate::record::{DbTime, TaskRecord};
 use crate::saga::Illegal;
@@ -132,7 +132,7 @@ impl Engine {
             let (guard, mut transition) = draft.finish(self.new_change_id(), by);
             add_outgoing(self, task_type.decl, &mut transition);
             let store = &self.ports.store;
-            let committed = match seal_row(store.payload_codec(), &mut transition) {
+            let committed = match encrypt_row(store.payload_codec(), &mut transition) {
                 Ok(()) => store.commit(guard, &transition).await,
                 Err(error) => Err(StoreError::from(error).into()),
             };

@@ -43,7 +43,7 @@ pub use finding::{
     TaskPage, TaskQuery, TaskRevision, Unclaimed, first_id_at,
 };
 pub use locks::{Acquired, LockError, LockTag, Locks};
-pub use payloads::{PayloadCodec, PayloadError, SEALED};
+pub use payloads::{ENCRYPTED, PayloadCodec, PayloadError};
 pub use recorder::{NoRecorder, Observation, Recorder, SubmissionOutcome};
 pub use runtime::PortsRuntime;
 pub use schedules::{ScheduleQuery, ScheduleRow, Schedules};

@@ -3,7 +3,7 @@
 //! reads.
 
 use crate::journal::{Fold, JournalError};
-use crate::payloads::open_audit;
+use crate::payloads::decrypt_audit;
 use crate::ports::{AuditPage, Store, StoreError};
 use crate::record::{AuditRow, TaskRecord};
 use counterstep_contracts::TaskId;
@@ -71,7 +71,7 @@ impl Trail {
         }
         let task = self.record().task.id;
         let mut entries = self.fold.take_audit();
-        open_audit(store.payload_codec(), task, &mut entries)?;
+        decrypt_audit(store.payload_codec(), task, &mut entries)?;
         Ok(TrailPage { entries, is_last })
     }
 }

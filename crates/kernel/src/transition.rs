@@ -268,8 +268,8 @@ pub struct Written {
     pub before: EntryHash,
     /// Binds it to the rows before it.
     pub link: ContentHash,
-    /// Its payloads are sealed, where they are to be.
-    pub is_sealed: bool,
+    /// Its payloads are encrypted, where they are to be.
+    pub is_encrypted: bool,
 }
 
 /// One durable change of one task.

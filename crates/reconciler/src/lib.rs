@@ -23,7 +23,7 @@ pub mod workers;
 pub use orphans::OrphanSettings;
 pub use plan::{PassPlan, plan, plan_listing};
 pub use report::Report;
-pub use retention::{RetentionSettings, sealed_archive_line};
+pub use retention::{RetentionSettings, encrypted_archive_line};
 
 use counterstep_kernel::Engine;
 use counterstep_kernel::ports::{Lost, StoreError};

@@ -125,7 +125,7 @@ impl FileKeys {
         Ok(tenants)
     }
 
-    /// Makes a key for a tenant, which seals from then on; those that it has open what they have sealed.
+    /// Makes a key for a tenant, which encrypts from then on; those that it has open what they have encrypted.
     /// Returns its id.
     ///
     /// # Errors
@@ -155,7 +155,7 @@ impl FileKeys {
         Ok(keys.swap_remove(0).id)
     }
 
-    /// Deletes all keys of a tenant: what they have sealed is lost for good. `false`: it has none.
+    /// Deletes all keys of a tenant: what they have encrypted is lost for good. `false`: it has none.
     ///
     /// # Errors
     /// [`FileError`].

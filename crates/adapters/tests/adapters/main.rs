@@ -9,6 +9,7 @@ mod cancels;
 mod clock;
 mod damage;
 mod embedded;
+mod encrypted;
 mod folder;
 #[cfg(all(feature = "http", feature = "redis"))]
 mod http;
@@ -27,7 +28,6 @@ mod redis_tls;
 #[cfg(feature = "postgres")]
 mod roles;
 mod s3;
-mod sealed;
 mod sqlite;
 mod step_threads;
 mod suite;

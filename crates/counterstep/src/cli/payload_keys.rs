@@ -1,11 +1,11 @@
-//! `counterstep payload-keys add | list | delete | open`: the keys of tenants in the folder of the settings.
+//! `counterstep payload-keys add | list | delete | decrypt`: the keys of tenants in the folder of the settings.
 
 use super::output::{json, print};
 use super::table;
 use counterstep_contracts::Tenant;
 use counterstep_kernel::ports::PayloadCodec as _;
 use counterstep_node::Exit;
-use counterstep_node::payload_keys::{FileError, FileKeys, SealedPayloads};
+use counterstep_node::payload_keys::{EncryptedPayloads, FileError, FileKeys};
 use counterstep_node::settings::{SettingsFor, commands};
 use serde_json::Value;
 use std::io::BufRead;
@@ -41,7 +41,7 @@ enum PayloadKeysCommand {
         confirm: String,
     },
     /// Decrypt the lines of an archive that come in on standard input
-    Open,
+    Decrypt,
 }
 
 pub(super) fn main(args: &PayloadKeysArgs) -> Result<(), Exit> {
@@ -76,19 +76,19 @@ pub(super) fn main(args: &PayloadKeysArgs) -> Result<(), Exit> {
             }
             Ok(())
         }
-        PayloadKeysCommand::Open => open(&SealedPayloads::new(keys)),
+        PayloadKeysCommand::Decrypt => decrypt(&EncryptedPayloads::new(keys)),
     }
 }
 
 /// Each line of an archive, whole.
-fn open(codec: &SealedPayloads<FileKeys>) -> Result<(), Exit> {
+fn decrypt(codec: &EncryptedPayloads<FileKeys>) -> Result<(), Exit> {
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|error| Exit::failed(format_args!("standard input: {error}")))?;
         let value: Value = serde_json::from_str(&line)
             .map_err(|error| Exit::failed(format_args!("a line is no JSON: {error}")))?;
-        let opened = match counterstep_reconciler::sealed_archive_line(&value) {
+        let opened = match counterstep_reconciler::encrypted_archive_line(&value) {
             None => line,
-            Some((place, sealed)) => codec.open(&place, sealed).map_err(Exit::failed)?,
+            Some((place, encrypted)) => codec.decrypt(&place, encrypted).map_err(Exit::failed)?,
         };
         print(&format!("{opened}\n"))?;
     }

@@ -10,10 +10,10 @@
 //! still verifies.
 
 mod body;
+mod encrypted;
 mod fold;
 mod implied;
 mod patch;
-mod sealed;
 mod write;
 
 pub use body::{Named, named};

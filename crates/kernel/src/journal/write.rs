@@ -122,7 +122,7 @@ pub(super) fn bind(
         data,
         before: tip,
         link,
-        is_sealed: false,
+        is_encrypted: false,
     }
 }
 

@@ -1,8 +1,9 @@
-//! A store in front of another one: what it is given is sealed before the other is given it, and what the
-//! other returns is opened. Must not decide anything else.
+//! A store in front of another one: what it is given is encrypted before the other is given it, and what the
+//! other returns is decrypted. Must not decide anything else.
 
-use super::open::{Open, Unopened, open_record, refuse};
-use super::{is_sealed, seal};
+use super::decrypt::{Decrypt, Undecryptable, decrypt_record, refuse};
+use super::encrypt;
+use super::place::is_encrypted;
 use crate::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
     DocumentKind, DocumentQuery, DocumentWrite, Documents, Due, DueTask, EndedTask, FailureFilter,
@@ -18,8 +19,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A store whose payloads are sealed. Without a codec it writes them as they are, and leaves tasks with
-/// sealed payloads to programs that have their keys.
+/// A store whose payloads are encrypted. Without a codec it writes them as they are, and leaves tasks with
+/// encrypted payloads to programs that have their keys.
 #[derive(Debug)]
 pub struct PayloadStore {
     inner: Arc<dyn Store>,
@@ -33,23 +34,23 @@ impl PayloadStore {
         Self { inner, codec }
     }
 
-    fn sealed<'a>(&self, change: &'a Transition) -> Result<Cow<'a, Transition>, PayloadError> {
+    fn encrypted<'a>(&self, change: &'a Transition) -> Result<Cow<'a, Transition>, PayloadError> {
         match &self.codec {
             None => Ok(Cow::Borrowed(change)),
-            Some(codec) => seal::transition(codec.as_ref(), change).map(Cow::Owned),
+            Some(codec) => encrypt::transition(codec.as_ref(), change).map(Cow::Owned),
         }
     }
 
-    fn open(&self, task: TaskId, unopened: Unopened) -> Open<'_> {
-        Open {
+    fn decrypt(&self, task: TaskId, undecryptable: Undecryptable) -> Decrypt<'_> {
+        Decrypt {
             codec: self.codec.as_deref(),
             task,
-            unopened,
+            undecryptable,
         }
     }
 
     fn failure(&self, task: TaskId, failure: Option<&mut Failure>) -> Result<(), PayloadError> {
-        self.open(task, Unopened::Erased).failure(failure)
+        self.decrypt(task, Undecryptable::Erased).failure(failure)
     }
 
     fn lines(&self, lines: &mut [TaskLine]) -> Result<(), PayloadError> {
@@ -59,13 +60,13 @@ impl PayloadStore {
     }
 
     fn kept(&self, mut record: TaskRecord) -> Result<TaskRecord, StoreError> {
-        let open = self.open(record.task.id, Unopened::Kept);
-        let closed = open.record(&mut record)?;
+        let decrypt = self.decrypt(record.task.id, Undecryptable::Kept);
+        let closed = decrypt.record(&mut record)?;
         refuse(record.task.status.is_terminal(), closed)?;
         Ok(record)
     }
 
-    /// A text of a failure is looked for where it is opened: the database would have to look into what
+    /// A text of a failure is looked for where it is decrypted: the database would have to look into what
     /// it cannot read.
     async fn search(&self, query: &TaskQuery, text: &str) -> Result<TaskPage, StoreError> {
         let candidates = TaskQuery {
@@ -105,7 +106,7 @@ impl Store for PayloadStore {
     async fn load(&self, task: TaskId) -> Result<Option<TaskRecord>, StoreError> {
         let mut record = self.inner.load(task).await?;
         if let Some(record) = &mut record {
-            open_record(self.payload_codec(), record)?;
+            decrypt_record(self.payload_codec(), record)?;
         }
         Ok(record)
     }
@@ -116,7 +117,7 @@ impl Store for PayloadStore {
         };
         let is_over = found.record.task.status.is_terminal();
         let closed = self
-            .open(task, Unopened::Erased)
+            .decrypt(task, Undecryptable::Erased)
             .record(&mut found.record)?;
         for (place, error) in closed {
             match error {
@@ -136,25 +137,25 @@ impl Store for PayloadStore {
         guard: Guard,
         transition: &Transition,
     ) -> Result<Committed, CommitError> {
-        let sealed = self.sealed(transition).map_err(StoreError::from)?;
-        self.inner.commit(guard, &sealed).await
+        let encrypted = self.encrypted(transition).map_err(StoreError::from)?;
+        self.inner.commit(guard, &encrypted).await
     }
 
     async fn commit_all(&self, submissions: &[&Transition]) -> Result<Committed, CommitError> {
         if self.codec.is_none() {
             return self.inner.commit_all(submissions).await;
         }
-        let sealed: Vec<_> = submissions
+        let encrypted: Vec<_> = submissions
             .iter()
-            .map(|change| self.sealed(change))
+            .map(|change| self.encrypted(change))
             .collect::<Result<_, _>>()
             .map_err(StoreError::from)?;
-        let sealed: Vec<_> = sealed.iter().map(AsRef::as_ref).collect();
-        self.inner.commit_all(&sealed).await
+        let encrypted: Vec<_> = encrypted.iter().map(AsRef::as_ref).collect();
+        self.inner.commit_all(&encrypted).await
     }
 
     fn statement(&self, transition: &Transition) -> Result<Option<SqlStatement>, StoreError> {
-        self.inner.statement(self.sealed(transition)?.as_ref())
+        self.inner.statement(self.encrypted(transition)?.as_ref())
     }
 
     async fn heartbeat(
@@ -193,9 +194,9 @@ impl Store for PayloadStore {
 
     async fn history(&self, task: TaskId) -> Result<History, StoreError> {
         let mut history = self.inner.history(task).await?;
-        let open = self.open(task, Unopened::Erased);
-        open.audit(&mut history.audit)?;
-        open.attempts(&mut history.attempts)?;
+        let decrypt = self.decrypt(task, Undecryptable::Erased);
+        decrypt.audit(&mut history.audit)?;
+        decrypt.attempts(&mut history.attempts)?;
         Ok(history)
     }
 
@@ -233,14 +234,14 @@ impl Store for PayloadStore {
         let mut found = self.inner.documents(query).await?;
         let kind = kind_of(query);
         for row in &mut found.rows {
-            let Some(place) = seal::document_place(kind, &row.tenant, &row.name) else {
+            let Some(place) = encrypt::document_place(kind, &row.tenant, &row.name) else {
                 break;
             };
-            if !is_sealed(&row.body) {
+            if !is_encrypted(&row.body) {
                 continue;
             }
             let Some(codec) = &self.codec else { continue };
-            match codec.open(&place, &row.body) {
+            match codec.decrypt(&place, &row.body) {
                 Ok(body) => row.body = body,
                 Err(error @ PayloadError::Unavailable(_)) => return Err(error.into()),
                 // Its reader says that it cannot be read, and goes on with the others.
@@ -255,7 +256,7 @@ impl Store for PayloadStore {
             return self.inner.put_document(write).await;
         };
         let mut write = write.clone();
-        seal::document(codec.as_ref(), &mut write)?;
+        encrypt::document(codec.as_ref(), &mut write)?;
         self.inner.put_document(&write).await
     }
 
@@ -296,10 +297,10 @@ impl Upkeep for PayloadStore {
         tasks: &[TaskId],
     ) -> Result<Vec<(TaskId, Result<TaskRecord, StoreError>)>, StoreError> {
         let records = self.inner.records(tasks).await?;
-        let open = |(task, record): (TaskId, Result<TaskRecord, StoreError>)| {
+        let decrypt = |(task, record): (TaskId, Result<TaskRecord, StoreError>)| {
             (task, record.and_then(|record| self.kept(record)))
         };
-        Ok(records.into_iter().map(open).collect())
+        Ok(records.into_iter().map(decrypt).collect())
     }
 
     async fn sweeps(&self, op: &SweepOp) -> Result<Vec<TaskId>, StoreError> {

@@ -1,9 +1,9 @@
-//! Puts what seals payloads in front of a database. Must not make keys.
+//! Puts the encryption of payloads in front of a database. Must not make keys.
 
 use crate::exit::Exit;
 use crate::panics;
 use crate::settings::Settings;
-use counterstep_adapters::payload_keys::{FileKeys, SealedPayloads};
+use counterstep_adapters::payload_keys::{EncryptedPayloads, FileKeys};
 use counterstep_kernel::payloads::PayloadStore;
 use counterstep_kernel::ports::{PayloadCodec, Store};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(super) fn in_front(settings: &Settings, store: Arc<dyn Store>) -> Result<Arc
                 .map_err(|error| Exit::config(format_args!("setting `payload_keys`: {error}")))?;
             // A step that panics may say what it was handed.
             panics::hide_what_steps_say();
-            Some(Arc::new(SealedPayloads::new(keys)) as Arc<dyn PayloadCodec>)
+            Some(Arc::new(EncryptedPayloads::new(keys)) as Arc<dyn PayloadCodec>)
         }
     };
     Ok(Arc::new(PayloadStore::new(store, codec)))

@@ -71,7 +71,7 @@ pub struct Settings {
     pub engine: EngineSettings,
     /// Where metrics are served, where the API is not to.
     pub metrics_listen: Option<SocketAddr>,
-    /// The folder with the keys that payloads are sealed with; `None`: they are not.
+    /// The folder with the keys that payloads are encrypted with; `None`: they are not.
     pub payload_keys: Option<PathBuf>,
     /// With the secrets that sign webhooks.
     pub webhook_secret_file: Option<PathBuf>,

@@ -9,7 +9,7 @@ use crate::audit::{Check, Damage, Finding, Scope, Verified};
 use counterstep_contracts::{StepStatus, TaskId};
 use counterstep_kernel::intents::{self, IntentState};
 use counterstep_kernel::journal::{Fold, JournalError};
-use counterstep_kernel::payloads::{is_sealed, open_record};
+use counterstep_kernel::payloads::{decrypt_record, is_encrypted};
 use counterstep_kernel::ports::{AuditPage, ChainRow, ObjectError, Objects, Store, StoreError};
 use counterstep_kernel::record::{StepRow, TaskRecord};
 use counterstep_steps::keys::{ObjectKey, task_prefix};
@@ -234,7 +234,7 @@ impl Fsck<'_> {
         }
         let Folded { name, fold, .. } = task;
         let (mut record, mut folded) = (record.task, fold.into_record(record.now));
-        match open_record(self.store.payload_codec(), &mut folded) {
+        match decrypt_record(self.store.payload_codec(), &mut folded) {
             Ok(()) => {}
             Err(StoreError::Unsupported(_)) => {
                 self.checked.newer += 1;
@@ -249,9 +249,9 @@ impl Fsck<'_> {
         if let Some(objects) = self.objects {
             self.objects_of(objects, &name, &folded).await?;
         }
-        // A text whose key is gone was sealed once for the row and once for the journal.
+        // A text whose key is gone was encrypted once for the row and once for the journal.
         if let (Some(row), Some(journal)) = (&mut record.failure, &mut folded.task.failure)
-            && is_sealed(&row.message)
+            && is_encrypted(&row.message)
         {
             row.message.clone_from(&journal.message);
         }

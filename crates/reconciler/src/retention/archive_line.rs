@@ -6,14 +6,14 @@ use counterstep_kernel::record::{AttemptRow, History, StepRow, TaskRecord, TaskR
 use counterstep_steps::times::{DbTime, rfc3339};
 use serde_json::{Value, json};
 
-/// Where the line of a task is sealed to.
+/// Where the line of a task is encrypted to.
 fn place(task: &str) -> String {
     format!("archive of task {task}")
 }
 
-/// All rows of a task as JSON. Times are RFC 3339, by the database's clock. Where payloads are sealed,
+/// All rows of a task as JSON. Times are RFC 3339, by the database's clock. Where payloads are encrypted,
 /// the whole line is, but for what the task is found by; of a task whose key is gone, the payloads are
-/// erased and there is nothing to seal.
+/// erased and there is nothing to encrypt.
 pub(super) fn archive_line(
     codec: Option<&dyn PayloadCodec>,
     record: &TaskRecord,
@@ -23,9 +23,9 @@ pub(super) fn archive_line(
     let Some(codec) = codec else { return Ok(line) };
     let row = &record.task;
     let task = id(row.id);
-    let sealed = match codec.seal(&row.tenant, &place(&task), &line.to_string()) {
+    let encrypted = match codec.encrypt(&row.tenant, &place(&task), &line.to_string()) {
         Err(PayloadError::NoKey(_)) => return Ok(line),
-        sealed => sealed?,
+        encrypted => encrypted?,
     };
     Ok(json!({
         "format": 1,
@@ -38,15 +38,15 @@ pub(super) fn archive_line(
             "labels": row.labels,
             "finished_at": at(row.finished_at),
         },
-        "sealed": sealed,
+        "encrypted": encrypted,
     }))
 }
 
-/// What is sealed in a line of an archive, and where it was sealed to; `None`: nothing is.
+/// What is encrypted in a line of an archive, and where it was encrypted to; `None`: nothing is.
 #[must_use]
-pub fn sealed_archive_line(line: &Value) -> Option<(String, &str)> {
-    let sealed = line.get("sealed")?.as_str()?;
-    Some((place(line["task"]["id"].as_str()?), sealed))
+pub fn encrypted_archive_line(line: &Value) -> Option<(String, &str)> {
+    let encrypted = line.get("encrypted")?.as_str()?;
+    Some((place(line["task"]["id"].as_str()?), encrypted))
 }
 
 fn whole(record: &TaskRecord, history: &History) -> Value {

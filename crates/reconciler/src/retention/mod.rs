@@ -25,7 +25,7 @@ use std::time::Duration;
 mod archive_line;
 
 use archive_line::archive_line;
-pub use archive_line::sealed_archive_line;
+pub use archive_line::encrypted_archive_line;
 
 /// Tasks of one purge, and of one object of the archive: a transaction that deletes their rows is
 /// soon over.

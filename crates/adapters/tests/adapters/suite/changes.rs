@@ -6,7 +6,7 @@ use counterstep_contracts::{
 };
 use counterstep_kernel::draft::after_commit;
 use counterstep_kernel::intents;
-use counterstep_kernel::payloads::seal_row;
+use counterstep_kernel::payloads::encrypt_row;
 use counterstep_kernel::ports::{CommitError, Committed, KnownType, Store};
 use counterstep_kernel::record::{AuditEntry, StepFailure, StepRow, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{
@@ -294,7 +294,7 @@ pub(crate) fn recorded(
     before: Option<&TaskRecord>,
 ) -> Transition {
     let mut change = change.with_journal(before, "test");
-    seal_row(store.payload_codec(), &mut change).expect("a key");
+    encrypt_row(store.payload_codec(), &mut change).expect("a key");
     change
 }
 

@@ -1,9 +1,9 @@
-//! A row of the journal with its payloads sealed. Must not decide what a payload is sealed with.
+//! A row of the journal with its payloads encrypted. Must not decide what a payload is encrypted with.
 
 use super::SUBMITTED;
 use super::body::{AttemptBody, Body, Data};
 use super::write::bind;
-use crate::payloads::{Place, Seal};
+use crate::payloads::{Encrypt, Place};
 use crate::ports::PayloadError;
 use crate::record::TaskRow;
 use crate::transition::Written;
@@ -11,13 +11,13 @@ use counterstep_contracts::ChangeId;
 use serde_json::Value;
 
 impl Written {
-    /// The same row, with all that clients, steps and operators handed in sealed, and bound anew. `row`:
+    /// The same row, with all that clients, steps and operators handed in encrypted, and bound anew. `row`:
     /// the task's row that the change writes.
-    pub(crate) fn sealed(
+    pub(crate) fn encrypted(
         &self,
         row: &TaskRow,
         change_id: ChangeId,
-        seal: &Seal<'_>,
+        encrypt: &Encrypt<'_>,
     ) -> Result<Self, PayloadError> {
         let unreadable = |error: serde_json::Error| {
             PayloadError::Damaged(format!("the row of a change is no journal row: {error}"))
@@ -25,21 +25,21 @@ impl Written {
         let mut body: Body = serde_json::from_str(&self.entries).map_err(unreadable)?;
         let data = self.data.as_deref().map(serde_json::from_str::<Data>);
         let mut data = data.transpose().map_err(unreadable)?.unwrap_or_default();
-        entries(&mut body, seal)?;
-        handed_in(&mut data, seal)?;
+        entries(&mut body, encrypt)?;
+        handed_in(&mut data, encrypt)?;
         let before = self.before.clone();
         Ok(Self {
-            is_sealed: true,
+            is_encrypted: true,
             ..bind(&self.actor, row, change_id, before, body, &data)
         })
     }
 }
 
-fn entries(body: &mut Body, seal: &Seal<'_>) -> Result<(), PayloadError> {
+fn entries(body: &mut Body, encrypt: &Encrypt<'_>) -> Result<(), PayloadError> {
     for event in &mut body.events {
         // Those of the submission are labels, and what has submitted the task.
         if event.event != SUBMITTED && !event.details.is_null() {
-            seal.value(Place::Details, &mut event.details)?;
+            encrypt.value(Place::Details, &mut event.details)?;
         }
     }
     for attempt in &mut body.attempts {
@@ -47,22 +47,22 @@ fn entries(body: &mut Body, seal: &Seal<'_>) -> Result<(), PayloadError> {
             error: Some(error), ..
         } = attempt
         {
-            seal.text(Place::Error, &mut error.message)?;
+            encrypt.text(Place::Error, &mut error.message)?;
         }
     }
     if let Some(Some(failure)) = &mut body.task.failure {
-        seal.text(Place::Error, &mut failure.message)?;
+        encrypt.text(Place::Error, &mut failure.message)?;
     }
     for step in &mut body.steps {
         if let Some(Some(error)) = &mut step.patch.error {
-            seal.text(Place::Error, &mut error.message)?;
+            encrypt.text(Place::Error, &mut error.message)?;
         }
     }
     Ok(())
 }
 
-fn handed_in(data: &mut Data, seal: &Seal<'_>) -> Result<(), PayloadError> {
-    let value = |place, value: &mut Value| seal.value(place, value);
+fn handed_in(data: &mut Data, encrypt: &Encrypt<'_>) -> Result<(), PayloadError> {
+    let value = |place, value: &mut Value| encrypt.value(place, value);
     if let Some(request) = &mut data.request {
         value(Place::Request, request)?;
     }

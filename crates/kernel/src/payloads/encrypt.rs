@@ -1,29 +1,29 @@
-//! Changes with their payloads sealed.
+//! Changes with their payloads encrypted.
 
-use super::{Place, envelope, is_sealed, sealed_value};
+use super::place::{Place, encrypted_value, envelope, is_encrypted};
 use crate::ports::{DocumentChange, DocumentKind, DocumentWrite, PayloadCodec, PayloadError};
 use crate::transition::Transition;
 use counterstep_contracts::{TaskId, Tenant};
 use serde_json::Value;
 
-/// Seals the payloads of one task.
+/// Encrypts the payloads of one task.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Seal<'a> {
+pub(crate) struct Encrypt<'a> {
     pub(super) codec: &'a dyn PayloadCodec,
     pub(super) tenant: &'a Tenant,
     pub(super) task: TaskId,
 }
 
-impl Seal<'_> {
+impl Encrypt<'_> {
     /// An empty text stays as it is.
     pub(crate) fn text(&self, place: Place, text: &mut String) -> Result<(), PayloadError> {
         if text.is_empty() {
             return Ok(());
         }
-        match self.codec.seal(self.tenant, &place.of(self.task), text) {
-            Ok(sealed) => *text = sealed,
-            // Of a task whose key was deleted: read without being opened, and written back by a sweep.
-            Err(PayloadError::NoKey(_)) if is_sealed(text) => {}
+        match self.codec.encrypt(self.tenant, &place.of(self.task), text) {
+            Ok(encrypted) => *text = encrypted,
+            // Of a task whose key was deleted: read without being decrypted, and written back by a sweep.
+            Err(PayloadError::NoKey(_)) if is_encrypted(text) => {}
             Err(error) => return Err(error),
         }
         Ok(())
@@ -34,24 +34,24 @@ impl Seal<'_> {
         if value.is_null() {
             return Ok(());
         }
-        let sealed = self
+        let encrypted = self
             .codec
-            .seal(self.tenant, &place.of(self.task), &value.to_string());
-        match sealed {
-            Ok(sealed) => *value = envelope(sealed),
-            Err(PayloadError::NoKey(_)) if sealed_value(value).is_some() => {}
+            .encrypt(self.tenant, &place.of(self.task), &value.to_string());
+        match encrypted {
+            Ok(encrypted) => *value = envelope(encrypted),
+            Err(PayloadError::NoKey(_)) if encrypted_value(value).is_some() => {}
             Err(error) => return Err(error),
         }
         Ok(())
     }
 }
 
-/// Seals the row of a change in the journal. A store does it too, where it was not done: for those who go on
+/// Encrypts the row of a change in the journal. A store does it too, where it was not done: for those who go on
 /// from the change without reading the task again, and need the row's link.
 ///
 /// # Errors
 /// [`PayloadError`].
-pub fn seal_row(
+pub fn encrypt_row(
     codec: Option<&dyn PayloadCodec>,
     change: &mut Transition,
 ) -> Result<(), PayloadError> {
@@ -59,13 +59,13 @@ pub fn seal_row(
     else {
         return Ok(());
     };
-    if !written.is_sealed {
-        let seal = Seal {
+    if !written.is_encrypted {
+        let encrypt = Encrypt {
             codec,
             tenant: &write.row.tenant,
             task: change.task_id,
         };
-        *written = written.sealed(&write.row, change.change_id, &seal)?;
+        *written = written.encrypted(&write.row, change.change_id, &encrypt)?;
     }
     Ok(())
 }
@@ -75,35 +75,35 @@ pub(super) fn transition(
     codec: &dyn PayloadCodec,
     change: &Transition,
 ) -> Result<Transition, PayloadError> {
-    let mut sealed = change.clone();
-    seal_row(Some(codec), &mut sealed)?;
-    if let Some(write) = &mut sealed.task {
+    let mut encrypted = change.clone();
+    encrypt_row(Some(codec), &mut encrypted)?;
+    if let Some(write) = &mut encrypted.task {
         let tenant = write.row.tenant.clone();
-        let seal = Seal {
+        let encrypt = Encrypt {
             codec,
             tenant: &tenant,
             task: change.task_id,
         };
         let row = &mut write.row;
         if let Some(failure) = &mut row.failure {
-            seal.text(Place::Error, &mut failure.message)?;
+            encrypt.text(Place::Error, &mut failure.message)?;
         }
         // A store writes none of these but in the row of the journal.
         (row.request, row.response) = (Value::Null, None);
     }
-    for step in &mut sealed.steps {
+    for step in &mut encrypted.steps {
         (step.output, step.signal, step.error) = (None, None, None);
     }
-    for entry in &mut sealed.audit {
+    for entry in &mut encrypted.audit {
         entry.details = Value::Null;
     }
-    if let Some(written) = sealed.document.as_deref_mut() {
+    if let Some(written) = encrypted.document.as_deref_mut() {
         document(codec, written)?;
     }
-    for child in &mut sealed.children {
+    for child in &mut encrypted.children {
         *child = transition(codec, child)?;
     }
-    Ok(sealed)
+    Ok(encrypted)
 }
 
 /// Where the body of a document stands; `None`: documents of this kind have no payloads.
@@ -125,7 +125,7 @@ pub(super) fn document(
 ) -> Result<(), PayloadError> {
     let place = document_place(write.kind, &write.tenant, &write.name);
     if let (Some(place), DocumentChange::Put { body, .. }) = (place, &mut write.change) {
-        *body = codec.seal(&write.tenant, &place, body)?;
+        *body = codec.encrypt(&write.tenant, &place, body)?;
     }
     Ok(())
 }

@@ -1,14 +1,14 @@
-//! The contract of a store, behind what seals payloads; and what becomes of tasks whose key is gone.
+//! The contract of a store, behind what encrypts payloads; and what becomes of tasks whose key is gone.
 
 use crate::embedded::{self, Fixture};
 use crate::suite::chain as chains;
 use crate::suite::changes::*;
-use counterstep_adapters::payload_keys::{PayloadKey, PayloadKeys, SealedPayloads};
+use counterstep_adapters::payload_keys::{EncryptedPayloads, PayloadKey, PayloadKeys};
 use counterstep_contracts::{AuditSeq, StepNo, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::draft::sweep;
 use counterstep_kernel::payloads::PayloadStore;
 use counterstep_kernel::ports::{
-    AuditPage, FailureFilter, PayloadCodec, PayloadError, SEALED, Store, StoreError, TaskQuery,
+    AuditPage, ENCRYPTED, FailureFilter, PayloadCodec, PayloadError, Store, StoreError, TaskQuery,
 };
 use counterstep_kernel::record::{Failure, SignalRow, StepFailure, StepRow};
 use counterstep_kernel::transition::Time;
@@ -32,7 +32,7 @@ impl PayloadKeys for Keys {
 
 fn behind(store: &Arc<dyn Store>, key: Option<u8>) -> Arc<dyn Store> {
     let keys = Keys(key.map(|byte| PayloadKey::new([byte; 32])));
-    let codec = Arc::new(SealedPayloads::new(keys)) as Arc<dyn PayloadCodec>;
+    let codec = Arc::new(EncryptedPayloads::new(keys)) as Arc<dyn PayloadCodec>;
     Arc::new(PayloadStore::new(store.clone(), Some(codec)))
 }
 
@@ -42,7 +42,7 @@ pub(crate) async fn fixture() -> Fixture {
     fixture
 }
 
-crate::store_cases!(crate::sealed::fixture);
+crate::store_cases!(crate::encrypted::fixture);
 
 const WORDS: &str = "my own words";
 
@@ -100,7 +100,7 @@ async fn nothing_that_was_handed_in_stands_in_the_rows() {
     };
     for row in store.audit_page(&page).await.unwrap() {
         let says = format!("{}{:?}", row.entries, row.data);
-        assert!(!says.contains(WORDS) && says.contains(SEALED), "{says}");
+        assert!(!says.contains(WORDS) && says.contains(ENCRYPTED), "{says}");
     }
     let file = crate::sqlite::file(&fixture);
     for path in [file.clone(), file.with_extension("db-wal")] {

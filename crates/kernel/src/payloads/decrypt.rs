@@ -1,6 +1,6 @@
-//! What a store returns, opened.
+//! What a store returns, decrypted.
 
-use super::{Place, is_sealed, sealed_value};
+use super::place::{Place, encrypted_value, is_encrypted};
 use crate::ports::{PayloadCodec, PayloadError, StoreError};
 use crate::record::{AttemptRow, AuditRow, Failure, TaskRecord};
 use counterstep_contracts::TaskId;
@@ -9,41 +9,41 @@ use serde_json::Value;
 /// What stands in place of a text whose key is gone.
 const ERASED: &str = "the text was erased: its payload key is missing";
 
-/// What a text becomes that cannot be opened.
+/// What a text becomes that cannot be decrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unopened {
+pub(super) enum Undecryptable {
     /// It says so.
     Erased,
     /// It stays as it is, for those who write it back.
     Kept,
 }
 
-/// Opens the payloads of one task.
+/// Decrypts the payloads of one task.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Open<'a> {
+pub(super) struct Decrypt<'a> {
     pub(super) codec: Option<&'a dyn PayloadCodec>,
     pub(super) task: TaskId,
-    pub(super) unopened: Unopened,
+    pub(super) undecryptable: Undecryptable,
 }
 
-impl Open<'_> {
-    fn opened(&self, place: Place, sealed: &str) -> Result<String, PayloadError> {
+impl Decrypt<'_> {
+    fn decrypted(&self, place: Place, encrypted: &str) -> Result<String, PayloadError> {
         let Some(codec) = self.codec else {
             let why = "it was written with payload keys, and this program has none: see the setting `payload_keys`";
             return Err(PayloadError::NoKey(why.to_owned()));
         };
-        codec.open(&place.of(self.task), sealed)
+        codec.decrypt(&place.of(self.task), encrypted)
     }
 
-    /// Texts are for people: one that cannot be opened keeps no task from going on.
+    /// Texts are for people: one that cannot be decrypted keeps no task from going on.
     pub(super) fn text(&self, place: Place, text: &mut String) -> Result<(), PayloadError> {
-        if !is_sealed(text) {
+        if !is_encrypted(text) {
             return Ok(());
         }
-        match self.opened(place, text) {
-            Ok(opened) => *text = opened,
+        match self.decrypted(place, text) {
+            Ok(decrypted) => *text = decrypted,
             Err(error @ PayloadError::Unavailable(_)) => return Err(error),
-            Err(_) if self.unopened == Unopened::Kept => {}
+            Err(_) if self.undecryptable == Undecryptable::Kept => {}
             // As an author or a client wrote it before there were keys.
             Err(PayloadError::Damaged(_)) => {}
             Err(PayloadError::NoKey(_)) => ERASED.clone_into(text),
@@ -58,11 +58,11 @@ impl Open<'_> {
     }
 
     fn value(&self, place: Place, value: &mut Value) -> Result<(), PayloadError> {
-        let Some(sealed) = sealed_value(value) else {
+        let Some(encrypted) = encrypted_value(value) else {
             return Ok(());
         };
-        let opened = self.opened(place, sealed)?;
-        *value = serde_json::from_str(&opened).map_err(|error| {
+        let decrypted = self.decrypted(place, encrypted)?;
+        *value = serde_json::from_str(&decrypted).map_err(|error| {
             let why = format!("it is no JSON, at column {}", error.column());
             PayloadError::Damaged(why)
         })?;
@@ -72,7 +72,7 @@ impl Open<'_> {
     fn details(&self, value: &mut Value) -> Result<(), PayloadError> {
         match self.value(Place::Details, value) {
             Err(PayloadError::NoKey(_) | PayloadError::Damaged(_)) => *value = Value::Null,
-            opened => return opened,
+            decrypted => return decrypted,
         }
         Ok(())
     }
@@ -89,7 +89,7 @@ impl Open<'_> {
             .try_for_each(|row| self.details(&mut row.entry.details))
     }
 
-    /// Returns what cannot be opened, with nothing in its place.
+    /// Returns what cannot be decrypted, with nothing in its place.
     pub(super) fn record(
         &self,
         record: &mut TaskRecord,
@@ -132,22 +132,22 @@ impl Open<'_> {
     }
 }
 
-/// Opens the payloads of a task as they lie in a store. Of one that has ended, what cannot be opened for
+/// Decrypts the payloads of a task as they lie in a store. Of one that has ended, what cannot be decrypted for
 /// want of a key counts as erased.
 ///
 /// # Errors
 /// [`StoreError::Unsupported`] without the key of a task that has not ended; [`StoreError::Corrupt`];
 /// [`StoreError::Unavailable`] where the keys cannot be read now.
-pub fn open_record(
+pub fn decrypt_record(
     codec: Option<&dyn PayloadCodec>,
     record: &mut TaskRecord,
 ) -> Result<(), StoreError> {
-    let open = Open {
+    let decrypt = Decrypt {
         codec,
         task: record.task.id,
-        unopened: Unopened::Erased,
+        undecryptable: Undecryptable::Erased,
     };
-    refuse(record.task.status.is_terminal(), open.record(record)?)
+    refuse(record.task.status.is_terminal(), decrypt.record(record)?)
 }
 
 /// The first that the task cannot do without.
@@ -159,20 +159,20 @@ pub(super) fn refuse(is_over: bool, closed: Vec<(Place, PayloadError)>) -> Resul
     }
 }
 
-/// Opens the details of audit entries as they lie in a store; those that cannot be opened are `Null`.
+/// Decrypts the details of audit entries as they lie in a store; those that cannot be decrypted are `Null`.
 ///
 /// # Errors
 /// [`StoreError::Unavailable`], where the keys cannot be read now.
-pub fn open_audit(
+pub fn decrypt_audit(
     codec: Option<&dyn PayloadCodec>,
     task: TaskId,
     rows: &mut [AuditRow],
 ) -> Result<(), StoreError> {
-    let unopened = Unopened::Erased;
-    let open = Open {
+    let undecryptable = Undecryptable::Erased;
+    let decrypt = Decrypt {
         codec,
         task,
-        unopened,
+        undecryptable,
     };
-    Ok(open.audit(rows)?)
+    Ok(decrypt.audit(rows)?)
 }
