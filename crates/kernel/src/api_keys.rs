@@ -2,12 +2,15 @@
 //! SHA-256 of the secret, which is 256 random bits: there is nothing to guess, and so no slow hash is
 //! needed. Must not know how a request carries a key.
 
+use crate::admin_audit::{self, AdminChange};
 use crate::digest::hex;
-use crate::documents::TypedDocuments;
+use crate::documents::{TypedDocuments, api_key_write};
 use crate::ports::{ApiKeyRow, Random, Store, StoreError};
 use crate::record::DbTime;
+use crate::times::rfc3339;
 use counterstep_contracts::access::Role;
 use counterstep_contracts::{Rev, Tenant};
+use serde_json::json;
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::time::Duration;
@@ -134,9 +137,7 @@ pub async fn make(
         revoked: None,
         rev: Rev(1),
     };
-    if !store.put_api_key(&row).await? {
-        return Err(KeyError::Moved);
-    }
+    put(store, &row, "key_made", by).await?;
     tracing::warn!(key = row.id, tenant = %row.tenant, subject = row.subject, role = %row.role, by, "an API key was made");
     Ok((key, row))
 }
@@ -160,11 +161,30 @@ pub async fn revoke(store: &dyn Store, id: &str, by: &str) -> Result<ApiKeyRow, 
         rev: Rev(row.rev.0 + 1),
         ..row
     };
-    if !store.put_api_key(&row).await? {
-        return Err(KeyError::Moved);
-    }
+    put(store, &row, "key_revoked", by).await?;
     tracing::warn!(key = row.id, tenant = %row.tenant, subject = row.subject, by, "an API key was revoked");
     Ok(row)
+}
+
+async fn put(
+    store: &dyn Store,
+    row: &ApiKeyRow,
+    event: &'static str,
+    by: &str,
+) -> Result<(), KeyError> {
+    let expires_at = row.expires_at.map(rfc3339);
+    let change = AdminChange {
+        event,
+        actor: by,
+        tenant: &row.tenant,
+        name: &row.id,
+        details: json!({"subject": row.subject, "role": row.role, "expires_at": expires_at}),
+    };
+    if admin_audit::put(store, api_key_write(row)?, change).await? {
+        Ok(())
+    } else {
+        Err(KeyError::Moved)
+    }
 }
 
 fn check(spec: &KeySpec) -> Result<(), KeyError> {

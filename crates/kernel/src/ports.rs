@@ -35,7 +35,8 @@ pub use counterstep_steps::ports::{
 pub use counterstep_steps::scratch::Sealed;
 pub use counterstep_steps::task::KnownType;
 pub use documents::{
-    Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Documents, DuePlace,
+    Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Documents, DocumentsPut,
+    DuePlace,
 };
 pub use errors::{CommitError, StoreError};
 pub use finding::{

@@ -68,6 +68,27 @@ fn a_key_lets_in_until_it_is_revoked_and_stands_nowhere_in_clear() {
         let refused = list(&["--token-file", "kim.key"]);
         (refused.code == Some(1)).then_some(())
     });
+    let audit = |arguments: &[&str]| {
+        let data = place.data();
+        let data = ["--data-dir", data.to_str().expect("UTF-8")];
+        run(place.path(), &[&["audit"], &data[..], arguments].concat())
+    };
+    let changes = audit(&["changes"]);
+    let said: Vec<&str> = changes.assert_code(0).stdout.lines().collect();
+    assert_eq!(said.len(), 2, "{changes:?}");
+    assert!(
+        said[0].contains("key_made default/") && said[0].contains("by operator (command line)")
+    );
+    assert!(said[1].contains("key_revoked"), "{changes:?}");
+    let heads = audit(&["heads"]);
+    assert!(
+        heads.assert_code(0).stdout.contains("administration 2 "),
+        "{heads:?}"
+    );
+    std::fs::write(place.path().join("heads"), &heads.stdout).expect("a file");
+    audit(&["verify", "--heads", "heads"])
+        .assert_code(0)
+        .assert_says("2 changes");
     let log = served.process.log();
     assert!(!log.contains(secret), "the log holds the secret");
     assert!(served.process.stop().success());

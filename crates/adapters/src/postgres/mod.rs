@@ -40,9 +40,9 @@ use batches::Batches;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
-    DocumentQuery, DocumentWrite, Documents, Due, DueTask, FailureQuery, Gauges, Heartbeat,
-    IdempotencyRow, InFlight, OutboxOp, OutboxRow, Revisions, RevisionsOf, Salvaged, SqlStatement,
-    Store, StoreError, TaskLine, TaskPage, TaskQuery, Woken,
+    DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, FailureQuery, Gauges,
+    Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow, Revisions, RevisionsOf, Salvaged,
+    SqlStatement, Store, StoreError, TaskLine, TaskPage, TaskQuery, Woken,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -365,6 +365,12 @@ impl Store for PostgresStore {
             .rows(documents::put(write, write.kind.is_durable())?)
             .await?;
         Ok(written.first().copied().map(time))
+    }
+
+    async fn put_documents(&self, writes: &[DocumentWrite]) -> Result<DocumentsPut, StoreError> {
+        let lent = self.database.lend().await?;
+        let written = user_sql::put_documents(&lent, writes).await;
+        Ok(lent.settle(written)?)
     }
 
     async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError> {

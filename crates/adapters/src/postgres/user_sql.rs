@@ -1,5 +1,6 @@
 //! What is written in one transaction with a change, but not by its statement: the schedule that
-//! fires it, the tasks that its step submits, and the statements of steps for tables that are the user's own. The one place with a
+//! fires it, the tasks that its step submits, and the statements of steps for tables that are the user's own; and documents that
+//! are written together. The one place with a
 //! transaction of several statements. Must not know what they are for.
 
 use super::children;
@@ -8,8 +9,9 @@ use super::documents;
 use super::fault::Fault;
 use super::pool::Lent;
 use super::statement::time;
-use counterstep_kernel::ports::{CommitError, Committed};
+use counterstep_kernel::ports::{CommitError, Committed, DocumentWrite, DocumentsPut};
 use counterstep_kernel::transition::{Guard, Transition};
+use counterstep_steps::times::DbTime;
 use counterstep_steps::{Sql, SqlRefused, SqlValue};
 use diesel::pg::Pg;
 use diesel::pg::data_types::PgTimestamp;
@@ -29,12 +31,7 @@ pub(super) async fn write(
     lock: Duration,
 ) -> Result<Committed, Fault> {
     commit::look(lent, guard, transition).await?;
-    lent.run("BEGIN").await.map_err(|fault| {
-        // The server may carry it out late: the next user of the connection would then write into
-        // that transaction.
-        lent.close_later();
-        fault.of_a_read()
-    })?;
+    begin(lent).await?;
     // The guard first: under it no other transaction changes the task, and a fenced worker touches
     // no other table.
     let written = commit::send(lent, guard, transition, lock).await;
@@ -62,6 +59,41 @@ pub(super) async fn write(
         }
         Err(fault) => Err(fault),
     }
+}
+
+/// Writes documents, all or none.
+pub(super) async fn put_documents(
+    lent: &Lent,
+    writes: &[DocumentWrite],
+) -> Result<DocumentsPut, Fault> {
+    begin(lent).await?;
+    let mut now = DbTime(0);
+    for (place, write) in writes.iter().enumerate() {
+        let put = async { lent.rows(documents::put(write, true)?).await };
+        let put: Result<Vec<PgTimestamp>, Fault> = put.await;
+        match put.as_deref() {
+            Ok([at, ..]) => now = time(*at),
+            Ok([]) => {
+                end(lent).await?;
+                return Ok(DocumentsPut::Refused(place));
+            }
+            Err(_) => {
+                end(lent).await?;
+                put.map_err(Fault::of_a_read)?;
+            }
+        }
+    }
+    lent.run("COMMIT").await?;
+    Ok(DocumentsPut::Written(now))
+}
+
+async fn begin(lent: &Lent) -> Result<(), Fault> {
+    lent.run("BEGIN").await.map_err(|fault| {
+        // The server may carry it out late: the next user of the connection would then write into
+        // that transaction.
+        lent.close_later();
+        fault.of_a_read()
+    })
 }
 
 /// Takes everything back. A connection on which that is not possible is of no use to anybody: it is

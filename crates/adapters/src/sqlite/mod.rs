@@ -39,9 +39,9 @@ use async_trait::async_trait;
 use counterstep_contracts::{Epoch, Rev, TaskId, Tenant};
 use counterstep_kernel::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
-    DocumentQuery, DocumentWrite, Documents, Due, DueTask, FailureQuery, Gauges, Heartbeat,
-    IdempotencyRow, InFlight, OutboxOp, OutboxRow, Revisions, RevisionsOf, Salvaged, Store,
-    StoreError, TaskLine, TaskPage, TaskQuery, Woken,
+    DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, FailureQuery, Gauges,
+    Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow, Revisions, RevisionsOf, Salvaged,
+    Store, StoreError, TaskLine, TaskPage, TaskQuery, Woken,
 };
 use counterstep_kernel::record::{History, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -51,6 +51,8 @@ use fault::{Care, Content, Fault, content, micros};
 use loads::Loads;
 use pool::Durability;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// For so long events that one relay has taken are not given to another.
@@ -323,6 +325,27 @@ impl Store for SqliteStore {
             Ok(documents::put(connection, &write, now)?.then_some(DbTime(now)))
         };
         Ok(self.database.write(durability, put).await?)
+    }
+
+    async fn put_documents(&self, writes: &[DocumentWrite]) -> Result<DocumentsPut, StoreError> {
+        let writes = writes.to_vec();
+        let refused = Arc::new(AtomicUsize::new(0));
+        let at = refused.clone();
+        let put = move |connection: &mut SqliteConnection, now| {
+            for (place, write) in writes.iter().enumerate() {
+                if !documents::put(connection, write, now)? {
+                    at.store(place, Ordering::Relaxed);
+                    return Err(CommitError::Moved.into());
+                }
+            }
+            Ok(DocumentsPut::Written(DbTime(now)))
+        };
+        match self.database.write(Durability::Full, put).await {
+            Err(Fault::Refused(CommitError::Moved)) => {
+                Ok(DocumentsPut::Refused(refused.load(Ordering::Relaxed)))
+            }
+            put => Ok(put?),
+        }
     }
 
     async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError> {

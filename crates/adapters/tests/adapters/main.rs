@@ -113,7 +113,9 @@ macro_rules! row_cases {
                 a_document_changes_only_at_the_expected_revision,
                 of_fifty_racing_writers_of_a_document_one_wins,
                 due_documents_come_in_the_order_of_their_times,
-                documents_page_by_name_and_the_last_written_is_the_latest;
+                documents_page_by_name_and_the_last_written_is_the_latest,
+                documents_are_written_together_or_not_at_all,
+                of_twenty_racing_changes_each_has_its_entry_in_one_chain;
             children:
                 children_are_written_with_their_parent_or_not_at_all,
                 children_are_counted_and_listed_by_step_state_and_place,

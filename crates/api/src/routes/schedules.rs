@@ -81,13 +81,14 @@ pub(super) async fn put(
 ) -> Answer {
     Params::of(&request, &[])?;
     let spec: ScheduleSpec = body(&api, &request, payload).await?;
+    let actor = caller.actor("client");
     let (engine, tenant, name) = (
         api.engine.clone(),
-        caller.tenant.clone(),
+        caller.tenant,
         segment(&request, "name").to_owned(),
     );
     let setting = async move {
-        schedule::set(&engine, &tenant, &name, spec)
+        schedule::set(&engine, &tenant, &name, spec, &actor)
             .await
             .map_err(refused)
     };
@@ -102,13 +103,14 @@ pub(super) async fn put(
 
 pub(super) async fn delete(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
     Params::of(&request, &[])?;
+    let actor = caller.actor("client");
     let (engine, tenant, name) = (
         api.engine.clone(),
-        caller.tenant.clone(),
+        caller.tenant,
         segment(&request, "name").to_owned(),
     );
     let deleting = async move {
-        schedule::delete(&engine, &tenant, &name)
+        schedule::delete(&engine, &tenant, &name, &actor)
             .await
             .map_err(refused)
     };
@@ -127,13 +129,14 @@ pub(super) async fn resume(api: web::Data<Api>, request: HttpRequest) -> Answer 
 async fn set_paused(api: &Api, request: &HttpRequest, paused: bool) -> Answer {
     Params::of(request, &[])?;
     let caller = Caller::of(request)?;
+    let actor = caller.actor("client");
     let (engine, tenant, name) = (
         api.engine.clone(),
-        caller.tenant.clone(),
+        caller.tenant,
         segment(request, "name").to_owned(),
     );
     let pausing = async move {
-        schedule::pause(&engine, &tenant, &name, paused)
+        schedule::pause(&engine, &tenant, &name, paused, &actor)
             .await
             .map_err(refused)
     };

@@ -1,13 +1,16 @@
-//! `counterstep audit verify | heads`: whether the chain of every task's audit is whole, and the
+//! `counterstep audit verify | heads | changes`: whether the chain of every task's audit is whole, and the
 //! ends of the chains for keeping elsewhere. Reads the database, beside the services, and changes
 //! nothing.
 
 use super::output::print;
 use counterstep_contracts::TaskId;
+use counterstep_kernel::admin_audit::{self, AdminSays};
+use counterstep_kernel::audit::one_line;
 use counterstep_kernel::ports::{AuditPage, Store, StoreError};
 use counterstep_node::Exit;
 use counterstep_node::settings::{SettingsFor, commands};
-use counterstep_reconciler::audit::{Copied, Finding, Scope, Verified, verify};
+use counterstep_reconciler::audit::{Copied, Finding, Scope, Verified, admin_head, verify};
+use counterstep_steps::times::rfc3339;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -38,6 +41,16 @@ enum AuditCommand {
     /// Print the end of each chain, a line a task: its id, the number of its last row, and the seal
     /// of that row
     Heads,
+    /// Print what was changed beside tasks, the oldest first: schedules, switches of task types, API keys; and who
+    /// did it
+    Changes {
+        /// Behind this number
+        #[arg(long, default_value_t = 0, value_name = "NUMBER")]
+        after: u64,
+        /// Print a JSON object a line
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 /// How findings are printed.
@@ -64,7 +77,7 @@ pub(super) fn main(args: &AuditArgs) -> Result<(), Exit> {
                 copied,
             }
         }
-        AuditCommand::Heads => Scope::default(),
+        AuditCommand::Heads | AuditCommand::Changes { .. } => Scope::default(),
     };
     counterstep_node::run(
         &settings,
@@ -73,6 +86,9 @@ pub(super) fn main(args: &AuditArgs) -> Result<(), Exit> {
             match &args.command {
                 AuditCommand::Verify { format, .. } => check(store.as_ref(), &scope, *format).await,
                 AuditCommand::Heads => chain_tips(store.as_ref()).await,
+                AuditCommand::Changes { after, json } => {
+                    changes(store.as_ref(), *after, *json).await
+                }
             }
         }),
     )
@@ -148,8 +164,13 @@ pub(super) fn summary(verified: &Verified) -> String {
         rows,
         erased,
         findings,
+        changes,
     } = verified;
-    let mut text = format!("checked {rows} rows of {tasks} tasks: ");
+    let mut text = format!("checked {rows} rows of {tasks} tasks");
+    if *changes > 0 {
+        text.push_str(&format!(" and {changes} changes beside them"));
+    }
+    text.push_str(": ");
     text.push_str(&match findings {
         0 => "nothing was found\n".to_owned(),
         1 => "1 finding\n".to_owned(),
@@ -173,7 +194,8 @@ async fn chain_tips(store: &dyn Store) -> Result<(), Exit> {
         };
         let tips = store.chain_tips(&page).await.map_err(unread)?;
         let Some(last) = tips.last() else {
-            return Ok(());
+            let head = admin_head(store).await.map_err(unread)?;
+            return head.map_or(Ok(()), |head| print(&format!("{head}\n")));
         };
         after = Some((last.task.clone(), 0));
         let lines: String = tips
@@ -182,5 +204,42 @@ async fn chain_tips(store: &dyn Store) -> Result<(), Exit> {
             .map(|line| line + "\n")
             .collect();
         print(&lines)?;
+    }
+}
+
+async fn changes(store: &dyn Store, mut after: u64, as_json: bool) -> Result<(), Exit> {
+    loop {
+        let entries = admin_audit::page(store, after, 500).await.map_err(unread)?;
+        let Some(last) = entries.last() else {
+            return Ok(());
+        };
+        after = last.no;
+        for entry in entries {
+            let Some(says) = entry.says() else {
+                return Err(Exit::failed(format_args!(
+                    "entry {} cannot be read",
+                    entry.no
+                )));
+            };
+            let (no, actor, at) = (entry.no, &entry.actor, rfc3339(says.at));
+            print(&if as_json {
+                let line = json!({
+                    "no": no, "at": at, "event": says.event, "actor": actor, "tenant": says.tenant,
+                    "name": says.name, "details": says.details,
+                });
+                format!("{line}\n")
+            } else {
+                let AdminSays {
+                    event,
+                    tenant,
+                    name,
+                    details,
+                    ..
+                } = says;
+                one_line(&format!(
+                    "{no} {at} {event} {tenant}/{name} by {actor} {details}"
+                )) + "\n"
+            })?;
+        }
     }
 }

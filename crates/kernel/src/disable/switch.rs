@@ -1,7 +1,8 @@
 //! What is written about task types: after a failure, by the reconciler, and when people say so.
 
 use super::judge::{COUNTED, ProbeState, ProbeTimes, TypeStep, TypeVerdict, settle, weigh};
-use crate::documents::TypedDocuments;
+use crate::admin_audit::{self, AdminChange};
+use crate::documents::{TypedDocuments, type_write};
 use crate::engine::Engine;
 use crate::ports::{Disabled, FailureQuery, StoreError, TypeRow, TypeRows};
 use crate::record::{DbTime, LOST, TaskRow};
@@ -10,6 +11,7 @@ use crate::transition::Transition;
 use counterstep_contracts::declaration::StepKind;
 use counterstep_contracts::{Host, Rev, StepDecl, TaskStatus, Tenant};
 use futures::future::BoxFuture;
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -191,7 +193,13 @@ pub(super) async fn settled_row(
 /// Writes a step. `false`: another writer was faster.
 async fn take(engine: &Engine, step: TypeStep) -> Result<bool, StoreError> {
     let TypeStep { row, verdict } = step;
-    let written = engine.ports.store.put_type(&row).await?;
+    let written = match verdict {
+        TypeVerdict::Disabled => put(engine, &row, "type_disabled").await?,
+        TypeVerdict::Enabled => put(engine, &row, "type_enabled").await?,
+        TypeVerdict::StaysDisabled | TypeVerdict::ProbeGone => {
+            engine.ports.store.put_type(&row).await?
+        }
+    };
     if written {
         let (task_type, reason) = (&row.name, &row.reason);
         match verdict {
@@ -313,6 +321,18 @@ pub fn enable_type<'a>(
     }))
 }
 
+/// Writes the row of a type together with the entry of its switch.
+async fn put(engine: &Engine, row: &TypeRow, event: &'static str) -> Result<bool, StoreError> {
+    let change = AdminChange {
+        event,
+        actor: &row.by,
+        tenant: &Tenant::default(),
+        name: &row.name,
+        details: json!({"note": row.reason}),
+    };
+    admin_audit::put(engine.ports.store.as_ref(), type_write(row)?, change).await
+}
+
 async fn switch(
     engine: &Engine,
     name: &str,
@@ -334,7 +354,12 @@ async fn switch(
         });
         change(&mut row, read.now);
         row.rev = row.rev.next();
-        let written = engine.ports.store.put_type(&row).await?;
+        let event = if row.disabled.is_some() {
+            "type_disabled"
+        } else {
+            "type_enabled"
+        };
+        let written = put(engine, &row, event).await?;
         engine.disabled_types.forget();
         if written {
             tracing::warn!(

@@ -80,7 +80,8 @@ fn read(document: Document) -> Result<ApiKeyRow, StoreError> {
     })
 }
 
-pub(super) async fn put<S: Store + ?Sized>(store: &S, row: &ApiKeyRow) -> Result<bool, StoreError> {
+/// The row as a write over the revision before it.
+pub(crate) fn write(row: &ApiKeyRow) -> Result<DocumentWrite, StoreError> {
     let ApiKeyRow {
         id,
         secret_hash,
@@ -103,7 +104,7 @@ pub(super) async fn put<S: Store + ?Sized>(store: &S, row: &ApiKeyRow) -> Result
         expires_at,
         revoked,
     };
-    let write = DocumentWrite {
+    Ok(DocumentWrite {
         kind: KIND,
         tenant: Tenant::default(),
         name: id,
@@ -112,6 +113,5 @@ pub(super) async fn put<S: Store + ?Sized>(store: &S, row: &ApiKeyRow) -> Result
             body: write_body(KIND, &body)?,
             due_at: None,
         },
-    };
-    Ok(store.put_document(&write).await?.is_some())
+    })
 }

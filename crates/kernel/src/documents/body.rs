@@ -28,7 +28,7 @@ pub(super) fn named(kind: DocumentKind, name: &str) -> DocumentQuery {
     }
 }
 
-pub(super) fn delete(kind: DocumentKind, tenant: Tenant, name: String, rev: Rev) -> DocumentWrite {
+pub(crate) fn delete(kind: DocumentKind, tenant: Tenant, name: String, rev: Rev) -> DocumentWrite {
     DocumentWrite {
         kind,
         tenant,

@@ -16,7 +16,10 @@ use crate::ports::{
     TypeRow, TypeRows, WorkerRow, Workers,
 };
 use crate::record::DbTime;
-use body::delete;
+pub(crate) use api_keys::write as api_key_write;
+pub(crate) use types::write as type_write;
+
+pub(crate) use body::delete;
 pub(crate) use body::{read_body as read_document, write_body as write_document};
 use counterstep_contracts::{Rev, Tenant};
 use std::time::Duration;
@@ -63,7 +66,7 @@ pub trait TypedDocuments: Store {
     /// Writes the row of a task type that is at the revision before; 1 makes a new one. `false`: it
     /// is not, and nothing was written.
     fn put_type(&self, row: &TypeRow) -> impl Future<Output = Result<bool, StoreError>> + Send {
-        types::put(self, row)
+        async move { Ok(self.put_document(&type_write(row)?).await?.is_some()) }
     }
 
     /// The API key of this id, where there is one, and the time at which it was read.
@@ -85,7 +88,7 @@ pub trait TypedDocuments: Store {
         &self,
         row: &ApiKeyRow,
     ) -> impl Future<Output = Result<bool, StoreError>> + Send {
-        api_keys::put(self, row)
+        async move { Ok(self.put_document(&api_key_write(row)?).await?.is_some()) }
     }
 
     /// The worker registry: the last seen first, at most

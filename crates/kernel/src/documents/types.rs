@@ -65,7 +65,8 @@ fn read(document: Document) -> TypeRow {
     }
 }
 
-pub(super) async fn put<S: Store + ?Sized>(store: &S, row: &TypeRow) -> Result<bool, StoreError> {
+/// The row as a write over the revision before it.
+pub(crate) fn write(row: &TypeRow) -> Result<DocumentWrite, StoreError> {
     let TypeRow {
         name,
         disabled,
@@ -83,12 +84,11 @@ pub(super) async fn put<S: Store + ?Sized>(store: &S, row: &TypeRow) -> Result<b
             counts_from,
         },
     )?;
-    let write = DocumentWrite {
+    Ok(DocumentWrite {
         kind: KIND,
         tenant: Tenant::default(),
         name,
         expected: Some(Rev(rev.0 - 1)),
         change: DocumentChange::Put { body, due_at: None },
-    };
-    Ok(store.put_document(&write).await?.is_some())
+    })
 }

@@ -114,7 +114,8 @@ pub(super) fn document_place(kind: DocumentKind, tenant: &Tenant, name: &str) ->
         | DocumentKind::ApiKey
         | DocumentKind::Webhook
         | DocumentKind::Worker
-        | DocumentKind::Listing => None,
+        | DocumentKind::Listing
+        | DocumentKind::Audit => None,
     }
 }
 

@@ -6,10 +6,10 @@ use super::encrypt;
 use super::place::is_encrypted;
 use crate::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
-    DocumentKind, DocumentQuery, DocumentWrite, Documents, Due, DueTask, EndedTask, FailureFilter,
-    FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow, PayloadCodec,
-    PayloadError, PurgeOp, ReceiveOp, Receives, Revisions, RevisionsOf, Salvaged, SqlStatement,
-    Store, StoreError, SweepOp, TaskLine, TaskPage, TaskQuery, Unread, Upkeep, Woken,
+    DocumentKind, DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, EndedTask,
+    FailureFilter, FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow,
+    PayloadCodec, PayloadError, PurgeOp, ReceiveOp, Receives, Revisions, RevisionsOf, Salvaged,
+    SqlStatement, Store, StoreError, SweepOp, TaskLine, TaskPage, TaskQuery, Unread, Upkeep, Woken,
 };
 use crate::record::{DbTime, Failure, History, TaskRecord};
 use crate::transition::{Guard, Transition};
@@ -258,6 +258,17 @@ impl Store for PayloadStore {
         let mut write = write.clone();
         encrypt::document(codec.as_ref(), &mut write)?;
         self.inner.put_document(&write).await
+    }
+
+    async fn put_documents(&self, writes: &[DocumentWrite]) -> Result<DocumentsPut, StoreError> {
+        let Some(codec) = &self.codec else {
+            return self.inner.put_documents(writes).await;
+        };
+        let mut writes = writes.to_vec();
+        for write in &mut writes {
+            encrypt::document(codec.as_ref(), write)?;
+        }
+        self.inner.put_documents(&writes).await
     }
 
     async fn child_counts(&self, parent: TaskId) -> Result<Vec<ChildCount>, StoreError> {

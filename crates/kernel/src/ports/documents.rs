@@ -20,6 +20,8 @@ pub enum DocumentKind {
     Worker,
     /// How far a listing of all objects has come.
     Listing,
+    /// What was changed beside tasks, and by whom.
+    Audit,
 }
 
 impl DocumentKind {
@@ -33,6 +35,7 @@ impl DocumentKind {
             Self::Webhook => "webhook",
             Self::Worker => "worker",
             Self::Listing => "listing",
+            Self::Audit => "audit",
         }
     }
 
@@ -42,7 +45,7 @@ impl DocumentKind {
     pub const fn is_durable(self) -> bool {
         matches!(
             self,
-            Self::Schedule | Self::TaskType | Self::ApiKey | Self::Webhook
+            Self::Schedule | Self::TaskType | Self::ApiKey | Self::Webhook | Self::Audit
         )
     }
 }
@@ -164,4 +167,13 @@ pub enum DocumentChange {
     },
     /// It is deleted.
     Delete,
+}
+
+/// What became of documents that were to be written together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DocumentsPut {
+    /// All were, at this time of the database.
+    Written(DbTime),
+    /// None was: the one at this place, from 0, is not at the expected revision.
+    Refused(usize),
 }

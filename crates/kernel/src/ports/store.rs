@@ -2,7 +2,7 @@
 
 use super::audit_page::{AuditPage, ChainRow, ChainTip};
 use super::children::{ChildCount, ChildLine, ChildQuery, Woken};
-use super::documents::{DocumentQuery, DocumentWrite, Documents};
+use super::documents::{DocumentQuery, DocumentWrite, Documents, DocumentsPut};
 use super::errors::{CommitError, StoreError};
 use super::finding::{
     Due, DueTask, InFlight, Revisions, RevisionsOf, TaskLine, TaskPage, TaskQuery,
@@ -203,6 +203,9 @@ pub trait Store: Upkeep + Send + Sync + Debug {
     /// Writes or deletes a document; a firing is part of a [`commit`](Self::commit). Returns the
     /// database's now; `None`: it is not at the expected revision, and nothing was written.
     async fn put_document(&self, write: &DocumentWrite) -> Result<Option<DbTime>, StoreError>;
+
+    /// Writes or deletes documents in this order: all of them in one transaction, or none.
+    async fn put_documents(&self, writes: &[DocumentWrite]) -> Result<DocumentsPut, StoreError>;
 
     /// The tasks that a task has submitted, counted by step and state.
     async fn child_counts(&self, parent: TaskId) -> Result<Vec<ChildCount>, StoreError>;

@@ -2,16 +2,18 @@
 //! was read; where another writer was faster, it is decided again on the newer row.
 
 use super::fire::{fire, is_busy};
+use crate::admin_audit::{self, AdminChange};
 use crate::client::SubmitError;
-use crate::documents::TypedDocuments;
+use crate::documents::{TypedDocuments, delete as delete_document, schedule_write};
 use crate::engine::Engine;
-use crate::ports::{ScheduleQuery, ScheduleRow, StoreError};
+use crate::ports::{DocumentKind, ScheduleQuery, ScheduleRow, StoreError};
 use crate::record::DbTime;
 use crate::task::RequestError;
 use counterstep_contracts::http::Accepted;
 use counterstep_contracts::{Overlap, ScheduleOrigin, ScheduleSpec, TaskId, Tenant};
 use counterstep_steps::schedule::{self, NAME, check, is_name};
 use futures::future::BoxFuture;
+use serde_json::json;
 
 /// Others may be faster so often in a row.
 const TRIES: u32 = 20;
@@ -116,7 +118,8 @@ async fn find(
     ))
 }
 
-/// Makes a schedule, or makes it another one. What is the same already stays as it is.
+/// Makes a schedule, or makes it another one. What is the same already stays as it is. `actor` stands in the
+/// audit of changes.
 ///
 /// # Errors
 /// [`ScheduleError`].
@@ -125,6 +128,7 @@ pub fn set<'a>(
     tenant: &'a Tenant,
     name: &'a str,
     mut spec: ScheduleSpec,
+    actor: &'a str,
 ) -> BoxFuture<'a, Result<ScheduleState, ScheduleError>> {
     Box::pin(async move {
         if !is_name(name) {
@@ -161,7 +165,7 @@ pub fn set<'a>(
             row.origin = ScheduleOrigin::Api;
             row.spec = spec.clone();
             row.next_due_at = next;
-            if put(engine, &mut row).await? {
+            if put(engine, &mut row, "schedule_set", actor).await? {
                 return Ok(ScheduleState {
                     is_new,
                     ..get(engine, tenant, name).await?
@@ -188,9 +192,50 @@ fn is_free(
     }
 }
 
-async fn put(engine: &Engine, row: &mut ScheduleRow) -> Result<bool, StoreError> {
+async fn put(
+    engine: &Engine,
+    row: &mut ScheduleRow,
+    event: &'static str,
+    actor: &str,
+) -> Result<bool, StoreError> {
     row.rev = row.rev.next();
-    engine.ports.store.put_schedule(row).await
+    put_audited(engine, row, event, actor).await
+}
+
+/// Writes a schedule together with the entry of its change. `false`: it was changed meanwhile.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn put_audited(
+    engine: &Engine,
+    row: &ScheduleRow,
+    event: &'static str,
+    actor: &str,
+) -> Result<bool, StoreError> {
+    let change = of(row, event, actor);
+    admin_audit::put(engine.ports.store.as_ref(), schedule_write(row)?, change).await
+}
+
+/// Without the request, which is a payload.
+fn of<'a>(row: &'a ScheduleRow, event: &'static str, actor: &'a str) -> AdminChange<'a> {
+    let ScheduleSpec {
+        task_type,
+        cron,
+        zone,
+        run_at,
+        misfire,
+        overlap,
+        ..
+    } = &row.spec;
+    AdminChange {
+        event,
+        actor,
+        tenant: &row.tenant,
+        name: &row.name,
+        details: json!({
+            "type": task_type, "cron": cron, "zone": zone, "run_at": run_at, "misfire": misfire, "overlap": overlap,
+        }),
+    }
 }
 
 /// Deletes a schedule. Its tasks stay.
@@ -201,18 +246,17 @@ pub fn delete<'a>(
     engine: &'a Engine,
     tenant: &'a Tenant,
     name: &'a str,
+    actor: &'a str,
 ) -> BoxFuture<'a, Result<(), ScheduleError>> {
     Box::pin(async move {
         for _ in 0..TRIES {
             let found = find(engine, tenant, name).await?.0;
             is_free(engine, name, found.as_ref())?;
             let ScheduleState { row, .. } = found.ok_or(ScheduleError::Gone)?;
-            if engine
-                .ports
-                .store
-                .delete_schedule(tenant, name, row.rev)
-                .await?
-            {
+            let kind = DocumentKind::Schedule;
+            let deleted = delete_document(kind, tenant.clone(), name.to_owned(), row.rev);
+            let change = of(&row, "schedule_deleted", actor);
+            if admin_audit::put(engine.ports.store.as_ref(), deleted, change).await? {
                 return Ok(());
             }
         }
@@ -230,6 +274,7 @@ pub fn pause<'a>(
     tenant: &'a Tenant,
     name: &'a str,
     paused: bool,
+    actor: &'a str,
 ) -> BoxFuture<'a, Result<ScheduleState, ScheduleError>> {
     Box::pin(async move {
         for _ in 0..TRIES {
@@ -242,7 +287,12 @@ pub fn pause<'a>(
             if !paused {
                 row.next_due_at = schedule::read(&mut row.spec.clone())?.after(now);
             }
-            if put(engine, &mut row).await? {
+            let event = if paused {
+                "schedule_paused"
+            } else {
+                "schedule_resumed"
+            };
+            if put(engine, &mut row, event, actor).await? {
                 return get(engine, tenant, name).await;
             }
         }

@@ -4,5 +4,5 @@
 mod by_people;
 mod fire;
 
-pub use by_people::{ScheduleError, ScheduleState, delete, get, pause, run_now, set};
+pub use by_people::{ScheduleError, ScheduleState, delete, get, pause, put_audited, run_now, set};
 pub use fire::{fire, is_busy};

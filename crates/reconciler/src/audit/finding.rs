@@ -89,7 +89,7 @@ impl fmt::Display for Damage {
 /// Something that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// The task.
+    /// The task; `administration`: the audit of changes beside tasks.
     pub task: String,
     /// The place of the row of the journal concerned; of a gap the first that is missing. `None`:
     /// the task's own row is concerned.
@@ -104,9 +104,14 @@ impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A damaged row may hold anything, and must not write control characters to a terminal.
         let (task, says) = (self.task.escape_debug(), one_line(&self.says));
+        let of = if self.task == super::admin::CHAIN {
+            ""
+        } else {
+            "task "
+        };
         match self.rev {
-            Some(rev) => write!(f, "task {task} row {rev}: {}: {says}", self.damage),
-            None => write!(f, "task {task}: {}: {says}", self.damage),
+            Some(rev) => write!(f, "{of}{task} row {rev}: {}: {says}", self.damage),
+            None => write!(f, "{of}{task}: {}: {says}", self.damage),
         }
     }
 }

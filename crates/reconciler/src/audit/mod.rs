@@ -2,11 +2,13 @@
 //! that is not. Pure but for [`verify`](verify()), which reads the rows page by page. Must not
 //! repair anything.
 
+mod admin;
 mod damage;
 mod finding;
 mod verify;
 mod walk;
 
+pub use admin::admin_head;
 pub use damage::diagnose;
 pub use finding::{Damage, Finding};
 pub(crate) use verify::Check;

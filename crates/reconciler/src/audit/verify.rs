@@ -1,7 +1,7 @@
 //! The check of a whole database, page by page: what is kept is one row of a task, and all rows
 //! only of a task whose chain is not whole. Reads beside those who write.
 
-use super::{Damage, Finding, Walk, diagnose};
+use super::{Damage, Finding, Walk, admin, diagnose};
 use counterstep_contracts::TaskId;
 use counterstep_kernel::audit::EntryHash;
 use counterstep_kernel::ports::{AuditPage, ChainRow, ChainTip, Store, StoreError};
@@ -38,7 +38,11 @@ impl Copied {
         {
             let mut words = line.split_whitespace();
             let read = (|| {
-                let task: TaskId = words.next()?.parse().ok()?;
+                let task = words.next()?;
+                let task = match task.parse::<TaskId>() {
+                    Ok(task) => task.to_string(),
+                    Err(_) => (task == admin::CHAIN).then(|| task.to_owned())?,
+                };
                 let rev: i64 = words.next()?.parse().ok()?;
                 let seal = words.next().filter(|seal| {
                     seal.len() == 64 && seal.bytes().all(|b| b.is_ascii_hexdigit())
@@ -46,7 +50,7 @@ impl Copied {
                 words
                     .next()
                     .is_none()
-                    .then(|| (task.to_string(), (rev, seal.to_ascii_lowercase())))
+                    .then(|| (task, (rev, seal.to_ascii_lowercase())))
             })();
             let (task, end) = read.ok_or_else(|| {
                 format!(
@@ -68,18 +72,22 @@ impl Copied {
 
     /// Looks at a row, where it is the one that was copied.
     fn look(&mut self, row: &ChainRow) -> Option<Finding> {
-        if self.0.get(&row.task)?.0 != row.rev {
+        self.look_at(&row.task, row.rev, &EntryHash(row.seal.clone()).to_string())
+    }
+
+    /// The same of any chain.
+    pub(super) fn look_at(&mut self, chain: &str, at: i64, stands: &str) -> Option<Finding> {
+        if self.0.get(chain)?.0 != at {
             return None;
         }
-        let (rev, seal) = self.0.remove(&row.task)?;
-        let stands = EntryHash(row.seal.clone()).to_string();
+        let (rev, seal) = self.0.remove(chain)?;
         (stands != seal).then(|| Finding {
-            task: row.task.clone(),
+            task: chain.to_owned(),
             rev: Some(rev),
             damage: Damage::NotAsCopied,
             says: format!(
                 "its seal is {}, and the copy says {seal}: this row, or one before it, was written anew",
-                if stands.is_empty() { "gone" } else { &stands }
+                if stands.is_empty() { "gone" } else { stands }
             ),
         })
     }
@@ -107,6 +115,8 @@ pub struct Verified {
     pub rows: u64,
     /// Rows of which the data was erased: their digests stand.
     pub erased: u64,
+    /// Entries of the audit of changes beside tasks.
+    pub changes: u64,
     /// Findings.
     pub findings: u64,
 }
@@ -190,6 +200,11 @@ impl<'a> Check<'a> {
     pub(crate) async fn finish(mut self) -> Result<Verified, StoreError> {
         self.end().await?;
         self.chain_tips().await?;
+        if self.scope.is_none() {
+            let mut found = Vec::new();
+            self.verified.changes = admin::verify(self.store, &mut self.copied, &mut found).await?;
+            found.into_iter().for_each(|finding| self.report(finding));
+        }
         let scope = self.scope.take();
         std::mem::take(&mut self.copied)
             .left(scope.as_deref())

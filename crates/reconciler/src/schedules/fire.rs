@@ -9,7 +9,7 @@ use counterstep_kernel::Engine;
 use counterstep_kernel::client::SubmitError;
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::{ScheduleRow, StoreError};
-use counterstep_kernel::schedule::fire;
+use counterstep_kernel::schedule::{fire, put_audited};
 use counterstep_steps::cancel::CancelToken;
 use counterstep_steps::schedule;
 use counterstep_steps::times::{DbTime, rfc3339};
@@ -100,7 +100,7 @@ pub fn run(engine: &Engine, plan: Vec<ScheduleStep>) -> BoxFuture<'_, ScheduleRe
                 ScheduleStep::Broken { name, why } => done.failed.push((name, why)),
                 ScheduleStep::Declare(row) => {
                     let name = row.name.clone();
-                    match engine.ports.store.put_schedule(&row).await {
+                    match put_audited(engine, &row, "schedule_declared", &engine.id).await {
                         Ok(true) => {
                             tracing::info!(
                                 schedule = name,

@@ -64,7 +64,7 @@ async fn a_dry_run_says_what_is_due_and_fires_nothing() {
 async fn a_paused_schedule_fires_by_hand_only_and_misses_nothing() {
     let (engine, _folder) = alone(types()).await;
     overdue(&engine, "nightly", hourly(), 10).await;
-    schedule::pause(&engine, &tenant(), "nightly", true)
+    schedule::pause(&engine, &tenant(), "nightly", true, "kim")
         .await
         .expect("it is paused");
     assert_eq!(one_pass(&engine).await, Report::default());
@@ -94,7 +94,7 @@ async fn a_paused_schedule_fires_by_hand_only_and_misses_nothing() {
         .await
         .expect("it has come to rest");
 
-    let resumed = schedule::pause(&engine, &tenant(), "nightly", false)
+    let resumed = schedule::pause(&engine, &tenant(), "nightly", false, "kim")
         .await
         .expect("it goes on");
     assert!(
@@ -112,18 +112,18 @@ async fn a_point_of_time_fires_once_and_the_same_words_change_nothing() {
         run_at: Some("2999-01-01T00:00:00Z".to_owned()),
         ..ScheduleSpec::of("tick")
     };
-    let made = schedule::set(&engine, &tenant(), "party", once.clone())
+    let made = schedule::set(&engine, &tenant(), "party", once.clone(), "kim")
         .await
         .expect("it is set");
     assert!(made.is_new && made.row.spec.task_type == "Tick");
-    let again = schedule::set(&engine, &tenant(), "party", once.clone())
+    let again = schedule::set(&engine, &tenant(), "party", once.clone(), "kim")
         .await
         .expect("it is set");
     assert_eq!((again.is_new, again.row), (false, made.row));
     make_due(&engine, "party", 0).await;
     assert_eq!(one_pass(&engine).await.fired, 1);
     once.run_at = Some("2001-01-01T00:00:00Z".to_owned());
-    let past = schedule::set(&engine, &tenant(), "party", once).await;
+    let past = schedule::set(&engine, &tenant(), "party", once, "kim").await;
     assert!(
         matches!(&past, Err(ScheduleError::Invalid(error)) if error.pointer == "run_at"),
         "{past:?}"
@@ -168,7 +168,7 @@ async fn what_cannot_be_scheduled_is_refused_with_the_reason() {
             "the hour is `25`",
         ),
     ] {
-        let refused = schedule::set(&engine, &tenant(), name, spec)
+        let refused = schedule::set(&engine, &tenant(), name, spec, "kim")
             .await
             .expect_err(words)
             .to_string();

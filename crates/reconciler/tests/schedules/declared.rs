@@ -32,14 +32,14 @@ async fn a_declared_schedule_is_taken_over_and_its_pause_outlives_a_change() {
         Report::default(),
         "nothing has changed"
     );
-    schedule::pause(&first, &tenant(), "nightly", true)
+    schedule::pause(&first, &tenant(), "nightly", true, "kim")
         .await
         .expect("it is paused");
     for refused in [
-        schedule::set(&first, &tenant(), "nightly", hourly())
+        schedule::set(&first, &tenant(), "nightly", hourly(), "kim")
             .await
             .map(drop),
-        schedule::delete(&first, &tenant(), "nightly").await,
+        schedule::delete(&first, &tenant(), "nightly", "kim").await,
     ] {
         assert!(
             matches!(refused, Err(ScheduleError::Declared)),
@@ -57,14 +57,14 @@ async fn a_declared_schedule_is_taken_over_and_its_pause_outlives_a_change() {
     assert_eq!(changed.spec.request, json!({"text": "good night"}));
 
     // A program that does not declare it leaves it alone, and may delete it.
-    schedule::pause(&second, &tenant(), "nightly", false)
+    schedule::pause(&second, &tenant(), "nightly", false, "kim")
         .await
         .expect("it goes on");
     make_due(&second, "nightly", 5).await;
     let other = engine(folder.path(), types(), (None, &clock)).await;
     assert_eq!(one_pass(&other).await, Report::default());
     assert_eq!(one_pass(&second).await.fired, 1);
-    schedule::delete(&other, &tenant(), "nightly")
+    schedule::delete(&other, &tenant(), "nightly", "kim")
         .await
         .expect("it is deleted");
 }

@@ -152,7 +152,7 @@ async fn make_due(engine: &Engine, name: &str, seconds: i64) {
 }
 
 async fn overdue(engine: &Engine, name: &str, spec: ScheduleSpec, seconds: i64) {
-    schedule::set(engine, &tenant(), name, spec)
+    schedule::set(engine, &tenant(), name, spec, "kim")
         .await
         .expect("it is set");
     make_due(engine, name, seconds).await;

@@ -50,7 +50,7 @@ async fn each_due_time_fires_once(folder: &Path, postgres: Option<&str>) {
         overlap: Overlap::Allow,
         ..ScheduleSpec::of("Tick")
     };
-    let set = schedule::set(&watcher, &tenant(), "each-second", each_second)
+    let set = schedule::set(&watcher, &tenant(), "each-second", each_second, "kim")
         .await
         .expect("it is set");
     let first = set.row.next_due_at.expect("a due time");
@@ -83,7 +83,7 @@ async fn each_due_time_fires_once(folder: &Path, postgres: Option<&str>) {
         (row(&watcher, "each-second").await.last_due_at >= Some(last)).then_some(())
     })
     .await;
-    let paused = schedule::pause(&watcher, &tenant(), "each-second", true)
+    let paused = schedule::pause(&watcher, &tenant(), "each-second", true, "kim")
         .await
         .expect("it is paused")
         .row;

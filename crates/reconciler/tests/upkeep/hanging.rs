@@ -84,7 +84,7 @@ async fn make_due(engine: &Engine, name: &str) {
         cron: Some("@yearly".to_owned()),
         ..ScheduleSpec::of("Stuck")
     };
-    let set = schedule::set(engine, &Tenant::default(), name, spec)
+    let set = schedule::set(engine, &Tenant::default(), name, spec, "kim")
         .await
         .expect("it is set");
     let mut row = set.row;

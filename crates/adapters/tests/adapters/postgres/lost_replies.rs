@@ -318,7 +318,7 @@ async fn a_schedule_that_fires_over_a_lost_reply_makes_one_task() {
     let tenant = Tenant::default();
     let spec = json!({"type": "Tick", "cron": "@yearly", "overlap": "allow"});
     let spec = serde_json::from_value(spec).expect("a schedule");
-    schedule::set(&stage.engine, &tenant, "ticks", spec)
+    schedule::set(&stage.engine, &tenant, "ticks", spec, "kim")
         .await
         .expect("it is made");
     let commits = stage.lose(u32::MAX);

@@ -1,9 +1,16 @@
 //! Documents, whatever is in them: revisions, due times, pages, and that of many writers one wins.
 
+use super::chain;
+use counterstep_adapters::system::SystemRandom;
+use counterstep_contracts::access::Role;
 use counterstep_contracts::{Rev, Tenant};
+use counterstep_kernel::admin_audit;
+use counterstep_kernel::api_keys::{self, KeySpec};
 use counterstep_kernel::ports::{
-    Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, DuePlace, Ports, Store,
+    Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, DocumentsPut, DuePlace,
+    Ports, Store,
 };
+use counterstep_reconciler::audit::{Damage, Scope};
 use counterstep_steps::times::DbTime;
 use futures::future::join_all;
 
@@ -218,4 +225,97 @@ pub(crate) async fn documents_page_by_name_and_the_last_written_is_the_latest(po
         (found.len() == 2 && found[0] == "c").then_some(())
     })
     .await;
+}
+
+pub(crate) async fn documents_are_written_together_or_not_at_all(ports: &Ports) {
+    let store = &*ports.store;
+    let both = [put("a", Some(0), None), put("b", Some(0), None)];
+    let written = store.put_documents(&both).await.unwrap();
+    assert!(
+        matches!(written, DocumentsPut::Written(now) if now > DbTime(0)),
+        "{written:?}"
+    );
+    let all = named(KIND, &["a", "b", "c"]);
+    let revs = |rows: Vec<Document>| rows.iter().map(|row| row.rev.0).collect::<Vec<_>>();
+    assert_eq!(revs(find(store, &all).await), [1, 1]);
+    for (writes, refused) in [
+        ([put("c", Some(0), None), put("a", Some(2), None)], 1),
+        ([put("a", Some(7), None), put("c", Some(0), None)], 0),
+        ([put("a", Some(1), None), put("b", Some(0), None)], 1),
+    ] {
+        let put = store.put_documents(&writes).await.unwrap();
+        assert_eq!(put, DocumentsPut::Refused(refused));
+        assert_eq!(revs(find(store, &all).await), [1, 1]);
+    }
+    let delete = DocumentWrite {
+        change: DocumentChange::Delete,
+        ..put("a", Some(1), None)
+    };
+    let put = store
+        .put_documents(&[delete, put("b", Some(1), None)])
+        .await;
+    assert!(matches!(put, Ok(DocumentsPut::Written(_))), "{put:?}");
+    assert_eq!(revs(find(store, &all).await), [2]);
+}
+
+pub(crate) async fn of_twenty_racing_changes_each_has_its_entry_in_one_chain(ports: &Ports) {
+    let store = &*ports.store;
+    let make = |no: u32| async move {
+        let spec = KeySpec {
+            tenant: Tenant(format!("tenant-{}", no % 3)),
+            subject: "kim".to_owned(),
+            role: Role::Read,
+            expires_in: None,
+        };
+        let (_, row) = api_keys::make(store, &SystemRandom, spec, "lee")
+            .await
+            .expect("a key");
+        row.id
+    };
+    let mut made = join_all((0..20).map(make)).await;
+    api_keys::revoke(store, &made[0], "lee")
+        .await
+        .expect("it is revoked");
+    let entries = admin_audit::page(store, 0, 100).await.unwrap();
+    let numbers: Vec<_> = entries.iter().map(|entry| entry.no).collect();
+    assert_eq!(numbers, (1..=21).collect::<Vec<_>>());
+    let last = entries[20].says().expect("an entry");
+    assert_eq!((last.event.as_str(), &last.name), ("key_revoked", &made[0]));
+    let mut said: Vec<_> = entries[..20]
+        .iter()
+        .map(|entry| entry.says().expect("an entry").name)
+        .collect();
+    said.sort_unstable();
+    made.sort_unstable();
+    assert_eq!(said, made);
+    assert!(
+        entries
+            .iter()
+            .all(|entry| entry.actor == "lee" && !entry.entries.contains("hash"))
+    );
+    let (verified, found) = chain::check(store, &Scope::default()).await;
+    assert_eq!((verified.changes, found), (21, vec![]));
+    // The last entry, cut off; then one that is written anew; then one that is gone.
+    let entry = |no: u64, change| DocumentWrite {
+        kind: DocumentKind::Audit,
+        tenant: Tenant::default(),
+        name: format!("{no:020}"),
+        expected: None,
+        change,
+    };
+    assert!(write(store, &entry(21, DocumentChange::Delete)).await);
+    let body = r#"{"actor":"mallory","entries":"{}","link":"00"}"#.to_owned();
+    assert!(write(store, &entry(7, DocumentChange::Put { body, due_at: None })).await);
+    assert!(write(store, &entry(3, DocumentChange::Delete)).await);
+    let (_, found) = chain::check(store, &Scope::default()).await;
+    let found: Vec<_> = found.iter().map(|it| (it.rev, it.damage)).collect();
+    assert_eq!(
+        found,
+        [
+            (Some(3), Damage::Missing),
+            (Some(7), Damage::Changed),
+            (Some(8), Damage::Changed),
+            (Some(21), Damage::CutOff),
+        ]
+    );
 }
