@@ -1,7 +1,7 @@
 //! What travels on the queue. Ids and hints only: the row decides, and a host reads it before
 //! it acts.
 
-use crate::ids::{Rev, TaskId};
+use crate::ids::{Rev, TaskId, Tenant};
 use serde::{Deserialize, Serialize};
 
 /// Tells a host that a task is ready to be claimed.
@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 pub struct WorkerMessage {
     /// Which task.
     pub task: TaskId,
+    /// Whose it is. Left out by earlier versions, and where the sender has not read it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<Tenant>,
     /// Its type's declared name.
     pub task_type: String,
     /// Its type's version.

@@ -30,6 +30,7 @@ impl Waiting {
     pub(crate) fn decode(self) -> Result<WorkerMessage, Fault> {
         Ok(WorkerMessage {
             task: parse("id", &self.id)?,
+            tenant: None,
             task_type: self.task_type,
             version: count("version", self.version)?,
             rev: Rev(self.rev),

@@ -2,6 +2,7 @@
 //! lost connections, poison, hints and events between processes.
 
 mod access;
+mod bad_messages;
 mod engine;
 mod foreign_streams;
 mod outages;

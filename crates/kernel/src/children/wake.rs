@@ -17,6 +17,7 @@ pub async fn wake(engine: &Engine, task: TaskId) -> Result<bool, StoreError> {
     };
     let message = WorkerMessage {
         task,
+        tenant: None,
         task_type: woken.task_type,
         version: woken.version,
         rev: woken.rev,

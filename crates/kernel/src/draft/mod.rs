@@ -328,6 +328,7 @@ impl Draft {
         task.queue.clone_from(&queue.0);
         let message = WorkerMessage {
             task: task.id,
+            tenant: Some(task.tenant.clone()),
             task_type: task.task_type.clone(),
             version: task.version,
             rev: self.base.1.next(),

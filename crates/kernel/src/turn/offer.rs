@@ -37,6 +37,11 @@ impl Offer<'_> {
                 short(given)
             ))
         };
+        if let Some(tenant) = &message.tenant
+            && *tenant != row.tenant
+        {
+            return contradicts("tenant", &tenant.0, &row.tenant.0);
+        }
         if message.task_type != row.task_type {
             return contradicts("type", &message.task_type, &row.task_type);
         }

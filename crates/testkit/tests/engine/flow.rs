@@ -196,6 +196,7 @@ async fn a_redelivery_from_before_a_change_of_hosts_is_done_with_and_what_was_ne
     let submitted = task.record().await.task;
     let message = |rev| WorkerMessage {
         task: task.id,
+        tenant: None,
         task_type: "Errand".to_owned(),
         version: submitted.version,
         rev: Rev(rev),

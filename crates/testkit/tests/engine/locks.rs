@@ -264,6 +264,7 @@ async fn a_first_delivery_asks_for_no_lock_and_a_redelivery_does() {
     let queue = QueueName(row.queue.clone());
     let message = WorkerMessage {
         task: task.id,
+        tenant: None,
         task_type: row.task_type,
         version: row.version,
         rev: row.rev,

@@ -1,10 +1,9 @@
-//! The engine on NATS: poison that becomes a row, events that other services hear, the relay.
+//! The engine on NATS: events that other services hear, the relay.
 
 use super::*;
 use crate::suite::eventually;
-use counterstep_contracts::{Host, Rev, TaskStatus};
+use counterstep_contracts::{Host, TaskStatus};
 use counterstep_kernel::host::{HostSettings, serve};
-use counterstep_kernel::ports::OutboxOp;
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_macros::distributed_task;
 use counterstep_reconciler::relay;
@@ -18,11 +17,11 @@ use serde_json::Value;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct GreetRequest {
-    secret: String,
+    pub(super) secret: String,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Greeting(String);
+pub(crate) struct Greeting(pub(super) String);
 
 pub(crate) struct Greet;
 
@@ -42,7 +41,7 @@ impl Greet {
     }
 }
 
-fn engine(fixture: &Fixture) -> Engine {
+pub(super) fn engine(fixture: &Fixture) -> Engine {
     let settings = EngineSettings {
         events: true,
         ..EngineSettings::default()
@@ -56,11 +55,15 @@ fn engine(fixture: &Fixture) -> Engine {
 }
 
 /// Serves the queue while `work` goes on. A message must bring the task, and not the poll.
-async fn served<T>(engine: &Engine, work: impl Future<Output = T>) -> T {
+pub(super) async fn served<T>(engine: &Engine, work: impl Future<Output = T>) -> T {
     served_with(engine, LIMIT, work).await
 }
 
-async fn served_with<T>(engine: &Engine, poll: Duration, work: impl Future<Output = T>) -> T {
+pub(super) async fn served_with<T>(
+    engine: &Engine,
+    poll: Duration,
+    work: impl Future<Output = T>,
+) -> T {
     let mut settings = HostSettings::for_all(&engine.registry, Host::Worker, 4);
     settings.poll = poll;
     settings.unclaimed_for = Duration::ZERO;
@@ -73,7 +76,7 @@ async fn served_with<T>(engine: &Engine, poll: Duration, work: impl Future<Outpu
     result
 }
 
-async fn completed(engine: &Engine, task: TaskId) {
+pub(super) async fn completed(engine: &Engine, task: TaskId) {
     eventually("a completed task", || async {
         let record = engine.ports.store.load(task).await.unwrap().unwrap();
         (record.task.status == TaskStatus::Completed).then_some(())
@@ -81,7 +84,7 @@ async fn completed(engine: &Engine, task: TaskId) {
     .await;
 }
 
-fn count(fixture: &Fixture, query: &str) -> i64 {
+pub(super) fn count(fixture: &Fixture, query: &str) -> i64 {
     #[derive(QueryableByName)]
     struct Number {
         #[diesel(sql_type = diesel::sql_types::BigInt)]
@@ -240,233 +243,11 @@ async fn events_that_could_not_be_published_the_relay_publishes_and_hosts_look_f
     served_with(&engine, Duration::from_millis(20), completed(&engine, task)).await;
 }
 
-fn diesel_execute(fixture: &Fixture, query: &str) {
+pub(super) fn diesel_execute(fixture: &Fixture, query: &str) {
     let path = fixture._folder.path().join("data/counterstep.db");
     let mut connection = SqliteConnection::establish(path.to_str().unwrap()).unwrap();
     diesel::sql_query("PRAGMA busy_timeout = 5000")
         .execute(&mut connection)
         .unwrap();
     diesel::sql_query(query).execute(&mut connection).unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn poison_becomes_one_row_and_never_comes_again() {
-    let options = apart();
-    let fixture = fixture_of(open(options.clone()).await).await;
-    let engine = engine(&fixture);
-    let plain = plain(&shared_nats().url()).await;
-    let subject = format!("{}.work.files.Greet.v1", prefix(&options));
-    plain
-        .publish(subject.clone(), "not json".into())
-        .await
-        .unwrap()
-        .await
-        .unwrap();
-    let stream = plain
-        .get_stream(format!("{}-work", prefix(&options)))
-        .await
-        .unwrap();
-    served(&engine, async {
-        eventually("an empty stream", || async {
-            (stream.get_info().await.unwrap().state.messages == 0).then_some(())
-        })
-        .await;
-        // And the host goes on with what it can read.
-        let task = form::submit(&engine, Form::new().field("secret", "x")).await;
-        completed(&engine, task).await;
-    })
-    .await;
-    let kept = format!(
-        "SELECT count(*) AS n FROM poison WHERE queue = 'files' AND subject = '{subject}' AND payload = x'{}'",
-        "not json"
-            .bytes()
-            .map(|byte| format!("{byte:02x}"))
-            .collect::<String>()
-    );
-    assert_eq!(count(&fixture, &kept), 1);
-    assert_eq!(count(&fixture, "SELECT count(*) AS n FROM poison"), 1);
-    assert_eq!(
-        engine
-            .ports
-            .store
-            .outbox(OutboxOp::Take {
-                older_than: Duration::ZERO,
-                limit: 9
-            })
-            .await
-            .unwrap(),
-        []
-    );
-}
-
-pub(crate) struct Wink;
-
-#[distributed_task(name = "Wink", queue = "winks")]
-impl Wink {
-    type Request = GreetRequest;
-    type Response = Greeting;
-
-    #[step(1, host = "worker")]
-    #[pure]
-    async fn wink(_ctx: &StepContext) -> StepResult<Greeting> {
-        Ok(Greeting(";)".to_owned()))
-    }
-
-    fn respond(wink: &Greeting) -> Greeting {
-        wink.clone()
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_message_that_contradicts_the_row_of_its_task_is_kept_as_poison_and_moves_nothing() {
-    let options = apart();
-    let fixture = fixture_of(open(options.clone()).await).await;
-    let task = form::submit(&engine(&fixture), Form::new().field("secret", "x")).await;
-    let before = fixture.ports.store.load(task).await.unwrap().unwrap().task;
-    // A host that could run the task, and that does not serve its queue.
-    let registry = Arc::new(Registry::new().with::<Wink>().with::<Greet>());
-    let host = Engine::new(
-        fixture.ports.clone(),
-        registry,
-        EngineSettings::default(),
-        "worker",
-    );
-    let honest = WorkerMessage {
-        task_type: "Greet".into(),
-        ..message(task, before.rev.0)
-    };
-    let hostile = [
-        ("winks", honest.clone()),
-        (
-            "winks",
-            WorkerMessage {
-                task_type: "Wink".into(),
-                ..honest.clone()
-            },
-        ),
-        (
-            "winks",
-            WorkerMessage {
-                task_type: "\u{1b}[2J\n".repeat(1000),
-                ..honest.clone()
-            },
-        ),
-        (
-            "winks",
-            WorkerMessage {
-                rev: Rev(i64::MIN),
-                ..honest.clone()
-            },
-        ),
-        (
-            "winks",
-            WorkerMessage {
-                rev: Rev(i64::MAX),
-                ..honest.clone()
-            },
-        ),
-        (
-            "files",
-            WorkerMessage {
-                version: 2,
-                ..honest.clone()
-            },
-        ),
-        (
-            "files",
-            WorkerMessage {
-                version: u32::MAX,
-                task_type: "Wink".into(),
-                ..honest.clone()
-            },
-        ),
-        // Of no task: there is no row to hold it against, and nothing to do.
-        (
-            "winks",
-            WorkerMessage {
-                task: new_task(),
-                ..honest
-            },
-        ),
-    ];
-    let plain = plain(&shared_nats().url()).await;
-    let subject = |queue: &str| format!("{}.work.{queue}.Greet.v1", prefix(&options));
-    let stream = plain
-        .get_stream(format!("{}-work", prefix(&options)))
-        .await
-        .unwrap();
-    // What was submitted is for another host, and not what this is about.
-    stream.purge().await.unwrap();
-    for (queue, message) in &hostile {
-        let body = serde_json::to_vec(message).unwrap();
-        plain
-            .publish(subject(queue), body.into())
-            .await
-            .unwrap()
-            .await
-            .unwrap();
-    }
-    served(&host, async {
-        eventually("an empty stream", || async {
-            (stream.get_info().await.unwrap().state.messages == 0).then_some(())
-        })
-        .await;
-    })
-    .await;
-    assert_eq!(
-        fixture.ports.store.load(task).await.unwrap().unwrap().task,
-        before
-    );
-    assert_eq!(count(&fixture, "SELECT count(*) AS n FROM poison"), 7);
-    let body = serde_json::to_string(&hostile[1].1).unwrap();
-    let kept = format!(
-        "SELECT count(*) AS n FROM poison WHERE queue = 'winks' AND subject = '{}' AND CAST(payload AS TEXT) = '{body}'
-         AND reason = 'its type is `Wink`, and its task''s `Greet`'",
-        subject("winks")
-    );
-    assert_eq!(count(&fixture, &kept), 1);
-    let long = "SELECT count(*) AS n FROM poison WHERE length(reason) > 200 OR reason LIKE '%' || char(27) || '%'";
-    assert_eq!(count(&fixture, long), 0, "a client's text goes into a log");
-    // The message of a commit still brings the task.
-    let honest = WorkerMessage {
-        task_type: "Greet".into(),
-        ..message(task, before.rev.0)
-    };
-    let body = serde_json::to_vec(&honest).unwrap();
-    plain
-        .publish(subject("files"), body.into())
-        .await
-        .unwrap()
-        .await
-        .unwrap();
-    served(&host, completed(&host, task)).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn poison_that_cannot_be_kept_stays_in_the_queue() {
-    let options = apart();
-    let fixture = fixture_of(open(options.clone()).await).await;
-    let engine = engine(&fixture);
-    diesel_execute(&fixture, "DROP TABLE poison");
-    let plain = plain(&shared_nats().url()).await;
-    let subject = format!("{}.work.files.Greet.v1", prefix(&options));
-    plain
-        .publish(subject, "not json".into())
-        .await
-        .unwrap()
-        .await
-        .unwrap();
-    let stream = plain
-        .get_stream(format!("{}-work", prefix(&options)))
-        .await
-        .unwrap();
-    served(&engine, async {
-        eventually("a delivery that was put off", || async {
-            let info = stream.consumer_info("files").await.ok()?;
-            (info.delivered.consumer_sequence > 0 && info.num_waiting > 0).then_some(())
-        })
-        .await;
-    })
-    .await;
-    assert_eq!(stream.get_info().await.unwrap().state.messages, 1);
 }

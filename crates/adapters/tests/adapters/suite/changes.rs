@@ -39,6 +39,7 @@ pub(crate) fn new_change() -> ChangeId {
 pub(crate) fn message(task: TaskId, rev: i64) -> WorkerMessage {
     WorkerMessage {
         task,
+        tenant: None,
         task_type: "Zip".to_owned(),
         version: 1,
         rev: Rev(rev),
