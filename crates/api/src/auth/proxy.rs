@@ -8,8 +8,7 @@ use actix_web::HttpRequest;
 use counterstep_contracts::access::Role;
 use counterstep_contracts::{ProblemCode, Tenant};
 use counterstep_kernel::api_keys::is_subject;
-use ipnet::IpNet;
-use std::net::IpAddr;
+use counterstep_kernel::webhooks::{AllowedNets, InvalidNet};
 
 const SUBJECT: &str = "counterstep-subject";
 const TENANT: &str = "counterstep-tenant";
@@ -17,7 +16,7 @@ const ROLE: &str = "counterstep-role";
 
 /// The addresses of proxies whose headers are believed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TrustedPeers(Vec<IpNet>);
+pub struct TrustedPeers(AllowedNets);
 
 /// A text that names no address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -30,16 +29,9 @@ impl TrustedPeers {
     /// # Errors
     /// [`InvalidPeer`], for what is neither.
     pub fn parse<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Self, InvalidPeer> {
-        let one = |text: &str| {
-            let address = text.parse::<IpAddr>().map(IpNet::from);
-            let peer = address.or_else(|_| text.parse::<IpNet>());
-            peer.map_err(|_| InvalidPeer(text.escape_debug().to_string()))
-        };
-        texts
-            .into_iter()
-            .map(one)
-            .collect::<Result<_, _>>()
+        AllowedNets::parse(texts)
             .map(Self)
+            .map_err(|InvalidNet(text)| InvalidPeer(text))
     }
 
     /// Whether there is none.
@@ -49,8 +41,8 @@ impl TrustedPeers {
     }
 
     pub(super) fn caller(&self, request: &HttpRequest) -> Result<Caller, Refused> {
-        let peer = request.peer_addr().map(|peer| peer.ip().to_canonical());
-        if !peer.is_some_and(|peer| self.0.iter().any(|net| net.contains(&peer))) {
+        let peer = request.peer_addr().map(|peer| peer.ip());
+        if !peer.is_some_and(|peer| self.0.contains(peer)) {
             let detail = "this server takes requests from its proxy alone: send them there";
             return Err(Refused::new(ProblemCode::Unauthenticated, detail));
         }
@@ -105,7 +97,8 @@ mod tests {
     const FULL: [(&str, &str); 3] = [(SUBJECT, "kim"), (TENANT, "acme"), (ROLE, "operate")];
 
     fn caller(peer: &str, headers: &[(&'static str, &'static str)]) -> Result<Caller, ProblemCode> {
-        let peers = TrustedPeers::parse(["10.0.0.7", "192.168.1.0/24"]).unwrap();
+        let peers =
+            TrustedPeers::parse(["10.0.0.7", "192.168.1.0/24", "::ffff:172.16.0.9"]).unwrap();
         let request = TestRequest::default().peer_addr(peer.parse().unwrap());
         let add = |request: TestRequest, &header: &_| request.append_header(header);
         let request = headers.iter().fold(request, add);
@@ -121,7 +114,12 @@ mod tests {
             key: None,
             role: Role::Operate,
         };
-        for peer in ["10.0.0.7:1", "192.168.1.9:1", "[::ffff:10.0.0.7]:1"] {
+        for peer in [
+            "10.0.0.7:1",
+            "192.168.1.9:1",
+            "[::ffff:10.0.0.7]:1",
+            "172.16.0.9:1",
+        ] {
             assert_eq!(caller(peer, &FULL), Ok(kim.clone()), "{peer}");
         }
         for peer in ["10.0.0.8:1", "127.0.0.1:1", "[::1]:1"] {

@@ -8,12 +8,15 @@ use url::{Host, Url};
 /// Characters of an address.
 const LONGEST: usize = 2_000;
 
-/// Networks of the IANA registries of special-purpose IPv4 addresses that no public server has.
+/// Networks of the IANA registries of special-purpose IPv4 addresses that no public server has, and
+/// addresses inside of clouds that look public.
 const PRIVATE_V4: &[(Ipv4Addr, u8)] = &[
     (Ipv4Addr::new(0, 0, 0, 0), 8),
     (Ipv4Addr::new(10, 0, 0, 0), 8),
     (Ipv4Addr::new(100, 64, 0, 0), 10),
     (Ipv4Addr::new(127, 0, 0, 0), 8),
+    // Azure's platform, as its virtual machines see it.
+    (Ipv4Addr::new(168, 63, 129, 16), 32),
     (Ipv4Addr::new(169, 254, 0, 0), 16),
     (Ipv4Addr::new(172, 16, 0, 0), 12),
     (Ipv4Addr::new(192, 0, 0, 0), 24),
@@ -43,7 +46,7 @@ pub struct AllowedNets(Vec<IpNet>);
 /// A text that names no network.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid network `{0}`: expected an IP address or a network, as 10.0.0.7 or 10.0.0.0/24")]
-pub struct InvalidNet(String);
+pub struct InvalidNet(pub String);
 
 impl AllowedNets {
     /// Of IP addresses and networks.
@@ -54,7 +57,8 @@ impl AllowedNets {
         let one = |text: &str| {
             let address = text.parse::<IpAddr>().map(IpNet::from);
             let net = address.or_else(|_| text.parse::<IpNet>());
-            net.map_err(|_| InvalidNet(text.escape_debug().to_string()))
+            net.map(canonical)
+                .map_err(|_| InvalidNet(text.escape_debug().to_string()))
         };
         let nets = texts.into_iter().map(one);
         nets.collect::<Result<_, _>>().map(Self)
@@ -78,6 +82,16 @@ impl AllowedNets {
     pub fn admits(&self, address: IpAddr, in_clear: bool) -> bool {
         self.contains(address) || (!in_clear && is_public(address))
     }
+}
+
+/// IPv4 addresses written as IPv6 (`::ffff:10.0.0.7`) as what they are, like the addresses that are compared.
+fn canonical(net: IpNet) -> IpNet {
+    let v4 = match net {
+        IpNet::V6(v6) if v6.prefix_len() >= 96 => v6.addr().to_ipv4_mapped().map(|v4| (v4, v6)),
+        _ => None,
+    };
+    v4.and_then(|(v4, v6)| IpNet::new(v4.into(), v6.prefix_len() - 96).ok())
+        .unwrap_or(net)
 }
 
 /// Whether an address can be that of a public server.
@@ -207,6 +221,9 @@ mod tests {
             "https://172.16.0.1/",
             "https://192.168.1.1/",
             "https://100.64.0.1/",
+            "https://100.100.100.200/",
+            "https://168.63.129.16/",
+            "https://[::ffff:168.63.129.16]/",
             "https://192.0.0.8/",
             "https://198.18.0.1/",
             "https://224.0.0.1/",
@@ -264,5 +281,19 @@ mod tests {
             assert!(!takes(text), "{text}");
         }
         assert!(AllowedNets::parse(["10.0.0.0/33"]).is_err());
+    }
+
+    #[test]
+    fn a_network_of_ipv4_addresses_may_be_written_as_ipv6() {
+        let nets = AllowedNets::parse(["::ffff:10.1.2.3", "::ffff:192.168.0.0/112"]).unwrap();
+        for (address, is_in) in [
+            ("10.1.2.3", true),
+            ("::ffff:10.1.2.3", true),
+            ("192.168.7.9", true),
+            ("10.1.2.4", false),
+            ("192.169.0.1", false),
+        ] {
+            assert_eq!(nets.contains(address.parse().unwrap()), is_in, "{address}");
+        }
     }
 }
