@@ -46,5 +46,7 @@ pub mod step_threads;
 pub mod system;
 #[cfg(any(feature = "tls", feature = "http"))]
 mod this_machine;
+#[cfg(any(feature = "tls", feature = "http"))]
+pub use this_machine::is_this_machine;
 #[cfg(feature = "tls")]
 pub mod tls;

@@ -4,7 +4,8 @@ use std::net::IpAddr;
 
 /// Whether a host, with or without the brackets of an IPv6 address, means this machine: only there
 /// is it safe to speak in the clear without having been told so.
-pub(crate) fn is_this_machine(host: &str) -> bool {
+#[must_use]
+pub fn is_this_machine(host: &str) -> bool {
     let bare = host.trim_matches(['[', ']']);
     bare.eq_ignore_ascii_case("localhost")
         || bare

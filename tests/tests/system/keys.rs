@@ -40,7 +40,15 @@ fn a_key_lets_in_until_it_is_revoked_and_stands_nowhere_in_clear() {
     list(&["--token-file", "missing.key"])
         .assert_code(78)
         .assert_says("missing.key");
-    list(&["--token-file", "kim.key"]).assert_code(0);
+    let listed = list(&["--token-file", "kim.key"]);
+    assert!(!listed.assert_code(0).stderr.contains("warning"));
+    let away = "http://api.counterstep.invalid";
+    let in_clear = ["tasks", "--url", away, "--token-file", "kim.key", "list"];
+    let warned = run(place.path(), &in_clear);
+    warned
+        .assert_code(69)
+        .assert_says("the key of `token_file` goes to api.counterstep.invalid without encryption");
+    assert!(!warned.stderr.contains(secret), "{warned:?}");
     let in_query = format!("/api/tasks?api_key={key}");
     let asked = run(
         place.path(),

@@ -15,11 +15,12 @@ use counterstep_contracts::schedule::ScheduleView;
 use counterstep_contracts::webhook::DeliveryView;
 use counterstep_contracts::workers::WorkersView;
 use counterstep_contracts::{AuditSeq, ScheduleSpec, TaskId};
-use counterstep_node::{Exit, Layers};
+use counterstep_node::{Exit, Layers, is_this_machine};
 use futures::{Stream, StreamExt};
 use reqwest::header::HeaderValue;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::io::AsyncWrite;
@@ -51,7 +52,17 @@ impl Remote {
                 ))
             })
         });
-        Self::new(&settings.url()?, token.transpose()?)
+        let (url, token) = (settings.url()?, token.transpose()?);
+        if token.is_some()
+            && let Some(host) = host_in_clear(&url)
+        {
+            let _ = writeln!(
+                std::io::stderr(),
+                "warning: the key of `token_file` goes to {host} without encryption, where others on the way can read \
+                 it: give an https:// address"
+            );
+        }
+        Self::new(&url, token)
     }
 
     /// The API at an address; `token` goes with each request.
@@ -339,6 +350,13 @@ impl Remote {
     }
 }
 
+/// The host of an address, where requests to it can be read on the way: not on this machine, and without TLS.
+fn host_in_clear(url: &str) -> Option<String> {
+    let url = reqwest::Url::parse(url).ok()?;
+    let host = url.host_str()?;
+    (url.scheme() == "http" && !is_this_machine(host)).then(|| host.to_owned())
+}
+
 /// The parameters of a query.
 fn joined(query: &[(&str, String)]) -> String {
     let pairs: Vec<_> = query
@@ -356,5 +374,30 @@ fn without_password(url: &str) -> String {
     {
         Some((scheme, rest)) => format!("{scheme}://{rest}"),
         None => url.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_another_machine_without_tls_is_reached_in_clear() {
+        for url in [
+            "http://api.example:8080",
+            "HTTP://10.0.0.7",
+            "http://127.0.0.1.example/",
+            "http://user@[2001:db8::1]:80/",
+        ] {
+            assert!(host_in_clear(url).is_some(), "{url}");
+        }
+        for url in [
+            "http://127.0.0.1:8080",
+            "http://localhost",
+            "http://[::1]:8080/x",
+            "https://api.example",
+        ] {
+            assert_eq!(host_in_clear(url), None, "{url}");
+        }
     }
 }
