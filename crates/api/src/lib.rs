@@ -33,6 +33,7 @@ mod routes;
 mod server;
 mod settings;
 mod task_view;
+mod unreadable;
 
 pub use auth::{AuthSettings, InvalidPeer, TrustedPeers};
 pub use beside::Beside;

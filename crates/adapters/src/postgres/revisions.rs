@@ -38,6 +38,12 @@ pub(super) fn of(of: &RevisionsOf) -> Result<Statement<'_, RevisionTypes>, Fault
                 values![tasks],
             )
         }
+        RevisionsOf::TaskOf(tenant, task) => Statement::of(
+            with_the_time!(
+                "SELECT now(), id, rev, updated_at FROM tasks WHERE id = ? AND tenant = ?"
+            ),
+            values![task.0, name("tasks.tenant", &tenant.0)?],
+        ),
         RevisionsOf::Open(tenant) => Statement::of(
             concat!(
                 with_the_time!(

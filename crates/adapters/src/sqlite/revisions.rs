@@ -37,6 +37,13 @@ pub(super) fn of(
         .bind::<Text, _>(serde_json::json!(tasks).to_string())
         .prepared()
         .load(connection)?,
+        RevisionsOf::TaskOf(tenant, task) => diesel::sql_query(
+            "SELECT id, rev, updated_at AS at FROM tasks WHERE id = ? AND tenant = ?",
+        )
+        .bind::<Text, _>(task.to_string())
+        .bind::<Text, _>(&tenant.0)
+        .prepared()
+        .load(connection)?,
         RevisionsOf::Open(tenant) => diesel::sql_query(
             "SELECT id, rev, updated_at AS at FROM tasks INDEXED BY tasks_by_status
              WHERE status IN (SELECT value FROM json_each(?)) AND tenant = ?",

@@ -12,7 +12,9 @@ use counterstep_steps::times::DbTime;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::{Notify, broadcast, watch};
+use tokio::runtime::Handle;
+use tokio::sync::{broadcast, watch};
+use tokio::task::AbortHandle;
 
 /// A change is seen by others this much later than the time that it bears, at most: a statement has a
 /// limit of 15 s on PostgreSQL, and a step's own statements come before the end of their transaction.
@@ -56,15 +58,23 @@ impl Change {
     }
 }
 
-/// The changes of all tasks, for streams of this process.
+/// The feeds of a process: one for each tenant whose tasks a stream follows now.
+#[derive(Debug, Default)]
+pub(super) struct Feeds(Mutex<HashMap<Tenant, RunningFeed>>);
+
+/// The feed of a tenant, and what looks for its changes.
 #[derive(Debug)]
-pub(crate) struct Feed {
+struct RunningFeed {
+    feed: Arc<Feed>,
+    looking: AbortHandle,
+}
+
+/// The changes of all tasks of a tenant.
+#[derive(Debug)]
+struct Feed {
     changes: broadcast::Sender<Arc<Batch>>,
-    /// Up to when all changes were sent; `None`: it does not look.
+    /// Up to when all changes were sent; `None`: it has not looked yet.
     up_to: watch::Sender<Option<DbTime>>,
-    /// Held where a stream joins, and where the feed ends because there is none.
-    joining: Mutex<()>,
-    joined: Notify,
 }
 
 impl Default for Feed {
@@ -72,8 +82,6 @@ impl Default for Feed {
         Self {
             changes: broadcast::Sender::new(BEHIND),
             up_to: watch::Sender::new(None),
-            joining: Mutex::default(),
-            joined: Notify::new(),
         }
     }
 }
@@ -85,46 +93,82 @@ pub(super) struct Joined {
     pub(super) up_to: watch::Receiver<Option<DbTime>>,
 }
 
-impl Feed {
+/// Where a feed finds its changes, how often at most, and where it runs.
+#[derive(Debug)]
+pub(super) struct Looks {
+    pub(super) engine: Engine,
+    pub(super) every: Duration,
+    pub(super) runtime: Handle,
+}
+
+impl Feeds {
     /// All that is found from now on. What was there before is to be read once the feed looks.
-    pub(super) fn join(&self) -> Joined {
-        let _joining = self.lock();
-        self.joined.notify_one();
+    pub(super) fn join(self: &Arc<Self>, tenant: &Tenant, looks: &Looks) -> Joined {
+        let mut feeds = self.lock();
+        let running = feeds.entry(tenant.clone()).or_insert_with(|| {
+            let feed = Arc::<Feed>::default();
+            let known = Known::of(tenant.clone());
+            let looking = run(
+                looks.engine.clone(),
+                known,
+                feed.clone(),
+                looks.every,
+                self.clone(),
+            );
+            RunningFeed {
+                feed,
+                looking: looks.runtime.spawn(looking).abort_handle(),
+            }
+        });
         Joined {
-            changes: self.changes.subscribe(),
-            up_to: self.up_to.subscribe(),
+            changes: running.feed.changes.subscribe(),
+            up_to: running.feed.up_to.subscribe(),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, ()> {
-        self.joining.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether there is no stream any more: then it looks no longer.
-    fn ends(&self) -> bool {
-        let _joining = self.lock();
-        let ends = self.changes.receiver_count() == 0;
+    /// Forgets the feed if it has no stream any more: the next one makes another.
+    fn ends(&self, tenant: &Tenant, feed: &Feed) -> bool {
+        // Under the lock under which streams join: the last one is the last one.
+        let mut feeds = self.lock();
+        let ends = feed.changes.receiver_count() == 0;
         if ends {
-            self.up_to.send_replace(None);
+            feeds.remove(tenant);
         }
         ends
+    }
+
+    /// Ends all of them.
+    pub(super) fn stop(&self) {
+        for (_, running) in self.lock().drain() {
+            running.looking.abort();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Tenant, RunningFeed>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Of how many tenants there is one.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.lock().len()
     }
 }
 
 /// Looks for changes for as long as there are streams, at most every `every`.
-pub(super) async fn run(engine: Engine, tenant: Tenant, feed: Arc<Feed>, every: Duration) {
-    loop {
-        if feed.changes.receiver_count() == 0 {
-            feed.joined.notified().await;
+async fn run(
+    engine: Engine,
+    mut known: Known,
+    feed: Arc<Feed>,
+    every: Duration,
+    feeds: Arc<Feeds>,
+) {
+    while !feeds.ends(&known.tenant, &feed) {
+        let begun = Instant::now();
+        if let Err(error) = known.pass(&engine, &feed).await {
+            tracing::debug!(%error, "looking for changes of all tasks failed");
         }
-        let mut known = Known::of(tenant.clone());
-        while !feed.ends() {
-            let begun = Instant::now();
-            if let Err(error) = known.pass(&engine, &feed).await {
-                tracing::debug!(%error, "looking for changes of all tasks failed");
-            }
-            tokio::time::sleep(every.max(begun.elapsed() * SHARE)).await;
-        }
+        tokio::time::sleep(every.max(begun.elapsed() * SHARE)).await;
     }
 }
 
@@ -251,4 +295,44 @@ pub(super) async fn ended_page(
         limit,
     };
     Ok(engine.ports.store.revisions(&of).await?.tasks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use counterstep_steps::Registry;
+    use counterstep_testkit::Harness;
+
+    async fn has(feeds: &Feeds, count: usize) {
+        let waited = tokio::time::timeout(Duration::from_secs(60), async {
+            while feeds.len() != count {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
+        let has = waited.await;
+        assert!(has.is_ok(), "{} feeds; expected {count}", feeds.len());
+    }
+
+    #[tokio::test]
+    async fn a_feed_without_a_stream_is_forgotten_and_the_next_stream_gets_another() {
+        let site = Harness::embedded(Registry::new()).start().await;
+        let looks = Looks {
+            engine: site.engine.clone(),
+            every: Duration::from_millis(1),
+            runtime: Handle::current(),
+        };
+        let (acme, umbra) = (Tenant("acme".to_owned()), Tenant("umbra".to_owned()));
+        let feeds = Arc::<Feeds>::default();
+        let (first, second) = (feeds.join(&acme, &looks), feeds.join(&acme, &looks));
+        let other = feeds.join(&umbra, &looks);
+        assert_eq!(feeds.len(), 2);
+        drop((first, other));
+        has(&feeds, 1).await;
+        drop(second);
+        has(&feeds, 0).await;
+        let mut again = feeds.join(&acme, &looks);
+        let looked = again.up_to.wait_for(Option::is_some).await;
+        assert!(looked.is_ok(), "the new feed does not look");
+        assert_eq!(feeds.len(), 1);
+    }
 }

@@ -1,7 +1,7 @@
 //! The tasks that streams of this process follow: who is told of a change, and the look at what other
 //! processes have changed. Must not read a journal.
 
-use super::feed::{self, Feed, Joined};
+use super::feed::{Feeds, Joined, Looks};
 use super::tail::Tail;
 use crate::caller::Caller;
 use crate::problem::Refused;
@@ -29,25 +29,9 @@ pub(crate) struct Events {
     most: usize,
     callers: Arc<Callers>,
     most_of_a_caller: usize,
-    /// One for each tenant that a stream ever asked for.
-    feeds: Mutex<HashMap<Tenant, RunningFeed>>,
-    engine: Engine,
-    every: Duration,
-    runtime: Handle,
+    feeds: Arc<Feeds>,
+    looks: Looks,
     polling: JoinHandle<()>,
-}
-
-/// The feed of a tenant, and what looks for its changes.
-#[derive(Debug)]
-struct RunningFeed {
-    feed: Arc<Feed>,
-    looking: JoinHandle<()>,
-}
-
-impl Drop for RunningFeed {
-    fn drop(&mut self) {
-        self.looking.abort();
-    }
 }
 
 /// A place among the streams of a process, and of a caller; free again when it is dropped.
@@ -115,6 +99,7 @@ pub(super) struct Following {
 impl Drop for Events {
     fn drop(&mut self) {
         self.polling.abort();
+        self.feeds.stop();
     }
 }
 
@@ -135,10 +120,12 @@ impl Events {
             most_of_a_caller,
             polling: tokio::spawn(poll(store, tasks.clone(), every)),
             tasks,
-            feeds: Mutex::default(),
-            engine: engine.clone(),
-            every,
-            runtime: Handle::current(),
+            feeds: Arc::default(),
+            looks: Looks {
+                engine: engine.clone(),
+                every,
+                runtime: Handle::current(),
+            },
         }
     }
 
@@ -148,21 +135,7 @@ impl Events {
 
     /// A share in the changes of a tenant's tasks.
     pub(super) fn join(&self, tenant: &Tenant) -> Joined {
-        let mut feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
-        let running = feeds.entry(tenant.clone()).or_insert_with(|| {
-            let feed = Arc::<Feed>::default();
-            let looking = feed::run(
-                self.engine.clone(),
-                tenant.clone(),
-                feed.clone(),
-                self.every,
-            );
-            RunningFeed {
-                feed,
-                looking: self.runtime.spawn(looking),
-            }
-        });
-        running.feed.join()
+        self.feeds.join(tenant, &self.looks)
     }
 
     /// A place among the streams.

@@ -7,6 +7,7 @@ use super::tail::{Heard, Look, after_only, entries};
 use crate::app_state::Api;
 use crate::caller::Caller;
 use crate::problem::{Refused, no_such_task};
+use crate::unreadable::unreadable;
 use actix_web::web;
 use bytes::Bytes;
 use counterstep_contracts::{AuditSeq, Epoch, TaskId, TaskProgress};
@@ -83,7 +84,14 @@ impl EventStream {
             api,
         };
         loop {
-            match stream.more().await? {
+            let found = match stream.more().await {
+                Ok(found) => found,
+                Err(error) => {
+                    let (engine, caller) = (&stream.api.engine, &stream.caller);
+                    return Err(unreadable(engine, caller, task, error).await);
+                }
+            };
+            match found {
                 Found::Some if stream.ready.is_empty() => {}
                 Found::Some | Found::Nothing => break,
                 Found::Ended => return Ok(None),

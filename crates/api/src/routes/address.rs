@@ -3,6 +3,7 @@
 use crate::app_state::Api;
 use crate::caller::Caller;
 use crate::problem::{Refused, no_such_task};
+use crate::unreadable::unreadable;
 use actix_web::HttpRequest;
 use counterstep_contracts::{ProblemCode, TaskId};
 use counterstep_kernel::load;
@@ -29,7 +30,10 @@ pub(super) fn task_id(request: &HttpRequest) -> Result<TaskId, Refused> {
 
 /// A task of the caller's tenant. The answer must not reveal that another tenant has one of this id.
 pub(super) async fn load(api: &Api, caller: &Caller, id: TaskId) -> Result<TaskRecord, Refused> {
-    let record = load::read(&api.engine, id).await?;
+    let record = match load::read(&api.engine, id).await {
+        Ok(record) => record,
+        Err(error) => return Err(unreadable(&api.engine, caller, id, error).await),
+    };
     record
         .filter(|record| record.task.tenant == caller.tenant)
         .ok_or_else(no_such_task)

@@ -5,10 +5,12 @@ use crate::site::{Site, eventually};
 use counterstep_api::{AuthSettings, all_routes};
 use counterstep_contracts::access::{KeyView, NewKey, Role};
 use counterstep_contracts::http::{Accepted, AuditTrail, Page};
-use counterstep_contracts::{TaskId, Tenant};
+use counterstep_contracts::{Host, TaskId, Tenant};
 use counterstep_kernel::api_keys::{self, KeySpec};
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::TaskQuery;
+use counterstep_kernel::turn::turn;
+use counterstep_steps::CancelToken;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -292,6 +294,30 @@ async fn a_key_of_one_tenant_reaches_nothing_of_another_on_any_route() {
         before,
         "nothing is noted of those who asked"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_cannot_be_read_is_an_error_to_its_tenant_and_none_to_another() {
+    let site = locked().await;
+    let (own, _) = key(&site, "acme", Role::Admin).await;
+    let (other, _) = key(&site, "umbra", Role::Admin).await;
+    for (make, status, code) in [
+        ("", 500, "internal"),
+        (r#","make":["broken"]"#, 503, "unavailable"),
+    ] {
+        let task = submit(&site, &own).await;
+        let script = format!(r#"{{"victim":"{task}"{make}}}"#);
+        let spoils = ask(&site, &own, "POST", "/api/tasks/spoils", &script).await;
+        let spoils = spoils.json::<Accepted>(202).task_id;
+        turn(&site.engine, Host::Worker, spoils, &CancelToken::new()).await;
+        for path in ["", "/audit", "/why", "/events"] {
+            let path = format!("/api/tasks/{task}{path}");
+            let refused = ask(&site, &own, "GET", &path, "").await;
+            refused.problem(status, code);
+            let refused = ask(&site, &other, "GET", &path, "").await;
+            refused.problem(404, "no-such-task");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -219,6 +219,8 @@ pub struct TaskLine {
 pub enum RevisionsOf {
     /// These.
     Tasks(Vec<TaskId>),
+    /// This one, if it is this tenant's: also where its rows cannot be read.
+    TaskOf(Tenant, TaskId),
     /// Those of this tenant that have not ended.
     Open(Tenant),
     /// Those of this tenant and of these types that ended after this time, and of those that ended at

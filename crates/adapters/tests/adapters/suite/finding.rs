@@ -382,6 +382,9 @@ pub(crate) async fn the_revisions_of_tasks_are_read_together(ports: &Ports) {
     assert_ne!(expected[0].1, expected[1].1);
     assert_eq!(found, expected);
     assert_eq!(revisions(store, RevisionsOf::Tasks(Vec::new())).await, []);
+    let of = |tenant: Tenant| revisions(store, RevisionsOf::TaskOf(tenant, one.task.id));
+    assert_eq!(of(Tenant::default()).await, [(one.task.id, one.task.rev)]);
+    assert_eq!(of(Tenant("other".into())).await, []);
     let lines = store.lines(&asked).await.unwrap();
     let mut lines: Vec<_> = lines.iter().map(|line| (line.task, line.rev)).collect();
     lines.sort_unstable();
