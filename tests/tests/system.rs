@@ -20,6 +20,7 @@ mod system {
     mod keys;
     mod kills;
     mod large;
+    mod limits;
     mod logs;
     mod metrics;
     mod new_program;

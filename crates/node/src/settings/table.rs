@@ -117,6 +117,12 @@ declare! {
         event_streams: Number<1, UNBOUNDED> = 10_000 => "Set the maximum of streams of events that are open at a time";
         streams_per_caller: Number<1, UNBOUNDED> = 1_000 => "Set the maximum of these that one caller may have open, where callers are authenticated";
         requests_per_second: Number<1, 1_000_000> => "Refuse requests of a caller beyond this rate, with a burst of one second, where callers are authenticated; each process counts for itself";
+        max_json_bytes: Number<1024, { 256 * MIB }> = MIB => "Refuse a JSON body, or a form whose text fields together are larger, in bytes; they are held in memory";
+        max_form_bytes: Number<1024, UNBOUNDED> = 65_536 * MIB => "Refuse a form that is larger with all its files, in bytes";
+        max_file_bytes: Number<1, UNBOUNDED> = 8_192 * MIB => "Refuse a form with a larger file, in bytes";
+        max_files: Number<1, 100_000> = 1_000 => "Refuse a form with more files";
+        max_fields: Number<1, 100_000> = 256 => "Refuse a form with more text fields";
+        body_silence: Duration = Duration::from_secs(30) => "Give up a request whose body pauses for this long; its whole arrival has `upload_timeout`";
         event_heartbeat: Duration = Duration::from_secs(15) => "Send a comment on a stream of events that has had nothing to say for this long";
     }
 
