@@ -29,6 +29,7 @@ impl Link {
         let counted = connects.clone();
         let connect = ConnectOptions::new()
             .name("counterstep")
+            .custom_inbox_prefix(&options.inbox)
             // A process that starts before its server waits for it beside its work: messages are
             // only wake-ups.
             .retry_on_initial_connect()

@@ -29,6 +29,13 @@ pub struct NatsOptions {
     pub ack_wait: Duration,
     /// Limit of one publish, settlement or request to the server.
     pub timeout: Duration,
+    /// Creates the streams where they are missing, and the consumers of all queues that it publishes to.
+    /// Otherwise it creates the consumers that it fetches from alone: its user may have the rights for no
+    /// more.
+    pub create_streams: bool,
+    /// What the subjects begin with on which it receives answers. A user that may subscribe to its own
+    /// alone cannot read those of others.
+    pub inbox: String,
     /// Copies of each stream, where this program makes it.
     pub replicas: usize,
     /// How long domain events are kept, where this program makes their stream.
@@ -54,6 +61,8 @@ impl NatsOptions {
             prefix: None,
             ack_wait: Duration::from_secs(30),
             timeout: Duration::from_secs(5),
+            create_streams: true,
+            inbox: "_INBOX".to_owned(),
             replicas: 1,
             events_max_age: Duration::from_secs(7 * 24 * 3600),
             max_message_bytes: 256 * 1024,

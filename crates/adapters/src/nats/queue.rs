@@ -90,7 +90,9 @@ impl Queue for NatsQueue {
         self.limited("publishing", async {
             // Before its first message: an autoscaler that finds no consumer starts no worker that
             // would make it.
-            self.streams.consumer(queue).await?;
+            if self.streams.options.create_streams {
+                self.streams.consumer(queue).await?;
+            }
             self.put(Kind::Work, std::slice::from_ref(&post)).await
         })
         .await

@@ -157,6 +157,12 @@ impl Streams {
             },
         }
         let name = config.name.clone();
+        if !self.options.create_streams {
+            return Err(QueueError(format!(
+                "the stream `{name}` is missing, and this process is not to create it \
+                 (`nats_create_streams = false`): start the reconciler, which creates it with its next pass"
+            )));
+        }
         match self.context.create_stream(config).await {
             Ok(_) => {
                 // It takes messages with it, and what its operator has set: worth more than a line

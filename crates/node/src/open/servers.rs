@@ -142,6 +142,9 @@ async fn nats(
     } else {
         Events::None
     };
+    if !server.create_streams {
+        return Ok(nats);
+    }
     if let Err(why) = nats.prepare(queues, events).await {
         tracing::warn!(error = %why, "streams and consumers are not all there; they are made when they are needed");
     }
@@ -172,6 +175,8 @@ pub(crate) fn nats_options(settings: &Settings, server: &NatsBackend, role: &str
         ack_wait: server
             .ack_wait
             .unwrap_or_else(|| settings.engine.lease.max(Duration::from_secs(15))),
+        create_streams: server.create_streams,
+        inbox: format!("_INBOX.{role}"),
         replicas: server.replicas.unwrap_or(defaults.replicas),
         events_max_age: server.events_max_age.unwrap_or(defaults.events_max_age),
         max_message_bytes: server

@@ -88,6 +88,8 @@ pub struct NatsBackend {
     pub prefix: Option<String>,
     /// When a message that is not settled is delivered again.
     pub ack_wait: Option<Duration>,
+    /// Creates streams, and the consumers of all queues.
+    pub create_streams: bool,
     /// Copies of each stream.
     pub replicas: Option<usize>,
     /// Bytes of the largest message that is read.
@@ -108,6 +110,7 @@ impl NatsBackend {
             monitor: None,
             prefix: None,
             ack_wait: None,
+            create_streams: true,
             replicas: None,
             max_message_bytes: None,
             events_max_age: None,

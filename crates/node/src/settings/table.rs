@@ -67,6 +67,7 @@ declare! {
         nats_cert_file(Rare): PathBuf => "Present the client certificate in this PEM file to NATS";
         nats_key_file(Rare): PathBuf => "Use the key in this PEM file for the client certificate of NATS";
         nats_ack_wait(Rare): Duration ["the lease, 15s at least"] => "Set the time after which a message that no process has settled is delivered again";
+        nats_create_streams(Switch): bool = true => "Create the streams where they are missing, and the consumers of all queues; `false` leaves both to other processes, as the reconciler";
         nats_replicas(Rare): Number<1, 5> = 1 => "Set the copies of each stream, 1 to 5";
         // The messages of this program itself have to fit: 16 KiB of outputs, and what is around them.
         nats_max_message_bytes(Rare): Number<{ MIB / 32 }, { 64 * MIB }> = MIB / 4 => "Set the bytes of the largest message that is read; a larger one is poison";

@@ -102,6 +102,7 @@ fn nats(given: &Layers) -> Result<Option<NatsBackend>, Exit> {
         monitor: given.nats_monitor()?,
         prefix: given.nats_prefix()?,
         ack_wait: given.nats_ack_wait()?,
+        create_streams: given.nats_create_streams()?,
         replicas: Some(given.nats_replicas()?),
         max_message_bytes: Some(given.nats_max_message_bytes()?),
         events_max_age: Some(given.events_max_age()?),
