@@ -66,7 +66,9 @@ say "counterstep.example.toml: well-formed"
 
 if command -v nats-server >/dev/null; then
     say "nats.conf: nats-server -t"
-    cp nats/nats.conf "$scratch/nats.conf"
+    cp nats/nats.conf nats/accounts.conf "$scratch"
+    export COUNTERSTEP_NATS_API_PASSWORD=secret COUNTERSTEP_NATS_WORKER_PASSWORD=secret \
+        COUNTERSTEP_NATS_RECONCILER_PASSWORD=secret COUNTERSTEP_NATS_OPERATOR_PASSWORD=secret
     case "$(nats-server --version)" in
     *" v2."[0-9].*)
         echo "$(nats-server --version) does not know sync_interval: checked without that line"
@@ -74,6 +76,6 @@ if command -v nats-server >/dev/null; then
         ;;
     esac
     nats-server -t --config "$scratch/nats.conf"
-    COUNTERSTEP_NATS_PASSWORD=secret nats-server -t --config nats/accounts.conf
+    nats-server -t --config nats/accounts.conf
 fi
 say "all checks passed"

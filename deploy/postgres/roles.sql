@@ -4,12 +4,18 @@
 --
 --     psql --set ON_ERROR_STOP=1 --file roles.sql DATABASE
 --
--- counterstep_service: api, worker, and a reconciler without retention. No right to change the schema, and none to change
--- or delete what the audit says. counterstep_reconciler: a reconciler with retention; it may also delete tasks, with all that
--- the audit says of them, and rewrite none of it. counterstep_operator: reads, which is what `counterstep audit`
--- and `counterstep fsck` need. counterstep_eraser: calls counterstep_erase, and can write nothing else. counterstep_submitter:
--- submits tasks in transactions of an application's own, and reads of them their ids alone; it reads all idempotency keys and
--- the answers to them. Grant it to the role of the application.
+-- One role for each kind of process. None may change the schema, nor change or delete what the audit says, and none can do
+-- more than its work:
+--
+--   counterstep_api         the API, and `counterstep keys`: submissions, uploads, schedules, API keys, webhooks
+--   counterstep_worker      the workers: neither API keys, nor idempotency keys with their answers, nor uploads that arrive
+--   counterstep_reconciler  the reconciler: deletes tasks whose time is over, with all that the audit says of them, and
+--                           rewrites none of it; no API keys
+--   counterstep_service     for a program that is API and worker in one process: what both may
+--   counterstep_operator    people who look: reads all but API keys, for `audit`, `fsck`, `check-deploy` and `doctor`
+--   counterstep_eraser      calls counterstep_erase, and can write nothing else
+--   counterstep_submitter   submits tasks in transactions of an application's own, and reads of them their ids alone; it
+--                           reads all idempotency keys and the answers to them. Grant it to the role of the application
 
 BEGIN;
 
@@ -17,8 +23,8 @@ DO $$
 DECLARE
     role TEXT;
 BEGIN
-    FOREACH role IN ARRAY ARRAY['counterstep_service', 'counterstep_reconciler', 'counterstep_operator', 'counterstep_eraser',
-        'counterstep_submitter'] LOOP
+    FOREACH role IN ARRAY ARRAY['counterstep_api', 'counterstep_worker', 'counterstep_reconciler', 'counterstep_service',
+        'counterstep_operator', 'counterstep_eraser', 'counterstep_submitter'] LOOP
         -- No password here: set one with `ALTER ROLE … PASSWORD`, or let the server authenticate otherwise.
         BEGIN
             IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role) THEN
@@ -39,7 +45,7 @@ DECLARE
     role TEXT;
     setting TEXT;
 BEGIN
-    FOREACH role IN ARRAY ARRAY['counterstep_service', 'counterstep_reconciler'] LOOP
+    FOREACH role IN ARRAY ARRAY['counterstep_api', 'counterstep_worker', 'counterstep_reconciler', 'counterstep_service'] LOOP
         FOREACH setting IN ARRAY ARRAY[
             'statement_timeout=15000', 'lock_timeout=5000', 'idle_in_transaction_session_timeout=30000',
             'timezone=UTC', 'plan_cache_mode=force_generic_plan', 'jit=off', 'enable_seqscan=off',
@@ -52,33 +58,58 @@ END
 $$;
 
 REVOKE CREATE ON SCHEMA public FROM PUBLIC;
-GRANT USAGE ON SCHEMA public
-    TO counterstep_service, counterstep_reconciler, counterstep_operator, counterstep_eraser, counterstep_submitter;
--- A reconciler may do what the other services may, and what follows below.
-GRANT counterstep_service TO counterstep_reconciler;
+GRANT USAGE ON SCHEMA public TO counterstep_api, counterstep_worker, counterstep_reconciler, counterstep_service,
+    counterstep_operator, counterstep_eraser, counterstep_submitter;
+-- Earlier versions of this file made the reconciler a member.
+REVOKE counterstep_service FROM counterstep_reconciler;
 
 -- What is not named below, a later table say, stays out of reach until a grant for it is added here.
 REVOKE ALL ON ALL TABLES IN SCHEMA public
-    FROM counterstep_service, counterstep_reconciler, counterstep_operator, counterstep_eraser, counterstep_submitter;
-GRANT SELECT, INSERT, UPDATE ON tasks TO counterstep_service;
--- A submission takes its files over, or a sweep deletes them.
-GRANT SELECT, INSERT, UPDATE, DELETE ON receives TO counterstep_service;
--- The key of a request that came to nothing is free again; events that are published leave the outbox.
-GRANT SELECT, INSERT, UPDATE, DELETE ON idempotency, outbox TO counterstep_service;
--- Schedules are deleted by people, and processes are forgotten a day after they were seen last.
-GRANT SELECT, INSERT, UPDATE, DELETE ON documents TO counterstep_service;
--- What was written there stays.
-GRANT SELECT, INSERT ON journal, poison, task_labels, children TO counterstep_service;
--- What a sweep finds there is being deleted.
-GRANT SELECT ON tombstones TO counterstep_service;
+    FROM counterstep_api, counterstep_worker, counterstep_reconciler, counterstep_service, counterstep_operator,
+    counterstep_eraser, counterstep_submitter;
+-- Whether the schema fits the program is looked up when it starts.
+GRANT SELECT ON __diesel_schema_migrations
+    TO counterstep_api, counterstep_worker, counterstep_reconciler, counterstep_service, counterstep_operator;
+-- Clients submit tasks at the API, steps of workers submit tasks of their own, and schedules fire in the reconciler. What was
+-- written of them stays.
+GRANT SELECT, INSERT, UPDATE ON tasks
+    TO counterstep_api, counterstep_worker, counterstep_reconciler, counterstep_service;
+GRANT SELECT, INSERT ON journal, task_labels, children
+    TO counterstep_api, counterstep_worker, counterstep_reconciler, counterstep_service;
+-- Events that are published leave the outbox.
+GRANT SELECT, INSERT, UPDATE, DELETE ON outbox
+    TO counterstep_api, counterstep_worker, counterstep_reconciler, counterstep_service;
+-- Which rows of it, the policies below say.
+GRANT SELECT, INSERT, UPDATE, DELETE ON documents
+    TO counterstep_api, counterstep_worker, counterstep_reconciler, counterstep_service;
+-- A submission takes its files over, or a sweep deletes them. The key of a request that came to nothing is free again.
+GRANT SELECT, INSERT, UPDATE, DELETE ON receives, idempotency
+    TO counterstep_api, counterstep_reconciler, counterstep_service;
+-- Who consumes a queue keeps the messages that it cannot act on.
+GRANT SELECT, INSERT ON poison TO counterstep_api, counterstep_worker, counterstep_service;
 -- Tasks whose time is over, and what is left of them until their objects are gone.
 GRANT DELETE ON tasks, journal, task_labels, children TO counterstep_reconciler;
-GRANT INSERT, DELETE ON tombstones TO counterstep_reconciler;
--- Whether the schema fits the program is looked up when it starts.
-GRANT SELECT ON __diesel_schema_migrations TO counterstep_service;
-GRANT SELECT ON tasks, task_labels, children, receives, outbox, idempotency, documents, journal, poison, tombstones,
-    __diesel_schema_migrations
+GRANT SELECT, INSERT, DELETE ON tombstones TO counterstep_reconciler;
+GRANT SELECT ON tombstones TO counterstep_service;
+GRANT SELECT ON tasks, task_labels, children, receives, outbox, idempotency, documents, journal, poison, tombstones
     TO counterstep_operator;
+
+-- Documents are rows of several kinds. API keys are for the API alone; of the others each process writes those of its work:
+-- its entry in the worker registry, webhooks of tasks that come to rest, task types that are disabled for their failures.
+ALTER TABLE documents ENABLE ROW LEVEL SECURITY;
+DROP POLICY IF EXISTS counterstep_all ON documents;
+CREATE POLICY counterstep_all ON documents TO counterstep_api, counterstep_service USING (true) WITH CHECK (true);
+DROP POLICY IF EXISTS counterstep_read ON documents;
+CREATE POLICY counterstep_read ON documents FOR SELECT
+    TO counterstep_worker, counterstep_reconciler, counterstep_operator USING (kind <> 'api_key');
+DROP POLICY IF EXISTS counterstep_work ON documents;
+CREATE POLICY counterstep_work ON documents TO counterstep_worker
+    USING (kind IN ('worker', 'webhook', 'task_type')) WITH CHECK (kind IN ('worker', 'webhook', 'task_type'));
+DROP POLICY IF EXISTS counterstep_upkeep ON documents;
+CREATE POLICY counterstep_upkeep ON documents TO counterstep_reconciler
+    USING (kind IN ('worker', 'webhook', 'task_type', 'schedule', 'listing'))
+    WITH CHECK (kind IN ('worker', 'webhook', 'task_type', 'schedule', 'listing'));
+
 GRANT SELECT ON tasks TO counterstep_eraser;
 -- What the statement of a submission inserts. It reads back which id was new, and writes over a key whose time is over: for
 -- that the server wants these rights, whether there is such a row or not.
@@ -100,6 +131,7 @@ REVOKE ALL ON FUNCTION counterstep_erase(UUID) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION counterstep_erase(UUID) TO counterstep_eraser;
 -- By default everybody may call a function; this one only ever fails.
 REVOKE ALL ON FUNCTION counterstep_refuse(TEXT) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION counterstep_refuse(TEXT) TO counterstep_service, counterstep_submitter;
+GRANT EXECUTE ON FUNCTION counterstep_refuse(TEXT)
+    TO counterstep_api, counterstep_worker, counterstep_reconciler, counterstep_service, counterstep_submitter;
 
 COMMIT;

@@ -21,6 +21,8 @@ pub struct Container {
     pub variables: Vec<(String, String)>,
     /// The number of its user.
     pub user: Option<u32>,
+    /// The secret that it mounts.
+    pub secret: Option<String>,
 }
 
 impl Container {
@@ -53,6 +55,8 @@ pub struct Service {
     pub health: Vec<String>,
     /// Files of the folder that are mounted, and where.
     pub files: Vec<(String, String)>,
+    /// Texts that are mounted, and where.
+    pub texts: Vec<(String, String)>,
 }
 
 /// The files that deploy a program.
@@ -125,6 +129,15 @@ impl Manifests {
             };
             services.values().any(condition)
         };
+        // Of `configs`, by the paths that the container finds them under.
+        let texts = |service: &Value| {
+            let configs = service["configs"].as_array().into_iter().flatten();
+            let text = |config: &Value| {
+                let content = &file["configs"][string(&config["source"])]["content"];
+                (interpolated(&string(content)), string(&config["target"]))
+            };
+            configs.map(text).collect()
+        };
         let read = |(name, service): (&String, &Value)| {
             let variables = service["environment"].as_object().into_iter().flatten();
             let variables =
@@ -143,6 +156,7 @@ impl Manifests {
                     variables: variables.collect(),
                     // That of the image.
                     user: None,
+                    secret: None,
                 },
                 after: service["depends_on"]
                     .as_object()
@@ -157,6 +171,7 @@ impl Manifests {
                     .map(|word| interpolated(&word))
                     .collect(),
                 files: mounted.collect(),
+                texts: texts(service),
             }
         };
         services.iter().map(read).collect()
@@ -287,6 +302,7 @@ pub fn containers(objects: &[Value]) -> Vec<Container> {
                     user: spec["securityContext"]["runAsUser"]
                         .as_u64()
                         .and_then(|user| u32::try_from(user).ok()),
+                    secret: secret_of(spec),
                 });
             }
         }
@@ -333,6 +349,15 @@ pub fn service_links(objects: &[Value]) -> Vec<(String, String)> {
         }
     }
     links
+}
+
+/// The secret that a pod mounts.
+fn secret_of(spec: &Value) -> Option<String> {
+    let volumes = spec["volumes"].as_array().into_iter().flatten();
+    let mut secrets = volumes.filter_map(|volume| volume["secret"]["secretName"].as_str());
+    let secret = secrets.next().map(str::to_owned);
+    assert_eq!(secrets.next(), None, "a pod with two secrets");
+    secret
 }
 
 fn variable(one: &Value, objects: &[Value]) -> (String, String) {

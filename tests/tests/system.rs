@@ -29,6 +29,7 @@ mod system {
     mod payloads;
     mod processes;
     mod reads;
+    mod rights;
     mod schedules;
     mod secrets;
     mod shared_servers;

@@ -20,7 +20,7 @@ use crate::sample::Sample;
 use crate::wait::{SOON, until};
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::http::Accepted;
-use counterstep_testkit::servers::{Postgres, Redis, S3};
+use counterstep_testkit::servers::{Nats, Postgres, Redis, S3};
 use reqwest::Method;
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -126,10 +126,8 @@ impl Database {
     }
 
     /// As an administrator does after the roles were made.
-    fn set_service_password(&self, password: &str) {
-        self.run(&format!(
-            "ALTER ROLE counterstep_service PASSWORD '{password}'"
-        ));
+    fn set_password(&self, role: &str, password: &str) {
+        self.run(&format!("ALTER ROLE {role} PASSWORD '{password}'"));
     }
 
     fn address(&self) -> String {
@@ -312,6 +310,20 @@ fn redis_with(password: &str) -> Redis {
     socket.read_exact(&mut answer).expect("an answer");
     assert_eq!(&answer, b"+OK\r\n", "{command}");
     redis
+}
+
+/// The kinds of processes that have users of NATS.
+const KINDS: [&str; 4] = ["api", "worker", "reconciler", "operator"];
+
+/// A NATS with the users of the deployment; `password`: that of a kind.
+fn nats_with(deployment: &Deployment, password: impl Fn(&str) -> String) -> Nats {
+    let accounts = deployment.manifests.text("nats/accounts.conf");
+    let accounts = KINDS.iter().fold(accounts, |text, kind| {
+        let variable = format!("$COUNTERSTEP_NATS_{}_PASSWORD", kind.to_uppercase());
+        assert!(text.contains(&variable), "{variable}");
+        text.replace(&variable, &password(kind))
+    });
+    Nats::with_lines(&accounts)
 }
 
 /// The keys of an object store, as a file that settings name.

@@ -1,11 +1,26 @@
 //! The pods of `deploy/kubernetes`, on servers that ask for the passwords of the example of secrets.
 
-use super::{Database, Deployment, Ground, credentials, ready, redis_with, says};
+use super::{Database, Deployment, Ground, credentials, nats_with, ready, redis_with, says};
 use crate::api::Api;
 use crate::manifests::{self, Container};
-use crate::process::Process;
+use crate::process::{Launch, Process};
 use counterstep_testkit::servers::{Nats, Redis, S3};
 use serde_json::Value;
+
+/// The kinds of pods that have secrets.
+const PODS: [&str; 3] = ["api", "worker", "reconciler"];
+
+fn text(value: &Value) -> &str {
+    value.as_str().expect("a text")
+}
+
+/// User and password of a URL.
+fn login(url: &Value) -> (String, String) {
+    let (_, rest) = text(url).split_once("://").expect("a URL");
+    let (login, _) = rest.split_once('@').expect("a login");
+    let (user, password) = login.split_once(':').expect("a password");
+    (user.to_owned(), password.to_owned())
+}
 
 /// Everything that the pods need, and the pods.
 #[derive(Debug)]
@@ -30,15 +45,15 @@ impl<'a> Pods<'a> {
     pub fn prepare(deployment: &'a Deployment) -> Self {
         let objects = deployment.manifests.objects();
         let program = deployment.manifests.program();
-        let secrets = manifests::secret(&objects, &format!("{program}-secrets")).clone();
-        let secret = |key: &str| secrets[key].as_str().expect("a secret").to_owned();
-        // The owner's password is part of a URL in the example: the same as the others.
-        let database = Database::start(program, &secret("database-password"));
-        let accounts = deployment.manifests.text("nats/accounts.conf");
-        let nats = Nats::with_lines(
-            &accounts.replace("$COUNTERSTEP_NATS_PASSWORD", &secret("nats-password")),
-        );
-        let redis = redis_with(&secret("redis-password"));
+        let of_kind =
+            |kind: &str| manifests::secret(&objects, &format!("{program}-{kind}-secrets"));
+        let owner = manifests::secret(&objects, &format!("{program}-owner"));
+        let database = Database::start(program, &login(&owner["database-url"]).1);
+        let nats = nats_with(deployment, |kind| match kind {
+            "operator" => "of-no-pod".to_owned(),
+            kind => text(&of_kind(kind)["nats-password"]).to_owned(),
+        });
+        let redis = redis_with(text(&of_kind("api")["redis-password"]));
         let s3 = S3::start(&[program]);
         let mut ground = Ground::new(deployment);
         ground.rewrite("postgres.databases.svc", database.address());
@@ -53,22 +68,28 @@ impl<'a> Pods<'a> {
             "/roles/roles.sql",
             &deployment.manifests.text("postgres/roles.sql"),
         );
-        for (name, value) in secrets.as_object().expect("keys") {
-            let keys = credentials(&s3);
-            let is_keys = name == "s3-credentials";
-            let value = if is_keys {
-                &keys
-            } else {
-                value.as_str().expect("a text")
-            };
-            ground.write(&format!("/run/secrets/{program}/{name}"), value);
-        }
         let settings = manifests::of_kind(&objects, "ConfigMap")
             .next()
             .expect("the settings");
         let file = format!("{program}.toml");
-        let text = settings["data"][&file].as_str().expect("a file");
-        ground.write(&format!("/etc/{program}/{file}"), &ground.text(text));
+        let settings = text(&settings["data"][&file]);
+        // What each pod mounts lies in folders of its own: those of its secret.
+        for kind in PODS {
+            let name = format!("{program}-{kind}-secrets");
+            let folder = |of: &str| super::path_text(&ground.place.path().join(of).join(&name));
+            for (key, value) in of_kind(kind).as_object().expect("keys") {
+                let value = match key.as_str() {
+                    "s3-credentials" => credentials(&s3),
+                    _ => ground.text(text(value)),
+                };
+                ground.write(&format!("{}/{key}", folder("secrets")), &value);
+            }
+            let settings = ground.text(settings).replace(
+                &ground.text(&format!("/run/secrets/{program}")),
+                &folder("secrets"),
+            );
+            ground.write(&format!("{}/{file}", folder("settings")), &settings);
+        }
         Self {
             deployment,
             objects,
@@ -108,14 +129,30 @@ impl<'a> Pods<'a> {
     /// When it fails.
     pub fn migrate(&self) {
         for container in self.containers("migrate/") {
-            self.ground
-                .run(&self.ground.launch(&container))
-                .assert_code(0);
+            self.ground.run(&self.launch(&container)).assert_code(0);
         }
-        let secrets = format!("{}-secrets", self.deployment.manifests.program());
-        let secrets = manifests::secret(&self.objects, &secrets);
-        let password = secrets["database-password"].as_str().expect("a password");
-        self.database.set_service_password(password);
+        let program = self.deployment.manifests.program();
+        for kind in PODS {
+            let secret = manifests::secret(&self.objects, &format!("{program}-{kind}-secrets"));
+            let (role, password) = login(&secret["database-url"]);
+            self.database.set_password(&role, &password);
+        }
+    }
+
+    /// With the settings and the secrets that its pod mounts, and no others.
+    fn launch(&self, container: &Container) -> Launch {
+        let mut launch = self.ground.launch(container);
+        let Some(secret) = &container.secret else {
+            return launch;
+        };
+        let etc = self
+            .ground
+            .text(&format!("/etc/{}", self.deployment.manifests.program()));
+        let own = self.ground.place.path().join("settings").join(secret);
+        for argument in &mut launch.arguments {
+            *argument = argument.replace(&etc, &super::path_text(&own));
+        }
+        launch
     }
 
     /// The API.
@@ -124,7 +161,7 @@ impl<'a> Pods<'a> {
     /// When it does not get ready.
     pub async fn api(&self) -> (Process, Api) {
         let container = &self.containers("api/")[0];
-        let launch = self.ground.launch(container);
+        let launch = self.launch(container);
         let mut process = self.ground.begin(&launch);
         let api = ready(&self.ground, &launch, &mut process).await;
         (process, api)
@@ -136,7 +173,7 @@ impl<'a> Pods<'a> {
     /// When anything of it does not happen.
     pub async fn complete_a_task(&self, api: &Api) {
         let start = |container: Container| {
-            let mut worker = self.ground.begin(&self.ground.launch(&container));
+            let mut worker = self.ground.begin(&self.launch(&container));
             says(&mut worker, "worker started");
             (worker, container.name)
         };
@@ -155,15 +192,13 @@ impl<'a> Pods<'a> {
         self.ground.stop(api, "the API");
     }
 
-    /// One pass of the reconciler.
+    /// One pass of the reconciler, which creates the streams first.
     ///
     /// # Panics
     /// When it fails.
     pub fn reconcile(&self) {
         let container = &self.containers("reconciler/")[0];
-        self.ground
-            .run(&self.ground.launch(container))
-            .assert_code(0);
+        self.ground.run(&self.launch(container)).assert_code(0);
     }
 }
 
@@ -174,6 +209,8 @@ impl<'a> Pods<'a> {
 pub async fn run_pods(deployment: &Deployment) {
     let pods = Pods::prepare(deployment);
     pods.migrate();
+    // It creates the streams.
+    pods.reconcile();
     let (process, api) = pods.api().await;
     pods.complete_a_task(&api).await;
     pods.reconcile();

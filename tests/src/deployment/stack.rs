@@ -1,11 +1,11 @@
 //! The services of `deploy/compose.yaml`, in the order of what they wait for.
 
-use super::{Database, Deployment, Ground, ready, says};
+use super::{Database, Deployment, Ground, nats_with, ready, says};
 use crate::command::to_its_end;
 use crate::manifests::{Container, Service};
 use crate::process::Launch;
 use crate::wait::{SOON, until_now};
-use counterstep_testkit::servers::{Nats, Redis, S3};
+use counterstep_testkit::servers::{Redis, S3};
 use std::collections::BTreeSet;
 use std::process::Command;
 
@@ -21,7 +21,11 @@ pub async fn run_stack(deployment: &Deployment) {
     let services = deployment.manifests.composed();
     let owner = variable(of_name(&services, "postgres"), "POSTGRES_PASSWORD");
     let database = Database::start(program, &owner);
-    let (nats, redis, s3) = (Nats::start(), Redis::start(), S3::start(&[program]));
+    let nats = nats_with(deployment, |kind| {
+        let name = format!("COUNTERSTEP_NATS_{}_PASSWORD", kind.to_uppercase());
+        variable(of_name(&services, "nats"), &name)
+    });
+    let (redis, s3) = (Redis::start(), S3::start(&[program]));
     let mut ground = Ground::new(deployment);
     ground.rewrite("@postgres/", format!("@{}/", database.address()));
     ground.rewrite("nats://nats:4222", nats.url());
@@ -62,6 +66,9 @@ pub async fn run_stack(deployment: &Deployment) {
         for (from, to) in &service.files {
             ground.rewrite(to, super::path_text(&ground.place.path().join(&to[1..])));
             ground.write(to, &deployment.manifests.text(from));
+        }
+        for (text, to) in &service.texts {
+            ground.write(to, text);
         }
         let mut launch = ground.launch(&container);
         set_servers(&mut launch, &database, &s3);

@@ -16,8 +16,10 @@ SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY
 ------END USER NKEY SEED------
 ";
 
+/// The kinds of units that have secrets, each in a folder that no other unit names.
+const KINDS: [&str; 3] = ["api", "worker", "reconciler"];
+
 const OWNER_PASSWORD: &str = "owners-password";
-const SERVICE_PASSWORD: &str = "services-password";
 const REDIS_PASSWORD: &str = "redis-password";
 
 /// Migrates, starts the services, completes a task, and stops.
@@ -45,10 +47,17 @@ pub async fn run_units(deployment: &Deployment) {
         .manifests
         .text(&format!("{program}.example.toml"));
     ground.write(&etc(&format!("{program}.toml")), &ground.text(&settings));
-    ground.write(&etc("database-password"), &format!("{SERVICE_PASSWORD}\n"));
-    ground.write(&etc("redis-password"), &format!("{REDIS_PASSWORD}\n"));
-    ground.write(&etc("nats.creds"), NATS_CREDENTIALS);
-    ground.write(&etc("s3-credentials"), &credentials(&s3));
+    for kind in KINDS {
+        let own = |name: &str| etc(&format!("{kind}/{name}"));
+        let url = format!(
+            "postgres://counterstep_{kind}:password-of-{kind}@{}/{program}",
+            database.address()
+        );
+        ground.write(&own("database-url"), &format!("{url}\n"));
+        ground.write(&own("redis-password"), &format!("{REDIS_PASSWORD}\n"));
+        ground.write(&own("nats.creds"), NATS_CREDENTIALS);
+        ground.write(&own("s3-credentials"), &credentials(&s3));
+    }
     let owner = format!(
         "postgres://counterstep_owner:{OWNER_PASSWORD}@{}/{program}",
         database.address()
@@ -66,8 +75,16 @@ pub async fn run_units(deployment: &Deployment) {
         "{migrated:?}"
     );
     grant(deployment, &ground, &owner);
-    database.set_service_password(SERVICE_PASSWORD);
+    for kind in KINDS {
+        database.set_password(
+            &format!("counterstep_{kind}"),
+            &format!("password-of-{kind}"),
+        );
+    }
 
+    // It creates the streams.
+    let pass = unit("reconciler", "").launch(&ground);
+    ground.run(&pass).assert_code(0);
     let launch = unit("api", "").launch(&ground);
     let mut api = ground.begin(&launch);
     let client = ready(&ground, &launch, &mut api).await;
@@ -78,9 +95,7 @@ pub async fn run_units(deployment: &Deployment) {
         workers.push(worker);
     }
     deployment.complete_a_task(&client).await;
-    ground
-        .run(&unit("reconciler", "").launch(&ground))
-        .assert_code(0);
+    ground.run(&pass).assert_code(0);
     for worker in workers {
         ground.stop(worker, "a worker");
     }
@@ -131,6 +146,18 @@ impl Unit {
             "{path}: {user}, {accounts}"
         );
         assert_eq!(one("Group"), user, "{path}");
+        let of = format!("{}-{}", manifests.program(), name.trim_end_matches('@'));
+        assert_eq!(user, of, "{path}: a user of its own");
+        let group = format!("\nm {user} {}\n", manifests.program());
+        assert!(
+            accounts.contains(&group),
+            "{path}: it reads the settings: {accounts}"
+        );
+        for other in KINDS.iter().filter(|kind| !of.ends_with(**kind)) {
+            let theirs = format!("/etc/{}/{other}/", manifests.program());
+            let text = manifests.text(&path);
+            assert!(!text.contains(&theirs), "{path} names {theirs}");
+        }
         Self {
             command: one("ExecStart").split(' ').map(str::to_owned).collect(),
             variables: key("Environment"),

@@ -33,6 +33,7 @@ async fn every_pod_starts_with_exactly_its_variables_and_autoscaler_and_alarm_fi
     let deployment = Deployment::shipped();
     let pods = Pods::prepare(&deployment);
     pods.migrate();
+    pods.reconcile();
     let (mut process, api) = pods.api().await;
     pods.complete_a_task(&api).await;
     pods.reconcile();

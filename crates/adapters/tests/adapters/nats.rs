@@ -6,6 +6,7 @@ mod bad_messages;
 mod engine;
 mod foreign_streams;
 mod outages;
+mod rights;
 mod signals;
 
 use crate::embedded;

@@ -1,7 +1,9 @@
 //! The rights that `deploy/postgres/roles.sql` gives the services: enough for the work, and no
 //! more.
 
-use crate::suite::{chain as suite_of_chains, commits as suite_of_commits};
+use crate::suite::{
+    chain as suite_of_chains, children as suite_of_children, commits as suite_of_commits,
+};
 use crate::{embedded, postgres};
 use counterstep_adapters::postgres::PostgresStore;
 use counterstep_kernel::ports::Ports;
@@ -71,50 +73,121 @@ async fn reconciler() -> Service {
 // And tasks are deleted with those of a reconciler.
 crate::purge_cases!(crate::roles::reconciler);
 
-#[tokio::test]
-async fn a_reconciler_may_delete_tasks_and_rewrite_none() {
-    let (_folder, ports, url) = with_the_role("counterstep_reconciler").await;
-    suite_of_commits::a_record_comes_back_as_it_was_written(&ports).await;
-    for statement in [
-        "UPDATE journal SET task = task",
-        "TRUNCATE journal",
-        "DROP TABLE journal",
-        "DELETE FROM poison",
-    ] {
-        let error = shared_postgres()
-            .run_sql(&url, statement)
-            .expect_err(statement);
-        assert!(
-            error.contains("permission denied") || error.contains("must be"),
-            "{statement}: {error}"
-        );
-    }
-}
+/// Documents of two kinds, of which one is for the API alone.
+const DOCUMENTS: &str = "INSERT INTO documents (kind, tenant, name, rev, body, seen_at) VALUES
+    ('api_key', 'default', 'planted', 1, '{}', now()), ('schedule', 'default', 'planted', 1, '{}', now())";
 
 #[tokio::test]
-async fn a_service_can_neither_rewrite_the_audit_nor_change_the_schema() {
+async fn no_role_can_do_more_than_its_work() {
     let (_folder, ports, service) = as_a_service().await;
     suite_of_commits::a_record_comes_back_as_it_was_written(&ports).await;
-    let try_it = |statement: &str| shared_postgres().run_sql(&service, statement);
-    try_it("SELECT * FROM journal").unwrap();
-    for statement in [
+    let server = shared_postgres();
+    let owner = service.replacen("counterstep_service@", "postgres@", 1);
+    server.run_sql(&owner, DOCUMENTS).unwrap();
+    let as_role = |role: &str, statement: &str| {
+        let url = service.replacen("counterstep_service@", &format!("counterstep_{role}@"), 1);
+        server.run_sql(&url, statement)
+    };
+    let of_all = [
         "UPDATE journal SET task = task",
-        "DELETE FROM journal",
-        "DELETE FROM tasks",
+        "UPDATE poison SET reason = 'x'",
+        "DELETE FROM poison",
         "TRUNCATE journal",
         "TRUNCATE tasks",
         "ALTER TABLE journal DISABLE TRIGGER ALL",
+        "ALTER TABLE documents DISABLE ROW LEVEL SECURITY",
+        "DROP POLICY counterstep_all ON documents",
         "DROP TABLE journal",
         "CREATE TABLE mine ()",
         "DELETE FROM __diesel_schema_migrations",
         "CREATE ROLE more SUPERUSER",
+        "SET ROLE postgres",
+        "SELECT counterstep_erase('01890000-0000-7000-8000-000000000000')",
+    ];
+    let delete = [
+        "DELETE FROM journal",
+        "DELETE FROM tasks",
+        "DELETE FROM children",
+        "DELETE FROM task_labels",
+        "INSERT INTO tombstones VALUES ('01890000-0000-7000-8000-000000000000', 'default', now())",
+    ];
+    let key = "INSERT INTO documents (kind, tenant, name, rev, body, seen_at) VALUES ('api_key', 'default', 'own', 1, '{}', now())";
+    let schedule = "INSERT INTO documents (kind, tenant, name, rev, body, seen_at) VALUES ('schedule', 'default', 'own', 1, '{}', now())";
+    let of_a_worker = [
+        key,
+        schedule,
+        "SELECT * FROM idempotency",
+        "DELETE FROM idempotency",
+        "SELECT * FROM receives",
+        "UPDATE receives SET is_condemned = TRUE",
+        "SELECT * FROM tombstones",
+        "SET ROLE counterstep_api",
+    ];
+    let of_a_reconciler = [
+        key,
+        "INSERT INTO poison DEFAULT VALUES",
+        "SET ROLE counterstep_service",
+    ];
+    let of_an_operator = [
+        "UPDATE tasks SET status = status",
+        "INSERT INTO journal SELECT * FROM journal",
+        "INSERT INTO documents SELECT * FROM documents",
+        "DELETE FROM outbox",
+    ];
+    for (role, more) in [
+        ("api", &delete[..]),
+        ("service", &delete),
+        ("worker", &delete),
+        ("worker", &of_a_worker),
+        ("reconciler", &of_a_reconciler),
+        ("operator", &delete),
+        ("operator", &of_an_operator),
     ] {
-        let error = try_it(statement).expect_err(statement);
-        assert!(
-            error.contains("permission denied") || error.contains("must be"),
-            "{statement}: {error}"
-        );
+        for statement in of_all.iter().chain(more) {
+            let error = as_role(role, statement).expect_err(statement);
+            let refused = ["permission denied", "must be", "row-level security"];
+            assert!(
+                refused.iter().any(|text| error.contains(text)),
+                "{role}: {statement}: {error}"
+            );
+        }
     }
+    // What is not there for a role is not refused: it finds none, and changes none.
+    let count = |kind: &str, count: usize| {
+        format!(
+            "DO $$ BEGIN IF (SELECT count(*) FROM documents WHERE kind = '{kind}') <> {count} THEN \
+             RAISE EXCEPTION 'not {count}'; END IF; END $$"
+        )
+    };
+    for (role, keys) in [
+        ("api", 1),
+        ("service", 1),
+        ("worker", 0),
+        ("reconciler", 0),
+        ("operator", 0),
+    ] {
+        as_role(role, &count("api_key", keys)).unwrap_or_else(|error| panic!("{role}: {error}"));
+        as_role(role, &count("schedule", 1)).unwrap_or_else(|error| panic!("{role}: {error}"));
+    }
+    for (role, statement) in [
+        ("worker", "UPDATE documents SET body = '{\"x\":1}'"),
+        ("worker", "DELETE FROM documents"),
+        ("reconciler", "DELETE FROM documents WHERE kind = 'api_key'"),
+    ] {
+        as_role(role, statement).unwrap_or_else(|error| panic!("{role}: {error}"));
+    }
+    let untouched = "DO $$ BEGIN IF (SELECT count(*) FROM documents WHERE body::text = '{}') <> 2 THEN \
+                     RAISE EXCEPTION 'changed'; END IF; END $$";
+    server.run_sql(&owner, untouched).unwrap();
+}
+
+#[tokio::test]
+async fn a_worker_writes_what_its_steps_submit() {
+    let (_folder, ports, _) = with_the_role("counterstep_worker").await;
+    suite_of_commits::a_record_comes_back_as_it_was_written(&ports).await;
+    suite_of_children::children_are_written_with_their_parent_or_not_at_all(&ports).await;
+    suite_of_children::children_are_counted_and_listed_by_step_state_and_place(&ports).await;
+    suite_of_children::a_wake_makes_a_sleeping_task_due_and_changes_nothing_else(&ports).await;
 }
 
 #[tokio::test]

@@ -144,7 +144,7 @@ pub(super) fn without_shipped(text: &str) -> String {
 
 /// The text with another program's name where it names the program `counterstep`. What is
 /// Counterstep's own keeps its name: the roles and functions of the database (`counterstep_..`), the
-/// stream that the program makes, and the address of the repository.
+/// streams that the program makes, and the address of the repository.
 pub(super) fn renamed(text: &str, name: &str) -> String {
     const OLD: &str = "counterstep";
     let mut made = String::new();
@@ -152,9 +152,11 @@ pub(super) fn renamed(text: &str, name: &str) -> String {
     while let Some(at) = rest.find(OLD) {
         let (before, after) = (&rest[..at], &rest[at + OLD.len()..]);
         made.push_str(before);
-        let is_stream = after
-            .strip_prefix("-work")
-            .is_some_and(|after| !after.starts_with(|c: char| c.is_ascii_alphanumeric()));
+        let is_stream = ["-work", "-events"].iter().any(|stream| {
+            after
+                .strip_prefix(stream)
+                .is_some_and(|after| !after.starts_with(|c: char| c.is_ascii_alphanumeric()))
+        });
         let is_address = made.ends_with("github.com/") || made.ends_with("github.com/counterstep/");
         let keeps = after.starts_with('_') || is_stream || is_address;
         made.push_str(if keeps { OLD } else { name });

@@ -123,6 +123,8 @@ fn the_marks_of_what_is_shipped_only_come_in_pairs() {
 /// What of Counterstep a program of one's own goes on naming.
 const OF_COUNTERSTEP: &[&str] = &[
     "counterstep_service",
+    "counterstep_api",
+    "counterstep_worker",
     "counterstep_owner",
     "counterstep_reconciler",
     "counterstep_operator",
@@ -130,9 +132,17 @@ const OF_COUNTERSTEP: &[&str] = &[
     "counterstep_erase",
     "counterstep_refuse",
     "counterstep_submitter",
-    // The stream that a program makes.
+    "counterstep_all",
+    "counterstep_read",
+    "counterstep_work",
+    "counterstep_upkeep",
+    // The streams that a program makes.
     "stream: counterstep-work\n",
     "or counterstep-work without one",
+    "place of counterstep-work.",
+    ".counterstep-work.",
+    ".counterstep-work\"",
+    ".counterstep-events\"",
     "https://github.com/counterstep/counterstep",
 ];
 
