@@ -22,6 +22,8 @@ pub mod finding;
 pub mod folder;
 #[cfg(feature = "http")]
 pub mod http;
+#[cfg(feature = "jwt")]
+pub mod jwks;
 #[cfg(any(feature = "folder", feature = "buckets"))]
 mod key_checks;
 #[cfg(feature = "system")]

@@ -5,6 +5,7 @@
 //! database, broker, cache or web framework, and takes no time, chance or thread but through a port.
 
 pub mod admin_audit;
+pub mod access_tokens;
 pub mod announce;
 pub mod api_keys;
 pub mod audit;

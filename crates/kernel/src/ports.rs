@@ -204,8 +204,8 @@ pub trait Clock: Send + Sync + Debug {
     /// Time since some fixed point of this process.
     fn monotonic(&self) -> Duration;
 
-    /// Milliseconds since 1970-01-01 UTC by this machine. Only ever a part of new ids, so that they
-    /// sort roughly by age; never compared with anything.
+    /// Milliseconds since 1970-01-01 UTC by this machine. A part of new ids, so that they sort roughly
+    /// by age; compared with nothing but the times in access tokens, which other machines have written.
     fn unix_millis(&self) -> u64;
 
     /// Waits.

@@ -1,0 +1,87 @@
+//! Algorithms that tokens may be signed with: those of a key pair. `none` and the HMACs are not among them, so
+//! no setting can allow them.
+
+use std::fmt;
+use std::str::FromStr;
+
+macro_rules! algorithms {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal;)+) => {
+        /// An algorithm, by its name in `alg` (RFC 7518, RFC 8037).
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Algorithm { $($(#[$doc])* $variant,)+ }
+
+        impl Algorithm {
+            /// Every one.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            /// Its name.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ }
+            }
+        }
+    };
+}
+
+algorithms! {
+    /// RSA PKCS #1 v1.5 with SHA-256.
+    Rs256 = "RS256";
+    /// The same with SHA-384.
+    Rs384 = "RS384";
+    /// The same with SHA-512.
+    Rs512 = "RS512";
+    /// RSA PSS with SHA-256.
+    Ps256 = "PS256";
+    /// The same with SHA-384.
+    Ps384 = "PS384";
+    /// The same with SHA-512.
+    Ps512 = "PS512";
+    /// ECDSA on P-256 with SHA-256.
+    Es256 = "ES256";
+    /// ECDSA on P-384 with SHA-384.
+    Es384 = "ES384";
+    /// Ed25519.
+    EdDsa = "EdDSA";
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A text that names no such algorithm.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("invalid algorithm `{0}`: expected one of {all}", all = names())]
+pub struct UnknownAlgorithm(String);
+
+fn names() -> String {
+    let names: Vec<_> = Algorithm::ALL.iter().map(|it| it.as_str()).collect();
+    names.join(", ")
+}
+
+impl FromStr for Algorithm {
+    type Err = UnknownAlgorithm;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut all = Self::ALL.iter().copied();
+        all.find(|one| one.as_str() == text)
+            .ok_or_else(|| UnknownAlgorithm(text.escape_debug().to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neither_unsigned_tokens_nor_shared_secrets_can_be_allowed() {
+        for text in ["none", "None", "HS256", "HS384", "HS512", "rs256", ""] {
+            let refused = text.parse::<Algorithm>().unwrap_err().to_string();
+            assert!(refused.contains("expected one of RS256"), "{refused}");
+        }
+        for one in Algorithm::ALL {
+            assert_eq!(one.as_str().parse(), Ok(*one));
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The keys of the issuer, as they were read last. They are read again in the background, and for a token
+//! whose key is not among them, but not more often than the issuer should be asked. Must not know where they
+//! come from.
+
+use super::{Algorithm, KeySource, PublicKey, TokenError, TokenFault};
+use crate::cancel::CancelToken;
+use crate::ports::Clock;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// After this the keys are read again.
+const REFRESH: Duration = Duration::from_secs(5 * 60);
+
+/// Between two reads at least, where the source did not answer or a token has an unknown key: tokens with
+/// made-up keys cause no more traffic than this.
+const GAP: Duration = Duration::from_secs(10);
+
+/// So long keys count that could not be read again.
+const LONGEST_USE: Duration = Duration::from_secs(4 * 3600);
+
+/// Whether tokens can be checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeysState {
+    /// The last read was answered.
+    Current,
+    /// It was not, and older keys count.
+    Stale,
+    /// There are none.
+    Missing,
+}
+
+/// The keys that were read.
+#[derive(Debug)]
+pub(super) struct KeyCache {
+    source: Arc<dyn KeySource>,
+    clock: Arc<dyn Clock>,
+    known: Mutex<KnownKeys>,
+    /// One read at a time.
+    reading: tokio::sync::Mutex<()>,
+}
+
+/// Times are of the process's clock.
+#[derive(Debug, Default)]
+struct KnownKeys {
+    keys: Arc<[PublicKey]>,
+    read_at: Option<Duration>,
+    tried_at: Option<Duration>,
+    has_failed: bool,
+}
+
+impl KeyCache {
+    pub(super) fn new(source: Arc<dyn KeySource>, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            source,
+            clock,
+            known: Mutex::default(),
+            reading: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// The key that signs tokens with this `kid` and algorithm.
+    pub(super) async fn find(
+        &self,
+        kid: Option<&str>,
+        algorithm: Algorithm,
+    ) -> Result<PublicKey, TokenError> {
+        if let Some(found) = self.usable().and_then(|keys| one(&keys, kid, algorithm)) {
+            return Ok(found);
+        }
+        self.read(GAP).await;
+        let keys = self.usable().ok_or(TokenError::NoKeys)?;
+        one(&keys, kid, algorithm).ok_or_else(|| TokenFault::UnknownKey.into())
+    }
+
+    pub(super) fn state(&self) -> KeysState {
+        match (self.usable(), self.lock().has_failed) {
+            (None, _) => KeysState::Missing,
+            (Some(_), true) => KeysState::Stale,
+            (Some(_), false) => KeysState::Current,
+        }
+    }
+
+    /// Reads the keys at once, and then again and again until `shutdown`.
+    pub(super) async fn keep(&self, shutdown: &CancelToken) {
+        loop {
+            self.read(Duration::ZERO).await;
+            let wait = if self.lock().has_failed { GAP } else { REFRESH };
+            tokio::select! {
+                () = self.clock.sleep(wait) => {}
+                _ = shutdown.cancelled() => return,
+            }
+        }
+    }
+
+    fn usable(&self) -> Option<Arc<[PublicKey]>> {
+        let (known, now) = (self.lock(), self.clock.monotonic());
+        let is_usable = |at: Duration| now.saturating_sub(at) < LONGEST_USE;
+        known
+            .read_at
+            .is_some_and(is_usable)
+            .then(|| known.keys.clone())
+    }
+
+    /// Reads the keys, unless that was tried within the gap.
+    async fn read(&self, gap: Duration) {
+        let _one = self.reading.lock().await;
+        let now = self.clock.monotonic();
+        {
+            let mut known = self.lock();
+            let is_recent = |at: Duration| now.saturating_sub(at) < gap;
+            if known.tried_at.is_some_and(is_recent) {
+                return;
+            }
+            // Before the read: a client that goes away meanwhile ends it, and would be free to begin another.
+            known.tried_at = Some(now);
+        }
+        let read = self.source.keys().await;
+        let mut known = self.lock();
+        match read {
+            Ok(keys) => {
+                if known.read_at.is_none() || known.has_failed {
+                    tracing::info!(keys = keys.len(), "the keys for access tokens were read");
+                }
+                if keys.is_empty() {
+                    tracing::warn!(
+                        "the issuer of access tokens has no key that can be used: every token is refused"
+                    );
+                }
+                known.keys = keys.into();
+                (known.read_at, known.has_failed) = (Some(now), false);
+            }
+            Err(error) => {
+                known.has_failed = true;
+                let hours = LONGEST_USE.as_secs() / 3600;
+                tracing::warn!(
+                    error,
+                    "the keys for access tokens cannot be read: those read last count for {hours} hours"
+                );
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, KnownKeys> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// By its `kid`; a token without one can mean only the one key that there is for its algorithm.
+fn one(keys: &[PublicKey], kid: Option<&str>, algorithm: Algorithm) -> Option<PublicKey> {
+    let mut fitting = keys
+        .iter()
+        .filter(|key| key.algorithms.contains(&algorithm))
+        .filter(|key| kid.is_none() || key.id.as_deref() == kid);
+    let found = fitting.next()?;
+    (kid.is_some() || fitting.next().is_none()).then(|| found.clone())
+}
