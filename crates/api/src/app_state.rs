@@ -32,14 +32,15 @@ pub(crate) struct Api {
     pub(crate) readiness: Readiness,
     runtime: Handle,
     work: TaskTracker,
-    /// What sends webhooks; it ends with the shutdown, and here where that never came.
-    sending: Option<AbortHandle>,
+    /// What sends webhooks and reads the keys of an issuer; it ends with the shutdown, and here where
+    /// that never came.
+    background: Vec<AbortHandle>,
 }
 
 impl Drop for Api {
     fn drop(&mut self) {
-        if let Some(sending) = &self.sending {
-            sending.abort();
+        for running in &self.background {
+            running.abort();
         }
     }
 }
@@ -53,13 +54,19 @@ impl Api {
         let (gauges, readiness) = (Gauges::default(), Readiness::default());
         let process_page = ProcessPage::of(&engine);
         let (runtime, work) = (Handle::current(), TaskTracker::new());
+        let auth = Authenticator::new(&settings.auth, &engine);
         let sending = settings.webhooks.clone().map(|webhooks| {
             let sending = webhooks::serve(engine.clone(), webhooks, shutdown.clone());
             work.spawn_on(sending, &runtime).abort_handle()
         });
+        let keeping = auth.tokens().cloned().map(|tokens| {
+            let shutdown = shutdown.clone();
+            let keeping = async move { tokens.keep_keys(&shutdown).await };
+            work.spawn_on(keeping, &runtime).abort_handle()
+        });
         Self {
             engine,
-            auth: Authenticator::new(&settings.auth),
+            auth,
             rates: Rates::new(settings.requests_per_second),
             settings,
             shutdown,
@@ -70,7 +77,7 @@ impl Api {
             readiness,
             runtime,
             work,
-            sending,
+            background: sending.into_iter().chain(keeping).collect(),
         }
     }
 

@@ -19,6 +19,8 @@ pub struct Caller {
     pub role: Role,
     /// The id of its API key, where it has one.
     pub key: Option<String>,
+    /// When its access token expires, where it has one: seconds since 1970.
+    pub expires_at: Option<u64>,
 }
 
 impl Caller {
@@ -29,6 +31,7 @@ impl Caller {
             subject: None,
             role: Role::Admin,
             key: None,
+            expires_at: None,
         }
     }
 

@@ -5,8 +5,8 @@ use counterstep_contracts::Host;
 use counterstep_kernel::host::{self, HostSettings};
 use counterstep_node::settings::AuthMode;
 use counterstep_node::{
-    Exit, Layers, Settings, SettingsArgs, metrics, open, run_service, shutdown_on_signals, spawner,
-    webhooks,
+    Exit, Layers, Settings, SettingsArgs, access_tokens, metrics, open, run_service,
+    shutdown_on_signals, spawner, webhooks,
 };
 use counterstep_steps::Registry;
 use std::net::TcpListener;
@@ -27,10 +27,10 @@ const SIGNALS_REACH_US: Duration = Duration::from_secs(1);
 pub fn bind(given: &Layers, settings: &Settings) -> Result<(TcpListener, ApiSettings), Exit> {
     let address = given.listen()?;
     let auth = auth(given)?;
-    if !address.ip().is_loopback() && auth == AuthSettings::None {
+    if !address.ip().is_loopback() && matches!(auth, AuthSettings::None) {
         return Err(Exit::config(format_args!(
             "{address} can be reached from other machines, and the API would authenticate no caller: set `--auth keys` \
-             and make a key with `keys create`, or `--auth proxy`, or listen on 127.0.0.1"
+             and make a key with `keys create`, or `--auth jwt` or `--auth proxy`, or listen on 127.0.0.1"
         )));
     }
     let listener = TcpListener::bind(address)
@@ -76,15 +76,27 @@ fn auth(given: &Layers) -> Result<AuthSettings, Exit> {
     let proxies = given.auth_proxies()?.unwrap_or_default();
     let peers = TrustedPeers::parse(proxies.iter().map(String::as_str))
         .map_err(|error| Exit::config(format_args!("setting `auth_proxies`: {error}")))?;
-    match (given.auth()?, peers.is_empty()) {
-        (AuthMode::None, true) => Ok(AuthSettings::None),
-        (AuthMode::Keys, true) => Ok(AuthSettings::Keys),
-        (AuthMode::Proxy, false) => Ok(AuthSettings::Proxy(peers)),
-        (AuthMode::Proxy, true) => Err(Exit::config(
+    let (mode, tokens) = (given.auth()?, access_tokens(given)?);
+    if mode != AuthMode::Proxy && !peers.is_empty() {
+        return Err(Exit::config(
+            "setting `auth_proxies`: it counts with `--auth proxy` alone",
+        ));
+    }
+    if mode != AuthMode::Jwt && tokens.is_some() {
+        return Err(Exit::config(
+            "setting `jwt_issuer`: it counts with `--auth jwt` alone",
+        ));
+    }
+    match (mode, tokens) {
+        (AuthMode::None, _) => Ok(AuthSettings::None),
+        (AuthMode::Keys, _) => Ok(AuthSettings::Keys),
+        (AuthMode::Proxy, _) if peers.is_empty() => Err(Exit::config(
             "setting `auth`: `proxy` needs the addresses of the proxy: set `auth_proxies`",
         )),
-        (AuthMode::None | AuthMode::Keys, false) => Err(Exit::config(
-            "setting `auth_proxies`: it counts with `--auth proxy` alone",
+        (AuthMode::Proxy, _) => Ok(AuthSettings::Proxy(peers)),
+        (AuthMode::Jwt, Some(tokens)) => Ok(AuthSettings::Jwt(tokens)),
+        (AuthMode::Jwt, None) => Err(Exit::config(
+            "setting `auth`: `jwt` needs the issuer of the tokens: set `jwt_issuer`, `jwt_audience` and `jwt_keys`",
         )),
     }
 }

@@ -20,6 +20,8 @@ mod events;
 mod framing;
 #[path = "api/idempotency.rs"]
 mod idempotency;
+#[path = "api/issuer.rs"]
+mod issuer;
 #[path = "api/labels.rs"]
 mod labels;
 #[path = "api/operators.rs"]
@@ -42,6 +44,8 @@ mod signals;
 mod site;
 #[path = "api/stopping.rs"]
 mod stopping;
+#[path = "api/tokens.rs"]
+mod tokens;
 #[path = "api/types.rs"]
 mod types;
 #[path = "api/uploads.rs"]

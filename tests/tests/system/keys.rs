@@ -139,6 +139,34 @@ fn what_can_be_no_key_and_no_way_to_authenticate_is_refused_by_name() {
             &["--auth", "proxy", "--auth-proxies", "a.example"],
             "a.example",
         ),
+        (&["--auth", "jwt"], "jwt_issuer"),
+        (&["--auth", "jwt", "--jwt-issuer", "a"], "jwt_audience"),
+        (
+            &[
+                "--auth",
+                "keys",
+                "--jwt-issuer",
+                "a",
+                "--jwt-audience",
+                "b",
+                "--jwt-keys",
+                "file:///keys.json",
+            ],
+            "--auth jwt",
+        ),
+        (
+            &[
+                "--auth",
+                "jwt",
+                "--jwt-issuer",
+                "a",
+                "--jwt-audience",
+                "b",
+                "--jwt-keys",
+                "http://10.0.0.7/keys",
+            ],
+            "jwt_keys",
+        ),
     ] {
         let listen = ["api", "--listen", "127.0.0.1:0"];
         run(place.path(), &[&listen[..], flags].concat())

@@ -79,7 +79,7 @@ impl Key {
             ("RSA", _) => {
                 let (n, e) = (number(bytes(&jwk.n)?), number(bytes(&jwk.e)?));
                 let is_strong = RSA_BITS.contains(&bits(&n));
-                is_strong.then(|| (Self::Rsa(RsaPublicKeyComponents { n, e }), RSA))
+                is_strong.then_some((Self::Rsa(RsaPublicKeyComponents { n, e }), RSA))
             }
             ("EC", Some("P-256")) => Some((Self::P256(point(32)?), &[Algorithm::Es256])),
             ("EC", Some("P-384")) => Some((Self::P384(point(48)?), &[Algorithm::Es384])),

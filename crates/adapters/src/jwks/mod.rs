@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -106,7 +106,7 @@ impl KeySource for Jwks {
 }
 
 /// A small file on a local disk: no work for a thread of its own.
-fn read(path: &std::path::Path) -> Result<Vec<u8>, String> {
+fn read(path: &Path) -> Result<Vec<u8>, String> {
     let (mut text, longest) = (Vec::new(), LONGEST as u64 + 1);
     std::fs::File::open(path)
         .and_then(|file| file.take(longest).read_to_end(&mut text))
@@ -153,6 +153,7 @@ fn parse(set: &[u8]) -> Result<Vec<PublicKey>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     #[test]
     fn keys_come_over_tls_from_this_machine_or_from_a_file() {
@@ -181,6 +182,50 @@ mod tests {
         }
         let refused = Jwks::open("https://me:hunter2@issuer.example/keys", None).unwrap_err();
         assert!(!refused.to_string().contains("hunter2"), "{refused}");
+    }
+
+    /// What a server says that answers each request with this; `None`: with nothing.
+    async fn fetched(answer: Option<String>) -> Result<usize, String> {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/keys", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            while let Ok((mut socket, _)) = listener.accept().await {
+                let mut head = [0; 1024];
+                let _ = socket.read(&mut head).await;
+                match &answer {
+                    Some(answer) => drop(socket.write_all(answer.as_bytes()).await),
+                    None => std::future::pending().await,
+                }
+            }
+        });
+        let keys = Jwks::open(&url, None).unwrap().keys().await;
+        keys.map(|keys| keys.len())
+    }
+
+    #[tokio::test]
+    async fn what_a_server_answers_is_bounded_and_no_redirect_is_followed() {
+        let answer = |head: &str, body: &str| {
+            let length = body.len();
+            Some(format!(
+                "HTTP/1.1 {head}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+            ))
+        };
+        let set = r#"{"keys": [{"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
+        assert_eq!(fetched(answer("200 OK", set)).await, Ok(1));
+        let elsewhere = "302 Found\r\nlocation: /keys";
+        assert_eq!(
+            fetched(answer(elsewhere, set)).await,
+            Err("status 302".to_owned())
+        );
+        let padded = format!("{set}{}", " ".repeat(LONGEST));
+        let refused = fetched(answer("200 OK", &padded)).await.unwrap_err();
+        assert!(refused.contains("more than"), "{refused}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_does_not_answer_is_given_up() {
+        let refused = fetched(None).await.unwrap_err();
+        assert!(refused.contains("no answer within 5s"), "{refused}");
     }
 
     #[tokio::test]

@@ -1,7 +1,6 @@
 //! The credential of a request: `Authorization: Bearer`, and nowhere else. One in the address would stand
 //! in the logs of every proxy. Must not know what a credential means.
 
-use super::unauthenticated;
 use crate::problem::Refused;
 use actix_web::HttpRequest;
 use actix_web::http::header::AUTHORIZATION;
@@ -23,4 +22,11 @@ pub(super) fn token(request: &HttpRequest) -> Result<&str, Refused> {
         return Err(unauthenticated());
     }
     Ok(token)
+}
+
+/// The one answer to a missing, an unknown and a revoked credential: they are not told apart.
+pub(super) fn unauthenticated() -> Refused {
+    let detail = "send `Authorization: Bearer` with a credential that this server accepts (an API key, or an access \
+                  token of its issuer) and that is neither expired nor revoked";
+    Refused::new(ProblemCode::Unauthenticated, detail).at(AUTHORIZATION.as_str())
 }

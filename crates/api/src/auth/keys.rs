@@ -1,7 +1,7 @@
 //! Callers by API key. A key that was read counts for some seconds, so that a request costs no query of
 //! its own; a key that another process has revoked is refused after that. Must not hold a secret.
 
-use super::unauthenticated;
+use super::bearer::unauthenticated;
 use crate::caller::Caller;
 use crate::problem::Refused;
 use counterstep_kernel::Engine;
@@ -62,6 +62,7 @@ impl KeyCache {
             subject: Some(row.subject.clone()),
             role: row.role,
             key: Some(row.id.clone()),
+            expires_at: None,
         })
     }
 

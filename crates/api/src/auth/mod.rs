@@ -5,6 +5,7 @@ mod bearer;
 mod keys;
 mod proxy;
 mod rate;
+mod tokens;
 
 pub use proxy::{InvalidPeer, TrustedPeers};
 pub(crate) use rate::Rates;
@@ -12,13 +13,13 @@ pub(crate) use rate::Rates;
 use crate::caller::Caller;
 use crate::problem::Refused;
 use actix_web::HttpRequest;
-use actix_web::http::header::AUTHORIZATION;
-use counterstep_contracts::ProblemCode;
 use counterstep_kernel::Engine;
+use counterstep_kernel::access_tokens::{AccessTokens, KeysState, TokenVerifier};
 use keys::KeyCache;
+use std::sync::Arc;
 
 /// How the callers of an interface are authenticated.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub enum AuthSettings {
     /// Not at all: each has all roles in the default tenant. For loopback, and for a program that
     /// mounts the interface behind checks of its own.
@@ -28,6 +29,8 @@ pub enum AuthSettings {
     Keys,
     /// By a proxy at one of these addresses, which sends the caller in headers.
     Proxy(TrustedPeers),
+    /// By access tokens (JWT) of an issuer.
+    Jwt(AccessTokens),
 }
 
 /// Finds out who sends a request.
@@ -36,14 +39,19 @@ pub(crate) enum Authenticator {
     None,
     Keys(KeyCache),
     Proxy(TrustedPeers),
+    Jwt(Arc<TokenVerifier>),
 }
 
 impl Authenticator {
-    pub(crate) fn new(settings: &AuthSettings) -> Self {
+    pub(crate) fn new(settings: &AuthSettings, engine: &Engine) -> Self {
         match settings {
             AuthSettings::None => Self::None,
             AuthSettings::Keys => Self::Keys(KeyCache::default()),
             AuthSettings::Proxy(peers) => Self::Proxy(peers.clone()),
+            AuthSettings::Jwt(tokens) => {
+                let clock = engine.ports.clock.clone();
+                Self::Jwt(Arc::new(TokenVerifier::new(tokens.clone(), clock)))
+            }
         }
     }
 
@@ -57,13 +65,29 @@ impl Authenticator {
             Self::None => Ok(Caller::anyone()),
             Self::Keys(known) => known.caller(engine, bearer::token(request)?).await,
             Self::Proxy(peers) => peers.caller(request),
+            Self::Jwt(verifier) => tokens::caller(verifier, bearer::token(request)?).await,
         }
     }
 
-    /// Whether a caller that was let in would still be: a stream outlives its request's look at the key.
+    /// What checks access tokens, where callers have some.
+    pub(crate) fn tokens(&self) -> Option<&Arc<TokenVerifier>> {
+        match self {
+            Self::Jwt(verifier) => Some(verifier),
+            Self::None | Self::Keys(_) | Self::Proxy(_) => None,
+        }
+    }
+
+    /// Whether the keys of the issuer are known; `None`: none are needed.
+    pub(crate) fn token_keys(&self) -> Option<KeysState> {
+        self.tokens().map(|verifier| verifier.keys_state())
+    }
+
+    /// Whether a caller that was let in would still be: a stream outlives its request's look at the
+    /// credential.
     pub(crate) async fn is_valid(&self, engine: &Engine, caller: &Caller) -> bool {
-        match (self, &caller.key) {
-            (Self::Keys(cache), Some(key)) => cache.is_valid(engine, key).await,
+        match (self, caller) {
+            (Self::Keys(cache), Caller { key: Some(key), .. }) => cache.is_valid(engine, key).await,
+            (Self::Jwt(verifier), _) => caller.expires_at.is_none_or(|at| verifier.is_before(at)),
             _ => true,
         }
     }
@@ -74,10 +98,4 @@ impl Authenticator {
             known.forget(key);
         }
     }
-}
-
-/// The one answer to a missing, an unknown and a revoked credential: they are not told apart.
-fn unauthenticated() -> Refused {
-    let detail = "send `Authorization: Bearer` with an API key that is neither expired nor revoked";
-    Refused::new(ProblemCode::Unauthenticated, detail).at(AUTHORIZATION.as_str())
 }

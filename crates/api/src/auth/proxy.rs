@@ -65,6 +65,7 @@ impl TrustedPeers {
             tenant,
             subject: Some(subject.to_owned()),
             key: None,
+            expires_at: None,
             role: role
                 .parse::<Role>()
                 .map_err(|_| malformed(ROLE, "read, submit, operate or admin"))?,
@@ -112,6 +113,7 @@ mod tests {
             tenant: Tenant("acme".to_owned()),
             subject: Some("kim".to_owned()),
             key: None,
+            expires_at: None,
             role: Role::Operate,
         };
         for peer in [

@@ -68,6 +68,7 @@ mod tests {
             subject: Some(subject.to_owned()),
             role: Role::Submit,
             key: None,
+            expires_at: None,
         }
     }
 

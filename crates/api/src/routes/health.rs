@@ -8,7 +8,11 @@ use crate::readiness::Parts;
 use actix_web::{HttpResponse, web};
 use counterstep_contracts::ProblemCode;
 use counterstep_contracts::http::Health;
+use counterstep_kernel::access_tokens::KeysState;
 use std::collections::BTreeMap;
+
+/// The part that has the keys of the issuer of access tokens. Older keys count while it does not answer.
+const TOKEN_KEYS: &str = "token_keys";
 
 pub(super) async fn live() -> Answer {
     Ok(HttpResponse::Ok().json(Health {
@@ -31,7 +35,14 @@ pub(super) async fn ready(api: web::Data<Api>) -> Answer {
         )
         .retry_after(1));
     }
-    let silent: Vec<_> = [("store", store), ("objects", objects)]
+    let keys = api.auth.token_keys();
+    let has_keys = keys != Some(KeysState::Missing);
+    let needed = [
+        ("store", store),
+        ("objects", objects),
+        (TOKEN_KEYS, has_keys),
+    ];
+    let silent: Vec<_> = needed
         .iter()
         .filter(|(_, ok)| !ok)
         .map(|(n, _)| *n)
@@ -40,6 +51,7 @@ pub(super) async fn ready(api: web::Data<Api>) -> Answer {
         let detail = format!("does not answer: {}", silent.join(", "));
         return Err(Refused::new(ProblemCode::Unavailable, detail).retry_after(1));
     }
+    let keys = keys.map(|keys| (TOKEN_KEYS, keys == KeysState::Current));
     // Requests are accepted without these two: tasks wait in the database, and hints only spare
     // work. To take every API out of service for them would turn a delay into an outage.
     let parts = [
@@ -47,16 +59,13 @@ pub(super) async fn ready(api: web::Data<Api>) -> Answer {
         ("objects", true),
         ("queue", queue),
         ("hints", hints),
-    ]
-    .map(|(part, ok)| {
-        (
-            part.to_owned(),
-            if ok { "ok" } else { "does not answer" }.to_owned(),
-        )
-    })
-    .into();
+    ];
+    let parts = parts.into_iter().chain(keys).map(|(part, ok)| {
+        let answer = if ok { "ok" } else { "does not answer" };
+        (part.to_owned(), answer.to_owned())
+    });
     Ok(HttpResponse::Ok().json(Health {
         status: "ok".to_owned(),
-        parts,
+        parts: parts.collect(),
     }))
 }

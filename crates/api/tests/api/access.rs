@@ -196,13 +196,18 @@ async fn two_credentials_are_400_and_headers_of_a_proxy_are_ignored() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_route_needs_its_role_and_takes_all_above() {
+async fn a_key_of_each_role_may_use_its_routes_and_those_of_the_roles_below() {
     let site = locked().await;
     let mut keys = Vec::new();
     for role in Role::ALL {
         keys.push((*role, key(&site, "acme", *role).await.0));
     }
-    let (_, spare) = key(&site, "acme", Role::Read).await;
+    each_route_needs_its_role(&site, &keys).await;
+}
+
+/// With a credential of each role.
+pub(crate) async fn each_route_needs_its_role(site: &Site, keys: &[(Role, String)]) {
+    let spare = "0".repeat(16);
     let mut seen = 0;
     for route in all_routes() {
         let path = route.path.replace("{id}", &spare).replace("{name}", "x");
@@ -213,7 +218,7 @@ async fn each_route_needs_its_role_and_takes_all_above() {
             continue;
         };
         without.problem(401, "unauthenticated");
-        for (role, key) in &keys {
+        for (role, key) in keys {
             // What it answers to one who may ask is for other tests; a stream of events has no end.
             let request = site.request(route.method, &path).bearer_auth(key);
             let status = site.status(request).await;
@@ -233,14 +238,19 @@ async fn a_key_of_one_tenant_reaches_nothing_of_another_on_any_route() {
     let site = locked().await;
     let (own, _) = key(&site, "acme", Role::Admin).await;
     let (other, _) = key(&site, "umbra", Role::Admin).await;
-    let task = submit(&site, &other).await;
+    one_tenant_reaches_nothing_of_another(&site, &own, &other).await;
+}
+
+/// With a credential of the role `admin` of each of two tenants.
+pub(crate) async fn one_tenant_reaches_nothing_of_another(site: &Site, own: &str, other: &str) {
+    let task = submit(site, other).await;
     let schedule =
         json!({"type": "WriteNote", "request": {"text": "planted"}, "cron": "30 2 * * *"});
     let planted = "/api/schedules/umbras-own";
-    ask(&site, &other, "PUT", planted, &schedule.to_string())
+    ask(site, other, "PUT", planted, &schedule.to_string())
         .await
         .assert_status(201);
-    let before = trail(&site, &other, task).await;
+    let before = trail(site, other, task).await;
     for route in all_routes().filter(|route| route.role.is_some()) {
         // Task types and API keys belong to no tenant: their routes are for administrators.
         let is_of_all =
@@ -262,7 +272,7 @@ async fn a_key_of_one_tenant_reaches_nothing_of_another_on_any_route() {
             "/api/schedules/{name}" => continue,
             _ => r#"{"note":"x"}"#,
         };
-        let mut request = site.request(route.method, &path).bearer_auth(&own);
+        let mut request = site.request(route.method, &path).bearer_auth(own);
         if route.method == "POST" {
             request = request
                 .header("content-type", "application/json")
@@ -280,17 +290,17 @@ async fn a_key_of_one_tenant_reaches_nothing_of_another_on_any_route() {
         }
     }
     // A name is its tenant's: it takes nothing away from another's.
-    ask(&site, &own, "GET", planted, "")
+    ask(site, own, "GET", planted, "")
         .await
         .problem(404, "no-such-schedule");
-    ask(&site, &own, "DELETE", planted, "")
+    ask(site, own, "DELETE", planted, "")
         .await
         .problem(404, "no-such-schedule");
-    ask(&site, &other, "GET", planted, "")
+    ask(site, other, "GET", planted, "")
         .await
         .assert_status(200);
     assert_eq!(
-        trail(&site, &other, task).await,
+        trail(site, other, task).await,
         before,
         "nothing is noted of those who asked"
     );

@@ -82,13 +82,16 @@ impl KeyCache {
 
     /// Reads the keys at once, and then again and again until `shutdown`.
     pub(super) async fn keep(&self, shutdown: &CancelToken) {
-        loop {
-            self.read(Duration::ZERO).await;
-            let wait = if self.lock().has_failed { GAP } else { REFRESH };
-            tokio::select! {
-                () = self.clock.sleep(wait) => {}
-                _ = shutdown.cancelled() => return,
+        let reading = async {
+            loop {
+                self.read(Duration::ZERO).await;
+                let wait = if self.lock().has_failed { GAP } else { REFRESH };
+                self.clock.sleep(wait).await;
             }
+        };
+        tokio::select! {
+            () = reading => {}
+            _ = shutdown.cancelled() => {}
         }
     }
 

@@ -1,6 +1,7 @@
 //! Opens the adapters that the settings name: a file and folders, or servers.
 
 mod payloads;
+mod access_tokens;
 mod webhooks;
 
 #[cfg(feature = "servers")]
@@ -31,6 +32,7 @@ use futures::future::BoxFuture;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use access_tokens::access_tokens;
 pub use servers::install_provider;
 pub use webhooks::webhooks;
 

@@ -13,4 +13,6 @@ pub enum AuthMode {
     Keys,
     /// By a proxy, which sends the caller in headers.
     Proxy,
+    /// By access tokens of an issuer.
+    Jwt,
 }

@@ -10,6 +10,7 @@ mod faults;
 mod file;
 mod flags;
 mod groups;
+mod jwt;
 pub mod kinds;
 mod layers;
 mod log_format;
@@ -32,6 +33,7 @@ pub use backends::{
 pub use declare::Setting;
 pub use flags::{SettingsArgs, SettingsFor};
 pub use groups::Group;
+pub use jwt::JwtSettings;
 pub use kinds::duration;
 pub use layers::Layers;
 pub use log_format::LogFormat;

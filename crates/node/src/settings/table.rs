@@ -13,6 +13,7 @@ use super::traces::Share;
 use super::upkeep::ARCHIVE_BUCKET;
 use crate::exit::Exit;
 use clap::ArgMatches;
+use counterstep_contracts::access::Role;
 use counterstep_contracts::{
     AutoDisableOverride, BreakerOverride, OrphanOverride, Retention, RetryOverride,
 };
@@ -110,8 +111,18 @@ declare! {
 
     Api {
         listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 8080)) => "Listen on this address and port";
-        auth: AuthMode = AuthMode::None => "Authenticate callers: `keys` by API keys, `proxy` by the headers of a proxy; `none` on loopback only";
+        auth: AuthMode = AuthMode::None => "Authenticate callers: `keys` by API keys, `jwt` by access tokens of an issuer, `proxy` by the headers of a proxy; `none` on loopback only";
         auth_proxies: Vec<String> ["none"] => "Believe the headers of a proxy at these addresses or networks, with `--auth proxy`";
+        jwt_issuer: String => "Accept access tokens with this `iss` alone, with `--auth jwt`";
+        jwt_audience: String => "Accept access tokens for this `aud` alone";
+        jwt_keys(Url): String => "Read the keys of the issuer (JWKS) from this address: `https://…`, `http://…` on this machine, or `file://PATH`";
+        jwt_ca_file(Rare): PathBuf => "Trust the authorities in this PEM file, and no others, for the certificate of that address";
+        jwt_algorithms(Rare): Vec<String> ["RS256,ES256,EdDSA"] => "Accept access tokens that are signed with these algorithms alone";
+        jwt_tenant_claim: String ["all are of the tenant `default`"] => "Take the tenant from this claim, by its name or by a JSON pointer; a token has to have it";
+        jwt_subject_claim(Rare): String = "sub".to_owned() => "Take the subject from this claim";
+        jwt_role_claim: String = "roles".to_owned() => "Take the role from this claim, as `/realm_access/roles`: the highest of the names there counts";
+        jwt_roles(OnlyInFile): BTreeMap<String, Role> = BTreeMap::new() => "Set roles by the names that the issuer has for them; empty: `read`, `submit`, `operate`, `admin`";
+        jwt_leeway(Rare): Duration = Duration::from_secs(30) => "Set by how much the clocks of the issuer and of this process may differ, at most 5m";
         allowed_hosts: Vec<String> => "Answer under these names too, besides `localhost` and IP addresses; `*` for any";
         webhook_secret_file(Rare): PathBuf ["`webhook-secret` in the data directory, where the database is a file; else no webhooks are sent"] => "Sign webhooks with the secrets in this file, one a line, the newest first";
         webhook_allow(Rare): Vec<String> ["none"] => "Let webhooks reach these private addresses or networks too, and without TLS";
@@ -170,7 +181,7 @@ declare! {
 
     Remote {
         url(Url, NotInFile): String = "http://127.0.0.1:8080".to_owned() => "Connect to the API at this address";
-        token_file(NotInFile): PathBuf => "Send the API key in this file with each request";
+        token_file(NotInFile): PathBuf => "Send the API key or the access token in this file with each request";
     }
 }
 

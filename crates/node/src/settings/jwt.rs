@@ -1,0 +1,134 @@
+//! Which access tokens the API accepts, with `--auth jwt`. Must not read a key.
+
+use super::layers::Layers;
+use crate::exit::Exit;
+use counterstep_kernel::access_tokens::{Algorithm, TokenRules};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Longer ones would let in for that long after each token's end.
+const LONGEST_LEEWAY: Duration = Duration::from_secs(5 * 60);
+
+/// Access tokens of an issuer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JwtSettings {
+    /// What is checked besides the signature.
+    pub rules: TokenRules,
+    /// Where the keys are.
+    pub keys: String,
+    /// PEM file with the only authorities that the certificate there may come from.
+    pub ca_file: Option<PathBuf>,
+}
+
+impl Layers {
+    /// Access tokens, where an issuer is set.
+    ///
+    /// # Errors
+    /// [`Exit`] with the kind `Config`, naming the setting.
+    pub fn jwt(&self) -> Result<Option<JwtSettings>, Exit> {
+        let filled = |text: Option<String>| text.filter(|it| !it.is_empty());
+        let issuer = filled(self.jwt_issuer()?);
+        let (audience, keys) = (filled(self.jwt_audience()?), filled(self.jwt_keys()?));
+        let (issuer, audience, keys) = match (issuer, audience, keys) {
+            (None, None, None) => return Ok(None),
+            (Some(issuer), Some(audience), Some(keys)) => (issuer, audience, keys),
+            (issuer, audience, _) => {
+                let missing = match (issuer, audience) {
+                    (None, _) => "jwt_issuer",
+                    (_, None) => "jwt_audience",
+                    _ => "jwt_keys",
+                };
+                return Err(Exit::config(format_args!(
+                    "setting `{missing}`: it is missing; expected `jwt_issuer`, `jwt_audience` and `jwt_keys` together"
+                )));
+            }
+        };
+        let leeway = self.jwt_leeway()?;
+        if leeway > LONGEST_LEEWAY {
+            return Err(Exit::config(
+                "invalid setting `jwt_leeway`: expected at most 5m",
+            ));
+        }
+        let usual = TokenRules::new(issuer, audience);
+        let rules = TokenRules {
+            algorithms: match self.jwt_algorithms()? {
+                Some(names) => algorithms(&names)?,
+                None => usual.algorithms,
+            },
+            tenant_claim: self.jwt_tenant_claim()?,
+            subject_claim: self.jwt_subject_claim()?,
+            role_claim: self.jwt_role_claim()?,
+            roles: self.jwt_roles()?,
+            leeway,
+            ..usual
+        };
+        Ok(Some(JwtSettings {
+            rules,
+            keys,
+            ca_file: self.jwt_ca_file()?,
+        }))
+    }
+}
+
+fn algorithms(names: &[String]) -> Result<Vec<Algorithm>, Exit> {
+    if names.is_empty() {
+        return Err(Exit::config(
+            "invalid setting `jwt_algorithms`: expected at least one",
+        ));
+    }
+    let parsed = names.iter().map(|name| name.parse());
+    parsed
+        .collect::<Result<_, _>>()
+        .map_err(|error| Exit::config(format_args!("setting `jwt_algorithms`: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use counterstep_contracts::access::Role;
+
+    const FULL: &str = "jwt_issuer = \"https://issuer\"\njwt_audience = \"counterstep\"\njwt_keys = \"file:///keys\"\n";
+
+    fn read(text: &str) -> Result<Option<JwtSettings>, Exit> {
+        let file = toml::from_str(text).unwrap();
+        Layers {
+            file,
+            ..Layers::default()
+        }
+        .jwt()
+    }
+
+    #[test]
+    fn an_issuer_its_audience_and_its_keys_are_set_together() {
+        assert_eq!(read("").unwrap(), None);
+        let usual = read(FULL).unwrap().unwrap().rules;
+        assert_eq!(usual, TokenRules::new("https://issuer", "counterstep"));
+        for left_out in ["jwt_issuer", "jwt_audience", "jwt_keys"] {
+            let text: String = FULL
+                .lines()
+                .filter(|line| !line.starts_with(left_out))
+                .map(|line| format!("{line}\n"))
+                .collect();
+            let refused = read(&text).unwrap_err();
+            let expected = format!("setting `{left_out}`: it is missing");
+            assert!(refused.message.contains(&expected), "{refused}");
+        }
+    }
+
+    #[test]
+    fn roles_have_names_of_the_issuer_and_only_key_pairs_can_sign() {
+        let named = format!("{FULL}jwt_algorithms = [\"PS256\"]\n[jwt_roles]\nops = \"operate\"\n");
+        let rules = read(&named).unwrap().unwrap().rules;
+        assert_eq!(rules.algorithms, [Algorithm::Ps256]);
+        assert_eq!(rules.roles["ops"], Role::Operate);
+        for (text, expected) in [
+            ("jwt_algorithms = [\"RS256\", \"none\"]", "`none`"),
+            ("jwt_algorithms = [\"HS256\"]", "`HS256`"),
+            ("jwt_algorithms = []", "at least one"),
+            ("jwt_leeway = \"6m\"", "at most 5m"),
+        ] {
+            let refused = read(&format!("{FULL}{text}")).unwrap_err();
+            assert!(refused.message.contains(expected), "{refused}");
+        }
+    }
+}
