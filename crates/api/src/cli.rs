@@ -5,7 +5,7 @@ use counterstep_contracts::Host;
 use counterstep_kernel::host::{self, HostSettings};
 use counterstep_node::settings::AuthMode;
 use counterstep_node::{
-    Exit, Layers, Settings, SettingsArgs, access_tokens, metrics, open, run_service,
+    Exit, Layers, Settings, SettingsArgs, access_tokens, links, metrics, open, run_service,
     shutdown_on_signals, spawner, webhooks,
 };
 use counterstep_steps::Registry;
@@ -40,6 +40,7 @@ pub fn bind(given: &Layers, settings: &Settings) -> Result<(TcpListener, ApiSett
         .map_err(|error| Exit::config(format_args!("setting `allowed_hosts`: {error}")))?;
     let mut api = ApiSettings {
         auth,
+        links: links(given, settings)?,
         webhooks: webhooks(given, settings)?,
         allowed_hosts,
         max_json_bytes: given.max_json_bytes()?,

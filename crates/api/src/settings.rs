@@ -4,6 +4,7 @@ use crate::auth::AuthSettings;
 use crate::beside::Beside;
 use crate::origins::AllowedHosts;
 use counterstep_kernel::EngineSettings;
+use counterstep_kernel::result_links::LinkSecrets;
 use counterstep_kernel::webhooks::Webhooks;
 use std::net::TcpListener;
 use std::num::NonZeroU32;
@@ -23,6 +24,8 @@ pub struct ApiSettings {
     /// The path below which a server of its own answers, as `/work`; empty: at the root. For a proxy
     /// that passes paths on as they are.
     pub path: String,
+    /// What links to results are signed with; `None`: it makes and takes none.
+    pub links: Option<LinkSecrets>,
     /// How webhooks are signed and sent; `None`: a submission that asks for one is refused.
     pub webhooks: Option<Webhooks>,
     /// What the program serves beside it.
@@ -100,6 +103,7 @@ impl Default for ApiSettings {
             auth: AuthSettings::default(),
             allowed_hosts: AllowedHosts::default(),
             path: String::new(),
+            links: None,
             webhooks: None,
             beside: Beside::default(),
             metrics_listener: None,

@@ -24,6 +24,8 @@ mod idempotency;
 mod issuer;
 #[path = "api/labels.rs"]
 mod labels;
+#[path = "api/links.rs"]
+mod links;
 #[path = "api/operators.rs"]
 mod operators;
 #[path = "api/pages.rs"]

@@ -15,6 +15,7 @@ pub mod file;
 pub mod http;
 pub mod ids;
 pub mod labels;
+pub mod link;
 pub mod message;
 pub mod operator;
 pub mod overrides;

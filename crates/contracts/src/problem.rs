@@ -60,6 +60,8 @@ problem_codes! {
     NoSuchTaskType = "no-such-task-type", 404, "There is no such task type";
     /// The task's response has no stored file of this name.
     NoSuchResult = "no-such-result", 404, "The task has no such result";
+    /// A link to a result that is not valid, has expired, or leads to nothing.
+    NoSuchLink = "no-such-link", 404, "The link is not valid, or has expired";
     /// No step of the task's type waits for a signal of this name.
     NoSuchSignal = "no-such-signal", 404, "The task waits for no such signal";
     /// The task's type has no step of this name.
@@ -124,6 +126,8 @@ problem_codes! {
     InvalidWebhook = "invalid-webhook", 422, "The address of the webhook is not allowed";
     /// This server sends no webhooks.
     WebhooksOff = "webhooks-off", 422, "This server sends no webhooks";
+    /// This server makes no links to results.
+    LinksOff = "links-off", 422, "This server makes no links";
     /// A label that is not acceptable.
     InvalidLabel = "invalid-label", 422, "A label is not valid";
     /// A file name that is not acceptable.

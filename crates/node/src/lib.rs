@@ -25,7 +25,8 @@ pub use counterstep_adapters::is_this_machine;
 pub use counterstep_adapters::system::{SystemRandom, TokioRuntime};
 pub use exit::{Exit, ExitKind};
 pub use open::{
-    access_tokens, install_provider, look, look_at_objects, migrate, open, open_store, webhooks,
+    access_tokens, install_provider, links, look, look_at_objects, migrate, open, open_store,
+    webhooks,
 };
 pub use process::{run, run_service, shutdown_on_signals, spawner};
 pub use settings::{Layers, Settings, SettingsArgs};

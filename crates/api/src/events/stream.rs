@@ -88,7 +88,7 @@ impl EventStream {
                 Ok(found) => found,
                 Err(error) => {
                     let (engine, caller) = (&stream.api.engine, &stream.caller);
-                    return Err(unreadable(engine, caller, task, error).await);
+                    return Err(unreadable(engine, &caller.tenant, task, error).await);
                 }
             };
             match found {

@@ -5,7 +5,7 @@ use crate::caller::Caller;
 use crate::problem::{Refused, no_such_task};
 use crate::unreadable::unreadable;
 use actix_web::HttpRequest;
-use counterstep_contracts::{ProblemCode, TaskId};
+use counterstep_contracts::{ProblemCode, TaskId, Tenant};
 use counterstep_kernel::load;
 use counterstep_kernel::record::TaskRecord;
 use uuid::Uuid;
@@ -30,11 +30,16 @@ pub(super) fn task_id(request: &HttpRequest) -> Result<TaskId, Refused> {
 
 /// A task of the caller's tenant. The answer must not reveal that another tenant has one of this id.
 pub(super) async fn load(api: &Api, caller: &Caller, id: TaskId) -> Result<TaskRecord, Refused> {
+    load_of(api, &caller.tenant, id).await
+}
+
+/// The same, of a tenant.
+pub(super) async fn load_of(api: &Api, tenant: &Tenant, id: TaskId) -> Result<TaskRecord, Refused> {
     let record = match load::read(&api.engine, id).await {
         Ok(record) => record,
-        Err(error) => return Err(unreadable(&api.engine, caller, id, error).await),
+        Err(error) => return Err(unreadable(&api.engine, tenant, id, error).await),
     };
     record
-        .filter(|record| record.task.tenant == caller.tenant)
+        .filter(|record| record.task.tenant == *tenant)
         .ok_or_else(no_such_task)
 }

@@ -11,6 +11,7 @@ mod dead_letters;
 mod events;
 mod health;
 mod keys;
+mod links;
 mod list;
 pub(crate) mod metrics;
 mod operator;

@@ -1,7 +1,7 @@
 //! `GET /api/tasks/{id}/result/{name}`: streams a stored file that the response names. Whatever it
 //! is, it is handed over as a file to keep and never as a page to show.
 
-use super::address::{load, segment, task_id};
+use super::address::{load_of, segment, task_id};
 use super::answer::Answer;
 use crate::app_state::Api;
 use crate::caller::Caller;
@@ -15,7 +15,7 @@ use actix_web::http::header::{
     HeaderName, HeaderValue, IF_RANGE, RANGE, Range,
 };
 use actix_web::{HttpRequest, HttpResponse, ResponseError, web};
-use counterstep_contracts::{FileName, ProblemCode, StoredFile, TaskStatus};
+use counterstep_contracts::{FileName, ProblemCode, StoredFile, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::ports::ObjectError;
 use counterstep_steps::keys;
 use counterstep_steps::verified::verified;
@@ -26,7 +26,18 @@ use serde_json::Value;
 pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
     let id = task_id(&request)?;
     Params::of(&request, &[])?;
-    let task = load(&api, &caller, id).await?.task;
+    let file = stored_file(&api, &caller.tenant, id, segment(&request, "name")).await?;
+    handed_over(&api, &request, id, file).await
+}
+
+/// The file of this name in the response of a tenant's task.
+pub(super) async fn stored_file(
+    api: &Api,
+    tenant: &Tenant,
+    id: TaskId,
+    name: &str,
+) -> Result<StoredFile, Refused> {
+    let task = load_of(api, tenant, id).await?.task;
     if task.status != TaskStatus::Completed {
         let detail = format!(
             "the task is {}: only a completed task has results",
@@ -34,10 +45,8 @@ pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpReques
         );
         return Err(Refused::new(ProblemCode::NotCompleted, detail));
     }
-    let file = task
-        .response
-        .as_ref()
-        .and_then(|response| file_in(response, segment(&request, "name")));
+    let response = task.response.as_ref();
+    let file = response.and_then(|response| file_in(response, name));
     let file = file.ok_or_else(no_such_result)?;
     // The response is made by the author's code: it may name any key, and gets only those of its
     // own task.
@@ -45,10 +54,20 @@ pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpReques
         tracing::warn!(task = %id, key = file.key, "a response names an object of another task");
         return Err(no_such_result());
     }
+    Ok(file)
+}
+
+/// The answer with a file, or with the part of it that the request asks for.
+pub(super) async fn handed_over(
+    api: &Api,
+    request: &HttpRequest,
+    id: TaskId,
+    file: StoredFile,
+) -> Answer {
     let etag = format!("\"{}\"", file.sha256);
-    let part = part_of(&request, &etag, file.size_bytes);
+    let part = part_of(request, &etag, file.size_bytes);
     let mut answer = match part {
-        _ if has_current(&request, &etag) => HttpResponse::NotModified(),
+        _ if has_current(request, &etag) => HttpResponse::NotModified(),
         Part::Whole => HttpResponse::Ok(),
         Part::Some { .. } => HttpResponse::PartialContent(),
         Part::Outside => return Ok(outside(file.size_bytes)),
@@ -58,7 +77,7 @@ pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpReques
         .insert_header((CONTENT_SECURITY_POLICY, "sandbox"))
         .insert_header((ACCEPT_RANGES, "bytes"))
         .insert_header((ETAG, &*etag));
-    if has_current(&request, &etag) {
+    if has_current(request, &etag) {
         return Ok(answer.finish());
     }
     let objects = &api.engine.ports.objects;

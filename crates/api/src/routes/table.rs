@@ -2,8 +2,8 @@
 //! the check of roles follow from it. Must not authenticate a caller.
 
 use super::{
-    audit, batch, cancel, children, dead_letters, events, health, keys, list, metrics, operator,
-    plan_and_why, result, schedules, signals, submit, task, types, webhooks,
+    audit, batch, cancel, children, dead_letters, events, health, keys, links, list, metrics,
+    operator, plan_and_why, result, schedules, signals, submit, task, types, webhooks,
 };
 use actix_web::Route;
 use actix_web::http::Method;
@@ -14,6 +14,8 @@ use counterstep_contracts::access::Role;
 pub(crate) enum Access {
     /// All: it shows nothing of a task.
     Open,
+    /// Holders of a signed address, which its handler checks.
+    Signed,
     /// Callers with this role, or one that includes it.
     Role(Role),
 }
@@ -69,6 +71,7 @@ macro_rules! endpoints {
 }
 
 const OPEN: Access = Access::Open;
+const SIGNED: Access = Access::Signed;
 const READ: Access = Access::Role(Role::Read);
 const SUBMIT: Access = Access::Role(Role::Submit);
 const OPERATE: Access = Access::Role(Role::Operate);
@@ -99,6 +102,9 @@ pub(crate) const ENDPOINTS: &[Endpoint] = endpoints! {
     Post "/api/tasks/{id}/retry" OPERATE => operator::retry;
     Post "/api/tasks/{id}/recoveries" OPERATE => operator::recoveries;
     Get "/api/dead-letters" READ => dead_letters::get;
+    // Before the address whose names it could be taken for.
+    Post "/api/tasks/{id}/result/{name:.+}/link" READ => links::post;
+    Get "/api/links/{id}/{name:.+}" SIGNED => links::get;
     Get "/api/tasks/{id}/result/{name:.+}" READ => result::get;
     Get "/api/schedules" READ => schedules::list;
     Get "/api/schedules/{name}" READ => schedules::get;
@@ -126,7 +132,7 @@ pub struct RouteView {
     pub method: &'static str,
     /// Its address, with `{name}` for what varies.
     pub path: &'static str,
-    /// The role that it needs; `None`: it is open to all.
+    /// The role that it needs; `None`: it is open to all, or to holders of a signed address.
     pub role: Option<Role>,
 }
 
@@ -136,7 +142,7 @@ pub fn all_routes() -> impl Iterator<Item = RouteView> {
         method: endpoint.verb.name(),
         path: endpoint.path,
         role: match endpoint.access {
-            Access::Open => None,
+            Access::Open | Access::Signed => None,
             Access::Role(role) => Some(role),
         },
     })

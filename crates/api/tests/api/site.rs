@@ -71,13 +71,18 @@ impl Site {
 
     /// The same, for holders of keys alone.
     pub(crate) fn beside_locked(&self, ports: Ports) -> Self {
-        let registry = Arc::new(types::all());
-        let engine = Engine::new(ports, registry, EngineSettings::default(), "api");
         let api = ApiSettings {
             workers: 1,
             auth: AuthSettings::Keys,
             ..ApiSettings::default()
         };
+        self.beside_as(ports, api)
+    }
+
+    /// The same, with these settings.
+    pub(crate) fn beside_as(&self, ports: Ports, api: ApiSettings) -> Self {
+        let registry = Arc::new(types::all());
+        let engine = Engine::new(ports, registry, EngineSettings::default(), "api");
         let folder = tempfile::tempdir().expect("a folder");
         Self::serving(engine, api, (folder, self.clock.clone()))
     }

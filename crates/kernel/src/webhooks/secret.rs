@@ -1,28 +1,16 @@
 //! The signatures of webhooks, as Standard Webhooks has them. Each tenant has secrets of its own, made from
 //! those of the installation: with one of them a receiver cannot pass for the sender to another tenant's.
 
+use crate::secrets::{Secrets, mac};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use counterstep_contracts::Tenant;
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::Sha256;
-use std::fmt;
 
 const PREFIX: &str = "whsec_";
 
-/// Bytes of a secret.
-const LENGTHS: std::ops::RangeInclusive<usize> = 24..=64;
-
 /// The secrets of an installation, the newest first.
-#[derive(Clone, PartialEq, Eq)]
-pub struct WebhookSecrets(Vec<Vec<u8>>);
-
-/// Without the secrets.
-impl fmt::Debug for WebhookSecrets {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "WebhookSecrets({})", self.0.len())
-    }
-}
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebhookSecrets(Secrets);
 
 /// A text that holds no secrets.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -35,32 +23,18 @@ impl WebhookSecrets {
     /// # Errors
     /// [`InvalidSecret`], also where there is none.
     pub fn parse(text: &str) -> Result<Self, InvalidSecret> {
-        let lines = text.lines().map(str::trim).enumerate();
-        let lines = lines.filter(|(_, line)| !line.is_empty());
-        let one = |(at, line): (usize, &str)| {
-            let bytes = line.strip_prefix(PREFIX).map(|text| STANDARD.decode(text));
-            let bytes = bytes.and_then(Result::ok);
-            let bytes = bytes.filter(|bytes| LENGTHS.contains(&bytes.len()));
-            bytes.ok_or(InvalidSecret(at + 1))
-        };
-        let secrets = lines.map(one).collect::<Result<Vec<_>, _>>()?;
-        if secrets.is_empty() {
-            return Err(InvalidSecret(1));
-        }
+        let secrets = Secrets::parse(text, PREFIX).map_err(InvalidSecret)?;
         Ok(Self(secrets))
     }
 
     /// A new one of these random bits, as a line.
     #[must_use]
     pub fn line(bits: [u128; 2]) -> String {
-        let bytes = [bits[0].to_be_bytes(), bits[1].to_be_bytes()].concat();
-        format!("{PREFIX}{}\n", STANDARD.encode(bytes))
+        Secrets::line(bits, PREFIX)
     }
 
     fn of(&self, tenant: &Tenant) -> impl Iterator<Item = Vec<u8>> {
-        let name = format!("counterstep webhooks of {tenant}");
-        let own = move |secret: &Vec<u8>| mac(secret, &[name.as_bytes()]);
-        self.0.iter().map(own)
+        self.0.derived(format!("counterstep webhooks of {tenant}"))
     }
 
     /// Those of a tenant, for its receivers.
@@ -81,17 +55,6 @@ impl WebhookSecrets {
         let all: Vec<_> = self.of(tenant).map(one).collect();
         all.join(" ")
     }
-}
-
-fn mac(secret: &[u8], parts: &[&[u8]]) -> Vec<u8> {
-    // It takes a key of any length.
-    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret) else {
-        unreachable!("an HMAC takes a key of any length");
-    };
-    for part in parts {
-        mac.update(part);
-    }
-    mac.finalize().into_bytes().to_vec()
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 mod payloads;
 mod access_tokens;
+mod links;
+mod secret_file;
 mod webhooks;
 
 #[cfg(feature = "servers")]
@@ -33,6 +35,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use access_tokens::access_tokens;
+pub use links::links;
 pub use servers::install_provider;
 pub use webhooks::webhooks;
 

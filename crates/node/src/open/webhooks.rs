@@ -1,14 +1,9 @@
 //! What an API process needs to send webhooks: the secrets of a file, and a client. Must not send.
 
+use super::secret_file::SecretFile;
 use crate::exit::Exit;
-use crate::settings::{Database, Layers, Settings};
-use counterstep_adapters::system::SystemRandom;
-use counterstep_kernel::ports::Random;
+use crate::settings::{Layers, Settings};
 use counterstep_kernel::webhooks::{WebhookSecrets, WebhookSender, Webhooks};
-use std::fs::{DirBuilder, OpenOptions};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::Path;
 use std::sync::Arc;
 
 /// How the API of these settings signs and sends webhooks; `None`: it sends none.
@@ -16,23 +11,15 @@ use std::sync::Arc;
 /// # Errors
 /// [`Exit`], naming the setting at fault.
 pub fn webhooks(given: &Layers, settings: &Settings) -> Result<Option<Webhooks>, Exit> {
-    let file = match settings.webhook_secret_file.clone() {
-        Some(file) => file,
-        // Processes that share a file share its machine, and with it the data directory.
-        None if matches!(settings.database, Database::Sqlite(_)) => {
-            let Some(file) = made(&given.data_dir()?.join("webhook-secret"))? else {
-                return Ok(None);
-            };
-            file
-        }
-        None => return Ok(None),
+    let place = SecretFile {
+        setting: "webhook_secret_file",
+        given: settings.webhook_secret_file.as_deref(),
+        // Without an HTTP client none is needed.
+        made_as: cfg!(feature = "http").then_some("webhook-secret"),
     };
-    let text = std::fs::read_to_string(&file).map_err(|error| {
-        Exit::config(format_args!(
-            "setting `webhook_secret_file`: `{}` cannot be read: {error}",
-            file.display()
-        ))
-    })?;
+    let Some((file, text)) = place.read(given, settings, WebhookSecrets::line)? else {
+        return Ok(None);
+    };
     let secrets = WebhookSecrets::parse(&text).map_err(|error| {
         Exit::config(format_args!(
             "setting `webhook_secret_file`: `{}`, {error}",
@@ -41,50 +28,6 @@ pub fn webhooks(given: &Layers, settings: &Settings) -> Result<Option<Webhooks>,
     })?;
     let sender = sender(settings)?;
     Ok(sender.map(|sender| Webhooks { sender, secrets }))
-}
-
-/// The file with the secret, made where it is not there; `None`: this program has no HTTP client.
-fn made(file: &Path) -> Result<Option<std::path::PathBuf>, Exit> {
-    if cfg!(not(feature = "http")) {
-        return Ok(None);
-    }
-    let failed = |error| {
-        Exit::config(format_args!(
-            "the file `{}` cannot be made: {error}",
-            file.display()
-        ))
-    };
-    if let Some(folder) = file.parent() {
-        // The settings are read before the process closes what it makes to other users.
-        let mut made = DirBuilder::new();
-        made.recursive(true).mode(0o700);
-        made.create(folder).map_err(failed)?;
-    }
-    if file.exists() {
-        return Ok(Some(file.to_owned()));
-    }
-    let line = WebhookSecrets::line([SystemRandom.bits(), SystemRandom.bits()]);
-    // Whole under a name of its own first: another process may look for it.
-    let whole = file.with_extension(format!("{:032x}", SystemRandom.bits()));
-    let mut options = OpenOptions::new();
-    let written = options
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&whole);
-    written
-        .and_then(|mut file| {
-            file.write_all(line.as_bytes())
-                .and_then(|()| file.sync_all())
-        })
-        .map_err(failed)?;
-    let linked = std::fs::hard_link(&whole, file);
-    let removed = std::fs::remove_file(&whole);
-    match linked {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(failed(error)),
-        _ => removed.map_err(failed)?,
-    }
-    Ok(Some(file.to_owned()))
 }
 
 #[cfg(feature = "http")]

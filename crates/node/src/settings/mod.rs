@@ -75,6 +75,8 @@ pub struct Settings {
     pub metrics_listen: Option<SocketAddr>,
     /// The folder with the keys that payloads are encrypted with; `None`: they are not.
     pub payload_keys: Option<PathBuf>,
+    /// With the secrets that sign links to results.
+    pub link_secret_file: Option<PathBuf>,
     /// With the secrets that sign webhooks.
     pub webhook_secret_file: Option<PathBuf>,
     /// Where spans go; `None`: nowhere.
@@ -108,6 +110,7 @@ impl Settings {
             engine: EngineSettings::default(),
             metrics_listen: None,
             payload_keys: None,
+            link_secret_file: None,
             webhook_secret_file: None,
             traces: None,
             log: "info".to_owned(),

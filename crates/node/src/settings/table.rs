@@ -124,6 +124,7 @@ declare! {
         jwt_roles(OnlyInFile): BTreeMap<String, Role> = BTreeMap::new() => "Set roles by the names that the issuer has for them; empty: `read`, `submit`, `operate`, `admin`";
         jwt_leeway(Rare): Duration = Duration::from_secs(30) => "Set by how much the clocks of the issuer and of this process may differ, at most 5m";
         allowed_hosts: Vec<String> => "Answer under these names too, besides `localhost` and IP addresses; `*` for any";
+        link_secret_file(Rare): PathBuf ["`link-secret` in the data directory, where the database is a file; else no links are made"] => "Sign links to results with the secrets in this file, one a line, the newest first";
         webhook_secret_file(Rare): PathBuf ["`webhook-secret` in the data directory, where the database is a file; else no webhooks are sent"] => "Sign webhooks with the secrets in this file, one a line, the newest first";
         webhook_allow(Rare): Vec<String> ["none"] => "Let webhooks reach these private addresses or networks too, and without TLS";
         event_streams: Number<1, UNBOUNDED> = 10_000 => "Set the maximum of streams of events that are open at a time";

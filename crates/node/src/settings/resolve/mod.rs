@@ -65,6 +65,7 @@ impl Layers {
             upkeep: self.upkeep()?,
             metrics_listen: self.metrics_listen()?,
             payload_keys: self.payload_keys()?,
+            link_secret_file: self.link_secret_file()?,
             webhook_secret_file: self.webhook_secret_file()?,
             traces: if takes(self.uses, Group::Traces) {
                 self.traces()?
