@@ -43,7 +43,7 @@ class Transport:
             raise ValueError("invalid address; expected http://HOST:PORT or https://HOST")
         if api_key is not None and not (api_key.isascii() and api_key.isprintable() and api_key and " " not in api_key):
             raise ValueError("invalid API key; expected one line of visible ASCII characters")
-        self._secure = base.scheme == "https"
+        self._secure, self._origin = base.scheme == "https", f"{base.scheme}://{base.netloc}"
         self._host, self._port, self._prefix = base.hostname, base.port, base.path.rstrip("/")
         self._tls = tls
         self._authorization: Headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
@@ -93,6 +93,13 @@ class Transport:
         if self._secure:
             return http.client.HTTPSConnection(self._host, self._port, timeout=timeout, context=self._tls)
         return http.client.HTTPConnection(self._host, self._port, timeout=timeout)
+
+    def whole(self, path: str) -> str:
+        """An address of the API from its path, which begins with where the API is mounted.
+
+        That the base has too; what a proxy takes away the base has alone.
+        """
+        return self._origin + ("" if path.startswith(f"{self._prefix}/") else self._prefix) + path
 
     def json(self, method: str, path: str, **options: Any) -> Any:
         return self.json_and_headers(method, path, **options)[0]

@@ -32,6 +32,14 @@ class Event:
     data: Dict[str, Any]
 
 
+class ResultLink(TypedDict):
+    """A link to a stored file of a response."""
+
+    #: Whole, with the address that the client has of the API.
+    url: str
+    expires_at: str
+
+
 class StepProgress(TypedDict, total=False):
     done: int
     #: 0: unknown.

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Dict, Iterable, Iterator, List, Mapping, Optio
 from ._events import follow
 from ._http import Body, Transport, header_of_labels, pieces, segment
 from ._multipart import Files, Form
-from .bodies import Accepted, AuditTrail, CancelAnswer, Event, SignalAnswer, TaskSummary, TaskView
+from .bodies import Accepted, AuditTrail, CancelAnswer, Event, ResultLink, SignalAnswer, TaskSummary, TaskView
 from .errors import Problem, Unreachable, may_pass
 
 _AT_REST = ("completed", "failed", "cancelled", "resolved", "dead_lettered", "compensation_failed")
@@ -197,6 +197,17 @@ class Client:
         Comes again after a cut, and ends when the task has ended.
         """
         return follow(self._http, f"{_path(task_id)}/events", last_event_id, self._retry_for)
+
+    def link(self, task_id: str, name: str, valid_for: Optional[str] = None) -> ResultLink:
+        """A link to a stored file of the response: its holder needs no key until it expires.
+
+        `valid_for` is a text such as `30m`, at most `7d`; one hour unless given.
+        """
+        route = "/".join(segment(part) for part in name.split("/"))
+        body = json.dumps({} if valid_for is None else {"valid_for": valid_for}).encode()
+        headers = {"Content-Type": "application/json"}
+        link = self._http.json("POST", f"{_path(task_id)}/result/{route}/link", headers=headers, body=body)
+        return cast(ResultLink, {**link, "url": self._http.whole(link["url"])})
 
     def download(self, task_id: str, name: str, to: Union[str, "os.PathLike[str]", BinaryIO]) -> int:
         """Writes a stored file of the response to a path, or to a file that is open for bytes. Returns its size.

@@ -11,6 +11,7 @@ import threading
 import time
 import tracemalloc
 import unittest
+import urllib.request
 import zipfile
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -112,6 +113,14 @@ class Submissions(WithDev):
         copy = io.BytesIO()
         self.client.download(accepted.task_id, "zip", copy)
         self.assertEqual(copy.getvalue(), (folder / "both.zip").read_bytes())
+        link = self.client.link(accepted.task_id, "zip", "30m")
+        with urllib.request.urlopen(link["url"]) as answer:
+            self.assertEqual(answer.read(), copy.getvalue())
+        self.assertIn("expires_at", link)
+        with self.assertRaises(Problem) as refused:
+            self.client.link(accepted.task_id, "zip", "8d")
+        self.assertEqual(refused.exception.pointer, "valid_for")
+        self.client.link(accepted.task_id, "zip")
 
     def test_a_large_file_takes_little_memory_in_both_directions(self) -> None:
         folder, size = Path(self.folder()), 64_000_000

@@ -206,6 +206,20 @@ export class Client {
   }
 
   /**
+   * @param {string} id
+   * @param {string} name
+   * @param {{ validFor?: string, signal?: AbortSignal }} [options]
+   * @returns {Promise<import("./index.js").ResultLink>}
+   */
+  async link(id, name, { validFor, signal } = {}) {
+    const route = name.split("/").map(segment).join("/");
+    const headers = { "content-type": "application/json" };
+    const body = JSON.stringify({ valid_for: validFor });
+    const link = await this.#json("POST", id, `/result/${route}/link`, { headers, body, signal });
+    return { ...link, url: this.#http.whole(link.url) };
+  }
+
+  /**
    * @param {string} method
    * @param {string} id
    * @param {string} [behind]

@@ -160,6 +160,18 @@ export class Transport {
   }
 
   /**
+   * An address of the API from its path. That begins with where the API is mounted, which the base has too; what a proxy
+   * takes away the base has alone.
+   *
+   * @param {string} path
+   */
+  whole(path) {
+    const { origin, pathname } = new URL(this.#base);
+    const mount = pathname.replace(/\/+$/, "");
+    return `${origin}${path.startsWith(`${mount}/`) ? "" : mount}${path}`;
+  }
+
+  /**
    * @param {string} method
    * @param {string} path
    * @param {Request} [request]

@@ -71,6 +71,11 @@ export class Client {
    */
   events(id: string, options?: { lastEventId?: number; signal?: AbortSignal }): AsyncGenerator<Event, void, undefined>;
   /**
+   * A link to a stored file of the response: its holder needs no key until it expires. `validFor` is a text such as `30m`,
+   * at most `7d`; one hour unless given.
+   */
+  link(id: string, name: string, options?: { validFor?: string; signal?: AbortSignal }): Promise<ResultLink>;
+  /**
    * Writes a stored file of the response to a path (Node.js only) or a stream, which is closed then, and resolves to its
    * size. A path gets the whole file or none; a stream is aborted where the download fails.
    */
@@ -241,6 +246,13 @@ export interface CancelAnswer {
   status: TaskStatus;
   outcome: "nothing-had-run" | "undoing" | "stopping" | "already-cancelled" | (string & {});
   will_undo: string[];
+}
+
+/** A link to a stored file of a response. */
+export interface ResultLink {
+  /** Whole, with the address that the client has of the API. */
+  url: string;
+  expires_at: string;
 }
 
 export interface SignalAnswer {

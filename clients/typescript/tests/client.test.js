@@ -94,6 +94,11 @@ describe("submissions", () => {
       const copy = sink();
       assert.equal(await client.download(accepted.task_id, "zip", copy.stream), size);
       assert.deepEqual(copy.bytes(), archive);
+      const link = await client.link(accepted.task_id, "zip", { validFor: "30m" });
+      assert.deepEqual(Buffer.from(await (await fetch(link.url)).arrayBuffer()), archive);
+      assert.ok(Date.parse(link.expires_at) > Date.now());
+      await client.link(accepted.task_id, "zip");
+      await assert.rejects(client.link(accepted.task_id, "zip", { validFor: "8d" }), { pointer: "valid_for" });
     }
   });
 

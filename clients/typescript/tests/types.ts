@@ -11,6 +11,8 @@ export async function use(): Promise<void> {
   const { task_id } = await client.submit("t", { a: 1 }, { key: "k", labels: { a: "b" }, files: { f: ["a.txt"] } });
   const view: TaskView = await client.wait(task_id, { timeoutMs: 5 });
   if (view.status === "completed") await client.download(task_id, "zip", "a.zip");
+  const link: string = (await client.link(task_id, "zip", { validFor: "1h" })).url;
+  await fetch(link);
   for await (const event of client.events(task_id, { lastEventId: 3 })) show(event);
   for await (const task of client.list({ status: ["failed"], since: new Date() })) task.labels?.["a"];
   await verifyWebhook(["whsec_AA=="], new Headers(), "{}").catch((error) => error instanceof InvalidWebhook);

@@ -23,7 +23,7 @@ fn tasks(place: &Place, api: &Api, arguments: &[&str]) -> Ended {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_is_submitted_watched_and_its_file_downloaded() {
     let place = Place::new();
-    let served = services::dev(&place, QUICK);
+    let served = services::dev(&place, &[QUICK, &["--log", "trace"]].concat());
     let samples = Sample::pair(5, 1_000);
     let files: Vec<String> = ["a", "b"]
         .iter()
@@ -80,6 +80,26 @@ async fn a_task_is_submitted_watched_and_its_file_downloaded() {
         "as any new file"
     );
     served.api.assert_archive(again.task_id, &samples).await;
+    let link = tasks(
+        &place,
+        &served.api,
+        &["link", &id, "zip", "--valid-for", "30m"],
+    );
+    let link = link.assert_code(0).stdout.trim().to_owned();
+    let linked = reqwest::get(&link).await.expect("an answer");
+    assert_eq!(linked.bytes().await.expect("a body"), bytes);
+    let (_, signature) = link.rsplit_once('=').expect("a signature");
+    let refused = reqwest::get(format!("{link}x")).await.expect("an answer");
+    assert_eq!(refused.status(), 404);
+    let log = served.process.log();
+    assert!(!log.contains(signature), "the log holds the signature");
+    tasks(
+        &place,
+        &served.api,
+        &["link", &id, "zip", "--valid-for", "8d"],
+    )
+    .assert_code(1)
+    .assert_says("valid_for");
     tasks(&place, &served.api, &["download", &id, "zip"])
         .assert_code(1)
         .assert_says("--output");

@@ -7,6 +7,7 @@ use counterstep_contracts::disable::{SwitchRequest, SwitchView};
 use counterstep_contracts::http::{
     Accepted, AuditTrail, CancelAnswer, ChildSummary, Page, SignalAnswer, TaskSummary, TaskView,
 };
+use counterstep_contracts::link::ResultLink;
 use counterstep_contracts::operator::{
     DeadLetter, OperatorAnswer, RecoveriesAnswer, RecoveriesRequest, ResolveRequest, RetryRequest,
     UndoPlan, Why,
@@ -336,6 +337,17 @@ impl Remote {
                 .post(format!("{}/{what}", self.schedule_at(name))),
         )
         .await
+    }
+
+    /// A link to a stored file of the response.
+    pub(super) async fn result_link(
+        &self,
+        task: TaskId,
+        name: &str,
+        valid_for: Option<String>,
+    ) -> Result<ResultLink, Exit> {
+        let link = self.http.result_link(task, name, valid_for).await;
+        link.map_err(|error| self.exit(error))
     }
 
     /// Streams a stored file of the response. Returns its size in bytes.

@@ -39,6 +39,16 @@ enum TasksCommand {
     },
     /// Writes a file of a task's response to the disk
     Download(DownloadArgs),
+    /// Prints a link to a file of a task's response: its holder needs no key until it expires
+    Link {
+        /// Its id
+        id: TaskId,
+        /// The field of the response that names the file, as archive or renditions/0
+        name: String,
+        /// For how long the link is valid, as 30m, at most 7d [default: 1h]
+        #[arg(long, value_name = "TIME")]
+        valid_for: Option<String>,
+    },
     /// Lists tasks, the newest first
     List {
         #[command(flatten)]
@@ -120,6 +130,18 @@ pub(super) fn main(args: &TasksArgs, program: &str) -> Result<(), Exit> {
             TasksCommand::Submit(submit) => return submit.run(&remote, args.json).await,
             TasksCommand::Watch { id } => return submit::watch(&remote, *id, args.json).await,
             TasksCommand::Download(download) => return download.run(&remote).await,
+            TasksCommand::Link {
+                id,
+                name,
+                valid_for,
+            } => {
+                let link = remote.result_link(*id, name, valid_for.clone()).await?;
+                if args.json {
+                    json(&link)?
+                } else {
+                    format!("{}\n", link.url)
+                }
+            }
             TasksCommand::List { which, search } => {
                 let page = page(&remote, which, search).await?;
                 if args.json {

@@ -23,7 +23,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 /// So long an answer may take that does not wait for the task: a command names one that does not
 /// answer within ten seconds.
-const ANSWER: Duration = Duration::from_secs(8);
+pub(super) const ANSWER: Duration = Duration::from_secs(8);
 
 /// A file under way may stand still for so long.
 const SILENCE: Duration = Duration::from_secs(30);

@@ -4,6 +4,7 @@
 mod events;
 pub(crate) mod http;
 mod in_process;
+mod links;
 mod submit;
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 
 mod children;
 mod events;
+mod links;
 
 use super::{Client, ClientError, Submit, Way};
 use crate::prelude::*;
