@@ -11,7 +11,9 @@ use counterstep_kernel::Engine;
 use counterstep_kernel::webhooks;
 use counterstep_node::metrics::ProcessPage;
 use counterstep_steps::CancelToken;
+use serde_json::Value;
 use std::future::Future;
+use std::sync::OnceLock;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tokio_util::task::TaskTracker;
@@ -30,6 +32,8 @@ pub(crate) struct Api {
     pub(crate) gauges: Gauges,
     pub(crate) process_page: ProcessPage,
     pub(crate) readiness: Readiness,
+    /// The OpenAPI document, once it was asked for.
+    pub(crate) document: OnceLock<Value>,
     runtime: Handle,
     work: TaskTracker,
     /// What sends webhooks and reads the keys of an issuer; it ends with the shutdown, and here where
@@ -75,6 +79,7 @@ impl Api {
             gauges,
             process_page,
             readiness,
+            document: OnceLock::new(),
             runtime,
             work,
             background: sending.into_iter().chain(keeping).collect(),

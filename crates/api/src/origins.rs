@@ -21,6 +21,11 @@ use std::net::IpAddr;
 /// is no secret.
 const FOR_MONITORS: &[&str] = &["/healthz", "/readyz", "/metrics"];
 
+/// Whether what is at this address answers under any name.
+pub(crate) fn is_for_monitors(path: &str) -> bool {
+    FOR_MONITORS.contains(&path)
+}
+
 /// The names by which this interface may be addressed. `localhost` and every IP address always are:
 /// a page gains nothing by an address, since only a name can be made to lead first to the page's
 /// server and then to this one.

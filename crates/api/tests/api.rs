@@ -12,6 +12,8 @@ mod cancels;
 mod children;
 #[path = "api/disabling.rs"]
 mod disabling;
+#[path = "api/documents.rs"]
+mod documents;
 #[path = "api/edges.rs"]
 mod edges;
 #[path = "api/events.rs"]

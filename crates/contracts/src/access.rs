@@ -1,9 +1,13 @@
 //! Who may do what over HTTP: the roles, and the bodies of the routes for API keys.
 
+use crate::forms::{DURATION, SUBJECT, TENANT};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a caller may do. Each role includes those before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// Read tasks, their files, schedules and task types of its tenant.
@@ -66,22 +70,25 @@ impl std::str::FromStr for Role {
 }
 
 /// Body of `POST /api/keys`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NewKeyRequest {
     /// Whose tasks its holder may reach; missing: those of the caller's tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = TENANT))]
     pub tenant: Option<String>,
     /// Who holds it: its name in audits. 1 to 100 of `A-Z a-z 0-9 . _ @ -`.
+    #[schemars(regex(pattern = SUBJECT))]
     pub subject: String,
     /// What its holder may do.
     pub role: Role,
     /// For how long it is valid, as `90d`; missing: until it is revoked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = DURATION))]
     pub expires_in: Option<String>,
 }
 
 /// Answer to it: the only one that holds the key.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NewKey {
     /// `cs_{id}_{secret}`, for `Authorization: Bearer`. It is stored as a hash and never shown again.
     pub key: String,
@@ -91,7 +98,7 @@ pub struct NewKey {
 }
 
 /// An API key as it is listed. Times are RFC 3339 in UTC.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KeyView {
     /// The part of the key that is no secret.
     pub id: String,
@@ -102,14 +109,17 @@ pub struct KeyView {
     /// What its holder may do.
     pub role: Role,
     /// When it was made.
+    #[schemars(extend("format" = "date-time"))]
     pub created_at: String,
     /// Who made it.
     pub created_by: String,
     /// Until when it is valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
     pub expires_at: Option<String>,
     /// When it was revoked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
     pub revoked_at: Option<String>,
     /// Who revoked it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -2,6 +2,7 @@
 //! and for how long. What a breaker does is worked out in `counterstep_steps::breaker`.
 
 use crate::retry::positive;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use std::time::Duration;
 ///
 /// An impossible policy is an error of the compiler: the constructors panic during constant
 /// evaluation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct BreakerPolicy {
     /// The dependency it stands for: all steps of all task types that name it share one breaker.
     /// `None`: each step that names the constant has its own.
@@ -23,8 +24,12 @@ pub struct BreakerPolicy {
     /// Opens at so many failures ...
     pub after_failures: u32,
     /// ... in a window of this length, which starts with the first of them.
+    #[serde(serialize_with = "crate::retry::as_text")]
+    #[schemars(with = "String")]
     pub within: Duration,
     /// Stays open for so long. Then a single attempt is let through as a probe.
+    #[serde(serialize_with = "crate::retry::as_text")]
+    #[schemars(with = "String")]
     pub open_for: Duration,
 }
 

@@ -2,6 +2,7 @@
 
 use crate::ids::{StepNo, TaskId};
 use crate::state::TaskStatus;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -25,7 +26,7 @@ pub const DEEPEST: u32 = 16;
 pub const MOST_CHILDREN: usize = 10_000;
 
 /// The parent of a task, as clients see it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ParentView {
     /// The parent.
     pub task_id: TaskId,
@@ -47,7 +48,7 @@ impl From<ParentRef> for ParentView {
 }
 
 /// How the tasks stand that a step has submitted so far.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StepChildren {
     /// Name of the step.
     pub step: String,

@@ -6,7 +6,9 @@ use crate::disable::AutoDisable;
 use crate::ids::{QueueName, StepNo};
 use crate::retry::RetryPolicy;
 use crate::state::text_enum;
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use std::fmt;
 use std::time::Duration;
 
@@ -63,7 +65,7 @@ text_enum!(
 );
 
 /// How a step is undone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum UndoDecl {
     /// The named function of the declaration.
@@ -91,7 +93,8 @@ impl UndoDecl {
 }
 
 /// A retry policy and the name under which the declaration refers to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(transform = with_effective)]
 pub struct NamedPolicy {
     /// The constant's path as written, or `built-in`, `none`, `undo` for the defaults.
     pub name: &'static str,
@@ -100,7 +103,8 @@ pub struct NamedPolicy {
 }
 
 /// A breaker and the name under which the declaration refers to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(transform = with_effective)]
 pub struct NamedBreaker {
     /// The constant's path as written.
     pub name: &'static str,
@@ -108,8 +112,37 @@ pub struct NamedBreaker {
     pub policy: BreakerPolicy,
 }
 
+/// A policy that the settings change is shown with what holds in `effective`.
+fn with_effective(schema: &mut Schema) {
+    let Some(Value::Object(properties)) = schema.get_mut("properties") else {
+        return;
+    };
+    let policy = properties.get("policy").cloned().unwrap_or_default();
+    let about = "What holds instead, where the settings change it";
+    properties.insert(
+        "effective".to_owned(),
+        json!({ "allOf": [policy], "description": about }),
+    );
+}
+
+/// What a task type is disabled by, as it is shown.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "it has the schema of what the policies show")]
+enum ShownAutoDisable {
+    /// As declared.
+    Declared(Option<AutoDisable>),
+    /// The settings change it.
+    Changed {
+        /// As declared.
+        declared: Option<AutoDisable>,
+        /// What holds instead.
+        effective: Option<AutoDisable>,
+    },
+}
+
 /// One input of a step: a parameter of its function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct InputDecl {
     /// The parameter's name.
     pub name: &'static str,
@@ -121,7 +154,7 @@ pub struct InputDecl {
 
 /// What a step waits for. Such a step runs no code of its own: it has no attempts, and while it
 /// waits its task holds neither a slot nor a lease.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "for")]
 pub enum WaitDecl {
     /// A point of time.
@@ -148,7 +181,7 @@ impl WaitDecl {
 }
 
 /// What runs in place of a step that gave up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FallbackDecl {
     /// The function's name.
     pub name: &'static str,
@@ -157,7 +190,7 @@ pub struct FallbackDecl {
 }
 
 /// One step of a task type.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct StepDecl {
     /// Its place in the order; unique within the type.
     pub no: StepNo,
@@ -182,6 +215,8 @@ pub struct StepDecl {
     /// What its giving up leads to.
     pub on_exhausted: OnExhausted,
     /// Limit of one attempt; `None`: that of the policy, else that of the settings.
+    #[serde(serialize_with = "crate::retry::as_optional_text")]
+    #[schemars(with = "Option<String>")]
     pub timeout: Option<Duration>,
     /// Steps of one group run side by side; they share host and neighbourhood.
     pub group: Option<&'static str>,
@@ -217,7 +252,7 @@ impl StepDecl {
 }
 
 /// A task type.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct TaskDecl {
     /// Its name as declared, `CreateZipFromFiles`.
     pub name: &'static str,
@@ -226,8 +261,12 @@ pub struct TaskDecl {
     /// The queue its worker steps are dispatched on; the API's is `{queue}.api`.
     pub queue: &'static str,
     /// Deadline since submit, waits included, undo not.
+    #[serde(serialize_with = "crate::retry::as_optional_text")]
+    #[schemars(with = "Option<String>")]
     pub timeout: Option<Duration>,
     /// How long a claim holds without a heartbeat; `None`: that of the settings.
+    #[serde(serialize_with = "crate::retry::as_optional_text")]
+    #[schemars(with = "Option<String>")]
     pub lease: Option<Duration>,
     /// Take-backs of a lost task, without progress between them, before it is undone instead.
     pub max_recoveries: u32,
@@ -239,6 +278,7 @@ pub struct TaskDecl {
     pub on_undo_failure: OnUndoFailure,
     /// When failures make the type take no more submissions; `None`: never, unless the settings say
     /// so.
+    #[schemars(with = "ShownAutoDisable")]
     pub auto_disable: Option<AutoDisable>,
     /// The names of the labels that it makes of each request.
     pub labels: &'static [&'static str],

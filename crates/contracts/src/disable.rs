@@ -1,8 +1,10 @@
 //! Auto-disable as data: after how many failed tasks in a row a type takes no more, and what is
 //! told about it. What it leads to is worked out in `counterstep_kernel::disable`.
 
+use crate::forms::{ACTOR, NOTE};
 use crate::ids::TaskId;
 use crate::retry::positive;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -15,14 +17,18 @@ use std::time::Duration;
 ///
 /// Tasks that were accepted go on, and are undone where they must be. An impossible policy is an
 /// error of the compiler: the constructors panic during constant evaluation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct AutoDisable {
     /// Disables the type at so many tasks in a row that ended as Failed or were parked ...
     pub after_failures: u32,
     /// ... in the time before now of this length. A task that completes begins a new row.
+    #[serde(serialize_with = "crate::retry::as_text")]
+    #[schemars(with = "String")]
     pub within: Duration,
     /// Disabled for so long. Then a single task is taken as a probe, and what becomes of it
     /// decides. `None`: disabled until a person enables it, without a probe.
+    #[serde(serialize_with = "crate::retry::as_optional_text")]
+    #[schemars(with = "Option<String>")]
     pub cooldown: Option<Duration>,
 }
 
@@ -89,23 +95,26 @@ impl AutoDisable {
 }
 
 /// Body of `POST /api/task-types/{type}/disable` and `/enable`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SwitchRequest {
     /// Why: what clients are told whose submissions are refused.
+    #[schemars(regex(pattern = NOTE), length(min = 1, max = 4000))]
     pub note: String,
     /// Who.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = ACTOR), length(min = 1, max = 100))]
     pub actor: Option<String>,
 }
 
 /// Whether a task type takes submissions. Times are RFC 3339 in UTC.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SwitchView {
     /// The type's declared name.
     #[serde(rename = "type")]
     pub task_type: String,
     /// Since when it takes none; missing: it takes them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
     pub disabled_since: Option<String>,
     /// Why; of an enabled type, why it was enabled last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -116,6 +125,7 @@ pub struct SwitchView {
     /// When the next submission is taken as a probe; missing on a disabled type: a person has to
     /// enable it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
     pub probe_from: Option<String>,
     /// The probe that is under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,8 +1,11 @@
 //! Files as values: what a client uploaded, and what lies in the object store.
 
 use crate::archive_name;
+use crate::forms::ONE_LINE;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
+use std::borrow::Cow;
 use std::fmt;
 
 /// A checked file name: metadata for people, never part of an object key or a local path.
@@ -87,6 +90,28 @@ pub(crate) fn is_direction_control(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}' | '\u{feff}')
 }
 
+// By hand: the rules of names, but for those on percent-encoded paths and on bytes.
+impl JsonSchema for FileName {
+    fn schema_name() -> Cow<'static, str> {
+        "FileName".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "description": "The name of a file, without a path: at most 255 bytes of UTF-8",
+            "minLength": 1,
+            "maxLength": 255,
+            "allOf": [
+                { "pattern": ONE_LINE },
+                { "pattern": "^[^/\\\\]*$" },
+                { "pattern": "[^\\s]" },
+                { "not": { "pattern": "^(\\.{1,2}|[A-Za-z]:.*)$" } },
+            ],
+        })
+    }
+}
+
 impl fmt::Display for FileName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -124,6 +149,22 @@ pub struct UploadedFile {
     pub bucket: String,
     /// Object key; empty until the upload step has said which.
     pub key: String,
+}
+
+// What a client sends: the form has the bytes where the request has this.
+impl JsonSchema for UploadedFile {
+    fn schema_name() -> Cow<'static, str> {
+        "UploadedFile".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "format": "binary",
+            "contentMediaType": "application/octet-stream",
+            "description": "A file: a part of the form with a file name",
+        })
+    }
 }
 
 #[derive(Deserialize)]
@@ -191,7 +232,7 @@ impl<'de> Deserialize<'de> for UploadedFile {
 }
 
 /// A file in the object store, as a step's output.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StoredFile {
     /// What people call it.
     pub name: FileName,
@@ -208,7 +249,7 @@ pub struct StoredFile {
 }
 
 /// Several stored files, in the order of their sources.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct StoredFiles(pub Vec<StoredFile>);
 

@@ -2,16 +2,18 @@
 //! declarations (`30s`).
 
 use crate::children::{ParentView, StepChildren};
+use crate::forms::KEY;
 use crate::ids::{Attempt, AuditSeq, ChangeId, Epoch, StepNo, TaskId};
 use crate::labels::Labels;
 use crate::problem::Problem;
 use crate::state::{Direction, Outcome, StepStatus, TaskStatus, WaitReason};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Answer to a submission: 202.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Accepted {
     /// The task's id; also the last segment of `Location`.
     pub task_id: TaskId,
@@ -23,11 +25,12 @@ pub struct Accepted {
 pub const BATCH_MOST: usize = 1000;
 
 /// A request of a batch.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BatchRequest {
     /// Its idempotency key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = KEY))]
     pub key: Option<String>,
     /// Its labels.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
@@ -40,14 +43,14 @@ pub struct BatchRequest {
 }
 
 /// Answer to a batch: 200.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BatchAnswer {
     /// What became of each, in the order of the requests.
     pub items: Vec<BatchOutcome>,
 }
 
 /// What became of a request of a batch.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "outcome", rename_all = "kebab-case")]
 pub enum BatchOutcome {
     /// It is a task.
@@ -65,7 +68,7 @@ pub enum BatchOutcome {
 }
 
 /// A task as `GET /api/tasks/{id}` shows it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskView {
     /// Its id.
     pub task_id: TaskId,
@@ -83,6 +86,7 @@ pub struct TaskView {
     pub waiting_for: Option<WaitReason>,
     /// When it will try again, where it is waiting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
     pub due_at: Option<String>,
     /// Whether a cancel was accepted.
     pub cancel_requested: bool,
@@ -91,11 +95,14 @@ pub struct TaskView {
     /// Grows with every change; the ETag is made of it.
     pub revision: i64,
     /// Submitted.
+    #[schemars(extend("format" = "date-time"))]
     pub created_at: String,
     /// Last change.
+    #[schemars(extend("format" = "date-time"))]
     pub updated_at: String,
     /// When it came to its terminal state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
     pub finished_at: Option<String>,
     /// Times it was taken back from a lost host since it last made progress.
     pub recovery_attempts: u32,
@@ -119,7 +126,7 @@ pub struct TaskView {
 }
 
 /// How far a task has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Progress {
     /// Steps that completed or were skipped.
     pub done: u32,
@@ -128,7 +135,7 @@ pub struct Progress {
 }
 
 /// A step as a client sees it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StepView {
     /// Its number.
     pub no: StepNo,
@@ -150,7 +157,7 @@ pub struct StepView {
 
 /// How far the running attempt of a step, or of its undo, has come. A hint: it may be late, or
 /// missing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StepProgress {
     /// How far it is, in units of the step's own.
     pub done: u64,
@@ -160,6 +167,7 @@ pub struct StepProgress {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub percent: Option<u8>,
     /// When it said so.
+    #[schemars(extend("format" = "date-time"))]
     pub at: String,
 }
 
@@ -177,7 +185,7 @@ pub const FAILURE_CLASSES: &[&str] = &[
 ];
 
 /// Why a task did not complete.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FailureView {
     /// The step that gave up, where one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -189,13 +197,14 @@ pub struct FailureView {
 }
 
 /// One entry of a task's audit trail.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditView {
     /// From 1, without gaps.
     pub seq: AuditSeq,
     /// The change it was part of.
     pub change_id: ChangeId,
     /// By the database's clock.
+    #[schemars(extend("format" = "date-time"))]
     pub at: String,
     /// What happened.
     pub event: String,
@@ -226,7 +235,7 @@ pub struct AuditView {
 }
 
 /// A task's audit trail and attempts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditTrail {
     /// Whose.
     pub task_id: TaskId,
@@ -258,7 +267,7 @@ pub struct ProgressEvent {
 pub const PROGRESS_EVENT: &str = "progress";
 
 /// One try of a step.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AttemptView {
     /// The step's name.
     pub step: String,
@@ -275,14 +284,16 @@ pub struct AttemptView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Start, by the database's clock.
+    #[schemars(extend("format" = "date-time"))]
     pub started_at: String,
     /// End, by the database's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
     pub ended_at: Option<String>,
 }
 
 /// Answer to a cancel: 202 or 200.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CancelAnswer {
     /// Which task.
     pub task_id: TaskId,
@@ -296,7 +307,7 @@ pub struct CancelAnswer {
 }
 
 /// What a cancel leads to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CancelOutcome {
     /// No step had effects: it is cancelled.
@@ -310,18 +321,19 @@ pub enum CancelOutcome {
 }
 
 /// Answer to a signal: 202. The same for each repetition.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SignalAnswer {
     /// Which task.
     pub task_id: TaskId,
     /// The signal's name, which is that of the step that waits for it.
     pub signal: String,
     /// When it was accepted.
+    #[schemars(extend("format" = "date-time"))]
     pub received_at: String,
 }
 
 /// One line of a list of tasks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskSummary {
     /// Its id.
     pub task_id: TaskId,
@@ -333,13 +345,15 @@ pub struct TaskSummary {
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
     /// Submitted.
+    #[schemars(extend("format" = "date-time"))]
     pub created_at: String,
     /// Last change.
+    #[schemars(extend("format" = "date-time"))]
     pub updated_at: String,
 }
 
 /// One line of `GET /api/tasks/{id}/children`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ChildSummary {
     /// Its id.
     pub task_id: TaskId,
@@ -358,7 +372,7 @@ pub struct ChildSummary {
 
 /// One event of the stream of many tasks: a task that has changed, as it is now. A task may come again
 /// with the same revision.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ChangeEvent {
     /// The task.
     #[serde(flatten)]
@@ -368,7 +382,8 @@ pub struct ChangeEvent {
 }
 
 /// A page of a list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "{T}Page")]
 pub struct Page<T> {
     /// Newest first; children by step and place. Where a list has to look for what fits, a page may
     /// hold few, or none, and go on all the same.
@@ -379,7 +394,7 @@ pub struct Page<T> {
 }
 
 /// Answer of `/healthz` and `/readyz`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Health {
     /// `ok` or `unavailable`.
     pub status: String,

@@ -2,7 +2,10 @@
 //! change.
 
 use crate::file::is_direction_control;
+use crate::forms::ONE_LINE;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Labels of one task, at most.
@@ -17,6 +20,28 @@ const LONGEST_VALUE: usize = 256;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Labels(BTreeMap<String, String>);
+
+// By hand: the rules of names and values.
+impl JsonSchema for Labels {
+    fn schema_name() -> Cow<'static, str> {
+        "Labels".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "object",
+            "description": "Names with values, by which a task is found",
+            "propertyNames": { "pattern": "^[a-z0-9][a-z0-9_.-]{0,63}$" },
+            "additionalProperties": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": LONGEST_VALUE,
+                "pattern": ONE_LINE,
+            },
+            "maxProperties": MOST_LABELS,
+        })
+    }
+}
 
 /// Why a label is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

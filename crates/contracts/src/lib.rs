@@ -1,7 +1,7 @@
 //! What the parts of Counterstep say to each other, as plain data.
 //!
 //! Owns ids, states, declarations, worker messages, domain events, HTTP bodies and problem codes.
-//! It knows serde and nothing else: no I/O, no clock, no decision about which state follows which
+//! It knows serde, schemars and nothing else: no I/O, no clock, no decision about which state follows which
 //! (that is `counterstep_kernel::saga`).
 
 pub mod access;
@@ -12,6 +12,7 @@ pub mod declaration;
 pub mod disable;
 pub mod event;
 pub mod file;
+pub mod forms;
 pub mod http;
 pub mod ids;
 pub mod labels;

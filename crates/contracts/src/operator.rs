@@ -2,16 +2,18 @@
 //! and what a deployment would leave behind. Times are RFC 3339 in UTC.
 
 use crate::children::ParentView;
+use crate::forms::{ACTOR, NOTE};
 use crate::http::FailureView;
 use crate::ids::{Attempt, StepNo, TaskId};
 use crate::labels::Labels;
 use crate::state::{Direction, StepStatus, TaskStatus, WaitReason};
 use crate::workers::WorkerState;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// What a person says has become of a step, or of a whole task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SettledAs {
     /// It has been done by hand. For a step the output comes with it.
@@ -23,7 +25,7 @@ pub enum SettledAs {
 }
 
 /// Body of `POST /api/tasks/{id}/resolve`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ResolveRequest {
     /// The step that is settled; missing: the whole task, which then ends as Resolved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -36,40 +38,46 @@ pub struct ResolveRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
     /// Why, for the audit.
+    #[schemars(regex(pattern = NOTE), length(min = 1, max = 4000))]
     pub note: String,
     /// Who, by the caller's own words: they stand behind the note. The audit's actor is the caller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = ACTOR), length(min = 1, max = 100))]
     pub actor: Option<String>,
 }
 
 /// Body of `POST /api/tasks/{id}/retry`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RetryRequest {
     /// `forward`: the steps that gave up run again. `undo`: everything is undone. Missing:
     /// `forward` for a dead letter, `undo` for a task whose undo gave up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direction: Option<Direction>,
     /// Why, for the audit.
+    #[schemars(regex(pattern = NOTE), length(min = 1, max = 4000))]
     pub note: String,
     /// Who, by the caller's own words: they stand behind the note. The audit's actor is the caller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = ACTOR), length(min = 1, max = 100))]
     pub actor: Option<String>,
 }
 
 /// Body of `POST /api/tasks/{id}/recoveries`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RecoveriesRequest {
     /// How many hosts count as lost in a row from now on; 0 to `max_recoveries` of the task's type.
     pub recovery_attempts: u32,
     /// Why, for the audit.
+    #[schemars(regex(pattern = NOTE), length(min = 1, max = 4000))]
     pub note: String,
     /// Who, by the caller's own words: they stand behind the note. The audit's actor is the caller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = ACTOR), length(min = 1, max = 100))]
     pub actor: Option<String>,
 }
 
 /// Answer to it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RecoveriesAnswer {
     /// Which task.
     pub task_id: TaskId,
@@ -82,7 +90,7 @@ pub struct RecoveriesAnswer {
 }
 
 /// Answer to a resolve or a retry.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OperatorAnswer {
     /// Which task.
     pub task_id: TaskId,
@@ -95,7 +103,7 @@ pub struct OperatorAnswer {
 }
 
 /// What an undo of the whole task would do now: answer of `GET /api/tasks/{id}/plan`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UndoPlan {
     /// Which task.
     pub task_id: TaskId,
@@ -110,7 +118,7 @@ pub struct UndoPlan {
 }
 
 /// Undos that go side by side.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UndoStage {
     /// The parallel group, where the step is in one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -120,7 +128,7 @@ pub struct UndoStage {
 }
 
 /// One step's undo in a plan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlannedUndo {
     /// Its number.
     pub no: StepNo,
@@ -142,7 +150,7 @@ pub struct PlannedUndo {
 }
 
 /// A step that no undo touches.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NotUndone {
     /// Its name.
     pub step: String,
@@ -155,7 +163,7 @@ pub struct NotUndone {
 }
 
 /// Why a step is not undone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NotUndoneKind {
     /// The declaration waives its undo, and says why.
@@ -171,7 +179,7 @@ pub enum NotUndoneKind {
 }
 
 /// What a task is waiting for: answer of `GET /api/tasks/{id}/why`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Why {
     /// Which task.
     pub task_id: TaskId,
@@ -187,7 +195,7 @@ pub struct Why {
 }
 
 /// One thing that a task waits for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WhyReason {
     /// For programs.
     pub code: WhyCode,
@@ -195,6 +203,7 @@ pub struct WhyReason {
     pub detail: String,
     /// Until when, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
     pub until: Option<String>,
     /// Who holds the lease.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -218,7 +227,7 @@ pub struct WhyReason {
 }
 
 /// What a task waits for, for programs. A code never changes its meaning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhyCode {
     /// A host holds the lease and works on it.
@@ -244,7 +253,7 @@ pub enum WhyCode {
 }
 
 /// A call that an operator can make.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OperatorMove {
     /// HTTP method.
     pub method: String,
@@ -258,7 +267,7 @@ pub struct OperatorMove {
 }
 
 /// One line of `GET /api/dead-letters`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeadLetter {
     /// Its id.
     pub task_id: TaskId,
@@ -272,8 +281,10 @@ pub struct DeadLetter {
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
     /// Submitted.
+    #[schemars(extend("format" = "date-time"))]
     pub created_at: String,
     /// Last change: the one that parked it, or what an operator has done since.
+    #[schemars(extend("format" = "date-time"))]
     pub updated_at: String,
     /// Why it did not complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,11 +1,12 @@
 //! Errors on HTTP: RFC 9457 problem documents with a stable `code`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 macro_rules! problem_codes {
     ($($(#[$doc:meta])* $variant:ident = $code:literal, $status:literal, $title:literal;)+) => {
         /// What went wrong, for programs. A code never changes its meaning and is never reused.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
         pub enum ProblemCode {
             $($(#[$doc])* #[serde(rename = $code)] $variant,)+
         }
@@ -145,7 +146,7 @@ problem_codes! {
 }
 
 /// An RFC 9457 problem document (`application/problem+json`).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Problem {
     /// `urn:counterstep:problem:{code}`.
     #[serde(rename = "type")]

@@ -1,11 +1,12 @@
 //! Retry policies as data: how often, how long between, how long each. What a failed attempt leads
 //! to under a policy is worked out in `counterstep_steps::policy`.
 
-use serde::{Deserialize, Serialize};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, Serializer};
 use std::time::Duration;
 
 /// The shape of the delays between attempts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Backoff {
     /// Every delay is the base delay.
@@ -26,13 +27,17 @@ pub enum Backoff {
 ///
 /// An impossible policy is an error of the compiler: the constructors panic during constant
 /// evaluation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RetryPolicy {
     /// How the delays grow.
     pub backoff: Backoff,
     /// First delay.
+    #[serde(serialize_with = "crate::retry::as_text")]
+    #[schemars(with = "String")]
     pub base: Duration,
     /// No delay is longer.
+    #[serde(serialize_with = "crate::retry::as_text")]
+    #[schemars(with = "String")]
     pub cap: Duration,
     /// Tries after the first one.
     pub max_retries: u32,
@@ -41,6 +46,8 @@ pub struct RetryPolicy {
     pub jitter: bool,
     /// Limit of a single attempt, a fresh one each; `None`: the limit of the settings (10 minutes
     /// by default).
+    #[serde(serialize_with = "crate::retry::as_optional_text")]
+    #[schemars(with = "Option<String>")]
     pub attempt_timeout: Option<Duration>,
 }
 
@@ -220,6 +227,20 @@ pub const fn parse_duration(text: &str) -> Option<Duration> {
         Some(millis) => Some(Duration::from_millis(millis)),
         None => None,
     }
+}
+
+/// A duration as bodies have it.
+pub(crate) fn as_text<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&format_duration(*duration))
+}
+
+/// The same of one that may be missing.
+#[expect(clippy::ref_option, reason = "serde hands over the field")]
+pub(crate) fn as_optional_text<S: Serializer>(
+    duration: &Option<Duration>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    duration.map(format_duration).serialize(to)
 }
 
 /// Writes a duration the way [`parse_duration`] reads it, in the largest unit that keeps it whole.

@@ -1,8 +1,10 @@
 //! Schedules: what submits a task by itself at the times of a cron expression, or once. Times are
 //! RFC 3339 in UTC, durations as in declarations (`30s`).
 
+use crate::forms::DURATION;
 use crate::ids::TaskId;
 use crate::state::text_enum;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
@@ -43,7 +45,7 @@ text_enum!(
 );
 
 /// Body of `PUT /api/schedules/{name}`. Either `cron` or `run_at`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ScheduleSpec {
     /// The task type, by its declared name or its route.
     #[serde(rename = "type")]
@@ -51,12 +53,15 @@ pub struct ScheduleSpec {
     /// Five fields (minute, hour, day of the month, month, day of the week), six with the second
     /// first, or a name like `@daily`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "cron"))]
     pub cron: Option<String>,
     /// In which the expression is meant, as `Europe/Berlin`; UTC where it is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "time-zone"))]
     pub zone: Option<String>,
     /// Once, then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
     pub run_at: Option<String>,
     /// The request that each task is submitted with.
     #[serde(default = "nothing")]
@@ -69,9 +74,11 @@ pub struct ScheduleSpec {
     pub overlap: Overlap,
     /// At most so many due times fire at once, the newest; those before them are skipped.
     #[serde(default = "hundred")]
+    #[schemars(range(min = 1, max = 10_000))]
     pub catch_up_limit: u32,
     /// A due time counts as missed when it is later than this.
     #[serde(default = "minute")]
+    #[schemars(regex(pattern = DURATION))]
     pub grace: String,
 }
 
@@ -114,7 +121,7 @@ impl ScheduleSpec {
 }
 
 /// A schedule as `GET /api/schedules/{name}` shows it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ScheduleView {
     /// Its name.
     pub name: String,
@@ -127,12 +134,15 @@ pub struct ScheduleView {
     pub paused: bool,
     /// Its next due time; missing where none will come, and while it is paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
     pub next_due_at: Option<String>,
     /// The due time that fired last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
     pub last_due_at: Option<String>,
     /// When it fired last, by a due time or by hand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
     pub last_fired_at: Option<String>,
     /// The task that it submitted last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -140,8 +150,10 @@ pub struct ScheduleView {
     /// Grows with each change and each firing.
     pub revision: i64,
     /// Made.
+    #[schemars(extend("format" = "date-time"))]
     pub created_at: String,
     /// Last change, or last firing.
+    #[schemars(extend("format" = "date-time"))]
     pub updated_at: String,
     /// The next due times, as many as were asked for with `?next=`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

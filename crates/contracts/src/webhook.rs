@@ -3,6 +3,7 @@
 use crate::ids::TaskId;
 use crate::labels::Labels;
 use crate::state::TaskStatus;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a receiver is sent: the body of a webhook, in the form of Standard Webhooks. It has no
@@ -35,7 +36,7 @@ pub struct WebhookData {
 }
 
 /// How the delivery of a webhook stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryStatus {
     /// It is sent, or sent again, when it is due.
@@ -62,7 +63,7 @@ impl DeliveryStatus {
 }
 
 /// A webhook as it is listed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeliveryView {
     /// Its id, the header `webhook-id`; the same however often it is sent.
     pub id: String,
@@ -76,16 +77,18 @@ pub struct DeliveryView {
     pub attempts: u32,
     /// When it is sent next, while it is pending.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
     pub due_at: Option<String>,
     /// What came of the last attempt: the status of the answer, or why there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<String>,
     /// Last change.
+    #[schemars(extend("format" = "date-time"))]
     pub updated_at: String,
 }
 
 /// The secrets with which webhooks of the caller's tenant are signed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WebhookSecretsView {
     /// `whsec_` and Base64. Each webhook is signed with all of them: there are several while the
     /// operator replaces one.

@@ -3,6 +3,7 @@
 
 use crate::ids::TaskId;
 use crate::state::text_enum;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,7 +21,7 @@ text_enum!(
 );
 
 /// A task type that a process can run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkerType {
     /// Declared name.
     pub name: String,
@@ -31,7 +32,7 @@ pub struct WorkerType {
 }
 
 /// A process, as it says of itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkerView {
     /// Names this start of it, as leases and the audit do.
     pub id: String,
@@ -54,11 +55,14 @@ pub struct WorkerView {
     /// Which; of many the first hundred.
     pub running: Vec<TaskId>,
     /// When it was seen first.
+    #[schemars(extend("format" = "date-time"))]
     pub started_at: String,
     /// When it was seen last.
+    #[schemars(extend("format" = "date-time"))]
     pub seen_at: String,
     /// When it said that it stops.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
     pub stopped_at: Option<String>,
     /// The last pass of a reconciler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,7 +70,7 @@ pub struct WorkerView {
 }
 
 /// A pass of a reconciler.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PassView {
     /// Since its end.
     pub seconds_ago: u64,
@@ -75,7 +79,7 @@ pub struct PassView {
 }
 
 /// Answer of `GET /api/workers`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkersView {
     /// What is under way.
     pub status: StatusView,
@@ -84,7 +88,7 @@ pub struct WorkersView {
 }
 
 /// What is under way, counted. Ages are in whole seconds; a missing one: there is none.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StatusView {
     /// Tasks that have not ended.
     pub tasks: Vec<TaskCountView>,
@@ -104,7 +108,7 @@ pub struct StatusView {
 }
 
 /// So many tasks of a queue are in a state.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskCountView {
     /// The state.
     pub status: crate::state::TaskStatus,

@@ -9,11 +9,12 @@
 use crate::call::HttpCall;
 use crate::context::StepContext;
 use crate::error::{StepError, StepResult, UndoResult};
-use crate::task::{self, Inputs, Probe};
+use crate::task::{self, Inputs, Probe, SchemaFn};
 use counterstep_contracts::breaker::BreakerFault;
 use counterstep_contracts::disable::AutoDisableFault;
 use counterstep_contracts::retry::PolicyFault;
 use counterstep_contracts::{AutoDisable, BreakerPolicy, RetryPolicy};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
@@ -466,3 +467,20 @@ pub const fn breaker(breaker: BreakerPolicy) -> BreakerPolicy {
         }
     }
 }
+
+/// Finds the schema of a type that may have none: the constant of the type itself, where it has one, goes
+/// before that of [`NoSchema`].
+#[derive(Debug)]
+pub struct SchemaOf<T>(PhantomData<T>);
+
+impl<T: JsonSchema> SchemaOf<T> {
+    /// Makes the schema.
+    pub const SCHEMA: Option<SchemaFn> = Some(|generator| generator.subschema_for::<T>());
+}
+
+/// What [`SchemaOf`] finds for a type without a schema.
+pub trait NoSchema {
+    /// There is none.
+    const SCHEMA: Option<SchemaFn> = None;
+}
+impl<T> NoSchema for SchemaOf<T> {}

@@ -52,6 +52,7 @@ pub use progress::Meter;
 pub use resilience::{Classified, Resilient, RunError};
 pub use runtime::Runtime;
 pub use schedule::Schedule;
+pub use schemars;
 pub use scratch::{ScratchDraft, ScratchFile};
 pub use sql::{Sql, SqlRefused, SqlValue};
 pub use state::State;

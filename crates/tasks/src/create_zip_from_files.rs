@@ -5,6 +5,7 @@ mod sources;
 
 use archive_file::ArchiveFile;
 use counterstep_macros::distributed_task;
+use counterstep_steps::schemars::{self, JsonSchema};
 use counterstep_steps::{
     Classify, FileName, RetryPolicy, ScratchFile, StepContext, StepError, StepResult,
 };
@@ -15,9 +16,10 @@ use std::{fs::File, io};
 use zip::{ZipWriter, write::SimpleFileOptions};
 
 /// What a client sends.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct CreateZipRequest {
     /// What goes into the archive.
+    #[schemars(length(min = 1, max = 1000))]
     pub files: Vec<UploadedFile>,
     /// What the archive is called; `archive.zip` otherwise.
     pub output_file_name: Option<FileName>,
@@ -33,7 +35,7 @@ pub struct ZipArchive {
 }
 
 /// What a client gets.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct CreateZipResponse {
     /// Key, bucket, size in bytes.
     pub zip: StoredFile,

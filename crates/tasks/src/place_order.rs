@@ -2,6 +2,7 @@
 //! shipped. Each step asks a service outside, and each has its way back.
 
 use counterstep_macros::distributed_task;
+use counterstep_steps::schemars::{self, JsonSchema};
 use counterstep_steps::{
     AwaitSignal, BreakerPolicy, HttpCall, RetryPolicy, StepContext, StepError, StepResult,
 };
@@ -10,7 +11,7 @@ use serde_json::json;
 use std::time::Duration;
 
 /// What a client sends.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct PlaceOrderRequest {
     /// The account that pays.
     pub account: String,
@@ -64,7 +65,7 @@ pub struct Shipment {
 }
 
 /// What a client gets.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct PlaceOrderResponse {
     /// At the shop.
     pub reservation_id: String,

@@ -8,6 +8,7 @@ mod tool;
 pub use media::{Quality, Rendition, Size, Source};
 
 use counterstep_macros::distributed_task;
+use counterstep_steps::schemars::{self, JsonSchema};
 use counterstep_steps::{
     Classify, FileName, RetryPolicy, ScratchDraft, StepContext, StepError, StepResult,
 };
@@ -17,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// What a client sends: a form, with the text fields before the file.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct TranscodeVideoRequest {
     /// The video, in any of the usual containers.
     pub video: UploadedFile,
@@ -34,7 +35,7 @@ pub struct TranscodeVideoRequest {
 }
 
 /// What a client gets.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct TranscodeVideoResponse {
     /// Length in milliseconds, where the video says.
     pub duration_ms: Option<u64>,

@@ -1,11 +1,11 @@
 //! `POST /api/tasks/{id}/result/{name}/link` makes a link to a stored file of a response, and
-//! `GET /api/links/{id}/{name}` follows it: the address itself is the credential. Nothing is looked up before
+//! `GET /api/links/{id}/{name}` follows it, of a list with `/{index}` behind the name: the address itself is the credential. Nothing is looked up before
 //! its signature has been checked, and whatever is wrong with it has one answer.
 
-use super::address::{segment, task_id};
+use super::address::task_id;
 use super::answer::Answer;
 use super::operator::body;
-use super::result::{handed_over, stored_file};
+use super::result::{Place, handed_over, stored_file};
 use crate::app_state::Api;
 use crate::body::Arriving;
 use crate::caller::Caller;
@@ -35,18 +35,18 @@ pub(super) async fn post(
     Params::of(&request, &[])?;
     let asked = asked(&api, &request, payload).await?;
     let valid_for = asked.valid_for.map_or(Ok(USUAL), |text| valid_for(&text))?;
-    let name = segment(&request, "name");
-    stored_file(&api, &caller.tenant, id, name).await?;
+    let place = Place::of(&request);
+    stored_file(&api, &caller.tenant, id, place).await?;
     let secrets = api.settings.links.as_ref().ok_or_else(links_off)?;
     let expires_at = now(&api).saturating_add(valid_for.as_secs());
     let target = LinkTarget {
         tenant: &caller.tenant,
         task: id,
-        name,
+        name: &place.name(),
         expires_at,
     };
     let (tenant, signature) = (&caller.tenant, secrets.sign(&target));
-    let path = format!("/api/links/{id}/{}", encoded(name));
+    let path = format!("/api/links/{id}/{}", place.encoded());
     let query = format!("tenant={tenant}&expires={expires_at}&signature={signature}");
     tracing::info!(task = %id, %tenant, subject = caller.subject, expires_at, "a link to a result was made");
     Ok(HttpResponse::Ok()
@@ -59,7 +59,7 @@ pub(super) async fn post(
 
 pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
     let (id, tenant) = checked(&api, &request).ok_or_else(no_such_link)?;
-    let file = stored_file(&api, &tenant, id, segment(&request, "name")).await;
+    let file = stored_file(&api, &tenant, id, Place::of(&request)).await;
     // It was there when the link was made.
     let file = file.map_err(|refused| match refused.status_code() {
         status if status.is_client_error() => no_such_link(),
@@ -80,7 +80,7 @@ fn checked(api: &Api, request: &HttpRequest) -> Option<(TaskId, Tenant)> {
     let target = LinkTarget {
         tenant: &tenant,
         task: task_id(request).ok()?,
-        name: segment(request, "name"),
+        name: &Place::of(request).name(),
         expires_at: params.get("expires")?.parse().ok()?,
     };
     let is_signed = tenant.is_valid() && secrets.is_signed(&target, params.get("signature")?);
@@ -124,19 +124,6 @@ fn time(seconds: u64) -> DbTime {
             .unwrap_or(i64::MAX)
             .saturating_mul(1_000_000),
     )
-}
-
-/// Percent-encodes a name, but for the slash before the index of a list.
-fn encoded(name: &str) -> String {
-    let mut text = String::new();
-    for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
-            text.push(char::from(byte));
-        } else {
-            text.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    text
 }
 
 fn no_such_link() -> Refused {

@@ -8,6 +8,8 @@ mod batch;
 mod cancel;
 mod children;
 mod dead_letters;
+mod described;
+mod docs;
 mod events;
 mod health;
 mod keys;
@@ -25,6 +27,7 @@ mod task;
 mod types;
 mod webhooks;
 
+pub use docs::document_of;
 pub(crate) use table::{Access, Endpoint};
 pub use table::{RouteView, all_routes};
 

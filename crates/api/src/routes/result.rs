@@ -1,4 +1,4 @@
-//! `GET /api/tasks/{id}/result/{name}`: streams a stored file that the response names. Whatever it
+//! `GET /api/tasks/{id}/result/{name}` and, of a list, `/{name}/{index}`: streams a stored file that the response names. Whatever it
 //! is, it is handed over as a file to keep and never as a page to show.
 
 use super::address::{load_of, segment, task_id};
@@ -26,16 +26,63 @@ use serde_json::Value;
 pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
     let id = task_id(&request)?;
     Params::of(&request, &[])?;
-    let file = stored_file(&api, &caller.tenant, id, segment(&request, "name")).await?;
+    let file = stored_file(&api, &caller.tenant, id, Place::of(&request)).await?;
     handed_over(&api, &request, id, file).await
 }
 
-/// The file of this name in the response of a tenant's task.
+/// Where a response has a file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place<'a> {
+    field: &'a str,
+    /// Of a list.
+    index: Option<&'a str>,
+}
+
+impl<'a> Place<'a> {
+    /// As the address of a request says.
+    pub(super) fn of(request: &'a HttpRequest) -> Self {
+        Self {
+            field: segment(request, "name"),
+            index: Some(segment(request, "index")).filter(|it| !it.is_empty()),
+        }
+    }
+
+    /// As a link is signed for it: no index has a slash.
+    pub(super) fn name(self) -> String {
+        match self.index {
+            None => self.field.to_owned(),
+            Some(index) => format!("{}/{index}", self.field),
+        }
+    }
+
+    /// As a part of an address.
+    pub(super) fn encoded(self) -> String {
+        let field = percent_encoded(self.field);
+        match self.index {
+            None => field,
+            Some(index) => format!("{field}/{}", percent_encoded(index)),
+        }
+    }
+}
+
+fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}
+
+/// The file at this place of the response of a tenant's task.
 pub(super) async fn stored_file(
     api: &Api,
     tenant: &Tenant,
     id: TaskId,
-    name: &str,
+    place: Place<'_>,
 ) -> Result<StoredFile, Refused> {
     let task = load_of(api, tenant, id).await?.task;
     if task.status != TaskStatus::Completed {
@@ -45,8 +92,10 @@ pub(super) async fn stored_file(
         );
         return Err(Refused::new(ProblemCode::NotCompleted, detail));
     }
-    let response = task.response.as_ref();
-    let file = response.and_then(|response| file_in(response, name));
+    let file = task
+        .response
+        .as_ref()
+        .and_then(|response| file_in(response, place));
     let file = file.ok_or_else(no_such_result)?;
     // The response is made by the author's code: it may name any key, and gets only those of its
     // own task.
@@ -178,14 +227,12 @@ fn no_such_result() -> Refused {
     Refused::new(ProblemCode::NoSuchResult, detail)
 }
 
-/// The file at `field` or `field/index` of a response.
-fn file_in(response: &Value, path: &str) -> Option<StoredFile> {
-    let place = match path.split_once('/') {
-        None => response.get(path)?,
-        Some((list, index)) => response
-            .get(list)?
-            .as_array()?
-            .get(index.parse::<usize>().ok()?)?,
+/// The file in a field of a response, or at a place of the list there.
+fn file_in(response: &Value, Place { field, index }: Place<'_>) -> Option<StoredFile> {
+    let field = response.get(field)?;
+    let place = match index {
+        None => field,
+        Some(index) => field.as_array()?.get(index.parse::<usize>().ok()?)?,
     };
     StoredFile::deserialize(place).ok()
 }

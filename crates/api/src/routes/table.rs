@@ -1,10 +1,13 @@
-//! The table of all routes: address, method, the role that it needs, the handler. The `Allow` headers and
-//! the check of roles follow from it. Must not authenticate a caller.
+//! The table of all routes: address, method, the role that it needs, the handler, what the OpenAPI document
+//! has of it. The `Allow` headers and the check of roles follow from it. Must not authenticate a caller.
 
+use super::described as about;
 use super::{
-    audit, batch, cancel, children, dead_letters, events, health, keys, links, list, metrics,
+    audit, batch, cancel, children, dead_letters, docs, events, health, keys, links, list, metrics,
     operator, plan_and_why, result, schedules, signals, submit, task, types, webhooks,
 };
+use crate::openapi::{Operation, Row};
+use crate::origins;
 use actix_web::Route;
 use actix_web::http::Method;
 use counterstep_contracts::access::Role;
@@ -18,6 +21,15 @@ pub(crate) enum Access {
     Signed,
     /// Callers with this role, or one that includes it.
     Role(Role),
+}
+
+impl Access {
+    const fn role(self) -> Option<Role> {
+        match self {
+            Self::Open | Self::Signed => None,
+            Self::Role(role) => Some(role),
+        }
+    }
 }
 
 /// The method of a route. HEAD is answered like GET; the server leaves the body out.
@@ -50,22 +62,25 @@ impl Verb {
 }
 
 /// One method of one address.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(crate) struct Endpoint {
     pub(crate) verb: Verb,
     pub(crate) path: &'static str,
     pub(crate) access: Access,
     /// Adds the handler.
     pub(crate) to: fn(Route) -> Route,
+    /// What the document has of it.
+    pub(crate) operation: &'static Operation,
 }
 
 macro_rules! endpoints {
-    ($($verb:ident $path:literal $access:expr => $handler:path;)+) => {
+    ($($verb:ident $path:literal $access:expr => $handler:path, $operation:path;)+) => {
         &[$(Endpoint {
             verb: Verb::$verb,
             path: $path,
             access: $access,
             to: |route| route.to($handler),
+            operation: &$operation,
         },)+]
     };
 }
@@ -83,46 +98,51 @@ pub(crate) const METRICS: &str = "/metrics";
 /// All routes. Methods of one address stand together.
 pub(crate) const ENDPOINTS: &[Endpoint] = endpoints! {
     // One address for a task and for a task type: which it is, the method says.
-    Get "/api/tasks/{id}" READ => task::get;
-    Post "/api/tasks/{id}" SUBMIT => submit::post;
-    Delete "/api/tasks/{id}" SUBMIT => cancel::delete;
-    Post "/api/tasks/{id}/signals/{name}" SUBMIT => signals::post;
-    Post "/api/tasks/{id}/batch" SUBMIT => batch::post;
-    Get "/api/tasks" READ => list::get;
-    Get "/api/tasks/{id}/audit" READ => audit::get;
-    Get "/api/tasks/{id}/children" READ => children::get;
-    Get "/api/events" READ => events::of_many;
-    Get "/api/tasks/{id}/events" READ => events::of_task;
-    Get "/api/tasks/{id}/plan" READ => plan_and_why::plan;
-    Get "/api/tasks/{id}/why" READ => plan_and_why::why;
-    Get "/api/tasks/{id}/webhooks" READ => webhooks::get;
-    Post "/api/tasks/{id}/webhooks/{webhook}/send" OPERATE => webhooks::send;
-    Get "/api/webhook-secrets" OPERATE => webhooks::secrets;
-    Post "/api/tasks/{id}/resolve" OPERATE => operator::resolve;
-    Post "/api/tasks/{id}/retry" OPERATE => operator::retry;
-    Post "/api/tasks/{id}/recoveries" OPERATE => operator::recoveries;
-    Get "/api/dead-letters" READ => dead_letters::get;
-    // Before the address whose names it could be taken for.
-    Post "/api/tasks/{id}/result/{name:.+}/link" READ => links::post;
-    Get "/api/links/{id}/{name:.+}" SIGNED => links::get;
-    Get "/api/tasks/{id}/result/{name:.+}" READ => result::get;
-    Get "/api/schedules" READ => schedules::list;
-    Get "/api/schedules/{name}" READ => schedules::get;
-    Put "/api/schedules/{name}" OPERATE => schedules::put;
-    Delete "/api/schedules/{name}" OPERATE => schedules::delete;
-    Post "/api/schedules/{name}/pause" OPERATE => schedules::pause;
-    Post "/api/schedules/{name}/resume" OPERATE => schedules::resume;
-    Post "/api/schedules/{name}/run" OPERATE => schedules::run;
-    Get "/api/task-types" READ => types::get;
-    Post "/api/task-types/{id}/disable" ADMIN => types::disable;
-    Post "/api/task-types/{id}/enable" ADMIN => types::enable;
-    Get "/api/workers" ADMIN => metrics::workers;
-    Get "/api/keys" ADMIN => keys::get;
-    Post "/api/keys" ADMIN => keys::post;
-    Delete "/api/keys/{id}" ADMIN => keys::delete;
-    Get "/healthz" OPEN => health::live;
-    Get "/readyz" OPEN => health::ready;
-    Get "/metrics" ADMIN => metrics::metrics;
+    Get "/api/tasks/{id}" READ => task::get, about::tasks::GET;
+    Post "/api/tasks/{id}" SUBMIT => submit::post, about::submitting::POST;
+    Delete "/api/tasks/{id}" SUBMIT => cancel::delete, about::tasks::CANCEL;
+    Post "/api/tasks/{id}/signals/{name}" SUBMIT => signals::post, about::tasks::SIGNAL_POST;
+    Post "/api/tasks/{id}/batch" SUBMIT => batch::post, about::submitting::BATCH;
+    Get "/api/tasks" READ => list::get, about::tasks::LIST;
+    Get "/api/tasks/{id}/audit" READ => audit::get, about::tasks::AUDIT;
+    Get "/api/tasks/{id}/children" READ => children::get, about::tasks::CHILDREN;
+    Get "/api/events" READ => events::of_many, about::events::OF_MANY;
+    Get "/api/tasks/{id}/events" READ => events::of_task, about::events::OF_TASK;
+    Get "/api/tasks/{id}/plan" READ => plan_and_why::plan, about::tasks::PLAN;
+    Get "/api/tasks/{id}/why" READ => plan_and_why::why, about::tasks::WHY;
+    Get "/api/tasks/{id}/webhooks" READ => webhooks::get, about::tasks::WEBHOOKS;
+    Post "/api/tasks/{id}/webhooks/{webhook}/send" OPERATE => webhooks::send, about::tasks::SEND_WEBHOOK;
+    Get "/api/webhook-secrets" OPERATE => webhooks::secrets, about::tasks::WEBHOOK_SECRETS;
+    Post "/api/tasks/{id}/resolve" OPERATE => operator::resolve, about::deciding::RESOLVE;
+    Post "/api/tasks/{id}/retry" OPERATE => operator::retry, about::deciding::RETRY;
+    Post "/api/tasks/{id}/recoveries" OPERATE => operator::recoveries, about::deciding::RECOVERIES;
+    Get "/api/dead-letters" READ => dead_letters::get, about::deciding::DEAD_LETTERS;
+    // Before the addresses whose names they could be taken for.
+    Post "/api/tasks/{id}/result/{name}/link" READ => links::post, about::links::MAKE;
+    Post "/api/tasks/{id}/result/{name}/{index}/link" READ => links::post, about::links::MAKE_OF_LIST;
+    Get "/api/links/{id}/{name}" SIGNED => links::get, about::links::FOLLOW;
+    Get "/api/links/{id}/{name}/{index}" SIGNED => links::get, about::links::FOLLOW_OF_LIST;
+    Get "/api/tasks/{id}/result/{name}" READ => result::get, about::tasks::FILE_OF_FIELD;
+    Get "/api/tasks/{id}/result/{name}/{index}" READ => result::get, about::tasks::FILE_OF_LIST;
+    Get "/api/schedules" READ => schedules::list, about::schedules::LIST;
+    Get "/api/schedules/{name}" READ => schedules::get, about::schedules::GET;
+    Put "/api/schedules/{name}" OPERATE => schedules::put, about::schedules::PUT;
+    Delete "/api/schedules/{name}" OPERATE => schedules::delete, about::schedules::DELETE;
+    Post "/api/schedules/{name}/pause" OPERATE => schedules::pause, about::schedules::PAUSE;
+    Post "/api/schedules/{name}/resume" OPERATE => schedules::resume, about::schedules::RESUME;
+    Post "/api/schedules/{name}/run" OPERATE => schedules::run, about::schedules::RUN;
+    Get "/api/task-types" READ => types::get, about::types::LIST;
+    Post "/api/task-types/{id}/disable" ADMIN => types::disable, about::types::DISABLE;
+    Post "/api/task-types/{id}/enable" ADMIN => types::enable, about::types::ENABLE;
+    Get "/api/workers" ADMIN => metrics::workers, about::process::WORKERS;
+    Get "/api/keys" ADMIN => keys::get, about::keys::LIST;
+    Post "/api/keys" ADMIN => keys::post, about::keys::MAKE;
+    Delete "/api/keys/{id}" ADMIN => keys::delete, about::keys::REVOKE;
+    Get "/api/openapi.json" READ => docs::document, about::process::DOCUMENT;
+    Get "/docs" READ => docs::page, about::process::PAGE;
+    Get "/healthz" OPEN => health::live, about::process::LIVE;
+    Get "/readyz" OPEN => health::ready, about::process::READY;
+    Get "/metrics" ADMIN => metrics::metrics, about::process::METRICS;
 };
 
 /// A route, as tests and documents show it.
@@ -136,15 +156,24 @@ pub struct RouteView {
     pub role: Option<Role>,
 }
 
+/// The rows, as the document takes them.
+pub(crate) fn rows() -> Vec<Row> {
+    let row = |endpoint: &Endpoint| Row {
+        method: endpoint.verb.name(),
+        path: endpoint.path,
+        role: endpoint.access.role(),
+        any_host: origins::is_for_monitors(endpoint.path),
+        operation: endpoint.operation,
+    };
+    ENDPOINTS.iter().map(row).collect()
+}
+
 /// All routes of the interface.
 pub fn all_routes() -> impl Iterator<Item = RouteView> {
     ENDPOINTS.iter().map(|endpoint| RouteView {
         method: endpoint.verb.name(),
         path: endpoint.path,
-        role: match endpoint.access {
-            Access::Open | Access::Signed => None,
-            Access::Role(role) => Some(role),
-        },
+        role: endpoint.access.role(),
     })
 }
 

@@ -11,17 +11,32 @@ use crate::problem::{Refused, no_such_type};
 use crate::query::Params;
 use crate::task_view;
 use actix_web::{HttpRequest, HttpResponse, web};
-use counterstep_contracts::ProblemCode;
 use counterstep_contracts::access::Role;
-use counterstep_contracts::disable::SwitchRequest;
+use counterstep_contracts::disable::{SwitchRequest, SwitchView};
 use counterstep_contracts::http::Page;
-use counterstep_contracts::retry::format_duration;
+use counterstep_contracts::{ProblemCode, TaskDecl};
 use counterstep_kernel::disable;
 use counterstep_kernel::disable::SwitchError;
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_steps::TaskType;
-use serde_json::{Value, json};
-use std::time::Duration;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+/// A task type as it is listed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct TaskTypeView {
+    /// As it was declared, and what the settings change.
+    #[serde(flatten)]
+    #[schemars(with = "TaskDecl")]
+    declaration: Value,
+    /// The address that takes its requests.
+    submit_to: String,
+    /// Digest of what a task in flight depends on.
+    definition_hash: String,
+    /// Whether it takes submissions.
+    switch: SwitchView,
+}
 
 pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
     Params::of(&request, &[])?;
@@ -30,25 +45,20 @@ pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpReques
     let mut items = Vec::new();
     for task_type in api.engine.registry.iter() {
         let decl = task_type.decl;
-        let mut item = policies
-            .shown(decl)
-            .map_err(|error| Refused::internal("showing a declaration", &error))?;
-        with_readable_durations(&mut item);
-        if let Value::Object(fields) = &mut item {
-            fields.insert(
-                "submit_to".to_owned(),
-                json!(address(&request, &format!("/api/tasks/{}", decl.route()))),
-            );
-            fields.insert("definition_hash".to_owned(), json!(decl.definition_hash()));
-            let row = switches.iter().find(|row| row.name == decl.name).cloned();
-            let mut switch = task_view::switch(decl.name, row);
-            if caller.role < Role::Admin {
-                // They may be of another tenant.
-                (switch.probe, switch.by) = (None, None);
-            }
-            fields.insert("switch".to_owned(), json!(switch));
+        let row = switches.iter().find(|row| row.name == decl.name).cloned();
+        let mut switch = task_view::switch(decl.name, row);
+        if caller.role < Role::Admin {
+            // They may be of another tenant.
+            (switch.probe, switch.by) = (None, None);
         }
-        items.push(item);
+        let declaration = policies.shown(decl);
+        items.push(TaskTypeView {
+            declaration: declaration
+                .map_err(|error| Refused::internal("showing a declaration", &error))?,
+            submit_to: address(&request, &format!("/api/tasks/{}", decl.route())),
+            definition_hash: decl.definition_hash(),
+            switch,
+        });
     }
     Ok(HttpResponse::Ok().json(Page {
         items,
@@ -108,26 +118,4 @@ pub(super) fn by_route(api: &Api, request: &HttpRequest) -> Result<TaskType, Ref
         .registry
         .by_route(segment(request, "id"))
         .ok_or_else(no_such_type)
-}
-
-/// Durations stand in bodies as they do in declarations, `30s`; serde writes
-/// `{"secs":30,"nanos":0}`.
-fn with_readable_durations(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            let part = |name: &str| fields.get(name).and_then(Value::as_u64);
-            match (
-                fields.len(),
-                part("secs"),
-                part("nanos").and_then(|nanos| u32::try_from(nanos).ok()),
-            ) {
-                (2, Some(secs), Some(nanos)) => {
-                    *value = json!(format_duration(Duration::new(secs, nanos)))
-                }
-                _ => fields.values_mut().for_each(with_readable_durations),
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(with_readable_durations),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
 }

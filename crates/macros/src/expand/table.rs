@@ -34,6 +34,10 @@ impl Expansion<'_> {
             static __COUNTERSTEP_STATES: &[#root::state::StateParameter] = &[#(#states),*];
             static __COUNTERSTEP_TASK: #root::contracts::TaskDecl = #task;
 
+            // Of a type that has a schema this one is not used.
+            #[allow(unused_imports)]
+            use #root::declare::NoSchema as _;
+
             #[automatically_derived]
             impl #root::DistributedTask for #own {
                 type Request = #request;
@@ -46,6 +50,8 @@ impl Expansion<'_> {
                         respond: #respond,
                         read_request: #root::task::read_request::<#request>,
                         labels: #labels,
+                        request_schema: #root::declare::SchemaOf::<#request>::SCHEMA,
+                        response_schema: #root::declare::SchemaOf::<#response>::SCHEMA,
                         states: __COUNTERSTEP_STATES,
                     }
                 }

@@ -9,6 +9,7 @@ use crate::error::{ErrorClass, StepError, StepResult, UndoResult, panic_message}
 use crate::state::StateParameter;
 use counterstep_contracts::{Host, TaskDecl};
 use futures::future::BoxFuture;
+use schemars::{Schema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -43,6 +44,8 @@ pub type ProbeFn =
 pub type RespondFn = fn(&Inputs) -> StepResult<Value>;
 /// Makes labels of the request: names and values.
 pub type LabelsFn = fn(&Inputs) -> StepResult<Vec<(&'static str, String)>>;
+/// Makes the JSON schema of a type, with those that it refers to in the generator.
+pub type SchemaFn = fn(&mut SchemaGenerator) -> Schema;
 /// What a probe found out about a step whose last attempt is in doubt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Probe<Out> {
@@ -97,6 +100,10 @@ pub struct TaskType {
     pub read_request: ReadRequestFn,
     /// Makes its labels, where it declares some.
     pub labels: Option<LabelsFn>,
+    /// The schema of its request, where the type has one.
+    pub request_schema: Option<SchemaFn>,
+    /// The schema of its response, where the type has one.
+    pub response_schema: Option<SchemaFn>,
     /// What its code takes of the program.
     pub states: &'static [StateParameter],
 }

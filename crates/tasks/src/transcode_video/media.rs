@@ -3,12 +3,15 @@
 
 use super::TranscodeVideoRequest;
 use super::tool::{self, Tool};
+use counterstep_steps::schemars::{self, JsonSchema};
 use counterstep_steps::{FileName, ScratchFile, StepContext, StepError, StepResult, StoredFile};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// The sizes that are rendered, by the lines of the shorter side.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 pub enum Size {
     /// 480 lines.
     #[serde(rename = "480p")]
@@ -49,7 +52,7 @@ impl Size {
 }
 
 /// Time against size.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Quality {
     /// As soon as possible.
@@ -100,7 +103,7 @@ impl Source {
 }
 
 /// One result: a stored file, and what it is.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Rendition {
     /// `480p` to `2160p`, or `source` where the video is smaller than all of them.
     pub size: String,

@@ -1,0 +1,258 @@
+//! The document as a whole: each row of the table of routes becomes an operation. Must not know a route.
+
+use super::operation::{Content, Header, Json, Operation, Param, PerType, Reply, Tag};
+use super::problems::Problems;
+use super::schemas::Schemas;
+use super::task_types;
+use counterstep_contracts::ProblemCode;
+use counterstep_contracts::access::Role;
+use counterstep_steps::{Registry, TaskType};
+use serde_json::{Map, Value, json};
+
+pub(super) const REQUEST_ID: &str = "#/components/headers/X-Request-Id";
+pub(super) const RETRY_AFTER: &str = "#/components/headers/Retry-After";
+
+const ABOUT: &str = "Tasks of several steps that finish or are undone. Times are RFC 3339 in UTC, sizes bytes, durations \
+    texts as `30s`. What can be read with GET also takes HEAD. A parameter of a query that a route does not know is refused, \
+    and so is a field that a body does not have. Every refusal is a problem document (RFC 9457) with a stable `code`. \
+    Counters are 64 bits wide.";
+
+/// A row of the table of routes.
+#[derive(Clone, Copy)]
+pub(crate) struct Row {
+    /// `GET` includes HEAD.
+    pub(crate) method: &'static str,
+    /// With `{name}` for what varies.
+    pub(crate) path: &'static str,
+    /// The role that it needs; `None`: it is open to all.
+    pub(crate) role: Option<Role>,
+    /// Whether it answers under any `Host`.
+    pub(crate) any_host: bool,
+    pub(crate) operation: &'static Operation,
+}
+
+/// What a document is made of.
+pub(crate) struct Document<'a> {
+    pub(crate) rows: &'a [Row],
+    pub(crate) registry: &'a Registry,
+    /// Whether callers are authenticated.
+    pub(crate) has_callers: bool,
+    /// Whether they are by API keys.
+    pub(crate) has_keys: bool,
+}
+
+impl Document<'_> {
+    /// OpenAPI 3.1. `servers` is missing: it depends on where the interface is reached.
+    pub(crate) fn build(&self) -> Value {
+        let mut schemas = Schemas::new();
+        let mut problems = Problems::new(&mut schemas);
+        let mut paths: Map<String, Value> = Map::new();
+        let mut add = |path: &str, method: &str, operation: Value| {
+            let path = paths.entry(path.to_owned()).or_insert_with(|| json!({}));
+            path[method.to_lowercase()] = operation;
+        };
+        for row in self.rows {
+            match row.operation.per_type {
+                None | Some(PerType::Scheduled) => {
+                    add(
+                        row.path,
+                        row.method,
+                        self.operation(row, &mut schemas, &mut problems),
+                    );
+                }
+                Some(per_type) => {
+                    for task_type in self.newest() {
+                        if per_type == PerType::Batch && task_type.begins_with_uploads() {
+                            continue;
+                        }
+                        let path = row.path.replace("{id}", &task_type.decl.route());
+                        let general = self.operation(row, &mut schemas, &mut problems);
+                        let operation =
+                            task_types::operation(general, &task_type, per_type, &mut schemas);
+                        add(&path, row.method, operation);
+                    }
+                }
+            }
+        }
+        let tags = Tag::ALL.map(|tag| {
+            let (name, about) = tag.texts();
+            json!({ "name": name, "description": about })
+        });
+        let mut document = json!({
+            "openapi": "3.1.0",
+            "info": {
+                "title": "Counterstep",
+                "version": env!("CARGO_PKG_VERSION"),
+                "description": ABOUT,
+                "license": { "name": "Apache-2.0 OR MIT", "identifier": "Apache-2.0 OR MIT" },
+            },
+            "tags": tags,
+            "paths": paths,
+            "components": { "headers": {
+                "X-Request-Id": {
+                    "description": "The id of the request; each line of the log that it led to has it",
+                    "required": true,
+                    "schema": { "type": "string" },
+                },
+                "Retry-After": {
+                    "description": "When to come again, in seconds",
+                    "schema": { "type": "integer", "minimum": 0 },
+                },
+            }},
+        });
+        document["components"]["responses"] = Value::Object(problems.into_answers());
+        if self.has_keys {
+            document["components"]["securitySchemes"] = json!({ "key": {
+                "type": "http",
+                "scheme": "bearer",
+                "description": "An API key. A route names the role that the key needs at least: read, submit, operate \
+                                or admin",
+            }});
+        }
+        schemas.complete(&mut document);
+        document
+    }
+
+    /// The newest version of each type, by name.
+    fn newest(&self) -> impl Iterator<Item = TaskType> {
+        let routes = self.registry.iter().map(|it| it.decl.route());
+        let mut routes: Vec<_> = routes.collect();
+        routes.dedup();
+        let newest = |route: String| self.registry.by_route(&route);
+        routes.into_iter().filter_map(newest)
+    }
+
+    fn operation(&self, row: &Row, schemas: &mut Schemas, problems: &mut Problems) -> Value {
+        let of = row.operation;
+        let parameters = |of: &[Param], place: &str| {
+            of.iter().map(|it| parameter(it, place)).collect::<Vec<_>>()
+        };
+        let parameters = [
+            parameters(of.path, "path"),
+            parameters(of.query, "query"),
+            parameters(of.headers, "header"),
+        ];
+        let mut operation = json!({
+            "operationId": of.id,
+            "tags": [of.tag.texts().0],
+            "summary": of.summary,
+            "parameters": parameters.concat(),
+        });
+        if let Some(body) = &of.body {
+            let mut schema = schemas.sent(body.schema);
+            if of.per_type == Some(PerType::Scheduled) {
+                schema = task_types::scheduled(schema, self.newest(), schemas);
+            }
+            operation["requestBody"] = json!({
+                "required": !of.body_is_optional,
+                "content": { "application/json": { "schema": schema, "example": (body.example)() } },
+            });
+        }
+        let mut responses = Map::new();
+        for reply in of.replies {
+            responses.insert(reply.status.to_string(), answer(reply, schemas));
+        }
+        for (status, problem) in problems.of(&self.problems(row)) {
+            responses.insert(status, problem);
+        }
+        operation["responses"] = Value::Object(responses);
+        if let Some(role) = row.role.filter(|_| self.has_callers) {
+            operation["description"] = json!(format!("Needs the role `{role}`."));
+            if self.has_keys {
+                operation["security"] = json!([{ "key": [role.as_str()] }]);
+            }
+        }
+        operation
+    }
+
+    /// Those that the route names, and those that come with its method, access and body.
+    fn problems(&self, row: &Row) -> Vec<ProblemCode> {
+        use ProblemCode as C;
+        let mut codes = row.operation.problems.to_vec();
+        codes.push(C::Internal);
+        if !row.any_host {
+            codes.push(C::HostNotAllowed);
+        }
+        if row.role.is_some() {
+            codes.extend([C::InvalidRequest, C::Unavailable]);
+            if self.has_callers {
+                codes.extend([
+                    C::MalformedAuthorization,
+                    C::Unauthenticated,
+                    C::Forbidden,
+                    C::TooManyRequests,
+                ]);
+            }
+        }
+        if row.method != "GET" {
+            codes.push(C::CrossSite);
+        }
+        if row.operation.body.is_some() || row.operation.per_type.is_some() {
+            codes.extend([C::MalformedBody, C::SlowBody]);
+            codes.extend([C::TooLarge, C::UnsupportedMediaType]);
+        }
+        codes
+    }
+}
+
+fn parameter(of: &Param, place: &str) -> Value {
+    let mut parameter = json!({
+        "name": of.name,
+        "in": place,
+        "description": of.about,
+        "schema": (of.schema)(),
+    });
+    if place == "path" {
+        parameter["required"] = json!(true);
+    }
+    let example = if parameter["schema"]["type"] == "array" {
+        json!([of.example])
+    } else if parameter["schema"]["type"] == "integer" {
+        of.example
+            .parse::<i64>()
+            .map_or(Value::Null, |it| json!(it))
+    } else {
+        json!(of.example)
+    };
+    parameter["example"] = example;
+    parameter
+}
+
+fn answer(of: &Reply, schemas: &mut Schemas) -> Value {
+    let mut headers = json!({ "X-Request-Id": { "$ref": REQUEST_ID } });
+    for Header {
+        name,
+        about,
+        is_always,
+    } in of.headers
+    {
+        headers[*name] = if *name == "Retry-After" {
+            json!({ "$ref": RETRY_AFTER })
+        } else {
+            let schema = json!({ "type": "string" });
+            json!({ "description": about, "required": is_always, "schema": schema })
+        };
+    }
+    let mut answer = json!({ "description": of.about, "headers": headers });
+    match &of.content {
+        Content::Nothing => {}
+        Content::Json(Json {
+            schema, example, ..
+        }) => {
+            let schema = schemas.answered(*schema);
+            answer["content"] =
+                json!({ "application/json": { "schema": schema, "example": example() } });
+        }
+        Content::Text {
+            media_type,
+            example,
+        } => {
+            let mut content = json!({ "schema": { "type": "string" } });
+            if let Some(example) = example {
+                content["example"] = json!(example);
+            }
+            answer["content"] = json!({ *media_type: content });
+        }
+    }
+    answer
+}

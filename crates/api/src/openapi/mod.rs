@@ -1,0 +1,16 @@
+//! The OpenAPI document of the interface: from the table of routes, from what stands beside each route, and
+//! from the declared task types. Must not answer a request.
+
+mod document;
+mod operation;
+mod page;
+mod problems;
+mod sample;
+mod schemas;
+mod task_types;
+
+pub(crate) use document::{Document, Row};
+#[cfg(test)]
+pub(crate) use operation::{Content, Json};
+pub(crate) use operation::{Header, Operation, Param, PerType, Reply, Tag};
+pub(crate) use page::page;

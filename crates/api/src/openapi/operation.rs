@@ -1,0 +1,271 @@
+//! What is written down of a route beside its handler: parameters, bodies, answers, examples. A value in
+//! a constant, so that a route without one does not compile.
+
+use counterstep_contracts::ProblemCode;
+use counterstep_steps::task::SchemaFn;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// A chapter of the document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tag {
+    Submitting,
+    Tasks,
+    Deciding,
+    Schedules,
+    Types,
+    Keys,
+    Process,
+}
+
+impl Tag {
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Submitting,
+        Self::Tasks,
+        Self::Deciding,
+        Self::Schedules,
+        Self::Types,
+        Self::Keys,
+        Self::Process,
+    ];
+
+    /// Its name, and what it is about.
+    pub(crate) const fn texts(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Submitting => ("submitting", "A request becomes a task"),
+            Self::Tasks => (
+                "tasks",
+                "Look at tasks, wait for them, cancel them, get their files",
+            ),
+            Self::Deciding => ("deciding", "What a person decides about parked tasks"),
+            Self::Schedules => ("schedules", "Tasks that are submitted by time"),
+            Self::Types => (
+                "task types",
+                "What was declared, and what takes submissions",
+            ),
+            Self::Keys => ("keys", "API keys of all tenants"),
+            Self::Process => ("process", "Health, metrics and this document"),
+        }
+    }
+}
+
+/// A parameter of the path, of the query or in a header.
+#[derive(Clone, Copy)]
+pub(crate) struct Param {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    /// The schema of one value; where it repeats, an array of them.
+    pub(crate) schema: fn() -> Value,
+    pub(crate) example: &'static str,
+}
+
+/// A header of an answer.
+#[derive(Clone, Copy)]
+pub(crate) struct Header {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    /// Whether each such answer has it.
+    pub(crate) is_always: bool,
+}
+
+/// A JSON value: its schema from the type that is parsed or written, and an example.
+#[derive(Clone, Copy)]
+pub(crate) struct Json {
+    pub(crate) schema: SchemaFn,
+    pub(crate) example: fn() -> Value,
+    /// Reads the example as the type and writes it again; `None`: the type is only written.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the tests read the examples"))]
+    pub(crate) round_trip: Option<fn(Value) -> serde_json::Result<Value>>,
+}
+
+/// What an answer holds.
+#[derive(Clone, Copy)]
+pub(crate) enum Content {
+    Nothing,
+    Json(Json),
+    /// Another media type, with an example where one can be shown.
+    Text {
+        media_type: &'static str,
+        example: Option<&'static str>,
+    },
+}
+
+/// An answer that is no problem document.
+#[derive(Clone, Copy)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) about: &'static str,
+    pub(crate) headers: &'static [Header],
+    pub(crate) content: Content,
+}
+
+fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}
+
+fn round_trip<T: Serialize + DeserializeOwned>(example: Value) -> serde_json::Result<Value> {
+    serde_json::to_value(serde_json::from_value::<T>(example)?)
+}
+
+impl Json {
+    const fn of<T: JsonSchema + Serialize + DeserializeOwned>(example: fn() -> Value) -> Self {
+        Self {
+            schema: schema_of::<T>,
+            example,
+            round_trip: Some(round_trip::<T>),
+        }
+    }
+}
+
+impl Reply {
+    const fn of(status: u16, about: &'static str, content: Content) -> Self {
+        Self {
+            status,
+            about,
+            headers: &[],
+            content,
+        }
+    }
+
+    /// Without a body.
+    pub(crate) const fn empty(status: u16, about: &'static str) -> Self {
+        Self::of(status, about, Content::Nothing)
+    }
+
+    /// With a value of this type as JSON.
+    pub(crate) const fn json<T: JsonSchema + Serialize + DeserializeOwned>(
+        status: u16,
+        about: &'static str,
+        example: fn() -> Value,
+    ) -> Self {
+        Self::of(status, about, Content::Json(Json::of::<T>(example)))
+    }
+
+    /// With a value of a type that is only ever written.
+    pub(crate) const fn written<T: JsonSchema>(
+        status: u16,
+        about: &'static str,
+        example: fn() -> Value,
+    ) -> Self {
+        let json = Json {
+            schema: schema_of::<T>,
+            example,
+            round_trip: None,
+        };
+        Self::of(status, about, Content::Json(json))
+    }
+
+    /// With another media type.
+    pub(crate) const fn text(
+        status: u16,
+        about: &'static str,
+        media_type: &'static str,
+        example: Option<&'static str>,
+    ) -> Self {
+        let content = Content::Text {
+            media_type,
+            example,
+        };
+        Self::of(status, about, content)
+    }
+
+    pub(crate) const fn headers(self, headers: &'static [Header]) -> Self {
+        Self { headers, ..self }
+    }
+}
+
+/// A route that stands for one address of each task type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PerType {
+    /// One request.
+    One,
+    /// Many requests; not of types with uploads.
+    Batch,
+    /// One address for all, with a request of one of the types in its body.
+    Scheduled,
+}
+
+/// What is written down of a route.
+#[derive(Clone, Copy)]
+pub(crate) struct Operation {
+    pub(crate) id: &'static str,
+    pub(crate) tag: Tag,
+    pub(crate) summary: &'static str,
+    pub(crate) path: &'static [Param],
+    pub(crate) query: &'static [Param],
+    pub(crate) headers: &'static [Param],
+    pub(crate) body: Option<Json>,
+    /// The body may be left out.
+    pub(crate) body_is_optional: bool,
+    pub(crate) replies: &'static [Reply],
+    /// Beside those that the method, the access and the body bring along.
+    pub(crate) problems: &'static [ProblemCode],
+    pub(crate) per_type: Option<PerType>,
+}
+
+impl Operation {
+    pub(crate) const fn new(id: &'static str, tag: Tag, summary: &'static str) -> Self {
+        Self {
+            id,
+            tag,
+            summary,
+            path: &[],
+            query: &[],
+            headers: &[],
+            body: None,
+            body_is_optional: false,
+            replies: &[],
+            problems: &[],
+            per_type: None,
+        }
+    }
+
+    pub(crate) const fn path(self, path: &'static [Param]) -> Self {
+        Self { path, ..self }
+    }
+
+    pub(crate) const fn query(self, query: &'static [Param]) -> Self {
+        Self { query, ..self }
+    }
+
+    pub(crate) const fn headers(self, headers: &'static [Param]) -> Self {
+        Self { headers, ..self }
+    }
+
+    /// With a body of this type.
+    pub(crate) const fn body<T: JsonSchema + Serialize + DeserializeOwned>(
+        self,
+        example: fn() -> Value,
+    ) -> Self {
+        Self {
+            body: Some(Json::of::<T>(example)),
+            ..self
+        }
+    }
+
+    /// The body may be left out.
+    pub(crate) const fn body_is_optional(self) -> Self {
+        Self {
+            body_is_optional: true,
+            ..self
+        }
+    }
+
+    pub(crate) const fn replies(self, replies: &'static [Reply]) -> Self {
+        Self { replies, ..self }
+    }
+
+    pub(crate) const fn problems(self, problems: &'static [ProblemCode]) -> Self {
+        Self { problems, ..self }
+    }
+
+    /// One address of each task type, with the body and the response of the type.
+    pub(crate) const fn per_type(self, per_type: PerType) -> Self {
+        Self {
+            per_type: Some(per_type),
+            ..self
+        }
+    }
+}

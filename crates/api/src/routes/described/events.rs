@@ -1,0 +1,59 @@
+//! Streams of events.
+
+use super::params::{CACHE_CONTROL, LABEL, LAST_EVENT_ID, RETRY_AFTER, STATUS, TASK_ID, TYPE};
+use crate::openapi::{Operation, Reply, Tag};
+use counterstep_contracts::ProblemCode as C;
+
+const OF_TASK_EXAMPLE: &str = "id: 3\ndata: {\"seq\":3,\"change_id\":\"01930d2c-6d00-7000-8000-000000000003\",\
+    \"at\":\"2026-11-20T18:00:01Z\",\"event\":\"claimed\",\"from\":\"dispatched\",\"to\":\"running\",\"epoch\":1,\
+    \"actor\":\"worker:08a4bd91a6db\",\"status\":\"running\"}\n\n";
+
+const OF_MANY_EXAMPLE: &str = "id: 4711\ndata: {\"task_id\":\"01930d2c-6c4b-7d5e-8f00-0123456789ab\",\
+    \"task_type\":\"CreateZipFromFiles\",\"status\":\"completed\",\"created_at\":\"2026-11-20T18:00:00Z\",\
+    \"updated_at\":\"2026-11-20T18:00:02Z\",\"revision\":7}\n\n";
+
+pub(in super::super) const OF_TASK: Operation = Operation::new(
+    "followTask",
+    Tag::Tasks,
+    "Follow what happens to a task, as a stream of events",
+)
+.path(&[TASK_ID])
+.headers(&[LAST_EVENT_ID])
+.replies(&[
+    Reply::text(
+        200,
+        "A stream; `data` is an entry of the audit with the `status` after it, and of events `progress` the progress of \
+         running steps",
+        "text/event-stream",
+        Some(OF_TASK_EXAMPLE),
+    )
+    .headers(&[CACHE_CONTROL]),
+    Reply::empty(204, "The task has ended, and the client has all its events").headers(&[RETRY_AFTER]),
+])
+.problems(&[
+    C::MalformedParameter,
+    C::NoSuchTask,
+    C::TooManyRequests,
+    C::TooManyStreams,
+]);
+
+pub(in super::super) const OF_MANY: Operation = Operation::new(
+    "followTasks",
+    Tag::Tasks,
+    "Follow which tasks change, as a stream of events",
+)
+.query(&[TYPE, STATUS, LABEL])
+.headers(&[LAST_EVENT_ID])
+.replies(&[Reply::text(
+    200,
+    "A stream without end; `data` is a line of the list of tasks with a `revision`",
+    "text/event-stream",
+    Some(OF_MANY_EXAMPLE),
+)
+.headers(&[CACHE_CONTROL])])
+.problems(&[
+    C::MalformedParameter,
+    C::InvalidLabel,
+    C::TooManyRequests,
+    C::TooManyStreams,
+]);

@@ -1,0 +1,328 @@
+//! One example for each body. A test reads each as the type that it is an example of.
+
+use serde_json::{Value, json};
+
+const TASK: &str = "01930d2c-6c4b-7d5e-8f00-0123456789ab";
+const OTHER: &str = "01930d2c-70aa-7e01-9c11-ba9876543210";
+const MADE: &str = "2026-11-20T18:00:00.000000Z";
+const CHANGED: &str = "2026-11-20T18:00:02.000000Z";
+const WEBHOOK: &str = "01930d2c-6c4b-7d5e-8f00-0123456789ab.7";
+
+pub(super) fn accepted() -> Value {
+    json!({ "task_id": TASK, "status": "dispatched" })
+}
+
+pub(super) fn batch() -> Value {
+    json!([{ "key": "o-1", "request": { "seat": "4A" } }])
+}
+
+pub(super) fn batch_answer() -> Value {
+    let detail = "missing field `seat`";
+    json!({ "items": [
+        { "outcome": "accepted", "task_id": TASK, "status": "dispatched" },
+        { "outcome": "refused", "problem": {
+            "type": "urn:counterstep:problem:invalid-request", "code": "invalid-request",
+            "title": "The request is not valid", "status": 422, "detail": detail, "pointer": "seat",
+        }},
+    ]})
+}
+
+fn step(no: u32, name: &str, status: &str, attempts: u32) -> Value {
+    json!({ "no": no, "name": name, "status": status, "attempts": attempts, "undo_attempts": 0 })
+}
+
+pub(super) fn running() -> Value {
+    let mut zipping = step(2, "create_zip_archive", "running", 1);
+    zipping["progress"] = json!({ "done": 1, "total": 2, "percent": 50, "at": CHANGED });
+    json!({
+        "task_id": TASK, "task_type": "CreateZipFromFiles", "version": 1, "status": "running",
+        "labels": { "order": "4711" }, "cancel_requested": false, "residue": false, "revision": 5,
+        "created_at": MADE, "updated_at": CHANGED, "recovery_attempts": 0,
+        "progress": { "done": 1, "total": 3 },
+        "steps": [
+            step(1, "upload_source_files", "completed", 1),
+            zipping,
+            step(3, "upload_zip", "pending", 0),
+        ],
+    })
+}
+
+pub(super) fn completed() -> Value {
+    json!({
+        "task_id": TASK, "task_type": "BookSeat", "version": 1, "status": "completed",
+        "cancel_requested": false, "residue": false, "revision": 7,
+        "created_at": MADE, "updated_at": CHANGED, "finished_at": CHANGED, "recovery_attempts": 0,
+        "progress": { "done": 1, "total": 1 },
+        "steps": [step(1, "reserve", "completed", 1)],
+        "response": "paid for 4A",
+    })
+}
+
+pub(super) fn tasks() -> Value {
+    let task = json!({
+        "task_id": TASK, "task_type": "CreateZipFromFiles", "status": "completed",
+        "labels": { "order": "4711" }, "created_at": MADE, "updated_at": CHANGED,
+    });
+    json!({ "items": [task], "next_cursor": "01930d2c6c4b7d5e8f000123456789ab2f5d5a1c9e7b3d40" })
+}
+
+pub(super) fn cancelling() -> Value {
+    json!({
+        "task_id": TASK, "status": "running", "outcome": "stopping", "will_undo": ["upload_source_files"],
+    })
+}
+
+pub(super) fn cancelled() -> Value {
+    json!({ "task_id": TASK, "status": "cancelled", "outcome": "already-cancelled", "will_undo": [] })
+}
+
+pub(super) fn signal_body() -> Value {
+    json!({ "approved": true, "by": "kim" })
+}
+
+pub(super) fn signal() -> Value {
+    json!({ "task_id": TASK, "signal": "approval", "received_at": CHANGED })
+}
+
+pub(super) fn audit() -> Value {
+    json!({
+        "task_id": TASK,
+        "entries": [{
+            "seq": 2, "change_id": OTHER, "at": CHANGED, "event": "step_started", "from": "running",
+            "to": "running", "step": "create_zip_archive", "step_from": "pending", "step_to": "running",
+            "attempt": 1, "epoch": 1, "actor": "worker:08a4bd91a6db", "details": { "queue": "file-processing" },
+        }],
+        "attempts": [{
+            "step": "create_zip_archive", "direction": "forward", "attempt": 1, "epoch": 1,
+            "outcome": "succeeded", "started_at": MADE, "ended_at": CHANGED,
+        }],
+    })
+}
+
+fn failure() -> Value {
+    json!({ "step": "charge", "class": "permanent", "message": "the card was declined" })
+}
+
+pub(super) fn children() -> Value {
+    json!({ "items": [{
+        "task_id": OTHER, "task_type": "BookSeat", "step": "book", "place": 0, "status": "failed",
+        "failure": failure(),
+    }]})
+}
+
+pub(super) fn plan() -> Value {
+    json!({
+        "task_id": TASK, "status": "running", "when": "if the task is cancelled or fails",
+        "stages": [{ "steps": [{
+            "no": 1, "step": "upload_source_files", "status": "completed", "undo": "built-in",
+            "in_doubt": false, "undo_attempts": 0, "gave_up": false,
+        }]}],
+        "not_undone": [{
+            "step": "create_zip_archive", "status": "running", "kind": "waived",
+            "reason": "writes scratch only",
+        }],
+    })
+}
+
+pub(super) fn why() -> Value {
+    json!({
+        "task_id": TASK, "status": "dead_lettered",
+        "because": [{ "code": "parked", "detail": "step `charge` gave up", "steps": ["charge"] }],
+        "operator_can": [{
+            "method": "POST", "path": format!("/api/tasks/{TASK}/retry"),
+            "body": { "direction": "forward", "note": "" }, "does": "runs the step again",
+        }],
+    })
+}
+
+pub(super) fn webhook() -> Value {
+    json!({
+        "id": WEBHOOK, "event": "task.completed", "url": "https://shop.example/hooks/tasks",
+        "status": "pending", "attempts": 1, "due_at": CHANGED, "last": "503", "updated_at": CHANGED,
+    })
+}
+
+pub(super) fn webhooks() -> Value {
+    json!({ "items": [webhook()] })
+}
+
+pub(super) fn webhook_secrets() -> Value {
+    json!({ "secrets": ["whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="] })
+}
+
+pub(super) fn dead_letters() -> Value {
+    json!({ "items": [{
+        "task_id": TASK, "task_type": "BookSeat", "version": 1, "status": "dead_lettered",
+        "created_at": MADE, "updated_at": CHANGED, "failure": failure(),
+    }]})
+}
+
+pub(super) fn resolve() -> Value {
+    json!({
+        "step": "charge", "as": "done", "output": { "charge_id": "c-17" },
+        "note": "charged by hand", "actor": "kim",
+    })
+}
+
+pub(super) fn decided() -> Value {
+    json!({ "task_id": TASK, "status": "dispatched", "open_steps": [], "will_undo": [] })
+}
+
+pub(super) fn retry() -> Value {
+    json!({ "direction": "undo", "note": "the customer has cancelled" })
+}
+
+pub(super) fn retried() -> Value {
+    json!({ "task_id": TASK, "status": "compensating", "open_steps": [], "will_undo": ["reserve"] })
+}
+
+pub(super) fn recoveries() -> Value {
+    json!({ "recovery_attempts": 0, "note": "the machine was replaced" })
+}
+
+pub(super) fn recounted() -> Value {
+    json!({ "task_id": TASK, "status": "running", "recovery_attempts": 0, "allowed": 10 })
+}
+
+pub(super) fn schedule_spec() -> Value {
+    json!({
+        "type": "create-report", "cron": "30 2 * * *", "zone": "Europe/Berlin",
+        "request": { "of": "yesterday" }, "misfire": "fire_once", "overlap": "skip",
+        "catch_up_limit": 100, "grace": "1m",
+    })
+}
+
+pub(super) fn schedule() -> Value {
+    let mut schedule = json!({
+        "name": "nightly-report", "origin": "api", "paused": false,
+        "next_due_at": "2026-11-21T01:30:00.000000Z", "last_due_at": "2026-11-20T01:30:00.000000Z",
+        "last_fired_at": "2026-11-20T01:30:00.400000Z", "last_task": OTHER, "revision": 3,
+        "created_at": MADE, "updated_at": CHANGED,
+    });
+    with_spec(&mut schedule);
+    schedule
+}
+
+pub(super) fn paused_schedule() -> Value {
+    let mut schedule = json!({
+        "name": "nightly-report", "origin": "api", "paused": true, "revision": 4,
+        "created_at": MADE, "updated_at": CHANGED,
+    });
+    with_spec(&mut schedule);
+    schedule
+}
+
+fn with_spec(schedule: &mut Value) {
+    if let (Some(fields), Value::Object(spec)) = (schedule.as_object_mut(), schedule_spec()) {
+        fields.extend(spec);
+    }
+}
+
+pub(super) fn schedules() -> Value {
+    json!({ "items": [schedule()] })
+}
+
+pub(super) fn task_types() -> Value {
+    let retry = json!({
+        "backoff": "exponential", "base": "500ms", "cap": "1h", "max_retries": 3, "jitter": true,
+        "attempt_timeout": null,
+    });
+    json!({ "items": [{
+        "name": "BookSeat", "version": 1, "queue": "default", "timeout": "5m", "lease": null,
+        "max_recoveries": 5, "on_lost": "requeue", "cancellable": true, "on_undo_failure": "continue",
+        "auto_disable": null, "labels": [], "request": "Order", "response": "String",
+        "steps": [{
+            "no": 1, "name": "reserve", "host": "worker", "kind": "custom",
+            "inputs": [{ "name": "order", "source": "request", "ty": "Order" }],
+            "output": "Seat", "retry": { "name": "PATIENT", "policy": retry }, "breaker": null,
+            "undo": { "kind": "function", "name": "release" },
+            "undo_retry": { "name": "undo", "policy": retry },
+            "on_exhausted": "compensate", "timeout": null, "group": null, "heavy": false, "when": null,
+            "waits": null, "fallback": null, "probe": null,
+        }],
+        "submit_to": "/api/tasks/book-seat", "definition_hash": "9b1d6c0c7d3f8a52",
+        "switch": { "type": "BookSeat" },
+    }]})
+}
+
+pub(super) fn switch_request() -> Value {
+    json!({ "note": "the bank is down until noon", "actor": "kim" })
+}
+
+pub(super) fn disabled() -> Value {
+    json!({
+        "type": "BookSeat", "disabled_since": CHANGED, "reason": "the bank is down until noon",
+        "by": "operator:kim",
+    })
+}
+
+pub(super) fn enabled() -> Value {
+    json!({ "type": "BookSeat", "reason": "the bank is back", "by": "operator:kim" })
+}
+
+pub(super) fn new_key_request() -> Value {
+    json!({ "tenant": "acme", "subject": "shop", "role": "submit", "expires_in": "90d" })
+}
+
+fn key() -> Value {
+    json!({
+        "id": "5f0c1e7ab2d94c33", "tenant": "acme", "subject": "shop", "role": "submit",
+        "created_at": MADE, "created_by": "operator:kim", "expires_at": "2027-02-18T18:00:00.000000Z",
+    })
+}
+
+pub(super) fn new_key() -> Value {
+    let mut key = key();
+    key["key"] = json!("cs_5f0c1e7ab2d94c33_(the secret)");
+    key
+}
+
+pub(super) fn revoked_key() -> Value {
+    let mut key = key();
+    key["revoked_at"] = json!(CHANGED);
+    key["revoked_by"] = json!("operator:kim");
+    key
+}
+
+pub(super) fn keys() -> Value {
+    json!({ "items": [key()] })
+}
+
+pub(super) fn workers() -> Value {
+    json!({
+        "status": {
+            "tasks": [{ "status": "running", "queue": "file-processing", "count": 1 }],
+            "oldest_running_seconds": 2, "workers_alive": 1, "workers_lost": 0,
+        },
+        "workers": [{
+            "id": "08a4bd91a6db", "role": "worker", "state": "alive", "machine": "w1", "program": "0.1.0",
+            "queues": ["file-processing"],
+            "task_types": [{ "name": "CreateZipFromFiles", "version": 1, "definition": "9b1d6c0c7d3f8a52" }],
+            "concurrency": 8, "running_count": 1, "running": [TASK], "started_at": MADE, "seen_at": CHANGED,
+        }],
+    })
+}
+
+pub(super) fn live() -> Value {
+    json!({ "status": "ok" })
+}
+
+pub(super) fn ready() -> Value {
+    let parts = json!({ "store": "ok", "objects": "ok", "queue": "ok", "hints": "ok" });
+    json!({ "status": "ok", "parts": parts })
+}
+
+pub(super) fn document() -> Value {
+    json!({ "openapi": "3.1.0", "info": { "title": "Counterstep" }, "paths": {} })
+}
+
+pub(super) fn new_link_request() -> Value {
+    json!({ "valid_for": "1h" })
+}
+
+pub(super) fn link() -> Value {
+    json!({
+        "url": "/api/links/01930d2c-6c4b-7d5e-8f00-0123456789ab/zip?tenant=default&expires=1795480000&signature=…",
+        "expires_at": "2026-11-24T00:26:40Z",
+    })
+}

@@ -1,0 +1,46 @@
+//! API keys.
+
+use super::examples;
+use super::params::{CACHE_CONTROL, param, text};
+use crate::openapi::{Operation, Param, Reply, Tag};
+use counterstep_contracts::ProblemCode as C;
+use counterstep_contracts::access::{KeyView, NewKey, NewKeyRequest};
+use counterstep_contracts::http::Page;
+
+const KEY_ID: Param = param(
+    "id",
+    "The part of the key that is no secret",
+    text,
+    "5f0c1e7ab2d94c33",
+);
+
+pub(in super::super) const LIST: Operation = Operation::new(
+    "listKeys",
+    Tag::Keys,
+    "List all API keys, without their secrets",
+)
+.replies(&[Reply::json::<Page<KeyView>>(
+    200,
+    "All of them",
+    examples::keys,
+)]);
+
+pub(in super::super) const MAKE: Operation =
+    Operation::new("makeKey", Tag::Keys, "Make an API key")
+        .body::<NewKeyRequest>(examples::new_key_request)
+        .replies(&[Reply::json::<NewKey>(
+            201,
+            "The only answer that holds the key",
+            examples::new_key,
+        )
+        .headers(&[CACHE_CONTROL])]);
+
+pub(in super::super) const REVOKE: Operation =
+    Operation::new("revokeKey", Tag::Keys, "Revoke an API key")
+        .path(&[KEY_ID])
+        .replies(&[Reply::json::<KeyView>(
+            200,
+            "The key, revoked",
+            examples::revoked_key,
+        )])
+        .problems(&[C::NoSuchKey]);

@@ -1,0 +1,14 @@
+//! What the document says of each route, beside the code that answers it. Must not answer a request.
+
+mod examples;
+mod params;
+
+pub(super) mod deciding;
+pub(super) mod events;
+pub(super) mod keys;
+pub(super) mod links;
+pub(super) mod process;
+pub(super) mod schedules;
+pub(super) mod submitting;
+pub(super) mod tasks;
+pub(super) mod types;

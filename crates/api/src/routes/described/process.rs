@@ -1,0 +1,59 @@
+//! The processes, their health and metrics, and this document.
+
+use super::examples;
+use crate::openapi::{Header, Operation, Reply, Tag};
+use counterstep_contracts::ProblemCode as C;
+use counterstep_contracts::http::Health;
+use counterstep_contracts::workers::WorkersView;
+use serde_json::Value;
+
+pub(in super::super) const WORKERS: Operation = Operation::new(
+    "listWorkers",
+    Tag::Process,
+    "Show what is under way, and the processes",
+)
+.replies(&[Reply::json::<WorkersView>(
+    200,
+    "The processes, the last seen first",
+    examples::workers,
+)]);
+
+pub(in super::super) const LIVE: Operation =
+    Operation::new("isLive", Tag::Process, "Whether the process answers")
+        .replies(&[Reply::json::<Health>(200, "It answers", examples::live)]);
+
+pub(in super::super) const READY: Operation = Operation::new(
+    "isReady",
+    Tag::Process,
+    "Whether database and object store answer and take writes",
+)
+.replies(&[Reply::json::<Health>(200, "They do", examples::ready)])
+.problems(&[C::Unavailable]);
+
+pub(in super::super) const METRICS: Operation =
+    Operation::new("getMetrics", Tag::Process, "Show metrics").replies(&[Reply::text(
+        200,
+        "In OpenMetrics, or in the older text format for `Accept: text/plain`",
+        "application/openmetrics-text",
+        Some("counterstep_database_up 1.0\n# EOF\n"),
+    )]);
+
+pub(in super::super) const DOCUMENT: Operation =
+    Operation::new("getOpenApi", Tag::Process, "Get this document: OpenAPI 3.1").replies(&[
+        Reply::json::<Value>(200, "The document", examples::document),
+    ]);
+
+pub(in super::super) const PAGE: Operation =
+    Operation::new("getDocs", Tag::Process, "Show this document as a page").replies(&[
+        Reply::text(
+            200,
+            "A page without scripts and without anything from another address",
+            "text/html",
+            Some("<!doctype html>"),
+        )
+        .headers(&[Header {
+            name: "Content-Security-Policy",
+            about: "What the page may load: nothing",
+            is_always: true,
+        }]),
+    ]);

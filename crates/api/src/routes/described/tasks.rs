@@ -1,0 +1,300 @@
+//! Tasks that are there: lists, one task, its past, its files, its webhooks, its signals, its cancel.
+
+use super::examples;
+use super::params::{
+    CACHE_CONTROL, CURSOR, ETAG, IF_NONE_MATCH, LABEL, LIMIT, PREFER, PREFERENCE_APPLIED,
+    RETRY_AFTER, SINCE, STATUS, TASK_ID, TYPE, UNTIL, WAIT, param, text,
+};
+use crate::openapi::{Header, Operation, Param, Reply, Tag};
+use counterstep_contracts::ProblemCode as C;
+use counterstep_contracts::http::{
+    AuditTrail, CancelAnswer, ChildSummary, FAILURE_CLASSES, Page, SignalAnswer, TaskSummary,
+    TaskView,
+};
+use counterstep_contracts::operator::{UndoPlan, Why};
+use counterstep_contracts::webhook::{DeliveryView, WebhookSecretsView};
+use serde_json::{Value, json};
+
+fn failure_class() -> Value {
+    json!({ "type": "string", "enum": FAILURE_CLASSES })
+}
+
+fn failure_text() -> Value {
+    json!({ "type": "string", "minLength": 1, "maxLength": 256 })
+}
+
+fn index() -> Value {
+    json!({ "type": "integer", "minimum": 0, "maximum": 1_000_000 })
+}
+
+const FAILURE_CLASS: Param = param(
+    "failure_class",
+    "With a failure of this class",
+    failure_class,
+    "permanent",
+);
+const FAILURE_TEXT: Param = param(
+    "failure_text",
+    "With this text in the message of the failure; with `type` or `since` only",
+    failure_text,
+    "declined",
+);
+const STEP: Param = param("step", "Submitted by the step of this name", text, "render");
+const SIGNAL: Param = param("name", "The name of the step that waits", text, "approval");
+const WEBHOOK: Param = param(
+    "webhook",
+    "The id of the webhook",
+    text,
+    "01930d2c-6c4b-7d5e-8f00-0123456789ab.7",
+);
+pub(super) const RESULT: Param = param(
+    "name",
+    "The field of the response that is a stored file, or a list of them",
+    text,
+    "zip",
+);
+pub(super) const INDEX: Param = param("index", "Its place in the list, from 0", index, "0");
+pub(super) const RANGE: Param = param(
+    "Range",
+    "One range of bytes; what cannot be read gets the whole file",
+    text,
+    "bytes=0-1023",
+);
+pub(super) const IF_RANGE: Param = param(
+    "If-Range",
+    "The `ETag` that the range is of: of another one, the whole file is answered",
+    text,
+    "\"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\"",
+);
+
+const NO_SUCH_TASK: &[C] = &[C::MalformedParameter, C::NoSuchTask];
+
+pub(in super::super) const LIST: Operation =
+    Operation::new("listTasks", Tag::Tasks, "List tasks, the newest first")
+        .query(&[
+            TYPE,
+            STATUS,
+            LABEL,
+            SINCE,
+            UNTIL,
+            FAILURE_CLASS,
+            FAILURE_TEXT,
+            LIMIT,
+            CURSOR,
+        ])
+        .replies(&[Reply::json::<Page<TaskSummary>>(
+            200,
+            "A page; without `next_cursor` the last one",
+            examples::tasks,
+        )])
+        .problems(&[C::MalformedParameter, C::InvalidLabel]);
+
+pub(in super::super) const GET: Operation = Operation::new(
+    "getTask",
+    Tag::Tasks,
+    "Show a task, now or when it is at rest",
+)
+.path(&[TASK_ID])
+.query(&[WAIT])
+.headers(&[PREFER, IF_NONE_MATCH])
+.replies(&[
+    Reply::json::<TaskView>(200, "The task", examples::running).headers(&[
+        ETAG,
+        CACHE_CONTROL,
+        RETRY_AFTER,
+        PREFERENCE_APPLIED,
+    ]),
+    Reply::empty(304, "The task is as the client has it").headers(&[
+        ETAG,
+        CACHE_CONTROL,
+        RETRY_AFTER,
+        PREFERENCE_APPLIED,
+    ]),
+])
+.problems(NO_SUCH_TASK);
+
+pub(in super::super) const CANCEL: Operation = Operation::new(
+    "cancelTask",
+    Tag::Tasks,
+    "Cancel a task: what it has done is undone",
+)
+.path(&[TASK_ID])
+.replies(&[
+    Reply::json::<CancelAnswer>(200, "It had been cancelled before", examples::cancelled),
+    Reply::json::<CancelAnswer>(202, "It will be undone", examples::cancelling),
+])
+.problems(&[
+    C::MalformedParameter,
+    C::NoSuchTask,
+    C::AlreadyCompleted,
+    C::AlreadyFailed,
+    C::BeingUndone,
+    C::AlreadyResolved,
+    C::Parked,
+    C::NotCancellable,
+]);
+
+pub(in super::super) const SIGNAL_POST: Operation = Operation::new(
+    "sendSignal",
+    Tag::Tasks,
+    "Answer a step that waits for a signal",
+)
+.path(&[TASK_ID, SIGNAL])
+.body::<Value>(examples::signal_body)
+.replies(&[Reply::json::<SignalAnswer>(
+    202,
+    "The signal is accepted; the same for each repetition",
+    examples::signal,
+)])
+.problems(&[
+    C::MalformedParameter,
+    C::NoSuchTask,
+    C::NoSuchSignal,
+    C::SignalTooLate,
+    C::SignalTaken,
+]);
+
+pub(in super::super) const AUDIT: Operation = Operation::new(
+    "getAudit",
+    Tag::Tasks,
+    "Show everything that happened to a task",
+)
+.path(&[TASK_ID])
+.replies(&[Reply::json::<AuditTrail>(
+    200,
+    "Entries and attempts, in order",
+    examples::audit,
+)])
+.problems(NO_SUCH_TASK);
+
+pub(in super::super) const CHILDREN: Operation = Operation::new(
+    "listChildren",
+    Tag::Tasks,
+    "List the tasks that a task has submitted, by step and place",
+)
+.path(&[TASK_ID])
+.query(&[STEP, STATUS, LIMIT, CURSOR])
+.replies(&[Reply::json::<Page<ChildSummary>>(
+    200,
+    "A page; without `next_cursor` the last one",
+    examples::children,
+)])
+.problems(NO_SUCH_TASK);
+
+pub(in super::super) const PLAN: Operation = Operation::new(
+    "getUndoPlan",
+    Tag::Tasks,
+    "Show what an undo of a task would do now",
+)
+.path(&[TASK_ID])
+.replies(&[Reply::json::<UndoPlan>(
+    200,
+    "The undos, stage by stage",
+    examples::plan,
+)])
+.problems(NO_SUCH_TASK);
+
+pub(in super::super) const WHY: Operation = Operation::new(
+    "explainTask",
+    Tag::Tasks,
+    "Show what a task waits for, and what an operator can do",
+)
+.path(&[TASK_ID])
+.replies(&[Reply::json::<Why>(
+    200,
+    "The reasons, what matters most first",
+    examples::why,
+)])
+.problems(NO_SUCH_TASK);
+
+const FILE: &[Header] = &[
+    ETAG,
+    Header {
+        name: "Content-Disposition",
+        about: "The name of the file: it is to be kept, never to be shown as a page",
+        is_always: true,
+    },
+    Header {
+        name: "Accept-Ranges",
+        about: "`bytes`",
+        is_always: true,
+    },
+];
+
+pub(super) const FILE_REPLIES: &[Reply] = &[
+    Reply::text(200, "The file", "*/*", None).headers(FILE),
+    Reply::text(206, "The range of the file", "*/*", None).headers(FILE),
+    Reply::empty(304, "The client has the file").headers(FILE),
+];
+
+const NO_SUCH_RESULT: &[C] = &[
+    C::MalformedParameter,
+    C::NoSuchTask,
+    C::NotCompleted,
+    C::NoSuchResult,
+    C::RangeNotSatisfiable,
+];
+
+pub(in super::super) const FILE_OF_FIELD: Operation = Operation::new(
+    "getResultFile",
+    Tag::Tasks,
+    "Get a stored file of the response of a task",
+)
+.path(&[TASK_ID, RESULT])
+.headers(&[RANGE, IF_RANGE, IF_NONE_MATCH])
+.replies(FILE_REPLIES)
+.problems(NO_SUCH_RESULT);
+
+pub(in super::super) const FILE_OF_LIST: Operation = Operation::new(
+    "getResultFileOfList",
+    Tag::Tasks,
+    "Get a stored file of a list in the response of a task",
+)
+.path(&[TASK_ID, RESULT, INDEX])
+.headers(&[RANGE, IF_RANGE, IF_NONE_MATCH])
+.replies(FILE_REPLIES)
+.problems(NO_SUCH_RESULT);
+
+pub(in super::super) const WEBHOOKS: Operation = Operation::new(
+    "listWebhooks",
+    Tag::Tasks,
+    "Show how the webhooks of a task stand",
+)
+.path(&[TASK_ID])
+.replies(&[Reply::json::<Page<DeliveryView>>(
+    200,
+    "All of them",
+    examples::webhooks,
+)])
+.problems(NO_SUCH_TASK);
+
+pub(in super::super) const SEND_WEBHOOK: Operation = Operation::new(
+    "sendWebhook",
+    Tag::Deciding,
+    "Send a webhook of a task again",
+)
+.path(&[TASK_ID, WEBHOOK])
+.replies(&[Reply::json::<DeliveryView>(
+    202,
+    "It is sent again",
+    examples::webhook,
+)])
+.problems(&[
+    C::MalformedParameter,
+    C::NoSuchTask,
+    C::NoSuchWebhook,
+    C::WebhooksOff,
+]);
+
+pub(in super::super) const WEBHOOK_SECRETS: Operation = Operation::new(
+    "getWebhookSecrets",
+    Tag::Deciding,
+    "Show the secrets that sign the webhooks of the caller's tenant",
+)
+.replies(&[Reply::json::<WebhookSecretsView>(
+    200,
+    "Each webhook is signed with all of them",
+    examples::webhook_secrets,
+)
+.headers(&[CACHE_CONTROL])])
+.problems(&[C::WebhooksOff]);

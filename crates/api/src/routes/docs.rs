@@ -1,0 +1,89 @@
+//! `GET /api/openapi.json` and `GET /docs`: what the interface takes and answers, for programs and for
+//! people. Must not know a route: the table does.
+
+use super::answer::Answer;
+use super::table::rows;
+use crate::app_state::Api;
+use crate::auth::AuthSettings;
+use crate::mount_path::address;
+use crate::openapi::{self, Document};
+use crate::query::Params;
+use actix_web::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY};
+use actix_web::{HttpRequest, HttpResponse, web};
+use counterstep_steps::Registry;
+use serde_json::{Value, json};
+
+/// The OpenAPI 3.1 document of an interface with these task types, at the root of its server.
+#[must_use]
+pub fn document_of(registry: &Registry, auth: &AuthSettings) -> Value {
+    let document = Document {
+        rows: &rows(),
+        registry,
+        has_callers: *auth != AuthSettings::None,
+        has_keys: *auth == AuthSettings::Keys,
+    };
+    document.build()
+}
+
+pub(super) async fn document(api: web::Data<Api>, request: HttpRequest) -> Answer {
+    Params::of(&request, &[])?;
+    Ok(HttpResponse::Ok().json(as_reached(&api, &request)))
+}
+
+pub(super) async fn page(api: web::Data<Api>, request: HttpRequest) -> Answer {
+    Params::of(&request, &[])?;
+    let page = openapi::page(&as_reached(&api, &request));
+    Ok(HttpResponse::Ok()
+        .insert_header((CONTENT_TYPE, "text/html; charset=utf-8"))
+        .insert_header((CONTENT_SECURITY_POLICY, page.policy))
+        .insert_header((REFERRER_POLICY, "no-referrer"))
+        .body(page.html))
+}
+
+/// The document, with the address under which this client reaches the interface.
+fn as_reached(api: &Api, request: &HttpRequest) -> Value {
+    let made = api
+        .document
+        .get_or_init(|| document_of(&api.engine.registry, &api.settings.auth));
+    let mut document = made.clone();
+    let base = address(request, "");
+    document["servers"] = json!([{ "url": if base.is_empty() { "/" } else { &base } }]);
+    document
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::openapi::{Content, Json};
+
+    /// Each example with the name of its operation.
+    fn examples() -> Vec<(&'static str, Json)> {
+        let mut examples = Vec::new();
+        for row in rows() {
+            let of = row.operation;
+            examples.extend(of.body.map(|json| (of.id, json)));
+            let replies = of.replies.iter().map(|reply| reply.content);
+            examples.extend(replies.filter_map(|content| match content {
+                Content::Json(json) => Some((of.id, json)),
+                Content::Nothing | Content::Text { .. } => None,
+            }));
+        }
+        examples
+    }
+
+    #[test]
+    fn each_example_is_a_value_of_its_type_and_leaves_nothing_out_that_is_written() {
+        let mut read = 0;
+        for (of, json) in examples() {
+            let example = (json.example)();
+            let Some(round_trip) = json.round_trip else {
+                continue;
+            };
+            let again = round_trip(example.clone());
+            let again = again.unwrap_or_else(|error| panic!("{of}: {error}: {example:#}"));
+            assert_eq!(again, example, "{of}");
+            read += 1;
+        }
+        assert!(read > 30, "{read}");
+    }
+}

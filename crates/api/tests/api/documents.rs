@@ -1,0 +1,176 @@
+//! The OpenAPI document: that it is the committed one, that it is whole, and who gets it.
+
+use crate::site::Site;
+use counterstep_api::{AuthSettings, all_routes, openapi_document};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+fn shipped() -> Value {
+    openapi_document(&counterstep_tasks::tasks(), &AuthSettings::Keys)
+}
+
+/// Each operation with its method and path.
+fn operations(document: &Value) -> Vec<(String, String, &Value)> {
+    let paths = document["paths"].as_object().expect("paths");
+    let mut operations = Vec::new();
+    for (path, methods) in paths {
+        for (method, operation) in methods.as_object().expect("methods") {
+            operations.push((method.to_uppercase(), path.clone(), operation));
+        }
+    }
+    operations
+}
+
+#[test]
+fn the_document_is_what_the_code_says() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json");
+    let document = format!("{:#}\n", shipped());
+    if std::env::var_os("COUNTERSTEP_BLESS").is_some() {
+        std::fs::write(&path, document).unwrap();
+        return;
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        committed == document,
+        "docs/openapi.json is not what the code says. If the code is right, rewrite it: \
+         COUNTERSTEP_BLESS=1 cargo test -p counterstep-api --test api the_document_is_what_the_code_says"
+    );
+}
+
+#[test]
+fn each_route_is_in_the_document_with_its_parameters_and_its_role() {
+    let document = shipped();
+    let operations = operations(&document);
+    for route in all_routes() {
+        let of_route = |path: &str| match (route.method, route.path) {
+            ("POST", "/api/tasks/{id}") => path == "/api/tasks/place-order",
+            ("POST", "/api/tasks/{id}/batch") => path == "/api/tasks/place-order/batch",
+            (_, own) => path == own,
+        };
+        let mut found = operations.iter();
+        let found = found.find(|(method, path, _)| method == route.method && of_route(path));
+        let (_, path, operation) = found.unwrap_or_else(|| panic!("{route:?}"));
+        let in_path = operation["parameters"].as_array().expect("parameters");
+        let in_path = in_path.iter().filter(|it| it["in"] == "path");
+        let named: BTreeSet<_> = in_path.map(|it| it["name"].as_str().unwrap()).collect();
+        let braces = path.split('{').skip(1);
+        let expected = braces.map(|it| it.split('}').next().unwrap()).collect();
+        assert_eq!(named, expected, "{route:?}");
+        let role = operation["security"][0]["key"][0].as_str();
+        assert_eq!(role, route.role.map(|role| role.as_str()), "{route:?}");
+    }
+}
+
+#[test]
+fn each_body_has_an_example_and_each_operation_a_name_of_its_own() {
+    let document = shipped();
+    let mut ids = BTreeSet::new();
+    for (method, path, operation) in operations(&document) {
+        let id = operation["operationId"].as_str().expect("an id");
+        assert!(ids.insert(id), "{id} is there twice");
+        let responses = operation["responses"].as_object().expect("responses");
+        let mut bodies = vec![&operation["requestBody"]];
+        bodies.extend(responses.values());
+        for (media_type, content) in bodies
+            .iter()
+            .filter_map(|it| it["content"].as_object())
+            .flatten()
+        {
+            let has_example = content
+                .get("example")
+                .or_else(|| content.get("examples"))
+                .is_some();
+            // The bytes of a file.
+            assert!(
+                has_example || media_type == "*/*",
+                "{method} {path}: {media_type}"
+            );
+        }
+        for parameter in operation["parameters"].as_array().expect("parameters") {
+            assert!(
+                !parameter["example"].is_null(),
+                "{method} {path}: {parameter}"
+            );
+        }
+        assert!(
+            responses.keys().any(|status| status.starts_with('2')),
+            "{method} {path}"
+        );
+    }
+}
+
+#[test]
+fn whatever_the_document_refers_to_is_in_it() {
+    fn walk(value: &Value, document: &Value, seen: &mut usize) {
+        match value {
+            Value::Object(fields) => {
+                if let Some(reference) = fields.get("$ref").and_then(Value::as_str) {
+                    let pointer = reference.strip_prefix('#').expect("a reference within");
+                    assert!(document.pointer(pointer).is_some(), "{reference}");
+                    *seen += 1;
+                }
+                fields
+                    .values()
+                    .for_each(|inner| walk(inner, document, seen));
+            }
+            Value::Array(items) => items.iter().for_each(|inner| walk(inner, document, seen)),
+            _ => {}
+        }
+    }
+    let document = shipped();
+    let mut seen = 0;
+    walk(&document, &document, &mut seen);
+    assert!(seen > 100, "{seen}");
+}
+
+#[test]
+fn a_type_without_a_schema_takes_any_value_and_one_with_files_takes_a_form() {
+    let document = openapi_document(&crate::types::all(), &AuthSettings::None);
+    let body = |path: &str| &document["paths"][path]["post"]["requestBody"]["content"];
+    let note = &body("/api/tasks/write-note")["application/json"]["schema"];
+    assert!(
+        note.get("type").is_none() && note["description"].is_string(),
+        "{note}"
+    );
+    assert!(document["paths"]["/api/tasks/write-note/batch"].is_object());
+    let document = shipped();
+    let zip = &document["paths"]["/api/tasks/create-zip-from-files"]["post"]["requestBody"];
+    let zip = &zip["content"]["multipart/form-data"];
+    assert_eq!(zip["schema"]["additionalProperties"], false);
+    assert_eq!(zip["schema"]["required"][0], "files");
+    assert!(document["paths"]["/api/tasks/create-zip-from-files/batch"].is_null());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_document_and_its_page_are_served_with_the_types_of_the_process() {
+    let site = Site::start().await;
+    let document: Value = site.get("/api/openapi.json").await.json(200);
+    assert_eq!(document["servers"][0]["url"], "/");
+    assert!(document["paths"]["/api/tasks/write-note"]["post"].is_object());
+    assert!(document["components"].get("securitySchemes").is_none());
+    let page = site.get("/docs").await;
+    page.assert_status(200);
+    assert_eq!(
+        page.header("content-type"),
+        Some("text/html; charset=utf-8")
+    );
+    let policy = page.header("content-security-policy").expect("a policy");
+    assert!(
+        policy.starts_with("default-src 'none'; style-src 'sha256-"),
+        "{policy}"
+    );
+    let html = String::from_utf8(page.body).expect("UTF-8");
+    assert!(html.contains("/api/tasks/write-note") && html.contains("id=\"getTask\""));
+    for foreign in [
+        "<script",
+        "http://",
+        "https://unpkg",
+        "<img",
+        "<link",
+        " src=",
+    ] {
+        assert!(!html.contains(foreign), "{foreign}");
+    }
+    site.get("/docs?x=1").await.problem(422, "invalid-request");
+}

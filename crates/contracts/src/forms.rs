@@ -1,0 +1,23 @@
+//! The forms of texts in bodies, as patterns of their schemas (ECMA 262). The code that reads a text owns
+//! its rule; here it is written down for clients. Must not check anything.
+
+/// A duration above 0, as `30s`.
+pub const DURATION: &str = "^0*[1-9][0-9]{0,10}(ms|s|m|h|d)$";
+
+/// An idempotency key.
+pub(crate) const KEY: &str = "^[!-~]{1,255}$";
+
+/// A text of one line, without control characters or characters that change its direction.
+pub(crate) const ONE_LINE: &str = "^[^\\u0000-\\u001f\\u007f-\\u009f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ufeff]*$";
+
+/// Why a person decides so: not blank, and without control characters but line ends and tabs.
+pub(crate) const NOTE: &str = "^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f]*[^\\s\\u0000-\\u001f\\u007f-\\u009f][^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f]*$";
+
+/// Who decides so: not blank, of one line.
+pub(crate) const ACTOR: &str = "^[^\\u0000-\\u001f\\u007f-\\u009f]*[^\\s\\u0000-\\u001f\\u007f-\\u009f][^\\u0000-\\u001f\\u007f-\\u009f]*$";
+
+/// Who holds an API key.
+pub(crate) const SUBJECT: &str = "^[A-Za-z0-9._@-]{1,100}$";
+
+/// A tenant.
+pub(crate) const TENANT: &str = "^(\\.?[A-Za-z0-9_-]|\\.\\.[A-Za-z0-9._-])[A-Za-z0-9._-]{0,61}$";
