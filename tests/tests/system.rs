@@ -24,6 +24,7 @@ mod system {
     mod logs;
     mod metrics;
     mod new_program;
+    mod openapi;
     mod operators;
     mod orders;
     mod payloads;

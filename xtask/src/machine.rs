@@ -15,6 +15,9 @@ const POLICY: &str = "/usr/sbin/policy-rc.d";
 /// have yet.
 const AZURITE: &str = "3.35.0";
 
+/// What Schemathesis, which drives the API from its document, is installed from; with all versions.
+const REQUIREMENTS: &str = "tests/openapi/requirements.txt";
+
 struct Need {
     program: &'static str,
     packages: &'static [&'static str],
@@ -113,7 +116,12 @@ const NEEDS: &[Need] = &[
     need(
         "python3",
         &["python3"],
-        "the tests of the Python client run on it",
+        "the tests of the Python client, and Schemathesis, run on it",
+    ),
+    need(
+        "pip3",
+        &["python3-pip"],
+        "Schemathesis is installed with it",
     ),
 ];
 
@@ -138,7 +146,8 @@ impl Need {
 /// Sees to it that all of it is there.
 pub(crate) fn prepare() -> Result<(), String> {
     programs()?;
-    azurite()
+    azurite()?;
+    schemathesis()
 }
 
 /// Installs Azurite into the target folder, where the tests look for it.
@@ -153,16 +162,7 @@ fn azurite() -> Result<(), String> {
         "xtask: installing azurite {AZURITE} into {}",
         folder.display()
     );
-    // An installation that breaks off must not look like one that is complete.
-    let half = folder.with_extension("half");
-    let wrong = |error: std::io::Error| format!("{} cannot be replaced: {error}", folder.display());
-    for old in [&half, &folder] {
-        match std::fs::remove_dir_all(old) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(wrong(error)),
-            Ok(()) | Err(_) => {}
-        }
-    }
-    std::fs::create_dir_all(&half).map_err(wrong)?;
+    let half = emptied(&folder)?;
     let mut npm = command::at_top("npm");
     npm.args([
         "install",
@@ -174,7 +174,59 @@ fn azurite() -> Result<(), String> {
         "--prefix",
     ]);
     command::run(npm.arg(&half).arg(format!("azurite@{AZURITE}")))?;
-    std::fs::rename(&half, &folder).map_err(wrong)
+    complete(&half, &folder)
+}
+
+/// Installs Schemathesis into the target folder, where the tests look for it.
+fn schemathesis() -> Result<(), String> {
+    let folder = tree::target().join("tools").join("schemathesis");
+    let wanted = tree::top().join(REQUIREMENTS);
+    let wanted = std::fs::read_to_string(&wanted)
+        .map_err(|error| format!("{} cannot be read: {error}", wanted.display()))?;
+    let installed = folder.join("requirements.txt");
+    if std::fs::read_to_string(&installed).is_ok_and(|text| text == wanted) {
+        return Ok(());
+    }
+    println!("xtask: installing schemathesis into {}", folder.display());
+    let half = emptied(&folder)?;
+    let mut pip = command::at_top("pip3");
+    pip.args(["install", "--quiet", "--disable-pip-version-check"])
+        .args(["--no-warn-script-location", "--root-user-action=ignore"])
+        .args([
+            "--only-binary=:all:",
+            "--requirement",
+            REQUIREMENTS,
+            "--target",
+        ]);
+    command::run(pip.arg(&half))?;
+    let note = half.join("requirements.txt");
+    std::fs::write(&note, wanted)
+        .map_err(|error| format!("{} cannot be written: {error}", note.display()))?;
+    complete(&half, &folder)
+}
+
+/// An empty folder to install into, in place of what is in `folder`. An installation that breaks off must
+/// not look like one that is complete.
+fn emptied(folder: &Path) -> Result<PathBuf, String> {
+    let half = folder.with_extension("half");
+    for old in [half.as_path(), folder] {
+        match std::fs::remove_dir_all(old) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(unreplaced(folder, &error));
+            }
+            Ok(()) | Err(_) => {}
+        }
+    }
+    std::fs::create_dir_all(&half).map_err(|error| unreplaced(folder, &error))?;
+    Ok(half)
+}
+
+fn complete(half: &Path, folder: &Path) -> Result<(), String> {
+    std::fs::rename(half, folder).map_err(|error| unreplaced(folder, &error))
+}
+
+fn unreplaced(folder: &Path, error: &std::io::Error) -> String {
+    format!("{} cannot be replaced: {error}", folder.display())
 }
 
 fn azurite_folder() -> PathBuf {

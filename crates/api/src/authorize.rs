@@ -3,7 +3,7 @@
 
 use crate::app_state::Api;
 use crate::problem::Refused;
-use crate::routes::{Access, Endpoint};
+use crate::routes::{Access, Endpoint, allow, of_named, segment};
 use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::middleware::Next;
@@ -30,6 +30,16 @@ pub(crate) async fn authorize<B: MessageBody + 'static>(
             return Err(Refused::new(ProblemCode::Forbidden, detail).into());
         }
         request.extensions_mut().insert(caller);
+    }
+    let fitting = || {
+        of_named(
+            endpoints,
+            &api.engine.registry,
+            segment(request.request(), "id"),
+        )
+    };
+    if endpoints.iter().any(|it| takes(&it)) && !fitting().any(|it| takes(&it)) {
+        return Err(Refused::method(allow(fitting())).into());
     }
     next.call(request).await
 }

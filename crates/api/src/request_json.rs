@@ -133,7 +133,14 @@ impl<'de> Visitor<'de> for Strict {
         Ok(value.into())
     }
 
+    /// A number without a fraction is a whole one, however it is written (`3.0`, `3e2`): so JSON Schema has
+    /// it, and some clients have no other numbers. Above 2^53 it may have lost digits, and stays as it is.
+    #[expect(clippy::cast_possible_truncation, reason = "it is whole and small")]
     fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        let is_whole = value.fract() == 0.0 && value.abs() < 9_007_199_254_740_992.0;
+        if is_whole && !(value == 0.0 && value.is_sign_negative()) {
+            return Ok((value as i64).into());
+        }
         Number::from_f64(value)
             .map(Value::Number)
             .ok_or_else(|| E::custom("number out of range"))

@@ -246,7 +246,7 @@ pub struct AuditTrail {
 }
 
 /// One event of a stream of a task, the audit entry that it stands for. Its id is the entry's `seq`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditEvent {
     /// The entry.
     #[serde(flatten)]
@@ -257,7 +257,7 @@ pub struct AuditEvent {
 
 /// How far the running steps of a task say they are: an event without an id. A hint: it may be late,
 /// or missing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProgressEvent {
     /// By the names of steps.
     pub steps: BTreeMap<String, StepProgress>,

@@ -19,7 +19,7 @@ use zip::{ZipWriter, write::SimpleFileOptions};
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct CreateZipRequest {
     /// What goes into the archive.
-    #[schemars(length(min = 1, max = 1000))]
+    #[schemars(length(min = 1))]
     pub files: Vec<UploadedFile>,
     /// What the archive is called; `archive.zip` otherwise.
     pub output_file_name: Option<FileName>,

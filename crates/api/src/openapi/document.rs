@@ -55,7 +55,7 @@ impl Document<'_> {
             match row.operation.per_type {
                 None | Some(PerType::Scheduled) => {
                     add(
-                        row.path,
+                        &path_of(row),
                         row.method,
                         self.operation(row, &mut schemas, &mut problems),
                     );
@@ -139,14 +139,13 @@ impl Document<'_> {
             "parameters": parameters.concat(),
         });
         if let Some(body) = &of.body {
-            let mut schema = schemas.sent(body.schema);
+            let schema = schemas.sent(body.schema);
+            let mut content = json!({ "schema": schema, "example": (body.example)() });
             if of.per_type == Some(PerType::Scheduled) {
-                schema = task_types::scheduled(schema, self.newest(), schemas);
+                task_types::schedule(&mut content, self.newest(), schemas);
             }
-            operation["requestBody"] = json!({
-                "required": !of.body_is_optional,
-                "content": { "application/json": { "schema": schema, "example": (body.example)() } },
-            });
+            operation["requestBody"] =
+                json!({ "required": !of.body_is_optional, "content": { "application/json": content } });
         }
         let mut responses = Map::new();
         for reply in of.replies {
@@ -195,6 +194,14 @@ impl Document<'_> {
     }
 }
 
+/// The address of a row, with `{id}` called as the document calls it.
+fn path_of(row: &Row) -> String {
+    match row.operation.path.first() {
+        Some(first) => row.path.replacen("{id}", &format!("{{{}}}", first.name), 1),
+        None => row.path.to_owned(),
+    }
+}
+
 fn parameter(of: &Param, place: &str) -> Value {
     let mut parameter = json!({
         "name": of.name,
@@ -234,6 +241,11 @@ fn answer(of: &Reply, schemas: &mut Schemas) -> Value {
         };
     }
     let mut answer = json!({ "description": of.about, "headers": headers });
+    for link in of.links {
+        let parameters = json!({ link.parameter: link.value });
+        answer["links"][link.operation] =
+            json!({ "operationId": link.operation, "parameters": parameters });
+    }
     match &of.content {
         Content::Nothing => {}
         Content::Json(Json {
@@ -242,6 +254,12 @@ fn answer(of: &Reply, schemas: &mut Schemas) -> Value {
             let schema = schemas.answered(*schema);
             answer["content"] =
                 json!({ "application/json": { "schema": schema, "example": example() } });
+        }
+        Content::Events { data, example } => {
+            let data: Vec<Value> = data.iter().map(|of| schemas.answered(*of)).collect();
+            // The stream is a text; OpenAPI 3.1 has no word for the schema of an event in it.
+            let content = json!({ "x-event-data": { "anyOf": data }, "example": example });
+            answer["content"] = json!({ "text/event-stream": content });
         }
         Content::Text {
             media_type,

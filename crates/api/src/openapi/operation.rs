@@ -70,6 +70,15 @@ pub(crate) struct Header {
     pub(crate) is_always: bool,
 }
 
+/// Where an answer leads: an operation, and what it takes of the answer or of the request.
+#[derive(Clone, Copy)]
+pub(crate) struct Link {
+    pub(crate) operation: &'static str,
+    pub(crate) parameter: &'static str,
+    /// An expression of OpenAPI, as `$response.body#/task_id`.
+    pub(crate) value: &'static str,
+}
+
 /// A JSON value: its schema from the type that is parsed or written, and an example.
 #[derive(Clone, Copy)]
 pub(crate) struct Json {
@@ -85,6 +94,11 @@ pub(crate) struct Json {
 pub(crate) enum Content {
     Nothing,
     Json(Json),
+    /// A stream of server-sent events, whose `data` is one of these.
+    Events {
+        data: &'static [SchemaFn],
+        example: &'static str,
+    },
     /// Another media type, with an example where one can be shown.
     Text {
         media_type: &'static str,
@@ -98,10 +112,12 @@ pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) about: &'static str,
     pub(crate) headers: &'static [Header],
+    pub(crate) links: &'static [Link],
     pub(crate) content: Content,
 }
 
-fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+/// The schema of a type.
+pub(crate) fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
@@ -125,6 +141,7 @@ impl Reply {
             status,
             about,
             headers: &[],
+            links: &[],
             content,
         }
     }
@@ -171,8 +188,21 @@ impl Reply {
         Self::of(status, about, content)
     }
 
+    /// With server-sent events.
+    pub(crate) const fn events(
+        about: &'static str,
+        data: &'static [SchemaFn],
+        example: &'static str,
+    ) -> Self {
+        Self::of(200, about, Content::Events { data, example })
+    }
+
     pub(crate) const fn headers(self, headers: &'static [Header]) -> Self {
         Self { headers, ..self }
+    }
+
+    pub(crate) const fn links(self, links: &'static [Link]) -> Self {
+        Self { links, ..self }
     }
 }
 

@@ -37,12 +37,12 @@ impl Schemas {
 
     /// The schema of a body that is sent.
     pub(super) fn sent(&mut self, of: SchemaFn) -> Value {
-        of(&mut self.sent).to_value()
+        written(of(&mut self.sent))
     }
 
     /// The schema of a body that is answered.
     pub(super) fn answered(&mut self, of: SchemaFn) -> Value {
-        of(&mut self.answered).to_value()
+        written(of(&mut self.answered))
     }
 
     /// A schema with what it refers to, as long as the document is being made.
@@ -87,6 +87,14 @@ impl Schemas {
         }
         document["components"]["schemas"] = Value::Object(schemas);
         refer(document, &names);
+    }
+}
+
+/// Any value is `{}`: some tools of OpenAPI do not know `true`.
+fn written(schema: Schema) -> Value {
+    match schema.to_value() {
+        Value::Bool(true) => json!({}),
+        schema => schema,
     }
 }
 

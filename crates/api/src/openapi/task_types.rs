@@ -4,6 +4,7 @@
 use super::operation::PerType;
 use super::sample::sample;
 use super::schemas::Schemas;
+use counterstep_contracts::http::BATCH_MOST;
 use counterstep_steps::TaskType;
 use counterstep_steps::task::SchemaFn;
 use serde_json::{Map, Value, json};
@@ -66,9 +67,9 @@ fn form(request: &Value, schemas: &Schemas) -> Value {
     let mut example = Map::new();
     let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
     for (name, property) in properties.into_iter().flatten() {
-        without_null(property);
-        let kind = schemas.resolved(property).clone();
-        let is_file = property.to_string().contains("/UploadedFile\"");
+        let value = without_null(property);
+        let kind = schemas.resolved(&value);
+        let is_file = value.to_string().contains("/UploadedFile\"");
         let is_text = matches!(
             kind.get("type").and_then(Value::as_str),
             Some("string" | "integer" | "number" | "boolean") | None
@@ -79,7 +80,7 @@ fn form(request: &Value, schemas: &Schemas) -> Value {
         } else if !is_text {
             encoding.insert(name.clone(), json!({ "contentType": "application/json" }));
         }
-        if let Some(value) = sample(property, schemas) {
+        if let Some(value) = sample(&value, schemas) {
             example.insert(name.clone(), value);
         }
     }
@@ -87,24 +88,32 @@ fn form(request: &Value, schemas: &Schemas) -> Value {
     with_example(content, Some(Value::Object(example)))
 }
 
-/// A form has no null: what may be null is left out.
-fn without_null(property: &mut Value) {
+/// A form has no null: an empty text stands for it. Gives what else the field may be.
+fn without_null(property: &mut Value) -> Value {
     let is_null = |it: &Value| *it == "null" || it.get("type").is_some_and(|kind| kind == "null");
+    let mut of_value = property.clone();
+    let mut has_null = false;
     for key in ["type", "anyOf"] {
-        let Some(Value::Array(kinds)) = property.get_mut(key) else {
+        let Some(Value::Array(kinds)) = of_value.get_mut(key) else {
             continue;
         };
+        has_null |= kinds.iter().any(is_null);
         kinds.retain(|it| !is_null(it));
         if kinds.len() == 1 {
             let only = kinds.remove(0);
             if key == "type" {
-                property[key] = only;
-            } else if let Some(fields) = property.as_object_mut() {
+                of_value[key] = only;
+            } else if let Some(fields) = of_value.as_object_mut() {
                 fields.remove(key);
                 fields.extend(only.as_object().cloned().unwrap_or_default());
             }
         }
     }
+    if has_null {
+        let none = json!({ "enum": ["", "null"], "description": "None" });
+        *property = json!({ "anyOf": [of_value, none] });
+    }
+    of_value
 }
 
 fn batch(general: Value, request: &Value, example: Option<Value>) -> Value {
@@ -112,6 +121,8 @@ fn batch(general: Value, request: &Value, example: Option<Value>) -> Value {
     let mut items = content["schema"]["items"].take();
     items = json!({ "allOf": [items, { "properties": { "request": request } }] });
     content["schema"]["items"] = items;
+    content["schema"]["minItems"] = json!(1);
+    content["schema"]["maxItems"] = json!(BATCH_MOST);
     let example = example.map(|example| json!([{ "key": "o-1", "request": example }]));
     with_example(content, example)
 }
@@ -140,26 +151,30 @@ fn with_response(general: &mut Value, task_type: &TaskType, schemas: &mut Schema
     content["example"] = example;
 }
 
-/// The body of a schedule, for the types that can have one: those without uploads.
-pub(super) fn scheduled(
-    spec: Value,
+/// Narrows the body of a schedule down to the types that can have one: those without uploads.
+pub(super) fn schedule(
+    content: &mut Value,
     types: impl Iterator<Item = TaskType>,
     schemas: &mut Schemas,
-) -> Value {
+) {
     let mut of_types = Vec::new();
     for task_type in types.filter(|it| !it.begins_with_uploads()) {
         let request = request(&task_type, schemas);
         let has_required = schemas.resolved(&request).get("required").is_some();
         let names = [task_type.decl.name.to_owned(), task_type.decl.route()];
         let mut of_type =
-            json!({ "properties": { "type": { "enum": names }, "request": request } });
+            json!({ "properties": { "type": { "enum": names }, "request": &request } });
         if has_required {
             of_type["required"] = json!(["request"]);
+        }
+        if of_types.is_empty() {
+            content["example"]["type"] = json!(task_type.decl.route());
+            content["example"]["request"] = sample(&request, schemas).unwrap_or_default();
         }
         of_types.push(of_type);
     }
     if of_types.is_empty() {
-        return spec;
+        return;
     }
     let is_text =
         |name: &str| json!({ "properties": { name: { "type": "string" } }, "required": [name] });
@@ -173,5 +188,6 @@ pub(super) fn scheduled(
         { "allOf": [is_text("cron"), is_none(&["run_at"])] },
         { "allOf": [is_text("run_at"), is_none(&["cron", "zone"])] },
     ]);
-    json!({ "allOf": [spec, { "anyOf": of_types }, { "oneOf": when }] })
+    let spec = content["schema"].take();
+    content["schema"] = json!({ "allOf": [spec, { "anyOf": of_types }, { "oneOf": when }] });
 }

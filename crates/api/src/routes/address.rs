@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 /// A segment of the path, percent-decoded. A scope around this interface may have named one of its own
 /// alike: the last one is the route's.
-pub(super) fn segment<'a>(request: &'a HttpRequest, name: &str) -> &'a str {
+pub(crate) fn segment<'a>(request: &'a HttpRequest, name: &str) -> &'a str {
     let named = request.match_info().iter().filter(|(of, _)| *of == name);
     named.last().map_or("", |(_, value)| value)
 }

@@ -65,7 +65,7 @@ mod tests {
             let replies = of.replies.iter().map(|reply| reply.content);
             examples.extend(replies.filter_map(|content| match content {
                 Content::Json(json) => Some((of.id, json)),
-                Content::Nothing | Content::Text { .. } => None,
+                Content::Nothing | Content::Events { .. } | Content::Text { .. } => None,
             }));
         }
         examples

@@ -27,18 +27,20 @@ mod task;
 mod types;
 mod webhooks;
 
+pub(crate) use address::segment;
 pub use docs::document_of;
-pub(crate) use table::{Access, Endpoint};
+pub(crate) use table::{Access, Endpoint, allow, of_named};
 pub use table::{RouteView, all_routes};
 
+use crate::app_state::Api;
 use crate::authorize::authorize;
 use crate::problem::Refused;
 use crate::settings::ApiSettings;
 use actix_web::middleware::from_fn;
-use actix_web::web;
+use actix_web::{HttpRequest, web};
 use answer::Answer;
 use counterstep_contracts::ProblemCode;
-use table::{ENDPOINTS, METRICS, allow};
+use table::{ENDPOINTS, METRICS};
 
 /// Adds every route, and the program's own after them.
 pub(crate) fn configure(config: &mut web::ServiceConfig, settings: &ApiSettings) {
@@ -60,7 +62,10 @@ fn add(config: &mut web::ServiceConfig, path: &str, endpoints: &'static [Endpoin
             resource = resource.route((endpoint.to)(web::method(method.clone())));
         }
     }
-    let other = move || async move { Answer::Err(Refused::method(allow(endpoints))) };
+    let other = move |api: web::Data<Api>, request: HttpRequest| async move {
+        let fitting = of_named(endpoints, &api.engine.registry, segment(&request, "id"));
+        Answer::Err(Refused::method(allow(fitting)))
+    };
     let guard = move |api, request, next| authorize(endpoints, api, request, next);
     config.service(
         resource

@@ -6,11 +6,13 @@ use super::{
     audit, batch, cancel, children, dead_letters, docs, events, health, keys, links, list, metrics,
     operator, plan_and_why, result, schedules, signals, submit, task, types, webhooks,
 };
-use crate::openapi::{Operation, Row};
+use crate::openapi::{Operation, PerType, Row};
 use crate::origins;
 use actix_web::Route;
 use actix_web::http::Method;
 use counterstep_contracts::access::Role;
+use counterstep_steps::Registry;
+use uuid::Uuid;
 
 /// Who may use a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -177,9 +179,29 @@ pub fn all_routes() -> impl Iterator<Item = RouteView> {
     })
 }
 
+/// Those of an address that are of what it names. A task and a task type share one: that of a type takes
+/// submissions, that of a task all else, and what is neither may be meant as either.
+pub(crate) fn of_named<'a>(
+    endpoints: &'static [Endpoint],
+    registry: &Registry,
+    id: &'a str,
+) -> impl Iterator<Item = &'static Endpoint> + use<'a> {
+    let is_of_types = |it: &&Endpoint| it.operation.per_type == Some(PerType::One);
+    let is_shared = endpoints.iter().any(|it| is_of_types(&it)) && endpoints.len() > 1;
+    let is_type = is_shared && registry.by_route(id).is_some();
+    let is_task = is_shared && !is_type && Uuid::try_parse(id).is_ok();
+    let fits = move |it: &&Endpoint| match is_of_types(it) {
+        true => !is_task,
+        false => !is_type,
+    };
+    endpoints.iter().filter(fits)
+}
+
 /// What an address answers where it does not take the method: those that it takes.
-pub(crate) fn allow(endpoints: &[Endpoint]) -> String {
-    let methods = endpoints.iter().flat_map(|it| it.verb.methods());
-    let methods: Vec<_> = methods.map(Method::as_str).collect();
+pub(crate) fn allow<'a>(endpoints: impl Iterator<Item = &'a Endpoint>) -> String {
+    let methods: Vec<_> = endpoints
+        .flat_map(|it| it.verb.methods())
+        .map(Method::as_str)
+        .collect();
     methods.join(", ")
 }

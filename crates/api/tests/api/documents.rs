@@ -38,6 +38,13 @@ fn the_document_is_what_the_code_says() {
     );
 }
 
+/// An address without the names of what varies in it.
+fn unnamed(path: &str) -> String {
+    let parts = path.split('/');
+    let parts = parts.map(|it| if it.starts_with('{') { "{}" } else { it });
+    parts.collect::<Vec<_>>().join("/")
+}
+
 #[test]
 fn each_route_is_in_the_document_with_its_parameters_and_its_role() {
     let document = shipped();
@@ -46,7 +53,7 @@ fn each_route_is_in_the_document_with_its_parameters_and_its_role() {
         let of_route = |path: &str| match (route.method, route.path) {
             ("POST", "/api/tasks/{id}") => path == "/api/tasks/place-order",
             ("POST", "/api/tasks/{id}/batch") => path == "/api/tasks/place-order/batch",
-            (_, own) => path == own,
+            (_, own) => unnamed(path) == unnamed(own),
         };
         let mut found = operations.iter();
         let found = found.find(|(method, path, _)| method == route.method && of_route(path));
@@ -173,4 +180,29 @@ async fn the_document_and_its_page_are_served_with_the_types_of_the_process() {
         assert!(!html.contains(foreign), "{foreign}");
     }
     site.get("/docs?x=1").await.problem(422, "invalid-request");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_address_of_a_task_and_that_of_a_type_take_methods_of_their_own() {
+    let site = Site::start().await;
+    let of_type = site.get("/api/tasks/write-note").await;
+    of_type.problem(405, "method-not-allowed");
+    assert_eq!(of_type.header("allow"), Some("POST"));
+    let task = "/api/tasks/01930d2c-6c4b-7d5e-8f00-0123456789ab";
+    for (method, path, allowed) in [
+        ("POST", task, "GET, HEAD, DELETE"),
+        ("PUT", task, "GET, HEAD, DELETE"),
+        ("OPTIONS", "/api/tasks/write-note", "POST"),
+        ("PUT", "/api/tasks/neither", "GET, HEAD, POST, DELETE"),
+    ] {
+        let refused = site.send(site.request(method, path)).await;
+        refused.problem(405, "method-not-allowed");
+        assert_eq!(refused.header("allow"), Some(allowed), "{method} {path}");
+    }
+    site.post("/api/tasks/neither", "{}")
+        .await
+        .problem(404, "no-such-task-type");
+    site.get("/api/tasks/neither")
+        .await
+        .problem(400, "malformed-parameter");
 }

@@ -1,8 +1,9 @@
 //! Streams of events.
 
 use super::params::{CACHE_CONTROL, LABEL, LAST_EVENT_ID, RETRY_AFTER, STATUS, TASK_ID, TYPE};
-use crate::openapi::{Operation, Reply, Tag};
+use crate::openapi::{Operation, Reply, Tag, schema_of};
 use counterstep_contracts::ProblemCode as C;
+use counterstep_contracts::http::{AuditEvent, ChangeEvent, ProgressEvent};
 
 const OF_TASK_EXAMPLE: &str = "id: 3\ndata: {\"seq\":3,\"change_id\":\"01930d2c-6d00-7000-8000-000000000003\",\
     \"at\":\"2026-11-20T18:00:01Z\",\"event\":\"claimed\",\"from\":\"dispatched\",\"to\":\"running\",\"epoch\":1,\
@@ -20,12 +21,11 @@ pub(in super::super) const OF_TASK: Operation = Operation::new(
 .path(&[TASK_ID])
 .headers(&[LAST_EVENT_ID])
 .replies(&[
-    Reply::text(
-        200,
+    Reply::events(
         "A stream; `data` is an entry of the audit with the `status` after it, and of events `progress` the progress of \
          running steps",
-        "text/event-stream",
-        Some(OF_TASK_EXAMPLE),
+        &[schema_of::<AuditEvent>, schema_of::<ProgressEvent>],
+        OF_TASK_EXAMPLE,
     )
     .headers(&[CACHE_CONTROL]),
     Reply::empty(204, "The task has ended, and the client has all its events").headers(&[RETRY_AFTER]),
@@ -44,11 +44,10 @@ pub(in super::super) const OF_MANY: Operation = Operation::new(
 )
 .query(&[TYPE, STATUS, LABEL])
 .headers(&[LAST_EVENT_ID])
-.replies(&[Reply::text(
-    200,
+.replies(&[Reply::events(
     "A stream without end; `data` is a line of the list of tasks with a `revision`",
-    "text/event-stream",
-    Some(OF_MANY_EXAMPLE),
+    &[schema_of::<ChangeEvent>],
+    OF_MANY_EXAMPLE,
 )
 .headers(&[CACHE_CONTROL])])
 .problems(&[

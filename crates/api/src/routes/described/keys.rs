@@ -1,14 +1,14 @@
 //! API keys.
 
 use super::examples;
-use super::params::{CACHE_CONTROL, param, text};
+use super::params::{CACHE_CONTROL, param, same, text};
 use crate::openapi::{Operation, Param, Reply, Tag};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::access::{KeyView, NewKey, NewKeyRequest};
 use counterstep_contracts::http::Page;
 
 const KEY_ID: Param = param(
-    "id",
+    "key_id",
     "The part of the key that is no secret",
     text,
     "5f0c1e7ab2d94c33",
@@ -33,7 +33,8 @@ pub(in super::super) const MAKE: Operation =
             "The only answer that holds the key",
             examples::new_key,
         )
-        .headers(&[CACHE_CONTROL])]);
+        .headers(&[CACHE_CONTROL])
+        .links(&[same("revokeKey", "key_id", "$response.body#/id")])]);
 
 pub(in super::super) const REVOKE: Operation =
     Operation::new("revokeKey", Tag::Keys, "Revoke an API key")

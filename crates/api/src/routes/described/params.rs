@@ -1,6 +1,6 @@
 //! Parameters and headers that several routes have.
 
-use crate::openapi::{Header, Param};
+use crate::openapi::{Header, Link, Param};
 use counterstep_contracts::TaskStatus;
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ fn parked() -> Value {
 
 fn labels() -> Value {
     let pattern = "^[a-z0-9][a-z0-9_.-]{0,63}=[^\\u0000-\\u001f\\u007f-\\u009f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ufeff]{1,63}$";
-    json!({ "type": "array", "maxItems": 16, "items": { "type": "string", "pattern": pattern } })
+    json!({ "type": "array", "maxItems": 16, "uniqueItems": true, "items": { "type": "string", "pattern": pattern } })
 }
 
 fn cursor() -> Value {
@@ -65,7 +65,7 @@ fn event_id() -> Value {
     json!({ "type": "integer", "format": "int64", "minimum": 0, "maximum": i64::MAX })
 }
 
-pub(super) const TASK_ID: Param = param("id", "The id of the task", uuid, TASK);
+pub(super) const TASK_ID: Param = param("task_id", "The id of the task", uuid, TASK);
 
 pub(super) const WAIT: Param = param(
     "wait",
@@ -166,3 +166,39 @@ pub(super) const CACHE_CONTROL: Header = Header {
     about: "What a cache may keep",
     is_always: true,
 };
+
+const fn of_task(operation: &'static str) -> Link {
+    Link {
+        operation,
+        parameter: "task_id",
+        value: "$response.body#/task_id",
+    }
+}
+
+/// Where an accepted task leads.
+pub(super) const TASK_LINKS: &[Link] = &[
+    of_task("getTask"),
+    of_task("cancelTask"),
+    of_task("getAudit"),
+    of_task("listChildren"),
+    of_task("getUndoPlan"),
+    of_task("explainTask"),
+    of_task("listWebhooks"),
+    of_task("sendSignal"),
+    of_task("retryTask"),
+    of_task("resolveTask"),
+    of_task("setRecoveries"),
+];
+
+/// Where an answer on what the path names leads.
+pub(super) const fn same(
+    operation: &'static str,
+    parameter: &'static str,
+    value: &'static str,
+) -> Link {
+    Link {
+        operation,
+        parameter,
+        value,
+    }
+}

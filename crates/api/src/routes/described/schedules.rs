@@ -1,8 +1,8 @@
 //! Schedules.
 
 use super::examples;
-use super::params::{CURSOR, LIMIT, LOCATION, param};
-use crate::openapi::{Operation, Param, PerType, Reply, Tag};
+use super::params::{CURSOR, LIMIT, LOCATION, TASK_LINKS, param, same};
+use crate::openapi::{Link, Operation, Param, PerType, Reply, Tag};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::ScheduleSpec;
 use counterstep_contracts::http::{Accepted, Page};
@@ -28,6 +28,18 @@ const NEXT: Param = param(
     next,
     "5",
 );
+
+const fn link(operation: &'static str) -> Link {
+    same(operation, "name", "$request.path.name")
+}
+
+const LINKS: &[Link] = &[
+    link("getSchedule"),
+    link("deleteSchedule"),
+    link("pauseSchedule"),
+    link("resumeSchedule"),
+    link("runSchedule"),
+];
 
 const ONE: &[C] = &[C::NoSuchSchedule];
 
@@ -58,8 +70,10 @@ pub(in super::super) const PUT: Operation =
         .body::<ScheduleSpec>(examples::schedule_spec)
         .per_type(PerType::Scheduled)
         .replies(&[
-            Reply::json::<ScheduleView>(200, "The schedule is changed", examples::schedule),
-            Reply::json::<ScheduleView>(201, "The schedule is made", examples::schedule),
+            Reply::json::<ScheduleView>(200, "The schedule is changed", examples::schedule)
+                .links(LINKS),
+            Reply::json::<ScheduleView>(201, "The schedule is made", examples::schedule)
+                .links(LINKS),
         ])
         .problems(&[C::ScheduleDeclared]);
 
@@ -102,7 +116,9 @@ pub(in super::super) const RUN: Operation = Operation::new(
 )
 .path(&[NAME])
 .replies(&[
-    Reply::json::<Accepted>(202, "The task is accepted", examples::accepted).headers(&[LOCATION]),
+    Reply::json::<Accepted>(202, "The task is accepted", examples::accepted)
+        .headers(&[LOCATION])
+        .links(TASK_LINKS),
 ])
 .problems(&[
     C::NoSuchSchedule,

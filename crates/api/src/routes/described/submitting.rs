@@ -2,7 +2,7 @@
 
 use super::examples;
 use super::params::{
-    LOCATION, PREFER, PREFERENCE_APPLIED, REPLAYED, RETRY_AFTER, WAIT, param, text,
+    LOCATION, PREFER, PREFERENCE_APPLIED, REPLAYED, RETRY_AFTER, TASK_LINKS, WAIT, param, text,
 };
 use crate::openapi::{Operation, Param, PerType, Reply, Tag};
 use counterstep_contracts::ProblemCode as C;
@@ -58,13 +58,11 @@ pub(in super::super) const POST: Operation = Operation::new(
         "The task, at rest within the time that the request waits",
         examples::completed,
     )
-    .headers(&[LOCATION, REPLAYED, PREFERENCE_APPLIED]),
-    Reply::json::<Accepted>(202, "The task is accepted", examples::accepted).headers(&[
-        LOCATION,
-        RETRY_AFTER,
-        REPLAYED,
-        PREFERENCE_APPLIED,
-    ]),
+    .headers(&[LOCATION, REPLAYED, PREFERENCE_APPLIED])
+    .links(TASK_LINKS),
+    Reply::json::<Accepted>(202, "The task is accepted", examples::accepted)
+        .headers(&[LOCATION, RETRY_AFTER, REPLAYED, PREFERENCE_APPLIED])
+        .links(TASK_LINKS),
 ])
 .problems(&[
     C::MalformedParameter,

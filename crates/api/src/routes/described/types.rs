@@ -9,7 +9,7 @@ use counterstep_contracts::disable::{SwitchRequest, SwitchView};
 use counterstep_contracts::http::Page;
 
 const ROUTE: Param = param(
-    "id",
+    "type",
     "The name of the type in kebab-case",
     text,
     "create-zip-from-files",
