@@ -5,7 +5,7 @@ use counterstep::{ReconcilerSettings, Roles, Service, Settings, WorkerSettings};
 use serde::{Deserialize, Serialize};
 
 /// Who is greeted.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Guest {
     /// The name.
     pub name: String,

@@ -4,8 +4,8 @@
 //! schedules, disabled task types, the worker registry, and the ports that they run on. Knows no
 //! database, broker, cache or web framework, and takes no time, chance or thread but through a port.
 
-pub mod admin_audit;
 pub mod access_tokens;
+pub mod admin_audit;
 pub mod announce;
 pub mod api_keys;
 pub mod audit;

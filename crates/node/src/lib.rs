@@ -19,9 +19,9 @@ mod traces;
 mod traces;
 
 pub use capacity::tasks_at_a_time;
-pub use counterstep_adapters::payload_keys;
 #[cfg(feature = "http")]
 pub use counterstep_adapters::is_this_machine;
+pub use counterstep_adapters::payload_keys;
 pub use counterstep_adapters::system::{SystemRandom, TokioRuntime};
 pub use exit::{Exit, ExitKind};
 pub use open::{

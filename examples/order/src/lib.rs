@@ -8,7 +8,8 @@ pub use ledger::Ledger;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(example = Order { account: "kim".into(), item: "lamp".into(), cents: 4_000 })]
 pub struct Order {
     pub account: String,
     pub item: String,
@@ -30,7 +31,7 @@ pub struct Shipment {
     pub tracking: String,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Confirmation {
     pub receipt: String,
     pub tracking: String,

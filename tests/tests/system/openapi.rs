@@ -106,7 +106,7 @@ const LOOPBACK: [&str; 2] = ["--webhook-allow", "127.0.0.1"];
 async fn requests_from_the_document_find_no_fault() {
     let place = Place::new();
     let served = services::dev(&place, &LOOPBACK);
-    drive(&place, served, None, &["--max-examples", "8"]).await;
+    drive(&place, served, None, &["--max-examples", "6"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -123,7 +123,7 @@ async fn requests_from_the_document_find_no_fault_where_keys_are_needed() {
         &place,
         served,
         Some(&key),
-        &[&phases[..], &["--max-examples", "8"]].concat(),
+        &[&phases[..], &["--max-examples", "4"]].concat(),
     )
     .await;
 }

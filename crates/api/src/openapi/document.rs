@@ -144,8 +144,7 @@ impl Document<'_> {
             if of.per_type == Some(PerType::Scheduled) {
                 task_types::schedule(&mut content, self.newest(), schemas);
             }
-            operation["requestBody"] =
-                json!({ "required": !of.body_is_optional, "content": { "application/json": content } });
+            operation["requestBody"] = json!({ "required": !of.body_is_optional, "content": { "application/json": content } });
         }
         let mut responses = Map::new();
         for reply in of.replies {

@@ -189,7 +189,7 @@ pub(crate) fn of_named<'a>(
     let is_of_types = |it: &&Endpoint| it.operation.per_type == Some(PerType::One);
     let is_shared = endpoints.iter().any(|it| is_of_types(&it)) && endpoints.len() > 1;
     let is_type = is_shared && registry.by_route(id).is_some();
-    let is_task = is_shared && !is_type && Uuid::try_parse(id).is_ok();
+    let is_task = is_shared && !is_type && id.len() == 36 && Uuid::try_parse(id).is_ok();
     let fits = move |it: &&Endpoint| match is_of_types(it) {
         true => !is_task,
         false => !is_type,

@@ -61,7 +61,6 @@ async fn what_is_no_stored_file_of_the_task_is_404() {
         "files",
         "files/1",
         "files/x",
-        "files/0/key",
         "..%2f..%2ffirst",
         "elsewhere",
         "%00",
@@ -70,6 +69,8 @@ async fn what_is_no_stored_file_of_the_task_is_404() {
             .await
             .problem(404, "no-such-result");
     }
+    let deeper = format!("/api/tasks/{task}/result/files/0/key");
+    site.get(&deeper).await.problem(404, "no-such-route");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,8 +4,8 @@ use crate::Stock;
 use counterstep::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// What a client sends.
-#[derive(Serialize, Deserialize)]
+/// What a client sends. Its schema is in the OpenAPI document that the API serves.
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct Order {
     pub item: String,
     pub card: String,

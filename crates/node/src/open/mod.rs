@@ -1,8 +1,8 @@
 //! Opens the adapters that the settings name: a file and folders, or servers.
 
-mod payloads;
 mod access_tokens;
 mod links;
+mod payloads;
 mod secret_file;
 mod webhooks;
 
