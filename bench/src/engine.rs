@@ -10,10 +10,11 @@ use counterstep_kernel::Engine;
 use counterstep_kernel::client::{Submission, UploadSession};
 use counterstep_kernel::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
-    Delivery, DeliveryTag, DocumentKind, DocumentQuery, DocumentWrite, Documents, Due, DueTask,
-    EndedTask, FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, MessageSource, OutboxOp,
-    OutboxRow, PurgeOp, Queue, QueueError, ReceiveOp, Receives, Revisions, RevisionsOf, Salvaged,
-    Settle, Store, StoreError, SweepOp, TaskLine, TaskPage, TaskQuery, Upkeep, Woken,
+    Delivery, DeliveryTag, DocumentKind, DocumentQuery, DocumentWrite, Documents, DocumentsPut,
+    Due, DueTask, EndedTask, FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight,
+    MessageSource, OutboxOp, OutboxRow, PurgeOp, Queue, QueueError, ReceiveOp, Receives, Revisions,
+    RevisionsOf, Salvaged, Settle, Store, StoreError, SweepOp, TaskLine, TaskPage, TaskQuery,
+    Upkeep, Woken,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -216,6 +217,10 @@ impl Store for Counted {
             DocumentKind::Worker => self.store.put_document(write).await,
             _ => self.count().put_document(write).await,
         }
+    }
+
+    async fn put_documents(&self, writes: &[DocumentWrite]) -> Result<DocumentsPut, StoreError> {
+        self.count().put_documents(writes).await
     }
 }
 

@@ -109,6 +109,18 @@ DROP POLICY IF EXISTS counterstep_upkeep ON documents;
 CREATE POLICY counterstep_upkeep ON documents TO counterstep_reconciler
     USING (kind IN ('worker', 'webhook', 'task_type', 'schedule', 'listing'))
     WITH CHECK (kind IN ('worker', 'webhook', 'task_type', 'schedule', 'listing'));
+-- The audit of changes beside tasks: all who disable a type or declare a schedule add to it; no service changes an entry.
+DROP POLICY IF EXISTS counterstep_audit ON documents;
+CREATE POLICY counterstep_audit ON documents FOR INSERT TO counterstep_worker, counterstep_reconciler WITH CHECK (kind = 'audit');
+DROP POLICY IF EXISTS counterstep_audit_end ON documents;
+CREATE POLICY counterstep_audit_end ON documents FOR UPDATE
+    TO counterstep_worker, counterstep_reconciler USING (kind = 'audit') WITH CHECK (kind = 'audit');
+DROP POLICY IF EXISTS counterstep_audit_stays ON documents;
+CREATE POLICY counterstep_audit_stays ON documents AS RESTRICTIVE FOR UPDATE
+    TO counterstep_api, counterstep_worker, counterstep_reconciler, counterstep_service USING (kind <> 'audit' OR name = 'tip');
+DROP POLICY IF EXISTS counterstep_audit_is_kept ON documents;
+CREATE POLICY counterstep_audit_is_kept ON documents AS RESTRICTIVE FOR DELETE
+    TO counterstep_api, counterstep_worker, counterstep_reconciler, counterstep_service USING (kind <> 'audit');
 
 GRANT SELECT ON tasks TO counterstep_eraser;
 -- What the statement of a submission inserts. It reads back which id was new, and writes over a key whose time is over: for

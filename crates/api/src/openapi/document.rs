@@ -37,8 +37,8 @@ pub(crate) struct Document<'a> {
     pub(crate) registry: &'a Registry,
     /// Whether callers are authenticated.
     pub(crate) has_callers: bool,
-    /// Whether they are by API keys.
-    pub(crate) has_keys: bool,
+    /// What they send in `Authorization: Bearer`; `None`: they send nothing there.
+    pub(crate) credential: Option<&'static str>,
 }
 
 impl Document<'_> {
@@ -101,12 +101,13 @@ impl Document<'_> {
             }},
         });
         document["components"]["responses"] = Value::Object(problems.into_answers());
-        if self.has_keys {
+        if let Some(credential) = self.credential {
             document["components"]["securitySchemes"] = json!({ "key": {
                 "type": "http",
                 "scheme": "bearer",
-                "description": "An API key. A route names the role that the key needs at least: read, submit, operate \
-                                or admin",
+                "description": format!(
+                    "{credential}. A route names the role that it needs at least: read, submit, operate or admin"
+                ),
             }});
         }
         schemas.complete(&mut document);
@@ -156,7 +157,7 @@ impl Document<'_> {
         operation["responses"] = Value::Object(responses);
         if let Some(role) = row.role.filter(|_| self.has_callers) {
             operation["description"] = json!(format!("Needs the role `{role}`."));
-            if self.has_keys {
+            if self.credential.is_some() {
                 operation["security"] = json!([{ "key": [role.as_str()] }]);
             }
         }

@@ -19,8 +19,12 @@ pub fn document_of(registry: &Registry, auth: &AuthSettings) -> Value {
     let document = Document {
         rows: &rows(),
         registry,
-        has_callers: *auth != AuthSettings::None,
-        has_keys: *auth == AuthSettings::Keys,
+        has_callers: !matches!(auth, AuthSettings::None),
+        credential: match auth {
+            AuthSettings::Keys => Some("An API key"),
+            AuthSettings::Jwt(_) => Some("An access token of the issuer"),
+            AuthSettings::None | AuthSettings::Proxy(_) => None,
+        },
     };
     document.build()
 }
