@@ -25,6 +25,8 @@ schemathesis.openapi.format("time-zone", st.sampled_from(["Europe/Berlin", "UTC"
 # A key is used once: what it leads to depends on the request that had it before.
 NUMBERS = itertools.count()
 RUN = uuid.uuid4().hex
+# Calls of each operation.
+TURNS = collections.defaultdict(itertools.count)
 
 
 @schemathesis.hook
@@ -51,6 +53,13 @@ def before_call(context, case, kwargs):
     # The schedule that the test has made; others are deleted by the requests before.
     if case.operation.definition.raw.get("operationId") in ("pauseSchedule", "resumeSchedule", "runSchedule"):
         case.path_parameters["name"] = "kept"
+    # The task that the test has made, every other time: no other is sure to be there, and to have a file.
+    operation = case.operation.definition.raw.get("operationId")
+    if task is not None and operation != "cancelTask" and case.meta.phase.name.value != "stateful":
+        if next(TURNS[operation]) % 2 == 0:
+            case.path_parameters["task_id"] = os.environ["COUNTERSTEP_TASK"]
+            if operation == "getResultFile":
+                case.path_parameters["name"] = "zip"
     # How large a file is it does not know.
     headers.pop("Range", None)
     # Only a page of the same list has one, and only a task of the same type has the step.

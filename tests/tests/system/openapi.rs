@@ -1,9 +1,11 @@
 //! The API is driven from its own OpenAPI document by Schemathesis: examples, edge cases, random requests and
 //! sequences of them, valid and invalid, with all of its checks. `tests/openapi` has its settings.
 
+use counterstep_contracts::{TaskId, TaskStatus};
 use counterstep_tests::command::{Ended, run, to_its_end_within, without_settings};
 use counterstep_tests::place::Place;
 use counterstep_tests::program::target_folder;
+use counterstep_tests::sample::Sample;
 use counterstep_tests::services::{self, Served};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -11,7 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// On a busy machine; alone it takes half a minute.
-const LIMIT: Duration = Duration::from_secs(300);
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// Operations whose success needs a task in a state that chance seldom leads to. Other tests have them.
 const SELDOM: &[&str] = &[
@@ -25,7 +27,12 @@ const SELDOM: &[&str] = &[
 ];
 
 /// Python with what `cargo xtask test` has installed, in a copy of the settings' folder.
-fn python(place: &Place, script: &Path, arguments: &[&str], key: Option<&str>) -> Ended {
+fn python(
+    place: &Place,
+    script: &Path,
+    arguments: &[&str],
+    (key, task): (Option<&str>, Option<TaskId>),
+) -> Ended {
     let tools = target_folder().join("tools/schemathesis");
     assert!(
         tools.is_dir(),
@@ -39,6 +46,9 @@ fn python(place: &Place, script: &Path, arguments: &[&str], key: Option<&str>) -
         .env("PYTHONPATH", &tools)
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("COUNTERSTEP_KEY", key.unwrap_or_default());
+    if let Some(task) = task {
+        command.env("COUNTERSTEP_TASK", task.to_string());
+    }
     to_its_end_within(LIMIT, place.path(), command)
 }
 
@@ -67,6 +77,8 @@ async fn drive(place: &Place, served: Served, key: Option<&str>, arguments: &[&s
     let document: Value = serde_json::from_str(&document).expect("JSON");
     let paths = document["paths"].as_object().expect("paths").values();
     let operations: usize = paths.map(|it| it.as_object().map_or(0, Map::len)).sum();
+    let task = api.submit(&Sample::pair(4711, 2_000)).await;
+    assert_eq!(api.at_rest(task).await.status, TaskStatus::Completed);
     // One that each run finds, whatever others were deleted: `hooks.py` knows its name.
     let kept = json!({ "type": "place-order", "run_at": "2999-01-01T00:00:00Z", "overlap": "allow",
         "request": { "account": "a", "item": "i", "quantity": 1, "amount_cents": 1 } });
@@ -75,11 +87,21 @@ async fn drive(place: &Place, served: Served, key: Option<&str>, arguments: &[&s
         .header("content-type", "application/json")
         .body(kept.to_string());
     assert_eq!(kept.send().await.expect("an answer").status(), 201);
-    let checked = python(place, Path::new("check.py"), &["openapi.json"], key);
+    let checked = python(
+        place,
+        Path::new("check.py"),
+        &["openapi.json"],
+        (None, None),
+    );
     checked.assert_code(0);
     let program = target_folder().join("tools/schemathesis/bin/schemathesis");
     let fixed = ["run", "openapi.json", "--url", api.url(), "--seed", "4711"];
-    let driven = python(place, &program, &[&fixed, arguments].concat(), key);
+    let driven = python(
+        place,
+        &program,
+        &[&fixed, arguments].concat(),
+        (key, Some(task)),
+    );
     driven.assert_code(0);
     // A run without requests ends with 0 too. All but a stream without an end are tested.
     let tested = format!("Tested: {}\n", operations - 1);
@@ -134,7 +156,7 @@ fn the_committed_document_is_valid_and_so_are_its_examples() {
     copy_settings(&place, None);
     let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/openapi.json");
     let document = document.to_str().expect("UTF-8");
-    let checked = python(&place, Path::new("check.py"), &[document], None);
+    let checked = python(&place, Path::new("check.py"), &[document], (None, None));
     checked.assert_code(0);
     let text = std::fs::read_to_string(document).expect("the document");
     let document: Value = serde_json::from_str(&text).expect("JSON");
