@@ -108,6 +108,42 @@ fn a_key_lets_in_until_it_is_revoked_and_stands_nowhere_in_clear() {
 }
 
 #[test]
+fn why_an_access_token_is_refused_stands_in_the_log_and_the_token_does_not() {
+    let place = Place::new();
+    let keys = place.path().join("keys.json");
+    std::fs::write(&keys, r#"{"keys":[]}"#).expect("a file");
+    let keys = format!("file://{}", keys.display());
+    let settings = [
+        "--auth",
+        "jwt",
+        "--jwt-issuer",
+        "https://issuer.example",
+        "--jwt-audience",
+        "counterstep",
+        "--jwt-keys",
+        &keys,
+        "--log",
+        "trace",
+    ];
+    let served = services::api(&place, &settings);
+    // `{"alg":"ES256","kid":"a"}`, no claims, and no signature of any key.
+    let signature = "c2lnbmVkLWJ5LW5vLWtleQ";
+    let token = format!("eyJhbGciOiJFUzI1NiIsImtpZCI6ImEifQ.e30.{signature}");
+    std::fs::write(place.path().join("a.token"), &token).expect("a file");
+    let url = served.api.url();
+    let flags = ["tasks", "--url", url, "--token-file", "a.token", "list"];
+    run(place.path(), &flags)
+        .assert_code(1)
+        .assert_says("unauthenticated");
+    let in_query = format!("{url}/api/tasks?jwt={token}");
+    run(place.path(), &["tasks", "--url", &in_query, "list"]).assert_code(1);
+    let log = served.process.log();
+    assert!(log.contains("no key of the issuer fits"), "{log}");
+    assert!(!log.contains(signature), "the log holds the token");
+    assert!(served.process.stop().success());
+}
+
+#[test]
 fn what_can_be_no_key_and_no_way_to_authenticate_is_refused_by_name() {
     let place = Place::new();
     let create = ["create", "--subject", "kim", "--role"];
