@@ -5,7 +5,8 @@ use counterstep_contracts::TaskStatus;
 use counterstep_tests::place::Place;
 use counterstep_tests::sample::Sample;
 use counterstep_tests::services::{self, QUICK};
-use serde_json::Value;
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
@@ -94,5 +95,50 @@ async fn requests_that_cannot_be_parsed_are_no_errors_of_the_service() {
         .filter(|line| line["level"] == "ERROR")
         .collect();
     assert_eq!(errors, Vec::<Value>::new());
+    assert!(dev.process.stop().success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_note_with_line_ends_makes_no_line_of_the_log_and_is_not_executed() {
+    let place = Place::new();
+    let planted = [
+        "--plant-fault",
+        "upload_zip=fail",
+        "--plant-fault",
+        "upload_source_files:undo=fail",
+        "--log",
+        "trace",
+    ];
+    let dev = services::dev(&place, &[QUICK, &planted[..]].concat());
+    let task = dev.api.submit(&[Sample::new("a.txt", "a")]).await;
+    assert_eq!(
+        dev.api.at_rest(task).await.status,
+        TaskStatus::CompensationFailed
+    );
+    let note = "by hand\n2026-01-01T00:00:00Z ERROR forged: $(touch executed) `touch executed`\n'; DROP TABLE tasks; --";
+    for (path, body) in [
+        (
+            "task-types/create-zip-from-files/disable".to_owned(),
+            json!({"note": note}),
+        ),
+        (
+            format!("tasks/{task}/resolve"),
+            json!({"as": "undone", "note": note}),
+        ),
+    ] {
+        let request = dev.api.request(Method::POST, &format!("/api/{path}"));
+        let answer = request.json(&body).send().await.expect("an answer");
+        assert_eq!(answer.status(), StatusCode::OK, "{path}");
+    }
+    let audit = dev.api.audit(task).await;
+    let last = audit.entries.last().expect("an entry");
+    let kept = serde_json::to_string(last).expect("JSON");
+    assert!(kept.contains("forged: $(touch executed)"), "{kept}");
+    let log = dev.process.log();
+    let forged = log
+        .lines()
+        .find(|line| line.starts_with("2026-01-01") || line.starts_with("'; DROP"));
+    assert_eq!(forged, None);
+    assert!(!place.path().join("executed").exists() && !place.data().join("executed").exists());
     assert!(dev.process.stop().success());
 }

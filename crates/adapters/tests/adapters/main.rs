@@ -32,6 +32,8 @@ mod sqlite;
 mod step_threads;
 mod suite;
 mod system;
+#[cfg(all(feature = "http", feature = "redis"))]
+mod webhooks;
 
 /// Makes a test of each case: opens the fixture, runs the case, and keeps the fixture alive until
 /// it has ended.

@@ -158,6 +158,19 @@ async fn each_refusal_has_its_code() {
     decide(&site, live, "retry", r#"{"note":"x"}"#)
         .await
         .problem(409, "not-parked");
+    decide(&site, live, "resolve", r#"{"as":"done","note":"x"}"#)
+        .await
+        .problem(409, "not-parked");
+    // A text for people: it moves no cursor, and begins no line of a log or a terminal by itself.
+    for odd in ["\\r", "\\u001b[2J", "\\u0007", "\\u009b2J", "\\u007f"] {
+        let body = format!(r#"{{"as":"undone","note":"a{odd}b"}}"#);
+        let problem = decide(&site, task, "resolve", &body).await;
+        assert_eq!(
+            problem.problem(422, "invalid-request")["pointer"],
+            "note",
+            "{odd}"
+        );
+    }
     site.get(&format!("/api/tasks/{task}/resolve"))
         .await
         .problem(405, "method-not-allowed");
