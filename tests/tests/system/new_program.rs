@@ -57,8 +57,8 @@ const ADDED: [(&str, &str); 5] = [
     ),
 ];
 
-/// What the crate's manifest and its compose file get besides, and behind which line.
-const INSERTED: [(&str, &str, &str); 5] = [
+/// What the crate's manifest, its compose file and its users of NATS get besides, and behind which line.
+const INSERTED: [(&str, &str, &str); 7] = [
     (
         "Cargo.toml",
         "serde = { version = \"1\", features = [\"derive\"] }\n",
@@ -74,7 +74,7 @@ tokio-postgres = { version = \"0.7\", default-features = false, features = [\"ru
     ),
     (
         "deploy/compose.yaml",
-        "      - --command=ALTER ROLE counterstep_service PASSWORD '${SERVICE_PASSWORD:-for-trying-out}'\n",
+        "      - --command=ALTER ROLE counterstep_api PASSWORD '${API_PASSWORD:-for-trying-out-api}'\n",
         "      - --command=CREATE ROLE shop LOGIN PASSWORD 'for-trying-out' IN ROLE counterstep_submitter
       - --command=CREATE TABLE bookings (seat TEXT); CREATE TABLE seats (key TEXT PRIMARY KEY, seat TEXT)
       - --command=GRANT SELECT, INSERT, DELETE ON bookings, seats TO shop\n",
@@ -87,8 +87,28 @@ tokio-postgres = { version = \"0.7\", default-features = false, features = [\"ru
     <<: *lamp-shop
     profiles: [book]
     command: [lamp-shop, book, \"17\"]
-    environment: *settings
+    environment: *api-settings
+    configs: [{source: nats-api, target: /run/secrets/lamp-shop/nats-api}]
     depends_on: *needs\n\n",
+    ),
+    // A queue of one's own.
+    (
+        "deploy/nats/accounts.conf",
+        "            \"$JS.ACK.counterstep-work.checkout~api.>\"\n",
+        "            \"$JS.API.CONSUMER.CREATE.counterstep-work.book-seat~api.work.book-seat.api.*.*\"
+            \"$JS.API.CONSUMER.DELETE.counterstep-work.book-seat~api\"
+            \"$JS.API.CONSUMER.INFO.counterstep-work.book-seat~api\"
+            \"$JS.API.CONSUMER.MSG.NEXT.counterstep-work.book-seat~api\"
+            \"$JS.ACK.counterstep-work.book-seat~api.>\"\n",
+    ),
+    (
+        "deploy/nats/accounts.conf",
+        "            \"$JS.ACK.counterstep-work.checkout.>\"\n",
+        "            \"$JS.API.CONSUMER.CREATE.counterstep-work.book-seat.work.book-seat.*.*\"
+            \"$JS.API.CONSUMER.DELETE.counterstep-work.book-seat\"
+            \"$JS.API.CONSUMER.INFO.counterstep-work.book-seat\"
+            \"$JS.API.CONSUMER.MSG.NEXT.counterstep-work.book-seat\"
+            \"$JS.ACK.counterstep-work.book-seat.>\"\n",
     ),
 ];
 

@@ -21,6 +21,14 @@ use std::sync::mpsc::{Receiver, channel};
 
 const KINDS: [&str; 4] = ["api", "worker", "reconciler", "operator"];
 
+/// How a server, or its client, says that a right is missing.
+const MISSING: [&str; 4] = [
+    "permission denied",
+    "row-level security",
+    "permissions violation",
+    "authorization violation",
+];
+
 /// Servers with the rights that the files of `deploy/` give.
 struct Site {
     place: Place,
@@ -284,16 +292,27 @@ async fn each_kind_of_process_does_its_work_under_its_own_role_and_user() {
         run(place.path(), &[command, &look].concat()).assert_code(0);
     }
 
+    let flags = site.flags("operator", &[]);
+    let flags: Vec<_> = flags.iter().map(String::as_str).collect();
+    let flags = &flags[..flags
+        .iter()
+        .position(|it| *it == "--events")
+        .expect("a flag")];
+    let doctor = run(place.path(), &[&["doctor"], flags].concat());
+    let said = format!("{}{}", doctor.stdout, doctor.stderr).to_lowercase();
+    assert!(
+        said.contains("postgresql") && said.contains("nats"),
+        "{said}"
+    );
+    for missing in MISSING {
+        assert!(!said.contains(missing), "{said}");
+    }
+
     assert!(reconciler.stop().success());
     assert!(worker.stop().success());
     assert!(served.process.stop().success());
     let logs = site.logs().to_lowercase();
-    for missing in [
-        "permission denied",
-        "row-level security",
-        "permissions violation",
-        "authorization violation",
-    ] {
+    for missing in MISSING {
         let line = logs.lines().find(|line| line.contains(missing));
         assert_eq!(line, None, "a right is missing");
     }
