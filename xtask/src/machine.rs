@@ -189,15 +189,21 @@ fn schemathesis() -> Result<(), String> {
     }
     println!("xtask: installing schemathesis into {}", folder.display());
     let half = emptied(&folder)?;
-    let mut pip = command::at_top("pip3");
-    pip.args(["install", "--quiet", "--disable-pip-version-check"])
-        .args(["--no-warn-script-location", "--root-user-action=ignore"])
-        .args([
-            "--only-binary=:all:",
-            "--requirement",
-            REQUIREMENTS,
-            "--target",
-        ]);
+    let mut pip = command::at_top("python3");
+    pip.args([
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+    ])
+    .args(["--no-warn-script-location", "--root-user-action=ignore"])
+    .args([
+        "--only-binary=:all:",
+        "--requirement",
+        REQUIREMENTS,
+        "--target",
+    ]);
     command::run(pip.arg(&half))?;
     let note = half.join("requirements.txt");
     std::fs::write(&note, wanted)
