@@ -182,6 +182,14 @@ mod tests {
     use counterstep_contracts::ProblemCode::{InvalidRequest, MalformedBody};
 
     #[test]
+    fn a_number_without_a_fraction_is_a_whole_one_however_it_is_written() {
+        let read = parse(b"[3.0, 3e2, -7.0, 1.5, -0.0, 1e300]").unwrap();
+        let text = "[3,300,-7,1.5,-0.0,1e300]";
+        let shown = serde_json::to_string(&read).unwrap().replace("e+", "e");
+        assert_eq!(shown, text);
+    }
+
+    #[test]
     fn what_is_read_is_what_was_sent() {
         let text = r#"{"a":[1,-2,2.5,true,null,"é\n"],"b":{}}"#;
         assert_eq!(
