@@ -75,7 +75,15 @@ crate::purge_cases!(crate::roles::reconciler);
 
 /// Documents of two kinds, of which one is for the API alone.
 const DOCUMENTS: &str = "INSERT INTO documents (kind, tenant, name, rev, body, seen_at) VALUES
-    ('api_key', 'default', 'planted', 1, '{}', now()), ('schedule', 'default', 'planted', 1, '{}', now())";
+    ('api_key', 'default', 'planted', 1, '{}', now()), ('schedule', 'default', 'planted', 1, '{}', now()),
+    ('audit', 'default', '00000000000000000001', 1, '{}', now())";
+
+/// An entry of the audit of changes: row security leaves it out, which is no error by itself.
+const CHANGED: &str =
+    "DO $$ BEGIN UPDATE documents SET body = 'x' WHERE kind = 'audit' AND name <> 'tip';
+    IF NOT FOUND THEN RAISE EXCEPTION 'nothing was changed'; END IF; END $$";
+const DELETED: &str = "DO $$ BEGIN DELETE FROM documents WHERE kind = 'audit';
+    IF NOT FOUND THEN RAISE EXCEPTION 'nothing was deleted'; END IF; END $$";
 
 #[tokio::test]
 async fn no_role_can_do_more_than_its_work() {
@@ -89,6 +97,8 @@ async fn no_role_can_do_more_than_its_work() {
         server.run_sql(&url, statement)
     };
     let of_all = [
+        CHANGED,
+        DELETED,
         "UPDATE journal SET task = task",
         "UPDATE poison SET reason = 'x'",
         "DELETE FROM poison",

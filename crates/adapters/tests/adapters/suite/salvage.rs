@@ -1,10 +1,17 @@
 //! What a store can still read of a task that was damaged beside it. Only the owner of its tables
 //! can do such damage.
 
+use super::chain;
 use super::changes::*;
-use counterstep_contracts::{StepStatus, WaitReason};
-use counterstep_kernel::ports::{Ports, StoreError};
+use counterstep_adapters::system::SystemRandom;
+use counterstep_contracts::access::Role;
+use counterstep_contracts::{StepStatus, Tenant, WaitReason};
+use counterstep_kernel::api_keys::{self, KeySpec};
+use counterstep_kernel::ports::{
+    DocumentChange, DocumentKind, DocumentWrite, Ports, Store, StoreError,
+};
 use counterstep_kernel::record::{Failure, StepRow, UndoGoal};
+use counterstep_reconciler::audit::{Damage, Scope};
 use counterstep_steps::Sql;
 
 pub(crate) async fn a_task_of_which_not_all_can_be_read_is_salvaged(ports: &Ports) {
@@ -128,4 +135,46 @@ pub(crate) async fn a_task_with_a_row_of_a_newer_form_is_not_read_in_part(ports:
         matches!(salvaged, Err(StoreError::Unsupported(_))),
         "{salvaged:?}"
     );
+}
+
+pub(crate) async fn a_chain_of_changes_that_is_not_whole_is_named_where_it_breaks(ports: &Ports) {
+    let store = &*ports.store;
+    for _ in 0..21 {
+        let spec = KeySpec {
+            tenant: Tenant::default(),
+            subject: "kim".to_owned(),
+            role: Role::Read,
+            expires_in: None,
+        };
+        api_keys::make(store, &SystemRandom, spec, "lee")
+            .await
+            .expect("a key");
+    }
+    // The last entry, cut off; then one that is written anew; then one that is gone.
+    let entry = |no: u64, change| DocumentWrite {
+        kind: DocumentKind::Audit,
+        tenant: Tenant::default(),
+        name: format!("{no:020}"),
+        expected: None,
+        change,
+    };
+    assert!(put(store, &entry(21, DocumentChange::Delete)).await);
+    let body = r#"{"actor":"mallory","entries":"{}","link":"00"}"#.to_owned();
+    assert!(put(store, &entry(7, DocumentChange::Put { body, due_at: None })).await);
+    assert!(put(store, &entry(3, DocumentChange::Delete)).await);
+    let (_, found) = chain::check(store, &Scope::default()).await;
+    let found: Vec<_> = found.iter().map(|it| (it.rev, it.damage)).collect();
+    assert_eq!(
+        found,
+        [
+            (Some(3), Damage::Missing),
+            (Some(7), Damage::Changed),
+            (Some(8), Damage::Changed),
+            (Some(21), Damage::CutOff),
+        ]
+    );
+}
+
+async fn put(store: &dyn Store, write: &DocumentWrite) -> bool {
+    store.put_document(write).await.unwrap().is_some()
 }

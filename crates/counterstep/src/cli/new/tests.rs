@@ -133,6 +133,7 @@ const OF_COUNTERSTEP: &[&str] = &[
     "counterstep_refuse",
     "counterstep_submitter",
     "counterstep_all",
+    "counterstep_audit",
     "counterstep_read",
     "counterstep_work",
     "counterstep_upkeep",
