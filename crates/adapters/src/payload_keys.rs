@@ -13,6 +13,7 @@ use counterstep_contracts::Tenant;
 use counterstep_kernel::ports::{ENCRYPTED, PayloadCodec, PayloadError};
 use sha2::{Digest, Sha256};
 use std::fmt::{self, Debug};
+use std::sync::Arc;
 
 /// Bytes of a nonce. So many can be drawn at random for one key that no two of its texts get the same.
 const NONCE: usize = 24;
@@ -61,14 +62,31 @@ impl Debug for PayloadKey {
     }
 }
 
+/// The keys of a tenant.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TenantKeys {
+    /// The newest first.
+    pub keys: Vec<PayloadKey>,
+    /// Those that it had before were deleted: what they have encrypted is lost for good.
+    pub erased: bool,
+}
+
 /// Where the keys of tenants are. Asked for each text that is encrypted or decrypted: one that asks a service
 /// keeps what it was told.
 pub trait PayloadKeys: Send + Sync + Debug {
-    /// All keys of a tenant, the newest first; none: it has none.
+    /// The keys of a tenant.
     ///
     /// # Errors
-    /// [`PayloadError::Unavailable`], without what a key holds.
-    fn of(&self, tenant: &Tenant) -> Result<std::sync::Arc<[PayloadKey]>, PayloadError>;
+    /// [`PayloadError::Missing`] where they cannot be read here, without what a key holds.
+    fn of(&self, tenant: &Tenant) -> Result<Arc<TenantKeys>, PayloadError>;
+
+    /// The same, not from memory: a text names a key that [`of`](Self::of) has not.
+    ///
+    /// # Errors
+    /// As [`of`](Self::of).
+    fn again(&self, tenant: &Tenant) -> Result<Arc<TenantKeys>, PayloadError> {
+        self.of(tenant)
+    }
 }
 
 /// Encrypts with the newest key of a tenant, and decrypts with the one that a text names.
@@ -89,14 +107,30 @@ fn bound_to(tenant: &str, place: &str) -> Vec<u8> {
     [ENCRYPTED, tenant, place].join("\0").into_bytes()
 }
 
+/// Without a key of a tenant.
+fn none(tenant: &Tenant, keys: &TenantKeys) -> PayloadError {
+    if keys.erased {
+        return PayloadError::Erased(format!(
+            "the payload keys of the tenant `{tenant}` were deleted, and there is no newer one"
+        ));
+    }
+    PayloadError::Missing(format!(
+        "the tenant `{tenant}` has no payload key: make one with `counterstep payload-keys add {tenant}`"
+    ))
+}
+
 impl<K: PayloadKeys> PayloadCodec for EncryptedPayloads<K> {
+    fn check(&self, tenant: &Tenant) -> Result<(), PayloadError> {
+        let keys = self.keys.of(tenant)?;
+        keys.keys
+            .first()
+            .map(drop)
+            .ok_or_else(|| none(tenant, &keys))
+    }
+
     fn encrypt(&self, tenant: &Tenant, place: &str, text: &str) -> Result<String, PayloadError> {
         let keys = self.keys.of(tenant)?;
-        let Some(key) = keys.first() else {
-            return Err(PayloadError::NoKey(format!(
-                "the tenant `{tenant}` has no payload key: make one with `counterstep payload-keys add {tenant}`"
-            )));
-        };
+        let key = keys.keys.first().ok_or_else(|| none(tenant, &keys))?;
         let nonce = XNonce::generate();
         let payload = Payload {
             msg: text.as_bytes(),
@@ -104,7 +138,7 @@ impl<K: PayloadKeys> PayloadCodec for EncryptedPayloads<K> {
         };
         let encrypted = key.cipher().encrypt(&nonce, payload);
         let encrypted = encrypted.map_err(|_| {
-            PayloadError::Unavailable("a payload is too large to be encrypted".to_owned())
+            PayloadError::Damaged("a payload is too large to be encrypted".to_owned())
         })?;
         let mut bytes = nonce.to_vec();
         bytes.extend(encrypted);
@@ -135,11 +169,19 @@ impl<K: PayloadKeys> PayloadCodec for EncryptedPayloads<K> {
         let Some((nonce, text)) = bytes.split_first_chunk::<NONCE>() else {
             return Err(damaged("it is too short"));
         };
-        let keys = self.keys.of(&tenant)?;
-        let Some(key) = keys.iter().find(|key| key.id == id) else {
-            return Err(PayloadError::NoKey(format!(
-                "the payload key `{id}` of the tenant `{tenant}` is missing"
-            )));
+        let is_it = |key: &&PayloadKey| key.id == id;
+        let mut keys = self.keys.of(&tenant)?;
+        if !keys.keys.iter().any(|key| is_it(&key)) {
+            // Another process has it already.
+            keys = self.keys.again(&tenant)?;
+        }
+        let Some(key) = keys.keys.iter().find(is_it) else {
+            let why = format!("the payload key `{id}` of the tenant `{tenant}`");
+            return Err(if keys.erased {
+                PayloadError::Erased(format!("{why} was deleted"))
+            } else {
+                PayloadError::Missing(format!("{why} is missing here"))
+            });
         };
         let payload = Payload {
             msg: text,
@@ -155,15 +197,14 @@ impl<K: PayloadKeys> PayloadCodec for EncryptedPayloads<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
 
     #[derive(Debug)]
-    struct Keys(Vec<(&'static str, Arc<[PayloadKey]>)>);
+    struct Keys(Vec<(&'static str, Arc<TenantKeys>)>);
 
     impl PayloadKeys for Keys {
-        fn of(&self, tenant: &Tenant) -> Result<Arc<[PayloadKey]>, PayloadError> {
+        fn of(&self, tenant: &Tenant) -> Result<Arc<TenantKeys>, PayloadError> {
             let found = self.0.iter().find(|(name, _)| *name == tenant.0);
-            Ok(found.map_or_else(|| Arc::from([]), |(_, keys)| keys.clone()))
+            Ok(found.map(|(_, keys)| keys.clone()).unwrap_or_default())
         }
     }
 
@@ -171,11 +212,21 @@ mod tests {
         PayloadKey::new([byte; 32])
     }
 
-    fn codec(keys: &[PayloadKey]) -> EncryptedPayloads<Keys> {
+    fn of(keys: &[PayloadKey], erased: bool) -> EncryptedPayloads<Keys> {
+        let tenant = |keys: &[PayloadKey]| {
+            Arc::new(TenantKeys {
+                keys: keys.to_vec(),
+                erased,
+            })
+        };
         EncryptedPayloads::new(Keys(vec![
-            ("acme", keys.into()),
-            ("other", [key(9)].into()),
+            ("acme", tenant(keys)),
+            ("other", tenant(&[key(9)])),
         ]))
+    }
+
+    fn codec(keys: &[PayloadKey]) -> EncryptedPayloads<Keys> {
+        of(keys, false)
     }
 
     fn acme() -> Tenant {
@@ -241,8 +292,12 @@ mod tests {
         let new = both.encrypt(&acme(), "here", "x").unwrap();
         assert!(new.contains(key(2).id()) && old.contains(key(1).id()));
         assert_eq!(both.decrypt("here", &old).unwrap(), "x");
+        for keys in [&[key(2)][..], &[]] {
+            let erased = of(keys, true).decrypt("here", &old);
+            assert!(matches!(erased, Err(PayloadError::Erased(_))), "{erased:?}");
+        }
         let decrypted = codec(&[key(2)]).decrypt("here", &old);
-        assert!(matches!(&decrypted, Err(PayloadError::NoKey(why)) if why.contains(key(1).id())));
+        assert!(matches!(&decrypted, Err(PayloadError::Missing(why)) if why.contains(key(1).id())));
     }
 
     #[test]

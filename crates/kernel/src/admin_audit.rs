@@ -25,7 +25,7 @@ const TIP: &str = "tip";
 const FORM: i64 = 1;
 
 /// Others may be faster so often in a row.
-const TRIES: u32 = 20;
+const TRIES: u32 = 200;
 
 /// What is changed.
 #[derive(Debug, Clone)]
@@ -186,6 +186,10 @@ pub async fn page<S: Store + ?Sized>(
     let found = store.documents(&query).await?;
     let entry = |document: &Document| {
         let no = document.name.parse().ok()?;
+        // Another name stands behind all numbers, and would lead back to one.
+        if document.name != name(no) {
+            return None;
+        }
         let none = |_| EntryBody {
             actor: String::new(),
             entries: String::new(),

@@ -161,7 +161,16 @@ pub async fn revoke(store: &dyn Store, id: &str, by: &str) -> Result<ApiKeyRow, 
         rev: Rev(row.rev.0 + 1),
         ..row
     };
-    put(store, &row, "key_revoked", by).await?;
+    match put(store, &row, "key_revoked", by).await {
+        Err(KeyError::Store(error)) => {
+            // A chain that cannot be written must not keep a key alive.
+            tracing::error!(key = row.id, by, %error, "an API key is revoked without an entry in the audit of changes");
+            if !store.put_api_key(&row).await? {
+                return Err(KeyError::Moved);
+            }
+        }
+        put => put?,
+    }
     tracing::warn!(key = row.id, tenant = %row.tenant, subject = row.subject, by, "an API key was revoked");
     Ok(row)
 }

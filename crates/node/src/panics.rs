@@ -24,8 +24,8 @@ pub(crate) fn log_panics() {
 
 static HIDES: AtomicBool = AtomicBool::new(false);
 
-/// From now on the line of a step's panic leaves out its message.
-pub(crate) fn hide_what_steps_say() {
+/// From now on the line of a panic leaves out its message, which may say what code of the user's was handed.
+pub(crate) fn hide_messages() {
     HIDES.store(true, Ordering::Relaxed);
 }
 
@@ -38,14 +38,12 @@ fn log(panic: &PanicHookInfo<'_>) {
             .payload_as_str()
             .unwrap_or("with a value that is no text"),
     );
-    let execution = current();
-    let message = match &execution {
-        Some(_) if HIDES.load(Ordering::Relaxed) => {
-            "the message is a payload: see the task's audit".into()
-        }
-        _ => message,
+    let message = if HIDES.load(Ordering::Relaxed) {
+        "the message may hold a payload: see the task's audit".into()
+    } else {
+        message
     };
-    let execution = execution.unwrap_or_default();
+    let execution = current().unwrap_or_default();
     tracing::error!(
         task = execution.of("task"),
         step = execution.of("step"),

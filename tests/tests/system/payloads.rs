@@ -182,15 +182,19 @@ async fn what_was_handed_in_stands_nowhere_in_clear_and_goes_with_its_key() {
     for tenant in TENANTS {
         words.run(&["payload-keys", "add", tenant]).assert_code(0);
     }
-    until("the key is noticed", LATER, || async {
+    let waits = until("the key is noticed", LATER, || async {
         let request = acme.request(Method::POST, "/api/tasks/hand-on");
         let sent = request
             .json(&json!({"words": PLANTED, "end": "completes"}))
             .send()
             .await;
-        sent.expect("an answer").status().is_success().then_some(())
+        let answer = sent.expect("an answer");
+        let is_taken = answer.status().is_success();
+        let text = answer.text().await.expect("a body");
+        is_taken.then(|| serde_json::from_str::<Value>(&text).expect("JSON"))
     })
     .await;
+    let waits = waits["task_id"].as_str().expect("an id");
 
     let completed = ended(&acme, "completes").await;
     let failed = ended(&acme, "fails").await;
@@ -284,7 +288,7 @@ async fn what_was_handed_in_stands_nowhere_in_clear_and_goes_with_its_key() {
     let archives = files_with(servers.s3.folder(), LABEL);
     let command = words.launch(&[
         "payload-keys",
-        "open",
+        "decrypt",
         "--database",
         &words.cluster.database,
     ]);
@@ -299,13 +303,27 @@ async fn what_was_handed_in_stands_nowhere_in_clear_and_goes_with_its_key() {
     );
 
     assert!(reconciler.stop().success());
+    words
+        .run(&["payload-keys", "delete", "acme", "--confirm", "acme"])
+        .assert_code(1)
+        .assert_says(waits);
+    let cancel = acme.request(Method::DELETE, &format!("/api/tasks/{waits}"));
+    assert!(
+        cancel
+            .send()
+            .await
+            .expect("an answer")
+            .status()
+            .is_success()
+    );
+    acme.at_rest(waits.parse().expect("an id")).await;
     assert!(served.stop().success());
     let file = words.keys.join("acme.keys");
-    assert!(file.is_file());
+    let before = std::fs::read(&file).expect("the keys");
     words
         .run(&["payload-keys", "delete", "acme", "--confirm", "other"])
         .assert_code(78);
-    assert!(file.is_file());
+    assert_eq!(std::fs::read(&file).expect("the keys"), before);
     words
         .run(&["payload-keys", "delete", "acme", "--confirm", "acme"])
         .assert_code(0);

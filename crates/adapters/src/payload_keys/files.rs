@@ -1,7 +1,7 @@
-//! Keys in a folder: `{tenant}.keys`, a key a line in base64, the newest first. Must not show what stands in
-//! a file.
+//! Keys in a folder: `{tenant}.keys`, a key a line in base64, the newest first; behind them the line `deleted`
+//! where the tenant was erased. Must not show what stands in a file.
 
-use super::{PayloadKey, PayloadKeys};
+use super::{PayloadKey, PayloadKeys, TenantKeys};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as BASE64;
 use counterstep_contracts::Tenant;
@@ -9,13 +9,20 @@ use counterstep_kernel::ports::PayloadError;
 use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A file that was read counts for so long: so late a key that was added or deleted is noticed.
 const REMEMBERED: Duration = Duration::from_secs(5);
+
+/// A file is read again at most so often, where a text names a key that is not remembered.
+const LEAST: Duration = Duration::from_millis(200);
+
+/// What stands in a file whose keys were deleted. Without it a file that is not mounted, or a copy that is late,
+/// would make tasks look erased.
+const DELETED: &str = "deleted";
 
 /// Tenants whose keys are remembered, at most.
 const MOST: usize = 10_000;
@@ -36,6 +43,18 @@ pub enum FileError {
         /// Why.
         error: io::Error,
     },
+    /// There is nothing in it.
+    #[error("`{}` is empty: expected a key of 32 bytes in base64 on each line", path.display())]
+    Empty {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// Another command writes to the folder.
+    #[error("`{}` is there: another command is changing the keys; if none is, delete it", path.display())]
+    Locked {
+        /// The lock.
+        path: PathBuf,
+    },
     /// A line is no key.
     #[error("`{}`, line {line}: expected a key of 32 bytes in base64", path.display())]
     Line {
@@ -46,7 +65,7 @@ pub enum FileError {
     },
 }
 
-type Remembered = HashMap<Tenant, (Instant, Arc<[PayloadKey]>)>;
+type Remembered = HashMap<Tenant, (Instant, Result<Arc<TenantKeys>, PayloadError>)>;
 
 /// The keys in a folder.
 #[derive(Debug)]
@@ -82,23 +101,85 @@ impl FileKeys {
         }
     }
 
-    fn read(&self, tenant: &Tenant) -> Result<Vec<PayloadKey>, FileError> {
+    fn read(&self, tenant: &Tenant) -> Result<TenantKeys, FileError> {
         let path = self.file(tenant)?;
         let text = match std::fs::read_to_string(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(TenantKeys::default()),
             read => read.map_err(|error| failed(&path, error))?,
         };
-        let lines = text.lines().enumerate();
-        let lines = lines.filter(|(_, line)| !line.trim().is_empty());
-        let key = |(at, line): (usize, &str)| {
-            let bytes = BASE64.decode(line.trim()).ok();
-            let bytes = bytes.and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
-            bytes.map(PayloadKey::new).ok_or_else(|| FileError::Line {
-                path: path.clone(),
-                line: at + 1,
-            })
-        };
-        lines.map(key).collect()
+        let mut read = TenantKeys::default();
+        for (at, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line == DELETED {
+                read.erased = true;
+            } else if !line.is_empty() {
+                let bytes = BASE64.decode(line).ok();
+                let bytes = bytes.and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
+                let key = bytes.map(PayloadKey::new).ok_or_else(|| FileError::Line {
+                    path: path.clone(),
+                    line: at + 1,
+                })?;
+                read.keys.push(key);
+            }
+        }
+        if read == TenantKeys::default() {
+            return Err(FileError::Empty { path });
+        }
+        Ok(read)
+    }
+
+    /// The file whole under a name of its own first, since a process may be reading it; with the owner and the
+    /// mode of the one that it replaces.
+    fn write(&self, path: &Path, keys: &TenantKeys) -> Result<(), FileError> {
+        let key = |key: &PayloadKey| BASE64.encode(key.bytes) + "\n";
+        let mut text: String = keys.keys.iter().map(key).collect();
+        if keys.erased {
+            text.push_str(DELETED);
+            text.push('\n');
+        }
+        let whole = path.with_extension("new");
+        let before = std::fs::metadata(path).ok();
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
+        let written = options.open(&whole).and_then(|mut file| {
+            file.write_all(text.as_bytes())?;
+            if let Some(before) = before {
+                let (user, group) = (before.uid(), before.gid());
+                std::os::unix::fs::chown(&whole, Some(user), Some(group))?;
+                file.set_permissions(before.permissions())?;
+            }
+            file.sync_all()?;
+            std::fs::rename(&whole, path)?;
+            std::fs::File::open(&self.folder)?.sync_all()
+        });
+        written.map_err(|error| {
+            let _ = std::fs::remove_file(&whole);
+            failed(path, error)
+        })
+    }
+
+    /// Changes what a tenant has, beside no other command.
+    fn change<T>(
+        &self,
+        tenant: &Tenant,
+        change: impl FnOnce(&mut TenantKeys) -> Option<T>,
+    ) -> Result<Option<T>, FileError> {
+        let path = self.file(tenant)?;
+        let lock = self.folder.join(".lock");
+        let held = OpenOptions::new().write(true).create_new(true).open(&lock);
+        held.map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => FileError::Locked { path: lock.clone() },
+            _ => failed(&lock, error),
+        })?;
+        let changed = self.read(tenant).and_then(|mut keys| {
+            let changed = change(&mut keys);
+            if changed.is_some() {
+                self.write(&path, &keys)?;
+            }
+            Ok(changed)
+        });
+        std::fs::remove_file(&lock).map_err(|error| failed(&lock, error))?;
+        changed
     }
 
     /// Tenants that have keys, with the ids of these, the newest first; by name.
@@ -117,7 +198,7 @@ impl FileKeys {
             };
             let tenant = Tenant(tenant.to_owned());
             if tenant.is_valid() {
-                let ids = self.read(&tenant)?.into_iter().map(|key| key.id);
+                let ids = self.read(&tenant)?.keys.into_iter().map(|key| key.id);
                 tenants.push((tenant, ids.collect()));
             }
         }
@@ -131,28 +212,13 @@ impl FileKeys {
     /// # Errors
     /// [`FileError`].
     pub fn add(&self, tenant: &Tenant) -> Result<String, FileError> {
-        let path = self.file(tenant)?;
-        let mut keys = self.read(tenant)?;
-        keys.insert(0, PayloadKey::random());
-        let lines: String = keys
-            .iter()
-            .map(|key| BASE64.encode(key.bytes) + "\n")
-            .collect();
-        // Whole under a name of its own first: a process may be reading it.
-        let whole = self.folder.join(format!(".{}.new", keys[0].id));
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true).mode(0o600);
-        let written = options.open(&whole).and_then(|mut file| {
-            file.write_all(lines.as_bytes())?;
-            file.sync_all()?;
-            std::fs::rename(&whole, &path)?;
-            std::fs::File::open(&self.folder)?.sync_all()
-        });
-        written.map_err(|error| {
-            let _ = std::fs::remove_file(&whole);
-            failed(&path, error)
+        let key = PayloadKey::random();
+        let id = key.id.clone();
+        self.change(tenant, |keys| {
+            keys.keys.insert(0, key);
+            Some(())
         })?;
-        Ok(keys.swap_remove(0).id)
+        Ok(id)
     }
 
     /// Deletes all keys of a tenant: what they have encrypted is lost for good. `false`: it has none.
@@ -160,12 +226,35 @@ impl FileKeys {
     /// # Errors
     /// [`FileError`].
     pub fn delete(&self, tenant: &Tenant) -> Result<bool, FileError> {
-        let path = self.file(tenant)?;
-        match std::fs::remove_file(&path) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(failed(&path, error)),
+        let deleted = self.change(tenant, |keys| {
+            let has_some = !keys.keys.is_empty();
+            (keys.keys, keys.erased) = (Vec::new(), true);
+            has_some.then_some(())
+        })?;
+        Ok(deleted.is_some())
+    }
+
+    fn remembered(&self, tenant: &Tenant, for_: Duration) -> Result<Arc<TenantKeys>, PayloadError> {
+        let remembered = || {
+            let map = self.remembered.lock();
+            map.unwrap_or_else(PoisonError::into_inner)
+        };
+        let now = Instant::now();
+        if let Some((read, keys)) = remembered().get(tenant)
+            && now.duration_since(*read) < for_
+        {
+            return keys.clone();
         }
+        let keys = self.read(tenant).map(Arc::new).map_err(|error| {
+            tracing::error!(%tenant, %error, "payload keys cannot be read");
+            PayloadError::Missing(format!("the payload keys cannot be read: {error}"))
+        });
+        let mut map = remembered();
+        if map.len() >= MOST {
+            map.clear();
+        }
+        map.insert(tenant.clone(), (now, keys.clone()));
+        keys
     }
 }
 
@@ -177,27 +266,12 @@ fn failed(path: &Path, error: io::Error) -> FileError {
 }
 
 impl PayloadKeys for FileKeys {
-    fn of(&self, tenant: &Tenant) -> Result<Arc<[PayloadKey]>, PayloadError> {
-        let remembered = || {
-            let map = self.remembered.lock();
-            map.unwrap_or_else(PoisonError::into_inner)
-        };
-        let now = Instant::now();
-        if let Some((read, keys)) = remembered().get(tenant)
-            && now.duration_since(*read) < self.remember
-        {
-            return Ok(keys.clone());
-        }
-        let keys = self.read(tenant);
-        let keys: Arc<[PayloadKey]> = keys
-            .map_err(|error| PayloadError::Unavailable(error.to_string()))?
-            .into();
-        let mut map = remembered();
-        if map.len() >= MOST {
-            map.clear();
-        }
-        map.insert(tenant.clone(), (now, keys.clone()));
-        Ok(keys)
+    fn of(&self, tenant: &Tenant) -> Result<Arc<TenantKeys>, PayloadError> {
+        self.remembered(tenant, self.remember)
+    }
+
+    fn again(&self, tenant: &Tenant) -> Result<Arc<TenantKeys>, PayloadError> {
+        self.remembered(tenant, LEAST.min(self.remember))
     }
 }
 
@@ -215,27 +289,36 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_added_in_front_and_deleted_at_once() {
+    fn keys_are_added_in_front_and_deleted_for_good() {
         let folder = tempfile::tempdir().unwrap();
         let (keys, acme) = (keys(&folder), tenant("acme"));
-        assert!(keys.of(&acme).unwrap().is_empty());
+        assert_eq!(*keys.of(&acme).unwrap(), TenantKeys::default());
         let first = keys.add(&acme).unwrap();
+        let file = folder.path().join("acme.keys");
+        let mode = |file: &Path| std::fs::metadata(file).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&file), 0o600);
+        // Shared with a group: a rotation leaves that.
+        std::fs::set_permissions(&file, PermissionsExt::from_mode(0o640)).unwrap();
         let second = keys.add(&acme).unwrap();
+        assert_eq!(mode(&file), 0o640);
         keys.add(&tenant("other")).unwrap();
-        let ids: Vec<_> = keys
-            .of(&acme)
-            .unwrap()
-            .iter()
-            .map(|key| key.id.clone())
-            .collect();
-        assert_eq!(ids, [second.clone(), first.clone()]);
+        let ids = |keys: &FileKeys| {
+            let of = keys.of(&acme).unwrap();
+            of.keys.iter().map(|key| key.id.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(ids(&keys), [second.clone(), first.clone()]);
         let listed = keys.list().unwrap();
         assert_eq!(listed[0], (acme.clone(), vec![second, first]));
         assert_eq!(listed.len(), 2);
-        let mode = std::fs::metadata(folder.path().join("acme.keys")).unwrap();
-        assert_eq!(mode.permissions().mode() & 0o777, 0o600);
         assert!(keys.delete(&acme).unwrap() && !keys.delete(&acme).unwrap());
-        assert!(keys.of(&acme).unwrap().is_empty());
+        let erased = TenantKeys {
+            keys: Vec::new(),
+            erased: true,
+        };
+        assert_eq!(*keys.of(&acme).unwrap(), erased);
+        let third = keys.add(&acme).unwrap();
+        assert_eq!(ids(&keys), [third]);
+        assert!(keys.of(&acme).unwrap().erased);
     }
 
     #[test]
@@ -243,9 +326,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (keys, acme) = (FileKeys::open(folder.path()).unwrap(), tenant("acme"));
         keys.add(&acme).unwrap();
-        assert_eq!(keys.of(&acme).unwrap().len(), 1);
-        keys.delete(&acme).unwrap();
-        assert_eq!(keys.of(&acme).unwrap().len(), 1);
+        assert_eq!(keys.of(&acme).unwrap().keys.len(), 1);
+        keys.add(&acme).unwrap();
+        assert_eq!(keys.of(&acme).unwrap().keys.len(), 1);
+        let fresh = FileKeys::remembering(folder.path(), Duration::ZERO);
+        assert_eq!(fresh.again(&acme).unwrap().keys.len(), 2);
     }
 
     #[test]
@@ -253,20 +338,27 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let keys = keys(&folder);
         let good = BASE64.encode([7; 32]);
-        std::fs::write(
-            folder.path().join("acme.keys"),
-            format!("{good}\n\nhunter2\n"),
-        )
-        .unwrap();
-        let refused = keys.of(&tenant("acme")).unwrap_err();
+        let file = folder.path().join("acme.keys");
+        for (text, says) in [
+            (format!("{good}\n\nhunter2\n"), "line 3"),
+            (String::new(), "is empty"),
+        ] {
+            std::fs::write(&file, text).unwrap();
+            let refused = keys.of(&tenant("acme")).unwrap_err();
+            assert!(matches!(refused, PayloadError::Missing(_)), "{refused:?}");
+            let said = refused.to_string();
+            assert!(said.contains(says) && !said.contains("hunter2"), "{said}");
+        }
+    }
+
+    #[test]
+    fn two_commands_do_not_write_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(".lock"), "").unwrap();
+        let refused = keys(&folder).add(&tenant("acme"));
         assert!(
-            matches!(refused, PayloadError::Unavailable(_)),
+            matches!(refused, Err(FileError::Locked { .. })),
             "{refused:?}"
-        );
-        let said = refused.to_string();
-        assert!(
-            said.contains("line 3") && !said.contains("hunter2"),
-            "{said}"
         );
     }
 

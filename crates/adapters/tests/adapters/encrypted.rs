@@ -3,14 +3,14 @@
 use crate::embedded::{self, Fixture};
 use crate::suite::chain as chains;
 use crate::suite::changes::*;
-use counterstep_adapters::payload_keys::{EncryptedPayloads, PayloadKey, PayloadKeys};
+use counterstep_adapters::payload_keys::{EncryptedPayloads, PayloadKey, PayloadKeys, TenantKeys};
 use counterstep_contracts::{AuditSeq, StepNo, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::draft::sweep;
 use counterstep_kernel::payloads::PayloadStore;
 use counterstep_kernel::ports::{
     AuditPage, ENCRYPTED, FailureFilter, PayloadCodec, PayloadError, Store, StoreError, TaskQuery,
 };
-use counterstep_kernel::record::{Failure, SignalRow, StepFailure, StepRow};
+use counterstep_kernel::record::{Failure, SignalRow, StepFailure, StepRow, TaskRecord};
 use counterstep_kernel::transition::Time;
 use counterstep_reconciler::audit::Scope;
 use counterstep_reconciler::fsck::fsck;
@@ -20,25 +20,30 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// One key for all tenants, or none.
+/// The same keys for all tenants.
 #[derive(Debug)]
-struct Keys(Option<PayloadKey>);
+struct Keys(Arc<TenantKeys>);
 
 impl PayloadKeys for Keys {
-    fn of(&self, _: &Tenant) -> Result<Arc<[PayloadKey]>, PayloadError> {
-        Ok(self.0.iter().cloned().collect())
+    fn of(&self, _: &Tenant) -> Result<Arc<TenantKeys>, PayloadError> {
+        Ok(self.0.clone())
     }
 }
 
-fn behind(store: &Arc<dyn Store>, key: Option<u8>) -> Arc<dyn Store> {
-    let keys = Keys(key.map(|byte| PayloadKey::new([byte; 32])));
+/// In front of a store, with one key or none; `erased`: there were others before.
+fn behind(store: &Arc<dyn Store>, key: Option<u8>, erased: bool) -> Arc<dyn Store> {
+    let keys = key
+        .map(|byte| PayloadKey::new([byte; 32]))
+        .into_iter()
+        .collect();
+    let keys = Keys(Arc::new(TenantKeys { keys, erased }));
     let codec = Arc::new(EncryptedPayloads::new(keys)) as Arc<dyn PayloadCodec>;
     Arc::new(PayloadStore::new(store.clone(), Some(codec)))
 }
 
 pub(crate) async fn fixture() -> Fixture {
     let mut fixture = embedded::fixture().await;
-    fixture.ports.store = behind(&fixture.ports.store, Some(1));
+    fixture.ports.store = behind(&fixture.ports.store, Some(1), false);
     fixture
 }
 
@@ -123,8 +128,20 @@ async fn nothing_that_was_handed_in_stands_in_the_rows() {
     assert_eq!(history.audit[2].entry.details, json!({"error": WORDS}));
 }
 
+async fn checked(store: &dyn Store) -> u64 {
+    let (verified, found) = chains::check(store, &Scope::default()).await;
+    assert_eq!((verified.tasks, found), (2, vec![]));
+    let registry = Registry::new();
+    let mut found = Vec::new();
+    let mut keep = |finding| found.push(finding);
+    let checked = fsck(store, &registry, None, &Scope::default(), &mut keep).await;
+    let newer = checked.expect("it can be checked").newer;
+    assert_eq!(found, []);
+    newer
+}
+
 #[tokio::test]
-async fn without_the_key_what_has_ended_is_erased_and_the_rest_is_left_alone() {
+async fn what_has_ended_is_erased_with_its_key_and_the_rest_is_left_alone() {
     let fixture = fixture().await;
     let store = &fixture.ports.store;
     let ended = planted(&**store, TaskStatus::Failed).await;
@@ -132,8 +149,10 @@ async fn without_the_key_what_has_ended_is_erased_and_the_rest_is_left_alone() {
     let inner = embedded::open_in(fixture.folder.path(), embedded::options())
         .await
         .store;
-    let none = Arc::new(PayloadStore::new(inner.clone(), None)) as Arc<dyn Store>;
-    for (what, store) in [("deleted", behind(&inner, None)), ("never there", none)] {
+    for (what, store) in [
+        ("deleted", behind(&inner, None, true)),
+        ("deleted, and another made", behind(&inner, Some(2), true)),
+    ] {
         let refused = store.load(open).await;
         assert!(
             matches!(refused, Err(StoreError::Unsupported(_))),
@@ -146,8 +165,8 @@ async fn without_the_key_what_has_ended_is_erased_and_the_rest_is_left_alone() {
         );
         let read = store.load(ended).await.unwrap().unwrap();
         assert_eq!(
-            (read.task.request, read.task.response),
-            (Value::Null, None),
+            (&read.task.request, &read.task.response),
+            (&Value::Null, &None),
             "{what}"
         );
         assert_eq!(
@@ -155,48 +174,116 @@ async fn without_the_key_what_has_ended_is_erased_and_the_rest_is_left_alone() {
             (&None, &None),
             "{what}"
         );
-        assert!(
-            read.task.failure.unwrap().message.contains("erased"),
-            "{what}"
-        );
+        let failure = read.task.failure.clone().unwrap().message;
+        assert!(failure.contains("erased"), "{what}: {failure}");
         let history = store.history(ended).await.unwrap();
         assert!(
             history.audit.iter().all(|row| row.entry.details.is_null()),
             "{what}"
         );
-        let (verified, found) = chains::check(&*store, &Scope::default()).await;
-        assert_eq!((verified.tasks, found), (2, vec![]), "{what}");
-        let registry = Registry::new();
-        let mut found = Vec::new();
-        let mut keep = |finding| found.push(finding);
-        let checked = fsck(&*store, &registry, None, &Scope::default(), &mut keep).await;
-        assert_eq!(checked.unwrap().newer, 1, "{what}");
-        assert_eq!(found, [], "{what}");
-        // A sweep writes back what it cannot read.
+        assert_eq!(checked(&*store).await, 1, "{what}");
+        // A sweep writes back what it cannot read, whichever way it has read the task.
         let records = store.records(&[ended]).await.unwrap();
         let (_, Ok(record)) = records.into_iter().next().unwrap() else {
             panic!("{what}: it is read");
         };
-        let (guard, change) = sweep(&record, Vec::new(), new_change(), "test");
-        store.commit(guard, &change).await.unwrap();
+        sweep_of(&*store, &record).await;
+        sweep_of(&*store, &load(&*store, ended).await).await;
+        assert_eq!(checked(&*store).await, 1, "{what}");
     }
-    // The key was mislaid, and is back.
-    let read = load(&**store, ended).await;
-    assert_eq!(read.task.failure.unwrap().message, WORDS);
+}
+
+async fn sweep_of(store: &dyn Store, record: &TaskRecord) {
+    let (guard, change) = sweep(record, Vec::new(), new_change(), "test");
+    store.commit(guard, &change).await.expect("it is written");
+}
+
+#[tokio::test]
+async fn tasks_whose_key_is_missing_here_are_left_to_others_as_they_are() {
+    let fixture = fixture().await;
+    let store = &fixture.ports.store;
+    let ended = planted(&**store, TaskStatus::Failed).await;
+    let open = planted(&**store, TaskStatus::Dispatched).await;
+    let inner = embedded::open_in(fixture.folder.path(), embedded::options())
+        .await
+        .store;
+    let none = Arc::new(PayloadStore::new(inner.clone(), None)) as Arc<dyn Store>;
+    for (what, store) in [
+        ("not there", behind(&inner, None, false)),
+        ("another one", behind(&inner, Some(2), false)),
+        ("no keys at all", none),
+    ] {
+        for task in [ended, open] {
+            let refused = store.load(task).await;
+            assert!(
+                matches!(refused, Err(StoreError::Unsupported(_))),
+                "{what}: {refused:?}"
+            );
+            let refused = store.salvage(task).await;
+            assert!(
+                matches!(refused, Err(StoreError::Unsupported(_))),
+                "{what}: {refused:?}"
+            );
+            let records = store.records(&[task]).await.unwrap();
+            assert!(
+                matches!(&records[..], [(_, Err(StoreError::Unsupported(_)))]),
+                "{what}: {records:?}"
+            );
+        }
+        let lines = store.lines(&[ended]).await.unwrap();
+        let said = &lines[0].failure.as_ref().unwrap().message;
+        assert!(said.contains("missing"), "{what}: {said}");
+        assert_eq!(checked(&*store).await, 2, "{what}");
+    }
+    // The key is back.
+    assert_eq!(
+        load(&**store, ended).await.task.failure.unwrap().message,
+        WORDS
+    );
     load(&**store, open).await;
 }
 
 #[tokio::test]
-async fn with_another_key_in_its_place_it_is_as_without_any() {
-    let fixture = fixture().await;
-    let task = planted(&*fixture.ports.store, TaskStatus::Failed).await;
-    let inner = embedded::open_in(fixture.folder.path(), embedded::options())
-        .await
-        .store;
-    let other = behind(&inner, Some(2));
-    let read = other.load(task).await.unwrap().unwrap();
-    assert_eq!(read.task.request, Value::Null);
-    planted(&*other, TaskStatus::Dispatched).await;
+async fn a_task_from_before_waits_for_a_key_before_a_step_of_it_runs() {
+    let fixture = embedded::fixture().await;
+    let open = planted(&*fixture.ports.store, TaskStatus::Dispatched).await;
+    let without = behind(&fixture.ports.store, None, false).load(open).await;
+    assert!(
+        matches!(without, Err(StoreError::Unsupported(_))),
+        "{without:?}"
+    );
+    let with = behind(&fixture.ports.store, Some(1), false);
+    assert_eq!(
+        load(&*with, open).await.task.request,
+        json!({"name": WORDS})
+    );
+}
+
+#[tokio::test]
+async fn what_only_looks_encrypted_comes_back_as_it_was_handed_in() {
+    let fixture = embedded::fixture().await;
+    let looks = json!({"counterstep:encrypted": "encrypted:1:default:0:AAAA"});
+    let text = "encrypted:0:AAAA is no text of ours";
+    let none = Arc::new(PayloadStore::new(fixture.ports.store.clone(), None)) as Arc<dyn Store>;
+    for store in [none, behind(&fixture.ports.store, Some(1), false)] {
+        let mut change = submit(row(new_task()));
+        let write = change.task.as_mut().expect("a row");
+        write.row.request = looks.clone();
+        write.row.failure = Some(Failure {
+            step: None,
+            class: "permanent".to_owned(),
+            message: text.to_owned(),
+        });
+        let change = recorded(&*store, change, None);
+        commit(&*store, NEW, &change).await.unwrap();
+        for _ in 0..2 {
+            let read = load(&*store, change.task_id).await;
+            assert_eq!(read.task.request, looks);
+            assert_eq!(read.task.failure.as_ref().unwrap().message, text);
+            let (guard, again) = sweep(&read, Vec::new(), new_change(), "test");
+            store.commit(guard, &again).await.unwrap();
+        }
+    }
 }
 
 #[tokio::test]

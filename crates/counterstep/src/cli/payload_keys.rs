@@ -3,7 +3,10 @@
 use super::output::{json, print};
 use super::table;
 use counterstep_contracts::Tenant;
-use counterstep_kernel::ports::PayloadCodec as _;
+use counterstep_kernel::ports::{
+    DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, PayloadCodec as _, RevisionsOf,
+    Store, StoreError,
+};
 use counterstep_node::Exit;
 use counterstep_node::payload_keys::{EncryptedPayloads, FileError, FileKeys};
 use counterstep_node::settings::{SettingsFor, commands};
@@ -32,7 +35,8 @@ enum PayloadKeysCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Delete all keys of a tenant: its payloads can never be read again
+    /// Delete all keys of a tenant and its schedules: its payloads can never be read again. Refused while it has
+    /// tasks that have not ended
     Delete {
         /// Whose
         tenant: String,
@@ -46,7 +50,7 @@ enum PayloadKeysCommand {
 
 pub(super) fn main(args: &PayloadKeysArgs) -> Result<(), Exit> {
     let settings = args.settings.read()?.resolve()?;
-    let folder = settings.payload_keys.ok_or_else(|| {
+    let folder = settings.payload_keys.clone().ok_or_else(|| {
         Exit::config(
             "setting `payload_keys`: name the folder of the keys with --payload-keys FOLDER",
         )
@@ -69,14 +73,64 @@ pub(super) fn main(args: &PayloadKeysArgs) -> Result<(), Exit> {
                     "--confirm `{confirm}` is not the tenant `{tenant}`: nothing was deleted"
                 )));
             }
-            if !keys.delete(&Tenant(tenant.clone())).map_err(exit)? {
-                return Err(Exit::failed(format_args!(
-                    "the tenant `{tenant}` has no payload keys"
-                )));
-            }
-            Ok(())
+            let tenant = Tenant(tenant.clone());
+            counterstep_node::run(
+                &settings,
+                Box::pin(async {
+                    let store = counterstep_node::open_store(&settings, "payload-keys").await?;
+                    delete(&keys, store.as_ref(), &tenant).await
+                }),
+            )
         }
         PayloadKeysCommand::Decrypt => decrypt(&EncryptedPayloads::new(keys)),
+    }
+}
+
+/// Tasks that have not ended could neither go on nor be undone without their key. Schedules are deleted first:
+/// they could not be read or changed later.
+async fn delete(keys: &FileKeys, store: &dyn Store, tenant: &Tenant) -> Result<(), Exit> {
+    let unread = |error: StoreError| Exit::unavailable(format_args!("the database: {error}"));
+    let open = store
+        .revisions(&RevisionsOf::Open(tenant.clone()))
+        .await
+        .map_err(unread)?
+        .tasks;
+    if let Some(task) = open.first() {
+        return Err(Exit::failed(format_args!(
+            "{} tasks of the tenant `{tenant}` have not ended, {} among them: let them end, or cancel or settle them; \
+             nothing was deleted",
+            open.len(),
+            task.task
+        )));
+    }
+    let mut after = None;
+    loop {
+        let page = DocumentQuery::Page {
+            kind: DocumentKind::Schedule,
+            tenant: tenant.clone(),
+            after,
+            limit: 100,
+        };
+        let rows = store.documents(&page).await.map_err(unread)?.rows;
+        let Some(last) = rows.last() else { break };
+        after = Some(last.name.clone());
+        for row in &rows {
+            let delete = DocumentWrite {
+                kind: DocumentKind::Schedule,
+                tenant: tenant.clone(),
+                name: row.name.clone(),
+                expected: None,
+                change: DocumentChange::Delete,
+            };
+            store.put_document(&delete).await.map_err(unread)?;
+        }
+    }
+    if keys.delete(tenant).map_err(exit)? {
+        Ok(())
+    } else {
+        Err(Exit::failed(format_args!(
+            "the tenant `{tenant}` has no payload keys"
+        )))
     }
 }
 

@@ -1,20 +1,25 @@
 //! What a store returns, decrypted.
 
+use super::escape::{ESCAPED, Escape};
 use super::place::{Place, encrypted_value, is_encrypted};
 use crate::ports::{PayloadCodec, PayloadError, StoreError};
 use crate::record::{AttemptRow, AuditRow, Failure, TaskRecord};
 use counterstep_contracts::TaskId;
 use serde_json::Value;
 
-/// What stands in place of a text whose key is gone.
-const ERASED: &str = "the text was erased: its payload key is missing";
+/// What stands in place of a text whose key was deleted.
+pub(super) const ERASED: &str = "the text was erased with the payload keys of its tenant";
+
+/// What stands in place of a text whose key this process has not.
+const MISSING: &str = "the text is encrypted, and its payload key is missing here";
 
 /// What a text becomes that cannot be decrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Undecryptable {
     /// It says so.
-    Erased,
-    /// It stays as it is, for those who write it back.
+    Said,
+    /// It stays as it is where its key was deleted, for those who write it back; without its key the task is
+    /// left alone.
     Kept,
 }
 
@@ -28,9 +33,12 @@ pub(super) struct Decrypt<'a> {
 
 impl Decrypt<'_> {
     fn decrypted(&self, place: Place, encrypted: &str) -> Result<String, PayloadError> {
+        if encrypted.starts_with(ESCAPED) {
+            return Escape.decrypt("", encrypted);
+        }
         let Some(codec) = self.codec else {
             let why = "it was written with payload keys, and this program has none: see the setting `payload_keys`";
-            return Err(PayloadError::NoKey(why.to_owned()));
+            return Err(PayloadError::Missing(why.to_owned()));
         };
         codec.decrypt(&place.of(self.task), encrypted)
     }
@@ -42,11 +50,14 @@ impl Decrypt<'_> {
         }
         match self.decrypted(place, text) {
             Ok(decrypted) => *text = decrypted,
-            Err(error @ PayloadError::Unavailable(_)) => return Err(error),
-            Err(_) if self.undecryptable == Undecryptable::Kept => {}
+            Err(error @ PayloadError::Missing(_)) if self.undecryptable == Undecryptable::Kept => {
+                return Err(error);
+            }
+            Err(PayloadError::Erased(_)) if self.undecryptable == Undecryptable::Kept => {}
             // As an author or a client wrote it before there were keys.
             Err(PayloadError::Damaged(_)) => {}
-            Err(PayloadError::NoKey(_)) => ERASED.clone_into(text),
+            Err(PayloadError::Erased(_)) => ERASED.clone_into(text),
+            Err(PayloadError::Missing(_)) => MISSING.clone_into(text),
         }
         Ok(())
     }
@@ -69,12 +80,10 @@ impl Decrypt<'_> {
         Ok(())
     }
 
-    fn details(&self, value: &mut Value) -> Result<(), PayloadError> {
-        match self.value(Place::Details, value) {
-            Err(PayloadError::NoKey(_) | PayloadError::Damaged(_)) => *value = Value::Null,
-            decrypted => return decrypted,
+    fn details(&self, value: &mut Value) {
+        if self.value(Place::Details, value).is_err() {
+            *value = Value::Null;
         }
-        Ok(())
     }
 
     pub(super) fn attempts(&self, attempts: &mut [AttemptRow]) -> Result<(), PayloadError> {
@@ -84,9 +93,10 @@ impl Decrypt<'_> {
             .try_for_each(|text| self.text(Place::Error, text))
     }
 
-    pub(super) fn audit(&self, rows: &mut [AuditRow]) -> Result<(), PayloadError> {
-        rows.iter_mut()
-            .try_for_each(|row| self.details(&mut row.entry.details))
+    pub(super) fn audit(&self, rows: &mut [AuditRow]) {
+        for row in rows {
+            self.details(&mut row.entry.details);
+        }
     }
 
     /// Returns what cannot be decrypted, with nothing in its place.
@@ -95,32 +105,30 @@ impl Decrypt<'_> {
         record: &mut TaskRecord,
     ) -> Result<Vec<(Place, PayloadError)>, PayloadError> {
         let mut closed = Vec::new();
-        let mut value = |place, value: &mut Value| match self.value(place, value) {
-            Err(error @ PayloadError::Unavailable(_)) => Err(error),
-            Err(error) => {
-                closed.push((place, error));
-                Ok(false)
-            }
-            Ok(()) => Ok(true),
+        let mut value = |place, value: &mut Value| {
+            let read = self.value(place, value);
+            let is_read = read.is_ok();
+            closed.extend(read.err().map(|error| (place, error)));
+            is_read
         };
         let task = &mut record.task;
-        if !value(Place::Request, &mut task.request)? {
+        if !value(Place::Request, &mut task.request) {
             task.request = Value::Null;
         }
         if let Some(response) = &mut task.response
-            && !value(Place::Response, response)?
+            && !value(Place::Response, response)
         {
             task.response = None;
         }
         self.failure(task.failure.as_mut())?;
         for step in &mut record.steps {
             if let Some(output) = &mut step.output
-                && !value(Place::Output(step.no), output)?
+                && !value(Place::Output(step.no), output)
             {
                 step.output = None;
             }
             if let Some(signal) = &mut step.signal
-                && !value(Place::Signal(step.no), &mut signal.body)?
+                && !value(Place::Signal(step.no), &mut signal.body)
             {
                 step.signal = None;
             }
@@ -132,12 +140,12 @@ impl Decrypt<'_> {
     }
 }
 
-/// Decrypts the payloads of a task as they lie in a store. Of one that has ended, what cannot be decrypted for
-/// want of a key counts as erased.
+/// Decrypts the payloads of a task as they lie in a store. Of one that has ended, what cannot be decrypted because
+/// its key was deleted counts as erased.
 ///
 /// # Errors
-/// [`StoreError::Unsupported`] without the key of a task that has not ended; [`StoreError::Corrupt`];
-/// [`StoreError::Unavailable`] where the keys cannot be read now.
+/// [`StoreError::Unsupported`] without its key, and of a task that has not ended where that was deleted;
+/// [`StoreError::Corrupt`].
 pub fn decrypt_record(
     codec: Option<&dyn PayloadCodec>,
     record: &mut TaskRecord,
@@ -145,14 +153,14 @@ pub fn decrypt_record(
     let decrypt = Decrypt {
         codec,
         task: record.task.id,
-        undecryptable: Undecryptable::Erased,
+        undecryptable: Undecryptable::Said,
     };
     refuse(record.task.status.is_terminal(), decrypt.record(record)?)
 }
 
 /// The first that the task cannot do without.
 pub(super) fn refuse(is_over: bool, closed: Vec<(Place, PayloadError)>) -> Result<(), StoreError> {
-    let is_erased = |error: &PayloadError| is_over && matches!(error, PayloadError::NoKey(_));
+    let is_erased = |error: &PayloadError| is_over && matches!(error, PayloadError::Erased(_));
     match closed.into_iter().find(|(_, error)| !is_erased(error)) {
         Some((_, error)) => Err(error.into()),
         None => Ok(()),
@@ -160,19 +168,11 @@ pub(super) fn refuse(is_over: bool, closed: Vec<(Place, PayloadError)>) -> Resul
 }
 
 /// Decrypts the details of audit entries as they lie in a store; those that cannot be decrypted are `Null`.
-///
-/// # Errors
-/// [`StoreError::Unavailable`], where the keys cannot be read now.
-pub fn decrypt_audit(
-    codec: Option<&dyn PayloadCodec>,
-    task: TaskId,
-    rows: &mut [AuditRow],
-) -> Result<(), StoreError> {
-    let undecryptable = Undecryptable::Erased;
+pub fn decrypt_audit(codec: Option<&dyn PayloadCodec>, task: TaskId, rows: &mut [AuditRow]) {
     let decrypt = Decrypt {
         codec,
         task,
-        undecryptable,
+        undecryptable: Undecryptable::Said,
     };
-    Ok(decrypt.audit(rows)?)
+    decrypt.audit(rows);
 }

@@ -1,10 +1,13 @@
 //! Changes with their payloads encrypted.
 
-use super::place::{Place, encrypted_value, envelope, is_encrypted};
+use super::decrypt::ERASED;
+use super::escape::Escape;
+use super::place::{Place, envelope, has_encrypted, is_encrypted};
 use crate::ports::{DocumentChange, DocumentKind, DocumentWrite, PayloadCodec, PayloadError};
-use crate::transition::Transition;
+use crate::transition::{Transition, Written};
 use counterstep_contracts::{TaskId, Tenant};
 use serde_json::Value;
+use std::borrow::Cow;
 
 /// Encrypts the payloads of one task.
 #[derive(Debug, Clone, Copy)]
@@ -20,12 +23,9 @@ impl Encrypt<'_> {
         if text.is_empty() {
             return Ok(());
         }
-        match self.codec.encrypt(self.tenant, &place.of(self.task), text) {
-            Ok(encrypted) => *text = encrypted,
-            // Of a task whose key was deleted: read without being decrypted, and written back by a sweep.
-            Err(PayloadError::NoKey(_)) if is_encrypted(text) => {}
-            Err(error) => return Err(error),
-        }
+        *text = self
+            .codec
+            .encrypt(self.tenant, &place.of(self.task), text)?;
         Ok(())
     }
 
@@ -34,14 +34,10 @@ impl Encrypt<'_> {
         if value.is_null() {
             return Ok(());
         }
-        let encrypted = self
-            .codec
-            .encrypt(self.tenant, &place.of(self.task), &value.to_string());
-        match encrypted {
-            Ok(encrypted) => *value = envelope(encrypted),
-            Err(PayloadError::NoKey(_)) if encrypted_value(value).is_some() => {}
-            Err(error) => return Err(error),
-        }
+        let encrypted =
+            self.codec
+                .encrypt(self.tenant, &place.of(self.task), &value.to_string())?;
+        *value = envelope(encrypted);
         Ok(())
     }
 }
@@ -55,9 +51,13 @@ pub fn encrypt_row(
     codec: Option<&dyn PayloadCodec>,
     change: &mut Transition,
 ) -> Result<(), PayloadError> {
-    let (Some(codec), Some(write), Some(written)) = (codec, &change.task, &mut change.journal)
-    else {
+    let (Some(write), Some(written)) = (&change.task, &mut change.journal) else {
         return Ok(());
+    };
+    let codec = match codec {
+        Some(codec) => codec,
+        None if looks_encrypted(written) => &Escape,
+        None => return Ok(()),
     };
     if !written.is_encrypted {
         let encrypt = Encrypt {
@@ -70,23 +70,56 @@ pub fn encrypt_row(
     Ok(())
 }
 
+/// Without keys, what looks as if it was encrypted would never be read again.
+fn looks_encrypted(written: &Written) -> bool {
+    has_encrypted(&written.entries) || written.data.as_deref().is_some_and(has_encrypted)
+}
+
+/// The text of a task's own row. Of a task whose key was deleted it is written back by a sweep, without having
+/// been decrypted.
+fn own_text(encrypt: &Encrypt<'_>, text: &mut String) -> Result<(), PayloadError> {
+    match encrypt.text(Place::Error, text) {
+        Err(PayloadError::Erased(_)) if is_encrypted(text) => Ok(()),
+        Err(PayloadError::Erased(_)) => {
+            ERASED.clone_into(text);
+            Ok(())
+        }
+        encrypted => encrypted,
+    }
+}
+
 /// The change as a store is given it.
-pub(super) fn transition(
-    codec: &dyn PayloadCodec,
-    change: &Transition,
-) -> Result<Transition, PayloadError> {
+pub(super) fn transition<'a>(
+    codec: Option<&dyn PayloadCodec>,
+    change: &'a Transition,
+) -> Result<Cow<'a, Transition>, PayloadError> {
+    let failure = change.task.as_ref().and_then(|it| it.row.failure.as_ref());
+    let looks = failure.is_some_and(|failure| is_encrypted(&failure.message))
+        || change.journal.as_ref().is_some_and(looks_encrypted);
+    let own = match codec {
+        Some(codec) => Some(codec),
+        None if looks => Some(&Escape as &dyn PayloadCodec),
+        None if change.children.is_empty() => return Ok(Cow::Borrowed(change)),
+        None => None,
+    };
     let mut encrypted = change.clone();
-    encrypt_row(Some(codec), &mut encrypted)?;
+    for child in &mut encrypted.children {
+        *child = transition(codec, child)?.into_owned();
+    }
+    let Some(own) = own else {
+        return Ok(Cow::Owned(encrypted));
+    };
+    encrypt_row(Some(own), &mut encrypted)?;
     if let Some(write) = &mut encrypted.task {
         let tenant = write.row.tenant.clone();
         let encrypt = Encrypt {
-            codec,
+            codec: own,
             tenant: &tenant,
             task: change.task_id,
         };
         let row = &mut write.row;
         if let Some(failure) = &mut row.failure {
-            encrypt.text(Place::Error, &mut failure.message)?;
+            own_text(&encrypt, &mut failure.message)?;
         }
         // A store writes none of these but in the row of the journal.
         (row.request, row.response) = (Value::Null, None);
@@ -97,13 +130,10 @@ pub(super) fn transition(
     for entry in &mut encrypted.audit {
         entry.details = Value::Null;
     }
-    if let Some(written) = encrypted.document.as_deref_mut() {
+    if let (Some(codec), Some(written)) = (codec, encrypted.document.as_deref_mut()) {
         document(codec, written)?;
     }
-    for child in &mut encrypted.children {
-        *child = transition(codec, child)?;
-    }
-    Ok(encrypted)
+    Ok(Cow::Owned(encrypted))
 }
 
 /// Where the body of a document stands; `None`: documents of this kind have no payloads.

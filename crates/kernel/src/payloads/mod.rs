@@ -4,6 +4,7 @@
 
 mod decrypt;
 mod encrypt;
+mod escape;
 mod place;
 mod store;
 

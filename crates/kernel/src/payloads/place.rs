@@ -1,5 +1,6 @@
 //! Where payloads stand, and how an encrypted one looks.
 
+use super::escape::ESCAPED;
 use crate::ports::{ENCRYPTED, PayloadError, StoreError};
 use counterstep_contracts::{StepNo, TaskId};
 use serde_json::{Value, json};
@@ -41,10 +42,10 @@ impl fmt::Display for Place {
     }
 }
 
-/// Whether a text was encrypted.
+/// Whether a text was encrypted, or looks so and was not escaped yet.
 #[must_use]
 pub fn is_encrypted(text: &str) -> bool {
-    text.starts_with(ENCRYPTED)
+    text.starts_with(ENCRYPTED) || text.starts_with(ESCAPED)
 }
 
 /// What was encrypted, where a value was.
@@ -63,9 +64,15 @@ pub(super) fn envelope(encrypted: String) -> Value {
 impl From<PayloadError> for StoreError {
     fn from(error: PayloadError) -> Self {
         match error {
-            PayloadError::NoKey(why) => Self::Unsupported(why),
+            PayloadError::Missing(why) | PayloadError::Erased(why) => Self::Unsupported(why),
             PayloadError::Damaged(_) => Self::Corrupt(error.to_string()),
-            PayloadError::Unavailable(_) => Self::Unavailable(error.to_string()),
         }
     }
+}
+
+/// Whether a text in a JSON document looks as if it was encrypted.
+pub(super) fn has_encrypted(json: &str) -> bool {
+    [ENCRYPTED, ESCAPED]
+        .iter()
+        .any(|mark| json.contains(&format!("\"{mark}")))
 }

@@ -35,10 +35,7 @@ impl PayloadStore {
     }
 
     fn encrypted<'a>(&self, change: &'a Transition) -> Result<Cow<'a, Transition>, PayloadError> {
-        match &self.codec {
-            None => Ok(Cow::Borrowed(change)),
-            Some(codec) => encrypt::transition(codec.as_ref(), change).map(Cow::Owned),
-        }
+        encrypt::transition(self.codec.as_deref(), change)
     }
 
     fn decrypt(&self, task: TaskId, undecryptable: Undecryptable) -> Decrypt<'_> {
@@ -50,7 +47,7 @@ impl PayloadStore {
     }
 
     fn failure(&self, task: TaskId, failure: Option<&mut Failure>) -> Result<(), PayloadError> {
-        self.decrypt(task, Undecryptable::Erased).failure(failure)
+        self.decrypt(task, Undecryptable::Said).failure(failure)
     }
 
     fn lines(&self, lines: &mut [TaskLine]) -> Result<(), PayloadError> {
@@ -107,6 +104,11 @@ impl Store for PayloadStore {
         let mut record = self.inner.load(task).await?;
         if let Some(record) = &mut record {
             decrypt_record(self.payload_codec(), record)?;
+            let task = &record.task;
+            // Its next change could not be written: a step would have run for nothing.
+            if let Some(codec) = self.codec.as_ref().filter(|_| !task.status.is_terminal()) {
+                codec.check(&task.tenant).map_err(StoreError::from)?;
+            }
         }
         Ok(record)
     }
@@ -117,13 +119,15 @@ impl Store for PayloadStore {
         };
         let is_over = found.record.task.status.is_terminal();
         let closed = self
-            .decrypt(task, Undecryptable::Erased)
+            .decrypt(task, Undecryptable::Said)
             .record(&mut found.record)?;
         for (place, error) in closed {
             match error {
-                PayloadError::NoKey(_) if is_over => {}
-                PayloadError::NoKey(why) => return Err(StoreError::Unsupported(why)),
-                error => found.unreadable.push(Unread {
+                PayloadError::Erased(_) if is_over => {}
+                error @ (PayloadError::Missing(_) | PayloadError::Erased(_)) => {
+                    return Err(error.into());
+                }
+                error @ PayloadError::Damaged(_) => found.unreadable.push(Unread {
                     what: format!("{place}: {error}"),
                     held: String::new(),
                 }),
@@ -142,9 +146,6 @@ impl Store for PayloadStore {
     }
 
     async fn commit_all(&self, submissions: &[&Transition]) -> Result<Committed, CommitError> {
-        if self.codec.is_none() {
-            return self.inner.commit_all(submissions).await;
-        }
         let encrypted: Vec<_> = submissions
             .iter()
             .map(|change| self.encrypted(change))
@@ -194,8 +195,8 @@ impl Store for PayloadStore {
 
     async fn history(&self, task: TaskId) -> Result<History, StoreError> {
         let mut history = self.inner.history(task).await?;
-        let decrypt = self.decrypt(task, Undecryptable::Erased);
-        decrypt.audit(&mut history.audit)?;
+        let decrypt = self.decrypt(task, Undecryptable::Said);
+        decrypt.audit(&mut history.audit);
         decrypt.attempts(&mut history.attempts)?;
         Ok(history)
     }
@@ -243,7 +244,6 @@ impl Store for PayloadStore {
             let Some(codec) = &self.codec else { continue };
             match codec.decrypt(&place, &row.body) {
                 Ok(body) => row.body = body,
-                Err(error @ PayloadError::Unavailable(_)) => return Err(error.into()),
                 // Its reader says that it cannot be read, and goes on with the others.
                 Err(_) => {}
             }

@@ -9,15 +9,15 @@ pub const ENCRYPTED: &str = "encrypted:1:";
 /// A payload could not be encrypted or decrypted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PayloadError {
-    /// The key is missing: it was deleted, or this process was not given it.
+    /// This process has not the key, or cannot read it: others may.
     #[error("{0}")]
-    NoKey(String),
+    Missing(String),
+    /// The key was deleted, and with it what it had encrypted.
+    #[error("{0}")]
+    Erased(String),
     /// What is there was not encrypted so, or not at this place.
-    #[error("a encrypted payload cannot be decrypted: {0}")]
+    #[error("a payload cannot be decrypted: {0}")]
     Damaged(String),
-    /// The keys cannot be read now.
-    #[error("the payload keys cannot be read: {0}")]
-    Unavailable(String),
 }
 
 /// Encrypts what clients, steps and operators hand in, before a store is given it, and decrypts what comes
@@ -26,6 +26,9 @@ pub trait PayloadCodec: Send + Sync + Debug {
     /// Encrypts a text of a tenant. `place`: where it will stand; it decrypts nowhere else. What it returns
     /// begins with [`ENCRYPTED`] and holds what is needed to find the key.
     fn encrypt(&self, tenant: &Tenant, place: &str, text: &str) -> Result<String, PayloadError>;
+
+    /// Whether there is a key to encrypt with for a tenant.
+    fn check(&self, tenant: &Tenant) -> Result<(), PayloadError>;
 
     /// Decrypts what [`encrypt`](Self::encrypt) returned.
     fn decrypt(&self, place: &str, encrypted: &str) -> Result<String, PayloadError>;

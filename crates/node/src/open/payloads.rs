@@ -18,8 +18,7 @@ pub(super) fn in_front(settings: &Settings, store: Arc<dyn Store>) -> Result<Arc
         Some(folder) => {
             let keys = FileKeys::open(folder)
                 .map_err(|error| Exit::config(format_args!("setting `payload_keys`: {error}")))?;
-            // A step that panics may say what it was handed.
-            panics::hide_what_steps_say();
+            panics::hide_messages();
             Some(Arc::new(EncryptedPayloads::new(keys)) as Arc<dyn PayloadCodec>)
         }
     };

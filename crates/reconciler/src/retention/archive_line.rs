@@ -2,7 +2,7 @@
 
 use counterstep_contracts::TaskId;
 use counterstep_kernel::ports::{PayloadCodec, PayloadError, StoreError};
-use counterstep_kernel::record::{AttemptRow, History, StepRow, TaskRecord, TaskRow};
+use counterstep_kernel::record::{AttemptRow, AuditRow, History, StepRow, TaskRecord, TaskRow};
 use counterstep_steps::times::{DbTime, rfc3339};
 use serde_json::{Value, json};
 
@@ -24,7 +24,8 @@ pub(super) fn archive_line(
     let row = &record.task;
     let task = id(row.id);
     let encrypted = match codec.encrypt(&row.tenant, &place(&task), &line.to_string()) {
-        Err(PayloadError::NoKey(_)) => return Ok(line),
+        // Unless the keys were deleted between the reading of the task and now.
+        Err(PayloadError::Erased(_)) if is_erased(record, history) => return Ok(line),
         encrypted => encrypted?,
     };
     Ok(json!({
@@ -40,6 +41,17 @@ pub(super) fn archive_line(
         },
         "encrypted": encrypted,
     }))
+}
+
+/// Whether nothing that was handed in is left of a task.
+fn is_erased(record: &TaskRecord, history: &History) -> bool {
+    let has_details =
+        |row: &AuditRow| row.entry.event != "submitted" && !row.entry.details.is_null();
+    let has_values = |step: &StepRow| step.output.is_some() || step.signal.is_some();
+    record.task.request.is_null()
+        && record.task.response.is_none()
+        && !record.steps.iter().any(has_values)
+        && !history.audit.iter().any(has_details)
 }
 
 /// What is encrypted in a line of an archive, and where it was encrypted to; `None`: nothing is.
