@@ -159,7 +159,6 @@ fn list(tenants: &[(Tenant, Vec<String>)]) -> String {
     table::page(&table, "payload keys", false, None)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is handed to `map_err`")]
 fn exit(error: FileError) -> Exit {
     Exit::config(error)
 }

@@ -242,10 +242,9 @@ impl Store for PayloadStore {
                 continue;
             }
             let Some(codec) = &self.codec else { continue };
-            match codec.decrypt(&place, &row.body) {
-                Ok(body) => row.body = body,
-                // Its reader says that it cannot be read, and goes on with the others.
-                Err(_) => {}
+            // Of one that stays as it is its reader says that it cannot be read, and goes on with the others.
+            if let Ok(body) = codec.decrypt(&place, &row.body) {
+                row.body = body;
             }
         }
         Ok(found)

@@ -1,13 +1,11 @@
 //! The check of the audit of changes beside tasks: whether its one chain is whole. Must not repair anything.
 
+use super::finding::CHANGES as CHAIN;
 use super::verify::Copied;
 use super::{Damage, Finding};
 use counterstep_kernel::admin_audit::{AdminEntry, page, tip};
 use counterstep_kernel::audit::ContentHash;
 use counterstep_kernel::ports::{Store, StoreError};
-
-/// By this name findings and copies of ends know the chain.
-pub(super) const CHAIN: &str = "administration";
 
 /// Entries to a page.
 const PAGE: u32 = 500;

@@ -4,6 +4,9 @@ use counterstep_kernel::audit::one_line;
 use serde::Serialize;
 use std::fmt;
 
+/// By this name findings, and copies of ends, know the chain of changes beside tasks.
+pub(super) const CHANGES: &str = "administration";
+
 /// What has become of a row of the journal, or of what its task's row says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -104,11 +107,7 @@ impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A damaged row may hold anything, and must not write control characters to a terminal.
         let (task, says) = (self.task.escape_debug(), one_line(&self.says));
-        let of = if self.task == super::admin::CHAIN {
-            ""
-        } else {
-            "task "
-        };
+        let of = if self.task == CHANGES { "" } else { "task " };
         match self.rev {
             Some(rev) => write!(f, "{of}{task} row {rev}: {}: {says}", self.damage),
             None => write!(f, "{of}{task}: {}: {says}", self.damage),

@@ -1,6 +1,7 @@
 //! The check of a whole database, page by page: what is kept is one row of a task, and all rows
 //! only of a task whose chain is not whole. Reads beside those who write.
 
+use super::finding::CHANGES;
 use super::{Damage, Finding, Walk, admin, diagnose};
 use counterstep_contracts::TaskId;
 use counterstep_kernel::audit::EntryHash;
@@ -41,7 +42,7 @@ impl Copied {
                 let task = words.next()?;
                 let task = match task.parse::<TaskId>() {
                     Ok(task) => task.to_string(),
-                    Err(_) => (task == admin::CHAIN).then(|| task.to_owned())?,
+                    Err(_) => (task == CHANGES).then(|| task.to_owned())?,
                 };
                 let rev: i64 = words.next()?.parse().ok()?;
                 let seal = words.next().filter(|seal| {
