@@ -7,6 +7,9 @@ use memchr::memmem::Finder;
 /// The headers of one part.
 const MAX_HEADERS: usize = 16 << 10;
 
+/// White space after a boundary.
+const MAX_PADDING: usize = 255;
+
 /// What the bytes so far amount to.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece {
@@ -88,7 +91,9 @@ impl Parser {
                         );
                     }
                     let end = memchr::memmem::find(&self.buffer, b"\r\n\r\n");
-                    if end.unwrap_or(self.buffer.len()) > MAX_HEADERS {
+                    // Before the end is there, the last bytes may be three of the four that end them.
+                    let length = end.unwrap_or(self.buffer.len().saturating_sub(3));
+                    if length > MAX_HEADERS {
                         return Err("the headers of a part are over 16 KiB");
                     }
                     let Some(end) = end else {
@@ -137,11 +142,12 @@ impl Parser {
             .take_while(|byte| matches!(byte, b' ' | b'\t'))
             .count();
         match &self.buffer[blank..] {
+            _ if blank > MAX_PADDING => Err("a boundary is followed by over 255 blanks"),
             [b'\r', b'\n', ..] => {
                 self.buffer.advance(blank + 2);
                 Ok(Some(Line::Next))
             }
-            [] | [b'\r'] if blank < 256 => Ok(None),
+            [] | [b'\r'] => Ok(None),
             [b'-'] if blank == 0 => Ok(None),
             _ => Err("a boundary is followed by something else than a line break"),
         }
@@ -196,6 +202,30 @@ mod tests {
                 expected,
                 "chunks of {chunk}"
             );
+        }
+    }
+
+    #[test]
+    fn a_limit_is_the_same_however_a_form_is_cut() {
+        let of_headers = |length: usize| {
+            let headers = format!("A: {}", "a".repeat(length - 3));
+            format!("--XX\r\n{headers}\r\n\r\n\r\n--XX--")
+        };
+        let of_padding = |length: usize| {
+            let padding = " ".repeat(length);
+            format!("--XX{padding}\r\nA: 1\r\n\r\n\r\n--XX--")
+        };
+        let (most, blanks) = (MAX_HEADERS, MAX_PADDING);
+        for (form, is_taken) in [
+            (of_headers(most), true),
+            (of_headers(most + 1), false),
+            (of_padding(blanks), true),
+            (of_padding(blanks + 1), false),
+        ] {
+            for chunk in [1, 2, 3, 4, 5, 7, 1_000, form.len()] {
+                let read = read(form.as_bytes(), chunk);
+                assert_eq!(read.is_ok(), is_taken, "{} bytes by {chunk}", form.len());
+            }
         }
     }
 

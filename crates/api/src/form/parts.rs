@@ -88,6 +88,8 @@ pub(crate) struct Form {
     text_bytes: usize,
     /// The current part's bytes so far; `None` between parts.
     file_bytes: Option<u64>,
+    /// Whether the current part is a file: the limit of files is not that of texts.
+    is_file: bool,
 }
 
 impl Form {
@@ -102,6 +104,7 @@ impl Form {
             fields: 0,
             text_bytes: 0,
             file_bytes: None,
+            is_file: false,
         }
     }
 
@@ -119,6 +122,7 @@ impl Form {
     fn begin(&mut self, block: &[u8]) -> Result<Part, Refused> {
         let headers = disposition::read(block)?;
         self.file_bytes = Some(0);
+        self.is_file = headers.file_name.is_some();
         let content_type = headers.content_type;
         let kind = match headers.file_name {
             Some(name) => {
@@ -166,7 +170,7 @@ impl Form {
             return Ok(None);
         };
         let so_far = so_far + bytes.len() as u64;
-        if so_far > self.limits.file_bytes {
+        if self.is_file && so_far > self.limits.file_bytes {
             let limit = self.limits.file_bytes;
             return Err(too_large(format!("a file may have {limit} bytes")));
         }
