@@ -8,6 +8,7 @@ use crate::report::Report;
 use crate::text::{kebab_case, last_segment};
 use proc_macro2::TokenStream;
 use quote::ToTokens;
+use syn::ext::IdentExt;
 use syn::parse::Parser;
 use syn::{Attribute, Ident, ImplItem, ImplItemFn, ImplItemType, ItemImpl, Meta, Path, Type};
 
@@ -109,8 +110,7 @@ fn task(args: Args, type_name: &Ident, report: &mut Report) -> Task {
     // blanks would split.
     for text in [&name, &queue].into_iter().flatten() {
         let value = text.value();
-        let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        if !value.starts_with(|c: char| c.is_ascii_alphabetic()) || !value.chars().all(is_letter) {
+        if !is_name(&value) {
             let message = format_args!(
                 "`{}` is no name; expected a letter, then letters, digits, `_` and `-`",
                 value.escape_debug()
@@ -126,7 +126,15 @@ fn task(args: Args, type_name: &Ident, report: &mut Report) -> Task {
                        host; expected at least 1 recovery; raise `max_recoveries`, or say `on_lost = \"fail\"`";
         report.add(Code::NeverRequeued, &asked.literal, message);
     }
-    let name = name.map_or_else(|| type_name.to_string(), |name| name.value());
+    let of_type = type_name.unraw().to_string();
+    if name.is_none() && !is_name(&of_type) {
+        let message = format_args!(
+            "a task is named like its type, and `{of_type}` is no name; expected a letter of ASCII, then letters, digits, \
+             `_` and `-`; rename the type, or say `name = \"..\"`"
+        );
+        report.add(Code::BadName, type_name, message);
+    }
+    let name = name.map_or(of_type, |name| name.value());
     Task {
         queue: queue.map_or_else(|| kebab_case(&name), |queue| queue.value()),
         name,
@@ -141,6 +149,11 @@ fn task(args: Args, type_name: &Ident, report: &mut Report) -> Task {
         auto_disable,
         labels,
     }
+}
+
+fn is_name(text: &str) -> bool {
+    let is_sign = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(is_sign)
 }
 
 impl Declaration {

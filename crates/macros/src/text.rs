@@ -1,7 +1,7 @@
 //! Texts made of tokens and the other way round: types as written, names in kebab-case, durations.
 
 use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
-use quote::ToTokens;
+use quote::{ToTokens, TokenStreamExt, quote};
 use syn::{GenericArgument, PathArguments, PathSegment, Type};
 
 /// A type as people write it. Our own printer, because the definition hash of a task type depends
@@ -55,23 +55,41 @@ fn print(tokens: TokenStream, text: &mut String) {
 
 /// The tokens with `Self` spelled out, for use outside of the impl.
 pub(crate) fn without_self(tokens: impl ToTokens, self_ty: &Type) -> TokenStream {
-    let replace = |token| match token {
-        TokenTree::Ident(ident) if ident == "Self" => self_ty.to_token_stream(),
-        TokenTree::Group(group) => {
-            let mut inner =
-                proc_macro2::Group::new(group.delimiter(), without_self(group.stream(), self_ty));
-            inner.set_span(group.span());
-            TokenTree::Group(inner).into()
+    let mut tokens = tokens.to_token_stream().into_iter().peekable();
+    let mut out = TokenStream::new();
+    while let Some(token) = tokens.next() {
+        match token {
+            TokenTree::Ident(ident) if ident == "Self" => {
+                // `Task<u8>::A` is no path: as an expression it is two comparisons.
+                if begins_path(tokens.peek()) && !is_plain_path(self_ty) {
+                    out.extend(quote!(<#self_ty>));
+                } else {
+                    self_ty.to_tokens(&mut out);
+                }
+            }
+            TokenTree::Group(group) => {
+                let inner = without_self(group.stream(), self_ty);
+                let mut inner = proc_macro2::Group::new(group.delimiter(), inner);
+                inner.set_span(group.span());
+                out.append(inner);
+            }
+            TokenTree::Ident(_) | TokenTree::Punct(_) | TokenTree::Literal(_) => out.append(token),
         }
-        TokenTree::Ident(_) | TokenTree::Punct(_) | TokenTree::Literal(_) => {
-            TokenStream::from(token)
-        }
+    }
+    out
+}
+
+/// Whether the first sign of `::` follows.
+fn begins_path(next: Option<&TokenTree>) -> bool {
+    matches!(next, Some(TokenTree::Punct(sign)) if sign.as_char() == ':' && sign.spacing() == Spacing::Joint)
+}
+
+/// Whether a type is names with `::` between them.
+fn is_plain_path(ty: &Type) -> bool {
+    let Type::Path(path) = ungrouped(ty) else {
+        return false;
     };
-    tokens
-        .to_token_stream()
-        .into_iter()
-        .flat_map(replace)
-        .collect()
+    path.qself.is_none() && path.path.segments.iter().all(|it| it.arguments.is_none())
 }
 
 /// The type itself, where a `macro_rules!` passes it on as `$t:ty`: in a group without delimiters.
@@ -177,6 +195,21 @@ mod tests {
             as_written(without_self(&ty, &own)),
             "Vec<(m::Task, m::Task::A)>"
         );
+    }
+
+    #[test]
+    fn what_stands_in_a_type_with_arguments_is_still_a_path() {
+        let path: syn::Path = syn::parse_quote!(Self::RETRY);
+        for (own, expected) in [
+            ("m::Task", "m::Task::RETRY"),
+            ("Task<u8>", "<Task<u8>>::RETRY"),
+            ("(Task)", "<(Task)>::RETRY"),
+        ] {
+            let own: Type = syn::parse_str(own).unwrap();
+            let path = without_self(&path, &own);
+            assert_eq!(as_written(&path), expected);
+            assert!(syn::parse2::<syn::ExprPath>(path).is_ok(), "{expected}");
+        }
     }
 
     #[test]

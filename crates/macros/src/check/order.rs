@@ -4,6 +4,7 @@ use crate::code::Code;
 use crate::declaration::Declaration;
 use crate::report::Report;
 use syn::LitStr;
+use syn::ext::IdentExt;
 
 pub(super) fn check(declaration: &Declaration, report: &mut Report) {
     number_taken(declaration, report);
@@ -33,10 +34,11 @@ fn number_taken(declaration: &Declaration, report: &mut Report) {
 /// The compiler reports two functions of one name too, but not that a step's rows are keyed by it.
 fn name_taken(declaration: &Declaration, report: &mut Report) {
     for (at, function) in declaration.functions.iter().enumerate() {
+        // `r#a` and `a` are one name: what is stored is without the mark.
         let name = &function.sig.ident;
         let earlier = declaration.functions[..at]
             .iter()
-            .position(|other| other.sig.ident == *name);
+            .position(|other| other.sig.ident.unraw() == name.unraw());
         if earlier.is_some_and(|earlier| declaration.is_step(earlier) || declaration.is_step(at)) {
             let message = format_args!(
                 "there are two functions `{name}`; expected another name for each, a step's rows are keyed by it; \
@@ -49,13 +51,14 @@ fn name_taken(declaration: &Declaration, report: &mut Report) {
 
 fn reserved_name(declaration: &Declaration, report: &mut Report) {
     for step in 0..declaration.steps.len() {
-        let name = declaration.step_name(step);
+        let at = declaration.step_name(step);
+        let name = at.unraw();
         if name == "request" || name == "respond" {
             let message = format_args!(
                 "a step cannot be named `{name}`: `request` is what the client sent and `respond` makes the response; \
                  expected another name; rename the step"
             );
-            report.add(Code::ReservedName, name, message);
+            report.add(Code::ReservedName, at, message);
         }
     }
 }
