@@ -15,6 +15,9 @@ mod cursor;
 mod error_pages;
 mod events;
 mod form;
+#[cfg(any(feature = "fuzz", all(test, feature = "shipped")))]
+#[doc(hidden)]
+pub mod fuzz;
 mod gauges;
 mod headers;
 mod intake;

@@ -96,7 +96,7 @@ pub(crate) async fn guard(
 
 /// A name that its owner lets lead to this address makes this interface a part of the owner's site
 /// (DNS rebinding): the page could read all of it.
-fn check_host(headers: &HeaderMap, allowed: &AllowedHosts) -> Result<(), Refused> {
+pub(crate) fn check_host(headers: &HeaderMap, allowed: &AllowedHosts) -> Result<(), Refused> {
     let other = headers
         .get_all(HOST)
         .find(|value| !value.to_str().is_ok_and(|host| allowed.allows(host)));
@@ -117,7 +117,7 @@ fn check_host(headers: &HeaderMap, allowed: &AllowedHosts) -> Result<(), Refused
 /// Browsers say for each request which kind of page sends it (`Sec-Fetch-Site`), old ones and those
 /// that do not trust the connection at least the page's origin. Another port of the same machine is
 /// another origin: `same-site` is refused too.
-fn check_origin(method: &Method, headers: &HeaderMap) -> Result<(), Refused> {
+pub(crate) fn check_origin(method: &Method, headers: &HeaderMap) -> Result<(), Refused> {
     if method.is_safe() {
         return Ok(());
     }

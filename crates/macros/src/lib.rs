@@ -10,6 +10,8 @@ mod check;
 mod code;
 mod declaration;
 mod expand;
+#[cfg(test)]
+mod fuzzed;
 mod parse;
 mod report;
 mod root;

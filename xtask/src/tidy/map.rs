@@ -14,6 +14,7 @@ const ROOMS: &[&str] = &[
     "deploy/",
     "docs/",
     "examples/",
+    "fuzz/",
     "tests/",
     "xtask/",
 ];

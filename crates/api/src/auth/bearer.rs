@@ -7,7 +7,7 @@ use actix_web::http::header::AUTHORIZATION;
 use counterstep_contracts::ProblemCode;
 
 /// The token of a request.
-pub(super) fn token(request: &HttpRequest) -> Result<&str, Refused> {
+pub(crate) fn token(request: &HttpRequest) -> Result<&str, Refused> {
     let mut given = request.headers().get_all(AUTHORIZATION);
     let header = given.next().ok_or_else(unauthenticated)?;
     if given.next().is_some() {

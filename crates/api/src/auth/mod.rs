@@ -1,7 +1,7 @@
 //! How callers are authenticated. Owns the way from a request's headers to a [`Caller`]; must not know
 //! what a route allows.
 
-mod bearer;
+pub(crate) mod bearer;
 mod keys;
 mod proxy;
 mod rate;

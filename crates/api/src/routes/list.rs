@@ -91,7 +91,7 @@ pub(super) fn labels_of(params: &Params) -> Result<Labels, Refused> {
     Ok(labels)
 }
 
-fn failure_of(params: &Params) -> Result<FailureFilter, Refused> {
+pub(super) fn failure_of(params: &Params) -> Result<FailureFilter, Refused> {
     let class = params.get("failure_class");
     if class.is_some_and(|class| !FAILURE_CLASSES.contains(&class)) {
         let known = FAILURE_CLASSES.join(", ");
@@ -109,7 +109,7 @@ fn failure_of(params: &Params) -> Result<FailureFilter, Refused> {
 }
 
 /// The least id of that time.
-fn id_at(name: &'static str, text: &str) -> Result<TaskId, Refused> {
+pub(super) fn id_at(name: &'static str, text: &str) -> Result<TaskId, Refused> {
     let time = read_rfc3339(text).ok_or_else(|| {
         invalid(format!(
             "`{name}` is a time of RFC 3339, as 2026-11-20T18:00:00Z"

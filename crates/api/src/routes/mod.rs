@@ -11,6 +11,8 @@ mod dead_letters;
 mod described;
 mod docs;
 mod events;
+#[cfg(any(feature = "fuzz", all(test, feature = "shipped")))]
+pub(crate) mod fuzzed;
 mod health;
 mod keys;
 mod links;

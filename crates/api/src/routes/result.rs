@@ -175,7 +175,7 @@ pub(super) async fn handed_over(
 
 /// Which bytes of a file are asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+pub(super) enum Part {
     Whole,
     /// From the first to the last, both included.
     Some {
@@ -188,7 +188,7 @@ enum Part {
 
 /// As `Range` says, unless `If-Range` names another file. Several ranges at once, other units and
 /// what cannot be read get the whole file, as RFC 9110 allows; so does a HEAD.
-fn part_of(request: &HttpRequest, etag: &str, size: u64) -> Part {
+pub(super) fn part_of(request: &HttpRequest, etag: &str, size: u64) -> Part {
     let text = |name: HeaderName| {
         request
             .headers()

@@ -1,0 +1,4 @@
+//! Headers, query strings and JSON bodies, see `counterstep_api::fuzz`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| counterstep_api::fuzz::request(input));
