@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import re
+import urllib.parse
 import uuid
 
 import schemathesis
@@ -27,6 +28,8 @@ NUMBERS = itertools.count()
 RUN = uuid.uuid4().hex
 # Calls of each operation.
 TURNS = collections.defaultdict(itertools.count)
+# Addresses of links that were made.
+LINKS = []
 
 
 @schemathesis.hook
@@ -55,11 +58,17 @@ def before_call(context, case, kwargs):
         case.path_parameters["name"] = "kept"
     # The task that the test has made, every other time: no other is sure to be there, and to have a file.
     operation = case.operation.definition.raw.get("operationId")
-    if task is not None and operation != "cancelTask" and case.meta.phase.name.value != "stateful":
+    if task is not None and operation not in ("cancelTask", "followLink") and case.meta.phase.name.value != "stateful":
         if next(TURNS[operation]) % 2 == 0:
             case.path_parameters["task_id"] = os.environ["COUNTERSTEP_TASK"]
-            if operation == "getResultFile":
+            if operation in ("getResultFile", "makeLink"):
                 case.path_parameters["name"] = "zip"
+    # Only a link that was made is followed: nothing else knows its signature.
+    if operation == "followLink" and LINKS and next(TURNS[operation]) % 2 == 0:
+        link = urllib.parse.urlsplit(LINKS[-1])
+        *_, case.path_parameters["task_id"], case.path_parameters["name"] = link.path.split("/")
+        case.query = dict(urllib.parse.parse_qsl(link.query))
+        query = case.query
     # How large a file is it does not know.
     headers.pop("Range", None)
     # Only a page of the same list has one, and only a task of the same type has the step.
@@ -85,6 +94,8 @@ STATUSES = collections.defaultdict(collections.Counter)
 def after_call(context, case, response):
     operation = case.operation.definition.raw.get("operationId", "")
     STATUSES[operation][str(response.status_code)] += 1
+    if operation == "makeLink" and response.status_code == 200:
+        LINKS.append(response.json()["url"])
 
 
 @atexit.register

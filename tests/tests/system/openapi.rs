@@ -18,7 +18,9 @@ const LIMIT: Duration = Duration::from_secs(600);
 /// Operations whose success needs a task in a state that chance seldom leads to. Other tests have them.
 const SELDOM: &[&str] = &[
     "cancelTask",
+    "followLinkOfList",
     "getResultFileOfList",
+    "makeLinkOfList",
     "resolveTask",
     "retryTask",
     "sendSignal",

@@ -16,7 +16,7 @@ use std::net::TcpStream;
 async fn uploads_that_the_server_takes_too_slowly_are_not_blamed_on_a_client_that_went_away() {
     let place = Place::new();
     // Far less than so much takes to be written to disk.
-    let dev = services::dev(&place, &["--upload-timeout", "200ms", "--every", "1s"]);
+    let dev = services::dev(&place, &["--upload-timeout", "50ms", "--every", "1s"]);
     let samples = [Sample::random("large.bin", &mut Chance::new(8), 200 << 20)];
     for _ in 0..5 {
         match dev.api.try_submit(&samples, None).await.expect("an answer") {
@@ -26,7 +26,7 @@ async fn uploads_that_the_server_takes_too_slowly_are_not_blamed_on_a_client_tha
                     [ProblemCode::SlowBody, ProblemCode::Unavailable].contains(&problem.code);
                 assert!(slow, "{problem:?}");
             }
-            Answer::Accepted(accepted) => panic!("200 MiB were stored in 200 ms: {accepted:?}"),
+            Answer::Accepted(accepted) => panic!("200 MiB were stored in 50 ms: {accepted:?}"),
         }
     }
     let rows = Rows::of(&place).await;

@@ -4,7 +4,7 @@
 use crate::digest::hex;
 use crate::disable::{AdmissionError, Refusal};
 use crate::error::StepError;
-use crate::ports::{CommitError, ObjectError, StoreError, SubmissionOutcome};
+use crate::ports::{CommitError, ObjectError, Store, StoreError, SubmissionOutcome};
 use crate::task::{RequestError, TaskType};
 use crate::webhooks::WebhookUrl;
 use counterstep_contracts::http::Accepted;
@@ -79,6 +79,19 @@ impl SubmitError {
             Self::Objects(_) | Self::Declaration(_) | Self::TooSlow | Self::Store(_) => {
                 SubmissionOutcome::Failed
             }
+        }
+    }
+}
+
+impl SubmitError {
+    /// As a log shows it: where payloads are encrypted, without what it quotes of a request.
+    #[must_use]
+    pub fn in_log(&self, store: &dyn Store) -> String {
+        match self {
+            Self::Invalid(error) if store.payload_codec().is_some() => {
+                format!("the request does not fit its type, at `{}`", error.pointer)
+            }
+            _ => self.to_string(),
         }
     }
 }

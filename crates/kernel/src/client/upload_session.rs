@@ -264,7 +264,7 @@ impl UploadSession {
         files.insert(field.clone(), json!([file]));
         let request = self.read_partly(files, file)?;
         let uploads = request_uploads(&self.engine, &self.task_type, &request)
-            .map_err(SubmitError::Declaration)?;
+            .map_err(|error| self.of_declaration(error))?;
         for (at, upload) in uploads {
             for (source, _) in &upload.sources {
                 // The one that has no key yet is the one that is arriving.

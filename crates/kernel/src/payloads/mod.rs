@@ -26,3 +26,15 @@ pub(crate) fn in_log(store: &dyn Store, error: &StepError) -> String {
         error.to_string()
     }
 }
+
+/// What the code of a task said about a submission, as its submitter's log may show it: where
+/// payloads are encrypted, its class alone.
+pub(crate) fn without_text(store: &dyn Store, error: StepError) -> StepError {
+    if store.payload_codec().is_none() {
+        return error;
+    }
+    StepError::new(
+        error.class,
+        "its text is not logged, as payloads are encrypted",
+    )
+}

@@ -185,7 +185,7 @@ async fn make(
                             return;
                         }
                     }
-                    Err(error) => Err(error.to_string()),
+                    Err(error) => Err(error.in_log(engine.ports.store.as_ref())),
                 }
             }
         };

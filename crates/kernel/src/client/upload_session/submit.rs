@@ -12,6 +12,7 @@ use crate::client::{idempotency, inline_steps, request_uploads};
 use crate::disable::admission;
 use crate::draft::{As, Draft, NewTask, Received};
 use crate::error::StepError;
+use crate::payloads::without_text;
 use crate::policy::INLINE_LIMIT;
 use crate::ports::CommitError;
 use crate::record::TaskRecord;
@@ -69,7 +70,7 @@ impl UploadSession {
         Box::pin(async move {
             let request = self.read()?;
             let uploads = request_uploads(&self.engine, &self.task_type, &request)
-                .map_err(SubmitError::Declaration)?;
+                .map_err(|error| self.of_declaration(error))?;
             let fingerprint = fingerprint(&self.task_type, &request);
             if let Some((first, answer)) = &self.replay {
                 if *first != fingerprint {
@@ -128,7 +129,7 @@ impl UploadSession {
                 return Err(SubmitError::Declaration(StepError::permanent(illegal)));
             }
             if let Some(error) = failed {
-                return Err(SubmitError::Declaration(error));
+                return Err(self.of_declaration(error));
             }
             let answer = Accepted {
                 task_id: self.id,
@@ -213,12 +214,18 @@ impl UploadSession {
         })
     }
 
+    /// The code of the task's author failed. Its text goes to the log of the process that takes the request.
+    pub(super) fn of_declaration(&self, error: StepError) -> SubmitError {
+        SubmitError::Declaration(without_text(self.engine.ports.store.as_ref(), error))
+    }
+
     /// What the client said, and what the declaration makes of the request. An empty text is no label.
     fn labels(&self, request: &Value) -> Result<Labels, SubmitError> {
         let mut labels = self.submission.labels.clone();
         if let Some(declared) = self.task_type.labels {
             let inputs = self.engine.inputs(request.clone(), BTreeMap::new());
-            let made = guarded("label", || declared(&inputs)).map_err(SubmitError::Declaration)?;
+            let made = guarded("label", || declared(&inputs))
+                .map_err(|error| self.of_declaration(error))?;
             for (name, value) in made.iter().filter(|(_, value)| !value.is_empty()) {
                 labels.declare(name, value)?;
             }
