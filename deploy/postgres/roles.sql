@@ -95,7 +95,8 @@ GRANT SELECT ON tasks, task_labels, children, receives, outbox, idempotency, doc
     TO counterstep_operator;
 
 -- Documents are rows of several kinds. API keys are for the API alone; of the others each process writes those of its work:
--- its entry in the worker registry, webhooks of tasks that come to rest, task types that are disabled for their failures.
+-- its entry in the worker registry, webhooks of tasks that come to rest, task types that are disabled for their failures, what
+-- it holds of limits.
 ALTER TABLE documents ENABLE ROW LEVEL SECURITY;
 DROP POLICY IF EXISTS counterstep_all ON documents;
 CREATE POLICY counterstep_all ON documents TO counterstep_api, counterstep_service USING (true) WITH CHECK (true);
@@ -104,11 +105,11 @@ CREATE POLICY counterstep_read ON documents FOR SELECT
     TO counterstep_worker, counterstep_reconciler, counterstep_operator USING (kind <> 'api_key');
 DROP POLICY IF EXISTS counterstep_work ON documents;
 CREATE POLICY counterstep_work ON documents TO counterstep_worker
-    USING (kind IN ('worker', 'webhook', 'task_type')) WITH CHECK (kind IN ('worker', 'webhook', 'task_type'));
+    USING (kind IN ('worker', 'webhook', 'task_type', 'limit')) WITH CHECK (kind IN ('worker', 'webhook', 'task_type', 'limit'));
 DROP POLICY IF EXISTS counterstep_upkeep ON documents;
 CREATE POLICY counterstep_upkeep ON documents TO counterstep_reconciler
-    USING (kind IN ('worker', 'webhook', 'task_type', 'schedule', 'listing'))
-    WITH CHECK (kind IN ('worker', 'webhook', 'task_type', 'schedule', 'listing'));
+    USING (kind IN ('worker', 'webhook', 'task_type', 'limit', 'schedule', 'listing'))
+    WITH CHECK (kind IN ('worker', 'webhook', 'task_type', 'limit', 'schedule', 'listing'));
 -- The audit of changes beside tasks: all who disable a type or declare a schedule add to it; no service changes an entry.
 DROP POLICY IF EXISTS counterstep_audit ON documents;
 CREATE POLICY counterstep_audit ON documents FOR INSERT TO counterstep_worker, counterstep_reconciler WITH CHECK (kind = 'audit');

@@ -10,6 +10,7 @@ pub mod collector;
 pub mod command;
 pub mod deployment;
 pub mod manifests;
+pub mod own_program;
 pub mod place;
 pub mod process;
 pub mod program;

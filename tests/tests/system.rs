@@ -16,6 +16,7 @@ mod system {
     mod dry_run;
     mod events;
     mod fan_out;
+    mod flow;
     mod fsck;
     mod keys;
     mod kills;

@@ -126,7 +126,7 @@ impl BreakerPolicy {
 }
 
 /// A breaker's name becomes a part of keys.
-const fn is_name(name: &str) -> bool {
+pub(crate) const fn is_name(name: &str) -> bool {
     let bytes = name.as_bytes();
     if bytes.is_empty() || bytes.len() > 64 {
         return false;

@@ -4,6 +4,7 @@
 use crate::breaker::BreakerPolicy;
 use crate::disable::AutoDisable;
 use crate::ids::{QueueName, StepNo};
+use crate::limit::Limit;
 use crate::retry::RetryPolicy;
 use crate::state::text_enum;
 use schemars::{JsonSchema, Schema};
@@ -208,6 +209,8 @@ pub struct StepDecl {
     pub retry: NamedPolicy,
     /// What keeps its attempts from something that is down. An undo never asks it.
     pub breaker: Option<NamedBreaker>,
+    /// What limits its attempts over all processes. An undo never asks it.
+    pub limit: Option<Limit>,
     /// How it is undone.
     pub undo: UndoDecl,
     /// How its undo is retried.

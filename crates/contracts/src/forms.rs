@@ -4,6 +4,10 @@
 /// A duration above 0, as `30s`.
 pub const DURATION: &str = "^0*[1-9][0-9]{0,10}(ms|s|m|h|d)$";
 
+/// The period of a rate: a duration above 0, of a day or less.
+pub(crate) const PERIOD: &str =
+    "^([1-9][0-9]{0,6}ms|[1-9][0-9]{0,3}s|[1-9][0-9]{0,2}m|[1-9]h|1[0-9]h|2[0-4]h|1d)$";
+
 /// An idempotency key.
 pub(crate) const KEY: &str = "^[!-~]{1,255}$";
 

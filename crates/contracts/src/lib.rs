@@ -16,6 +16,7 @@ pub mod forms;
 pub mod http;
 pub mod ids;
 pub mod labels;
+pub mod limit;
 pub mod link;
 pub mod message;
 pub mod operator;
@@ -40,6 +41,7 @@ pub use event::{CloudEvent, StatusChange, StepChange, TaskEvent};
 pub use file::{FileName, FileNameError, StoredFile, StoredFiles, UploadedFile};
 pub use ids::{Attempt, AuditSeq, ChangeId, Epoch, QueueName, Rev, StepNo, TaskId, Tenant};
 pub use labels::{LabelError, Labels};
+pub use limit::{Limit, LimitFault, LimitScope, Rate};
 pub use message::WorkerMessage;
 pub use overrides::{
     AutoDisableOverride, BreakerOverride, CooldownOverride, OrphanOverride, Overrides,

@@ -73,6 +73,8 @@ problem_codes! {
     NoSuchWebhook = "no-such-webhook", 404, "The task has no such webhook";
     /// No API key of this id.
     NoSuchKey = "no-such-key", 404, "There is no such API key";
+    /// No limit of this name.
+    NoSuchLimit = "no-such-limit", 404, "There is no such limit";
     /// The route has other methods.
     MethodNotAllowed = "method-not-allowed", 405, "This address does not take that method";
     /// The body arrived too slowly.

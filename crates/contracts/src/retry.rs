@@ -2,7 +2,8 @@
 //! to under a policy is worked out in `counterstep_steps::policy`.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::time::Duration;
 
 /// The shape of the delays between attempts.
@@ -232,6 +233,16 @@ pub const fn parse_duration(text: &str) -> Option<Duration> {
 /// A duration as bodies have it.
 pub(crate) fn as_text<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&format_duration(*duration))
+}
+
+/// Reads what [`as_text`] writes.
+pub(crate) fn from_text<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(from)?;
+    parse_duration(&text).ok_or_else(|| {
+        D::Error::custom(format_args!(
+            "invalid duration `{text}`: expected a whole number with a unit, such as 500ms, 2s, 5m, 1h or 7d"
+        ))
+    })
 }
 
 /// The same of one that may be missing.

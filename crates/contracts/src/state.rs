@@ -61,7 +61,7 @@ text_enum!(
         Dispatched = "dispatched",
         /// A host holds the lease and runs forward steps.
         Running = "running",
-        /// Waits by itself: for a retry, a breaker, a timer, a signal, tasks that it has submitted, or
+        /// Waits by itself: for a retry, a breaker, a limit, a timer, a signal, tasks that it has submitted, or
         /// a worker that knows its version.
         Waiting = "waiting",
         /// Every step that was not skipped completed. Terminal.
@@ -112,6 +112,8 @@ text_enum!(
         Retry = "retry",
         /// An open circuit breaker.
         Breaker = "breaker",
+        /// A limit of its next step, which other tasks use up.
+        Limit = "limit",
         /// A timer step.
         Timer = "timer",
         /// A signal from outside.

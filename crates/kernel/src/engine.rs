@@ -4,6 +4,7 @@
 use crate::disable::DisabledTypes;
 use crate::heavy::Heavy;
 use crate::isolation::Isolation;
+use crate::limits::Limits;
 use crate::outbox::{Published, Stall};
 use crate::ports::{NoRecorder, NoTraces, Ports, Recorder, Traces};
 use crate::registration::Registration;
@@ -42,6 +43,8 @@ pub struct Engine {
     pub(crate) isolation: Arc<Isolation>,
     /// Its room for heavy steps.
     pub(crate) heavy: Arc<Heavy>,
+    /// What it has of the limits of all processes.
+    pub(crate) limits: Arc<Limits>,
 }
 
 impl Engine {
@@ -54,6 +57,7 @@ impl Engine {
         role: &str,
     ) -> Self {
         let heavy = Arc::new(Heavy::new(settings.heavy));
+        let limits = Arc::new(Limits::new(ports.clock.clone()));
         let id = format!("{role}:{:012x}", ports.random.bits() & 0xffff_ffff_ffff);
         Self {
             ports,
@@ -68,6 +72,7 @@ impl Engine {
             registration: Arc::default(),
             isolation: Arc::default(),
             heavy,
+            limits,
         }
     }
 

@@ -4,19 +4,11 @@
 //!
 //! Must not hold up a light step.
 
+use crate::waiting_looks::Looks;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
-
-/// A task that was left is looked at again after this at the earliest, ...
-const SOONEST: Duration = Duration::from_secs(1);
-
-/// ... and those of a long line one after the other: so many looks a second, each of them a read.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
-
-/// A task is looked at again after this at the latest.
-const LATEST: Duration = Duration::from_secs(60);
 
 /// What a process has for heavy steps.
 #[derive(Debug)]
@@ -24,8 +16,8 @@ pub(crate) struct Heavy {
     room: Arc<Semaphore>,
     /// Places in the line: as many as there is room, so that what gets free is taken at once.
     pub(crate) line: Arc<Semaphore>,
-    /// When by this process's timer the next task that was left is looked at again.
-    next_look: Mutex<Duration>,
+    /// When the next task that was left is looked at again.
+    looks: Mutex<Looks>,
     steps: usize,
     /// Rooms in abandoned code, which may hold them as long as the process lives.
     abandoned: AtomicUsize,
@@ -75,7 +67,7 @@ impl Heavy {
         Self {
             room: room(),
             line: room(),
-            next_look: Mutex::default(),
+            looks: Mutex::default(),
             steps,
             abandoned,
             more_abandoned,
@@ -112,29 +104,7 @@ impl Heavy {
 
     /// When to look again at a task for which there was none.
     pub(crate) fn look_again(&self, now: Duration) -> Duration {
-        let mut next = self
-            .next_look
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        *next = (*next + BETWEEN_LOOKS).max(now + SOONEST).min(now + LATEST);
-        next.saturating_sub(now)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tasks_without_room_are_looked_at_one_after_the_other() {
-        let heavy = Heavy::new(1);
-        let now = Duration::from_secs(100);
-        assert_eq!(heavy.look_again(now), Duration::from_secs(1));
-        assert_eq!(heavy.look_again(now), Duration::from_millis(1020));
-        for _ in 0..10_000 {
-            heavy.look_again(now);
-        }
-        assert_eq!(heavy.look_again(now), LATEST);
-        assert_eq!(heavy.look_again(now + Duration::from_secs(3600)), SOONEST);
+        let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
+        looks.next(now)
     }
 }

@@ -5,6 +5,7 @@ use crate::announce::clear_outbox;
 use crate::cancel::CancelToken;
 use crate::engine::Engine;
 use crate::isolation::WhenFull;
+use crate::limits::exchange::keep_exchanged;
 use crate::ports::{Delivery, DeliveryTag, Due, OutboxOp, Poison, PoisonRow, Settle};
 use crate::registration::Part;
 use crate::task::Registry;
@@ -69,6 +70,16 @@ pub fn serve(
 }
 
 async fn take(engine: &Engine, settings: &HostSettings, shutdown: &CancelToken, spawn: &Spawn) {
+    let work = Box::pin(take_until_done(engine, settings, shutdown, spawn));
+    keep_exchanged(engine, work).await;
+}
+
+async fn take_until_done(
+    engine: &Engine,
+    settings: &HostSettings,
+    shutdown: &CancelToken,
+    spawn: &Spawn,
+) {
     let slots = Arc::new(Semaphore::new(settings.concurrency));
     let taking = async {
         futures::join!(

@@ -23,6 +23,7 @@ pub mod host;
 pub mod intents;
 mod isolation;
 pub mod journal;
+pub mod limits;
 pub mod load;
 pub mod lost_hosts;
 mod observe;
@@ -49,6 +50,7 @@ pub mod trail;
 pub mod transition;
 pub mod turn;
 mod unknown_commits;
+mod waiting_looks;
 pub mod webhooks;
 pub mod worker_registry;
 

@@ -98,6 +98,8 @@ codes! {
     WrongState = 61, "state is taken where there is none, or not as `&State<T>`";
     BadLabel = 62, "a label is not of its form";
     UselessOnTasks = 63, "a step that submits tasks has a key of steps that run";
+    #[allow(dead_code, reason = "found by constant evaluation in `counterstep_steps::declare`")]
+    ImpossibleLimit = 64, "a limit is impossible";
 }
 
 impl fmt::Display for Code {

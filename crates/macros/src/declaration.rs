@@ -66,6 +66,7 @@ pub(crate) struct Step {
     pub(crate) host: Option<Choice>,
     pub(crate) retry: Option<Path>,
     pub(crate) breaker: Option<Path>,
+    pub(crate) limit: Option<Path>,
     pub(crate) undo: Option<Ident>,
     pub(crate) undo_retry: Option<Path>,
     /// Whether the attribute says something of an undo, however wrong, or cannot be read at all.

@@ -29,6 +29,7 @@ use report::Report;
 /// In the block stand `type Request`, `type Response`, `fn respond`, and a function for each step:
 ///
 /// - `#[step(N, host = "api" | "worker")]`, and where wanted `retry = PATH`, `breaker = PATH`,
+///   `limit = PATH`,
 ///   `undo = function`, `undo_retry = PATH`, `no_undo = "reason"`, `timeout = "30s"`,
 ///   `group = "name"`, `when = function` and
 ///   `on_exhausted = "compensate" | "fail" | "dead_letter"`. An `async fn` is a custom step, a

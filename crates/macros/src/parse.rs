@@ -256,6 +256,7 @@ fn read_step(mark: &Attribute, function: usize, report: &mut Report) -> Step {
         host: keys.choice("host", &[("api", "Api"), ("worker", "Worker")]),
         retry: keys.path("retry"),
         breaker: keys.path("breaker"),
+        limit: keys.path("limit"),
         undo: keys.function("undo"),
         undo_retry: keys.path("undo_retry"),
         no_undo: keys.text("no_undo"),

@@ -8,7 +8,7 @@ use crate::{
 };
 use counterstep_kernel::disable;
 use counterstep_kernel::ports::StoreError;
-use counterstep_kernel::{Engine, scratch_sweep};
+use counterstep_kernel::{Engine, limits, scratch_sweep};
 use counterstep_steps::CancelToken;
 use std::fmt;
 
@@ -102,6 +102,7 @@ async fn recover(
     let switched = disable::run_types(engine, types).await;
     let unseen = of.area("processes", workers::plan_forget(engine).await)?;
     let forgotten = of.area("processes", workers::forget(engine, unseen).await)?;
+    of.area("limits", limits::forget_unused_limits(engine).await)?;
     failed.extend(
         recovered
             .failed

@@ -12,8 +12,9 @@ use crate::error::{StepError, StepResult, UndoResult};
 use crate::task::{self, Inputs, Probe, SchemaFn};
 use counterstep_contracts::breaker::BreakerFault;
 use counterstep_contracts::disable::AutoDisableFault;
+use counterstep_contracts::limit::{LimitFault, LimitScope};
 use counterstep_contracts::retry::PolicyFault;
-use counterstep_contracts::{AutoDisable, BreakerPolicy, RetryPolicy};
+use counterstep_contracts::{AutoDisable, BreakerPolicy, Limit, RetryPolicy};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -466,6 +467,68 @@ pub const fn breaker(breaker: BreakerPolicy) -> BreakerPolicy {
             )
         }
     }
+}
+
+/// Refuses, while compiling, a limit that its constructors would refuse, that limits nothing, or whose
+/// label is none of the type's.
+#[must_use]
+#[track_caller]
+pub const fn limit(limit: Limit, labels: &[&str]) -> Limit {
+    if let LimitScope::Label(label) = limit.scope
+        && !label.is_empty()
+        && !is_among(label, labels)
+    {
+        panic!(
+            "CS0064: impossible limit: it is one per value of a label that the task type does not have; declare the \
+             label with `labels`, or leave `per_label` out"
+        );
+    }
+    match limit.fault() {
+        None => limit,
+        Some(LimitFault::BadName) => panic!(
+            "CS0064: impossible limit: its name is no name; expected 1 to 64 letters, digits, `_`, `-` and `.`"
+        ),
+        Some(LimitFault::NoLimit) => panic!(
+            "CS0064: impossible limit: it limits nothing; say at_once(10), rate(50, \"1s\"), or both"
+        ),
+        Some(LimitFault::Zero) => panic!(
+            "CS0064: impossible limit: no attempt could start; expected at_once(1) or more, and rate(1, ..) or more"
+        ),
+        Some(LimitFault::TooMany) => {
+            panic!("CS0064: impossible limit: it is higher than 1,000,000; leave it out")
+        }
+        Some(LimitFault::BadPeriod) => panic!(
+            "CS0064: impossible limit: the period of a rate is longer than nothing and a day or less"
+        ),
+        Some(LimitFault::NoLabel) => {
+            panic!("CS0064: impossible limit: its label has no name; say per_label(\"customer\")")
+        }
+    }
+}
+
+const fn is_among(text: &str, texts: &[&str]) -> bool {
+    let mut at = 0;
+    while at < texts.len() {
+        if is_same(text.as_bytes(), texts[at].as_bytes()) {
+            return true;
+        }
+        at += 1;
+    }
+    false
+}
+
+const fn is_same(one: &[u8], other: &[u8]) -> bool {
+    if one.len() != other.len() {
+        return false;
+    }
+    let mut at = 0;
+    while at < one.len() {
+        if one[at] != other[at] {
+            return false;
+        }
+        at += 1;
+    }
+    true
 }
 
 /// Finds the schema of a type that may have none: the constant of the type itself, where it has one, goes

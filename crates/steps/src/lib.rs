@@ -45,7 +45,7 @@ pub use children::{
 pub use context::{Execution, ObjectsContext, StepContext};
 pub use counterstep_contracts as contracts;
 pub use counterstep_contracts::{
-    AutoDisable, BreakerPolicy, FileName, RetryPolicy, StoredFile, StoredFiles, UploadedFile,
+    AutoDisable, BreakerPolicy, FileName, Limit, RetryPolicy, StoredFile, StoredFiles, UploadedFile,
 };
 pub use error::{Classify, ErrorClass, IntoStepError, StepError, StepResult, UndoResult};
 pub use progress::Meter;

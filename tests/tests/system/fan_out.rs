@@ -4,8 +4,7 @@
 use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_contracts::{TaskId, TaskStatus};
 use counterstep_kernel::ports::{ChildLine, ChildQuery, Store};
-use counterstep_tests::cluster::Cluster;
-use counterstep_tests::process::{Launch, Process};
+use counterstep_tests::own_program::OwnProgram;
 use counterstep_tests::wait::{LATER, until};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -30,70 +29,25 @@ const TIMES: &[&str] = &[
 
 /// The program on the servers of a cluster.
 struct FanOut {
-    cluster: Cluster,
+    program: OwnProgram,
     parts: PathBuf,
     store: PostgresStore,
 }
 
 impl FanOut {
     async fn start() -> Self {
-        let cluster = Cluster::start(TIMES);
-        let parts = cluster.place.path().join("parts");
+        let program = OwnProgram::start(env!("CARGO_BIN_EXE_fan_out"), TIMES);
+        let parts = program.cluster.place.path().join("parts");
         std::fs::create_dir(&parts).expect("a folder");
-        let store = PostgresStore::open(&cluster.database, PostgresOptions::default())
+        let store = PostgresStore::open(&program.cluster.database, PostgresOptions::default())
             .await
             .expect("the database opens");
+        let folder = parts.display().to_string();
         Self {
-            cluster,
+            program: program.variable("PARTS", &folder),
             parts,
             store,
         }
-    }
-
-    fn launch<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Launch {
-        Launch {
-            program: PathBuf::from(env!("CARGO_BIN_EXE_fan_out")),
-            arguments: arguments.into_iter().map(str::to_owned).collect(),
-            variables: vec![
-                ("PATH".to_owned(), std::env::var("PATH").expect("a path")),
-                ("PARTS".to_owned(), self.parts.display().to_string()),
-            ],
-            user: None,
-        }
-    }
-
-    fn process(&self, arguments: &[&str]) -> Process {
-        let data = self.cluster.place.data();
-        let data = ["--data-dir", data.to_str().expect("UTF-8")];
-        let flags = self.cluster.flags();
-        let flags = flags.iter().map(String::as_str);
-        let all = arguments.iter().chain(&data).copied().chain(flags);
-        Process::launch(&self.cluster.place, &self.launch(all))
-    }
-
-    fn worker(&self) -> Process {
-        let mut worker = self.process(&["worker", "--concurrency", "16"]);
-        worker.says("that it has started", |said| {
-            said.contains("worker started").then_some(())
-        });
-        worker
-    }
-
-    fn reconciler(&self) -> Process {
-        let mut reconciler = self.process(&["reconciler", "--every", "1s"]);
-        reconciler.says("that it has started", |said| {
-            said.contains("reconciler started").then_some(())
-        });
-        reconciler
-    }
-
-    fn api(&self) -> (Process, counterstep_tests::api::Api) {
-        let mut api = self.process(&["api", "--listen", "127.0.0.1:0"]);
-        let address = api.says("its address", |said| {
-            let (_, after) = said.split_once("address=")?;
-            Some(after.split_once('\n')?.0.trim().to_owned())
-        });
-        (api, counterstep_tests::api::Api::at(&address))
     }
 
     async fn children(&self, parent: TaskId) -> Vec<ChildLine> {
@@ -123,13 +77,6 @@ impl FanOut {
             })
             .collect()
     }
-
-    /// Each journal folds to its row, and no event is illegal.
-    fn assert_sound(&self) {
-        let launch = self.launch(["fsck", "--database", &self.cluster.database]);
-        let status = Process::launch(&self.cluster.place, &launch).ended();
-        assert!(status.success(), "fsck: {status}");
-    }
 }
 
 async fn submit(api: &counterstep_tests::api::Api, request: Value) -> TaskId {
@@ -155,9 +102,9 @@ fn open(line: &ChildLine) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_of_a_thousand_fails_and_all_that_ran_are_undone_while_workers_are_killed() {
     let site = FanOut::start().await;
-    let (_api, api) = site.api();
-    let _reconciler = site.reconciler();
-    let mut workers = vec![site.worker(), site.worker()];
+    let (_api, api) = site.program.api();
+    let _reconciler = site.program.reconciler();
+    let mut workers = vec![site.program.worker(), site.program.worker()];
     let broken = 400;
     let request = json!({"parts": PARTS, "at_a_time": AT_A_TIME, "broken": broken});
     let whole = submit(&api, request).await;
@@ -180,7 +127,7 @@ async fn one_of_a_thousand_fails_and_all_that_ran_are_undone_while_workers_are_k
         if killed < KILLS && (ended > ended_before + 60 || status == TaskStatus::Compensating) {
             (killed, ended_before) = (killed + 1, ended);
             workers.remove(0).kill();
-            workers.push(site.worker());
+            workers.push(site.program.worker());
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
@@ -214,15 +161,15 @@ async fn one_of_a_thousand_fails_and_all_that_ran_are_undone_while_workers_are_k
         "{} of {PARTS} parts were submitted, {KILLS} workers killed",
         lines.len()
     );
-    site.assert_sound();
+    site.program.assert_sound();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_of_a_list_complete_twenty_at_a_time_while_workers_are_killed() {
     let site = FanOut::start().await;
-    let (_api, api) = site.api();
-    let _reconciler = site.reconciler();
-    let mut workers = vec![site.worker(), site.worker()];
+    let (_api, api) = site.program.api();
+    let _reconciler = site.program.reconciler();
+    let mut workers = vec![site.program.worker(), site.program.worker()];
     let parts = 300;
     let request = json!({"parts": parts, "at_a_time": AT_A_TIME, "broken": null});
     let whole = submit(&api, request).await;
@@ -235,7 +182,7 @@ async fn all_of_a_list_complete_twenty_at_a_time_while_workers_are_killed() {
         })
         .await;
         workers.remove(0).kill();
-        workers.push(site.worker());
+        workers.push(site.program.worker());
     }
     let view = api.at_rest_within(whole, LATER).await;
     assert_eq!(view.status, TaskStatus::Completed);
@@ -249,5 +196,5 @@ async fn all_of_a_list_complete_twenty_at_a_time_while_workers_are_killed() {
             .all(|line| line.status == TaskStatus::Completed)
     );
     assert_eq!(site.files().len(), parts as usize + 1);
-    site.assert_sound();
+    site.program.assert_sound();
 }

@@ -15,6 +15,7 @@ mod events;
 pub(crate) mod fuzzed;
 mod health;
 mod keys;
+mod limits;
 mod links;
 mod list;
 pub(crate) mod metrics;

@@ -3,8 +3,8 @@
 
 use super::described as about;
 use super::{
-    audit, batch, cancel, children, dead_letters, docs, events, health, keys, links, list, metrics,
-    operator, plan_and_why, result, schedules, signals, submit, task, types, webhooks,
+    audit, batch, cancel, children, dead_letters, docs, events, health, keys, limits, links, list,
+    metrics, operator, plan_and_why, result, schedules, signals, submit, task, types, webhooks,
 };
 use crate::openapi::{Operation, PerType, Row};
 use crate::origins;
@@ -137,6 +137,9 @@ pub(crate) const ENDPOINTS: &[Endpoint] = endpoints! {
     Post "/api/task-types/{id}/disable" ADMIN => types::disable, about::types::DISABLE;
     Post "/api/task-types/{id}/enable" ADMIN => types::enable, about::types::ENABLE;
     Get "/api/workers" ADMIN => metrics::workers, about::process::WORKERS;
+    Get "/api/limits" ADMIN => limits::list, about::limits::LIST;
+    Put "/api/limits/{name}" ADMIN => limits::put, about::limits::SET;
+    Post "/api/limits/{name}/reset" ADMIN => limits::reset, about::limits::RESET;
     Get "/api/keys" ADMIN => keys::get, about::keys::LIST;
     Post "/api/keys" ADMIN => keys::post, about::keys::MAKE;
     Delete "/api/keys/{id}" ADMIN => keys::delete, about::keys::REVOKE;

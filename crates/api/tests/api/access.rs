@@ -252,9 +252,10 @@ pub(crate) async fn one_tenant_reaches_nothing_of_another(site: &Site, own: &str
         .assert_status(201);
     let before = trail(site, other, task).await;
     for route in all_routes().filter(|route| route.role.is_some()) {
-        // Task types and API keys belong to no tenant: their routes are for administrators.
-        let is_of_all =
-            route.path.starts_with("/api/task-types") || route.path.starts_with("/api/keys");
+        // Task types, limits and API keys belong to no tenant: their routes are for administrators.
+        let is_of_all = ["/api/task-types", "/api/keys", "/api/limits"]
+            .iter()
+            .any(|of_all| route.path.starts_with(of_all));
         if is_of_all
             || (route.path == "/api/tasks/{id}" && route.method == "POST")
             || route.path.ends_with("/batch")

@@ -4,7 +4,8 @@ use super::output::print;
 use counterstep_contracts::declaration::{NamedBreaker, NamedPolicy};
 use counterstep_contracts::retry::format_duration;
 use counterstep_contracts::{
-    Backoff, BreakerPolicy, Direction, RetryPolicy, StepDecl, TaskDecl, UndoDecl, WaitDecl,
+    Backoff, BreakerPolicy, Direction, Limit, LimitScope, RetryPolicy, StepDecl, TaskDecl,
+    UndoDecl, WaitDecl,
 };
 use counterstep_node::Exit;
 use counterstep_node::settings::{SettingsFor, commands};
@@ -156,6 +157,9 @@ fn step_text(out: &mut String, step: &StepDecl, set: &Policies) {
             breaker(&declared, set.breaker_of(step))
         );
     }
+    if let Some(declared) = step.limit {
+        let _ = writeln!(out, "     limit     {}", limit(&declared));
+    }
     match step.waits {
         None => {}
         Some(WaitDecl::Timer) => out.push_str("     waits     for its time, without a slot\n"),
@@ -217,6 +221,18 @@ fn retry(declared: &NamedPolicy, set: &Policies) -> String {
         let _ = write!(text, "\n               in effect: {}", policy(&effective));
     }
     text
+}
+
+fn limit(declared: &Limit) -> String {
+    let at_once = declared.at_once.map(|most| format!("{most} at once"));
+    let rate = declared.rate.map(|rate| rate.to_string());
+    let values: Vec<String> = at_once.into_iter().chain(rate).collect();
+    let each = match declared.scope {
+        LimitScope::All => String::new(),
+        LimitScope::Tenant => ", for each tenant".to_owned(),
+        LimitScope::Label(label) => format!(", for each value of the label `{label}`"),
+    };
+    format!("`{}`: {}{each}", declared.name, values.join(", "))
 }
 
 fn breaker(declared: &NamedBreaker, effective: Option<BreakerPolicy>) -> String {

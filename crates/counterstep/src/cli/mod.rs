@@ -7,6 +7,7 @@ mod describe;
 mod dev;
 mod fsck;
 mod keys;
+mod limits;
 #[cfg(feature = "shipped")]
 mod new;
 mod operator;
@@ -100,6 +101,8 @@ enum Command {
     Tasks(tasks::TasksArgs),
     /// List, disable and enable task types over the HTTP API
     Types(types::TypesArgs),
+    /// List, set and reset the limits of steps over the HTTP API
+    Limits(limits::LimitsArgs),
     /// List, make, pause and run schedules over the HTTP API
     Schedules(schedules::SchedulesArgs),
     /// List processes, what they run, and how long tasks wait, over the HTTP API
@@ -171,6 +174,7 @@ pub(crate) fn run(registry: Registry, beside: Beside, own: OwnCommands) -> ExitC
         Command::Describe(args) => describe::main(&registry, args),
         Command::Tasks(args) => tasks::main(args, program),
         Command::Types(args) => types::main(args),
+        Command::Limits(args) => limits::main(args),
         Command::Schedules(args) => schedules::main(args),
         Command::Workers(args) => workers::main(args),
         Command::Completions { shell } => {

@@ -7,6 +7,7 @@ use counterstep_contracts::disable::{SwitchRequest, SwitchView};
 use counterstep_contracts::http::{
     Accepted, AuditTrail, CancelAnswer, ChildSummary, Page, SignalAnswer, TaskSummary, TaskView,
 };
+use counterstep_contracts::limit::{LimitView, ResetLimitRequest, SetLimitRequest};
 use counterstep_contracts::link::ResultLink;
 use counterstep_contracts::operator::{
     DeadLetter, OperatorAnswer, RecoveriesAnswer, RecoveriesRequest, ResolveRequest, RetryRequest,
@@ -282,6 +283,28 @@ impl Remote {
         body: &SwitchRequest,
     ) -> Result<SwitchView, Exit> {
         let url = format!("{}/api/task-types/{}/{what}", self.http.base, encode(route));
+        self.read(self.http.client.post(url).json(body)).await
+    }
+
+    pub(super) async fn limits(&self) -> Result<Page<LimitView>, Exit> {
+        self.read(self.get("/api/limits")).await
+    }
+
+    pub(super) async fn set_limit(
+        &self,
+        name: &str,
+        body: &SetLimitRequest,
+    ) -> Result<LimitView, Exit> {
+        let url = format!("{}/api/limits/{}", self.http.base, encode(name));
+        self.read(self.http.client.put(url).json(body)).await
+    }
+
+    pub(super) async fn reset_limit(
+        &self,
+        name: &str,
+        body: &ResetLimitRequest,
+    ) -> Result<LimitView, Exit> {
+        let url = format!("{}/api/limits/{}/reset", self.http.base, encode(name));
         self.read(self.http.client.post(url).json(body)).await
     }
 

@@ -48,7 +48,10 @@ pub(super) async fn run(
         if left.is_zero() {
             return;
         }
-        // The request does not wait for room; the task does, once it is accepted.
+        // The request waits for neither a limit nor room; the task does, once it is accepted.
+        if step.limit.is_some() {
+            return;
+        }
         let room = if step.heavy {
             engine.heavy.free_room()
         } else {
@@ -90,6 +93,7 @@ pub(super) async fn run(
             // No client can ask for a task that is not accepted yet.
             meter: Meter::default(),
             room,
+            permit: None,
         };
         match execute(&engine, task_type, order).await.result {
             // The host that will read a scratch file may be another one.

@@ -258,6 +258,10 @@ fn waiting(record: &TaskRecord) -> WhyReason {
         Some(WaitReason::Breaker) => {
             due(record, "a circuit breaker is open, and is asked again then")
         }
+        Some(WaitReason::Limit) => due(
+            record,
+            "other tasks use up the limit of its next step, and it is asked again then",
+        ),
         Some(WaitReason::Timer) => due(record, "a timer step waits until then"),
         Some(WaitReason::Signal) => WhyReason {
             until: task.due_at.map(rfc3339),

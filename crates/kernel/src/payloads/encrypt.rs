@@ -145,7 +145,9 @@ pub(super) fn document_place(kind: DocumentKind, tenant: &Tenant, name: &str) ->
         | DocumentKind::Webhook
         | DocumentKind::Worker
         | DocumentKind::Listing
-        | DocumentKind::Audit => None,
+        | DocumentKind::Audit
+        | DocumentKind::Limit
+        | DocumentKind::LimitValues => None,
     }
 }
 

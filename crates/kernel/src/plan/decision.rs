@@ -1,6 +1,6 @@
 //! What the planner decides.
 
-use super::view::BreakerWait;
+use super::view::{HeldBackBy, StartWait};
 use crate::builtin::ChildRequest;
 use crate::error::StepError;
 use crate::record::{DbTime, Failure};
@@ -104,10 +104,17 @@ pub(super) fn sleep(reason: WaitReason, left: Duration) -> Decision {
     }
 }
 
-pub(super) fn sleep_for_breaker(wait: &BreakerWait, step: &str, at_most: Duration) -> Decision {
+pub(super) fn sleep_held_back(wait: &StartWait, step: &str, at_most: Duration) -> Decision {
+    let (reason, details) = match wait.by {
+        HeldBackBy::Breaker => (
+            WaitReason::Breaker,
+            json!({"breaker": wait.key, "step": step}),
+        ),
+        HeldBackBy::Limit => (WaitReason::Limit, json!({"limit": wait.key, "step": step})),
+    };
     Decision::Sleep {
-        reason: WaitReason::Breaker,
+        reason,
         left: wait.left.min(at_most),
-        details: json!({"breaker": wait.key, "step": step}),
+        details,
     }
 }

@@ -1,7 +1,7 @@
 //! A task that goes forward.
 
 use super::children;
-use super::decision::{Decision, HOLD, SHUTS_DOWN, sleep, sleep_for_breaker};
+use super::decision::{Decision, HOLD, SHUTS_DOWN, sleep, sleep_held_back};
 use super::stages::{self, ForwardPlan};
 use super::view::View;
 use super::{failure, scratch, waits};
@@ -169,9 +169,9 @@ fn elsewhere(view: &View<'_>, stage: &[usize]) -> Option<Decision> {
 fn start(view: &View<'_>, stage: Vec<usize>, running: bool) -> Decision {
     let (held_back, stage): (Vec<usize>, Vec<usize>) = stage
         .into_iter()
-        .partition(|at| view.facts.breakers.contains_key(at));
+        .partition(|at| view.facts.held_back.contains_key(at));
     if stage.is_empty() {
-        return wait_for_breakers(view, &held_back, running);
+        return wait_held_back(view, &held_back, running);
     }
     if let Some((at, error)) = scratch::unreachable(view, &stage).filter(|_| !running) {
         return step_gives_up(view, at, &error);
@@ -201,8 +201,8 @@ fn rebuild(view: &View<'_>, stage: &[usize], lost: usize, running: bool) -> Deci
         return HOLD;
     }
     let lost = scratch::first_lost_link(view, lost);
-    if view.facts.breakers.contains_key(&lost) {
-        return wait_for_breakers(view, &[lost], running);
+    if view.facts.held_back.contains_key(&lost) {
+        return wait_held_back(view, &[lost], running);
     }
     if !stages::has_completed_reader(view.decl, &view.record.steps, lost) {
         return Decision::ScratchLost(lost);
@@ -216,11 +216,11 @@ fn rebuild(view: &View<'_>, stage: &[usize], lost: usize, running: bool) -> Deci
 }
 
 /// No attempt is consumed: none starts. A sibling that runs holds the lease anyway.
-fn wait_for_breakers(view: &View<'_>, steps: &[usize], running: bool) -> Decision {
+fn wait_held_back(view: &View<'_>, steps: &[usize], running: bool) -> Decision {
     if running {
         return HOLD;
     }
-    // A sibling that waits for its own time is not held up by the breaker of another one.
+    // A sibling that waits for its own time is not held up by what holds another one back.
     let record = view.record;
     let due = stages::stage_of(view.decl, steps[0])
         .into_iter()
@@ -231,10 +231,10 @@ fn wait_for_breakers(view: &View<'_>, steps: &[usize], running: bool) -> Decisio
         .map_or(Duration::MAX, |due| due.after(record.now));
     let first = steps
         .iter()
-        .filter_map(|at| Some((*at, view.facts.breakers.get(at)?)))
+        .filter_map(|at| Some((*at, view.facts.held_back.get(at)?)))
         .min_by_key(|(_, wait)| wait.left);
     match first {
-        Some((at, wait)) => sleep_for_breaker(wait, &view.step(at).name, due),
+        Some((at, wait)) => sleep_held_back(wait, &view.step(at).name, due),
         None => HOLD,
     }
 }

@@ -17,7 +17,7 @@ mod waits;
 pub(crate) use decision::{Decision, SHUTS_DOWN, WaitStep};
 pub(crate) use failure::{AfterFailure, Ended, after_failure, failure_of};
 pub use stages::*;
-pub(crate) use view::{Answers, BreakerWait, Children, Facts, Probes, Room, View};
+pub(crate) use view::{Answers, Children, Facts, HeldBackBy, Probes, Room, StartWait, View};
 pub(crate) use waits::waits;
 
 use counterstep_contracts::TaskStatus;

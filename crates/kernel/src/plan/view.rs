@@ -2,10 +2,11 @@
 
 use crate::cancel::CancelReason;
 use crate::error::StepResult;
+use crate::limits::LimitKey;
 use crate::record::{StepRow, TaskRecord};
 use crate::task::Probe;
 use crate::waits::Wait;
-use counterstep_contracts::{Host, StepStatus, TaskDecl};
+use counterstep_contracts::{Host, Limit, StepStatus, TaskDecl};
 use counterstep_steps::{ChildFailure, ChildOutcome};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,8 +29,8 @@ pub(crate) struct View<'a> {
 pub(crate) struct Facts {
     /// Completed steps with a scratch file that this host does not have.
     pub(crate) lost_scratch: BTreeSet<usize>,
-    /// Steps that their circuit breaker holds back.
-    pub(crate) breakers: BTreeMap<usize, BreakerWait>,
+    /// Steps that their circuit breaker or their limit holds back.
+    pub(crate) held_back: BTreeMap<usize, StartWait>,
     /// What the probes of steps in doubt have found.
     pub(crate) probes: Probes,
     /// Steps between two attempts to make their scratch again, and how long each still waits. What
@@ -71,13 +72,35 @@ impl Children {
     }
 }
 
-/// How long a circuit breaker holds a step back.
+/// What holds a step back, and how long.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct BreakerWait {
-    /// The breaker's key.
+pub(crate) struct StartWait {
+    /// Of what kind.
+    pub(crate) by: HeldBackBy,
+    /// The key of the breaker, or the record of the limit.
     pub(crate) key: String,
-    /// Until its next attempt may be let through.
+    /// Until it is asked again.
     pub(crate) left: Duration,
+}
+
+impl StartWait {
+    /// By a limit.
+    pub(crate) fn of_limit(limit: &Limit, record: &TaskRecord, left: Duration) -> Self {
+        Self {
+            by: HeldBackBy::Limit,
+            key: LimitKey::of(limit, &record.task).to_string(),
+            left,
+        }
+    }
+}
+
+/// What may hold a step back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HeldBackBy {
+    /// An open circuit breaker.
+    Breaker,
+    /// A limit that other attempts use up.
+    Limit,
 }
 
 /// What a turn knows from the probes of steps in doubt.

@@ -18,6 +18,10 @@ pub enum DocumentKind {
     Webhook,
     /// A process, in the worker registry.
     Worker,
+    /// What processes hold of a limit.
+    Limit,
+    /// Values of a limit that a person has set.
+    LimitValues,
     /// How far a listing of all objects has come.
     Listing,
     /// What was changed beside tasks, and by whom.
@@ -34,18 +38,26 @@ impl DocumentKind {
             Self::ApiKey => "api_key",
             Self::Webhook => "webhook",
             Self::Worker => "worker",
+            Self::Limit => "limit",
+            Self::LimitValues => "limit_values",
             Self::Listing => "listing",
             Self::Audit => "audit",
         }
     }
 
     /// Whether a write must be on the disk when the store answers. Of the others, each process
-    /// writes its row again with its next refresh, and a listing may read some pages again.
+    /// writes its row, and what it holds of a limit, again with its next refresh, and a listing may
+    /// read some pages again.
     #[must_use]
     pub const fn is_durable(self) -> bool {
         matches!(
             self,
-            Self::Schedule | Self::TaskType | Self::ApiKey | Self::Webhook | Self::Audit
+            Self::Schedule
+                | Self::TaskType
+                | Self::ApiKey
+                | Self::Webhook
+                | Self::LimitValues
+                | Self::Audit
         )
     }
 }

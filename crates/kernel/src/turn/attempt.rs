@@ -10,6 +10,7 @@ use crate::engine::Engine;
 use crate::error::{ErrorClass, StepError, StepResult};
 use crate::faults::{BreakOff, FaultKind};
 use crate::heavy::RoomInCode;
+use crate::limits::LimitPermit;
 use crate::payloads::in_log;
 use crate::ports::CodeLabel;
 use crate::progress::{self, Meter};
@@ -19,7 +20,7 @@ use crate::task::{Inputs, Run, StepCode, TaskFacts, TaskType, output};
 use crate::traces;
 use counterstep_contracts::{Direction, Outcome, StoredFile, StoredFiles, UndoDecl};
 use counterstep_steps::times::TimeLeft;
-use futures::future::{Either, select};
+use futures::future::{Either, pending, select};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +44,8 @@ pub(crate) struct Order {
     pub(crate) meter: Meter,
     /// Room for a heavy step.
     pub(crate) room: Option<OwnedSemaphorePermit>,
+    /// Of the step's limit.
+    pub(crate) permit: Option<LimitPermit>,
 }
 
 /// How an execution ended.
@@ -86,7 +89,12 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
         mut facts,
         meter,
         room,
+        permit,
     } = order;
+    let permit = permit.map(Arc::new);
+    if let Some(permit) = &permit {
+        permit.started().await;
+    }
     let traced = engine.attempt_span(&execution, &mut facts);
     let mut code = task_type.steps[at];
     if let Some(instead) = code.fallback.filter(|_| fallback) {
@@ -165,13 +173,15 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
     let room = room.map(|permit| RoomInCode::new(&engine.heavy, permit));
     let in_code = room.as_ref().map(Arc::downgrade);
     let run = async {
+        let in_code = permit.clone();
         let body = async move {
             let result = body.await;
             // Held for as long as the code is there, also when nothing waits for it any more.
-            drop(room);
+            drop((room, in_code));
             result
         };
-        code::run(engine, label, body, watch(engine, limit, &cancel)).await
+        let over = watch(engine, limit, (&cancel, permit.as_deref()));
+        code::run(engine, label, body, over).await
     };
     let result = match run.await {
         Ok(result) => result,
@@ -254,11 +264,27 @@ fn may_write(
     Ok(())
 }
 
-/// Ends with an error when the attempt has run too long, or has ignored its cancel token for too
+/// Ends with an error when the attempt has run too long, has lost its permit, or has ignored its cancel token for too
 /// long.
-async fn watch(engine: &Engine, limit: Duration, cancel: &CancelToken) -> StepError {
+async fn watch(
+    engine: &Engine,
+    limit: Duration,
+    (cancel, permit): (&CancelToken, Option<&LimitPermit>),
+) -> StepError {
     let clock = &engine.ports.clock;
-    match select(clock.sleep(limit), Box::pin(cancel.cancelled())).await {
+    let lost = async {
+        match permit {
+            Some(permit) => permit.lost().await,
+            None => pending().await,
+        }
+    };
+    let over = select(clock.sleep(limit), Box::pin(lost));
+    match select(over, Box::pin(cancel.cancelled())).await {
+        Either::Left((Either::Right(_), _)) => StepError::transient(format_args!(
+            "its permit of the limit `{}` is lost: it could not be renewed for {}",
+            permit.map_or_else(Default::default, LimitPermit::limit),
+            counterstep_contracts::retry::format_duration(engine.settings.lease)
+        )),
         Either::Left(_) => StepError::new(
             ErrorClass::TimedOut,
             format_args!(

@@ -1,32 +1,37 @@
-//! Breakers before and after the attempts of a turn: asked before a decision, told after an
-//! attempt. Only forward: an undo never waits for a breaker, and says nothing to one.
+//! Breakers and limits before and after the attempts of a turn: asked before a decision, told after an
+//! attempt. Only forward: an undo waits for neither, and says nothing to a breaker.
 
 use super::attempt::Ended;
 use super::facts::TurnTask;
+use super::reserved::Reserved;
 use super::turn_loop::Turn;
 use crate::breaker::{Admission, Breaker, BreakerState, Ticket, Verdict};
 use crate::engine::Engine;
-use crate::plan::{self, BreakerWait, ForwardPlan};
+use crate::plan::{self, ForwardPlan, HeldBackBy, StartWait};
 use crate::ports::PortsRuntime;
 use crate::record::{StepRow, TaskRecord};
 use crate::task::TaskType;
-use counterstep_contracts::{Direction, StepStatus};
+use counterstep_contracts::{Direction, StepDecl, StepStatus};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the breakers of the steps that may come next have said.
+/// What the breakers and limits of the steps that may come next have answered.
 #[derive(Debug, Default)]
 pub(super) struct Permits {
     /// These may not start yet.
-    pub(super) waits: BTreeMap<usize, BreakerWait>,
+    pub(super) waits: BTreeMap<usize, StartWait>,
     /// These may start, as the one probe. To be used, or given back.
     probes: BTreeMap<usize, (Breaker, Ticket)>,
 }
 
 impl Permits {
     /// Asks. `lost_scratch`: completed steps that may have to run again.
-    pub(super) async fn ask(task: TurnTask<'_>, lost_scratch: &BTreeSet<usize>) -> Self {
+    pub(super) async fn ask(
+        task: TurnTask<'_>,
+        lost_scratch: &BTreeSet<usize>,
+        reserved: &Reserved,
+    ) -> Self {
         let TurnTask {
             engine,
             task_type,
@@ -35,7 +40,8 @@ impl Permits {
         } = task;
         let mut permits = Self::default();
         let decl = task_type.decl;
-        if decl.steps.iter().all(|step| step.breaker.is_none()) || !going_forward(record) {
+        let is_free = |step: &StepDecl| step.breaker.is_none() && step.limit.is_none();
+        if decl.steps.iter().all(is_free) || !going_forward(record) {
             return permits;
         }
         let next = next_stage(task);
@@ -51,12 +57,24 @@ impl Permits {
             {
                 continue;
             }
+            let is_next = next.contains(&at) || lost_scratch.contains(&at);
+            if let Some(limit) = step.limit {
+                let permit = match is_next {
+                    true => reserved.permit(engine, (at, &limit), record).await,
+                    // Where a condition skips the steps before it, it asks with a decision of its own.
+                    false => Err(StartWait::of_limit(&limit, record, Duration::ZERO)),
+                };
+                if let Err(wait) = permit {
+                    permits.waits.insert(at, wait);
+                    continue;
+                }
+            }
             let Some(breaker) = breaker_of(engine, &task_type, at) else {
                 continue;
             };
             // Only what is next may take the one probe. A step further down comes to be next where
             // a condition skips those before it; half-open, it then has to ask again.
-            if next.contains(&at) || lost_scratch.contains(&at) {
+            if is_next {
                 let limit = engine
                     .settings
                     .attempt_limits(&task_type, at, Direction::Forward)
@@ -89,7 +107,8 @@ impl Permits {
         } else {
             Duration::from_millis(share as u64)
         };
-        let wait = BreakerWait {
+        let wait = StartWait {
+            by: HeldBackBy::Breaker,
             key: breaker.key().to_owned(),
             left: left + late,
         };
@@ -123,7 +142,7 @@ impl Turn<'_> {
     pub(super) async fn keep_permits(
         &mut self,
         permits: Permits,
-        waits: BTreeMap<usize, BreakerWait>,
+        waits: BTreeMap<usize, StartWait>,
     ) {
         let used = permits.used(&self.record).await;
         self.tickets.extend(used);

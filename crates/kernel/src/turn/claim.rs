@@ -14,6 +14,7 @@ use crate::change::{ChangeError, Changed};
 use crate::draft::As;
 use crate::engine::Engine;
 use crate::isolation::{Abandoned, Entry, Guest, Running, WhenFull, most_tasks};
+use crate::limits::exchange::keep_exchanged;
 use crate::load::fits;
 use crate::lost_hosts::earlier_losses;
 use crate::plan::{Facts, Probes};
@@ -42,14 +43,15 @@ const NOT_CLAIMED: Duration = Duration::from_secs(30);
 /// few.
 const DRAINS_FOR: Duration = Duration::from_secs(10);
 
-/// Runs a task as far as this host can take it.
+/// Runs a task as far as this host can take it, outside the loop of a host.
 pub fn turn<'a>(
     engine: &'a Engine,
     host: Host,
     task: TaskId,
     shutdown: &'a CancelToken,
 ) -> BoxFuture<'a, TurnEnd> {
-    turn_when(engine, host, task, WhenFull::Drain, shutdown)
+    let turn = turn_when(engine, host, task, WhenFull::Drain, shutdown);
+    keep_exchanged(engine, turn)
 }
 
 /// The same, with a choice for a task that may run among few only.
@@ -132,7 +134,7 @@ async fn take_turn_with(
     // they wait for.
     let reserved = Reserved::default();
     let record = match reserved
-        .for_next(engine, &task_type, &record, shutdown)
+        .for_next(engine, (&task_type, host), &record, shutdown)
         .await
     {
         Room::Enough => record,
@@ -359,8 +361,8 @@ async fn quarantined(engine: &Engine, task: TaskId) -> TurnEnd {
     }
 }
 
-/// What goes with a turn from its start: the tokens that stop it, the lock, and room for a heavy
-/// step.
+/// What goes with a turn from its start: the tokens that stop it, the lock, room for a heavy
+/// step and a permit of its limit.
 type With = (Tokens, Arc<TaskLock>, Reserved);
 
 async fn run(

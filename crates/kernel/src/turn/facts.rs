@@ -1,11 +1,11 @@
-//! What a turn gathers before a decision: lost scratch files, circuit breakers, and what it knows
+//! What a turn gathers before a decision: lost scratch files, circuit breakers, limits, and what it knows
 //! itself. All I/O of a decision is here; `plan` decides.
 
 use super::breakers::Permits;
 use super::reserved::Reserved;
 use crate::children;
 use crate::engine::Engine;
-use crate::plan::{BreakerWait, Facts};
+use crate::plan::{Facts, StartWait};
 use crate::record::{DbTime, StepRow, TaskRecord};
 use crate::scratch::scratch_files_in;
 use crate::task::TaskType;
@@ -37,7 +37,7 @@ pub(super) struct TurnPlan<'a> {
     pub(super) facts: Facts,
     /// The answers of the breakers. The caller that decides hands them on, used or not.
     pub(super) permits: Permits,
-    /// Room for heavy steps.
+    /// Room for heavy steps, and permits of limits.
     pub(super) reserved: Reserved,
 }
 
@@ -54,8 +54,8 @@ impl<'a> TurnPlan<'a> {
         // Otherwise no attempt of a step starts.
         if goes_forward && !facts.stopping {
             facts.lost_scratch = lost_scratch(task).await;
-            permits = Permits::ask(task, &facts.lost_scratch).await;
-            facts.breakers = std::mem::take(&mut permits.waits);
+            permits = Permits::ask(task, &facts.lost_scratch, &reserved).await;
+            facts.held_back = std::mem::take(&mut permits.waits);
         }
         if !goes_forward {
             facts.delayed_undos = delayed_undos(task);
@@ -72,9 +72,9 @@ impl<'a> TurnPlan<'a> {
         }
     }
 
-    /// After the decision: the answers of the breakers, and which steps they hold back.
-    pub(super) fn into_permits(self) -> (Permits, BTreeMap<usize, BreakerWait>) {
-        (self.permits, self.facts.breakers)
+    /// After the decision: the answers of the breakers, and which steps are held back.
+    pub(super) fn into_permits(self) -> (Permits, BTreeMap<usize, StartWait>) {
+        (self.permits, self.facts.held_back)
     }
 }
 

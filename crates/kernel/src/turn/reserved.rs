@@ -1,28 +1,35 @@
-//! Room for heavy steps, reserved for the next steps of a task.
+//! What is reserved for the next steps of a task: room for heavy ones, and permits of their limits.
 
 use super::lock::LOOK_AGAIN;
 use crate::cancel::CancelToken;
 use crate::engine::Engine;
-use crate::plan::{self, ForwardPlan};
+use crate::limits::{LimitKey, LimitPermit, SHORT};
+use crate::plan::{self, ForwardPlan, StartWait};
 use crate::record::TaskRecord;
 use crate::task::TaskType;
-use counterstep_contracts::TaskStatus;
+use counterstep_contracts::{Host, Limit, StepDecl, TaskStatus};
 use futures::future::{Either, select};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 
-/// So long a task stands in line for room, with a slot but without a lease, before it is left to
-/// other hosts.
+/// So long a task stands in line for room or for a permit, with a slot but without a lease, before it
+/// is left to other hosts.
 const IN_LINE_FOR: Duration = Duration::from_secs(5);
 
-/// The room that a turn has taken and not handed to its steps yet. Clones share it.
+/// After a wait as short as this, the row is taken as it was read.
+const AT_ONCE: Duration = Duration::from_millis(20);
+
+/// What a turn has taken and not handed to its steps yet. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Reserved(Arc<Mutex<Reservation>>);
 
 #[derive(Debug, Default)]
 struct Reservation {
     rooms: Vec<OwnedSemaphorePermit>,
+    /// By step.
+    permits: BTreeMap<usize, LimitPermit>,
     /// The last decision left steps that only lack room.
     wants_more: bool,
 }
@@ -55,7 +62,39 @@ impl Reserved {
 
     /// What no step has taken is for others.
     pub(super) fn give_back(&self) {
-        self.reservation().rooms.clear();
+        let mut reservation = self.reservation();
+        reservation.rooms.clear();
+        let permits = std::mem::take(&mut reservation.permits);
+        drop(reservation);
+        drop(permits);
+    }
+
+    /// Has a permit of the limit of a step, or the time after which to ask again.
+    pub(super) async fn permit(
+        &self,
+        engine: &Engine,
+        (at, limit): (usize, &Limit),
+        record: &TaskRecord,
+    ) -> Result<(), StartWait> {
+        if self.reservation().permits.contains_key(&at) {
+            return Ok(());
+        }
+        let key = LimitKey::of(limit, &record.task);
+        match engine.limits.take((&key, limit), SHORT).await {
+            Some(permit) => {
+                self.reservation().permits.insert(at, permit);
+                Ok(())
+            }
+            None => {
+                let left = engine.limits.look_again((&key, limit));
+                Err(StartWait::of_limit(limit, record, left))
+            }
+        }
+    }
+
+    /// For the attempt of a step.
+    pub(super) fn take_permit(&self, at: usize) -> Option<LimitPermit> {
+        self.reservation().permits.remove(&at)
     }
 
     /// Whether the last decision left steps that only lack room.
@@ -86,15 +125,43 @@ pub(super) enum Room {
 }
 
 impl Reserved {
-    /// Takes the room that the next step of a task needs.
+    /// Takes the room and the permit that the next step of a task needs.
     pub(super) async fn for_next(
         &self,
         engine: &Engine,
-        task_type: &TaskType,
+        (task_type, host): (&TaskType, Host),
         record: &TaskRecord,
         shutdown: &CancelToken,
     ) -> Room {
-        if !starts_heavy(task_type, record) || self.reserve(engine, 1) == 1 {
+        let next = next_steps(task_type, record);
+        let mut room = Room::Enough;
+        let is_heavy = next.iter().any(|(_, step)| step.heavy);
+        if is_heavy {
+            room = self.room_for_next(engine, shutdown).await;
+            if matches!(room, Room::LookAgain(_)) {
+                return room;
+            }
+        }
+        let limited = next
+            .iter()
+            .filter(|(_, step)| step.host == host)
+            .find_map(|(at, step)| Some((*at, step.limit?)));
+        let Some((at, limit)) = limited.filter(|(at, _)| !record.steps[*at].in_fallback) else {
+            return room;
+        };
+        // Room that waits for a permit is not another step's.
+        let at_most = if is_heavy { SHORT } else { IN_LINE_FOR };
+        match self
+            .permit_for_next(engine, (at, &limit), (record, at_most), shutdown)
+            .await
+        {
+            Room::Enough => room,
+            other => other,
+        }
+    }
+
+    async fn room_for_next(&self, engine: &Engine, shutdown: &CancelToken) -> Room {
+        if self.reserve(engine, 1) == 1 {
             return Room::Enough;
         }
         let heavy = &engine.heavy;
@@ -111,15 +178,52 @@ impl Reserved {
             Either::Right(_) => Room::LookAgain(LOOK_AGAIN),
         }
     }
+
+    async fn permit_for_next(
+        &self,
+        engine: &Engine,
+        (at, limit): (usize, &Limit),
+        (record, at_most): (&TaskRecord, Duration),
+        shutdown: &CancelToken,
+    ) -> Room {
+        let (limits, clock) = (&engine.limits, &engine.ports.clock);
+        let key = LimitKey::of(limit, &record.task);
+        let place = limits.stand_in_line((&key, limit), engine.registration.concurrency());
+        let at_most = match &place {
+            Some(_) => at_most,
+            None if limits.is_used_up(&key) => {
+                return Room::LookAgain(limits.look_again((&key, limit)));
+            }
+            // All places are taken by those that wait for the first exchange.
+            None => SHORT,
+        };
+        let since = clock.monotonic();
+        let taken = Box::pin(limits.take((&key, limit), at_most));
+        match select(taken, Box::pin(shutdown.cancelled())).await {
+            Either::Left((Some(permit), _)) => {
+                self.reservation().permits.insert(at, permit);
+                if clock.monotonic().saturating_sub(since) <= AT_ONCE {
+                    Room::Enough
+                } else {
+                    Room::Waited
+                }
+            }
+            Either::Left((None, _)) => Room::LookAgain(limits.look_again((&key, limit))),
+            Either::Right(_) => Room::LookAgain(LOOK_AGAIN),
+        }
+    }
 }
 
-/// Whether a step that would start now is heavy. Conditions and probes may still decide otherwise.
-fn starts_heavy(task_type: &TaskType, record: &TaskRecord) -> bool {
+/// The steps that would start now. Conditions and probes may still decide otherwise.
+fn next_steps(task_type: &TaskType, record: &TaskRecord) -> Vec<(usize, &'static StepDecl)> {
     let steps = task_type.decl.steps;
     let goes_forward =
         record.task.status != TaskStatus::Compensating && record.task.cancel_requested_at.is_none();
-    goes_forward
-        && steps.iter().any(|step| step.heavy)
-        && matches!(plan::forward(task_type.decl, &record.steps, record.now),
-            ForwardPlan::Start(stage) if stage.iter().any(|&at| steps[at].heavy))
+    if !goes_forward || !steps.iter().any(|step| step.heavy || step.limit.is_some()) {
+        return Vec::new();
+    }
+    match plan::forward(task_type.decl, &record.steps, record.now) {
+        ForwardPlan::Start(stage) => stage.into_iter().map(|at| (at, &steps[at])).collect(),
+        ForwardPlan::Hold | ForwardPlan::Finish => Vec::new(),
+    }
 }

@@ -90,7 +90,7 @@ pub(super) struct Turn<'a> {
     pub(super) leased_at: Duration,
     pub(super) tokens: Tokens,
     pub(super) lock: Arc<TaskLock>,
-    /// Room for heavy steps.
+    /// Room for heavy steps, and permits of limits.
     pub(super) reserved: Reserved,
     /// It is woken when there is room for another heavy step.
     pub(super) waits_for_room: bool,
@@ -267,6 +267,10 @@ impl<'a> Turn<'a> {
                 .meter(&execution.step, direction, execution.attempt);
             let heavy = direction == Direction::Forward && self.task_type.decl.steps[at].heavy;
             let room = if heavy { self.reserved.take() } else { None };
+            let permit = match direction {
+                Direction::Forward => self.reserved.take_permit(at),
+                Direction::Undo => None,
+            };
             let order = Order {
                 at,
                 execution,
@@ -278,6 +282,7 @@ impl<'a> Turn<'a> {
                 facts,
                 meter,
                 room,
+                permit,
             };
             let (engine, task_type) = (self.engine, self.task_type);
             self.under_way.push(Box::pin(async move {

@@ -213,6 +213,7 @@ fn useless_on_wait(declaration: &Declaration, step: usize, report: &mut Report) 
         ("timeout", declared.timeout.is_some() && no_attempts),
         ("fallback", declared.fallback.is_some() && is_timer),
         ("breaker", declared.breaker.is_some()),
+        ("limit", declared.limit.is_some()),
     ];
     for (key, _) in keys.into_iter().filter(|(_, is_useless)| *is_useless) {
         let message = format_args!(
@@ -232,6 +233,7 @@ fn useless_on_tasks(declaration: &Declaration, step: usize, report: &mut Report)
         ("retry", declared.retry.is_some()),
         ("timeout", declared.timeout.is_some()),
         ("breaker", declared.breaker.is_some()),
+        ("limit", declared.limit.is_some()),
         ("fallback", declared.fallback.is_some()),
         ("undo", declaration.undo_of(step).is_some()),
         ("undo_retry", declared.undo_retry.is_some()),

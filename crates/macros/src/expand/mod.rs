@@ -62,6 +62,7 @@ impl Expansion<'_> {
                 step.retry.clone(),
                 step.undo_retry.clone(),
                 step.breaker.clone(),
+                step.limit.clone(),
             ]
         };
         let policies = self.declaration.steps.iter().flat_map(named).flatten();

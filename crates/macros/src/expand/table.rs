@@ -146,10 +146,20 @@ impl Expansion<'_> {
             );
             quote!(const #name: #root::BreakerPolicy = #root::declare::breaker(#path);)
         });
+        let limit = declared.limit.as_ref().map(|path| {
+            let (name, root, path) = (
+                policy_name("LIMIT", step),
+                self.root.at(path.span()),
+                self.outside(path),
+            );
+            let labels = self.declaration.task.labels.iter().map(|label| &label.name);
+            quote!(const #name: #root::Limit = #root::declare::limit(#path, &[#(#labels),*]);)
+        });
         quote! {
             const #retry_name: #root::RetryPolicy = #retry;
             const #undo_name: #root::RetryPolicy = #undo;
             #breaker
+            #limit
         }
     }
 
@@ -180,6 +190,7 @@ impl Expansion<'_> {
             let (name, policy) = (as_written(path), policy_name("BREAKER", step));
             quote!(#root::declare::NamedBreaker { name: #name, policy: #policy })
         }));
+        let limit = optional(declared.limit.as_ref().map(|_| policy_name("LIMIT", step)));
         let (on_exhausted, timeout) = (variant(declared.on_exhausted), duration(declared.timeout));
         let group = optional(declared.group.as_ref().map(LitStr::value));
         // A built-in step moves bytes: only its own mark makes it heavy.
@@ -201,6 +212,7 @@ impl Expansion<'_> {
                 output: #output,
                 retry: #retry,
                 breaker: #breaker,
+                limit: #limit,
                 undo: #undo,
                 undo_retry: #undo_retry,
                 on_exhausted: #root::contracts::OnExhausted::#on_exhausted,

@@ -18,6 +18,7 @@ mod harness;
 mod heavy;
 mod hints;
 mod kept;
+mod limits;
 mod locks;
 mod lost;
 mod manual;

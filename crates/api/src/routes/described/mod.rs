@@ -6,6 +6,7 @@ mod params;
 pub(super) mod deciding;
 pub(super) mod events;
 pub(super) mod keys;
+pub(super) mod limits;
 pub(super) mod links;
 pub(super) mod process;
 pub(super) mod schedules;

@@ -3,7 +3,9 @@
 use crate::cancel::CancelReason;
 use crate::draft::{Draft, NewTask};
 use crate::error::{StepError, StepResult};
-use crate::plan::{Answers, BreakerWait, Children, Decision, Facts, Room, View, WaitStep, decide};
+use crate::plan::{
+    Answers, Children, Decision, Facts, HeldBackBy, Room, StartWait, View, WaitStep, decide,
+};
 use crate::record::{ChildrenRow, DbTime, SignalRow, StepRow, TaskRecord};
 use crate::task::Probe;
 use crate::waits::Wait;
@@ -51,6 +53,7 @@ pub(super) fn step(name: &'static str) -> Step {
             output: "Value",
             retry: policy,
             breaker: None,
+            limit: None,
             undo: UndoDecl::Function { name: "undo" },
             undo_retry: policy,
             on_exhausted: OnExhausted::Compensate,
@@ -286,7 +289,8 @@ impl Case {
     }
     pub(super) fn held_back(mut self, at: usize, left: &str) -> Self {
         let (key, left) = (format!("breaker {at}"), duration(left));
-        self.facts.breakers.insert(at, BreakerWait { key, left });
+        let by = HeldBackBy::Breaker;
+        self.facts.held_back.insert(at, StartWait { by, key, left });
         self
     }
     pub(super) fn asking(mut self, at: usize) -> Self {

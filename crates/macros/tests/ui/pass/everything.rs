@@ -21,6 +21,7 @@ mod shop {
     pub mod policies {
         pub const PATIENT: counterstep_steps::RetryPolicy = counterstep_steps::RetryPolicy::constant("2s");
         pub const BANK: counterstep_steps::BreakerPolicy = counterstep_steps::BreakerPolicy::named("bank");
+        pub const TEN_CALLS: counterstep_steps::Limit = counterstep_steps::Limit::named("bank").at_once(10);
     }
 }
 mod place_order {
@@ -44,7 +45,7 @@ impl PlaceOrder {
     const NOTE: &'static str = "an author's own constant";
 
     #[step(30, host = "worker", undo = release, probe = look, undo_retry = shop::policies::PATIENT, timeout = "30s",
-           breaker = shop::policies::BANK)]
+           breaker = shop::policies::BANK, limit = shop::policies::TEN_CALLS)]
     async fn charge(ctx: &StepContext, order: &shop::Order) -> Charged {
         let _ = (ctx.effect_key(), order.gift);
         Ok(shop::Receipt(1))

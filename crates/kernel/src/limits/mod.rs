@@ -1,0 +1,290 @@
+//! Limits of steps over all processes: permits and starts that this process has of each, the attempts
+//! that wait for some, and who uses them. What they share with other processes is written by
+//! `exchange`; `state` decides on it. Must not read or write a task.
+
+pub(crate) mod exchange;
+mod key;
+mod people;
+mod permit;
+mod state;
+mod unused;
+
+pub(crate) use key::LimitKey;
+pub use people::{
+    LimitError, LimitRow, LimitSetting, LimitUse, NewLimit, limits, reset_limit, set_limit,
+};
+pub(crate) use permit::LimitPermit;
+pub(crate) use state::LimitValues;
+pub use unused::forget_unused_limits;
+
+use crate::ports::Clock;
+use crate::waiting_looks::Looks;
+use counterstep_contracts::Limit;
+use futures::channel::oneshot;
+use futures::future::{Either, select};
+use state::{Grant, Need};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// An attempt whose task is claimed waits so long for its permit before the task sleeps: about a round
+/// trip to the database.
+pub(crate) const SHORT: Duration = Duration::from_millis(100);
+
+/// Tasks that wait with a slot but without a lease: so many of a process's slots, as a part, ...
+const SLOTS_IN_LINE: usize = 2;
+
+/// ... and of those so many for one limit.
+const LINES: usize = 2;
+
+/// What a process has of all limits.
+#[derive(Debug)]
+pub(crate) struct Limits {
+    pub(super) clock: Arc<dyn Clock>,
+    shares: Mutex<Shares>,
+    /// Something is to be exchanged.
+    pub(crate) wanted: Notify,
+    /// The one loop of a process that exchanges; its parts take turns.
+    pub(crate) exchanging: tokio::sync::Mutex<()>,
+    /// What people have set.
+    pub(crate) set: Mutex<exchange::SetValues>,
+}
+
+#[derive(Debug, Default)]
+struct Shares {
+    by_key: BTreeMap<LimitKey, Share>,
+    in_line: usize,
+}
+
+/// What a process has of one limit.
+#[derive(Debug)]
+struct Share {
+    values: LimitValues,
+    /// As declared; people may set others.
+    declared: LimitValues,
+    held: u32,
+    /// By this process's timer: its permits are other processes' from then on.
+    until: Duration,
+    in_use: u32,
+    /// It keeps no more than so many that become free.
+    keeps: Option<u32>,
+    /// By this process's timer.
+    starts: VecDeque<Duration>,
+    waiting: VecDeque<oneshot::Sender<LimitPermit>>,
+    in_line: usize,
+    /// The last exchange left some without.
+    is_used_up: bool,
+    /// When it is exchanged next, by this process's timer.
+    next_exchange: Duration,
+    /// When a start is left again.
+    next_start: Duration,
+    looks: Looks,
+}
+
+/// A place in the line of a limit. Dropped, it is another task's.
+#[derive(Debug)]
+pub(crate) struct PlaceInLine {
+    limits: Arc<Limits>,
+    key: LimitKey,
+}
+
+impl Drop for PlaceInLine {
+    fn drop(&mut self) {
+        let mut shares = self.limits.shares();
+        shares.in_line -= 1;
+        if let Some(share) = shares.by_key.get_mut(&self.key) {
+            share.in_line -= 1;
+        }
+    }
+}
+
+impl Limits {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self {
+            clock,
+            shares: Mutex::default(),
+            wanted: Notify::new(),
+            exchanging: tokio::sync::Mutex::default(),
+            set: Mutex::default(),
+        }
+    }
+
+    fn shares(&self) -> MutexGuard<'_, Shares> {
+        self.shares.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits so long for a permit of this limit and for its start. `None`: there is none in this time.
+    pub(crate) async fn take(
+        self: &Arc<Self>,
+        (key, limit): (&LimitKey, &Limit),
+        at_most: Duration,
+    ) -> Option<LimitPermit> {
+        let (give, given) = oneshot::channel();
+        {
+            let mut shares = self.shares();
+            let share = shares.of(key, limit);
+            share.waiting.push_back(give);
+            share.serve(self, key);
+            if share.is_waited_for() {
+                share.next_exchange = Duration::ZERO;
+                self.wanted.notify_one();
+            }
+        }
+        match select(given, self.clock.sleep(at_most)).await {
+            Either::Left((permit, _)) => permit.ok(),
+            Either::Right(((), mut given)) => given.try_recv().ok().flatten(),
+        }
+    }
+
+    /// A place in the line of a limit, for a task with a slot and without a lease.
+    pub(crate) fn stand_in_line(
+        self: &Arc<Self>,
+        (key, limit): (&LimitKey, &Limit),
+        slots: usize,
+    ) -> Option<PlaceInLine> {
+        let mut shares = self.shares();
+        let places = (slots / SLOTS_IN_LINE).max(1);
+        let is_full = shares.in_line >= places;
+        let share = shares.of(key, limit);
+        if is_full || share.in_line >= (places / LINES).max(1) {
+            return None;
+        }
+        share.in_line += 1;
+        shares.in_line += 1;
+        Some(PlaceInLine {
+            limits: self.clone(),
+            key: key.clone(),
+        })
+    }
+
+    /// Whether attempts wait that the last exchange left without.
+    pub(crate) fn is_used_up(&self, key: &LimitKey) -> bool {
+        let shares = self.shares();
+        shares.by_key.get(key).is_some_and(|share| share.is_used_up)
+    }
+
+    /// When to look again at a task for which there was no place.
+    pub(crate) fn look_again(&self, (key, limit): (&LimitKey, &Limit)) -> Duration {
+        let now = self.clock.monotonic();
+        let mut shares = self.shares();
+        let share = shares.of(key, limit);
+        let start = share.next_start.saturating_sub(now);
+        share.looks.next(now).max(start.min(Looks::LATEST))
+    }
+
+    /// An attempt has ended.
+    fn give_back(self: &Arc<Self>, key: &LimitKey) {
+        let mut shares = self.shares();
+        let Some(share) = shares.by_key.get_mut(key) else {
+            return;
+        };
+        share.in_use = share.in_use.saturating_sub(1);
+        if share.keeps.is_some_and(|keeps| share.held > keeps) {
+            share.held = share.held.saturating_sub(1).max(share.in_use);
+            share.next_exchange = Duration::ZERO;
+        }
+        share.serve(self, key);
+        if share.held > share.in_use {
+            share.next_exchange = Duration::ZERO;
+        }
+        if share.next_exchange.is_zero() {
+            self.wanted.notify_one();
+        }
+    }
+
+    /// How long the permits of a limit are still this process's; `None`: it has no number of them.
+    fn left(&self, key: &LimitKey) -> Option<Duration> {
+        let now = self.clock.monotonic();
+        let shares = self.shares();
+        let share = shares.by_key.get(key)?;
+        share
+            .values
+            .at_once
+            .map(|_| share.until.saturating_sub(now))
+    }
+}
+
+impl Shares {
+    fn of(&mut self, key: &LimitKey, limit: &Limit) -> &mut Share {
+        let declared = LimitValues {
+            at_once: limit.at_once,
+            rate: limit.rate,
+        };
+        let share = self.by_key.entry(key.clone()).or_insert_with(|| Share {
+            values: declared,
+            declared,
+            held: 0,
+            until: Duration::ZERO,
+            in_use: 0,
+            keeps: None,
+            starts: VecDeque::new(),
+            waiting: VecDeque::new(),
+            in_line: 0,
+            is_used_up: false,
+            next_exchange: Duration::ZERO,
+            next_start: Duration::ZERO,
+            looks: Looks::default(),
+        });
+        share.declared = declared;
+        share
+    }
+}
+
+impl Share {
+    /// Gives what there is to those that wait.
+    fn serve(&mut self, limits: &Arc<Limits>, key: &LimitKey) {
+        let now = limits.clock.monotonic();
+        self.starts
+            .retain(|start| now.saturating_sub(*start) <= state::AHEAD);
+        self.waiting.retain(|waiting| !waiting.is_canceled());
+        while !self.waiting.is_empty() {
+            let has_permit =
+                self.values.at_once.is_none() || self.in_use < self.held && now < self.until;
+            let start = match self.values.rate {
+                Some(_) => self.starts.front().copied(),
+                None => Some(now),
+            };
+            let Some(start) = start.filter(|_| has_permit) else {
+                return;
+            };
+            let Some(waiting) = self.waiting.pop_front() else {
+                return;
+            };
+            let permit = LimitPermit::new(limits, key, start);
+            match waiting.send(permit) {
+                Ok(()) => {
+                    self.in_use += 1;
+                    self.starts.pop_front();
+                }
+                // It has stopped waiting. The permit was never counted.
+                Err(permit) => permit.discard(),
+            }
+        }
+    }
+
+    fn is_waited_for(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    fn need(&self) -> Need {
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        Need {
+            in_use: self.in_use,
+            waiting: count(self.waiting.len()),
+            starts: count(self.starts.len()),
+        }
+    }
+
+    /// Nothing is left of it here.
+    fn is_idle(&self) -> bool {
+        self.in_use == 0 && self.held == 0 && self.waiting.is_empty() && self.in_line == 0
+    }
+
+    fn granted(&mut self, grant: Grant, starts: VecDeque<Duration>, until: Duration) {
+        self.held = grant.held;
+        self.keeps = grant.share;
+        self.starts.extend(starts);
+        self.until = until;
+    }
+}

@@ -1,0 +1,302 @@
+//! What all processes share of a limit, and what one of them gets of it. Pure: the record, the clock of
+//! the database, and what the process needs, to the next record and a grant.
+//!
+//! A process holds permits for a lease and renews them while it uses them, so that those of a process
+//! that is gone are free after a lease. Starts of a rate are points of time, each given out once.
+
+use crate::record::DbTime;
+use counterstep_contracts::limit::Rate;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+/// Starts are given out so far ahead: a process that ends takes no more of a rate with it.
+pub(crate) const AHEAD: Duration = Duration::from_millis(200);
+
+/// The record of a limit.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LimitState {
+    /// The processes that hold permits or wait for some, by id.
+    #[serde(default)]
+    pub(crate) holders: BTreeMap<String, Holder>,
+    /// The next start that a rate has left.
+    #[serde(default)]
+    pub(crate) next_start: Option<DbTime>,
+}
+
+/// A process that holds permits or waits for some.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Holder {
+    /// It holds so many.
+    pub(crate) held: u32,
+    /// It could use so many.
+    pub(crate) wanted: u32,
+    /// Until then, unless it renews.
+    pub(crate) until: DbTime,
+}
+
+/// What a process needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Need {
+    /// Permits in use.
+    pub(crate) in_use: u32,
+    /// Attempts that wait.
+    pub(crate) waiting: u32,
+    /// Starts that it has not used yet.
+    pub(crate) starts: u32,
+}
+
+/// The values of a limit that are in effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LimitValues {
+    /// So many attempts at a time.
+    pub(crate) at_once: Option<u32>,
+    /// So many starts in a period.
+    pub(crate) rate: Option<Rate>,
+}
+
+/// What a process gets.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Grant {
+    /// It holds so many permits from now on; none of those in use is taken away.
+    pub(crate) held: u32,
+    /// It keeps no more than so many as they become free: other processes wait for theirs.
+    pub(crate) share: Option<u32>,
+    /// Starts, by the database's clock.
+    pub(crate) starts: VecDeque<DbTime>,
+    /// The next start that is left.
+    pub(crate) next_start: Option<DbTime>,
+}
+
+impl LimitState {
+    /// Whether a process holds a permit of it, or a start lies ahead.
+    pub(crate) fn is_used(&self, now: DbTime) -> bool {
+        let is_held = self.holders.values().any(|holder| holder.until > now);
+        is_held || self.next_start.is_some_and(|next| next > now)
+    }
+
+    /// Gives a process what it needs, as far as there is some. Returns whether the record has changed.
+    pub(crate) fn exchange(
+        &mut self,
+        process: &str,
+        need: Need,
+        values: LimitValues,
+        (now, lease): (DbTime, Duration),
+    ) -> (Grant, bool) {
+        let before = self.clone();
+        self.holders.retain(|_, holder| holder.until > now);
+        let wanted = need.in_use.saturating_add(need.waiting);
+        let others = self.holders.iter().filter(|(id, _)| *id != process);
+        let (taken, hungry) = others.fold((0u32, 0u32), |(taken, hungry), (_, holder)| {
+            let lacks = u32::from(holder.wanted > holder.held);
+            (taken.saturating_add(holder.held), hungry + lacks)
+        });
+        let (held, share) = match values.at_once {
+            None => (wanted, None),
+            Some(most) => {
+                let share = (hungry > 0).then(|| most.div_ceil(hungry + 1).max(1));
+                let free = most.saturating_sub(taken);
+                let target = wanted.min(free).min(share.unwrap_or(u32::MAX));
+                (target.max(need.in_use), share)
+            }
+        };
+        let starts = self.starts(need, held, values.rate, now);
+        self.hold(process, (held, wanted), values, (now, lease));
+        let grant = Grant {
+            held,
+            share,
+            starts,
+            next_start: values.rate.and(self.next_start),
+        };
+        (grant, *self != before)
+    }
+
+    fn hold(
+        &mut self,
+        process: &str,
+        (held, wanted): (u32, u32),
+        values: LimitValues,
+        (now, lease): (DbTime, Duration),
+    ) {
+        if wanted == 0 || values.at_once.is_none() {
+            self.holders.remove(process);
+            return;
+        }
+        // Renewed with a change, or with half of the lease over: other looks only read.
+        let kept = self.holders.get(process).filter(|holder| {
+            holder.held == held && holder.wanted == wanted && holder.until.after(now) > lease / 2
+        });
+        if kept.is_none() {
+            let until = now.later(lease);
+            let holder = Holder {
+                held,
+                wanted,
+                until,
+            };
+            self.holders.insert(process.to_owned(), holder);
+        }
+    }
+
+    fn starts(
+        &mut self,
+        need: Need,
+        held: u32,
+        rate: Option<Rate>,
+        now: DbTime,
+    ) -> VecDeque<DbTime> {
+        let mut starts = VecDeque::new();
+        let Some(rate) = rate else {
+            self.next_start = None;
+            return starts;
+        };
+        let between = rate.per / rate.starts;
+        let free = held.saturating_sub(need.in_use);
+        let lacking = need.waiting.min(free).saturating_sub(need.starts);
+        let mut next = self.next_start.map_or(now, |next| next.max(now));
+        // A rate that was lower before may have left a start far ahead.
+        if next.after(now) > rate.per {
+            next = now.later(rate.per);
+        }
+        while (starts.len() as u64) < u64::from(lacking) && next.after(now) <= AHEAD {
+            starts.push_back(next);
+            next = next.later(between.max(Duration::from_micros(1)));
+        }
+        if lacking > 0 || self.next_start.is_some_and(|next| next > now) {
+            self.next_start = Some(next);
+        }
+        starts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEASE: Duration = Duration::from_secs(30);
+    const NOW: DbTime = DbTime(1_000_000_000);
+
+    fn need(in_use: u32, waiting: u32) -> Need {
+        Need {
+            in_use,
+            waiting,
+            starts: 0,
+        }
+    }
+
+    fn at_once(most: u32) -> LimitValues {
+        LimitValues {
+            at_once: Some(most),
+            rate: None,
+        }
+    }
+
+    fn rate(starts: u32) -> LimitValues {
+        let per = Duration::from_secs(1);
+        LimitValues {
+            at_once: None,
+            rate: Some(Rate { starts, per }),
+        }
+    }
+
+    #[test]
+    fn no_more_permits_are_held_than_there_are() {
+        let mut state = LimitState::default();
+        let (a, _) = state.exchange("a", need(0, 7), at_once(10), (NOW, LEASE));
+        let (b, _) = state.exchange("b", need(0, 7), at_once(10), (NOW, LEASE));
+        assert_eq!((a.held, b.held), (7, 3));
+        let (c, _) = state.exchange("c", need(0, 7), at_once(10), (NOW, LEASE));
+        assert_eq!(c.held, 0);
+    }
+
+    #[test]
+    fn what_a_process_held_is_free_a_lease_after_it_was_last_seen() {
+        let mut state = LimitState::default();
+        state.exchange("gone", need(0, 10), at_once(10), (NOW, LEASE));
+        let before = NOW.later(LEASE - Duration::from_micros(1));
+        let (b, _) = state.exchange("b", need(0, 1), at_once(10), (before, LEASE));
+        assert_eq!(b.held, 0);
+        let (b, _) = state.exchange("b", need(0, 1), at_once(10), (NOW.later(LEASE), LEASE));
+        assert_eq!(b.held, 1);
+    }
+
+    #[test]
+    fn a_process_keeps_what_it_uses_and_gives_back_the_rest_where_others_wait() {
+        let mut state = LimitState::default();
+        state.exchange("a", need(0, 20), at_once(10), (NOW, LEASE));
+        state.exchange("b", need(0, 20), at_once(10), (NOW, LEASE));
+        let (a, _) = state.exchange("a", need(10, 10), at_once(10), (NOW, LEASE));
+        assert_eq!((a.held, a.share), (10, Some(5)));
+        let (a, _) = state.exchange("a", need(4, 10), at_once(10), (NOW, LEASE));
+        assert_eq!(a.held, 5);
+        let (b, _) = state.exchange("b", need(0, 20), at_once(10), (NOW, LEASE));
+        assert_eq!(b.held, 5);
+    }
+
+    #[test]
+    fn a_process_that_needs_nothing_leaves_the_record() {
+        let mut state = LimitState::default();
+        state.exchange("a", need(0, 1), at_once(1), (NOW, LEASE));
+        let (_, changed) = state.exchange("a", need(0, 0), at_once(1), (NOW, LEASE));
+        assert!(changed && state.holders.is_empty());
+    }
+
+    #[test]
+    fn a_look_that_changes_nothing_is_not_written_before_half_of_the_lease() {
+        let mut state = LimitState::default();
+        state.exchange("a", need(0, 1), at_once(1), (NOW, LEASE));
+        let (_, changed) =
+            state.exchange("a", need(1, 0), at_once(1), (NOW.later(LEASE / 3), LEASE));
+        assert!(!changed);
+        let (_, changed) =
+            state.exchange("a", need(1, 0), at_once(1), (NOW.later(LEASE / 2), LEASE));
+        assert!(changed);
+    }
+
+    #[test]
+    fn a_lower_limit_takes_no_permit_that_is_in_use() {
+        let mut state = LimitState::default();
+        state.exchange("a", need(0, 10), at_once(10), (NOW, LEASE));
+        let (a, _) = state.exchange("a", need(10, 0), at_once(2), (NOW, LEASE));
+        assert_eq!(a.held, 10);
+        let (b, _) = state.exchange("b", need(0, 1), at_once(2), (NOW, LEASE));
+        assert_eq!(b.held, 0);
+    }
+
+    #[test]
+    fn starts_are_evenly_spaced_and_given_out_once() {
+        let mut state = LimitState::default();
+        let (a, _) = state.exchange("a", need(0, 3), rate(50), (NOW, LEASE));
+        let (b, _) = state.exchange("b", need(0, 2), rate(50), (NOW, LEASE));
+        let at = |n: u32| NOW.later(Duration::from_millis(20) * n);
+        assert_eq!(a.starts, [at(0), at(1), at(2)]);
+        assert_eq!(b.starts, [at(3), at(4)]);
+    }
+
+    #[test]
+    fn starts_are_not_given_out_far_ahead_nor_saved_up() {
+        let mut state = LimitState::default();
+        let (a, _) = state.exchange("a", need(0, 1000), rate(50), (NOW, LEASE));
+        assert_eq!(a.starts.len(), 11);
+        let later = NOW.later(Duration::from_secs(60));
+        let (a, _) = state.exchange("a", need(0, 1000), rate(50), (later, LEASE));
+        assert_eq!((a.starts.len(), a.starts[0]), (11, later));
+    }
+
+    #[test]
+    fn a_higher_rate_does_not_wait_for_a_start_of_the_lower_one() {
+        let mut state = LimitState::default();
+        let hourly = LimitValues {
+            at_once: None,
+            rate: Some(Rate {
+                starts: 1,
+                per: Duration::from_secs(3600),
+            }),
+        };
+        state.exchange("a", need(0, 1), hourly, (NOW, LEASE));
+        let (a, _) = state.exchange("a", need(0, 1), rate(50), (NOW, LEASE));
+        assert!(
+            a.next_start
+                .is_some_and(|next| next.after(NOW) <= Duration::from_secs(1))
+        );
+    }
+}

@@ -1,0 +1,379 @@
+//! Limits of steps: no more attempts run at a time than there are permits, starts of a rate are spaced,
+//! and permits of a process that is gone are free after a lease.
+
+use crate::errand::only;
+use counterstep_adapters::embedded::{self, EmbeddedPaths};
+use counterstep_contracts::{Host, Rate, StepStatus, TaskId, TaskStatus};
+use counterstep_kernel::limits::{
+    LimitError, NewLimit, forget_unused_limits, limits, reset_limit, set_limit,
+};
+use counterstep_kernel::turn::turn;
+use counterstep_kernel::{Engine, EngineSettings};
+use counterstep_macros::distributed_task;
+use counterstep_steps::{CancelToken, Limit, RetryPolicy, StepContext, StepError, StepResult};
+use counterstep_testkit::site::{Site, eventually};
+use counterstep_testkit::{Form, Harness};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex};
+use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
+
+/// The called services by name, one for each test.
+static SERVICES: LazyLock<Mutex<HashMap<String, Arc<Service>>>> = LazyLock::new(Mutex::default);
+
+#[derive(Debug)]
+struct Service {
+    inside: Mutex<(usize, usize)>,
+    last: Mutex<Option<Instant>>,
+    /// A permit for each call that may end.
+    gate: Semaphore,
+}
+
+fn service(name: &str) -> Arc<Service> {
+    let mut services = SERVICES.lock().unwrap();
+    let new = || {
+        Arc::new(Service {
+            inside: Mutex::default(),
+            last: Mutex::default(),
+            gate: Semaphore::new(0),
+        })
+    };
+    services.entry(name.to_owned()).or_insert_with(new).clone()
+}
+
+/// A call that is under way.
+struct Inside<'a>(&'a Service);
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.inside.lock().unwrap().0 -= 1;
+    }
+}
+
+impl Service {
+    async fn call(&self) {
+        {
+            let mut inside = self.inside.lock().unwrap();
+            inside.0 += 1;
+            inside.1 = inside.1.max(inside.0);
+        }
+        *self.last.lock().unwrap() = Some(Instant::now());
+        let _inside = Inside(self);
+        self.gate.acquire().await.expect("the gate").forget();
+    }
+
+    fn inside(&self) -> usize {
+        self.inside.lock().unwrap().0
+    }
+
+    fn most(&self) -> usize {
+        self.inside.lock().unwrap().1
+    }
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Call {
+    service: String,
+    customer: String,
+    /// Its first attempt fails.
+    stumbles: bool,
+}
+
+const TWO: Limit = Limit::named("two").at_once(2);
+const ONE_EACH: Limit = Limit::named("one-each").at_once(1).per_label("customer");
+const SLOWLY: Limit = Limit::named("slowly").rate(50, "1s");
+const AGAIN: RetryPolicy = RetryPolicy::constant("10ms").max_retries(3);
+
+struct CallBank;
+
+#[distributed_task(name = "CallBank", timeout = "10m")]
+impl CallBank {
+    type Request = Call;
+    type Response = ();
+
+    #[step(1, host = "worker", no_undo = "does nothing", limit = TWO, retry = AGAIN)]
+    async fn call(ctx: &StepContext, req: &Call) -> StepResult<u32> {
+        service(&req.service).call().await;
+        match req.stumbles && ctx.attempt().0 == 1 {
+            true => Err(StepError::transient("it stumbles")),
+            false => Ok(1),
+        }
+    }
+
+    fn respond() {}
+}
+
+struct CallCustomer;
+
+#[distributed_task(
+    name = "CallCustomer",
+    timeout = "10m",
+    label(customer = "req.customer")
+)]
+impl CallCustomer {
+    type Request = Call;
+    type Response = ();
+
+    #[step(1, host = "worker", no_undo = "does nothing", limit = ONE_EACH)]
+    async fn call(req: &Call) -> StepResult<u32> {
+        service(&format!("{}-{}", req.service, req.customer))
+            .call()
+            .await;
+        Ok(1)
+    }
+
+    fn respond() {}
+}
+
+struct CallSlowly;
+
+#[distributed_task(name = "CallSlowly", timeout = "10m")]
+impl CallSlowly {
+    type Request = Call;
+    type Response = ();
+
+    #[step(1, host = "worker", no_undo = "does nothing", limit = SLOWLY)]
+    async fn call(req: &Call) -> StepResult<u32> {
+        service(&req.service).call().await;
+        Ok(1)
+    }
+
+    fn respond() {}
+}
+
+async fn submit(site: &Site, service: &str, tasks: usize) -> Vec<TaskId> {
+    let mut submitted = Vec::new();
+    for _ in 0..tasks {
+        submitted.push(site.submit(Form::new().field("service", service)).await);
+    }
+    submitted
+}
+
+async fn inside(called: &Service, calls: usize) {
+    eventually("the calls of all permits", || async {
+        (called.inside() == calls).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn no_more_attempts_run_at_once_than_there_are_permits() {
+    let mut site = Harness::embedded(only::<CallBank>()).start().await;
+    let called = service("two");
+    let tasks = submit(&site, "two", 12).await;
+    site.serve(8);
+    inside(&called, 2).await;
+    // The others hold no lease: they wait in the queue, or for the limit.
+    let mut waiting = 0;
+    for task in &tasks {
+        let record = site.record(*task).await;
+        waiting += usize::from(record.steps[0].status == StepStatus::Pending);
+        assert!(
+            record.steps[0].status == StepStatus::Running || record.task.lease_owner.is_none(),
+            "{record:?}"
+        );
+    }
+    assert_eq!(waiting, 10);
+    called.gate.add_permits(12);
+    let ended = site.all_are(TaskStatus::Completed, &tasks).await;
+    assert_eq!(called.most(), 2);
+    // Waiting is no attempt.
+    for record in ended {
+        assert_eq!(record.steps[0].attempts.0, 1);
+    }
+    site.stop().await;
+    let rows = limits(&site.engine).await.expect("they are read");
+    assert!(rows[0].uses.iter().all(|used| used.held == 0), "{rows:?}");
+    site.assert_invariants(&tasks).await;
+}
+
+#[tokio::test]
+async fn a_permit_is_free_between_two_attempts_of_a_step() {
+    let mut site = Harness::embedded(only::<CallBank>()).start().await;
+    let called = service("stumbles");
+    let form = || {
+        Form::new()
+            .field("service", "stumbles")
+            .field("stumbles", true)
+    };
+    let mut tasks = Vec::new();
+    for _ in 0..4 {
+        tasks.push(site.submit(form()).await);
+    }
+    called.gate.add_permits(8);
+    site.serve(4);
+    let ended = site.all_are(TaskStatus::Completed, &tasks).await;
+    assert!(called.most() <= 2);
+    assert!(ended.iter().all(|record| record.steps[0].attempts.0 == 2));
+}
+
+#[tokio::test]
+async fn each_value_of_a_label_has_the_limit_for_itself() {
+    let mut site = Harness::embedded(only::<CallCustomer>()).start().await;
+    let mut tasks = Vec::new();
+    for customer in ["a", "a", "a", "b", "b", "b"] {
+        let form = Form::new()
+            .field("service", "each")
+            .field("customer", customer);
+        tasks.push(site.submit(form).await);
+    }
+    site.serve(8);
+    let (a, b) = (service("each-a"), service("each-b"));
+    inside(&a, 1).await;
+    inside(&b, 1).await;
+    a.gate.add_permits(3);
+    b.gate.add_permits(3);
+    site.all_are(TaskStatus::Completed, &tasks).await;
+    assert_eq!((a.most(), b.most()), (1, 1));
+}
+
+/// Another process of the same installation.
+async fn process(site: &Site) -> Engine {
+    let paths = EmbeddedPaths {
+        database: site.folder().join("counterstep.db"),
+        objects: site.folder().join("objects"),
+        scratch: site.folder().join("scratch"),
+    };
+    let ports = embedded::open(paths, site.clock.embedded())
+        .await
+        .expect("the adapters open");
+    let registry = Arc::new(only::<CallBank>());
+    Engine::new(ports, registry, EngineSettings::default(), "gone")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_permits_of_a_process_that_is_gone_are_free_after_a_lease() {
+    let mut site = Harness::embedded(only::<CallBank>()).start().await;
+    let called = service("gone");
+    let gone = process(&site).await;
+    let mut tasks = submit(&site, "gone", 2).await;
+    let running: Vec<_> = tasks
+        .iter()
+        .map(|task| {
+            let (gone, task) = (gone.clone(), *task);
+            tokio::spawn(async move { turn(&gone, Host::Worker, task, &CancelToken::new()).await })
+        })
+        .collect();
+    inside(&called, 2).await;
+    for turn in running {
+        turn.abort();
+        turn.await.expect_err("it was aborted");
+    }
+    tasks.extend(submit(&site, "gone", 1).await);
+    called.gate.add_permits(3);
+    site.serve(1);
+    eventually("the wait for a permit", || async {
+        let rows = limits(&site.engine).await.expect("they are read");
+        let used = &rows[0].uses[0];
+        (used.held == 2 && used.waiting > 0).then_some(())
+    })
+    .await;
+    let last = site.record(tasks[2]).await;
+    assert_eq!(last.steps[0].status, StepStatus::Pending);
+    site.clock.advance_by(EngineSettings::default().lease);
+    site.all_are(TaskStatus::Completed, &tasks[2..]).await;
+    // The look for tasks of hosts that are gone comes once a lease.
+    site.clock.advance_by(EngineSettings::default().lease);
+    site.all_are(TaskStatus::Completed, &tasks).await;
+    assert_eq!(called.most(), 2);
+}
+
+#[tokio::test]
+async fn a_rate_lets_attempts_start_evenly_spaced() {
+    let mut site = Harness::embedded(only::<CallSlowly>()).start().await;
+    let called = service("slowly");
+    called.gate.add_permits(21);
+    let before = Instant::now();
+    let tasks = submit(&site, "slowly", 21).await;
+    site.serve(4);
+    let ended = site.all_are(TaskStatus::Completed, &tasks).await;
+    assert_eq!(ended.len(), 21);
+    // The last of 21 has 20 periods between two starts before it.
+    let last = called.last.lock().unwrap().expect("a call");
+    assert!(
+        last - before >= Duration::from_millis(400),
+        "50 starts a second"
+    );
+}
+
+#[tokio::test]
+async fn a_person_sets_other_values_and_takes_them_back() {
+    let mut site = Harness::embedded(only::<CallBank>()).start().await;
+    let called = service("set");
+    let engine = site.engine.clone();
+    let new = |at_once| NewLimit {
+        at_once,
+        rate: None,
+        actor: "operator:kim",
+        note: "the bank asks for less",
+    };
+    let unknown = set_limit(&engine, "three", new(Some(1))).await;
+    assert!(matches!(unknown, Err(LimitError::Unknown)), "{unknown:?}");
+    let impossible = set_limit(&engine, "two", new(Some(0))).await;
+    assert!(matches!(impossible, Err(LimitError::Impossible(_))));
+    set_limit(&engine, "two", new(Some(1)))
+        .await
+        .expect("it is set");
+    let tasks = submit(&site, "set", 6).await;
+    site.serve(6);
+    inside(&called, 1).await;
+    called.gate.add_permits(1);
+    inside(&called, 1).await;
+    let rows = limits(&engine).await.expect("they are read");
+    let set = rows[0].set.clone().expect("values are set");
+    assert_eq!((set.at_once, set.by.as_str()), (Some(1), "operator:kim"));
+    assert!(
+        reset_limit(&engine, "two", "operator:kim", "as before")
+            .await
+            .expect("it is reset")
+    );
+    assert!(
+        !reset_limit(&engine, "two", "operator:kim", "again")
+            .await
+            .expect("it is read")
+    );
+    site.clock.advance("2s");
+    inside(&called, 2).await;
+    called.gate.add_permits(5);
+    let ended = site.all_are(TaskStatus::Completed, &tasks).await;
+    assert_eq!(ended.len(), 6);
+    assert_eq!(called.most(), 2);
+}
+
+#[tokio::test]
+async fn records_that_no_process_uses_are_deleted_after_an_hour() {
+    let mut site = Harness::embedded(only::<CallBank>()).start().await;
+    let called = service("forgotten");
+    called.gate.add_permits(1);
+    let tasks = submit(&site, "forgotten", 1).await;
+    site.serve(1);
+    site.all_are(TaskStatus::Completed, &tasks).await;
+    site.stop().await;
+    let forgotten = || async { forget_unused_limits(&site.engine).await.expect("the store") };
+    assert_eq!(forgotten().await, 0);
+    site.clock.advance("2h");
+    assert_eq!(forgotten().await, 1);
+    assert_eq!(forgotten().await, 0);
+}
+
+#[tokio::test]
+async fn a_single_turn_has_its_permit_too() {
+    let called = service("turn");
+    called.gate.add_permits(1);
+    let form = Form::new().field("service", "turn");
+    let task = Harness::embedded(only::<CallBank>()).submit(form).await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
+    task.assert_invariants().await;
+}
+
+#[test]
+fn a_rate_is_read_as_it_is_shown() {
+    let rate = Rate::parse("50/1s").expect("a rate");
+    assert_eq!((rate.starts, rate.per), (50, Duration::from_secs(1)));
+    assert_eq!(rate.to_string(), "50/1s");
+    for text in ["", "50", "50/", "/1s", "x/1s", "50/s", "-1/1s"] {
+        assert!(Rate::parse(text).is_err(), "{text}");
+    }
+}
