@@ -22,11 +22,12 @@ use crate::ports::{Observation, StoreError};
 use crate::progress::Board;
 use crate::quarantine::Quarantine;
 use crate::quarantine::quarantine;
-use crate::record::{DbTime, TaskRecord, TaskRow};
+use crate::record::{DbTime, StepRow, TaskRecord, TaskRow};
 use crate::task::TaskType;
-use counterstep_contracts::{Host, TaskId, TaskStatus};
+use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus};
 use futures::future::{BoxFuture, Either, select};
 use futures::stream::FuturesUnordered;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -134,7 +135,12 @@ async fn take_turn_with(
     // they wait for.
     let reserved = Reserved::default();
     let record = match reserved
-        .for_next(engine, (&task_type, host), &record, shutdown)
+        .for_next(
+            engine,
+            (&task_type, host),
+            &as_taken_over(&record),
+            shutdown,
+        )
         .await
     {
         Room::Enough => record,
@@ -410,6 +416,19 @@ async fn tidied(engine: &Engine, task: TaskId, end: TurnEnd) -> TurnEnd {
 }
 
 /// Takes the lease and starts what comes first, in one commit.
+/// A task as its claim will find it: what a lost host ran is in doubt then, and may start again.
+fn as_taken_over(record: &TaskRecord) -> Cow<'_, TaskRecord> {
+    let is_lost = |row: &StepRow| row.attempt_open && row.status == StepStatus::Running;
+    if !record.steps.iter().any(is_lost) {
+        return Cow::Borrowed(record);
+    }
+    let mut record = record.clone();
+    for row in record.steps.iter_mut().filter(|row| is_lost(row)) {
+        row.status = StepStatus::InDoubt;
+    }
+    Cow::Owned(record)
+}
+
 async fn claim<'a>(
     engine: &'a Engine,
     task_type: TaskType,
@@ -421,16 +440,18 @@ async fn claim<'a>(
     let task = record.task.id;
     let epoch_before = record.task.epoch;
     let (ready_since, was_lost) = (ready_since(&record.task), record.lease_has_expired());
+    let seen = as_taken_over(&record);
     let looked = TurnTask {
         engine,
         task_type,
         host,
-        record: &record,
+        record: &seen,
         now: record.now,
         done: None,
         outcomes_of: None,
     };
     let plan = TurnPlan::gather(engine, looked, Facts::default(), reserved.clone()).await;
+    drop(seen);
     let losses = earlier_losses(engine.ports.store.as_ref(), &task_type, &record).await;
     let leased_at = engine.ports.clock.monotonic();
     let changed = engine

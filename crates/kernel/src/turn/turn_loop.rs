@@ -271,6 +271,13 @@ impl<'a> Turn<'a> {
                 Direction::Forward => self.reserved.take_permit(at),
                 Direction::Undo => None,
             };
+            debug_assert!(
+                permit.is_some()
+                    || fallback
+                    || direction == Direction::Undo
+                    || self.task_type.decl.steps[at].limit.is_none(),
+                "an attempt starts without a permit of its limit"
+            );
             let order = Order {
                 at,
                 execution,

@@ -7,7 +7,7 @@ use counterstep_contracts::{Host, Rate, StepStatus, TaskId, TaskStatus};
 use counterstep_kernel::limits::{
     LimitError, NewLimit, forget_unused_limits, limits, reset_limit, set_limit,
 };
-use counterstep_kernel::turn::turn;
+use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{CancelToken, Limit, RetryPolicy, StepContext, StepError, StepResult};
@@ -262,7 +262,6 @@ async fn the_permits_of_a_process_that_is_gone_are_free_after_a_lease() {
         turn.await.expect_err("it was aborted");
     }
     tasks.extend(submit(&site, "gone", 1).await);
-    called.gate.add_permits(3);
     site.serve(1);
     eventually("the wait for a permit", || async {
         let rows = limits(&site.engine).await.expect("they are read");
@@ -272,11 +271,49 @@ async fn the_permits_of_a_process_that_is_gone_are_free_after_a_lease() {
     .await;
     let last = site.record(tasks[2]).await;
     assert_eq!(last.steps[0].status, StepStatus::Pending);
+    called.gate.add_permits(3);
     site.clock.advance_by(EngineSettings::default().lease);
     site.all_are(TaskStatus::Completed, &tasks[2..]).await;
     // The look for tasks of hosts that are gone comes once a lease.
     site.clock.advance_by(EngineSettings::default().lease);
     site.all_are(TaskStatus::Completed, &tasks).await;
+    assert_eq!(called.most(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_after_a_lost_host_needs_a_permit_too() {
+    let mut site = Harness::embedded(only::<CallBank>()).start().await;
+    let called = service("lost");
+    let gone = process(&site).await;
+    let lost = submit(&site, "lost", 1).await[0];
+    let running = {
+        let gone = gone.clone();
+        tokio::spawn(async move { turn(&gone, Host::Worker, lost, &CancelToken::new()).await })
+    };
+    inside(&called, 1).await;
+    running.abort();
+    running.await.expect_err("it was aborted");
+    site.clock.advance_by(EngineSettings::default().lease);
+    let others = submit(&site, "lost", 2).await;
+    let turns: Vec<_> = others
+        .iter()
+        .map(|task| {
+            let (engine, task) = (site.engine.clone(), *task);
+            tokio::spawn(
+                async move { turn(&engine, Host::Worker, task, &CancelToken::new()).await },
+            )
+        })
+        .collect();
+    inside(&called, 2).await;
+    let end = turn(&site.engine, Host::Worker, lost, &CancelToken::new()).await;
+    assert!(matches!(end, TurnEnd::NoRoom(_)), "{end:?}");
+    called.gate.add_permits(3);
+    for turn in turns {
+        turn.await.expect("no panic");
+    }
+    site.serve(1);
+    site.all_are(TaskStatus::Completed, &[lost, others[0], others[1]])
+        .await;
     assert_eq!(called.most(), 2);
 }
 
