@@ -14,7 +14,7 @@ use counterstep_kernel::ports::{
     Due, DueTask, EndedTask, FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight,
     MessageSource, OutboxOp, OutboxRow, PurgeOp, Queue, QueueError, ReceiveOp, Receives, Revisions,
     RevisionsOf, Salvaged, Settle, Store, StoreError, SweepOp, TaskLine, TaskPage, TaskQuery,
-    Upkeep, Woken,
+    Upkeep, WaitingQuery, Woken,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -205,6 +205,10 @@ impl Store for Counted {
 
     async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError> {
         self.count().failures(query).await
+    }
+
+    async fn waiting(&self, query: &WaitingQuery) -> Result<u32, StoreError> {
+        self.count().waiting(query).await
     }
 
     async fn documents(&self, query: &DocumentQuery) -> Result<Documents, StoreError> {

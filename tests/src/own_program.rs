@@ -92,7 +92,17 @@ impl OwnProgram {
     /// When it does not start.
     #[must_use]
     pub fn api(&self) -> (Process, Api) {
-        let mut api = self.process(&["api", "--listen", "127.0.0.1:0"]);
+        self.api_with(&[])
+    }
+
+    /// An API with these flags.
+    ///
+    /// # Panics
+    /// When it does not start.
+    #[must_use]
+    pub fn api_with(&self, flags: &[&str]) -> (Process, Api) {
+        let arguments = [&["api", "--listen", "127.0.0.1:0"], flags].concat();
+        let mut api = self.process(&arguments);
         let address = api.says("its address", |said| {
             let (_, after) = said.split_once("address=")?;
             Some(after.split_once('\n')?.0.trim().to_owned())

@@ -210,6 +210,10 @@ impl From<SubmitError> for Refused {
                     None => refused,
                 }
             }
+            // Until some are done: how long that takes, nothing here knows.
+            error @ SubmitError::TooManyWaiting(_) => {
+                Self::new(ProblemCode::TooManyWaiting, error.to_string()).retry_after(5)
+            }
             SubmitError::Moved => Self::internal("taking a request", &error),
             SubmitError::Store(error) => error.into(),
             // The kernel's word for it quotes whatever the reader of the bytes said; what that was

@@ -110,6 +110,33 @@ name!(
     QueueName
 );
 
+impl QueueName {
+    const BACKLOG: &str = ".backlog";
+
+    /// Where the tasks of a tenant with many waiting ones wait, beside those of the others.
+    #[must_use]
+    pub fn backlog(&self) -> Self {
+        Self(format!("{}{}", self.0, Self::BACKLOG))
+    }
+
+    /// The queue itself, also of its backlog.
+    #[must_use]
+    pub fn base(&self) -> Self {
+        Self(
+            self.0
+                .strip_suffix(Self::BACKLOG)
+                .unwrap_or(&self.0)
+                .to_owned(),
+        )
+    }
+
+    /// Whether workers serve it, and not API processes.
+    #[must_use]
+    pub fn is_of_workers(&self) -> bool {
+        !self.0.ends_with(".api")
+    }
+}
+
 impl Tenant {
     /// Whether it can be a part of object keys: 1 to 64 of `A-Z a-z 0-9 . _ -`, and neither `.` nor
     /// `..`.

@@ -23,6 +23,7 @@ pub mod operator;
 pub mod overrides;
 pub mod problem;
 pub mod progress;
+pub mod queue;
 pub mod retention;
 pub mod retry;
 pub mod schedule;

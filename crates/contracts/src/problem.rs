@@ -73,6 +73,8 @@ problem_codes! {
     NoSuchWebhook = "no-such-webhook", 404, "The task has no such webhook";
     /// No API key of this id.
     NoSuchKey = "no-such-key", 404, "There is no such API key";
+    /// No queue of this name.
+    NoSuchQueue = "no-such-queue", 404, "There is no such queue";
     /// No limit of this name.
     NoSuchLimit = "no-such-limit", 404, "There is no such limit";
     /// The route has other methods.
@@ -141,6 +143,8 @@ problem_codes! {
     Internal = "internal", 500, "The request could not be handled";
     /// The caller sends more requests than it may, or has as many streams open as it may.
     TooManyRequests = "too-many-requests", 429, "The caller asks for too much at a time";
+    /// More tasks of the type wait than may.
+    TooManyWaiting = "too-many-waiting", 429, "Too many tasks of this type wait";
     /// As many streams are open as the process takes.
     TooManyStreams = "too-many-streams", 503, "Too many streams of events are open";
     /// A server that is needed does not answer.

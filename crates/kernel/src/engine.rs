@@ -6,10 +6,12 @@ use crate::heavy::Heavy;
 use crate::isolation::Isolation;
 use crate::limits::Limits;
 use crate::outbox::{Published, Stall};
+use crate::paused_queues::PausedQueues;
 use crate::ports::{NoRecorder, NoTraces, Ports, Recorder, Traces};
 use crate::registration::Registration;
 use crate::settings::EngineSettings;
 use crate::task::{Inputs, Registry};
+use crate::waiting_tasks::WaitingTasks;
 use counterstep_contracts::{ChangeId, TaskId};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -45,6 +47,10 @@ pub struct Engine {
     pub(crate) heavy: Arc<Heavy>,
     /// What it has of the limits of all processes.
     pub(crate) limits: Arc<Limits>,
+    /// Which queues are paused.
+    pub(crate) paused: Arc<PausedQueues>,
+    /// How many tasks of a tenant wait.
+    pub(crate) waiting: Arc<WaitingTasks>,
 }
 
 impl Engine {
@@ -73,6 +79,8 @@ impl Engine {
             isolation: Arc::default(),
             heavy,
             limits,
+            paused: Arc::default(),
+            waiting: Arc::default(),
         }
     }
 

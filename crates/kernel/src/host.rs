@@ -146,10 +146,8 @@ async fn take_deliveries(
             .await;
             continue;
         }
-        let fetch = engine
-            .ports
-            .queue
-            .fetch(&settings.queues, max, settings.poll);
+        let queues = with_backlogs(engine, engine.not_paused(&settings.queues).await);
+        let fetch = engine.ports.queue.fetch(&queues, max, settings.poll);
         let deliveries = match select(fetch, Box::pin(shutdown.cancelled())).await {
             Either::Left((Ok(deliveries), _)) => deliveries,
             Either::Left((Err(error), _)) => {
@@ -174,6 +172,17 @@ async fn take_deliveries(
             )));
         }
     }
+}
+
+/// What a host fetches from: the backlogs are asked beside the queues, for as many messages each, so that
+/// a tenant with many waiting tasks has at most half of what is delivered where others wait.
+fn with_backlogs(engine: &Engine, mut queues: Vec<QueueName>) -> Vec<QueueName> {
+    if !engine.ports.queue.hands_out_tasks() {
+        let of_workers = queues.iter().filter(|queue| queue.is_of_workers());
+        let backlogs: Vec<_> = of_workers.map(QueueName::backlog).collect();
+        queues.extend(backlogs);
+    }
+    queues
 }
 
 async fn slot(slots: &Arc<Semaphore>, shutdown: &CancelToken) -> Option<OwnedSemaphorePermit> {
@@ -202,6 +211,7 @@ async fn run_delivery(
         is_first,
         message,
     } = delivery;
+    let queue = queue.base();
     let message = match message {
         Ok(message) => message,
         Err(poison) => return keep_poison(&engine, &tag, queue, poison).await,
@@ -292,11 +302,7 @@ async fn take_due(
     shutdown: &CancelToken,
     spawn: &Spawn,
 ) {
-    let due = Due::Claimable {
-        queues: settings.queues.clone(),
-        known: engine.registry.known(),
-        unclaimed_for: settings.unclaimed_for,
-    };
+    let known = engine.registry.known();
     let left: Left = Arc::default();
     let mut pause = settings.poll;
     loop {
@@ -321,6 +327,11 @@ async fn take_due(
         let limit = free
             .saturating_add(still_left(&left, engine.ports.clock.monotonic()))
             .min(MAX_LOOKED_AT);
+        let due = Due::Claimable {
+            queues: engine.not_paused(&settings.queues).await,
+            known: known.clone(),
+            unclaimed_for: settings.unclaimed_for,
+        };
         // Reads only, and is given up on shutdown: a connection that died in silence would hold up
         // the end.
         let look = engine

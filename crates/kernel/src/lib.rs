@@ -29,6 +29,7 @@ pub mod lost_hosts;
 mod observe;
 pub mod operator;
 mod outbox;
+pub mod paused_queues;
 pub mod payloads;
 pub mod plan;
 mod poison;
@@ -51,6 +52,7 @@ pub mod transition;
 pub mod turn;
 mod unknown_commits;
 mod waiting_looks;
+mod waiting_tasks;
 pub mod webhooks;
 pub mod worker_registry;
 

@@ -54,7 +54,7 @@ pub use store::{
     Committed, Heartbeat, IdempotencyRow, KEY_TAKEN, OutboxOp, OutboxRow, Salvaged, Store, Unread,
 };
 pub use traces::{NoTraces, Traces};
-pub use types::{Disabled, FailureQuery, TypeRow, TypeRows};
+pub use types::{Disabled, FailureQuery, TypeRow, TypeRows, WaitingQuery};
 pub use upkeep::{EndedTask, PurgeOp, Receive, ReceiveOp, Receives, SweepOp, Upkeep};
 pub use workers::{
     Gauges, MOST_LABEL_VALUES, OTHER, Passed, TaskCount, WORKERS_READ, WorkerRow, WorkerSeen,

@@ -42,6 +42,9 @@ pub struct EngineSettings {
     pub policies: Arc<Policies>,
     /// So many steps that are declared heavy run side by side in this process; at least 1.
     pub heavy: usize,
+    /// More tasks of one type than about so many may not wait, of each tenant: further submissions are
+    /// refused. `None`: any number.
+    pub max_waiting: Option<u32>,
     /// The labels of tasks that metrics carry, by name.
     pub metrics_labels: Vec<String>,
     /// Networks that webhooks may reach although they are private, and without TLS.
@@ -67,6 +70,7 @@ impl Default for EngineSettings {
             output_limit: OutputLimit::default(),
             policies: Arc::default(),
             heavy: 2,
+            max_waiting: None,
             metrics_labels: Vec::new(),
             webhook_allow: AllowedNets::default(),
             faults: Vec::new(),

@@ -48,6 +48,7 @@ impl Engine {
             // No message leaves this machine.
             return self.ports.queue.publish(queue, message).await;
         }
+        let queue = &self.lane_of(queue, message.tenant.as_ref()).await;
         let bare;
         let message = if self.ports.store.payload_codec().is_some() {
             // The broker keeps messages on its disk, and no host needs their outputs.

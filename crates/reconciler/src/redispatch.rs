@@ -106,6 +106,8 @@ pub fn plan(
             });
         }
         let known = engine.registry.known();
+        // Tasks of a paused queue are not lost.
+        let queues = engine.not_paused(&queues).await;
         let which = Unclaimed {
             queues,
             known,
@@ -203,6 +205,11 @@ fn queues(registry: &Registry) -> Vec<QueueName> {
     let all: BTreeSet<_> = [Host::Worker, Host::Api]
         .into_iter()
         .flat_map(|host| registry.queues(host))
+        .flat_map(|queue| {
+            let backlog = queue.is_of_workers().then(|| queue.backlog());
+            [Some(queue), backlog]
+        })
+        .flatten()
         .collect();
     all.into_iter().collect()
 }

@@ -56,8 +56,26 @@ impl CallFifty {
     fn respond() {}
 }
 
+struct CallFreely;
+
+#[distributed_task(max_recoveries = 100, timeout = "1h")]
+impl CallFreely {
+    type Request = u32;
+    type Response = ();
+
+    #[step(1, host = "worker", no_undo = "it only asks")]
+    async fn call(_no: &u32, service: &State<Service>) -> StepResult<u32> {
+        service.call().await
+    }
+
+    fn respond() {}
+}
+
 fn main() -> ExitCode {
     let service = Service(std::env::var("SERVICE").unwrap_or_default());
-    let registry = Registry::new().with::<CallTen>().with::<CallFifty>();
+    let registry = Registry::new()
+        .with::<CallTen>()
+        .with::<CallFifty>()
+        .with::<CallFreely>();
     counterstep::cli::main(registry.provide(service))
 }

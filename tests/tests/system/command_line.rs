@@ -124,7 +124,7 @@ fn all_commands_share_variables_and_take_from_them_what_is_theirs() {
     }
     // The file of the services need not be there for those who call the API.
     let with_file = [&variables[..], &[("COUNTERSTEP_CONFIG", "missing.toml")]].concat();
-    for command in ["tasks", "types", "limits", "schedules"] {
+    for command in ["tasks", "types", "queues", "limits", "schedules"] {
         run_in(&place, &with_file, &[command, "list"])
             .assert_code(69)
             .assert_says("http://127.0.0.1:9");

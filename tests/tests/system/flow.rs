@@ -1,4 +1,5 @@
-//! Limits of steps over three workers on real servers: the called service counts.
+//! Limits of steps over three workers on real servers, where the called service counts; and shares of tenants
+//! whose tasks wait.
 
 use counterstep_contracts::{TaskId, TaskStatus};
 use counterstep_tests::api::Api;
@@ -216,4 +217,88 @@ async fn a_minute_of_a_rate() {
         "{took:?}"
     );
     assert!(most <= 55, "{most} in a second");
+}
+
+/// The API as a caller of this tenant sees it.
+fn of_tenant(program: &OwnProgram, api: &Api, tenant: &str) -> Api {
+    let database = program.cluster.database.as_str();
+    let arguments = [
+        "keys",
+        "--database",
+        database,
+        "create",
+        "--subject",
+        "shop",
+        "--role",
+        "submit",
+        "--tenant",
+        tenant,
+    ];
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_limited"))
+        .args(arguments)
+        .output()
+        .expect("the program runs");
+    assert!(output.status.success(), "{output:?}");
+    let key = String::from_utf8(output.stdout).expect("UTF-8");
+    let address = api.url().trim_start_matches("http://");
+    Api::at(address).with_key(key.trim())
+}
+
+/// How long each task waited for its claim, the middle of them.
+async fn median_wait(api: &Api, tasks: &[TaskId]) -> Duration {
+    let mut waits = Vec::new();
+    for task in tasks {
+        let trail = api.audit(*task).await;
+        let at = |event: &str| {
+            let entry = trail.entries.iter().find(|entry| entry.event == event);
+            let at = &entry.unwrap_or_else(|| panic!("{event}: {trail:?}")).at;
+            at.parse::<jiff::Timestamp>().expect("a time")
+        };
+        let waited = at("claimed").duration_since(at("submitted"));
+        waits.push(waited.unsigned_abs());
+    }
+    waits.sort();
+    waits[waits.len() / 2]
+}
+
+/// Tenant `a` submits so many tasks, then tenant `b` ten. Returns the median waits of ten tasks of `b`
+/// before and beside those of `a`, and how many of `a` were open when those of `b` had ended.
+async fn beside_a_large_tenant(tasks: u32) -> (Duration, Duration, usize) {
+    let service = Service::start(Duration::from_millis(50), 16).await;
+    let program = OwnProgram::start(env!("CARGO_BIN_EXE_limited"), TIMES)
+        .variable("SERVICE", &service.address);
+    let (_api, api) = program.api_with(&["--auth", "keys"]);
+    let (a, b) = (
+        of_tenant(&program, &api, "a"),
+        of_tenant(&program, &api, "b"),
+    );
+    let _worker = program.worker();
+    let first = submit(&b, "call-freely", 10).await;
+    all_completed(&b, &first).await;
+    let idle = median_wait(&b, &first).await;
+    let of_a = submit(&a, "call-freely", tasks).await;
+    let of_b = submit(&b, "call-freely", 10).await;
+    all_completed(&b, &of_b).await;
+    let open = open(&a, "CallFreely").await;
+    let beside = median_wait(&b, &of_b).await;
+    all_completed(&a, &of_a).await;
+    println!("{tasks} tasks of another tenant: median wait {beside:?}, idle {idle:?}");
+    program.assert_sound();
+    (idle, beside, open)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_with_many_waiting_tasks_does_not_keep_another_one_waiting() {
+    let (_, _, open) = beside_a_large_tenant(1_000).await;
+    assert!(
+        open >= 200,
+        "only {open} of the other tenant's tasks still wait"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes a minute, and needs an idle machine; run by hand: cargo test -p counterstep-tests -- --ignored beside_five_thousand --nocapture"]
+async fn beside_five_thousand() {
+    let (idle, beside, _) = beside_a_large_tenant(5_000).await;
+    assert!(beside <= 3 * idle, "{beside:?}, idle {idle:?}");
 }

@@ -53,14 +53,13 @@ impl Names {
         )))
     }
 
-    /// All messages of a queue. The queue of an API process, `{queue}.api`, has a token more, so
-    /// neither pattern holds the other's messages: consumers of a work queue must not overlap.
+    /// All messages of a queue. The queue of an API process, `{queue}.api`, has a token more, and so has
+    /// a backlog, `{queue}.backlog`, so neither pattern holds the other's messages: consumers of a work queue must not overlap.
     pub(super) fn work_of(&self, queue: &QueueName) -> Result<String, QueueError> {
         Ok(self.subject(&format!("work.{}.*.*", queue_tokens(queue)?)))
     }
 
-    /// The durable consumer of a queue: its name, with `~` where the queue's has the one dot that
-    /// it may have. No queue can be called so itself.
+    /// The durable consumer of a queue: its name, with `~` where the queue's has a dot. No queue can be called so itself.
     pub(super) fn consumer(&self, queue: &QueueName) -> Result<String, QueueError> {
         Ok(queue_tokens(queue)?.replace('.', "~"))
     }
@@ -95,7 +94,8 @@ fn token(text: &str) -> Result<&str, QueueError> {
 }
 
 fn queue_tokens(queue: &QueueName) -> Result<&str, QueueError> {
-    token(queue.0.strip_suffix(".api").unwrap_or(&queue.0))?;
+    let base = queue.0.strip_suffix(".backlog").unwrap_or(&queue.0);
+    token(base.strip_suffix(".api").unwrap_or(base))?;
     Ok(&queue.0)
 }
 
@@ -120,6 +120,13 @@ mod tests {
             "work.files.api.*.*"
         );
         assert_eq!(names.consumer(&queue("files.api")).unwrap(), "files~api");
+        let backlog = queue("files").backlog();
+        assert_eq!(
+            names.work(&backlog, "Zip", 2).unwrap(),
+            "work.files.backlog.Zip.v2"
+        );
+        assert_eq!(names.work_of(&backlog).unwrap(), "work.files.backlog.*.*");
+        assert_eq!(names.consumer(&backlog).unwrap(), "files~backlog");
         assert_eq!(
             names.event("Zip", "step_succeeded").unwrap(),
             "events.Zip.step_succeeded"
@@ -138,6 +145,8 @@ mod tests {
         for bad in [
             "",
             ".api",
+            ".backlog",
+            "a.b.backlog",
             "a.b",
             "a.b.api",
             "*",

@@ -29,6 +29,7 @@ mod statement;
 mod statement_of_texts;
 mod states;
 mod tasks;
+mod unclaimed_counts;
 mod upkeep;
 mod user_sql;
 
@@ -42,7 +43,7 @@ use counterstep_kernel::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
     DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, FailureQuery, Gauges,
     Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow, Revisions, RevisionsOf, Salvaged,
-    SqlStatement, Store, StoreError, TaskLine, TaskPage, TaskQuery, Woken,
+    SqlStatement, Store, StoreError, TaskLine, TaskPage, TaskQuery, WaitingQuery, Woken,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -371,6 +372,12 @@ impl Store for PostgresStore {
         let lent = self.database.lend().await?;
         let written = user_sql::put_documents(&lent, writes).await;
         Ok(lent.settle(written)?)
+    }
+
+    async fn waiting(&self, query: &WaitingQuery) -> Result<u32, StoreError> {
+        let counted: Vec<i64> = self.database.read(unclaimed_counts::count(query)?).await?;
+        let counted = counted.first().copied().unwrap_or(0);
+        Ok(u32::try_from(counted).unwrap_or(u32::MAX))
     }
 
     async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError> {

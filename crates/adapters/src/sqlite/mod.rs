@@ -25,6 +25,7 @@ mod revisions;
 mod schema;
 mod tasks;
 mod unclaimed;
+mod unclaimed_counts;
 mod upkeep;
 mod user_sql;
 #[cfg(feature = "local-queue")]
@@ -41,7 +42,7 @@ use counterstep_kernel::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
     DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, FailureQuery, Gauges,
     Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow, Revisions, RevisionsOf, Salvaged,
-    Store, StoreError, TaskLine, TaskPage, TaskQuery, Woken,
+    Store, StoreError, TaskLine, TaskPage, TaskQuery, WaitingQuery, Woken,
 };
 use counterstep_kernel::record::{History, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -346,6 +347,13 @@ impl Store for SqliteStore {
             }
             put => Ok(put?),
         }
+    }
+
+    async fn waiting(&self, query: &WaitingQuery) -> Result<u32, StoreError> {
+        let query = query.clone();
+        let count =
+            move |connection: &mut SqliteConnection, _| unclaimed_counts::count(connection, &query);
+        Ok(self.database.read_at(count).await?)
     }
 
     async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError> {

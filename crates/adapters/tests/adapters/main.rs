@@ -207,7 +207,8 @@ macro_rules! row_cases {
                 a_type_comes_back_as_it_was_written,
                 a_type_that_cannot_be_read_counts_as_disabled_and_stops_no_other,
                 a_type_changes_only_from_the_revision_that_was_read,
-                failures_are_counted_since_the_last_success;
+                failures_are_counted_since_the_last_success,
+                waiting_tasks_are_counted_by_tenant_and_type;
             workers:
                 a_process_is_listed_as_it_says_of_itself,
                 a_process_that_is_not_seen_for_long_is_lost,

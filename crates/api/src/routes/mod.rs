@@ -21,6 +21,7 @@ mod list;
 pub(crate) mod metrics;
 mod operator;
 mod plan_and_why;
+mod queues;
 mod result;
 mod schedules;
 mod signals;

@@ -4,7 +4,8 @@
 use super::described as about;
 use super::{
     audit, batch, cancel, children, dead_letters, docs, events, health, keys, limits, links, list,
-    metrics, operator, plan_and_why, result, schedules, signals, submit, task, types, webhooks,
+    metrics, operator, plan_and_why, queues, result, schedules, signals, submit, task, types,
+    webhooks,
 };
 use crate::openapi::{Operation, PerType, Row};
 use crate::origins;
@@ -137,6 +138,9 @@ pub(crate) const ENDPOINTS: &[Endpoint] = endpoints! {
     Post "/api/task-types/{id}/disable" ADMIN => types::disable, about::types::DISABLE;
     Post "/api/task-types/{id}/enable" ADMIN => types::enable, about::types::ENABLE;
     Get "/api/workers" ADMIN => metrics::workers, about::process::WORKERS;
+    Get "/api/queues" ADMIN => queues::list, about::queues::LIST;
+    Post "/api/queues/{name}/pause" ADMIN => queues::pause, about::queues::PAUSE;
+    Post "/api/queues/{name}/resume" ADMIN => queues::resume, about::queues::RESUME;
     Get "/api/limits" ADMIN => limits::list, about::limits::LIST;
     Put "/api/limits/{name}" ADMIN => limits::put, about::limits::SET;
     Post "/api/limits/{name}/reset" ADMIN => limits::reset, about::limits::RESET;

@@ -252,8 +252,8 @@ pub(crate) async fn one_tenant_reaches_nothing_of_another(site: &Site, own: &str
         .assert_status(201);
     let before = trail(site, other, task).await;
     for route in all_routes().filter(|route| route.role.is_some()) {
-        // Task types, limits and API keys belong to no tenant: their routes are for administrators.
-        let is_of_all = ["/api/task-types", "/api/keys", "/api/limits"]
+        // Task types, queues, limits and API keys belong to no tenant: their routes are for administrators.
+        let is_of_all = ["/api/task-types", "/api/keys", "/api/limits", "/api/queues"]
             .iter()
             .any(|of_all| route.path.starts_with(of_all));
         if is_of_all

@@ -14,6 +14,7 @@ mod operator;
 mod output;
 mod payload_keys;
 mod proposal;
+mod queues;
 mod remote;
 mod schedules;
 mod submit;
@@ -101,6 +102,8 @@ enum Command {
     Tasks(tasks::TasksArgs),
     /// List, disable and enable task types over the HTTP API
     Types(types::TypesArgs),
+    /// List, pause and resume queues over the HTTP API
+    Queues(queues::QueuesArgs),
     /// List, set and reset the limits of steps over the HTTP API
     Limits(limits::LimitsArgs),
     /// List, make, pause and run schedules over the HTTP API
@@ -174,6 +177,7 @@ pub(crate) fn run(registry: Registry, beside: Beside, own: OwnCommands) -> ExitC
         Command::Describe(args) => describe::main(&registry, args),
         Command::Tasks(args) => tasks::main(args, program),
         Command::Types(args) => types::main(args),
+        Command::Queues(args) => queues::main(args),
         Command::Limits(args) => limits::main(args),
         Command::Schedules(args) => schedules::main(args),
         Command::Workers(args) => workers::main(args),

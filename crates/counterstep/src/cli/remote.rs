@@ -13,6 +13,7 @@ use counterstep_contracts::operator::{
     DeadLetter, OperatorAnswer, RecoveriesAnswer, RecoveriesRequest, ResolveRequest, RetryRequest,
     UndoPlan, Why,
 };
+use counterstep_contracts::queue::{QueueRequest, QueueView};
 use counterstep_contracts::schedule::ScheduleView;
 use counterstep_contracts::webhook::DeliveryView;
 use counterstep_contracts::workers::WorkersView;
@@ -283,6 +284,21 @@ impl Remote {
         body: &SwitchRequest,
     ) -> Result<SwitchView, Exit> {
         let url = format!("{}/api/task-types/{}/{what}", self.http.base, encode(route));
+        self.read(self.http.client.post(url).json(body)).await
+    }
+
+    pub(super) async fn queues(&self) -> Result<Page<QueueView>, Exit> {
+        self.read(self.get("/api/queues")).await
+    }
+
+    /// Pauses or resumes a queue, as `what` says.
+    pub(super) async fn change_queue(
+        &self,
+        name: &str,
+        what: &str,
+        body: &QueueRequest,
+    ) -> Result<QueueView, Exit> {
+        let url = format!("{}/api/queues/{}/{what}", self.http.base, encode(name));
         self.read(self.http.client.post(url).json(body)).await
     }
 

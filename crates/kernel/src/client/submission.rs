@@ -63,6 +63,9 @@ pub enum SubmitError {
     /// Its type takes no submissions.
     #[error("{0}")]
     Disabled(Refusal),
+    /// Too many tasks of its type wait.
+    #[error("about {0} tasks of this type wait already, and no more may: send it again later")]
+    TooManyWaiting(u32),
     /// The store does not answer.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -73,7 +76,9 @@ impl SubmitError {
     #[must_use]
     pub const fn outcome(&self) -> SubmissionOutcome {
         match self {
-            Self::Invalid(_) | Self::Label(_) | Self::Source(_) => SubmissionOutcome::Refused,
+            Self::Invalid(_) | Self::Label(_) | Self::Source(_) | Self::TooManyWaiting(_) => {
+                SubmissionOutcome::Refused
+            }
             Self::InProgress | Self::KeyMismatch | Self::Moved => SubmissionOutcome::Conflict,
             Self::Disabled(_) => SubmissionOutcome::Disabled,
             Self::Objects(_) | Self::Declaration(_) | Self::TooSlow | Self::Store(_) => {

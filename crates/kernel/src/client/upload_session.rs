@@ -78,8 +78,35 @@ impl UploadSession {
     /// Starts to receive a request.
     ///
     /// # Errors
-    /// When its idempotency key is in use, its type is disabled, or the store does not answer.
+    /// When its idempotency key is in use, its type is disabled, too many tasks of it wait, or the store
+    /// does not answer.
     pub fn begin<'a>(
+        engine: &'a Engine,
+        task_type: TaskType,
+        submission: Submission,
+    ) -> BoxFuture<'a, Result<Self, SubmitError>> {
+        Box::pin(async move {
+            let session = Self::of_schedule(engine, task_type, submission).await?;
+            if let Some(most) = engine
+                .settings
+                .max_waiting
+                .filter(|_| session.replay.is_none())
+            {
+                let of = (&session.submission.tenant, Some(task_type.decl.name));
+                if engine.waiting_with_one_more(of, most).await > most {
+                    session.abandon("too many tasks wait").await;
+                    return Err(SubmitError::TooManyWaiting(most));
+                }
+            }
+            Ok(session)
+        })
+    }
+
+    /// The same for the firing of a schedule, however many tasks wait.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin).
+    pub(crate) fn of_schedule<'a>(
         engine: &'a Engine,
         task_type: TaskType,
         submission: Submission,

@@ -147,7 +147,8 @@ pub(super) fn document_place(kind: DocumentKind, tenant: &Tenant, name: &str) ->
         | DocumentKind::Listing
         | DocumentKind::Audit
         | DocumentKind::Limit
-        | DocumentKind::LimitValues => None,
+        | DocumentKind::LimitValues
+        | DocumentKind::Queue => None,
     }
 }
 

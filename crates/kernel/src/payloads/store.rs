@@ -9,7 +9,8 @@ use crate::ports::{
     DocumentKind, DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, EndedTask,
     FailureFilter, FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow,
     PayloadCodec, PayloadError, PurgeOp, ReceiveOp, Receives, Revisions, RevisionsOf, Salvaged,
-    SqlStatement, Store, StoreError, SweepOp, TaskLine, TaskPage, TaskQuery, Unread, Upkeep, Woken,
+    SqlStatement, Store, StoreError, SweepOp, TaskLine, TaskPage, TaskQuery, Unread, Upkeep,
+    WaitingQuery, Woken,
 };
 use crate::record::{DbTime, Failure, History, TaskRecord};
 use crate::transition::{Guard, Transition};
@@ -288,6 +289,10 @@ impl Store for PayloadStore {
 
     async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError> {
         self.inner.failures(query).await
+    }
+
+    async fn waiting(&self, query: &WaitingQuery) -> Result<u32, StoreError> {
+        self.inner.waiting(query).await
     }
 }
 

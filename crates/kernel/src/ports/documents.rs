@@ -22,6 +22,8 @@ pub enum DocumentKind {
     Limit,
     /// Values of a limit that a person has set.
     LimitValues,
+    /// A queue that is paused.
+    Queue,
     /// How far a listing of all objects has come.
     Listing,
     /// What was changed beside tasks, and by whom.
@@ -40,6 +42,7 @@ impl DocumentKind {
             Self::Worker => "worker",
             Self::Limit => "limit",
             Self::LimitValues => "limit_values",
+            Self::Queue => "queue",
             Self::Listing => "listing",
             Self::Audit => "audit",
         }
@@ -57,6 +60,7 @@ impl DocumentKind {
                 | Self::ApiKey
                 | Self::Webhook
                 | Self::LimitValues
+                | Self::Queue
                 | Self::Audit
         )
     }

@@ -9,7 +9,7 @@ use super::finding::{
 };
 use super::payloads::PayloadCodec;
 use super::statement::SqlStatement;
-use super::types::FailureQuery;
+use super::types::{FailureQuery, WaitingQuery};
 use super::upkeep::Upkeep;
 use super::workers::Gauges;
 use crate::poison::PoisonRow;
@@ -219,4 +219,7 @@ pub trait Store: Upkeep + Send + Sync + Debug {
 
     /// How many tasks of a type failed in a row.
     async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError>;
+
+    /// How many tasks of a tenant wait to be claimed.
+    async fn waiting(&self, query: &WaitingQuery) -> Result<u32, StoreError>;
 }

@@ -42,6 +42,17 @@ pub struct TypeRows {
     pub rows: Vec<TypeRow>,
 }
 
+/// Which waiting tasks to count: those that were accepted or dispatched, and that no host has claimed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitingQuery {
+    /// Of this tenant ...
+    pub tenant: Tenant,
+    /// ... and of this type; `None`: of all.
+    pub task_type: Option<String>,
+    /// More need not be counted.
+    pub at_most: u32,
+}
+
 /// Which failures to count: tasks that ended as Failed, and tasks that are parked, since the last
 /// one that completed.
 #[derive(Debug, Clone, PartialEq, Eq)]

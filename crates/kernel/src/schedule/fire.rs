@@ -86,7 +86,7 @@ async fn submit(
     submission: Submission,
     Due { due, now, actor }: Due<'_>,
 ) -> Result<Accepted, SubmitError> {
-    let mut session = UploadSession::begin(engine, task_type, submission).await?;
+    let mut session = UploadSession::of_schedule(engine, task_type, submission).await?;
     if let Err(error) = session.body(row.spec.request.clone()) {
         session.abandon("the schedule's request is none").await;
         return Err(error);

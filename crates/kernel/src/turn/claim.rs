@@ -1,7 +1,7 @@
 //! The start of a turn: whether the task is to be claimed here and now, and in which direction it
 //! goes.
 
-use super::facts::{TurnPlan, TurnTask};
+use super::facts::{TurnPlan, TurnTask, as_taken_over, ready_for, ready_since};
 use super::heartbeat::{KeptLease, Tokens, beside};
 use super::lock::{LOOK_AGAIN, TaskLock, Unlocked};
 use super::offer::{Offer, OfferVerdict};
@@ -22,12 +22,11 @@ use crate::ports::{Observation, StoreError};
 use crate::progress::Board;
 use crate::quarantine::Quarantine;
 use crate::quarantine::quarantine;
-use crate::record::{DbTime, StepRow, TaskRecord, TaskRow};
+use crate::record::TaskRecord;
 use crate::task::TaskType;
-use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus};
+use counterstep_contracts::{Host, TaskId, TaskStatus};
 use futures::future::{BoxFuture, Either, select};
 use futures::stream::FuturesUnordered;
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -289,18 +288,6 @@ async fn lock_to_drain(
     .await
 }
 
-/// How long a task that may be claimed has been waiting for that, however often it was offered
-/// meanwhile.
-fn ready_for(record: &TaskRecord) -> Duration {
-    let row = &record.task;
-    record.now.after(ready_since(row))
-}
-
-fn ready_since(row: &TaskRow) -> DbTime {
-    let since = row.due_at.unwrap_or(row.updated_at);
-    row.lease_expires_at.map_or(since, |lease| lease.max(since))
-}
-
 /// Reads a task that this host may claim; an error is the end of its turn.
 async fn claimable(
     engine: &Engine,
@@ -416,19 +403,6 @@ async fn tidied(engine: &Engine, task: TaskId, end: TurnEnd) -> TurnEnd {
 }
 
 /// Takes the lease and starts what comes first, in one commit.
-/// A task as its claim will find it: what a lost host ran is in doubt then, and may start again.
-fn as_taken_over(record: &TaskRecord) -> Cow<'_, TaskRecord> {
-    let is_lost = |row: &StepRow| row.attempt_open && row.status == StepStatus::Running;
-    if !record.steps.iter().any(is_lost) {
-        return Cow::Borrowed(record);
-    }
-    let mut record = record.clone();
-    for row in record.steps.iter_mut().filter(|row| is_lost(row)) {
-        row.status = StepStatus::InDoubt;
-    }
-    Cow::Owned(record)
-}
-
 async fn claim<'a>(
     engine: &'a Engine,
     task_type: TaskType,

@@ -6,10 +6,11 @@ use super::reserved::Reserved;
 use crate::children;
 use crate::engine::Engine;
 use crate::plan::{Facts, StartWait};
-use crate::record::{DbTime, StepRow, TaskRecord};
+use crate::record::{DbTime, StepRow, TaskRecord, TaskRow};
 use crate::scratch::scratch_files_in;
 use crate::task::TaskType;
 use counterstep_contracts::{Host, StepStatus, TaskStatus};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -113,4 +114,29 @@ async fn lost_scratch(task: TurnTask<'_>) -> BTreeSet<usize> {
         }
     }
     lost
+}
+
+/// A task as its claim will find it: what a lost host ran is in doubt then, and may start again.
+pub(super) fn as_taken_over(record: &TaskRecord) -> Cow<'_, TaskRecord> {
+    let is_lost = |row: &StepRow| row.attempt_open && row.status == StepStatus::Running;
+    if !record.steps.iter().any(is_lost) {
+        return Cow::Borrowed(record);
+    }
+    let mut record = record.clone();
+    for row in record.steps.iter_mut().filter(|row| is_lost(row)) {
+        row.status = StepStatus::InDoubt;
+    }
+    Cow::Owned(record)
+}
+
+/// How long a task that may be claimed has been waiting for that, however often it was offered
+/// meanwhile.
+pub(super) fn ready_for(record: &TaskRecord) -> Duration {
+    let row = &record.task;
+    record.now.after(ready_since(row))
+}
+
+pub(super) fn ready_since(row: &TaskRow) -> DbTime {
+    let since = row.due_at.unwrap_or(row.updated_at);
+    row.lease_expires_at.map_or(since, |lease| lease.max(since))
 }

@@ -60,6 +60,7 @@ pub const COMMANDS: &[(&str, u32)] = &[
     ("describe", DESCRIBE),
     ("tasks", REMOTE),
     ("types", REMOTE),
+    ("queues", REMOTE),
     ("limits", REMOTE),
     ("schedules", REMOTE),
     ("workers", REMOTE),

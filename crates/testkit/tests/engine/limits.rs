@@ -245,7 +245,10 @@ async fn process(site: &Site) -> Engine {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_permits_of_a_process_that_is_gone_are_free_after_a_lease() {
-    let mut site = Harness::embedded(only::<CallBank>()).start().await;
+    let mut site = Harness::embedded(only::<CallBank>())
+        .settings(|settings| settings.step_timeout = Duration::from_secs(600))
+        .start()
+        .await;
     let called = service("gone");
     let gone = process(&site).await;
     let mut tasks = submit(&site, "gone", 2).await;
@@ -282,7 +285,10 @@ async fn the_permits_of_a_process_that_is_gone_are_free_after_a_lease() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_attempt_after_a_lost_host_needs_a_permit_too() {
-    let mut site = Harness::embedded(only::<CallBank>()).start().await;
+    let mut site = Harness::embedded(only::<CallBank>())
+        .settings(|settings| settings.step_timeout = Duration::from_secs(600))
+        .start()
+        .await;
     let called = service("lost");
     let gone = process(&site).await;
     let lost = submit(&site, "lost", 1).await[0];
@@ -306,7 +312,8 @@ async fn an_attempt_after_a_lost_host_needs_a_permit_too() {
         .collect();
     inside(&called, 2).await;
     let end = turn(&site.engine, Host::Worker, lost, &CancelToken::new()).await;
-    assert!(matches!(end, TurnEnd::NoRoom(_)), "{end:?}");
+    let failure = site.record(lost).await.task.failure;
+    assert!(matches!(end, TurnEnd::NoRoom(_)), "{end:?}: {failure:?}");
     called.gate.add_permits(3);
     for turn in turns {
         turn.await.expect("no panic");

@@ -31,6 +31,7 @@ mod poison;
 mod policies;
 mod probe;
 mod progress;
+mod queues;
 mod recovery;
 mod scratch;
 mod sees;

@@ -9,7 +9,7 @@ use counterstep_contracts::{QueueName, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::{
     AuditPage, Due, FailureFilter, FailureQuery, Lost, OutboxOp, PurgeOp, ReceiveOp, RevisionsOf,
-    ScheduleQuery, Store, SweepOp, TaskQuery, Unclaimed, Upkeep,
+    ScheduleQuery, Store, SweepOp, TaskQuery, Unclaimed, Upkeep, WaitingQuery,
 };
 use counterstep_kernel::record::TaskRow;
 use counterstep_steps::times::DbTime;
@@ -99,6 +99,12 @@ fn reads() -> Vec<(String, Read)> {
             "failures",
             read!(store => store.failures(&FailureQuery {
                 tenant: Tenant::default(), task_type: "Zip".into(), classes: &["permanent"], within: MINUTE, counts_from: None, at_most: 9,
+            })),
+        ),
+        (
+            "waiting",
+            read!(store => store.waiting(&WaitingQuery {
+                tenant: Tenant::default(), task_type: Some("Zip".into()), at_most: 9,
             })),
         ),
         (

@@ -6,6 +6,7 @@ use counterstep_kernel::disable::COUNTED;
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::{
     Disabled, DocumentChange, DocumentKind, DocumentWrite, FailureQuery, Ports, Store, TypeRow,
+    WaitingQuery,
 };
 use counterstep_kernel::record::Failure;
 use counterstep_kernel::transition::Time;
@@ -239,4 +240,33 @@ pub(crate) async fn failures_are_counted_since_the_last_success(ports: &Ports) {
         ..query.clone()
     };
     assert_eq!(store.failures(&recent).await.unwrap(), 0, "too long ago");
+}
+
+pub(crate) async fn waiting_tasks_are_counted_by_tenant_and_type(ports: &Ports) {
+    let store = &*ports.store;
+    let query = |tenant: &str, task_type: Option<&str>, at_most| WaitingQuery {
+        tenant: Tenant(tenant.to_owned()),
+        task_type: task_type.map(str::to_owned),
+        at_most,
+    };
+    let tenant = Tenant::default().0;
+    for (task_type, status) in [
+        ("Zip", TaskStatus::Submitted),
+        ("Zip", TaskStatus::Dispatched),
+        ("Another", TaskStatus::Dispatched),
+        ("Zip", TaskStatus::Running),
+        ("Zip", TaskStatus::Waiting),
+        ("Zip", TaskStatus::Completed),
+    ] {
+        ended(store, task_type, status).await;
+    }
+    for (query, expected) in [
+        (query(&tenant, None, 100), 3),
+        (query(&tenant, Some("Zip"), 100), 2),
+        (query(&tenant, Some("Unknown"), 100), 0),
+        (query("another", None, 100), 0),
+        (query(&tenant, None, 2), 2),
+    ] {
+        assert_eq!(store.waiting(&query).await.unwrap(), expected, "{query:?}");
+    }
 }

@@ -9,6 +9,7 @@ pub(super) mod keys;
 pub(super) mod limits;
 pub(super) mod links;
 pub(super) mod process;
+pub(super) mod queues;
 pub(super) mod schedules;
 pub(super) mod submitting;
 pub(super) mod tasks;

@@ -57,6 +57,12 @@ impl Layers {
                 events,
                 heavy: self.heavy()?.unwrap_or_else(cores),
                 metrics_labels: self.metrics_labels()?.unwrap_or_default(),
+                max_waiting: if takes(self.uses, Group::Api) {
+                    let most = self.max_waiting()?;
+                    most.map(|most| u32::try_from(most).unwrap_or(u32::MAX))
+                } else {
+                    None
+                },
                 machine: machine(),
                 webhook_allow: self.webhook_nets()?,
                 faults: self.faults.clone(),

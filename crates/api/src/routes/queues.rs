@@ -1,0 +1,102 @@
+//! `/api/queues`: queues, what waits on them, and which are paused.
+
+use super::address::segment;
+use super::answer::Answer;
+use super::operator::{body, note};
+use crate::app_state::Api;
+use crate::caller::Caller;
+use crate::problem::Refused;
+use crate::query::Params;
+use actix_web::{HttpRequest, HttpResponse, web};
+use counterstep_contracts::http::Page;
+use counterstep_contracts::queue::{PauseView, QueueRequest, QueueView};
+use counterstep_contracts::{ProblemCode, QueueName};
+use counterstep_kernel::Engine;
+use counterstep_kernel::paused_queues::{self, PauseError, QueueRow};
+use counterstep_steps::times::rfc3339;
+
+pub(super) async fn list(api: web::Data<Api>, request: HttpRequest) -> Answer {
+    Params::of(&request, &[])?;
+    let rows = paused_queues::queues(&api.engine).await?;
+    Ok(HttpResponse::Ok().json(Page {
+        items: rows.into_iter().map(view).collect::<Vec<_>>(),
+        next_cursor: None,
+    }))
+}
+
+pub(super) async fn pause(
+    api: web::Data<Api>,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Answer {
+    change(&api, &request, payload, true).await
+}
+
+pub(super) async fn resume(
+    api: web::Data<Api>,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Answer {
+    change(&api, &request, payload, false).await
+}
+
+async fn change(api: &Api, request: &HttpRequest, payload: web::Payload, pause: bool) -> Answer {
+    Params::of(request, &[])?;
+    let name = QueueName(segment(request, "name").to_owned());
+    let asked: QueueRequest = body(api, request, payload).await?;
+    let (actor, note, engine) = (
+        Caller::of(request)?.actor("operator"),
+        note(&asked.note, asked.actor.as_deref())?,
+        api.engine.clone(),
+    );
+    let changing = async move {
+        let by = (actor.as_str(), note.as_str());
+        if pause {
+            let paused = paused_queues::pause_queue(&engine, &name, by).await;
+            paused.map_err(refused)?;
+        } else {
+            let resumed = paused_queues::resume_queue(&engine, &name, by).await;
+            resumed.map_err(refused)?;
+        }
+        named(&engine, name).await
+    };
+    Ok(HttpResponse::Ok().json(api.finish("pausing or resuming a queue", changing).await?))
+}
+
+async fn named(engine: &Engine, name: QueueName) -> Result<QueueView, Refused> {
+    let rows = paused_queues::queues(engine).await?;
+    let row = rows.into_iter().find(|row| row.name == name);
+    Ok(view(row.unwrap_or(QueueRow {
+        name,
+        paused: None,
+        tasks: Vec::new(),
+    })))
+}
+
+fn view(row: QueueRow) -> QueueView {
+    QueueView {
+        name: row.name.0,
+        paused: row.paused.map(|pause| PauseView {
+            since: rfc3339(pause.since),
+            by: pause.by,
+            note: pause.note,
+        }),
+        tasks: row
+            .tasks
+            .into_iter()
+            .map(|it| (it.status, it.count))
+            .collect(),
+    }
+}
+
+fn refused(error: PauseError) -> Refused {
+    let detail = error.to_string();
+    match error {
+        PauseError::Unknown => Refused::new(
+            ProblemCode::NoSuchQueue,
+            "see /api/queues for those that there are",
+        ),
+        PauseError::Moved => Refused::new(ProblemCode::Unavailable, detail).retry_after(1),
+        PauseError::Store(error) => error.into(),
+    }
+}

@@ -1,0 +1,84 @@
+//! Paused queues, and how many tasks of a tenant wait.
+
+use crate::errand::{Errand, only};
+use counterstep_contracts::{Labels, QueueName, TaskStatus, Tenant};
+use counterstep_kernel::client::{Submission, SubmitError, UploadSession};
+use counterstep_kernel::paused_queues::{PauseError, pause_queue, queues, resume_queue};
+use counterstep_testkit::site::eventually;
+use counterstep_testkit::{Form, Harness};
+
+const BY: (&str, &str) = ("operator:kim", "the bank moves");
+
+#[tokio::test]
+async fn no_task_of_a_paused_queue_is_claimed_and_a_resumed_one_goes_on() {
+    let mut site = Harness::embedded(only::<Errand>()).start().await;
+    let engine = site.engine.clone();
+    let rows = queues(&engine).await.expect("they are read");
+    let of_workers = rows.iter().find(|row| row.name.is_of_workers());
+    let queue = of_workers.expect("a queue of workers").name.clone();
+    let unknown = pause_queue(&engine, &QueueName("unknown".to_owned()), BY).await;
+    assert!(matches!(unknown, Err(PauseError::Unknown)), "{unknown:?}");
+    pause_queue(&engine, &queue, BY)
+        .await
+        .expect("it is paused");
+    let task = site.submit(Form::new()).await;
+    site.serve(4);
+    let dispatched = TaskStatus::Dispatched;
+    let before = site.all_are(dispatched, &[task]).await[0].task.rev;
+    // Looks pass, and the task stays as it is.
+    site.clock.advance("10s");
+    let other = site.submit(Form::new()).await;
+    site.all_are(dispatched, &[other]).await;
+    assert_eq!(site.record(task).await.task.rev, before);
+    let rows = queues(&engine).await.expect("they are read");
+    let row = rows
+        .iter()
+        .find(|row| row.name == queue)
+        .expect("the queue");
+    let pause = row.paused.clone().expect("it is paused");
+    assert_eq!((pause.by.as_str(), pause.note.as_str()), BY);
+    let waiting = row.tasks.iter().find(|count| count.status == dispatched);
+    assert_eq!(waiting.map(|count| count.count), Some(2));
+    assert!(
+        resume_queue(&engine, &queue, BY)
+            .await
+            .expect("it is resumed")
+    );
+    assert!(!resume_queue(&engine, &queue, BY).await.expect("it is read"));
+    site.clock.advance("2s");
+    site.all_are(TaskStatus::Completed, &[task, other]).await;
+    site.assert_invariants(&[task, other]).await;
+}
+
+#[tokio::test]
+async fn beyond_the_most_waiting_tasks_of_a_type_and_tenant_submissions_are_refused() {
+    let site = Harness::embedded(only::<Errand>())
+        .settings(|settings| settings.max_waiting = Some(3))
+        .start()
+        .await;
+    let begin = |tenant: &str| {
+        let by = Submission {
+            tenant: Tenant(tenant.to_owned()),
+            actor: "client".to_owned(),
+            key: None,
+            traceparent: None,
+            webhook: None,
+            labels: Labels::new(),
+        };
+        let task_type = *site.engine.registry.iter().next().expect("a type");
+        let engine = site.engine.clone();
+        async move { UploadSession::begin(&engine, task_type, by).await.map(drop) }
+    };
+    for _ in 0..3 {
+        begin("a").await.expect("it is taken");
+    }
+    let refused = begin("a").await;
+    assert!(
+        matches!(refused, Err(SubmitError::TooManyWaiting(3))),
+        "{refused:?}"
+    );
+    begin("b").await.expect("another tenant is not refused");
+    // None of them has become a task: the next count finds that.
+    site.clock.advance("1s");
+    eventually("the next count", || async { begin("a").await.ok() }).await;
+}
