@@ -9,6 +9,7 @@ pub mod cluster;
 pub mod collector;
 pub mod command;
 pub mod deployment;
+pub mod effects;
 pub mod manifests;
 pub mod own_program;
 pub mod place;

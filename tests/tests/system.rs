@@ -18,6 +18,8 @@ mod system {
     mod fan_out;
     mod flow;
     mod fsck;
+    mod health;
+    mod isolation;
     mod keys;
     mod kills;
     mod large;
@@ -31,6 +33,7 @@ mod system {
     mod payloads;
     mod processes;
     mod reads;
+    mod restarts;
     mod rights;
     mod schedules;
     mod secrets;

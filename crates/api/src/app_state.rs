@@ -103,13 +103,12 @@ impl Api {
         }
     }
 
-    /// Waits for what outlived its request, up to the drain time.
+    /// Waits for what outlived its request, up to the drain time, unless the process is to hurry.
     pub(crate) async fn drained(&self) {
         self.work.close();
-        if tokio::time::timeout(self.settings.drain, self.work.wait())
-            .await
-            .is_err()
-        {
+        let drained = tokio::time::timeout(self.settings.drain, self.work.wait());
+        let hurry = &self.engine.settings.hurry;
+        if !matches!(hurry.run_until_cancelled(drained).await, Some(Ok(()))) {
             tracing::warn!(
                 left = self.work.len(),
                 "stopping before every upload was cleaned up; the sweep will"

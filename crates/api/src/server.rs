@@ -8,7 +8,7 @@ use crate::settings::ApiSettings;
 use actix_web::middleware::from_fn;
 use actix_web::{App, HttpServer, web};
 use counterstep_kernel::Engine;
-use counterstep_node::metrics::{self, Source};
+use counterstep_node::metrics::{self, Probes, Source};
 use counterstep_steps::{CancelReason, CancelToken};
 use futures::future::BoxFuture;
 use futures::future::{Either, join, select};
@@ -37,7 +37,7 @@ pub fn serve(
 ) -> BoxFuture<'static, std::io::Result<()>> {
     Box::pin(async move {
         let settings = settings.normal()?;
-        let drain = settings.drain;
+        let (drain, hurry) = (settings.drain, engine.settings.hurry.clone());
         let metrics_listener = settings.metrics_listener.as_ref();
         let metrics_listener = metrics_listener.map(|it| it.try_clone()).transpose()?;
         let (workers, head_timeout, keep_alive) = (
@@ -73,14 +73,20 @@ pub fn serve(
         let handle = server.handle();
         let stop = async move {
             shutdown.cancelled().await;
-            handle.stop(true).await;
+            let hurries = hurry.run_until_cancelled(handle.stop(true)).await.is_none();
+            if hurries {
+                handle.stop(false).await;
+            }
             std::future::pending::<()>().await;
         };
         // Metrics are there until the last request has ended.
         let end = CancelToken::new();
         let metrics = async {
             match metrics_listener {
-                Some(listener) => metrics::serve(listener, source(api.clone()), end.clone()).await,
+                Some(listener) => {
+                    let probes = Probes::of(&api.engine, &api.shutdown);
+                    metrics::serve(listener, source(api.clone()), probes, end.clone()).await
+                }
                 None => Ok(()),
             }
         };

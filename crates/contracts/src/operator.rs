@@ -315,4 +315,19 @@ pub struct DeployCheck {
     pub in_flight: u64,
     /// Those among them that this build could not go on with; empty: the build can be deployed.
     pub stranded: Vec<Stranded>,
+    /// Versions that this build has beside newer ones of the same type.
+    #[serde(default)]
+    pub older_versions: Vec<OlderVersion>,
+}
+
+/// A version of a task type that a build has beside a newer one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OlderVersion {
+    /// The type's declared name.
+    pub task_type: String,
+    /// Its version.
+    pub version: u32,
+    /// Tasks of it in flight, parked ones included. None: the next build needs it no more, once no
+    /// process submits tasks of it.
+    pub count: u64,
 }

@@ -54,7 +54,7 @@ impl Service {
                     }
                     ended
                 };
-                metrics::beside(listener, &engine, running).await
+                metrics::beside(listener, &engine, &shutdown, running).await
             })
         };
         Ok(Self {

@@ -11,6 +11,7 @@ use crate::ports::{NoRecorder, NoTraces, Ports, Recorder, Traces};
 use crate::registration::Registration;
 use crate::settings::EngineSettings;
 use crate::task::{Inputs, Registry};
+use crate::vitals::Vitals;
 use crate::waiting_tasks::WaitingTasks;
 use counterstep_contracts::{ChangeId, TaskId};
 use serde_json::Value;
@@ -51,6 +52,8 @@ pub struct Engine {
     pub(crate) paused: Arc<PausedQueues>,
     /// How many tasks of a tenant wait.
     pub(crate) waiting: Arc<WaitingTasks>,
+    /// Whether its loops go round.
+    pub(crate) vitals: Arc<Vitals>,
 }
 
 impl Engine {
@@ -81,6 +84,7 @@ impl Engine {
             limits,
             paused: Arc::default(),
             waiting: Arc::default(),
+            vitals: Arc::default(),
         }
     }
 

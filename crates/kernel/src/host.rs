@@ -13,7 +13,7 @@ use crate::time_limits::queue_answer;
 use crate::turn::{Offer, TurnEnd, turn_for, turn_when};
 use crate::worker_registry;
 use counterstep_contracts::{Host, QueueName, TaskId};
-use futures::future::{BoxFuture, Either, select};
+use futures::future::{BoxFuture, Either, join_all, select};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -88,15 +88,21 @@ async fn take_until_done(
             clear_outbox_often(engine, shutdown)
         );
     };
-    // The loops end by themselves on shutdown; a fetch in flight is given up, its messages come
-    // again.
+    // The loops end by themselves on shutdown; a fetch in flight is given up, and what it still
+    // brings is given back beside the turns that go on.
     taking.await;
     let all = u32::try_from(settings.concurrency).unwrap_or(u32::MAX);
-    let _all = slots.acquire_many(all).await;
+    let release = Box::pin(engine.ports.queue.release());
+    let released = select(release, engine.ports.clock.sleep(LAST_RELEASE));
+    let _ = futures::join!(slots.acquire_many(all), released);
     // What it leaves there is published once more, by the relay.
     let clearing = Box::pin(clear_outbox(engine));
     select(clearing, engine.ports.clock.sleep(LAST_CLEARING)).await;
 }
+
+/// So long a process that ends gives back what was asked for. What comes later waits for the ack
+/// wait.
+const LAST_RELEASE: Duration = Duration::from_secs(2);
 
 /// So long a process that ends waits for its events to leave the outbox.
 const LAST_CLEARING: Duration = Duration::from_secs(1);
@@ -132,12 +138,10 @@ async fn take_deliveries(
         let Some(free) = slot(slots, shutdown).await else {
             return;
         };
-        let unoccupied =
-            (slots.available_permits() + 1).saturating_sub(engine.isolation.abandoned());
-        let max = unoccupied.min(engine.isolation.room());
+        let max = room(engine, settings, slots.available_permits() + 1);
         drop(free);
         // A task that was lost with its hosts runs among few: what is fetched now would only be
-        // given back. Or all free slots stand for code that still blocks its threads.
+        // given back. Or abandoned code blocks as many threads as there are slots.
         if max == 0 {
             select(
                 engine.ports.clock.sleep(settings.poll),
@@ -157,11 +161,13 @@ async fn take_deliveries(
             }
             Either::Right(_) => return,
         };
-        for delivery in deliveries {
+        let mut deliveries = deliveries.into_iter();
+        while let Some(delivery) = deliveries.next() {
             // Due tasks may have taken the slots meanwhile; then this waits, and the delivery with
             // it.
             let Some(permit) = slot(slots, shutdown).await else {
-                return;
+                let unstarted = std::iter::once(delivery).chain(deliveries);
+                return give_back(engine, unstarted).await;
             };
             spawn(Box::pin(run_delivery(
                 engine.clone(),
@@ -183,6 +189,28 @@ fn with_backlogs(engine: &Engine, mut queues: Vec<QueueName>) -> Vec<QueueName> 
         queues.extend(backlogs);
     }
     queues
+}
+
+/// How many tasks may be taken into `free` slots. Abandoned code gives its slot back, or a few steps
+/// that never return would end a worker's work; but where it is as much as there are slots, the
+/// process takes nothing more, and its liveness probe fails.
+fn room(engine: &Engine, settings: &HostSettings, free: usize) -> usize {
+    if engine.isolation.abandoned() >= settings.concurrency {
+        return 0;
+    }
+    free.min(engine.isolation.room())
+}
+
+/// Other hosts get these at once.
+async fn give_back(engine: &Engine, unstarted: impl Iterator<Item = Delivery>) {
+    let nak = |delivery: Delivery| async move {
+        let nak = Settle::Nak(Duration::ZERO);
+        let settled = engine.ports.queue.settle(&delivery.tag, nak);
+        if let Err(error) = queue_answer(engine.ports.clock.as_ref(), settled).await {
+            tracing::warn!(%error, "a delivery could not be given back; it comes again after the ack wait");
+        }
+    };
+    join_all(unstarted.map(nak)).await;
 }
 
 async fn slot(slots: &Arc<Semaphore>, shutdown: &CancelToken) -> Option<OwnedSemaphorePermit> {
@@ -305,7 +333,9 @@ async fn take_due(
     let known = engine.registry.known();
     let left: Left = Arc::default();
     let mut pause = settings.poll;
+    let round = engine.vitals.enter("due tasks", None);
     loop {
+        round.back_by(engine.ports.clock.monotonic() + pause + LOOK_TAKES);
         if let Either::Right(_) = select(
             engine.ports.clock.sleep(pause),
             Box::pin(shutdown.cancelled()),
@@ -315,10 +345,7 @@ async fn take_due(
             return;
         }
         pause = settings.poll;
-        let unoccupied = slots
-            .available_permits()
-            .saturating_sub(engine.isolation.abandoned());
-        let free = unoccupied.min(engine.isolation.room());
+        let free = room(engine, settings, slots.available_permits());
         if free == 0 {
             pause = settings.poll / 10;
             continue;
@@ -338,10 +365,15 @@ async fn take_due(
             .ports
             .store
             .due(&due, u32::try_from(limit).unwrap_or(u32::MAX));
+        let look = select(look, engine.ports.clock.sleep(LOOK_TAKES));
         let mut tasks = match select(look, Box::pin(shutdown.cancelled())).await {
-            Either::Left((Ok(tasks), _)) => tasks,
-            Either::Left((Err(error), _)) => {
+            Either::Left((Either::Left((Ok(tasks), _)), _)) => tasks,
+            Either::Left((Either::Left((Err(error), _)), _)) => {
                 tracing::warn!(%error, "looking for due tasks failed");
+                continue;
+            }
+            Either::Left((Either::Right(_), _)) => {
+                tracing::warn!(limit = ?LOOK_TAKES, "looking for due tasks got no answer in time");
                 continue;
             }
             Either::Right(_) => return,
@@ -387,6 +419,9 @@ const UNKNOWN_FOR: Duration = Duration::from_secs(10);
 /// Due tasks for which there was no room, or that this program cannot read, and until when they are
 /// skipped.
 type Left = Arc<Mutex<HashMap<TaskId, Duration>>>;
+
+/// A look for due tasks gets no longer.
+const LOOK_TAKES: Duration = Duration::from_secs(30);
 
 /// Due tasks of one look.
 const MAX_LOOKED_AT: usize = 2_000;

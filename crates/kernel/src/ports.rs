@@ -147,6 +147,11 @@ pub trait Queue: Send + Sync + Debug {
     /// Settles a delivery. A delivery that is not the last one of its message any more: success.
     async fn settle(&self, tag: &DeliveryTag, settle: Settle) -> Result<(), QueueError>;
 
+    /// Gives back what was asked for and not fetched yet, so that other hosts get it at once. For
+    /// the end of a host: nothing is fetched afterwards. May last as long as the longest wait that
+    /// a fetch was given.
+    async fn release(&self) {}
+
     /// What is missing on the server for these queues, in words; mended, where that is asked for.
     async fn repair(
         &self,

@@ -1,5 +1,6 @@
 //! What a process may set of its engine.
 
+use crate::cancel::CancelToken;
 use crate::faults::Fault;
 use crate::output_limit::OutputLimit;
 use crate::policies::Policies;
@@ -25,6 +26,8 @@ pub struct EngineSettings {
     pub cancel_grace: Duration,
     /// On shutdown, running steps may go on for so long before their tokens are cancelled.
     pub drain: Duration,
+    /// Once cancelled, a shutdown waits for no running step any more: the rest of `drain` is over.
+    pub hurry: CancelToken,
     /// How long the answer to an idempotency key is kept.
     pub idempotency_ttl: Duration,
     /// Whether every change is told to other services, too: one more outbox row a change.
@@ -32,6 +35,8 @@ pub struct EngineSettings {
     /// Not seen by the database for so long, this process is listed as lost. It refreshes its
     /// row three times as often.
     pub lost_after: Duration,
+    /// A loop or a heartbeat that is late by more than this counts as hung.
+    pub hung_after: Duration,
     /// The name of the machine.
     pub machine: String,
     /// The version of the program.
@@ -62,9 +67,11 @@ impl Default for EngineSettings {
             upload_timeout: Duration::from_secs(900),
             cancel_grace: Duration::from_secs(5),
             drain: Duration::from_secs(10),
+            hurry: CancelToken::new(),
             idempotency_ttl: Duration::from_secs(24 * 3600),
             events: false,
             lost_after: Duration::from_secs(45),
+            hung_after: Duration::from_secs(60),
             machine: "unnamed".to_owned(),
             program: env!("CARGO_PKG_VERSION").to_owned(),
             output_limit: OutputLimit::default(),

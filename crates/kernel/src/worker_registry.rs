@@ -34,12 +34,17 @@ pub fn keep_refreshed<'a, T: Send + 'a>(
             done
         };
         let refreshing = async {
-            refresh(engine, current_row(engine)).await;
             let pause = refreshed_every(engine.settings.lost_after);
+            let round = engine.vitals.enter("registration", None);
+            let back = || round.back_by(engine.ports.clock.monotonic() + pause + REFRESH_TAKES);
+            back();
+            refresh(engine, current_row(engine)).await;
+            back();
             while let Either::Left(_) = select(engine.ports.clock.sleep(pause), &mut ended).await {
                 if engine.registration.is_oldest(number) {
                     refresh(engine, current_row(engine)).await;
                 }
+                back();
             }
         };
         let (done, ()) = join(work, refreshing).await;

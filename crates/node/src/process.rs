@@ -71,34 +71,59 @@ const LAST_LOG_LINE: Duration = Duration::from_millis(200);
 /// 0 where all that ran has ended or was handed over. At the latest after `drain`, `cancel_grace`
 /// and five seconds it ends with 1, whatever runs or does not answer: all that counts is in the
 /// database, but a lease that could not be given back runs out and counts as a lost host. A second
-/// signal ends it at once, with 130.
+/// signal cuts `drain` short; a third ends the process at once, with 130.
 ///
 /// # Errors
 /// When the signals cannot be listened to.
 pub fn shutdown_on_signals(settings: &Settings) -> Result<CancelToken, Exit> {
     use tokio::signal::unix::{SignalKind, signal};
     let failed = |error| Exit::failed(format_args!("signals cannot be listened to: {error}"));
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    // Of its own, on a thread of its own: where the threads of the other one are all blocked, the
+    // process ends all the same.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(failed)?;
+    let (mut interrupt, mut terminate) = {
+        let _entered = runtime.enter();
+        (
+            signal(SignalKind::interrupt()).map_err(failed)?,
+            signal(SignalKind::terminate()).map_err(failed)?,
+        )
+    };
     let token = CancelToken::new();
     let shutdown = token.clone();
-    let limit = settings.engine.drain + settings.engine.cancel_grace + LAST_WRITES;
-    tokio::spawn(async move {
-        for round in 0..2 {
+    let hurry = settings.engine.hurry.clone();
+    let last = settings.engine.cancel_grace + LAST_WRITES;
+    let limit = settings.engine.drain + last;
+    let listen = async move {
+        for round in 0..3 {
             tokio::select! {
                 _ = interrupt.recv() => {}
                 _ = terminate.recv() => {}
             }
-            if round == 0 {
-                end_within(limit);
-                tracing::info!(
-                    "shutting down: waiting for what is running; once more to stop at once"
-                );
-                shutdown.cancel(CancelReason::Shutdown);
+            match round {
+                0 => {
+                    end_within(limit);
+                    tracing::info!(
+                        "shutting down: waiting for what is running; a second signal stops it, a third ends at once"
+                    );
+                    shutdown.cancel(CancelReason::Shutdown);
+                }
+                1 => {
+                    end_within(last);
+                    tracing::info!("shutting down at once: what is running is told to stop");
+                    hurry.cancel(CancelReason::Shutdown);
+                }
+                _ => {}
             }
         }
         std::process::exit(130);
-    });
+    };
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || runtime.block_on(listen))
+        .map_err(failed)?;
     Ok(token)
 }
 

@@ -129,8 +129,8 @@ pub fn main(
                 return Ok(());
             }
             if !args.once {
-                let passing = serve(engine.clone(), reconciler, shutdown);
-                metrics::beside(listener, &engine, passing).await;
+                let passing = serve(engine.clone(), reconciler, shutdown.clone());
+                metrics::beside(listener, &engine, &shutdown, passing).await;
                 return Ok(());
             }
             let report = pass_until(&engine, &reconciler, &shutdown)

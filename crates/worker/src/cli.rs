@@ -47,8 +47,8 @@ pub fn main(registry: Registry, args: &SettingsArgs) -> Result<(), Exit> {
         Box::pin(async {
             let shutdown = shutdown_on_signals(&settings)?;
             let engine = open(&settings, registry, "worker").await?;
-            let working = serve(engine.clone(), worker, shutdown, spawner());
-            metrics::beside(listener, &engine, working).await;
+            let working = serve(engine.clone(), worker, shutdown.clone(), spawner());
+            metrics::beside(listener, &engine, &shutdown, working).await;
             Ok(())
         }),
     )

@@ -12,6 +12,9 @@ use std::process::Command;
 /// The port of the API within its container.
 const PORT: &str = "8080";
 
+/// That of the probes of workers and reconcilers.
+const PROBES_PORT: &str = "9090";
+
 /// Starts the whole stack, completes a task, and stops it.
 ///
 /// # Panics
@@ -79,10 +82,17 @@ pub async fn run_stack(deployment: &Deployment) {
             match container.command[1].as_str() {
                 "api" => {
                     let api = ready(&ground, &launch, &mut process).await;
-                    assert_healthy(service, api.url());
+                    assert_healthy(service, PORT, api.url());
                     apis.push(api);
                 }
-                role => says(&mut process, &format!("{role} started")),
+                role => {
+                    let probes = process.says("where its probes are", |said| {
+                        let line = said.lines().find(|it| it.contains("serving metrics"))?;
+                        Some(line.split_once("address=")?.1.trim().to_owned())
+                    });
+                    says(&mut process, &format!("{role} started"));
+                    assert_healthy(service, PROBES_PORT, &probes);
+                }
             }
             running.push((process, name));
         }
@@ -153,10 +163,13 @@ fn set_servers(launch: &mut Launch, database: &Database, s3: &S3) {
 }
 
 /// The health check of the service says that it is healthy, at the port that it has here.
-fn assert_healthy(service: &Service, url: &str) {
+fn assert_healthy(service: &Service, in_the_file: &str, url: &str) {
     let port = url.rsplit_once(':').expect("a port").1;
     until_now("a health check that passes", SOON, || {
-        let mut words = service.health.iter().map(|word| word.replace(PORT, port));
+        let mut words = service
+            .health
+            .iter()
+            .map(|word| word.replace(in_the_file, port));
         let mut check = Command::new(words.next().expect("a health check"));
         check.args(words);
         (to_its_end(std::path::Path::new("/"), check).code == Some(0)).then_some(())

@@ -18,6 +18,9 @@ use tokio::time::Instant;
 /// For so long after its end on the server a request may still have messages on their way.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// What the server sends at the end of a request's wait arrives within this time.
+const ON_ITS_WAY: Duration = Duration::from_millis(50);
+
 /// A pull request whose answers arrive.
 pub(super) struct Request {
     batch: Batch,
@@ -195,6 +198,14 @@ impl Pool {
     /// Everything that is here, at an end of the process.
     pub(super) fn drain(&self) -> Vec<Message> {
         self.stale(Duration::ZERO)
+    }
+
+    /// Whether the server may still answer a request that is parked here.
+    pub(super) fn is_waiting(&self) -> bool {
+        let now = Instant::now();
+        let lanes = self.lanes();
+        let mut requests = lanes.values().flat_map(|lane| &lane.requests);
+        requests.any(|request| request.left > 0 && now < request.until + ON_ITS_WAY)
     }
 
     /// Queues that a fetch waits for, and that have brought nothing for this long.

@@ -19,8 +19,11 @@ use counterstep_steps::times::DbTime;
 use counterstep_steps::times::rfc3339;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tracing::Span;
+
+/// Between two looks at what the server still sends to a host that ends.
+const RELEASE_PAUSE: Duration = Duration::from_millis(20);
 
 /// The queue on JetStream. Clones share requests under way.
 #[derive(Debug, Clone)]
@@ -129,6 +132,18 @@ impl Queue for NatsQueue {
             .await
     }
 
+    // A pull request cannot be taken back: the server may answer it until its wait is over, and what
+    // it sends then would come to other hosts only after the ack wait.
+    async fn release(&self) {
+        loop {
+            give_back(self.pool.drain()).await;
+            if !self.pool.is_waiting() {
+                return;
+            }
+            sleep(RELEASE_PAUSE).await;
+        }
+    }
+
     async fn settle(&self, tag: &DeliveryTag, settle: Settle) -> Result<(), QueueError> {
         // The tag is the subject that the server gave the delivery for its settlement. It knows by
         // itself which delivery it was, so nothing is kept here, and nothing to keep is lost.
@@ -185,12 +200,6 @@ fn post(
 }
 
 impl NatsQueue {
-    /// Gives back what has arrived and was not handed over, for a shutdown: others get it at once,
-    /// instead of after the ack wait.
-    pub fn release(&self) -> futures::future::BoxFuture<'_, ()> {
-        Box::pin(async move { give_back(self.pool.drain()).await })
-    }
-
     /// Sends all, and then waits for all: together they take one way to the server and back. Makes
     /// the stream where it is missing. A duplicate is success: the server has it.
     async fn put(&self, kind: Kind, posts: &[Post]) -> Result<(), QueueError> {

@@ -1,4 +1,4 @@
-//! `/healthz` (this process answers) and `/readyz` (what it needs answers too, and can be written
+//! `/healthz` (this process answers, and its loops go round) and `/readyz` (what it needs answers too, and can be written
 //! to). They carry no address and no error text: anybody may ask.
 
 use super::answer::Answer;
@@ -9,12 +9,18 @@ use actix_web::{HttpResponse, web};
 use counterstep_contracts::ProblemCode;
 use counterstep_contracts::http::Health;
 use counterstep_kernel::access_tokens::KeysState;
+use counterstep_node::metrics::Probes;
 use std::collections::BTreeMap;
 
 /// The part that has the keys of the issuer of access tokens. Older keys count while it does not answer.
 const TOKEN_KEYS: &str = "token_keys";
 
-pub(super) async fn live() -> Answer {
+pub(super) async fn live(api: web::Data<Api>) -> Answer {
+    let hung = Probes::of(&api.engine, &api.shutdown).hung();
+    if let Some((part, why)) = hung.first_key_value() {
+        let detail = format!("this process hangs: {part}: {why}");
+        return Err(Refused::new(ProblemCode::Unavailable, detail));
+    }
     Ok(HttpResponse::Ok().json(Health {
         status: "ok".to_owned(),
         parts: BTreeMap::new(),

@@ -3,7 +3,7 @@
 
 use super::output::print;
 use super::table;
-use counterstep_contracts::operator::DeployCheck;
+use counterstep_contracts::operator::{DeployCheck, OlderVersion};
 use counterstep_kernel::operator::check_deploy;
 use counterstep_node::Exit;
 use counterstep_node::settings::{SettingsFor, commands};
@@ -48,9 +48,10 @@ pub(super) fn main(registry: &Registry, args: &CheckDeployArgs) -> Result<(), Ex
 }
 
 fn text(check: &DeployCheck) -> String {
+    let older = older(check);
     if check.stranded.is_empty() {
         return format!(
-            "This build can go on with all tasks in flight: {}\n",
+            "This build can go on with all tasks in flight: {}\n{older}",
             check.in_flight
         );
     }
@@ -72,5 +73,26 @@ fn text(check: &DeployCheck) -> String {
             stranded.why.clone(),
         ]);
     }
-    format!("{table}\n")
+    format!("{table}\n{older}")
+}
+
+/// When each older version can go.
+fn older(check: &DeployCheck) -> String {
+    let line = |older: &OlderVersion| {
+        let OlderVersion {
+            task_type,
+            version,
+            count,
+        } = older;
+        match count {
+            0 => format!(
+                "Version {version} of {task_type} has no task in flight: the next build can leave it out, once no \
+                 process submits it\n"
+            ),
+            _ => format!(
+                "Version {version} of {task_type} has {count} tasks in flight: keep it registered\n"
+            ),
+        }
+    };
+    check.older_versions.iter().map(line).collect()
 }

@@ -3,7 +3,8 @@
 
 use crate::ports::{InFlight, Store, StoreError};
 use crate::task::Registry;
-use counterstep_contracts::operator::{DeployCheck, Stranded};
+use counterstep_contracts::operator::{DeployCheck, OlderVersion, Stranded};
+use counterstep_steps::task::KnownType;
 
 /// Compares the registered types with the tasks that have not ended.
 ///
@@ -19,6 +20,7 @@ pub async fn check_deploy(
 fn compare(registry: &Registry, groups: Vec<InFlight>) -> DeployCheck {
     let in_flight = groups.iter().map(|group| group.count).sum();
     let known = registry.known();
+    let older_versions = older_versions(registry, &groups);
     let stranded = groups
         .into_iter()
         .filter(|group| !known.contains(&group.of))
@@ -26,7 +28,27 @@ fn compare(registry: &Registry, groups: Vec<InFlight>) -> DeployCheck {
     DeployCheck {
         in_flight,
         stranded: stranded.collect(),
+        older_versions,
     }
+}
+
+/// What stands beside a newer version, and how many tasks still need it.
+fn older_versions(registry: &Registry, groups: &[InFlight]) -> Vec<OlderVersion> {
+    let is_older = |known: &KnownType| {
+        let newest = registry.newest(&known.name);
+        newest.is_some_and(|newest| newest.decl.version > known.version)
+    };
+    let older = registry.known().into_iter().filter(is_older);
+    let count = |known: KnownType| OlderVersion {
+        count: groups
+            .iter()
+            .filter(|group| group.of == known)
+            .map(|group| group.count)
+            .sum(),
+        task_type: known.name,
+        version: known.version,
+    };
+    older.map(count).collect()
 }
 
 fn stranded(registry: &Registry, group: InFlight) -> Stranded {

@@ -22,7 +22,7 @@ pub(super) fn decide(view: &View<'_>) -> Decision {
     if running {
         // Beside those that run a sibling may start again, unless something speaks against going
         // on.
-        if view.is_cancelled() || view.facts.stopping || given_up.is_some() {
+        if view.is_cancelled() || view.facts.is_leaving() || given_up.is_some() {
             return HOLD;
         }
     } else if view.is_cancelled() {
@@ -62,7 +62,7 @@ fn between_rebuilds(view: &View<'_>, left: Duration) -> Decision {
         HOLD
     } else if left >= INLINE_LIMIT {
         sleep(WaitReason::Retry, left)
-    } else if view.facts.stopping {
+    } else if view.facts.is_leaving() {
         Decision::HandOver(view.host, SHUTS_DOWN)
     } else {
         HOLD
@@ -160,9 +160,12 @@ fn elsewhere(view: &View<'_>, stage: &[usize]) -> Option<Decision> {
     if host != view.host {
         return Some(Decision::HandOver(host, "the next step runs there"));
     }
-    view.facts
-        .stopping
-        .then_some(Decision::HandOver(view.host, SHUTS_DOWN))
+    // Another host would have to make the files again that a step of the stage reads: while there is
+    // time, it runs here.
+    let reads_here =
+        || scratch::is_read_by(view, stage) && scratch::lost_input(view, stage).is_none();
+    let leaves = view.facts.stopping || view.facts.draining && !reads_here();
+    leaves.then_some(Decision::HandOver(view.host, SHUTS_DOWN))
 }
 
 /// Starts a stage, or what of it is due beside what is `running`.

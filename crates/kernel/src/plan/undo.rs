@@ -25,7 +25,7 @@ pub(super) fn decide(view: &View<'_>) -> Decision {
         BackwardPlan::Finish => return Decision::FinishUndo,
         BackwardPlan::Undo(stage) => stage,
     };
-    if view.facts.stopping {
+    if view.facts.is_leaving() {
         return if active {
             HOLD
         } else {

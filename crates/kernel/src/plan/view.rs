@@ -47,8 +47,17 @@ pub(crate) struct Facts {
     pub(crate) stopped_children: BTreeSet<usize>,
     /// Why the running steps were told to stop.
     pub(crate) interrupted: Option<CancelReason>,
-    /// The process shuts down: no attempt starts.
+    /// The process shuts down: an attempt starts only where it reads scratch files of this host.
+    pub(crate) draining: bool,
+    /// The time for that is over: no attempt starts.
     pub(crate) stopping: bool,
+}
+
+impl Facts {
+    /// Whether the process shuts down.
+    pub(crate) const fn is_leaving(&self) -> bool {
+        self.draining || self.stopping
+    }
 }
 
 /// How the tasks of a step stand.

@@ -79,6 +79,8 @@ pub enum Observation<'a> {
     },
     /// A turn of this process has lost its lease.
     LeaseLost,
+    /// Code that blocks its thread is not waited for any more.
+    Abandoned,
     /// A task was taken over from a host that was lost.
     Recovery {
         /// Declared name of its type.

@@ -68,12 +68,14 @@ impl<'a> Turn<'a> {
             probes: self.probes.clone(),
             stopped_children: self.stopped_children.clone(),
             unseen_children: self.unstopped_children.clone(),
+            draining: self.tokens.shutdown.is_cancelled(),
             stopping: self.tokens.is_cancelled_for(CancelReason::Shutdown),
             ..Facts::default()
         };
         let mut plan = TurnPlan::gather(self.engine, task, facts, self.reserved.clone()).await;
         // The tokens may have been cancelled while it looked.
         plan.facts.interrupted = self.tokens.forward.reason();
+        plan.facts.draining |= self.tokens.shutdown.is_cancelled();
         plan.facts.stopping |= self.tokens.is_cancelled_for(CancelReason::Shutdown);
         if self.undoing {
             plan.facts.delayed_undos.extend(self.left_of(&self.delayed));

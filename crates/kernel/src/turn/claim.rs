@@ -6,7 +6,7 @@ use super::heartbeat::{KeptLease, Tokens, beside};
 use super::lock::{LOOK_AGAIN, TaskLock, Unlocked};
 use super::offer::{Offer, OfferVerdict};
 use super::reserved::{Reserved, Room};
-use super::turn_end::{TurnEnd, end_of};
+use super::turn_end::{TurnEnd, end_of, tidied};
 use super::turn_loop::{Next, Turn};
 use super::version;
 use crate::cancel::CancelToken;
@@ -161,11 +161,19 @@ async fn take_turn_with(
             None => return TurnEnd::Busy(LOOK_AGAIN),
         },
     };
-    let with = (Tokens::default(), Arc::new(lock), reserved);
+    let tokens = Tokens {
+        shutdown: shutdown.clone(),
+        ..Tokens::default()
+    };
+    let with = (tokens, Arc::new(lock), reserved);
     let span = engine.turn_span(&record.task, wanted.offer.map(|offer| offer.message));
     let end = async {
+        // A process that shuts down takes nothing new.
+        if shutdown.is_cancelled() {
+            return TurnEnd::Busy(Duration::ZERO);
+        }
         match claim(engine, task_type, host, record, with.clone()).await {
-            Ok(claimed) => run(engine, claimed, ttl, with.clone(), shutdown).await,
+            Ok(claimed) => run(engine, claimed, ttl, with.clone()).await,
             // Another host was faster, or a client: a redelivery finds the task at rest or leased.
             Err(ChangeError::Illegal(_) | ChangeError::Fenced) => TurnEnd::Busy(ttl),
             Err(error) => end_of(&error, wanted.task),
@@ -363,7 +371,6 @@ async fn run(
     (turn, next): (Turn<'_>, Next),
     ttl: Duration,
     (tokens, lock, _): With,
-    shutdown: &CancelToken,
 ) -> TurnEnd {
     if matches!(next, Next::End) {
         return turn.end();
@@ -389,17 +396,7 @@ async fn run(
             end_of(&error, kept.task)
         })
     };
-    beside(engine, kept, &tokens, shutdown, work).await
-}
-
-/// Removes the scratch of a task that has come to rest.
-async fn tidied(engine: &Engine, task: TaskId, end: TurnEnd) -> TurnEnd {
-    if matches!(end, TurnEnd::Rests(_))
-        && let Err(error) = engine.ports.scratch.remove(task).await
-    {
-        tracing::warn!(%task, %error, "removing the scratch of a task at rest failed; a sweep will");
-    }
-    end
+    beside(engine, kept, &tokens, work).await
 }
 
 /// Takes the lease and starts what comes first, in one commit.

@@ -4,7 +4,7 @@
 use crate::engine::Engine;
 use crate::error::panic_message;
 use crate::isolation::Isolation;
-use crate::ports::CodeLabel;
+use crate::ports::{CodeLabel, Observation};
 use crate::record::TaskRow;
 use futures::FutureExt;
 use futures::future::{Either, select};
@@ -65,7 +65,7 @@ impl Drop for Occupied {
         if self.run.become_(RunState::Gone) == RunState::Abandoned {
             let CodeLabel { task, step, part } = &self.label;
             self.isolation.returned(*task);
-            tracing::warn!(%task, step, part, "abandoned code has let go of its thread; its slot is free again");
+            tracing::warn!(%task, step, part, "abandoned code has let go of its thread");
         }
     }
 }
@@ -93,8 +93,8 @@ pub(super) fn span(task: &TaskRow, step: Option<&str>, part: &'static str) -> Sp
 }
 
 /// Runs `code` until it ends, or `late` does. Late code is dropped where it waits; where it blocks
-/// its thread, it is abandoned: nothing waits for it any more, and it counts as one task of this
-/// host until it returns.
+/// its thread, it is abandoned: nothing waits for it any more, and a process in which there is as much
+/// of it as there are slots takes no more tasks until some has returned.
 pub(super) async fn run<T, L>(
     engine: &Engine,
     label: CodeLabel,
@@ -142,11 +142,12 @@ where
         *state = RunState::Abandoned;
         let CodeLabel { task, step, part } = &label;
         engine.isolation.abandon(*task);
+        engine.observe(Observation::Abandoned);
         tracing::error!(
             %task,
             step,
             part,
-            "code that blocks its thread was abandoned; it takes up a slot of this process until it returns"
+            "code that blocks its thread was abandoned; its slot is free again, and its thread is not until it returns"
         );
     }
     drop(state);

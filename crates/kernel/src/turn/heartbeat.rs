@@ -18,15 +18,17 @@ use tokio::sync::Notify;
 /// However many hints arrive for a task, its row is read at most once in this time because of them.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
 
-/// The two tokens of a turn. An undo has its own: the cancel that led to it must not cancel it.
+/// The tokens of a turn. An undo has its own: the cancel that led to it must not cancel it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tokens {
+    /// That of the process: nothing new starts. What runs goes on, until the others are cancelled.
+    pub(crate) shutdown: CancelToken,
     pub(crate) forward: CancelToken,
     pub(crate) undo: CancelToken,
 }
 
 impl Tokens {
-    /// Whether either was cancelled for this reason. The first reason of a token stays: a forward
+    /// Whether the forward or the undo token was cancelled for this reason. The first reason of a token stays: a forward
     /// token that was cancelled on request says nothing of a shutdown that came later, but the
     /// undo's does.
     pub(super) fn is_cancelled_for(&self, reason: CancelReason) -> bool {
@@ -65,7 +67,6 @@ pub(super) async fn beside<T>(
     engine: &Engine,
     kept: KeptLease<'_>,
     tokens: &Tokens,
-    shutdown: &CancelToken,
     work: impl Future<Output = T>,
 ) -> T {
     let done = Notify::new();
@@ -89,7 +90,7 @@ pub(super) async fn beside<T>(
     let others = async {
         futures::join!(
             listen(engine, kept, &look),
-            drain(engine, tokens, shutdown),
+            drain(engine, tokens),
             kept.board.tell(engine)
         );
     };
@@ -115,10 +116,13 @@ async fn keep_alive(engine: &Engine, kept: KeptLease<'_>, tokens: &Tokens, wakes
     } = kept;
     let clock = &engine.ports.clock;
     let mut confirmed = kept.leased_at;
+    let round = engine.vitals.enter("heartbeat", Some(task));
     loop {
         let since = clock.monotonic().saturating_sub(confirmed);
         // After a failed one the next comes sooner: there is less time left.
         let pause = if since > ttl / 3 { ttl / 12 } else { ttl / 3 };
+        // The heartbeat itself takes at most as long again.
+        round.back_by(clock.monotonic() + pause + ttl / 3);
         let pause = clock.sleep(pause.min(ttl.saturating_sub(since)));
         let wake = select(pause, Box::pin(wakes.look.notified()));
         if let Either::Right(_) = select(wake, Box::pin(wakes.done.notified())).await {
@@ -157,6 +161,7 @@ async fn keep_alive(engine: &Engine, kept: KeptLease<'_>, tokens: &Tokens, wakes
                 tracing::warn!(%task, %epoch, "the lease is over and no heartbeat got through: stopping")
             }
         }
+        drop(round);
         tokens.cancel(CancelReason::LeaseLost);
         wakes.done.notified().await;
         return;
@@ -204,10 +209,12 @@ async fn listen(engine: &Engine, kept: KeptLease<'_>, look: &Notify) {
     }
 }
 
-/// On shutdown, gives running steps time to end by themselves before they are told to stop.
-async fn drain(engine: &Engine, tokens: &Tokens, shutdown: &CancelToken) {
-    shutdown.cancelled().await;
-    engine.ports.clock.sleep(engine.settings.drain).await;
+/// On shutdown, gives running steps time to end by themselves before they are told to stop, unless
+/// the process is to hurry.
+async fn drain(engine: &Engine, tokens: &Tokens) {
+    tokens.shutdown.cancelled().await;
+    let drained = engine.ports.clock.sleep(engine.settings.drain);
+    select(drained, Box::pin(engine.settings.hurry.cancelled())).await;
     tokens.cancel(CancelReason::Shutdown);
     std::future::pending().await
 }

@@ -1,6 +1,7 @@
 //! How a turn ends.
 
 use crate::change::ChangeError;
+use crate::engine::Engine;
 use counterstep_contracts::{TaskId, TaskStatus};
 use std::time::Duration;
 use tracing::Span;
@@ -58,6 +59,16 @@ impl TurnEnd {
             span.record("otel.status_code", "error");
         }
     }
+}
+
+/// Removes the scratch of a task that has come to rest.
+pub(super) async fn tidied(engine: &Engine, task: TaskId, end: TurnEnd) -> TurnEnd {
+    if matches!(end, TurnEnd::Rests(_))
+        && let Err(error) = engine.ports.scratch.remove(task).await
+    {
+        tracing::warn!(%task, %error, "removing the scratch of a task at rest failed; a sweep will");
+    }
+    end
 }
 
 pub(super) fn end_of(error: &ChangeError, task: TaskId) -> TurnEnd {

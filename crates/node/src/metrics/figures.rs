@@ -27,7 +27,14 @@ pub struct Metrics {
     types: HashMap<&'static str, TypeFigures>,
     families: Families,
     ended: Ended,
+    counters: Counters,
+}
+
+/// Of no task type.
+#[derive(Debug, Default)]
+struct Counters {
     leases_lost: Counter,
+    attempts_abandoned: Counter,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -70,8 +77,8 @@ impl Metrics {
     #[must_use]
     pub fn of(known: &Registry, labels: &[String]) -> Self {
         let families = Families::default();
-        let leases_lost = Counter::default();
-        let registry = families.registered(&leases_lost);
+        let counters = Counters::default();
+        let registry = families.registered(&counters);
         for status in DeliveryStatus::ALL {
             let _ = families.webhook(*status);
         }
@@ -91,13 +98,13 @@ impl Metrics {
             types,
             families,
             ended,
-            leases_lost,
+            counters,
         }
     }
 }
 
 impl Families {
-    fn registered(&self, leases_lost: &Counter) -> registry::Registry {
+    fn registered(&self, counters: &Counters) -> registry::Registry {
         let mut registry = registry::Registry::with_prefix("counterstep");
         registry.register(
             "submissions",
@@ -140,7 +147,12 @@ impl Families {
         registry.register(
             "leases_lost",
             "Turns of this process that lost their lease",
-            leases_lost.clone(),
+            counters.leases_lost.clone(),
+        );
+        registry.register(
+            "attempts_abandoned",
+            "Attempts that this process gave up while their code blocked its thread",
+            counters.attempts_abandoned.clone(),
         );
         registry.register(
             "recoveries",
@@ -278,7 +290,10 @@ impl Recorder for Metrics {
                 self.families.webhook(status).inc();
             }
             Observation::LeaseLost => {
-                self.leases_lost.inc();
+                self.counters.leases_lost.inc();
+            }
+            Observation::Abandoned => {
+                self.counters.attempts_abandoned.inc();
             }
             Observation::Recovery { task_type } => {
                 if let Some(figures) = self.types.get(task_type) {
@@ -376,10 +391,12 @@ mod tests {
         metrics.record(Observation::Undo { task_type: ZIP });
         metrics.record(Observation::Recovery { task_type: ZIP });
         metrics.record(Observation::LeaseLost);
+        metrics.record(Observation::Abandoned);
         metrics.record(Observation::Webhook {
             status: DeliveryStatus::Failed,
         });
         for line in [
+            "counterstep_attempts_abandoned_total 1",
             "counterstep_tasks_ended_total{task_type=\"CreateZipFromFiles\",status=\"failed\"} 1",
             "counterstep_tasks_ended_total{task_type=\"CreateZipFromFiles\",status=\"completed\"} 0",
             "# TYPE counterstep_task_duration_seconds histogram",

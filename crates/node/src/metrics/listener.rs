@@ -1,7 +1,8 @@
-//! `GET /metrics` on an address of its own. Must not know what a page shows.
+//! `GET /metrics` and the probes on an address of its own. Must not know what a page shows.
 
 use super::breakers::ProcessPage;
 use super::format::Format;
+use super::probes::{self, Probes};
 use crate::exit::Exit;
 use crate::settings::Settings;
 use actix_web::http::header::{ACCEPT, CONTENT_TYPE};
@@ -37,20 +38,24 @@ pub fn bind(settings: &Settings) -> Result<Option<TcpListener>, Exit> {
     }
 }
 
-/// Serves the page until `shutdown` is cancelled. Needs a Tokio runtime.
+/// Serves the page, and the probes, until `end` is cancelled. Needs a Tokio runtime, and answers from
+/// a thread of its own.
 ///
 /// # Errors
 /// When the listener cannot be used.
 pub fn serve(
     listener: TcpListener,
     source: Source,
-    shutdown: CancelToken,
+    probes: Probes,
+    end: CancelToken,
 ) -> BoxFuture<'static, std::io::Result<()>> {
     Box::pin(async move {
         let address = listener.local_addr()?;
         let server = HttpServer::new(move || {
             App::new()
                 .app_data(web::Data::new(source.clone()))
+                .app_data(web::Data::new(probes.clone()))
+                .configure(probes::configure)
                 .route("/metrics", web::get().to(page))
                 .route("/metrics", web::head().to(page))
         })
@@ -63,7 +68,7 @@ pub fn serve(
         tracing::info!(%address, "serving metrics");
         let handle = server.handle();
         let stop = async move {
-            shutdown.cancelled().await;
+            end.cancelled().await;
             handle.stop(true).await;
             std::future::pending::<()>().await;
         };
@@ -82,10 +87,12 @@ async fn page(source: web::Data<Source>, request: HttpRequest) -> HttpResponse {
         .body(format.of(source.as_ref()().await))
 }
 
-/// Does `work`, and serves the process's own figures beside it, where there is a listener.
+/// Does `work`, which ends by `shutdown`, and serves the process's own figures and the probes beside
+/// it, where there is a listener.
 pub async fn beside<T>(
     listener: Option<TcpListener>,
     engine: &Engine,
+    shutdown: &CancelToken,
     work: impl Future<Output = T>,
 ) -> T {
     let Some(listener) = listener else {
@@ -103,7 +110,8 @@ pub async fn beside<T>(
         })
     });
     let end = CancelToken::new();
-    let served = serve(listener, source, end.clone());
+    let probes = Probes::of(engine, shutdown);
+    let served = serve(listener, source, probes, end.clone());
     let work = async {
         let done = work.await;
         end.cancel(CancelReason::Shutdown);

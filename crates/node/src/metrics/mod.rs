@@ -7,11 +7,13 @@ mod figures;
 mod format;
 mod histogram;
 mod listener;
+mod probes;
 
 pub use breakers::ProcessPage;
 pub use figures::Metrics;
 pub use format::{Format, OPEN_METRICS, TEXT};
 pub use listener::{Source, beside, bind, serve};
+pub use probes::Probes;
 
 /// The name in metrics of a label of tasks: `label_` and its own, with `_` for `.` and `-`.
 #[must_use]

@@ -151,7 +151,8 @@ declare! {
     }
 
     Metrics {
-        metrics_listen: SocketAddr => "Serve `/metrics` on this address and port, and not on that of the API";
+        metrics_listen: SocketAddr => "Serve `/metrics`, `/healthz` and `/readyz` on this address and port; the first not on that of the API any more";
+        hung_after: Duration = engine().hung_after => "Fail `/healthz` when a loop or a heartbeat of this process is late by more than this";
         metrics_labels: MetricsLabels ["none"] => "Split tasks in metrics by these labels, at most 4; at most 100 of their values are shown";
     }
 

@@ -4,6 +4,7 @@
 use crate::errand::only;
 use counterstep_adapters::step_threads::StepThreads;
 use counterstep_contracts::{StepStatus, TaskStatus};
+use counterstep_kernel::health;
 use counterstep_kernel::ports::Lost;
 use counterstep_macros::distributed_task;
 use counterstep_reconciler::recovery;
@@ -132,7 +133,7 @@ async fn steps_that_block_their_threads_for_longer_than_the_lease_keep_it_and_ho
 }
 
 #[tokio::test]
-async fn a_blocked_step_fails_at_its_time_limit_and_takes_up_its_slot_until_it_returns() {
+async fn a_process_with_as_much_abandoned_code_as_slots_takes_nothing_until_some_returns() {
     const GATE: u64 = 2;
     let mut site = site(
         Harness::embedded(only::<Blocks>()),
@@ -144,6 +145,7 @@ async fn a_blocked_step_fails_at_its_time_limit_and_takes_up_its_slot_until_it_r
     let failed = site.all_are(TaskStatus::Failed, &late).await;
     let error = failed[0].steps[0].error.as_ref();
     assert_eq!(error.map(|error| error.class.as_str()), Some("timed_out"));
+    assert!(health::of(&site.engine).jammed, "a probe fails");
 
     let next = [site.submit(form(0)).await];
     // A worker with a free slot looks for work every 50 ms, and one without asks for nothing, so
@@ -160,6 +162,35 @@ async fn a_blocked_step_fails_at_its_time_limit_and_takes_up_its_slot_until_it_r
     );
     open(GATE);
     site.all_are(TaskStatus::Completed, &next).await;
+    assert!(!health::of(&site.engine).jammed);
     site.assert_invariants(&[late[0], next[0]]).await;
+    site.stop().await;
+}
+
+#[tokio::test]
+async fn an_abandoned_step_gives_its_slot_back() {
+    const GATE: u64 = 3;
+    const OTHERS: u64 = 4;
+    let mut site = site(
+        Harness::embedded(only::<Blocks>()),
+        Duration::from_millis(300),
+    )
+    .await;
+    site.serve(2);
+    let late = [site.submit(form(GATE)).await];
+    site.all_are(TaskStatus::Failed, &late).await;
+    // Both slots are free: two others run at the same time.
+    let next = [
+        site.submit(form(OTHERS)).await,
+        site.submit(form(OTHERS)).await,
+    ];
+    site.all("running", &next, |record| {
+        record.steps[0].status == StepStatus::Running
+    })
+    .await;
+    open(OTHERS);
+    open(GATE);
+    site.all("at rest", &next, |record| record.task.status.is_at_rest())
+        .await;
     site.stop().await;
 }

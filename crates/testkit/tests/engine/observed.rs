@@ -43,6 +43,7 @@ impl Recorder for Counted {
             } => format!("{step} {direction} {outcome}"),
             Observation::Undo { .. } => "undo".to_owned(),
             Observation::LeaseLost => "lease lost".to_owned(),
+            Observation::Abandoned => "abandoned".to_owned(),
             Observation::Webhook { status } => format!("webhook {}", status.as_str()),
             Observation::Recovery { .. } => "recovery".to_owned(),
         };

@@ -116,9 +116,19 @@ fn submissions_go_to_the_newest_version_and_the_old_one_stays() {
 async fn a_host_with_both_versions_runs_an_old_task_under_the_old_one() {
     let task = submitted().await;
     let both = other(&task, Arc::new(Registry::new().with::<Old>().with::<New>()));
+    let older = async || {
+        let check = check_deploy(&both.registry, both.ports.store.as_ref()).await;
+        let older = check.expect("an answer").older_versions;
+        older
+            .into_iter()
+            .map(|older| (older.version, older.count))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(older().await, [(1, 1)], "it is needed");
     let end = turn(&both, Host::Worker, task.id, &CancelToken::new()).await;
     assert_eq!(end, TurnEnd::Rests(TaskStatus::Completed));
     assert_eq!(task.record().await.task.response, Some("hello".into()));
+    assert_eq!(older().await, [(1, 0)], "it can go");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -18,9 +18,13 @@ pub(in super::super) const WORKERS: Operation = Operation::new(
     examples::workers,
 )]);
 
-pub(in super::super) const LIVE: Operation =
-    Operation::new("isLive", Tag::Process, "Whether the process answers")
-        .replies(&[Reply::json::<Health>(200, "It answers", examples::live)]);
+pub(in super::super) const LIVE: Operation = Operation::new(
+    "isLive",
+    Tag::Process,
+    "Whether the process answers and works",
+)
+.replies(&[Reply::json::<Health>(200, "It does", examples::live)])
+.problems(&[C::Unavailable]);
 
 pub(in super::super) const READY: Operation = Operation::new(
     "isReady",

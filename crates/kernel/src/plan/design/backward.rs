@@ -74,6 +74,11 @@ fn the_next_undo() {
             Decision::HandOver(Host::Worker, "its process shut down"),
         ),
         (
+            "also while those under way may go on",
+            undone([done("a")]).draining(),
+            Decision::HandOver(Host::Worker, "its process shut down"),
+        ),
+        (
             "and waits for what is under way",
             undone([done("a").group(), step_is("b", Compensating).group()]).stopping(),
             HOLD,

@@ -275,6 +275,10 @@ impl Case {
         self.record.task.deadline_at = Some(at);
         self
     }
+    pub(super) fn draining(mut self) -> Self {
+        self.facts.draining = true;
+        self
+    }
     pub(super) fn stopping(mut self) -> Self {
         self.facts.stopping = true;
         self.interrupted(CancelReason::Shutdown)

@@ -308,6 +308,21 @@ fn cancels_and_shutdowns() {
             Decision::HandOver(Host::Worker, "its process shut down"),
         ),
         (
+            "also while those that run may go on",
+            task([step("a")]).draining(),
+            Decision::HandOver(Host::Worker, "its process shut down"),
+        ),
+        (
+            "a sibling of one that runs waits for it",
+            task([step_is("a", Running).group(), step("b").group()]).draining(),
+            HOLD,
+        ),
+        (
+            "and the task completes where nothing is left",
+            task([step_is("a", Completed)]).draining(),
+            Decision::Complete,
+        ),
+        (
             "also not beside one that runs",
             task([step_is("a", Running).group(), step("b").group()]).stopping(),
             HOLD,

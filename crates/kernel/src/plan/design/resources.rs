@@ -26,6 +26,21 @@ fn lost_scratch() {
     table(vec![
         ("is there", task([make(), read()]), start([1])),
         (
+            "is there, and the process shuts down",
+            task([make(), read()]).draining(),
+            start([1]),
+        ),
+        (
+            "and its steps have no more time",
+            task([make(), read()]).draining().stopping(),
+            Decision::HandOver(Host::Worker, "its process shut down"),
+        ),
+        (
+            "is lost, and the process shuts down",
+            task([make(), read()]).lost(0).draining(),
+            Decision::HandOver(Host::Worker, "its process shut down"),
+        ),
+        (
             "is lost, and no step has read it",
             task([make(), read()]).lost(0),
             Decision::ScratchLost(0),

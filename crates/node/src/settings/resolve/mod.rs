@@ -53,6 +53,7 @@ impl Layers {
                 idempotency_ttl: self.idempotency_ttl()?,
                 drain: self.drain()?,
                 lost_after: self.lost_after()?,
+                hung_after: self.hung_after()?,
                 output_limit: OutputLimit(self.output_limit()?),
                 events,
                 heavy: self.heavy()?.unwrap_or_else(cores),

@@ -1,0 +1,195 @@
+//! A program whose steps note what they did outside of the engine: a line when one has begun, and
+//! one when it has finished, in the file that `EFFECTS` names. And steps that misbehave.
+
+use counterstep::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+struct Effects(PathBuf);
+
+impl Effects {
+    /// One write of one line: lines of several processes do not mix.
+    fn note(&self, ctx: &StepContext, what: &str) -> StepResult<()> {
+        let line = format!("{} {} {what}\n", ctx.effect_key(), ctx.attempt());
+        let mut file = std::fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(&self.0)
+            .transient("the effects")?;
+        file.write_all(line.as_bytes()).transient("the effects")
+    }
+
+    async fn carry_out(&self, ctx: &StepContext, errand: &Errand) -> StepResult<()> {
+        self.note(ctx, "began")?;
+        tokio::time::sleep(Duration::from_millis(errand.step_ms)).await;
+        self.note(ctx, "finished")
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Errand {
+    /// How long each step takes.
+    step_ms: u64,
+}
+
+/// What only its host has.
+#[derive(Serialize, Deserialize)]
+struct Packed {
+    file: ScratchFile,
+}
+
+struct RunErrand;
+
+#[distributed_task(queue = "errands", max_recoveries = 20)]
+impl RunErrand {
+    type Request = Errand;
+    type Response = u64;
+
+    #[step(1, host = "worker", no_undo = "only notes")]
+    async fn begin(
+        ctx: &StepContext,
+        errand: &Errand,
+        effects: &State<Effects>,
+    ) -> StepResult<u32> {
+        effects.carry_out(ctx, errand).await?;
+        Ok(1)
+    }
+
+    #[step(2, host = "worker", no_undo = "writes scratch only")]
+    async fn pack(
+        ctx: &StepContext,
+        errand: &Errand,
+        effects: &State<Effects>,
+    ) -> StepResult<Packed> {
+        let draft = ctx.scratch("packed").await?;
+        std::fs::write(draft.path(), ctx.effect_key()).transient("the file")?;
+        effects.carry_out(ctx, errand).await?;
+        Ok(Packed {
+            file: draft.seal().await?,
+        })
+    }
+
+    #[step(3, host = "worker", no_undo = "only notes")]
+    async fn deliver(
+        ctx: &StepContext,
+        errand: &Errand,
+        packed: &Packed,
+        effects: &State<Effects>,
+    ) -> StepResult<u64> {
+        let path = ctx.scratch_path(&packed.file).await?;
+        let bytes = std::fs::metadata(path).transient("the file")?.len();
+        effects.carry_out(ctx, errand).await?;
+        Ok(bytes)
+    }
+
+    #[step(4, host = "worker", no_undo = "only notes")]
+    async fn report(
+        ctx: &StepContext,
+        errand: &Errand,
+        effects: &State<Effects>,
+    ) -> StepResult<String> {
+        effects.carry_out(ctx, errand).await?;
+        Ok("done".to_owned())
+    }
+
+    fn respond(deliver: &u64) -> u64 {
+        *deliver
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Mischief {
+    /// Computes without a pause.
+    Spin,
+    /// Blocks its thread.
+    Sleep,
+    /// Panics.
+    Panic,
+    /// Waits, whatever its token says.
+    IgnoreToken,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Misdeed {
+    how: Mischief,
+    /// For so long.
+    ms: u64,
+}
+
+struct Misbehave;
+
+#[distributed_task(queue = "errands", max_recoveries = 20)]
+impl Misbehave {
+    type Request = Misdeed;
+    type Response = ();
+
+    #[step(
+        1,
+        host = "worker",
+        timeout = "3s",
+        retry = ONCE,
+        no_undo = "only notes"
+    )]
+    async fn misbehave(
+        ctx: &StepContext,
+        misdeed: &Misdeed,
+        effects: &State<Effects>,
+    ) -> StepResult<()> {
+        effects.note(ctx, "began")?;
+        let time = Duration::from_millis(misdeed.ms);
+        match misdeed.how {
+            Mischief::Spin => spin(time),
+            Mischief::Sleep => std::thread::sleep(time),
+            Mischief::Panic => panic!("as it was told to"),
+            Mischief::IgnoreToken => tokio::time::sleep(time).await,
+        }
+        effects.note(ctx, "finished")
+    }
+
+    fn respond() {}
+}
+
+const ONCE: RetryPolicy = RetryPolicy::NONE;
+
+fn spin(time: Duration) {
+    let since = Instant::now();
+    let mut number = 0_u64;
+    while since.elapsed() < time {
+        number = std::hint::black_box(number.wrapping_mul(31).wrapping_add(7));
+    }
+}
+
+/// Its condition never answers. Conditions run on the engine's own threads.
+struct Block;
+
+#[distributed_task(queue = "blocks")]
+impl Block {
+    type Request = u32;
+    type Response = ();
+
+    #[step(1, host = "worker", no_undo = "never runs", when = never_answers)]
+    async fn unreached(_number: &u32) -> StepResult<()> {
+        Ok(())
+    }
+
+    fn never_answers(_number: &u32) -> bool {
+        loop {
+            std::thread::park();
+        }
+    }
+
+    fn respond() {}
+}
+
+fn main() -> ExitCode {
+    let effects = Effects(std::env::var_os("EFFECTS").unwrap_or_default().into());
+    let registry = Registry::new()
+        .with::<RunErrand>()
+        .with::<Misbehave>()
+        .with::<Block>();
+    counterstep::cli::main(registry.provide(effects))
+}
