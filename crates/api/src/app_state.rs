@@ -8,7 +8,7 @@ use crate::problem::Refused;
 use crate::readiness::Readiness;
 use crate::settings::ApiSettings;
 use counterstep_kernel::Engine;
-use counterstep_kernel::webhooks;
+use counterstep_kernel::{bulk, webhooks};
 use counterstep_node::metrics::ProcessPage;
 use counterstep_steps::CancelToken;
 use serde_json::Value;
@@ -36,7 +36,7 @@ pub(crate) struct Api {
     pub(crate) document: OnceLock<Value>,
     runtime: Handle,
     work: TaskTracker,
-    /// What sends webhooks and reads the keys of an issuer; it ends with the shutdown, and here where
+    /// What sends webhooks, executes bulk operations and reads the keys of an issuer; it ends with the shutdown, and here where
     /// that never came.
     background: Vec<AbortHandle>,
 }
@@ -63,6 +63,8 @@ impl Api {
             let sending = webhooks::serve(engine.clone(), webhooks, shutdown.clone());
             work.spawn_on(sending, &runtime).abort_handle()
         });
+        let deciding = bulk::serve(engine.clone(), shutdown.clone());
+        let deciding = work.spawn_on(deciding, &runtime).abort_handle();
         let keeping = auth.tokens().cloned().map(|tokens| {
             let shutdown = shutdown.clone();
             let keeping = async move { tokens.keep_keys(&shutdown).await };
@@ -82,7 +84,11 @@ impl Api {
             document: OnceLock::new(),
             runtime,
             work,
-            background: sending.into_iter().chain(keeping).collect(),
+            background: sending
+                .into_iter()
+                .chain(keeping)
+                .chain([deciding])
+                .collect(),
         }
     }
 

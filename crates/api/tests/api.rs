@@ -10,6 +10,8 @@ mod breakers;
 mod cancels;
 #[path = "api/children.rs"]
 mod children;
+#[path = "api/dead_letters.rs"]
+mod dead_letters;
 #[path = "api/disabling.rs"]
 mod disabling;
 #[path = "api/documents.rs"]

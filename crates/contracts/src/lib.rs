@@ -7,6 +7,7 @@
 pub mod access;
 mod archive_name;
 pub mod breaker;
+pub mod bulk;
 pub mod children;
 pub mod declaration;
 pub mod disable;

@@ -77,6 +77,8 @@ problem_codes! {
     NoSuchQueue = "no-such-queue", 404, "There is no such queue";
     /// No limit of this name.
     NoSuchLimit = "no-such-limit", 404, "There is no such limit";
+    /// The tenant has no bulk operation of this id.
+    NoSuchBulkOperation = "no-such-bulk-operation", 404, "There is no such bulk operation";
     /// The route has other methods.
     MethodNotAllowed = "method-not-allowed", 405, "This address does not take that method";
     /// The body arrived too slowly.

@@ -1,7 +1,7 @@
-//! `GET /api/dead-letters`: the tasks that wait for a person, the newest first.
+//! `GET /api/dead-letters`: the tasks that wait for a person, the newest first; `/groups`: the same by cause.
 
 use super::answer::Answer;
-use super::list::{declared_name, limit_of};
+use super::list::{declared_name, labels_of, limit_of};
 use crate::app_state::Api;
 use crate::caller::Caller;
 use crate::cursor;
@@ -11,7 +11,8 @@ use crate::task_view;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::http::Page;
-use counterstep_kernel::ports::TaskQuery;
+use counterstep_kernel::dead_letters::{Selection, groups};
+use counterstep_kernel::ports::{FailureFilter, TaskQuery};
 
 pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
     let params = Params::of_list(&request, &["type", "limit", "cursor"], &["status"])?;
@@ -55,6 +56,26 @@ pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpReques
     let next_cursor = last.map(|last| cursor::after(last.task, cursor::DEAD_LETTERS, &query));
     let items = lines.into_iter().map(task_view::dead_letter).collect();
     Ok(HttpResponse::Ok().json(Page { items, next_cursor }))
+}
+
+pub(super) async fn by_cause(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
+    let params = Params::of_list(&request, &["type"], &["status", "label"])?;
+    let asked: Vec<TaskStatus> = params
+        .all("status")
+        .map(status_of)
+        .collect::<Result<_, _>>()?;
+    let parked = TaskStatus::ALL.iter().filter(|it| it.is_parked());
+    let statuses = parked.filter(|it| asked.is_empty() || asked.contains(it));
+    let selection = Selection {
+        tenant: caller.tenant.clone(),
+        task_type: params.get("type").map(|name| declared_name(&api, name)),
+        statuses: statuses.copied().collect(),
+        labels: labels_of(&params)?,
+        failure: FailureFilter::default(),
+        group: None,
+    };
+    let found = groups(&*api.engine.ports.store, &selection).await?;
+    Ok(HttpResponse::Ok().json(found))
 }
 
 fn status_of(text: &str) -> Result<TaskStatus, Refused> {

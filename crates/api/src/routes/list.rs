@@ -92,15 +92,25 @@ pub(super) fn labels_of(params: &Params) -> Result<Labels, Refused> {
 }
 
 pub(super) fn failure_of(params: &Params) -> Result<FailureFilter, Refused> {
-    let class = params.get("failure_class");
+    failure_filter(params.get("failure_class"), params.get("failure_text"))
+        .map_err(|(field, detail)| invalid(detail).at(field))
+}
+
+/// A class and a text as they came; else the field that is at fault, and why.
+pub(super) fn failure_filter(
+    class: Option<&str>,
+    text: Option<&str>,
+) -> Result<FailureFilter, (&'static str, String)> {
     if class.is_some_and(|class| !FAILURE_CLASSES.contains(&class)) {
         let known = FAILURE_CLASSES.join(", ");
-        return Err(invalid(format!("`failure_class` is one of {known}")).at("failure_class"));
+        return Err((
+            "failure_class",
+            format!("`failure_class` is one of {known}"),
+        ));
     }
-    let text = params.get("failure_text");
     if text.is_some_and(|text| text.is_empty() || text.chars().count() > LONGEST_TEXT) {
         let detail = format!("`failure_text` has 1 to {LONGEST_TEXT} characters");
-        return Err(invalid(detail).at("failure_text"));
+        return Err(("failure_text", detail));
     }
     Ok(FailureFilter {
         class: class.map(str::to_owned),

@@ -5,6 +5,7 @@ mod address;
 mod answer;
 mod audit;
 mod batch;
+mod bulk;
 mod cancel;
 mod children;
 mod dead_letters;

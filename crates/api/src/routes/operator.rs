@@ -41,6 +41,7 @@ pub(super) async fn resolve(
         output: body.output,
         actor: caller.actor("operator"),
         note: note(&body.note, body.actor.as_deref())?,
+        bulk: None,
     };
     load(&api, &caller, id).await?;
     let engine = api.engine.clone();
@@ -65,6 +66,7 @@ pub(super) async fn retry(
         direction: body.direction,
         actor: caller.actor("operator"),
         note: note(&body.note, body.actor.as_deref())?,
+        bulk: None,
     };
     load(&api, &caller, id).await?;
     let engine = api.engine.clone();
@@ -114,7 +116,8 @@ pub(super) async fn body<T: Serialize + DeserializeOwned>(
         .whole(content_length(request), api.settings.max_json_bytes)
         .await?;
     let value = read_request::<T>(request_json::parse(&bytes)?)
-        .map_err(|error| invalid(error.message).at(error.pointer))?;
+        // A field that may be missing is a place of its own in pointers, which tells clients nothing.
+        .map_err(|error| invalid(error.message).at(error.pointer.replace(".?", "")))?;
     serde_json::from_value(value).map_err(|error| Refused::internal("reading a decision", &error))
 }
 
@@ -165,6 +168,7 @@ fn refused(error: OperatorError) -> Refused {
                 "the task is {status}; only dead_lettered and compensation_failed wait for a decision: see its /why"
             ),
         ),
+        OperatorError::Moved => Refused::new(ProblemCode::NotParked, detail),
         OperatorError::Ended(_) => Refused::new(ProblemCode::AlreadyEnded, detail),
         OperatorError::TooMany { .. } => invalid(detail).at("recovery_attempts"),
         OperatorError::NoSuchStep(_) => Refused::new(ProblemCode::NoSuchStep, detail).at("step"),

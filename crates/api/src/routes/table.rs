@@ -3,8 +3,8 @@
 
 use super::described as about;
 use super::{
-    audit, batch, cancel, children, dead_letters, docs, events, health, keys, limits, links, list,
-    metrics, operator, plan_and_why, queues, result, schedules, signals, submit, task, types,
+    audit, batch, bulk, cancel, children, dead_letters, docs, events, health, keys, limits, links,
+    list, metrics, operator, plan_and_why, queues, result, schedules, signals, submit, task, types,
     webhooks,
 };
 use crate::openapi::{Operation, PerType, Row};
@@ -120,6 +120,11 @@ pub(crate) const ENDPOINTS: &[Endpoint] = endpoints! {
     Post "/api/tasks/{id}/retry" OPERATE => operator::retry, about::deciding::RETRY;
     Post "/api/tasks/{id}/recoveries" OPERATE => operator::recoveries, about::deciding::RECOVERIES;
     Get "/api/dead-letters" READ => dead_letters::get, about::deciding::DEAD_LETTERS;
+    Get "/api/dead-letters/groups" READ => dead_letters::by_cause, about::bulk::GROUPS;
+    Get "/api/bulk-operations" READ => bulk::list, about::bulk::LIST;
+    Post "/api/bulk-operations" OPERATE => bulk::post, about::bulk::START;
+    Get "/api/bulk-operations/{id}" READ => bulk::get, about::bulk::GET;
+    Post "/api/bulk-operations/{id}/stop" OPERATE => bulk::stop, about::bulk::STOP;
     // Before the addresses whose names they could be taken for.
     Post "/api/tasks/{id}/result/{name}/link" READ => links::post, about::links::MAKE;
     Post "/api/tasks/{id}/result/{name}/{index}/link" READ => links::post, about::links::MAKE_OF_LIST;

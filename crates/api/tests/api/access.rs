@@ -271,6 +271,9 @@ pub(crate) async fn one_tenant_reaches_nothing_of_another(site: &Site, own: &str
             "/api/tasks/{id}/resolve" => r#"{"as":"done","note":"x"}"#,
             "/api/tasks/{id}/recoveries" => r#"{"recovery_attempts":0,"note":"x"}"#,
             path if path.ends_with("/link") => "{}",
+            "/api/bulk-operations" => {
+                r#"{"action":"redrive","filter":{},"note":"x","preview":true}"#
+            }
             "/api/schedules/{name}" => continue,
             _ => r#"{"note":"x"}"#,
         };

@@ -1,7 +1,9 @@
 //! The command line: every role and every operator's command in one program.
 
 mod audit;
+mod bulk;
 mod check_deploy;
+mod dead_letters;
 mod demo;
 mod describe;
 mod dev;
@@ -100,6 +102,10 @@ enum Command {
     Describe(describe::DescribeArgs),
     /// Submit, watch, list, cancel and settle tasks over the HTTP API
     Tasks(tasks::TasksArgs),
+    /// Count parked tasks by cause, and redrive or resolve many of them, over the HTTP API
+    DeadLetters(dead_letters::DeadLettersArgs),
+    /// List, show and stop operations on many tasks, over the HTTP API
+    Bulk(bulk::BulkArgs),
     /// List, disable and enable task types over the HTTP API
     Types(types::TypesArgs),
     /// List, pause and resume queues over the HTTP API
@@ -176,6 +182,8 @@ pub(crate) fn run(registry: Registry, beside: Beside, own: OwnCommands) -> ExitC
         Command::Migrate(settings) => migrate(settings),
         Command::Describe(args) => describe::main(&registry, args),
         Command::Tasks(args) => tasks::main(args, program),
+        Command::DeadLetters(args) => dead_letters::main(args),
+        Command::Bulk(args) => bulk::main(args),
         Command::Types(args) => types::main(args),
         Command::Queues(args) => queues::main(args),
         Command::Limits(args) => limits::main(args),
@@ -294,6 +302,8 @@ mod tests {
             &["tasks", "list"],
             &["tasks", "retry"],
             &["types", "list"],
+            &["dead-letters", "redrive"],
+            &["bulk", "list"],
             &["schedules", "set"],
             &["workers"],
             &["migrate"],

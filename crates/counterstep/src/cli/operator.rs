@@ -80,14 +80,14 @@ pub(super) enum OperatorCommand {
 pub(super) struct Signed {
     /// Why
     #[arg(long)]
-    note: String,
+    pub(super) note: String,
     /// Who [default: the user of this machine]
     #[arg(long)]
     actor: Option<String>,
 }
 
 impl Signed {
-    fn actor(&self) -> Option<String> {
+    pub(super) fn actor(&self) -> Option<String> {
         self.actor
             .clone()
             .or_else(|| std::env::var("USER").ok())

@@ -21,6 +21,7 @@ use counterstep_contracts::{AuditSeq, ScheduleSpec, TaskId};
 use counterstep_node::{Exit, Layers, is_this_machine};
 use futures::{Stream, StreamExt};
 use reqwest::header::HeaderValue;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use std::io::Write as _;
@@ -105,6 +106,25 @@ impl Remote {
 
     fn get(&self, path: &str) -> reqwest::RequestBuilder {
         self.http.client.get(format!("{}{path}", self.http.base))
+    }
+
+    /// What an address answers.
+    pub(super) async fn read_from<T: DeserializeOwned>(&self, path: &str) -> Result<T, Exit> {
+        self.read(self.get(path)).await
+    }
+
+    /// What an address answers to a body.
+    pub(super) async fn post_to<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: Option<&(impl Serialize + Sync)>,
+    ) -> Result<T, Exit> {
+        let request = self.http.client.post(format!("{}{path}", self.http.base));
+        self.read(match body {
+            Some(body) => request.json(body),
+            None => request,
+        })
+        .await
     }
 
     /// Submits a request that is one JSON text.
@@ -409,7 +429,7 @@ fn host_in_clear(url: &str) -> Option<String> {
 }
 
 /// The parameters of a query.
-fn joined(query: &[(&str, String)]) -> String {
+pub(super) fn joined(query: &[(&str, String)]) -> String {
     let pairs: Vec<_> = query
         .iter()
         .map(|(key, value)| format!("{key}={}", encode(value)))

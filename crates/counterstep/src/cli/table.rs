@@ -7,7 +7,9 @@ use counterstep_contracts::http::{AuditTrail, AuditView};
 
 /// Columns of ids and names: people copy them, so no line break stands in them, however narrow the
 /// terminal is.
-const UNBROKEN: [&str; 9] = [
+const UNBROKEN: [&str; 11] = [
+    "group",
+    "operation",
     "task",
     "last task",
     "one of them",

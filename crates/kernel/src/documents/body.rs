@@ -1,6 +1,9 @@
 //! The JSON of a document, and the questions and changes that all kinds share.
 
-use crate::ports::{DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, StoreError};
+use crate::ports::{
+    Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, StoreError,
+};
+use crate::record::DbTime;
 use counterstep_contracts::{Rev, Tenant};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -35,5 +38,19 @@ pub(crate) fn delete(kind: DocumentKind, tenant: Tenant, name: String, rev: Rev)
         name,
         expected: Some(rev),
         change: DocumentChange::Delete,
+    }
+}
+
+/// A document as it is, due later.
+pub(crate) fn postponed(kind: DocumentKind, document: &Document, due_at: DbTime) -> DocumentWrite {
+    DocumentWrite {
+        kind,
+        tenant: document.tenant.clone(),
+        name: document.name.clone(),
+        expected: Some(document.rev),
+        change: DocumentChange::Put {
+            body: document.body.clone(),
+            due_at: Some(due_at),
+        },
     }
 }

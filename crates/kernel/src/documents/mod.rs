@@ -19,7 +19,7 @@ use crate::record::DbTime;
 pub(crate) use api_keys::write as api_key_write;
 pub(crate) use types::write as type_write;
 
-pub(crate) use body::delete;
+pub(crate) use body::{delete, postponed};
 pub(crate) use body::{read_body as read_document, write_body as write_document};
 use counterstep_contracts::{Rev, Tenant};
 use std::time::Duration;

@@ -15,6 +15,7 @@ mod undo;
 mod waits;
 
 pub use client::{NewTask, Received, will_undo};
+pub(crate) use operator::BULK;
 pub use operator::Decision;
 pub use sweep::sweep;
 

@@ -10,11 +10,16 @@ use counterstep_contracts::operator::SettledAs;
 use counterstep_contracts::{StepStatus, TaskStatus};
 use serde_json::{Value, json};
 
+/// Where the details of an entry name the bulk operation that it is of.
+pub(crate) const BULK: &str = "bulk_operation";
+
 /// Why a person decided as they did; who did it is the draft's actor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
     /// In their words.
     pub note: String,
+    /// The bulk operation by which they decide, where it is not about this task alone.
+    pub bulk: Option<String>,
 }
 
 impl Decision {
@@ -22,6 +27,9 @@ impl Decision {
         let mut details = json!({"note": self.note});
         if let (Some(details), Value::Object(more)) = (details.as_object_mut(), more) {
             details.extend(more);
+        }
+        if let Some(bulk) = &self.bulk {
+            details[BULK] = json!(bulk);
         }
         Note::default().with(details)
     }

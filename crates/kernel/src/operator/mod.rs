@@ -11,7 +11,7 @@ mod why_children;
 
 pub use deploy::check_deploy;
 pub use recoveries::{Recount, set_recoveries};
-pub use settle::{OperatorError, Resolution, Retrial, resolve, retry};
+pub use settle::{OfBulk, OperatorError, Resolution, Retrial, resolve, retry};
 pub use undo_plan::undo_plan;
 pub use why::{why, why_among};
 pub use why_children::{ChildrenFound, children_found};

@@ -59,6 +59,7 @@ pub fn set_recoveries(
             draft.set_recoveries(
                 to.attempts,
                 &Decision {
+                    bulk: None,
                     note: to.note.clone(),
                 },
             )?;

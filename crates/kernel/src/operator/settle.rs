@@ -8,7 +8,7 @@ use crate::load;
 use crate::saga::Illegal;
 use crate::task::{RequestError, TaskType};
 use counterstep_contracts::operator::{OperatorAnswer, SettledAs};
-use counterstep_contracts::{Direction, StepStatus, TaskId, TaskStatus};
+use counterstep_contracts::{Direction, Rev, StepStatus, TaskId, TaskStatus};
 use futures::future::BoxFuture;
 use serde_json::Value;
 
@@ -25,6 +25,8 @@ pub struct Resolution {
     pub actor: String,
     /// Why.
     pub note: String,
+    /// Where it is one of many: of which.
+    pub bulk: Option<OfBulk>,
 }
 
 /// That a parked task is to go on by itself.
@@ -36,6 +38,17 @@ pub struct Retrial {
     pub actor: String,
     /// Why.
     pub note: String,
+    /// Where it is one of many: of which.
+    pub bulk: Option<OfBulk>,
+}
+
+/// Of which bulk operation a decision is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OfBulk {
+    /// Its id.
+    pub id: String,
+    /// The revision of the task for which it was decided: at another one it is refused.
+    pub rev: Rev,
 }
 
 /// A decision was refused.
@@ -73,6 +86,9 @@ pub enum OperatorError {
     /// The output does not fit.
     #[error("the output does not fit: {0}")]
     Output(RequestError),
+    /// It is not at the revision for which a bulk operation decided.
+    #[error("the task has changed since the operation has chosen it")]
+    Moved,
     /// The store, or a race.
     #[error(transparent)]
     Change(ChangeError),
@@ -87,9 +103,11 @@ type Decided = Result<OperatorAnswer, OperatorError>;
 pub fn resolve(engine: &Engine, task: TaskId, resolution: Resolution) -> BoxFuture<'_, Decided> {
     Box::pin(async move {
         let actor = resolution.actor.clone();
-        decide(engine, task, &actor, move |task_type, draft| {
+        let rev = resolution.bulk.as_ref().map(|of| of.rev);
+        decide(engine, task, &actor, rev, move |task_type, draft| {
             let decision = Decision {
                 note: resolution.note.clone(),
+                bulk: resolution.bulk.as_ref().map(|of| of.id.clone()),
             };
             match &resolution.step {
                 Some(step) => settle_step(task_type, draft, step, &resolution, &decision),
@@ -110,9 +128,11 @@ pub fn resolve(engine: &Engine, task: TaskId, resolution: Resolution) -> BoxFutu
 pub fn retry(engine: &Engine, task: TaskId, retrial: Retrial) -> BoxFuture<'_, Decided> {
     Box::pin(async move {
         let actor = retrial.actor.clone();
-        decide(engine, task, &actor, move |_, draft| {
+        let rev = retrial.bulk.as_ref().map(|of| of.rev);
+        decide(engine, task, &actor, rev, move |_, draft| {
             let decision = Decision {
                 note: retrial.note.clone(),
+                bulk: retrial.bulk.as_ref().map(|of| of.id.clone()),
             };
             let parked_going_forward = draft.status() == TaskStatus::DeadLettered;
             match (parked_going_forward, retrial.direction) {
@@ -130,12 +150,17 @@ async fn decide(
     engine: &Engine,
     task: TaskId,
     actor: &str,
+    only_at: Option<Rev>,
     mut decide: impl FnMut(&TaskType, &mut Draft) -> Result<Result<(), OperatorError>, Illegal>,
 ) -> Decided {
     let record = load::read(engine, task)
         .await
         .map_err(|error| OperatorError::Change(error.into()))?;
     let record = record.ok_or(OperatorError::Gone)?;
+    let moved = |rev: Rev| only_at.is_some_and(|only_at| rev != only_at);
+    if moved(record.task.rev) {
+        return Err(OperatorError::Moved);
+    }
     if !record.task.status.is_parked() {
         return Err(OperatorError::NotParked(record.task.status));
     }
@@ -144,6 +169,9 @@ async fn decide(
         .of(&record.task)
         .ok_or(OperatorError::UnknownType)?;
     let changed = engine.change_for(actor, &task_type, record, As::Anyone, |draft| {
+        if moved(draft.record().task.rev) {
+            return Ok(Err(OperatorError::Moved));
+        }
         // Another decision came first.
         if !draft.status().is_parked() {
             return Ok(Err(OperatorError::NotParked(draft.status())));

@@ -139,7 +139,10 @@ pub(super) fn transition<'a>(
 /// Where the body of a document stands; `None`: documents of this kind have no payloads.
 pub(super) fn document_place(kind: DocumentKind, tenant: &Tenant, name: &str) -> Option<String> {
     match kind {
-        DocumentKind::Schedule => Some(format!("{} {tenant} {name}", kind.as_str())),
+        // A schedule has a request; an operation a note, and the text of a failure.
+        DocumentKind::Schedule | DocumentKind::Bulk => {
+            Some(format!("{} {tenant} {name}", kind.as_str()))
+        }
         DocumentKind::TaskType
         | DocumentKind::ApiKey
         | DocumentKind::Webhook

@@ -28,6 +28,8 @@ pub enum DocumentKind {
     Listing,
     /// What was changed beside tasks, and by whom.
     Audit,
+    /// An operation on many tasks.
+    Bulk,
 }
 
 impl DocumentKind {
@@ -45,6 +47,7 @@ impl DocumentKind {
             Self::Queue => "queue",
             Self::Listing => "listing",
             Self::Audit => "audit",
+            Self::Bulk => "bulk",
         }
     }
 
@@ -62,6 +65,7 @@ impl DocumentKind {
                 | Self::LimitValues
                 | Self::Queue
                 | Self::Audit
+                | Self::Bulk
         )
     }
 }

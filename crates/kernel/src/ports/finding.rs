@@ -119,7 +119,7 @@ pub struct TaskQuery {
 }
 
 /// What is asked of the failure of a task.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct FailureFilter {
     /// Of this class.
     pub class: Option<String>,

@@ -5,6 +5,7 @@
 use super::delivery::{self, Delivery};
 use super::{WebhookSecrets, WebhookSender};
 use crate::cancel::CancelToken;
+use crate::documents::postponed;
 use crate::engine::Engine;
 use crate::ports::{Document, Observation, Signal, StoreError};
 use crate::record::DbTime;
@@ -186,7 +187,7 @@ async fn deliver(
         Ok(delivery) => delivery,
         Err(error) => {
             tracing::error!(webhook = document.name, %error, "a webhook cannot be read");
-            let later = delivery::postponed(&document, read_at.later(UNREADABLE));
+            let later = postponed(delivery::KIND, &document, read_at.later(UNREADABLE));
             return store.put_document(&later).await.map(drop);
         }
     };

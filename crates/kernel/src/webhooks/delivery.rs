@@ -1,6 +1,6 @@
 //! Webhooks as documents: what is to be sent, how often it was, and when it is due. Must not send.
 
-use crate::documents::{read_document, write_document};
+use crate::documents::{self, read_document, write_document};
 use crate::ports::{
     Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Documents, DuePlace,
     Store, StoreError,
@@ -11,7 +11,7 @@ use counterstep_contracts::webhook::{DeliveryStatus, DeliveryView, WebhookBody, 
 use counterstep_contracts::{Rev, TaskId, Tenant};
 use serde::{Deserialize, Serialize};
 
-const KIND: DocumentKind = DocumentKind::Webhook;
+pub(super) const KIND: DocumentKind = DocumentKind::Webhook;
 
 /// More than a task has: one for each time that it came to rest.
 const MOST_OF_A_TASK: u32 = 200;
@@ -122,29 +122,10 @@ pub(super) fn receiver(document: &Document) -> (Tenant, String) {
     (document.tenant.clone(), host.unwrap_or_default())
 }
 
-/// One as it is, due later.
-pub(super) fn postponed(document: &Document, due_at: DbTime) -> DocumentWrite {
-    DocumentWrite {
-        kind: KIND,
-        tenant: document.tenant.clone(),
-        name: document.name.clone(),
-        expected: Some(document.rev),
-        change: DocumentChange::Put {
-            body: document.body.clone(),
-            due_at: Some(due_at),
-        },
-    }
-}
-
 /// Deletes one whose time to be listed is over.
 pub(super) async fn delete(store: &dyn Store, document: &Document) -> Result<(), StoreError> {
-    let write = DocumentWrite {
-        kind: KIND,
-        tenant: document.tenant.clone(),
-        name: document.name.clone(),
-        expected: Some(document.rev),
-        change: DocumentChange::Delete,
-    };
+    let (tenant, name) = (document.tenant.clone(), document.name.clone());
+    let write = documents::delete(KIND, tenant, name, document.rev);
     store.put_document(&write).await.map(drop)
 }
 

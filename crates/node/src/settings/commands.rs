@@ -59,6 +59,8 @@ pub const COMMANDS: &[(&str, u32)] = &[
     ("payload-keys", DATABASE_ONLY),
     ("describe", DESCRIBE),
     ("tasks", REMOTE),
+    ("dead-letters", REMOTE),
+    ("bulk", REMOTE),
     ("types", REMOTE),
     ("queues", REMOTE),
     ("limits", REMOTE),

@@ -521,6 +521,7 @@ async fn a_family_goes_on_once_a_person_has_decided() {
     assert_eq!(task.record().await.task.status, TaskStatus::Compensating);
     task.assert_invariants().await;
     let resolution = Resolution {
+        bulk: None,
         step: Some("send".to_owned()),
         actor: "operator:kim".to_owned(),
         note: "the receiver sends it back".to_owned(),

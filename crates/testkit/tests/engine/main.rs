@@ -5,6 +5,7 @@ mod acks_and_grace;
 mod ahead;
 mod blocking;
 mod breaker;
+mod bulk;
 mod cancel;
 mod children;
 mod children_in_harness;

@@ -20,6 +20,7 @@ fn resolution(step: Option<&str>, settled: SettledAs, output: Option<Value>) -> 
         output,
         actor,
         note,
+        bulk: None,
     }
 }
 
@@ -28,6 +29,7 @@ fn retrial(direction: Option<Direction>) -> Retrial {
         direction,
         actor: "operator:kim".to_owned(),
         note: "it was the network".to_owned(),
+        bulk: None,
     }
 }
 

@@ -354,6 +354,7 @@ async fn a_redriven_wait_begins_anew() {
         &task.engine,
         task.id,
         Retrial {
+            bulk: None,
             direction: None,
             actor,
             note,

@@ -241,6 +241,7 @@ async fn parcel(stage: &Stage, fate: &str) -> TaskId {
             let (actor, note) = ("operator:kim".to_owned(), "cut open".to_owned());
             let step = Some("pack".to_owned());
             let resolution = Resolution {
+                bulk: None,
                 step,
                 settled: SettledAs::Undone,
                 output: None,

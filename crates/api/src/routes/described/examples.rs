@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+const GROUP: &str = "9f2c41d07be65a38";
 const TASK: &str = "01930d2c-6c4b-7d5e-8f00-0123456789ab";
 const OTHER: &str = "01930d2c-70aa-7e01-9c11-ba9876543210";
 const MADE: &str = "2026-11-20T18:00:00.000000Z";
@@ -155,6 +156,49 @@ pub(super) fn dead_letters() -> Value {
         "task_id": TASK, "task_type": "BookSeat", "version": 1, "status": "dead_lettered",
         "created_at": MADE, "updated_at": CHANGED, "failure": failure(),
     }]})
+}
+
+pub(super) fn groups() -> Value {
+    json!({
+        "groups": [{
+            "id": GROUP, "task_type": "BookSeat", "step": "charge", "class": "permanent",
+            "text": "the card # was declined", "count": 4812,
+            "by_status": { "dead_lettered": 4812 }, "first_at": MADE, "last_at": CHANGED,
+            "example": TASK,
+        }],
+        "counted": 4812, "others": 0, "complete": true,
+    })
+}
+
+pub(super) fn bulk_request() -> Value {
+    json!({
+        "action": "redrive", "group": GROUP, "filter": { "type": "BookSeat" },
+        "note": "the bank is back", "actor": "kim", "preview": false,
+    })
+}
+
+pub(super) fn bulk_preview() -> Value {
+    json!({ "count": 4812, "complete": true, "tasks": [TASK] })
+}
+
+pub(super) fn bulk() -> Value {
+    json!({
+        "id": OTHER, "action": "redrive", "group": GROUP,
+        "filter": { "type": "BookSeat", "status": ["compensation_failed", "dead_lettered"] },
+        "note": "the bank is back (by kim)", "actor": "operator:kim", "status": "running",
+        "done": 600, "failed": 0, "skipped": 1, "left": 4211,
+        "created_at": MADE, "updated_at": CHANGED,
+    })
+}
+
+pub(super) fn bulk_stopped() -> Value {
+    let mut stopped = bulk();
+    stopped["status"] = json!("stopped");
+    stopped
+}
+
+pub(super) fn bulks() -> Value {
+    json!({ "items": [bulk()] })
 }
 
 pub(super) fn resolve() -> Value {

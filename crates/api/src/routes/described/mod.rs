@@ -3,6 +3,7 @@
 mod examples;
 mod params;
 
+pub(super) mod bulk;
 pub(super) mod deciding;
 pub(super) mod events;
 pub(super) mod keys;

@@ -25,7 +25,7 @@ pub(super) fn text() -> Value {
     json!({ "type": "string" })
 }
 
-fn uuid() -> Value {
+pub(super) fn uuid() -> Value {
     json!({ "type": "string", "format": "uuid" })
 }
 

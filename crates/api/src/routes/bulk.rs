@@ -1,0 +1,144 @@
+//! `/api/bulk-operations`: one decision for many tasks. The kernel executes it; here the body is checked.
+
+use super::address::segment;
+use super::answer::Answer;
+use super::list::{declared_name, failure_filter};
+use super::operator::{body, note};
+use crate::app_state::Api;
+use crate::caller::Caller;
+use crate::problem::{Refused, invalid};
+use crate::query::Params;
+use actix_web::{HttpRequest, HttpResponse, web};
+use counterstep_contracts::bulk::{BulkAction, BulkFilter, BulkRequest};
+use counterstep_contracts::http::Page;
+use counterstep_contracts::{Labels, ProblemCode, TaskStatus};
+use counterstep_kernel::bulk::{self, BulkError, BulkSpec};
+use counterstep_kernel::dead_letters::Selection;
+
+pub(super) async fn post(
+    api: web::Data<Api>,
+    caller: Caller,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Answer {
+    Params::of(&request, &[])?;
+    let body: BulkRequest = body(&api, &request, payload).await?;
+    let note = note(&body.note, body.actor.as_deref())?;
+    let selection = selection(&api, &caller, &body)?;
+    match (body.action, body.settled) {
+        (BulkAction::Resolve, None) => {
+            let detail =
+                "`resolve` needs `as`: what has become of the tasks, one of done, undone, skipped";
+            return Err(invalid(detail).at("as"));
+        }
+        (BulkAction::Redrive, Some(_)) => {
+            return Err(invalid("`as` goes with `resolve` only: leave it out").at("as"));
+        }
+        _ => {}
+    }
+    if body.preview {
+        let found = bulk::preview(&*api.engine.ports.store, &selection).await?;
+        return Ok(HttpResponse::Ok().json(found));
+    }
+    let spec = BulkSpec {
+        action: body.action,
+        settled: body.settled,
+        selection,
+        note,
+        actor: caller.actor("operator"),
+    };
+    let engine = api.engine.clone();
+    let starting = async move { bulk::start(&engine, spec).await.map_err(refused) };
+    let view = api.finish("starting a bulk operation", starting).await?;
+    Ok(HttpResponse::Accepted().json(view))
+}
+
+fn selection(api: &Api, caller: &Caller, body: &BulkRequest) -> Result<Selection, Refused> {
+    if body.group.is_none() && body.filter.is_none() {
+        let detail = "which tasks? send a `group`, a `filter`, or both; an empty filter means all parked tasks";
+        return Err(invalid(detail).at("group"));
+    }
+    if body.group.as_deref().is_some_and(|group| !is_group(group)) {
+        let detail = "a group is named by the 16 digits of its id: see /api/dead-letters/groups";
+        return Err(invalid(detail).at("group"));
+    }
+    let BulkFilter {
+        task_type,
+        status,
+        labels,
+        failure_class,
+        failure_text,
+    } = body.filter.clone().unwrap_or_default();
+    if !status.iter().all(|status| status.is_parked()) {
+        let detail =
+            "`status` is one of dead_lettered, compensation_failed: only these wait for a decision";
+        return Err(invalid(detail).at("filter.status"));
+    }
+    let parked = TaskStatus::ALL.iter().filter(|it| it.is_parked());
+    let parked = parked.filter(|it| status.is_empty() || status.contains(it));
+    Ok(Selection {
+        tenant: caller.tenant.clone(),
+        task_type: task_type.map(|name| declared_name(api, &name)),
+        statuses: parked.copied().collect(),
+        labels: checked(&labels)?,
+        failure: failure_filter(failure_class.as_deref(), failure_text.as_deref())
+            .map_err(|(field, detail)| invalid(detail).at(format!("filter.{field}")))?,
+        group: body.group.clone(),
+    })
+}
+
+fn is_group(text: &str) -> bool {
+    text.len() == 16
+        && text
+            .bytes()
+            .all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+fn checked(labels: &Labels) -> Result<Labels, Refused> {
+    let mut known = Labels::new();
+    for (name, value) in labels.iter() {
+        known.add(name, value).map_err(|error| {
+            Refused::new(ProblemCode::InvalidLabel, error.to_string()).at("filter.labels")
+        })?;
+    }
+    Ok(known)
+}
+
+pub(super) async fn list(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
+    Params::of(&request, &[])?;
+    let items = bulk::list(&*api.engine.ports.store, &caller.tenant).await?;
+    let next_cursor = None;
+    Ok(HttpResponse::Ok().json(Page { items, next_cursor }))
+}
+
+pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
+    Params::of(&request, &[])?;
+    let id = segment(&request, "id");
+    let view = bulk::show(&*api.engine.ports.store, &caller.tenant, id).await;
+    Ok(HttpResponse::Ok().json(view.map_err(refused)?))
+}
+
+pub(super) async fn stop(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
+    Params::of(&request, &[])?;
+    let (engine, id) = (api.engine.clone(), segment(&request, "id").to_owned());
+    let stopping = async move {
+        let (store, actor) = (&*engine.ports.store, caller.actor("operator"));
+        let stopped = bulk::stop(store, &caller.tenant, &id, &actor).await;
+        stopped.map_err(refused)
+    };
+    let view = api.finish("stopping a bulk operation", stopping).await?;
+    Ok(HttpResponse::Ok().json(view))
+}
+
+fn refused(error: BulkError) -> Refused {
+    let detail = error.to_string();
+    match error {
+        BulkError::Gone => Refused::new(
+            ProblemCode::NoSuchBulkOperation,
+            "see /api/bulk-operations for those that there are",
+        ),
+        BulkError::TooMany => Refused::new(ProblemCode::TooManyRequests, detail),
+        BulkError::Moved => Refused::new(ProblemCode::Unavailable, detail).retry_after(1),
+        BulkError::Store(error) => error.into(),
+    }
+}

@@ -1,0 +1,186 @@
+//! Dead letters in numbers over HTTP: their groups, operations on many of them, and each refusal.
+
+use crate::site::{Site, eventually};
+use counterstep_contracts::bulk::{BulkPreview, BulkStatus, BulkView, DeadLetterGroups};
+use counterstep_contracts::http::{AuditTrail, Page, TaskView};
+use counterstep_contracts::{TaskId, TaskStatus};
+
+const OPERATIONS: &str = "/api/bulk-operations";
+
+async fn with_dead_letters(count: usize) -> (Site, Vec<TaskId>) {
+    let site = Site::start().await;
+    site.run_worker();
+    let mut tasks = Vec::new();
+    for _ in 0..count {
+        tasks.push(site.submit("/api/tasks/asks-a-person").await);
+    }
+    for task in &tasks {
+        site.until(*task, TaskStatus::DeadLettered).await;
+    }
+    (site, tasks)
+}
+
+async fn groups(site: &Site, query: &str) -> DeadLetterGroups {
+    let path = format!("/api/dead-letters/groups{query}");
+    site.get(&path).await.json(200)
+}
+
+async fn ended(site: &Site, id: &str) -> BulkView {
+    eventually("the operation has ended", || async {
+        let view: BulkView = site.get(&format!("{OPERATIONS}/{id}")).await.json(200);
+        if view.status.has_ended() {
+            Ok(view)
+        } else {
+            Err(format!("{view:?}"))
+        }
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_is_counted_looked_at_and_settled() {
+    let (site, tasks) = with_dead_letters(3).await;
+    let other = site.submit("/api/tasks/cannot-undo").await;
+    site.until(other, TaskStatus::CompensationFailed).await;
+    let found = groups(&site, "").await;
+    assert_eq!(
+        (found.groups.len(), found.counted, found.complete),
+        (2, 4, true)
+    );
+    let group = &found.groups[0];
+    assert_eq!((group.count, group.step.as_deref()), (3, Some("judge")));
+    assert_eq!(group.text, "only a person can judge this");
+    assert_eq!(group.by_status[&TaskStatus::DeadLettered], 3);
+    assert_eq!(
+        groups(&site, "?status=compensation_failed").await.counted,
+        1
+    );
+    assert_eq!(
+        groups(&site, "?type=asks-a-person").await.groups,
+        found.groups[..1]
+    );
+    assert_eq!(groups(&site, "?label=order=1").await.counted, 0);
+
+    let body = |more: &str| {
+        format!(
+            r#"{{"action":"resolve","as":"skipped","group":"{}","note":"not needed","actor":"kim"{more}}}"#,
+            group.id
+        )
+    };
+    let counted: BulkPreview = site
+        .post(OPERATIONS, body(r#","preview":true"#))
+        .await
+        .json(200);
+    assert_eq!(
+        (counted.count, counted.complete, counted.tasks.len()),
+        (3, true, 3)
+    );
+    let none: Page<BulkView> = site.get(OPERATIONS).await.json(200);
+    assert!(none.items.is_empty(), "a preview starts nothing");
+    let started: BulkView = site.post(OPERATIONS, body("")).await.json(202);
+    assert_eq!(
+        (started.status, started.left),
+        (BulkStatus::Running, Some(3))
+    );
+    let view = ended(&site, &started.id).await;
+    assert_eq!(
+        (view.status, view.done, view.left),
+        (BulkStatus::Done, 3, Some(0))
+    );
+    for task in tasks {
+        let view: TaskView = site.get(&format!("/api/tasks/{task}")).await.json(200);
+        assert_eq!(view.status, TaskStatus::Resolved);
+        let trail: AuditTrail = site
+            .get(&format!("/api/tasks/{task}/audit"))
+            .await
+            .json(200);
+        let last = trail.entries.last().expect("an entry");
+        assert_eq!(last.details["note"], "not needed (by kim)");
+        assert_eq!(last.details["bulk_operation"], started.id);
+    }
+    let listed: Page<BulkView> = site.get(OPERATIONS).await.json(200);
+    assert_eq!(listed.items.len(), 1);
+    assert_eq!(listed.items[0], view);
+    let stop = format!("{OPERATIONS}/{}/stop", view.id);
+    let again: BulkView = site.post(&stop, "").await.json(200);
+    assert_eq!(
+        again.status,
+        BulkStatus::Done,
+        "one that has ended stays as it is"
+    );
+    assert_eq!(groups(&site, "").await.counted, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_operation_is_refused_with_the_field() {
+    let site = Site::start().await;
+    for (body, code, pointer) in [
+        (
+            r#"{"action":"redrive","note":"x"}"#,
+            "invalid-request",
+            "group",
+        ),
+        (
+            r#"{"action":"redrive","group":"x","note":"x"}"#,
+            "invalid-request",
+            "group",
+        ),
+        (
+            r#"{"action":"redrive","filter":{},"note":" "}"#,
+            "invalid-request",
+            "note",
+        ),
+        (
+            r#"{"action":"redrive","filter":{},"as":"done","note":"x"}"#,
+            "invalid-request",
+            "as",
+        ),
+        (
+            r#"{"action":"resolve","filter":{},"note":"x"}"#,
+            "invalid-request",
+            "as",
+        ),
+        (
+            r#"{"action":"redrive","filter":{"status":["failed"]},"note":"x"}"#,
+            "invalid-request",
+            "filter.status",
+        ),
+        (
+            r#"{"action":"redrive","filter":{"labels":{"A":"x"}},"note":"x"}"#,
+            "invalid-label",
+            "filter.labels",
+        ),
+        (
+            r#"{"action":"redrive","filter":{"failure_class":"x"},"note":"x"}"#,
+            "invalid-request",
+            "filter.failure_class",
+        ),
+        (
+            r#"{"action":"redrive","filter":{"failure_text":""},"note":"x"}"#,
+            "invalid-request",
+            "filter.failure_text",
+        ),
+        (
+            r#"{"action":"redrive","filter":{"tenant":"umbra"},"note":"x"}"#,
+            "invalid-request",
+            "filter.tenant",
+        ),
+        (
+            r#"{"action":"delete","filter":{},"note":"x"}"#,
+            "invalid-request",
+            "action",
+        ),
+    ] {
+        let problem = site.post(OPERATIONS, body).await.problem(422, code);
+        assert_eq!(problem["pointer"], pointer, "{body}: {problem}");
+    }
+    site.get(&format!("{OPERATIONS}/x"))
+        .await
+        .problem(404, "no-such-bulk-operation");
+    site.post(&format!("{OPERATIONS}/x/stop"), "")
+        .await
+        .problem(404, "no-such-bulk-operation");
+    site.get("/api/dead-letters/groups?status=failed")
+        .await
+        .problem(422, "invalid-request");
+}

@@ -1,0 +1,243 @@
+//! Bodies of the routes for dead letters in numbers: their groups, and operations on many tasks. Times are
+//! RFC 3339 in UTC.
+
+use crate::forms::{ACTOR, NOTE, ONE_LINE};
+use crate::http::FAILURE_CLASSES;
+use crate::ids::TaskId;
+use crate::labels::Labels;
+use crate::operator::SettledAs;
+use crate::state::TaskStatus;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The form of a group's id.
+pub const GROUP_ID: &str = "^[0-9a-f]{16}$";
+
+fn parked(_: &mut SchemaGenerator) -> Schema {
+    let all = TaskStatus::ALL.iter().filter(|it| it.is_parked());
+    let all: Vec<_> = all.map(|it| it.as_str()).collect();
+    json_schema!({ "type": "array", "items": { "type": "string", "enum": all } })
+}
+
+/// Parked tasks of one cause.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DeadLetterGroup {
+    /// The same for the same cause at any time: a hash of type, step, class and masked text.
+    pub id: String,
+    /// Their type's declared name.
+    pub task_type: String,
+    /// The step that gave up, where one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// The class of their failure, where they have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+    /// The text of their failure, with `#` in place of what differs from task to task: ids, numbers, times,
+    /// quoted texts.
+    pub text: String,
+    /// How many there are.
+    pub count: u64,
+    /// How many of them are in each state. A state that none is in is left out.
+    pub by_status: BTreeMap<TaskStatus, u64>,
+    /// The first of their last changes.
+    #[schemars(extend("format" = "date-time"))]
+    pub first_at: String,
+    /// The last of their last changes.
+    #[schemars(extend("format" = "date-time"))]
+    pub last_at: String,
+    /// The last submitted one of them.
+    pub example: TaskId,
+}
+
+/// Answer of `GET /api/dead-letters/groups`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DeadLetterGroups {
+    /// The largest first.
+    pub groups: Vec<DeadLetterGroup>,
+    /// Tasks that are counted in them.
+    pub counted: u64,
+    /// Tasks of further groups, where there are more groups than are shown.
+    pub others: u64,
+    /// Whether all parked tasks were looked at. If not: the last submitted ones were.
+    pub complete: bool,
+}
+
+/// What a bulk operation does with each of its tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum BulkAction {
+    /// A parked task goes on, with its retries anew: forward after a dead letter, backward after an undo
+    /// that gave up.
+    Redrive,
+    /// A parked task is settled by hand, and ends as resolved.
+    Resolve,
+}
+
+impl BulkAction {
+    /// Its text.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Redrive => "redrive",
+            Self::Resolve => "resolve",
+        }
+    }
+}
+
+impl std::fmt::Display for BulkAction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Which tasks an operation is for. All that is given has to fit.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BulkFilter {
+    /// Of this type, by its declared name or its route.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub task_type: Option<String>,
+    /// In one of these states: `dead_lettered`, `compensation_failed`. None: in any of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "parked")]
+    pub status: Vec<TaskStatus>,
+    /// With all of these labels.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+    /// With a failure of this class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = FAILURE_CLASSES))]
+    pub failure_class: Option<String>,
+    /// With this in the text of the failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 256))]
+    pub failure_text: Option<String>,
+}
+
+/// Body of `POST /api/bulk-operations`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BulkRequest {
+    /// What is done with each task.
+    pub action: BulkAction,
+    /// With `resolve`: what has become of each task.
+    #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
+    pub settled: Option<SettledAs>,
+    /// Tasks of this group. This, or a `filter`, or both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = GROUP_ID))]
+    pub group: Option<String>,
+    /// Tasks like this. An empty one: all parked tasks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<BulkFilter>,
+    /// Why, for the audit of each task.
+    #[schemars(regex(pattern = NOTE), length(min = 1, max = 4000))]
+    pub note: String,
+    /// Who, by the caller's own words: they stand behind the note. The audit's actor is the caller.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = ACTOR), length(min = 1, max = 100))]
+    pub actor: Option<String>,
+    /// Counts the tasks and changes nothing.
+    #[serde(default)]
+    pub preview: bool,
+}
+
+/// What an operation would be for: answer to a `preview`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BulkPreview {
+    /// So many tasks.
+    pub count: u64,
+    /// Whether all tasks were looked at. If not: there may be more than were counted.
+    pub complete: bool,
+    /// The first of them: the last submitted.
+    pub tasks: Vec<TaskId>,
+}
+
+/// How an operation stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BulkStatus {
+    /// API processes execute it.
+    Running,
+    /// It was stopped, and tasks that were begun are finished.
+    Stopping,
+    /// It was stopped; the tasks that are left are as they were.
+    Stopped,
+    /// All of its tasks have been looked at.
+    Done,
+}
+
+impl BulkStatus {
+    /// Its text.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Stopping => "stopping",
+            Self::Stopped => "stopped",
+            Self::Done => "done",
+        }
+    }
+
+    /// Nothing will change any more.
+    #[must_use]
+    pub const fn has_ended(self) -> bool {
+        matches!(self, Self::Stopped | Self::Done)
+    }
+}
+
+impl std::fmt::Display for BulkStatus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A task for which an operation could not be carried out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BulkFailure {
+    /// Which.
+    pub task_id: TaskId,
+    /// Why.
+    #[schemars(regex(pattern = ONE_LINE))]
+    pub reason: String,
+}
+
+/// A bulk operation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BulkView {
+    /// Its id.
+    pub id: String,
+    /// What is done with each task.
+    pub action: BulkAction,
+    /// With `resolve`: what has become of each task.
+    #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
+    pub settled: Option<SettledAs>,
+    /// Tasks of this group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// Tasks like this.
+    pub filter: BulkFilter,
+    /// Why.
+    pub note: String,
+    /// Who has started it.
+    pub actor: String,
+    /// How it stands.
+    pub status: BulkStatus,
+    /// So many tasks are done.
+    pub done: u64,
+    /// For so many it could not be carried out.
+    pub failed: u64,
+    /// So many had been changed by others before their turn came; they were left alone.
+    pub skipped: u64,
+    /// So many are left; missing where there were too many to count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<u64>,
+    /// The first failures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<BulkFailure>,
+    /// When it was started. Tasks that are parked later are not among its tasks.
+    #[schemars(extend("format" = "date-time"))]
+    pub created_at: String,
+    /// Its last change.
+    #[schemars(extend("format" = "date-time"))]
+    pub updated_at: String,
+}

@@ -1,0 +1,126 @@
+//! `counterstep bulk list | show | stop`: operations on many tasks.
+
+use super::output::{json, print};
+use super::remote::Remote;
+use super::table;
+use super::times::shown;
+use crate::client::http::encode;
+use counterstep_contracts::bulk::BulkView;
+use counterstep_contracts::http::Page;
+use counterstep_kernel::audit::one_line;
+use counterstep_node::Exit;
+use counterstep_node::settings::{SettingsFor, commands};
+
+/// Flags of `bulk`.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct BulkArgs {
+    #[command(flatten)]
+    api: SettingsFor<{ commands::REMOTE }>,
+    /// Print the API's JSON instead of a table
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: BulkCommand,
+}
+
+#[derive(Debug, Clone, clap::Subcommand)]
+enum BulkCommand {
+    /// Lists the operations of the last 30 days, the last started first
+    List,
+    /// Shows how one stands
+    Show {
+        /// Its id
+        id: String,
+    },
+    /// Stops one: the tasks that are left stay as they are
+    Stop {
+        /// Its id
+        id: String,
+    },
+}
+
+pub(super) fn main(args: &BulkArgs) -> Result<(), Exit> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Exit::failed)?;
+    runtime.block_on(async {
+        let remote = Remote::of(&args.api.read()?)?;
+        print(&run(&remote, args).await?)
+    })
+}
+
+async fn run(remote: &Remote, args: &BulkArgs) -> Result<String, Exit> {
+    let view: BulkView = match &args.command {
+        BulkCommand::List => {
+            let page: Page<BulkView> = remote.read_from("/api/bulk-operations").await?;
+            return if args.json {
+                json(&page)
+            } else {
+                Ok(list(&page))
+            };
+        }
+        BulkCommand::Show { id } => {
+            let path = format!("/api/bulk-operations/{}", encode(id));
+            remote.read_from(&path).await?
+        }
+        BulkCommand::Stop { id } => {
+            let path = format!("/api/bulk-operations/{}/stop", encode(id));
+            remote.post_to(&path, None::<&()>).await?
+        }
+    };
+    if args.json {
+        json(&view)
+    } else {
+        Ok(line(&view))
+    }
+}
+
+/// How an operation stands, and the first failures.
+pub(super) fn line(view: &BulkView) -> String {
+    let mut text = format!(
+        "{} {} {}: {}\n",
+        view.id,
+        view.action,
+        view.status,
+        progress(view)
+    );
+    for failure in &view.failures {
+        text += &format!("  {}: {}\n", failure.task_id, one_line(&failure.reason));
+    }
+    text
+}
+
+fn progress(view: &BulkView) -> String {
+    let left = view
+        .left
+        .map_or_else(|| "more".to_owned(), |left| left.to_string());
+    format!(
+        "{} done, {} failed, {} skipped, {left} left",
+        view.done, view.failed, view.skipped
+    )
+}
+
+fn list(page: &Page<BulkView>) -> String {
+    let mut table = table::table(&[
+        "operation",
+        "action",
+        "status",
+        "progress",
+        "started",
+        "by",
+        "note",
+    ]);
+    for view in &page.items {
+        table.add_row([
+            view.id.clone(),
+            view.action.to_string(),
+            view.status.to_string(),
+            progress(view),
+            shown(&view.created_at),
+            view.actor.clone(),
+            one_line(&view.note),
+        ]);
+    }
+    table::page(&table, "bulk operations", false, None)
+}

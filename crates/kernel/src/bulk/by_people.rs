@@ -1,0 +1,219 @@
+//! What people ask about bulk operations: how many tasks one would be for, a new one, how they stand, and
+//! that one is stopped. Must not change a task.
+
+use super::operation::{BulkSpec, KIND, Operation};
+use crate::admin_audit::{self, AdminChange};
+use crate::dead_letters::{MOST_LOOKED_AT, Selection};
+use crate::engine::Engine;
+use crate::ports::{Document, DocumentQuery, DocumentWrite, Documents, Store, StoreError};
+use crate::record::DbTime;
+use counterstep_contracts::bulk::{BulkPreview, BulkStatus, BulkView};
+use counterstep_contracts::{Rev, Tenant};
+use futures::future::BoxFuture;
+use serde_json::json;
+
+/// Tasks that a preview names.
+const NAMED: usize = 20;
+
+/// Operations that are listed, and that a tenant can have at most.
+const MOST: u32 = 1_000;
+
+/// An operation was not started, shown or stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum BulkError {
+    /// The tenant has none of this id.
+    #[error("there is no such bulk operation")]
+    Gone,
+    /// The tenant has as many as there may be.
+    #[error("there are {MOST} bulk operations of the last 30 days: as many as there may be")]
+    TooMany,
+    /// Others changed it all the time.
+    #[error("the operation was changed meanwhile: try again")]
+    Moved,
+    /// The database.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Which tasks an operation would be for.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn preview<S: Store + ?Sized>(
+    store: &S,
+    selection: &Selection,
+) -> Result<BulkPreview, StoreError> {
+    let (mut count, mut looked_at, mut before) = (0, 0, None);
+    let mut tasks = Vec::new();
+    loop {
+        let page = selection.page(store, before).await?;
+        looked_at += page.looked_at;
+        count += page.lines.len() as u64;
+        let named = page.lines.iter().map(|line| line.task);
+        tasks.extend(named.take(NAMED - tasks.len()));
+        before = page.next;
+        if before.is_none() || looked_at >= MOST_LOOKED_AT {
+            break;
+        }
+    }
+    Ok(BulkPreview {
+        count,
+        complete: before.is_none(),
+        tasks,
+    })
+}
+
+/// Starts an operation; API processes execute it.
+///
+/// # Errors
+/// [`BulkError`].
+pub fn start(engine: &Engine, spec: BulkSpec) -> BoxFuture<'_, Result<BulkView, BulkError>> {
+    Box::pin(async move {
+        let store = engine.ports.store.as_ref();
+        let tenant = spec.selection.tenant.clone();
+        let there = documents(store, &tenant).await?;
+        if there.rows.len() >= MOST as usize {
+            return Err(BulkError::TooMany);
+        }
+        let counted = preview(store, &spec.selection).await?;
+        let total = counted.complete.then_some(counted.count);
+        let id = engine.new_task_id().to_string();
+        let operation = Operation::new(spec, total, there.now);
+        let write = operation.write(&id, Rev(0), there.now)?;
+        if !put(
+            store,
+            &operation,
+            write,
+            "bulk_started",
+            &operation.spec.actor,
+        )
+        .await?
+        {
+            return Err(BulkError::Moved);
+        }
+        Ok(operation.view(&Document {
+            tenant,
+            name: id,
+            rev: Rev(1),
+            body: String::new(),
+            due_at: None,
+            seen_at: there.now,
+        }))
+    })
+}
+
+/// With an entry in the audit of changes beside tasks, which has no texts of tasks.
+async fn put(
+    store: &dyn Store,
+    operation: &Operation,
+    write: DocumentWrite,
+    event: &'static str,
+    actor: &str,
+) -> Result<bool, StoreError> {
+    let id = write.name.clone();
+    let spec = &operation.spec;
+    let change = AdminChange {
+        event,
+        actor,
+        tenant: operation.tenant(),
+        name: &id,
+        details: json!({
+            "action": spec.action,
+            "as": spec.settled,
+            "type": spec.selection.task_type,
+            "statuses": spec.selection.statuses,
+            "group": spec.selection.group,
+        }),
+    };
+    admin_audit::put(store, write, change).await
+}
+
+async fn documents(store: &dyn Store, tenant: &Tenant) -> Result<Documents, StoreError> {
+    let query = DocumentQuery::Page {
+        kind: KIND,
+        tenant: tenant.clone(),
+        after: None,
+        limit: MOST,
+    };
+    store.documents(&query).await
+}
+
+/// The operations of a tenant of the last 30 days, the last started first. One that cannot be read is left
+/// out and logged.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn list(store: &dyn Store, tenant: &Tenant) -> Result<Vec<BulkView>, StoreError> {
+    let found = documents(store, tenant).await?.rows;
+    // Their names begin with the time.
+    let views = found.iter().rev().filter_map(|document| {
+        let read = Operation::read(document);
+        let operation = read.inspect_err(
+            |error| tracing::error!(operation = document.name, %error, "a bulk operation cannot be read"),
+        );
+        Some(operation.ok()?.view(document))
+    });
+    Ok(views.collect())
+}
+
+/// How one stands.
+///
+/// # Errors
+/// [`BulkError`].
+pub async fn show(store: &dyn Store, tenant: &Tenant, id: &str) -> Result<BulkView, BulkError> {
+    let (document, operation, _) = find(store, tenant, id).await?;
+    Ok(operation.view(&document))
+}
+
+async fn find(
+    store: &dyn Store,
+    tenant: &Tenant,
+    id: &str,
+) -> Result<(Document, Operation, DbTime), BulkError> {
+    let query = DocumentQuery::Named {
+        kind: KIND,
+        tenant: tenant.clone(),
+        names: vec![id.to_owned()],
+    };
+    let found = store.documents(&query).await?;
+    let document = found.rows.into_iter().next().ok_or(BulkError::Gone)?;
+    let operation = Operation::read(&document)?;
+    Ok((document, operation, found.now))
+}
+
+/// Stops one: tasks that were begun are finished, the others stay as they are. One that has ended stays
+/// as it is.
+///
+/// # Errors
+/// [`BulkError`].
+pub async fn stop(
+    store: &dyn Store,
+    tenant: &Tenant,
+    id: &str,
+    actor: &str,
+) -> Result<BulkView, BulkError> {
+    // Its executor writes it a few times a second.
+    for _ in 0..20 {
+        let (document, mut operation, now) = find(store, tenant, id).await?;
+        if operation.status != BulkStatus::Running {
+            return Ok(operation.view(&document));
+        }
+        let due_at = if operation.slice.is_empty() {
+            operation.status = BulkStatus::Stopped;
+            operation.due(now)
+        } else {
+            operation.status = BulkStatus::Stopping;
+            // That of the claim.
+            document.due_at.unwrap_or(now)
+        };
+        let write = operation.write(id, document.rev, due_at)?;
+        if put(store, &operation, write, "bulk_stopped", actor).await? {
+            let seen_at = now;
+            return Ok(operation.view(&Document {
+                seen_at,
+                ..document
+            }));
+        }
+    }
+    Err(BulkError::Moved)
+}

@@ -1,0 +1,11 @@
+//! Bulk operations: one decision of a person for many tasks. An operation is a document with a due time;
+//! API processes execute it slice by slice, and what it decides of a task is a change of that task like any
+//! other. Must not know HTTP.
+
+mod by_people;
+mod execute;
+mod operation;
+
+pub use by_people::{BulkError, list, preview, show, start, stop};
+pub use execute::{serve, work};
+pub use operation::BulkSpec;

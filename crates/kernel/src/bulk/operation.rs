@@ -1,0 +1,205 @@
+//! A bulk operation as a document: what is to be done with which tasks, how far it has come, and when
+//! a process may go on with it. Must not change a task.
+
+use crate::audit::one_line;
+use crate::dead_letters::Selection;
+use crate::documents::{read_document, write_document};
+use crate::ports::{Document, DocumentChange, DocumentKind, DocumentWrite, StoreError};
+use crate::record::DbTime;
+use crate::times::rfc3339;
+use counterstep_contracts::bulk::{BulkAction, BulkFailure, BulkFilter, BulkStatus, BulkView};
+use counterstep_contracts::operator::SettledAs;
+use counterstep_contracts::{Rev, TaskId, Tenant};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+pub(super) const KIND: DocumentKind = DocumentKind::Bulk;
+
+/// No other process goes on with an operation for so long after one has begun a slice of it: it has
+/// stopped then.
+pub(super) const CLAIM: Duration = Duration::from_secs(60);
+
+/// An operation that has ended is listed for so long.
+pub(super) const LISTED: Duration = Duration::from_secs(30 * 86_400);
+
+/// Failures that are kept with their reason.
+const MOST_FAILURES: usize = 20;
+
+/// Characters of a reason.
+const LONGEST_REASON: usize = 300;
+
+/// What a person asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BulkSpec {
+    /// With each task.
+    pub action: BulkAction,
+    /// What has become of each task, with [`BulkAction::Resolve`].
+    pub settled: Option<SettledAs>,
+    /// Which tasks.
+    pub selection: Selection,
+    /// Why.
+    pub note: String,
+    /// Who, as the audits are to say it.
+    pub actor: String,
+}
+
+/// A task of a slice, and the revision at which it was chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Chosen {
+    pub(super) task: TaskId,
+    pub(super) rev: Rev,
+}
+
+/// What became of one task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Done,
+    /// Another writer has changed it.
+    Skipped,
+    Failed(String),
+}
+
+/// The body of the document.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Operation {
+    pub(super) spec: BulkSpec,
+    pub(super) status: BulkStatus,
+    pub(super) created_at: DbTime,
+    /// `None`: too many to count.
+    total: Option<u64>,
+    /// Tasks from this one on have been chosen.
+    pub(super) before: Option<TaskId>,
+    /// There are no further ones.
+    pub(super) is_last: bool,
+    /// Those that are being worked on, or were when the process that did it ended.
+    pub(super) slice: Vec<Chosen>,
+    /// Who works on them.
+    pub(super) owner: Option<String>,
+    done: u64,
+    failed: u64,
+    skipped: u64,
+    failures: Vec<BulkFailure>,
+}
+
+impl Operation {
+    pub(super) fn new(spec: BulkSpec, total: Option<u64>, created_at: DbTime) -> Self {
+        Self {
+            spec,
+            status: BulkStatus::Running,
+            created_at,
+            total,
+            before: None,
+            is_last: false,
+            slice: Vec::new(),
+            owner: None,
+            done: 0,
+            failed: 0,
+            skipped: 0,
+            failures: Vec::new(),
+        }
+    }
+
+    pub(super) fn read(document: &Document) -> Result<Self, StoreError> {
+        read_document(KIND, &document.body)
+    }
+
+    /// As a write over a revision; 0: its first.
+    pub(super) fn write(
+        &self,
+        id: &str,
+        over: Rev,
+        due_at: DbTime,
+    ) -> Result<DocumentWrite, StoreError> {
+        Ok(DocumentWrite {
+            kind: KIND,
+            tenant: self.tenant().clone(),
+            name: id.to_owned(),
+            expected: Some(over),
+            change: DocumentChange::Put {
+                body: write_document(KIND, self)?,
+                due_at: Some(due_at),
+            },
+        })
+    }
+
+    pub(super) const fn tenant(&self) -> &Tenant {
+        &self.spec.selection.tenant
+    }
+
+    /// Counts what became of the tasks of the slice, and ends it.
+    pub(super) fn count(&mut self, outcomes: &[(TaskId, Outcome)]) {
+        for (task_id, outcome) in outcomes {
+            match outcome {
+                Outcome::Done => self.done += 1,
+                Outcome::Skipped => self.skipped += 1,
+                Outcome::Failed(reason) => {
+                    self.failed += 1;
+                    if self.failures.len() < MOST_FAILURES {
+                        let reason = one_line(reason);
+                        let reason = reason.chars().take(LONGEST_REASON).collect();
+                        self.failures.push(BulkFailure {
+                            task_id: *task_id,
+                            reason,
+                        });
+                    }
+                }
+            }
+        }
+        self.slice.clear();
+        self.owner = None;
+        self.status = match self.status {
+            BulkStatus::Stopping => BulkStatus::Stopped,
+            BulkStatus::Running if self.is_last => BulkStatus::Done,
+            status => status,
+        };
+    }
+
+    /// When a process that has nothing in hand of it looks at it again.
+    pub(super) fn due(&self, now: DbTime) -> DbTime {
+        if self.status.has_ended() {
+            now.later(LISTED)
+        } else {
+            now
+        }
+    }
+
+    pub(super) fn view(&self, document: &Document) -> BulkView {
+        let Selection {
+            tenant: _,
+            task_type,
+            statuses,
+            labels,
+            failure,
+            group,
+        } = self.spec.selection.clone();
+        let gone = self.done + self.failed + self.skipped;
+        let left = self.total.map(|total| total.saturating_sub(gone));
+        BulkView {
+            id: document.name.clone(),
+            action: self.spec.action,
+            settled: self.spec.settled,
+            group,
+            filter: BulkFilter {
+                task_type,
+                status: statuses,
+                labels,
+                failure_class: failure.class,
+                failure_text: failure.text,
+            },
+            note: self.spec.note.clone(),
+            actor: self.spec.actor.clone(),
+            status: self.status,
+            done: self.done,
+            failed: self.failed,
+            skipped: self.skipped,
+            left: if self.status == BulkStatus::Done {
+                Some(0)
+            } else {
+                left
+            },
+            failures: self.failures.clone(),
+            created_at: rfc3339(self.created_at),
+            updated_at: rfc3339(document.seen_at),
+        }
+    }
+}

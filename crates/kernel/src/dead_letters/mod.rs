@@ -1,0 +1,9 @@
+//! Parked tasks in numbers: which of them have one cause, and which ones a person means.
+
+mod groups;
+mod mask;
+mod selection;
+
+pub(crate) use groups::MOST_LOOKED_AT;
+pub use groups::groups;
+pub use selection::Selection;

@@ -1,0 +1,95 @@
+//! Which tasks people mean when they mean many: read page by page, so that memory stays flat however many
+//! there are. Must not change a task.
+
+use super::groups;
+use crate::ports::{FailureFilter, Store, StoreError, TaskLine, TaskQuery};
+use crate::record::DbTime;
+use counterstep_contracts::{Labels, TaskId, TaskStatus, Tenant};
+use serde::{Deserialize, Serialize};
+
+/// Tasks of one page in each state.
+const PAGE: u32 = 1_000;
+
+/// Tasks in some states that are alike.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Selection {
+    /// Whose.
+    pub tenant: Tenant,
+    /// Of this type only.
+    pub task_type: Option<String>,
+    /// In these states.
+    pub statuses: Vec<TaskStatus>,
+    /// With all of these labels.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+    /// With a failure like this.
+    #[serde(default)]
+    pub failure: FailureFilter,
+    /// Of this group.
+    #[serde(default)]
+    pub group: Option<String>,
+}
+
+/// A page of a walk.
+#[derive(Debug)]
+pub(crate) struct Walked {
+    /// Those that fit, the newest first.
+    pub(crate) lines: Vec<TaskLine>,
+    /// Tasks that were looked at.
+    pub(crate) looked_at: u64,
+    /// The next page is behind this one; `None`: it was the last.
+    pub(crate) next: Option<TaskId>,
+}
+
+impl Selection {
+    /// A page, the newest first, behind this task. Each task is on one page at most, also where its state
+    /// changes meanwhile.
+    pub(crate) async fn page<S: Store + ?Sized>(
+        &self,
+        store: &S,
+        before: Option<TaskId>,
+    ) -> Result<Walked, StoreError> {
+        let (mut lines, mut next) = (Vec::new(), None);
+        // Each state along its index: together they would be sorted from end to end.
+        for status in &self.statuses {
+            let query = TaskQuery {
+                tenant: Some(self.tenant.clone()),
+                task_type: self.task_type.clone(),
+                statuses: vec![*status],
+                labels: self.labels.clone(),
+                before,
+                limit: PAGE,
+                ..TaskQuery::default()
+            };
+            let page = store.list(&query).await?;
+            let is_full = page.lines.len() >= PAGE as usize;
+            let last = page.lines.last().filter(|_| is_full).map(|line| line.task);
+            next = next.max(last.or(page.looked_to));
+            lines.extend(page.lines);
+        }
+        // Behind where the shortest list ends, others may have tasks that are not read yet.
+        lines.retain(|line| next.is_none_or(|next| line.task >= next));
+        lines.sort_unstable_by_key(|line| std::cmp::Reverse(line.task));
+        // One that was read in two states has changed from one to the other in between.
+        lines.dedup_by_key(|line| line.task);
+        let looked_at = lines.len() as u64;
+        lines.retain(|line| self.fits(line));
+        Ok(Walked {
+            lines,
+            looked_at,
+            next,
+        })
+    }
+
+    fn fits(&self, line: &TaskLine) -> bool {
+        let failure = line.failure.as_ref();
+        let is_like = self.failure.is_empty() || self.failure.fits(failure);
+        let group = self.group.as_ref();
+        is_like && group.is_none_or(|group| *group == groups::Cause::of(line).id())
+    }
+
+    /// Whether a task was as it is at this time.
+    pub(crate) fn is_of(line: &TaskLine, at: DbTime) -> bool {
+        line.updated_at <= at
+    }
+}

@@ -1,0 +1,396 @@
+//! Parked tasks by cause, and operations on many of them: redriven from where they stood, stopped in the
+//! middle, and taken over from an executor that ended.
+
+use crate::errand::only;
+use counterstep_contracts::bulk::{BulkAction, BulkStatus, BulkView};
+use counterstep_contracts::operator::SettledAs;
+use counterstep_contracts::{TaskId, TaskStatus, Tenant};
+use counterstep_kernel::Engine;
+use counterstep_kernel::bulk::{self, BulkSpec};
+use counterstep_kernel::dead_letters::{Selection, groups};
+use counterstep_kernel::ports::FailureFilter;
+use counterstep_macros::distributed_task;
+use counterstep_steps::{State, StepContext, StepError, StepResult, UndoResult};
+use counterstep_testkit::{Form, Harness, Site};
+use futures::StreamExt;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// A bank that is down at first, and how often its steps have started.
+#[derive(Clone, Default)]
+struct Bank(Arc<(AtomicBool, AtomicU32, AtomicU32)>);
+
+impl Bank {
+    fn is_up(&self) -> bool {
+        self.0.0.load(Ordering::SeqCst)
+    }
+
+    fn repair(&self) {
+        self.0.0.store(true, Ordering::SeqCst);
+    }
+
+    fn starts(&self) -> (u32, u32) {
+        let (_, reserved, charged) = &*self.0;
+        (
+            reserved.load(Ordering::SeqCst),
+            charged.load(Ordering::SeqCst),
+        )
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Charge {
+    cause: u32,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Reserved(u32);
+
+struct ChargeCard;
+
+#[distributed_task(name = "ChargeCard", queue = "cards")]
+impl ChargeCard {
+    type Request = Charge;
+    type Response = u32;
+
+    #[step(1, host = "worker", undo = release)]
+    async fn reserve(bank: &State<Bank>) -> StepResult<Reserved> {
+        Ok(Reserved(bank.0.1.fetch_add(1, Ordering::SeqCst)))
+    }
+
+    async fn release() -> UndoResult {
+        Ok(())
+    }
+
+    #[step(
+        2,
+        host = "worker",
+        on_exhausted = "dead_letter",
+        no_undo = "the bank books nothing"
+    )]
+    async fn charge(
+        ctx: &StepContext,
+        req: &Charge,
+        _reserved: &Reserved,
+        bank: &State<Bank>,
+    ) -> StepResult<u32> {
+        let count = bank.0.2.fetch_add(1, Ordering::SeqCst);
+        if bank.is_up() {
+            return Ok(count);
+        }
+        let id = ctx.task_id();
+        Err(StepError::permanent(match req.cause {
+            0 => format!("the bank refused payment {id} after {count}ms"),
+            1 => format!("no account 'acme-{count}' for task {id}"),
+            _ => format!("connection {count:08x} to 10.0.{}.7 was lost", count % 200),
+        }))
+    }
+
+    fn respond(charge: &u32) -> u32 {
+        *charge
+    }
+}
+
+struct Bench {
+    site: Site,
+    bank: Bank,
+    tasks: Vec<TaskId>,
+}
+
+impl Bench {
+    /// With so many dead letters, of three causes in turn.
+    async fn with(count: u32) -> Self {
+        let bank = Bank::default();
+        let harness = Harness::embedded(only::<ChargeCard>()).provide(bank.clone());
+        let mut site = harness.start().await;
+        let submit = |number| site.submit(Form::new().field("cause", number % 3));
+        let mut tasks: Vec<_> = futures::stream::iter(0..count)
+            .map(submit)
+            .buffer_unordered(64)
+            .collect()
+            .await;
+        tasks.sort_unstable();
+        site.serve(32);
+        site.all_are(TaskStatus::DeadLettered, &tasks).await;
+        site.stop().await;
+        Self { site, bank, tasks }
+    }
+
+    fn engine(&self) -> &Engine {
+        &self.site.engine
+    }
+
+    fn spec(&self, group: Option<String>) -> BulkSpec {
+        BulkSpec {
+            action: BulkAction::Redrive,
+            settled: None,
+            selection: Selection {
+                group,
+                ..parked("default")
+            },
+            note: "the bank is back".to_owned(),
+            actor: "operator:kim".to_owned(),
+        }
+    }
+
+    async fn start(&self, spec: BulkSpec) -> BulkView {
+        bulk::start(self.engine(), spec).await.expect("started")
+    }
+
+    async fn show(&self, id: &str) -> BulkView {
+        let store = &*self.engine().ports.store;
+        bulk::show(store, &Tenant::default(), id)
+            .await
+            .expect("it is there")
+    }
+
+    /// Executes slices until the operation has ended.
+    async fn execute(&self, id: &str) -> BulkView {
+        loop {
+            bulk::work(self.engine()).await.expect("the store answers");
+            let view = self.show(id).await;
+            if view.status.has_ended() {
+                return view;
+            }
+        }
+    }
+
+    async fn in_status(&self, status: TaskStatus) -> Vec<TaskId> {
+        let mut found = Vec::new();
+        for task in &self.tasks {
+            if self.site.record(*task).await.task.status == status {
+                found.push(*task);
+            }
+        }
+        found
+    }
+
+    /// How often an operation has redriven a task.
+    async fn redriven(&self, task: TaskId, id: &str) -> usize {
+        let history = self.site.history(task).await;
+        let by_it = history.audit.iter().filter(|row| {
+            row.entry.event == "step_redriven" && row.entry.details["bulk_operation"] == id
+        });
+        by_it
+            .inspect(|row| assert_eq!(row.entry.actor, "operator:kim"))
+            .count()
+    }
+}
+
+fn parked(tenant: &str) -> Selection {
+    Selection {
+        tenant: Tenant(tenant.to_owned()),
+        task_type: None,
+        statuses: vec![TaskStatus::CompensationFailed, TaskStatus::DeadLettered],
+        labels: counterstep_contracts::Labels::new(),
+        failure: FailureFilter::default(),
+        group: None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn five_thousand_dead_letters_of_three_causes_are_three_groups_and_one_is_redriven() {
+    let mut bench = Bench::with(5_000).await;
+    let store = bench.engine().ports.store.clone();
+    let found = groups(&*store, &parked("default")).await.expect("groups");
+    let seen: Vec<_> = found
+        .groups
+        .iter()
+        .map(|it| (it.text.as_str(), it.count))
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            ("no account '#' for task #", 1_667),
+            ("the bank refused payment # after #ms", 1_667),
+            ("connection # to # was lost", 1_666),
+        ],
+        "{found:?}"
+    );
+    assert!(found.complete && found.counted == 5_000 && found.others == 0);
+    assert_eq!(bench.bank.starts(), (5_000, 5_000));
+
+    bench.bank.repair();
+    let group = &found.groups[2];
+    let spec = bench.spec(Some(group.id.clone()));
+    let counted = bulk::preview(&*store, &spec.selection)
+        .await
+        .expect("a preview");
+    assert_eq!(
+        (counted.count, counted.complete, counted.tasks.len()),
+        (1_666, true, 20)
+    );
+    assert_eq!(counted.tasks[0], group.example);
+    let started = bench.start(spec).await;
+    assert_eq!(
+        (started.status, started.left),
+        (BulkStatus::Running, Some(1_666))
+    );
+    let ended = bench.execute(&started.id).await;
+    assert_eq!(
+        (ended.status, ended.done),
+        (BulkStatus::Done, 1_666),
+        "{ended:?}"
+    );
+    assert_eq!((ended.failed, ended.skipped, ended.left), (0, 0, Some(0)));
+
+    let redriven = bench.in_status(TaskStatus::Dispatched).await;
+    assert_eq!(redriven.len(), 1_666);
+    bench.site.serve(32);
+    bench.site.all_are(TaskStatus::Completed, &redriven).await;
+    assert_eq!(
+        bench.bank.starts(),
+        (5_000, 6_666),
+        "they go on behind the first step"
+    );
+    bench.site.assert_invariants(&redriven[..3]).await;
+    let left = groups(&*store, &parked("default")).await.expect("groups");
+    assert_eq!(
+        left.groups[..],
+        found.groups[..2],
+        "the others are as they were"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_operation_leaves_the_rest_as_it_is() {
+    let bench = Bench::with(450).await;
+    let started = bench.start(bench.spec(None)).await;
+    bulk::work(bench.engine()).await.expect("a slice");
+    let (store, tenant) = (&*bench.engine().ports.store, Tenant::default());
+    let stopped = bulk::stop(store, &tenant, &started.id, "operator:kim")
+        .await
+        .expect("stopped");
+    assert_eq!((stopped.status, stopped.done), (BulkStatus::Stopped, 200));
+    assert_eq!(stopped.left, Some(250));
+    bulk::work(bench.engine()).await.expect("nothing is due");
+    assert_eq!(bench.in_status(TaskStatus::DeadLettered).await.len(), 250);
+    let again = bulk::stop(store, &tenant, &started.id, "operator:kim")
+        .await
+        .expect("as it is");
+    assert_eq!(again.status, BulkStatus::Stopped);
+    // After its time to be listed it goes.
+    bench.site.clock.advance("31d");
+    bulk::work(bench.engine()).await.expect("it is deleted");
+    let gone = bulk::list(store, &tenant).await.expect("a list");
+    assert!(gone.is_empty(), "{gone:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_process_takes_over_what_a_killed_one_has_begun_and_does_none_twice() {
+    let mut bench = Bench::with(450).await;
+    let started = bench.start(bench.spec(None)).await;
+    // The newest are redriven first; at the first that is, the executor ends.
+    let newest = *bench.tasks.last().expect("a task");
+    tokio::select! {
+        biased;
+        () = async {
+            while bench.site.record(newest).await.task.status == TaskStatus::DeadLettered {
+                tokio::task::yield_now().await;
+            }
+        } => {}
+        ended = bulk::work(bench.engine()) => panic!("nothing was cut off: {ended:?}"),
+    }
+    let begun = bench.show(&started.id).await;
+    assert_eq!(
+        (begun.status, begun.done),
+        (BulkStatus::Running, 0),
+        "nothing is noted yet"
+    );
+    bench.site.restart().await;
+    // What it has redriven gives up once more meanwhile.
+    bench.site.serve(8);
+    bench
+        .site
+        .all_are(TaskStatus::DeadLettered, &bench.tasks)
+        .await;
+    bench.site.stop().await;
+    assert_eq!(
+        bulk::work(bench.engine()).await.expect("a look"),
+        0,
+        "it is claimed still"
+    );
+    bench.site.restart().await;
+    bench.site.clock.advance("61s");
+    let ended = bench.execute(&started.id).await;
+    assert_eq!(
+        (ended.status, ended.done, ended.skipped),
+        (BulkStatus::Done, 450, 0)
+    );
+    for task in &bench.tasks {
+        assert_eq!(bench.redriven(*task, &started.id).await, 1, "{task}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_that_others_have_decided_on_or_that_are_parked_later_are_left_alone() {
+    let mut bench = Bench::with(6).await;
+    let started = bench.start(bench.spec(None)).await;
+    let by_hand = counterstep_kernel::operator::Retrial {
+        direction: Some(counterstep_contracts::Direction::Undo),
+        actor: "operator:lee".to_owned(),
+        note: "not needed".to_owned(),
+        bulk: None,
+    };
+    let undone = bench.tasks[0];
+    counterstep_kernel::operator::retry(bench.engine(), undone, by_hand)
+        .await
+        .expect("undone");
+    let later = bench.site.submit(Form::new().field("cause", 0)).await;
+    bench.site.serve(2);
+    bench.site.all_are(TaskStatus::DeadLettered, &[later]).await;
+    bench.site.stop().await;
+    let ended = bench.execute(&started.id).await;
+    assert_eq!((ended.status, ended.done), (BulkStatus::Done, 5));
+    assert_eq!(
+        bench.site.record(later).await.task.status,
+        TaskStatus::DeadLettered
+    );
+    assert_eq!(bench.redriven(undone, &started.id).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_are_settled_by_hand_and_those_of_another_tenant_are_not() {
+    let mut bench = Bench::with(6).await;
+    let theirs = bench
+        .site
+        .submit(Form::new().field("cause", 0).tenant("umbra"))
+        .await;
+    bench.site.serve(2);
+    bench
+        .site
+        .all_are(TaskStatus::DeadLettered, &[theirs])
+        .await;
+    bench.site.stop().await;
+    let store = bench.engine().ports.store.clone();
+    let (own, other) = (parked("default"), parked("umbra"));
+    assert_eq!(groups(&*store, &own).await.expect("groups").counted, 6);
+    assert_eq!(groups(&*store, &other).await.expect("groups").counted, 1);
+    let spec = BulkSpec {
+        action: BulkAction::Resolve,
+        settled: Some(SettledAs::Skipped),
+        ..bench.spec(None)
+    };
+    let started = bench.start(spec).await;
+    let ended = bench.execute(&started.id).await;
+    assert_eq!((ended.status, ended.done), (BulkStatus::Done, 6));
+    bench.site.all_are(TaskStatus::Resolved, &bench.tasks).await;
+    assert_eq!(
+        bench.site.record(theirs).await.task.status,
+        TaskStatus::DeadLettered
+    );
+    let umbra = Tenant("umbra".to_owned());
+    assert!(
+        bulk::list(&*store, &umbra)
+            .await
+            .expect("a list")
+            .is_empty()
+    );
+    bulk::show(&*store, &umbra, &started.id)
+        .await
+        .expect_err("not theirs");
+    bulk::stop(&*store, &umbra, &started.id, "operator")
+        .await
+        .expect_err("not theirs");
+}
