@@ -2,9 +2,10 @@
 //! starts for the attempts that wait, renews those in use, and gives the rest back. Owns the records'
 //! I/O; what is given is decided in `state`.
 
-use super::state::{Grant, LimitState};
+use super::set_values::SetValues;
+use super::state::{Grant, LimitState, LimitValues};
 use super::unused::UNUSED_FOR;
-use super::{LimitKey, LimitValues, Limits, people};
+use super::{LimitKey, Limits, people};
 use crate::documents::{read_document, write_document};
 use crate::engine::Engine;
 use crate::ports::{DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, StoreError};
@@ -14,7 +15,6 @@ use futures::StreamExt;
 use futures::channel::oneshot;
 use futures::future::{BoxFuture, Either, select};
 use futures::stream;
-use std::collections::BTreeMap;
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -40,13 +40,6 @@ const SET_VALUES_FOR: Duration = Duration::from_secs(1);
 
 /// So long the end of a process waits until it has given its permits back.
 const LAST_EXCHANGE: Duration = Duration::from_secs(1);
-
-/// What people have set, and when it was read by this process's timer.
-#[derive(Debug, Default)]
-pub(crate) struct SetValues {
-    read_at: Option<Duration>,
-    values: BTreeMap<String, LimitValues>,
-}
 
 /// Does the work, and meanwhile exchanges what this process has of all limits.
 pub(crate) fn keep_exchanged<'a, T: Send + 'a>(

@@ -6,6 +6,7 @@ pub(crate) mod exchange;
 mod key;
 mod people;
 mod permit;
+mod set_values;
 mod state;
 mod unused;
 
@@ -22,6 +23,7 @@ use crate::waiting_looks::Looks;
 use counterstep_contracts::Limit;
 use futures::channel::oneshot;
 use futures::future::{Either, select};
+use set_values::SetValues;
 use state::{Grant, Need};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -48,7 +50,7 @@ pub(crate) struct Limits {
     /// The one loop of a process that exchanges; its parts take turns.
     pub(crate) exchanging: tokio::sync::Mutex<()>,
     /// What people have set.
-    pub(crate) set: Mutex<exchange::SetValues>,
+    pub(crate) set: Mutex<SetValues>,
 }
 
 #[derive(Debug, Default)]

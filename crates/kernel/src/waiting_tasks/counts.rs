@@ -1,17 +1,9 @@
-//! How many tasks of a tenant wait to be claimed, as a process knows it: counted in the database once a
-//! second at most, and what the process itself has added since. About right: it orders tasks and
-//! pushes back on clients, and decides nothing about a task.
+//! The counts of waiting tasks that a process remembers for a moment.
 
-use crate::engine::Engine;
-use crate::ports::WaitingQuery;
-use crate::time_limits::best_effort;
-use counterstep_contracts::{QueueName, Tenant};
+use counterstep_contracts::Tenant;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-/// A tenant with more waiting tasks has the further ones in the backlog of their queue.
-pub(crate) const SHARE: u32 = 100;
 
 /// So long a count is good for.
 const COUNTED_FOR: Duration = Duration::from_secs(1);
@@ -25,16 +17,16 @@ pub(crate) struct WaitingTasks(Mutex<HashMap<Of, Counted>>);
 
 /// A tenant's tasks of a type; `None`: of all types.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Of {
-    tenant: Tenant,
-    task_type: Option<String>,
+pub(super) struct Of {
+    pub(super) tenant: Tenant,
+    pub(super) task_type: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Counted {
+pub(super) struct Counted {
     /// By the timer of the process.
-    at: Duration,
-    tasks: u32,
+    pub(super) at: Duration,
+    pub(super) tasks: u32,
 }
 
 impl WaitingTasks {
@@ -44,7 +36,7 @@ impl WaitingTasks {
 
     /// Adds one to what is known, where that is fresh. Otherwise the caller counts, and others go by
     /// the old number until it has.
-    fn add(&self, of: &Of, now: Duration) -> Option<u32> {
+    pub(super) fn add(&self, of: &Of, now: Duration) -> Option<u32> {
         let mut counts = self.counts();
         if counts.len() >= MOST && !counts.contains_key(of) {
             counts.clear();
@@ -66,54 +58,8 @@ impl WaitingTasks {
         }
     }
 
-    fn put(&self, of: Of, counted: Counted) {
+    pub(super) fn put(&self, of: Of, counted: Counted) {
         self.counts().insert(of, counted);
-    }
-}
-
-impl Engine {
-    /// How many tasks of a tenant wait, about, with one that comes to wait now. More than `at_most` is
-    /// not counted.
-    pub(crate) async fn waiting_with_one_more(
-        &self,
-        (tenant, task_type): (&Tenant, Option<&str>),
-        at_most: u32,
-    ) -> u32 {
-        let now = self.ports.clock.monotonic();
-        let of = Of {
-            tenant: tenant.clone(),
-            task_type: task_type.map(str::to_owned),
-        };
-        if let Some(known) = self.waiting.add(&of, now) {
-            return known;
-        }
-        let query = WaitingQuery {
-            tenant: of.tenant.clone(),
-            task_type: of.task_type.clone(),
-            at_most: at_most.saturating_add(1),
-        };
-        let counting = self.ports.store.waiting(&query);
-        match best_effort(self.ports.clock.as_ref(), counting).await {
-            Some(Ok(tasks)) => {
-                let tasks = tasks.saturating_add(1);
-                self.waiting.put(of, Counted { at: now, tasks });
-                tasks
-            }
-            // A tenant is not held back for a database that does not answer.
-            Some(Err(_)) | None => 0,
-        }
-    }
-
-    /// The queue that takes a message: the backlog, where the tenant has many waiting tasks.
-    pub(crate) async fn lane_of(&self, queue: &QueueName, tenant: Option<&Tenant>) -> QueueName {
-        // Tasks of API processes are few steps of a moment each.
-        let Some(tenant) = tenant.filter(|_| queue.is_of_workers()) else {
-            return queue.clone();
-        };
-        match self.waiting_with_one_more((tenant, None), SHARE).await > SHARE {
-            true => queue.backlog(),
-            false => queue.clone(),
-        }
     }
 }
 

@@ -1,6 +1,10 @@
 //! Queues that people have paused: no host claims a task of one, and what runs goes on. A queue is paused
 //! while its document is there. Each process reads them once a second while it takes tasks.
 
+mod remembered;
+
+pub(crate) use remembered::PausedQueues;
+
 use crate::admin_audit::{self, AdminChange};
 use crate::documents::{delete, read_document, write_document};
 use crate::engine::Engine;
@@ -14,8 +18,6 @@ use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 const KIND: DocumentKind = DocumentKind::Queue;
 
@@ -24,26 +26,6 @@ const MOST: u32 = 1_000;
 
 /// Others may be faster so often in a row.
 const TRIES: u32 = 10;
-
-/// What was read is believed for so long.
-const BELIEVED: Duration = Duration::from_secs(1);
-
-/// Which queues were paused when they were last read.
-#[derive(Debug, Default)]
-pub(crate) struct PausedQueues(Mutex<Remembered>);
-
-#[derive(Debug, Default)]
-struct Remembered {
-    /// By the timer of the process.
-    at: Option<Duration>,
-    paused: BTreeSet<QueueName>,
-}
-
-impl PausedQueues {
-    fn remembered(&self) -> MutexGuard<'_, Remembered> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// Why a queue is paused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,33 +74,17 @@ impl Engine {
     /// Those of these queues that are not paused, as far as this process knows: it reads them once a
     /// second. Where the database does not answer, what was known holds.
     pub async fn not_paused(&self, queues: &[QueueName]) -> Vec<QueueName> {
-        let now = self.ports.clock.monotonic();
-        let is_old = {
-            let mut remembered = self.paused.remembered();
-            let is_old = remembered
-                .at
-                .is_none_or(|at| now.saturating_sub(at) >= BELIEVED);
-            // The other loops go by what is known, and do not all ask the same.
-            if is_old {
-                remembered.at = Some(now);
-            }
-            is_old
-        };
-        if is_old {
+        if self.paused.are_to_be_read(self.ports.clock.monotonic()) {
             match best_effort(self.ports.clock.as_ref(), paused(self)).await {
                 Some(Ok(rows)) => {
                     let paused = rows.into_iter().map(|row| QueueName(row.name)).collect();
-                    self.paused.remembered().paused = paused;
+                    self.paused.learn(paused);
                 }
                 Some(Err(error)) => tracing::warn!(%error, "paused queues could not be read"),
                 None => tracing::warn!("paused queues could not be read in time"),
             }
         }
-        let remembered = self.paused.remembered();
-        let open = queues
-            .iter()
-            .filter(|queue| !remembered.paused.contains(*queue));
-        open.cloned().collect()
+        self.paused.without(queues)
     }
 }
 
