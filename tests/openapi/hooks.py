@@ -56,6 +56,9 @@ def before_call(context, case, kwargs):
     # The schedule that the test has made; others are deleted by the requests before.
     if case.operation.definition.raw.get("operationId") in ("pauseSchedule", "resumeSchedule", "runSchedule"):
         case.path_parameters["name"] = "kept"
+    # A queue of the shipped types.
+    if case.operation.definition.raw.get("operationId") in ("pauseQueue", "resumeQueue"):
+        case.path_parameters["name"] = "orders"
     # The task that the test has made, every other time: no other is sure to be there, and to have a file.
     operation = case.operation.definition.raw.get("operationId")
     if task is not None and operation not in ("cancelTask", "followLink") and case.meta.phase.name.value != "stateful":
@@ -86,7 +89,8 @@ def before_call(context, case, kwargs):
         case.body["run_at"] = "2999-01-01T00:00:00Z"
     # Some fields go with others only. Every other one counts alone: a tenant has so many operations at most.
     if operation == "startBulkOperation" and isinstance(case.body, dict):
-        case.body.setdefault("filter", {})
+        if case.body.get("filter") is None:
+            case.body["filter"] = {}
         case.body.pop("as", None)
         if case.body.get("action") == "resolve":
             case.body["as"] = "done"

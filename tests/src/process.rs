@@ -240,6 +240,21 @@ impl Process {
         })
     }
 
+    /// Where it serves metrics and probes, as its log says it in either format.
+    ///
+    /// # Panics
+    /// When it does not say it, or ends first.
+    pub fn metrics_address(&mut self) -> String {
+        self.says("where it serves metrics", |said| {
+            let line = said.lines().find(|it| it.contains("serving metrics"))?;
+            let json = serde_json::from_str::<serde_json::Value>(line).ok();
+            match json.as_ref().and_then(|json| json["address"].as_str()) {
+                Some(address) => Some(address.to_owned()),
+                None => Some(line.split_once("address=")?.1.trim().to_owned()),
+            }
+        })
+    }
+
     /// The most memory that it ever had at a time, in bytes.
     ///
     /// # Panics

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 pub struct NewLinkRequest {
     /// For how long the link is valid, as `1h`, from `1s` to `7d`; missing: one hour.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(
+        pattern = r"^([1-9][0-9]{3,7}ms|[1-9][0-9]{0,4}s|[1-9][0-9]{0,3}m|[1-9][0-9]?h|[1-7]d)$"
+    ))]
     pub valid_for: Option<String>,
 }
 

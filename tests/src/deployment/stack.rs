@@ -86,10 +86,7 @@ pub async fn run_stack(deployment: &Deployment) {
                     apis.push(api);
                 }
                 role => {
-                    let probes = process.says("where its probes are", |said| {
-                        let line = said.lines().find(|it| it.contains("serving metrics"))?;
-                        Some(line.split_once("address=")?.1.trim().to_owned())
-                    });
+                    let probes = process.metrics_address();
                     says(&mut process, &format!("{role} started"));
                     assert_healthy(service, PROBES_PORT, &probes);
                 }

@@ -41,11 +41,7 @@ async fn every_pod_starts_with_exactly_its_variables_and_autoscaler_and_alarm_fi
     // The alarm of docs/operations.md: each pass that runs alone sets the figure, and all of them
     // are one row.
     pods.reconcile();
-    let address = process.says("where its metrics are", |said| {
-        let line = said.lines().find(|it| it.contains("serving metrics"))?;
-        let (_, after) = line.split_once(r#""address":""#)?;
-        Some(after.split_once('"')?.0.to_owned())
-    });
+    let address = process.metrics_address();
     let metrics = Api::at(&address).request(Method::GET, "/metrics").send();
     let metrics = metrics.await.expect("an answer").text().await;
     let metrics = metrics.expect("a body");
@@ -97,7 +93,14 @@ async fn every_pod_starts_with_exactly_its_variables_and_autoscaler_and_alarm_fi
             watched.insert(consumer);
         }
     }
-    assert_eq!(watched, queues(), "each queue has its trigger");
+    let with_backlogs: BTreeSet<_> = queues()
+        .into_iter()
+        .flat_map(|queue| [format!("{queue}~backlog"), queue])
+        .collect();
+    assert_eq!(
+        watched, with_backlogs,
+        "each queue has its trigger, and so has its backlog"
+    );
     pods.stop(process);
 }
 

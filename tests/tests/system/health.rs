@@ -38,11 +38,7 @@ impl Probed {
     fn start(fleet: &Fleet, arguments: &[&str]) -> Self {
         let metrics = ["--metrics-listen", "127.0.0.1:0"];
         let mut process = fleet.process(&[arguments, &metrics].concat());
-        let address = process.says("where its metrics are", |said| {
-            let line = said.lines().find(|it| it.contains("serving metrics"))?;
-            let (_, address) = line.split_once("address=")?;
-            Some(address.trim().to_owned())
-        });
+        let address = process.metrics_address();
         // A new connection each time, as supervisors make one.
         let client = Client::builder()
             .timeout(PROBE_TIMEOUT)

@@ -37,10 +37,7 @@ async fn steps_that_misbehave_cost_no_lease_and_no_task_beside_them() {
     let fleet = Fleet::start(PROGRAM, TIMES);
     let (api_process, api) = fleet.api();
     let mut worker = fleet.worker(&["--concurrency", "6", "--metrics-listen", "127.0.0.1:0"]);
-    let metrics = worker.says("where its metrics are", |said| {
-        let line = said.lines().find(|it| it.contains("serving metrics"))?;
-        Some(line.split_once("address=")?.1.trim().to_owned())
-    });
+    let metrics = worker.metrics_address();
     let before = errands(&api, 6).await;
     let mut guilty = Vec::new();
     for how in ["spin", "sleep", "panic", "ignore_token"] {

@@ -19,13 +19,7 @@ const TEXT: &str = "text/plain;version=0.0.4";
 
 /// Where a process serves its metrics.
 fn metrics_of(process: &mut Process) -> Api {
-    const MARK: &str = "serving metrics address=";
-    let find = |said: &str| {
-        let (_, after) = said.split_once(MARK)?;
-        let (address, _) = after.split_once('\n')?;
-        Some(address.trim().to_owned())
-    };
-    Api::at(&process.says("where its metrics are", find))
+    Api::at(&process.metrics_address())
 }
 
 async fn page(of: &Api, accept: &str) -> String {

@@ -15,16 +15,19 @@ use std::time::Duration;
 /// On a busy machine; alone it takes half a minute.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Operations whose success needs a task in a state that chance seldom leads to. Other tests have them.
+/// Operations whose success needs a task in a state that chance seldom leads to, or a limit, which no
+/// shipped type has. Other tests have them.
 const SELDOM: &[&str] = &[
     "cancelTask",
     "followLinkOfList",
     "getResultFileOfList",
     "makeLinkOfList",
+    "resetLimit",
     "resolveTask",
     "retryTask",
     "sendSignal",
     "sendWebhook",
+    "setLimit",
     "setRecoveries",
 ];
 

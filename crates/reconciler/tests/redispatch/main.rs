@@ -225,6 +225,7 @@ impl Scene {
 fn queues() -> Vec<QueueName> {
     vec![
         QueueName("errands".to_owned()),
+        QueueName("errands".to_owned()).backlog(),
         QueueName("errands.api".to_owned()),
     ]
 }

@@ -278,7 +278,7 @@ pub(super) fn task_types() -> Value {
         "steps": [{
             "no": 1, "name": "reserve", "host": "worker", "kind": "custom",
             "inputs": [{ "name": "order", "source": "request", "ty": "Order" }],
-            "output": "Seat", "retry": { "name": "PATIENT", "policy": retry }, "breaker": null,
+            "output": "Seat", "retry": { "name": "PATIENT", "policy": retry }, "breaker": null, "limit": null,
             "undo": { "kind": "function", "name": "release" },
             "undo_retry": { "name": "undo", "policy": retry },
             "on_exhausted": "compensate", "timeout": null, "group": null, "heavy": false, "when": null,
