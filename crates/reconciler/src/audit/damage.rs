@@ -1,9 +1,8 @@
 //! What is wrong with the chain of one task that is not whole. Each row is bound to the one before
 //! it, so the rows around a damaged one tell what has become of it: this reads their evidence.
 
-use super::walk::{Ends, Read, data_is_whole, read};
 use super::{Damage, Finding};
-use counterstep_kernel::audit::{Facts, link, origin, seal};
+use counterstep_kernel::audit::{Ends, Facts, Read, data_is_whole, link, origin, read, seal};
 use counterstep_kernel::ports::{ChainRow, ChainTip};
 
 /// Of so many rows that do not follow, at most, it is tried whether they stand at each other's

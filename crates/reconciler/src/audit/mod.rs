@@ -6,11 +6,10 @@ mod admin;
 mod damage;
 mod finding;
 mod verify;
-mod walk;
 
 pub use admin::admin_head;
+pub use counterstep_kernel::audit::Walk;
 pub use damage::diagnose;
 pub use finding::{Damage, Finding};
 pub(crate) use verify::Check;
 pub use verify::{Copied, Scope, Verified, verify};
-pub use walk::Walk;

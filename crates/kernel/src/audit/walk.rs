@@ -1,12 +1,12 @@
 //! Whether the chain of one task is whole: a walk along the rows of its journal that remembers one
-//! of them. Says yes or no; what is wrong with a chain that is not whole is for
-//! [`diagnose`](super::diagnose()), which looks at all of it.
+//! of them. Says yes or no; what is wrong with a chain that is not whole is for the reconciler's
+//! `diagnose`, which looks at all of it.
 
+use super::{link, origin, seal};
+use crate::digest::hex;
+use crate::journal::{FORM, Named, named};
+use crate::ports::{ChainRow, ChainTip};
 use counterstep_contracts::TaskStatus;
-use counterstep_kernel::audit::{link, origin, seal};
-use counterstep_kernel::journal::{FORM, Named, named};
-use counterstep_kernel::ports::{ChainRow, ChainTip};
-use counterstep_steps::digest::hex;
 use sha2::{Digest, Sha256};
 
 /// A walk along the rows of one task, in the order of their places.
@@ -74,7 +74,7 @@ impl Walk {
 }
 
 /// What can be read of a row's entries.
-pub(super) enum Read {
+pub enum Read {
     /// All that a check needs.
     Named(Named),
     /// Nothing, by this program: a newer one wrote it. Its link and its seal can be checked all the
@@ -84,7 +84,9 @@ pub(super) enum Read {
     Unreadable,
 }
 
-pub(super) fn read(row: &ChainRow) -> Read {
+/// What can be read of a row.
+#[must_use]
+pub fn read(row: &ChainRow) -> Read {
     if row.form > FORM.into() {
         return Read::Newer;
     }
@@ -93,7 +95,7 @@ pub(super) fn read(row: &ChainRow) -> Read {
 
 /// Where the rows so far leave the task.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Ends {
+pub enum Ends {
     /// In this state, after the event of this number. No state: there was no event.
     In(i64, Option<String>),
     /// A row that may say it is gone, damaged, or of a newer program.
@@ -108,7 +110,8 @@ impl Default for Ends {
 
 impl Ends {
     /// Whether a row begins here.
-    pub(super) fn are_before(&self, row: &Named) -> bool {
+    #[must_use]
+    pub fn are_before(&self, row: &Named) -> bool {
         match (self, &row.first) {
             (Self::In(seq, status), Some((first, from))) => {
                 *first == seq.saturating_add(1) && from == status
@@ -118,7 +121,7 @@ impl Ends {
     }
 
     /// Goes on behind a row.
-    pub(super) fn take(&mut self, row: &Named) {
+    pub fn take(&mut self, row: &Named) {
         *self = match (&*self, &row.first) {
             (_, Some((first, from))) => {
                 // A task's first event leads to the state in which every task begins, which is not
@@ -140,7 +143,8 @@ impl Ends {
     }
 
     /// Whether this is where the task is, as far as is known.
-    pub(super) fn are(&self, status: &str) -> bool {
+    #[must_use]
+    pub fn are(&self, status: &str) -> bool {
         match self {
             Self::In(_, ends) => {
                 ends.as_deref().unwrap_or(TaskStatus::Submitted.as_str()) == status
@@ -151,7 +155,8 @@ impl Ends {
 }
 
 /// Whether what was handed in is what its digest says. Erased data is no damage.
-pub(super) fn data_is_whole(row: &ChainRow, named: &Named) -> bool {
+#[must_use]
+pub fn data_is_whole(row: &ChainRow, named: &Named) -> bool {
     match (&row.data, &named.data) {
         (None, _) => true,
         (Some(data), Some(digest)) => hex(&Sha256::digest(data)) == *digest,
