@@ -3,6 +3,7 @@
 use crate::auth::{Authenticator, Rates};
 use crate::events::Events;
 use crate::gauges::Gauges;
+use crate::history::History;
 use crate::long_poll::Waiting;
 use crate::problem::Refused;
 use crate::readiness::Readiness;
@@ -30,13 +31,14 @@ pub(crate) struct Api {
     pub(crate) waiting: Waiting,
     pub(crate) events: Events,
     pub(crate) gauges: Gauges,
+    pub(crate) history: History,
     pub(crate) process_page: ProcessPage,
     pub(crate) readiness: Readiness,
     /// The OpenAPI document, once it was asked for.
     pub(crate) document: OnceLock<Value>,
     runtime: Handle,
     work: TaskTracker,
-    /// What sends webhooks, executes bulk operations and reads the keys of an issuer; it ends with the shutdown, and here where
+    /// What sends webhooks, executes bulk operations, looks at the installation and reads the keys of an issuer; it ends with the shutdown, and here where
     /// that never came.
     background: Vec<AbortHandle>,
 }
@@ -65,6 +67,12 @@ impl Api {
         });
         let deciding = bulk::serve(engine.clone(), shutdown.clone());
         let deciding = work.spawn_on(deciding, &runtime).abort_handle();
+        let history = History::default();
+        let looking =
+            history
+                .clone()
+                .keep(engine.clone(), settings.history_every, shutdown.clone());
+        let looking = work.spawn_on(looking, &runtime).abort_handle();
         let keeping = auth.tokens().cloned().map(|tokens| {
             let shutdown = shutdown.clone();
             let keeping = async move { tokens.keep_keys(&shutdown).await };
@@ -79,6 +87,7 @@ impl Api {
             waiting,
             events,
             gauges,
+            history,
             process_page,
             readiness,
             document: OnceLock::new(),
@@ -87,7 +96,7 @@ impl Api {
             background: sending
                 .into_iter()
                 .chain(keeping)
-                .chain([deciding])
+                .chain([deciding, looking])
                 .collect(),
         }
     }

@@ -71,6 +71,8 @@ pub struct ApiSettings {
     pub event_poll: Duration,
     /// What `/metrics` shows may be so old: scrapes in between ask the database nothing.
     pub gauges_for: Duration,
+    /// How often the process looks at the installation, so that it knows what the last hour was like.
+    pub history_every: Duration,
     /// On shutdown, requests under way may go on for so long.
     pub drain: Duration,
     /// Threads that serve requests; at least 1.
@@ -123,6 +125,7 @@ impl Default for ApiSettings {
             event_heartbeat: Duration::from_secs(15),
             event_poll: Duration::from_millis(500),
             gauges_for: Duration::from_secs(5),
+            history_every: Duration::from_secs(10),
             drain: EngineSettings::default().drain,
             workers: std::thread::available_parallelism().map_or(1, usize::from),
         }

@@ -6,7 +6,7 @@ use counterstep_contracts::children::StepChildren;
 use counterstep_contracts::disable::SwitchView;
 use counterstep_contracts::http::{
     AttemptView, AuditEvent, AuditTrail, AuditView, ChangeEvent, ChildSummary, FailureView,
-    Progress, ProgressEvent, StepView, TaskSummary,
+    Payloads, Progress, ProgressEvent, StepOutput, StepView, TaskSummary,
 };
 use counterstep_contracts::http::{StepProgress, TaskView};
 use counterstep_contracts::operator::DeadLetter;
@@ -38,6 +38,7 @@ pub(crate) fn task(
     let is_done =
         |status: StepStatus| matches!(status, StepStatus::Completed | StepStatus::Skipped);
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let trace_id = task.trace_id().map(str::to_owned);
     // One that was offered twice keeps a time there, too, which is that of redispatch.
     let waits = matches!(task.status, TaskStatus::Waiting | TaskStatus::Compensating);
     TaskView {
@@ -77,8 +78,23 @@ pub(crate) fn task(
             .collect(),
         parent: task.parent.map(Into::into),
         children,
+        trace_id,
         response: task.response,
         failure: task.failure.map(failure),
+    }
+}
+
+/// What was handed in, and what steps have put out.
+pub(crate) fn payloads(record: TaskRecord) -> Payloads {
+    let output = |step: StepRow| {
+        let output = step.output?;
+        let step = step.name;
+        Some(StepOutput { step, output })
+    };
+    Payloads {
+        task_id: record.task.id,
+        request: record.task.request,
+        outputs: record.steps.into_iter().filter_map(output).collect(),
     }
 }
 

@@ -125,3 +125,18 @@ pub struct KeyView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_by: Option<String>,
 }
+
+/// Answer of `GET /api/caller`: who sends the request, as the API has found out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CallerView {
+    /// Whose tasks it reaches.
+    pub tenant: String,
+    /// Its name in audits; missing where callers are not authenticated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    /// What it may do.
+    pub role: Role,
+    /// The id of its API key, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+}

@@ -123,6 +123,46 @@ pub struct TaskView {
     /// Why it did not complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<FailureView>,
+    /// The trace of the request that submitted it, where it has one: 32 hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<String>,
+}
+
+/// Answer of `GET /api/tasks/{id}/payloads`: what was handed in, and what steps have put out so far.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Payloads {
+    /// Whose.
+    pub task_id: TaskId,
+    /// The request.
+    pub request: Value,
+    /// Of the steps that have an output, in order.
+    pub outputs: Vec<StepOutput>,
+}
+
+/// What a step has put out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StepOutput {
+    /// Its name.
+    pub step: String,
+    /// What it was.
+    pub output: Value,
+}
+
+/// Answer of `GET /api/tasks/{id}/audit/chain`: whether the rows of a task's audit are bound to each other
+/// as they were written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ChainView {
+    /// Whose.
+    pub task_id: TaskId,
+    /// Whether each row follows from the one before it, and the task's row from the last one. `counterstep
+    /// audit verify` says what is wrong where not.
+    pub whole: bool,
+    /// Rows that were checked: one for each change, with all of its entries.
+    pub changes: u64,
+    /// Of these, rows whose data was erased. Their digests stand.
+    pub erased: u64,
+    /// The hash of the last row, in hexadecimal digits.
+    pub head: String,
 }
 
 /// How far a task has come.

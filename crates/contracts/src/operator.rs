@@ -192,6 +192,9 @@ pub struct Why {
     pub because: Vec<WhyReason>,
     /// What an operator can do about it.
     pub operator_can: Vec<OperatorMove>,
+    /// The id of its group, where it is parked: others have failed for the same cause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
 }
 
 /// One thing that a task waits for.

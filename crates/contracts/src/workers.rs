@@ -2,7 +2,7 @@
 //! RFC 3339 in UTC.
 
 use crate::ids::TaskId;
-use crate::state::text_enum;
+use crate::state::{TaskStatus, text_enum};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -111,9 +111,68 @@ pub struct StatusView {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskCountView {
     /// The state.
-    pub status: crate::state::TaskStatus,
+    pub status: TaskStatus,
     /// The queue on which they were offered last.
     pub queue: String,
     /// How many.
     pub count: u64,
+}
+
+/// Answer of `GET /api/history`: how an installation was doing, as the process that answers has looked at it
+/// since it started, an hour back at most.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HistoryView {
+    /// The first first.
+    pub samples: Vec<SampleView>,
+}
+
+/// What one look has found. Numbers are over all tenants.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SampleView {
+    /// When it looked.
+    #[schemars(extend("format" = "date-time"))]
+    pub at: String,
+    /// The time since the look before, in milliseconds: in it came and went what is counted next.
+    pub millis: u64,
+    /// Tasks that were submitted in that time.
+    pub submitted: u64,
+    /// Tasks that ended in that time, by how they did; of types that the process knows.
+    pub ended: BTreeMap<TaskStatus, u64>,
+    /// Tasks that had not ended, by state.
+    pub tasks: BTreeMap<TaskStatus, u64>,
+    /// Tasks that waited to be claimed, by queue.
+    pub waiting: BTreeMap<String, u64>,
+    /// Of the task that could be claimed for the longest time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oldest_due_seconds: Option<u64>,
+    /// Processes that were seen lately.
+    pub workers_alive: u64,
+    /// Processes that were not, and did not say that they stop.
+    pub workers_lost: u64,
+    /// Tasks that these processes may run at a time.
+    pub slots: u64,
+    /// Tasks that they ran.
+    pub slots_busy: u64,
+}
+
+text_enum!(
+    /// How a breaker stands.
+    BreakerStanding {
+        /// Attempts go through.
+        Closed = "closed",
+        /// They are kept back.
+        Open = "open",
+        /// One of them tries.
+        HalfOpen = "half_open",
+    }
+);
+
+/// A line of `GET /api/breakers`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BreakerView {
+    /// Its name.
+    pub name: String,
+    /// How it stands, as the process that answers sees it. Without a server for hints each process has its
+    /// own.
+    pub state: BreakerStanding,
 }

@@ -57,8 +57,8 @@ pub use traces::{NoTraces, Traces};
 pub use types::{Disabled, FailureQuery, TypeRow, TypeRows, WaitingQuery};
 pub use upkeep::{EndedTask, PurgeOp, Receive, ReceiveOp, Receives, SweepOp, Upkeep};
 pub use workers::{
-    Gauges, MOST_LABEL_VALUES, OTHER, Passed, TaskCount, WORKERS_READ, WorkerRow, WorkerSeen,
-    Workers,
+    Flow, FlowQuery, Gauges, MOST_LABEL_VALUES, OTHER, Passed, TaskCount, WORKERS_READ, WorkerRow,
+    WorkerSeen, Workers,
 };
 pub(crate) use workers::{REFRESH_TAKES, refreshed_every};
 

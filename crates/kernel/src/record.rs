@@ -185,7 +185,7 @@ impl TaskRow {
 
     /// The trace id of its submission, 32 hexadecimal digits, where it came with one.
     #[must_use]
-    pub(crate) fn trace_id(&self) -> Option<&str> {
+    pub fn trace_id(&self) -> Option<&str> {
         trace_id(self.traceparent.as_deref()?)
     }
 }

@@ -4,14 +4,16 @@
 use crate::breaker::BreakerState;
 use crate::documents::TypedDocuments;
 use crate::engine::Engine;
-use crate::ports::{StoreError, TaskCount, WorkerSeen, Workers};
+use crate::ports::{Flow, FlowQuery, StoreError, TaskCount, WorkerSeen, Workers};
+use crate::record::DbTime;
 use crate::times::rfc3339;
 use crate::turn::breaker_of;
 use crate::worker_registry;
-use counterstep_contracts::TaskId;
 use counterstep_contracts::workers::{
-    PassView, StatusView, TaskCountView, WorkerState, WorkerType, WorkerView, WorkersView,
+    PassView, SampleView, StatusView, TaskCountView, WorkerState, WorkerType, WorkerView,
+    WorkersView,
 };
+use counterstep_contracts::{TaskId, TaskStatus};
 use futures::future::{BoxFuture, join_all};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -67,6 +69,60 @@ async fn read_by(engine: &Engine, labels: &[String]) -> Result<InstallationFigur
         view,
         tasks: gauges.tasks,
     })
+}
+
+/// A look at the installation: how it stands, and what came and went since the look before.
+///
+/// # Errors
+/// When the store does not answer.
+pub fn look(
+    engine: &Engine,
+    since: Option<DbTime>,
+) -> BoxFuture<'_, Result<(DbTime, SampleView), StoreError>> {
+    Box::pin(async move {
+        let store = &engine.ports.store;
+        let found = read_by(engine, &[]).await?;
+        let now = store.workers().await?.now;
+        let since = since.unwrap_or(now);
+        let query = FlowQuery {
+            since,
+            task_types: engine
+                .registry
+                .iter()
+                .map(|it| it.decl.name.to_owned())
+                .collect(),
+        };
+        let flow = store.flow(&query).await?;
+        Ok((now, sample(now, since, &found.view, flow)))
+    })
+}
+
+fn sample(now: DbTime, since: DbTime, view: &WorkersView, flow: Flow) -> SampleView {
+    let (mut tasks, mut waiting) = (BTreeMap::new(), BTreeMap::new());
+    for of in &view.status.tasks {
+        *tasks.entry(of.status).or_default() += of.count;
+        if matches!(of.status, TaskStatus::Submitted | TaskStatus::Dispatched) {
+            *waiting.entry(of.queue.clone()).or_default() += of.count;
+        }
+    }
+    let alive = || {
+        view.workers
+            .iter()
+            .filter(|it| it.state == WorkerState::Alive)
+    };
+    SampleView {
+        at: rfc3339(now),
+        millis: u64::try_from(now.after(since).as_millis()).unwrap_or(u64::MAX),
+        submitted: flow.submitted,
+        ended: flow.ended,
+        tasks,
+        waiting,
+        oldest_due_seconds: view.status.oldest_due_seconds,
+        workers_alive: view.status.workers_alive,
+        workers_lost: view.status.workers_lost,
+        slots: alive().map(|it| u64::from(it.concurrency)).sum(),
+        slots_busy: alive().map(|it| u64::from(it.running_count)).sum(),
+    }
 }
 
 /// The breakers of this program's task types, by key, as this process sees them. Without a server for

@@ -13,6 +13,7 @@ mod documents;
 mod failures;
 mod fault;
 mod finding;
+mod flow;
 mod gauges;
 mod idempotency;
 mod journal;
@@ -41,9 +42,10 @@ use batches::Batches;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
-    DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, FailureQuery, Gauges,
-    Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow, Revisions, RevisionsOf, Salvaged,
-    SqlStatement, Store, StoreError, TaskLine, TaskPage, TaskQuery, WaitingQuery, Woken,
+    DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, FailureQuery, Flow,
+    FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow, Revisions,
+    RevisionsOf, Salvaged, SqlStatement, Store, StoreError, TaskLine, TaskPage, TaskQuery,
+    WaitingQuery, Woken,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -276,6 +278,11 @@ impl Store for PostgresStore {
     async fn gauges(&self, labels: &[String]) -> Result<Gauges, StoreError> {
         let rows: Vec<gauges::GaugeRead> = self.lists.read(gauges::read(labels)).await?;
         Ok(gauges::decode(rows, labels)?)
+    }
+
+    async fn flow(&self, query: &FlowQuery) -> Result<Flow, StoreError> {
+        let rows: Vec<flow::FlowRead> = self.lists.read(flow::count(query)).await?;
+        Ok(flow::decode(rows)?)
     }
 
     async fn history(&self, task: TaskId) -> Result<History, StoreError> {

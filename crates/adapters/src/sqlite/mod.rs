@@ -10,6 +10,7 @@ mod commit;
 mod documents;
 mod failures;
 pub(crate) mod fault;
+mod flow;
 mod gauges;
 mod idempotency;
 mod journal;
@@ -40,9 +41,9 @@ use async_trait::async_trait;
 use counterstep_contracts::{Epoch, Rev, TaskId, Tenant};
 use counterstep_kernel::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
-    DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, FailureQuery, Gauges,
-    Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow, Revisions, RevisionsOf, Salvaged,
-    Store, StoreError, TaskLine, TaskPage, TaskQuery, WaitingQuery, Woken,
+    DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, FailureQuery, Flow,
+    FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow, Revisions,
+    RevisionsOf, Salvaged, Store, StoreError, TaskLine, TaskPage, TaskQuery, WaitingQuery, Woken,
 };
 use counterstep_kernel::record::{History, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -240,6 +241,12 @@ impl Store for SqliteStore {
         let read =
             move |connection: &mut SqliteConnection, now| gauges::read(connection, now, &labels);
         Ok(self.database.read_at(read).await?)
+    }
+
+    async fn flow(&self, query: &FlowQuery) -> Result<Flow, StoreError> {
+        let query = query.clone();
+        let count = move |connection: &mut SqliteConnection| flow::count(connection, &query);
+        Ok(self.database.read(count).await?)
     }
 
     async fn history(&self, task: TaskId) -> Result<History, StoreError> {

@@ -213,6 +213,7 @@ macro_rules! row_cases {
                 a_process_is_listed_as_it_says_of_itself,
                 a_process_that_is_not_seen_for_long_is_lost,
                 a_process_is_forgotten_where_it_was_not_seen_meanwhile,
+                what_came_and_went_is_counted_from_a_time_on,
                 what_is_under_way_is_counted_and_its_age_told,
                 tasks_are_counted_by_labels_and_the_rarest_values_together,
                 what_nobody_came_for_is_found,

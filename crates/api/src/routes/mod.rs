@@ -6,6 +6,7 @@ mod answer;
 mod audit;
 mod batch;
 mod bulk;
+mod caller;
 mod cancel;
 mod children;
 mod dead_letters;
@@ -21,6 +22,7 @@ mod links;
 mod list;
 pub(crate) mod metrics;
 mod operator;
+mod payloads;
 mod plan_and_why;
 mod queues;
 mod result;
@@ -47,16 +49,23 @@ use answer::Answer;
 use counterstep_contracts::ProblemCode;
 use table::{ENDPOINTS, METRICS};
 
-/// Adds every route, and the program's own after them.
-pub(crate) fn configure(config: &mut web::ServiceConfig, settings: &ApiSettings) {
+/// Adds every route, the pages, and the program's own routes after them.
+pub(crate) fn configure(config: &mut web::ServiceConfig, api: &web::Data<Api>) {
+    configure_api(config, &api.settings);
+    #[cfg(feature = "ui")]
+    crate::ui::configure(config, api);
+    api.settings.beside.configure(config);
+    config.default_service(web::to(nothing_here));
+}
+
+/// Adds the routes of the table.
+pub(crate) fn configure_api(config: &mut web::ServiceConfig, settings: &ApiSettings) {
     for endpoints in ENDPOINTS.chunk_by(|a, b| a.path == b.path) {
         let path = endpoints[0].path;
         if path != METRICS || settings.metrics_listener.is_none() {
             add(config, path, endpoints);
         }
     }
-    settings.beside.configure(config);
-    config.default_service(web::to(nothing_here));
 }
 
 /// Adds an address with all its methods.

@@ -3,9 +3,9 @@
 
 use super::described as about;
 use super::{
-    audit, batch, bulk, cancel, children, dead_letters, docs, events, health, keys, limits, links,
-    list, metrics, operator, plan_and_why, queues, result, schedules, signals, submit, task, types,
-    webhooks,
+    audit, batch, bulk, caller, cancel, children, dead_letters, docs, events, health, keys, limits,
+    links, list, metrics, operator, payloads, plan_and_why, queues, result, schedules, signals,
+    submit, task, types, webhooks,
 };
 use crate::openapi::{Operation, PerType, Row};
 use crate::origins;
@@ -108,6 +108,8 @@ pub(crate) const ENDPOINTS: &[Endpoint] = endpoints! {
     Post "/api/tasks/{id}/batch" SUBMIT => batch::post, about::submitting::BATCH;
     Get "/api/tasks" READ => list::get, about::tasks::LIST;
     Get "/api/tasks/{id}/audit" READ => audit::get, about::tasks::AUDIT;
+    Get "/api/tasks/{id}/audit/chain" READ => audit::chain, about::tasks::CHAIN;
+    Get "/api/tasks/{id}/payloads" READ => payloads::get, about::tasks::PAYLOADS;
     Get "/api/tasks/{id}/children" READ => children::get, about::tasks::CHILDREN;
     Get "/api/events" READ => events::of_many, about::events::OF_MANY;
     Get "/api/tasks/{id}/events" READ => events::of_task, about::events::OF_TASK;
@@ -143,6 +145,8 @@ pub(crate) const ENDPOINTS: &[Endpoint] = endpoints! {
     Post "/api/task-types/{id}/disable" ADMIN => types::disable, about::types::DISABLE;
     Post "/api/task-types/{id}/enable" ADMIN => types::enable, about::types::ENABLE;
     Get "/api/workers" ADMIN => metrics::workers, about::process::WORKERS;
+    Get "/api/history" ADMIN => metrics::history, about::process::HISTORY;
+    Get "/api/breakers" ADMIN => metrics::breakers, about::process::BREAKERS;
     Get "/api/queues" ADMIN => queues::list, about::queues::LIST;
     Post "/api/queues/{name}/pause" ADMIN => queues::pause, about::queues::PAUSE;
     Post "/api/queues/{name}/resume" ADMIN => queues::resume, about::queues::RESUME;
@@ -152,6 +156,7 @@ pub(crate) const ENDPOINTS: &[Endpoint] = endpoints! {
     Get "/api/keys" ADMIN => keys::get, about::keys::LIST;
     Post "/api/keys" ADMIN => keys::post, about::keys::MAKE;
     Delete "/api/keys/{id}" ADMIN => keys::delete, about::keys::REVOKE;
+    Get "/api/caller" READ => caller::get, about::keys::CALLER;
     Get "/api/openapi.json" READ => docs::document, about::process::DOCUMENT;
     Get "/docs" READ => docs::page, about::process::PAGE;
     Get "/healthz" OPEN => health::live, about::process::LIVE;

@@ -6,7 +6,7 @@ use super::mask::mask;
 use super::selection::Selection;
 use crate::digest::hex;
 use crate::ports::{Store, StoreError, TaskLine};
-use crate::record::DbTime;
+use crate::record::{DbTime, Failure, TaskRow};
 use crate::times::rfc3339;
 use counterstep_contracts::bulk::{DeadLetterGroup, DeadLetterGroups};
 use counterstep_contracts::{TaskId, TaskStatus};
@@ -30,9 +30,12 @@ pub(super) struct Cause<'a> {
 
 impl<'a> Cause<'a> {
     pub(super) fn of(line: &'a TaskLine) -> Self {
-        let failure = line.failure.as_ref();
+        Self::with(&line.task_type, line.failure.as_ref())
+    }
+
+    fn with(task_type: &'a str, failure: Option<&'a Failure>) -> Self {
         Self {
-            task_type: &line.task_type,
+            task_type,
             step: failure.and_then(|failure| failure.step.as_deref()),
             class: failure.map(|failure| failure.class.as_str()),
             text: failure.map_or_else(String::new, |failure| mask(&failure.message)),
@@ -56,6 +59,12 @@ impl<'a> Cause<'a> {
         }
         hex(&digest.finalize()[..8])
     }
+}
+
+/// The id of the group that a parked task is in.
+#[must_use]
+pub fn group_of(task: &TaskRow) -> String {
+    Cause::with(&task.task_type, task.failure.as_ref()).id()
 }
 
 struct Group {

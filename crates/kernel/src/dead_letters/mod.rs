@@ -5,5 +5,5 @@ mod mask;
 mod selection;
 
 pub(crate) use groups::MOST_LOOKED_AT;
-pub use groups::groups;
+pub use groups::{group_of, groups};
 pub use selection::Selection;

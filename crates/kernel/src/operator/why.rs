@@ -2,6 +2,7 @@
 //! have said of themselves. Says only what they show.
 
 use super::why_children::{self, ChildrenFound};
+use crate::dead_letters::group_of;
 use crate::ports::{KnownType, Workers};
 use crate::record::{DbTime, TaskRecord};
 use crate::task::Registry;
@@ -74,6 +75,7 @@ pub fn why_among(
         parent: task.parent.map(Into::into),
         because,
         operator_can: moves(registry, record),
+        group: task.status.is_parked().then(|| group_of(task)),
     }
 }
 

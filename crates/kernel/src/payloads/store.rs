@@ -7,10 +7,10 @@ use super::place::is_encrypted;
 use crate::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
     DocumentKind, DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, EndedTask,
-    FailureFilter, FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow,
-    PayloadCodec, PayloadError, PurgeOp, ReceiveOp, Receives, Revisions, RevisionsOf, Salvaged,
-    SqlStatement, Store, StoreError, SweepOp, TaskLine, TaskPage, TaskQuery, Unread, Upkeep,
-    WaitingQuery, Woken,
+    FailureFilter, FailureQuery, Flow, FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight,
+    OutboxOp, OutboxRow, PayloadCodec, PayloadError, PurgeOp, ReceiveOp, Receives, Revisions,
+    RevisionsOf, Salvaged, SqlStatement, Store, StoreError, SweepOp, TaskLine, TaskPage, TaskQuery,
+    Unread, Upkeep, WaitingQuery, Woken,
 };
 use crate::record::{DbTime, Failure, History, TaskRecord};
 use crate::transition::{Guard, Transition};
@@ -192,6 +192,10 @@ impl Store for PayloadStore {
 
     async fn gauges(&self, labels: &[String]) -> Result<Gauges, StoreError> {
         self.inner.gauges(labels).await
+    }
+
+    async fn flow(&self, query: &FlowQuery) -> Result<Flow, StoreError> {
+        self.inner.flow(query).await
     }
 
     async fn history(&self, task: TaskId) -> Result<History, StoreError> {

@@ -11,7 +11,7 @@ use super::payloads::PayloadCodec;
 use super::statement::SqlStatement;
 use super::types::{FailureQuery, WaitingQuery};
 use super::upkeep::Upkeep;
-use super::workers::Gauges;
+use super::workers::{Flow, FlowQuery, Gauges};
 use crate::poison::PoisonRow;
 use crate::record::{DbTime, History, TaskRecord};
 use crate::transition::{Guard, Transition};
@@ -167,6 +167,9 @@ pub trait Store: Upkeep + Send + Sync + Debug {
     /// [`MOST_LABEL_VALUES`](super::MOST_LABEL_VALUES) combinations of their values, those of the most
     /// tasks keep theirs, and the rest counts as [`OTHER`](super::OTHER).
     async fn gauges(&self, labels: &[String]) -> Result<Gauges, StoreError>;
+
+    /// What came and went. Its cost grows with that, and with nothing else.
+    async fn flow(&self, query: &FlowQuery) -> Result<Flow, StoreError>;
 
     /// Audit entries and attempts of a task.
     async fn history(&self, task: TaskId) -> Result<History, StoreError>;

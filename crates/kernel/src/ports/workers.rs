@@ -145,6 +145,24 @@ pub const OTHER: &str = "other";
 /// several labels, combinations count.
 pub const MOST_LABEL_VALUES: usize = 100;
 
+/// Which tasks to count that came or went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlowQuery {
+    /// Since this time.
+    pub since: DbTime,
+    /// Of those that went: of these types, by their declared names.
+    pub task_types: Vec<String>,
+}
+
+/// Tasks of all tenants that came and went since a time.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Flow {
+    /// Submitted, by the clocks of the processes that took them.
+    pub submitted: u64,
+    /// Ended, by how they did.
+    pub ended: BTreeMap<TaskStatus, u64>,
+}
+
 /// What is under way, counted. Ages are by the database's clock; `None`: there is none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Gauges {

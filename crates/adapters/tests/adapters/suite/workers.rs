@@ -1,14 +1,14 @@
 //! The worker registry, what is under way, and unclaimed tasks.
 
 use super::changes::*;
-use super::eventually;
 use super::labels::labels;
+use super::{a_moment_later, eventually};
 use counterstep_contracts::workers::WorkerState;
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::{
-    Due, MOST_LABEL_VALUES, OTHER, Passed, Ports, Store, TaskCount, Unclaimed, WorkerRow,
-    WorkerSeen,
+    Due, FlowQuery, MOST_LABEL_VALUES, OTHER, Passed, Ports, Store, TaskCount, Unclaimed,
+    WorkerRow, WorkerSeen,
 };
 use counterstep_kernel::record::{TaskRecord, TaskRow};
 use counterstep_kernel::transition::{LeaseChange, Time};
@@ -443,4 +443,33 @@ pub(crate) async fn tasks_are_counted_by_labels_and_the_rarest_values_together(p
         ..of(status, ["", ""], count)
     };
     assert_eq!(plain.tasks, [of_all(parked, 98), of_all(dispatched, 103)]);
+}
+
+pub(crate) async fn what_came_and_went_is_counted_from_a_time_on(ports: &Ports) {
+    let store = &*ports.store;
+    let before = task(store, TaskStatus::Completed, "files", None).await;
+    a_moment_later(store).await;
+    let since = store.workers().await.unwrap().now;
+    let query = FlowQuery {
+        since,
+        task_types: vec![before.task.task_type.clone(), "Unknown".to_owned()],
+    };
+    assert_eq!(store.flow(&query).await.unwrap().ended, BTreeMap::new());
+    for status in [
+        TaskStatus::Completed,
+        TaskStatus::Completed,
+        TaskStatus::Failed,
+        TaskStatus::Dispatched,
+    ] {
+        task(store, status, "files", None).await;
+    }
+    let flow = store.flow(&query).await.unwrap();
+    let ended = [(TaskStatus::Completed, 2), (TaskStatus::Failed, 1)];
+    assert_eq!(flow.ended, BTreeMap::from(ended));
+    let all = FlowQuery {
+        since: DbTime(0),
+        task_types: Vec::new(),
+    };
+    let all = store.flow(&all).await.unwrap();
+    assert_eq!((all.submitted, all.ended.len()), (5, 0));
 }

@@ -100,6 +100,20 @@ pub(super) fn audit() -> Value {
     })
 }
 
+pub(super) fn chain() -> Value {
+    json!({
+        "task_id": TASK, "whole": true, "changes": 5, "erased": 0,
+        "head": "6f1c0b5c1d0e8a3f6f1c0b5c1d0e8a3f6f1c0b5c1d0e8a3f6f1c0b5c1d0e8a3f",
+    })
+}
+
+pub(super) fn payloads() -> Value {
+    json!({
+        "task_id": TASK, "request": { "seat": "4A" },
+        "outputs": [{ "step": "reserve", "output": { "reservation": "r-17" } }],
+    })
+}
+
 fn failure() -> Value {
     json!({ "step": "charge", "class": "permanent", "message": "the card was declined" })
 }
@@ -387,6 +401,10 @@ pub(super) fn keys() -> Value {
     json!({ "items": [key()] })
 }
 
+pub(super) fn caller() -> Value {
+    json!({ "tenant": "default", "subject": "kim", "role": "operate", "key": "5f0c1e7ab2d94c33" })
+}
+
 pub(super) fn workers() -> Value {
     json!({
         "status": {
@@ -400,6 +418,18 @@ pub(super) fn workers() -> Value {
             "concurrency": 8, "running_count": 1, "running": [TASK], "started_at": MADE, "seen_at": CHANGED,
         }],
     })
+}
+
+pub(super) fn history() -> Value {
+    json!({ "samples": [{
+        "at": CHANGED, "millis": 10_000, "submitted": 42, "ended": { "completed": 40, "failed": 1 },
+        "tasks": { "dispatched": 3, "running": 8 }, "waiting": { "default": 3 }, "oldest_due_seconds": 1,
+        "workers_alive": 4, "workers_lost": 0, "slots": 32, "slots_busy": 8,
+    }]})
+}
+
+pub(super) fn breakers() -> Value {
+    json!({ "items": [{ "name": "bank", "state": "open" }] })
 }
 
 pub(super) fn live() -> Value {

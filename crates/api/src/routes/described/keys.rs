@@ -4,7 +4,7 @@ use super::examples;
 use super::params::{CACHE_CONTROL, param, same, text};
 use crate::openapi::{Operation, Param, Reply, Tag};
 use counterstep_contracts::ProblemCode as C;
-use counterstep_contracts::access::{KeyView, NewKey, NewKeyRequest};
+use counterstep_contracts::access::{CallerView, KeyView, NewKey, NewKeyRequest};
 use counterstep_contracts::http::Page;
 
 const KEY_ID: Param = param(
@@ -45,3 +45,12 @@ pub(in super::super) const REVOKE: Operation =
             examples::revoked_key,
         )])
         .problems(&[C::NoSuchKey]);
+
+pub(in super::super) const CALLER: Operation = Operation::new(
+    "getCaller",
+    Tag::Keys,
+    "Show who sends the request: its tenant, its name, its role",
+)
+.replies(&[
+    Reply::json::<CallerView>(200, "The caller", examples::caller).headers(&[CACHE_CONTROL]),
+]);

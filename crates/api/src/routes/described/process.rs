@@ -3,8 +3,8 @@
 use super::examples;
 use crate::openapi::{Header, Operation, Reply, Tag};
 use counterstep_contracts::ProblemCode as C;
-use counterstep_contracts::http::Health;
-use counterstep_contracts::workers::WorkersView;
+use counterstep_contracts::http::{Health, Page};
+use counterstep_contracts::workers::{BreakerView, HistoryView, WorkersView};
 use serde_json::Value;
 
 pub(in super::super) const WORKERS: Operation = Operation::new(
@@ -16,6 +16,28 @@ pub(in super::super) const WORKERS: Operation = Operation::new(
     200,
     "The processes, the last seen first",
     examples::workers,
+)]);
+
+pub(in super::super) const HISTORY: Operation = Operation::new(
+    "getHistory",
+    Tag::Process,
+    "Show how the installation was doing in the last hour",
+)
+.replies(&[Reply::json::<HistoryView>(
+    200,
+    "As the process that answers has looked at it since it started",
+    examples::history,
+)]);
+
+pub(in super::super) const BREAKERS: Operation = Operation::new(
+    "listBreakers",
+    Tag::Process,
+    "List the breakers, and how each stands",
+)
+.replies(&[Reply::json::<Page<BreakerView>>(
+    200,
+    "Those of the task types, as the process that answers sees them",
+    examples::breakers,
 )]);
 
 pub(in super::super) const LIVE: Operation = Operation::new(
