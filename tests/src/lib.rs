@@ -4,6 +4,7 @@
 
 pub mod api;
 pub mod archive;
+pub mod browser;
 pub mod chaos;
 pub mod cluster;
 pub mod collector;

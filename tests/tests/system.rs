@@ -30,6 +30,7 @@ mod system {
     mod openapi;
     mod operators;
     mod orders;
+    mod page;
     mod payloads;
     mod processes;
     mod reads;

@@ -15,6 +15,9 @@ const POLICY: &str = "/usr/sbin/policy-rc.d";
 /// have yet.
 const AZURITE: &str = "3.35.0";
 
+/// What looks for barriers in the operator's page, from npm. A tool of the tests: nothing of it is shipped.
+const AXE: &str = "4.14.1";
+
 /// What Schemathesis, which drives the API from its document, is installed from; with all versions.
 const REQUIREMENTS: &str = "tests/openapi/requirements.txt";
 
@@ -55,7 +58,7 @@ const NEEDS: &[Need] = &[
     need(
         "chromium",
         &["chromium"],
-        "a real browser tries what pages of other sites can do with the API",
+        "a real browser uses the operator's page, and tries what pages of other sites can do with the API",
     ),
     need(
         "setpriv",
@@ -112,7 +115,11 @@ const NEEDS: &[Need] = &[
         &["nodejs"],
         "Azurite, which stands in for Azure, and the tests of the TypeScript client run on it",
     ),
-    need("npm", &["npm"], "Azurite is installed with it"),
+    need(
+        "npm",
+        &["npm"],
+        "Azurite, and axe-core, which the operator's page is checked with, are installed with it",
+    ),
     need(
         "python3",
         &["python3"],
@@ -146,20 +153,22 @@ impl Need {
 /// Sees to it that all of it is there.
 pub(crate) fn prepare() -> Result<(), String> {
     programs()?;
-    azurite()?;
+    npm_package("azurite", AZURITE)?;
+    npm_package("axe-core", AXE)?;
     schemathesis()
 }
 
-/// Installs Azurite into the target folder, where the tests look for it.
-fn azurite() -> Result<(), String> {
-    if std::fs::read_to_string(azurite_package())
-        .is_ok_and(|text| text.contains(&format!("\"version\": \"{AZURITE}\"")))
+/// Installs a package of npm into the target folder, where the tests look for it.
+fn npm_package(name: &str, version: &str) -> Result<(), String> {
+    let folder = tree::target().join("tools").join(name);
+    let manifest = folder.join("node_modules").join(name).join("package.json");
+    if std::fs::read_to_string(manifest)
+        .is_ok_and(|text| text.contains(&format!("\"version\": \"{version}\"")))
     {
         return Ok(());
     }
-    let folder = azurite_folder();
     println!(
-        "xtask: installing azurite {AZURITE} into {}",
+        "xtask: installing {name} {version} into {}",
         folder.display()
     );
     let half = emptied(&folder)?;
@@ -173,7 +182,7 @@ fn azurite() -> Result<(), String> {
         "--loglevel=error",
         "--prefix",
     ]);
-    command::run(npm.arg(&half).arg(format!("azurite@{AZURITE}")))?;
+    command::run(npm.arg(&half).arg(format!("{name}@{version}")))?;
     complete(&half, &folder)
 }
 
@@ -233,17 +242,6 @@ fn complete(half: &Path, folder: &Path) -> Result<(), String> {
 
 fn unreplaced(folder: &Path, error: &std::io::Error) -> String {
     format!("{} cannot be replaced: {error}", folder.display())
-}
-
-fn azurite_folder() -> PathBuf {
-    tree::target().join("tools").join("azurite")
-}
-
-fn azurite_package() -> PathBuf {
-    azurite_folder()
-        .join("node_modules")
-        .join("azurite")
-        .join("package.json")
 }
 
 fn programs() -> Result<(), String> {

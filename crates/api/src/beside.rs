@@ -70,7 +70,8 @@ impl Beside {
 #[derive(Debug, Clone, Copy)]
 struct AsItIs;
 
-async fn as_it_is(
+/// Leaves the answers of what it wraps as they are.
+pub(crate) async fn as_it_is(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {

@@ -20,6 +20,9 @@ mod form;
 pub mod fuzz;
 mod gauges;
 mod headers;
+mod history;
+#[cfg(feature = "ui")]
+mod in_process;
 mod intake;
 mod label_header;
 mod long_poll;
@@ -37,6 +40,8 @@ mod routes;
 mod server;
 mod settings;
 mod task_view;
+#[cfg(feature = "ui")]
+mod ui;
 mod unreadable;
 
 pub use auth::{AuthSettings, InvalidPeer, TrustedPeers};

@@ -36,7 +36,7 @@ impl MountedApi {
     pub fn scope(&self, path: &str) -> impl HttpServiceFactory + 'static {
         web::scope(path)
             .app_data(self.0.clone())
-            .configure(|config| routes::configure(config, &self.0.settings))
+            .configure(|config| routes::configure(config, &self.0))
             .wrap(from_fn(origins::guard))
             .wrap(from_fn(error_pages))
     }

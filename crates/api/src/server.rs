@@ -51,9 +51,9 @@ pub fn serve(
             App::new()
                 .app_data(state.clone())
                 .configure(|config| match state.settings.path.as_str() {
-                    "" => routes::configure(config, &state.settings),
+                    "" => routes::configure(config, &state),
                     path => {
-                        let routes = |config: &mut _| routes::configure(config, &state.settings);
+                        let routes = |config: &mut _| routes::configure(config, &state);
                         config.service(web::scope(path).configure(routes));
                     }
                 })

@@ -54,6 +54,9 @@ mod stopping;
 mod tokens;
 #[path = "api/types.rs"]
 mod types;
+#[cfg(feature = "ui")]
+#[path = "api/ui.rs"]
+mod ui;
 #[path = "api/uploads.rs"]
 mod uploads;
 #[path = "api/webhooks.rs"]

@@ -127,8 +127,8 @@ fn add_what_the_author_adds(folder: &Path) {
     let manifest = folder.join("Cargo.toml");
     let text = std::fs::read_to_string(&manifest).expect("a file");
     let text = text.replacen(
-        "default-features = false }",
-        "default-features = false, features = [\"tokio-postgres\"] }",
+        "features = [\"ui\"] }",
+        "features = [\"tokio-postgres\", \"ui\"] }",
         1,
     );
     std::fs::write(&manifest, text).expect("a file");

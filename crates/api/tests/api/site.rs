@@ -163,6 +163,29 @@ impl Site {
         Reply::of(request.timeout(PATIENCE).send().await.expect("an answer")).await
     }
 
+    /// The answer itself, where it leads elsewhere.
+    #[cfg(feature = "ui")]
+    pub(crate) async fn send_unfollowed(&self, request: reqwest::RequestBuilder) -> Reply {
+        let stays = reqwest::redirect::Policy::none();
+        let client = reqwest::Client::builder().redirect(stays).build();
+        let request = request.timeout(PATIENCE).build().expect("a request");
+        let answer = client.expect("a client").execute(request).await;
+        Reply::of(answer.expect("an answer")).await
+    }
+
+    /// The status of an answer and its body up to the end, for a task of its own.
+    #[cfg(feature = "ui")]
+    pub(crate) fn whole(
+        &self,
+        request: reqwest::RequestBuilder,
+    ) -> impl Future<Output = (u16, String)> + Send + use<> {
+        async move {
+            let answer = request.timeout(PATIENCE).send().await.expect("an answer");
+            let status = answer.status().as_u16();
+            (status, answer.text().await.expect("an end"))
+        }
+    }
+
     pub(crate) fn request(&self, method: &str, path: &str) -> reqwest::RequestBuilder {
         self.client
             .request(method.parse().expect("a method"), self.url(path))

@@ -10,6 +10,9 @@ use std::time::Duration;
 /// Times between passes are shorter here: the person at the screen waits for them.
 const EVERY: Duration = Duration::from_secs(5);
 
+/// So are those between looks at the whole, for the charts of the page.
+const LOOKS: Duration = Duration::from_secs(2);
+
 pub(super) fn main(registry: Registry, args: &SettingsArgs, beside: Beside) -> Result<(), Exit> {
     let given = args.read()?;
     let settings = given.resolve()?;
@@ -19,7 +22,11 @@ pub(super) fn main(registry: Registry, args: &SettingsArgs, beside: Beside) -> R
         ..counterstep_reconciler::cli::resolve(&given)?
     };
     let (listener, api) = counterstep_api::cli::bind(&given, &settings)?;
-    let api = ApiSettings { beside, ..api };
+    let api = ApiSettings {
+        beside,
+        history_every: LOOKS,
+        ..api
+    };
     let address = listener.local_addr().map_err(Exit::failed)?;
     let routes: Vec<_> = registry
         .iter()
@@ -44,6 +51,8 @@ pub(super) fn main(registry: Registry, args: &SettingsArgs, beside: Beside) -> R
             let shutdown = shutdown_on_signals(&settings)?;
             let engine = open(&settings, registry, "dev").await?;
             println!("API, worker and reconciler are running; the data is at {data}");
+            #[cfg(feature = "ui")]
+            println!("the page is at http://{address}/ui");
             for (route, lacks) in routes {
                 println!("submit to http://{address}/api/tasks/{route}");
                 if !lacks.is_empty() {

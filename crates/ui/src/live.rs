@@ -1,0 +1,348 @@
+//! Pages that keep themselves up to date: streams of server-sent events, each a part of a page as HTML. They
+//! follow the streams of the interface, and show what its other routes answer then.
+
+use crate::failed::{Answer, Cause, Failed};
+use crate::pages::tasks::{self, Filter};
+use crate::pages::{bulk, overview, part, task};
+use crate::query::{Fields, segment};
+use crate::visit::Visit;
+use actix_web::body::{BoxBody, MessageBody};
+use actix_web::dev::Payload;
+use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use actix_web::http::{Method, StatusCode};
+use actix_web::{HttpRequest, HttpResponse};
+use bytes::Bytes;
+use futures::Stream;
+use futures::future::LocalBoxFuture;
+use futures::stream;
+use maud::Markup;
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+/// Changes within this time are one.
+const TOGETHER: Duration = Duration::from_millis(150);
+
+/// No part is sent more often.
+const OF_TASK: Duration = Duration::from_millis(400);
+const OF_LIST: Duration = Duration::from_secs(1);
+const OF_OVERVIEW: Duration = Duration::from_secs(5);
+
+/// What grows with time alone is shown anew after this.
+const UNDER_WAY: Duration = Duration::from_secs(3);
+
+/// After this a comment: proxies keep the connection open, and a browser that is gone is noticed.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// What a part says of itself.
+pub(crate) struct Part {
+    pub(crate) html: Markup,
+    /// The stream of the interface that says when to show it anew: its address, and the event after which it
+    /// goes on. `None`: there is none, and time says it.
+    changes: Option<(String, Option<u64>)>,
+    /// It changes by time alone.
+    is_under_way: bool,
+    /// It changes no more.
+    has_ended: bool,
+    least: Duration,
+}
+
+pub(crate) async fn task(request: HttpRequest) -> Answer {
+    let id = part(&request, "id").to_owned();
+    serve(&request, move |visit| {
+        let id = id.clone();
+        Box::pin(async move {
+            let found = task::Found::of(&visit, &id).await?;
+            let changes = format!("/api/tasks/{}/events", segment(&id));
+            Ok(Part {
+                html: task::live_part(&visit, &found),
+                changes: Some((changes, Some(found.seen()))),
+                is_under_way: found.is_under_way(),
+                has_ended: found.task.status.is_terminal(),
+                least: OF_TASK,
+            })
+        })
+    })
+    .await
+}
+
+pub(crate) async fn tasks(request: HttpRequest) -> Answer {
+    let filter = Filter::of(&Fields::of(request.query_string()));
+    serve(&request, move |visit| {
+        let filter = filter.clone();
+        Box::pin(async move {
+            Ok(Part {
+                html: tasks::list(&visit, &filter).await?,
+                changes: Some((filter.changes(), None)),
+                is_under_way: false,
+                has_ended: false,
+                least: OF_LIST,
+            })
+        })
+    })
+    .await
+}
+
+pub(crate) async fn bulk(request: HttpRequest) -> Answer {
+    serve(&request, move |visit| {
+        Box::pin(async move {
+            let (html, has_ended) = bulk::shown(&visit).await?;
+            Ok(Part {
+                html,
+                changes: None,
+                is_under_way: true,
+                has_ended,
+                least: OF_LIST,
+            })
+        })
+    })
+    .await
+}
+
+pub(crate) async fn overview(request: HttpRequest) -> Answer {
+    serve(&request, move |visit| {
+        Box::pin(async move {
+            Ok(Part {
+                html: overview::live_part(&visit).await?,
+                changes: None,
+                is_under_way: true,
+                has_ended: false,
+                least: OF_OVERVIEW,
+            })
+        })
+    })
+    .await
+}
+
+type Show = Box<dyn Fn(Visit) -> LocalBoxFuture<'static, Result<Part, Failed>>>;
+
+async fn serve(
+    request: &HttpRequest,
+    show: impl Fn(Visit) -> LocalBoxFuture<'static, Result<Part, Failed>> + 'static,
+) -> Answer {
+    let visit = Visit::of(request).await?;
+    let live = Live {
+        visit,
+        show: Box::new(show),
+        changes: None,
+        state: State::Begin,
+    };
+    Ok(HttpResponse::Ok()
+        .insert_header((CONTENT_TYPE, "text/event-stream"))
+        .insert_header((CACHE_CONTROL, "no-store"))
+        // For proxies that collect answers.
+        .insert_header(("x-accel-buffering", "no"))
+        .streaming(live.frames()))
+}
+
+/// A stream to one browser.
+struct Live {
+    visit: Visit,
+    show: Show,
+    changes: Option<Pin<Box<BoxBody>>>,
+    state: State,
+}
+
+enum State {
+    Begin,
+    /// A part was sent.
+    Shown {
+        at: Instant,
+        is_under_way: bool,
+        least: Duration,
+    },
+    Ended,
+}
+
+/// What a wait for changes has come to.
+enum Heard {
+    Change,
+    Nothing,
+    /// There will be none.
+    End,
+}
+
+impl Live {
+    fn frames(self) -> impl Stream<Item = Result<Bytes, Infallible>> {
+        stream::unfold(self, |mut live| async move {
+            let frame = live.next().await?;
+            Some((Ok(frame), live))
+        })
+    }
+
+    async fn next(&mut self) -> Option<Bytes> {
+        match self.state {
+            State::Begin => Some(self.shown().await),
+            State::Shown {
+                at,
+                is_under_way,
+                least,
+            } => {
+                let until = at
+                    + if is_under_way {
+                        UNDER_WAY.max(least)
+                    } else {
+                        HEARTBEAT
+                    };
+                let heard = match &mut self.changes {
+                    Some(changes) => heard(changes, until).await,
+                    None => {
+                        sleep_until(until).await;
+                        Heard::Nothing
+                    }
+                };
+                match heard {
+                    Heard::Change => {
+                        sleep_until((Instant::now() + TOGETHER).max(at + least)).await;
+                        Some(self.shown().await)
+                    }
+                    Heard::End => {
+                        self.changes = None;
+                        let (last, has_ended) = self.part().await;
+                        // Else the server stops, or the connection was cut: the browser comes again.
+                        let end = if has_ended {
+                            event("end", "")
+                        } else {
+                            Bytes::new()
+                        };
+                        self.state = State::Ended;
+                        Some([&last[..], &end].concat().into())
+                    }
+                    Heard::Nothing if is_under_way => Some(self.shown().await),
+                    Heard::Nothing => {
+                        self.state = State::Shown {
+                            at: Instant::now(),
+                            is_under_way,
+                            least,
+                        };
+                        Some(Bytes::from_static(b":\n\n"))
+                    }
+                }
+            }
+            State::Ended => None,
+        }
+    }
+
+    /// The part as it is now, and what it follows.
+    async fn shown(&mut self) -> Bytes {
+        let is_first = matches!(self.state, State::Begin);
+        let (frame, has_ended) = self.part().await;
+        let follows = self.changes.is_some() || !matches!(self.state, State::Shown { .. });
+        if has_ended && !follows {
+            self.state = State::Ended;
+            return [&frame[..], &event("end", "")].concat().into();
+        }
+        match is_first {
+            true => [b"retry: 2000\n\n", &frame[..]].concat().into(),
+            false => frame,
+        }
+    }
+
+    /// The part as it is now, and whether it changes no more.
+    async fn part(&mut self) -> (Bytes, bool) {
+        let part = match (self.show)(self.visit.clone()).await {
+            Ok(part) => part,
+            Err(failed) => {
+                tracing::debug!(%failed, "a live page ends");
+                self.state = State::Ended;
+                let name = match failed.cause {
+                    Cause::SignIn(_) => "signed-out",
+                    Cause::Refused(_) => "refused",
+                };
+                return (event(name, &failed.to_string()), false);
+            }
+        };
+        if let Some((path, after)) = part
+            .changes
+            .filter(|_| self.changes.is_none() && !part.has_ended)
+        {
+            match self.follow(&path, after).await {
+                Ok(changes) => self.changes = changes,
+                // Time has it shown anew.
+                Err(failed) => tracing::debug!(%failed, "a live page has no stream to follow"),
+            }
+        }
+        self.state = State::Shown {
+            at: Instant::now(),
+            is_under_way: part.is_under_way,
+            least: part.least,
+        };
+        (event("part", &part.html.into_string()), part.has_ended)
+    }
+
+    /// A stream of the interface; `None`: there is nothing to come.
+    async fn follow(
+        &self,
+        path: &str,
+        after: Option<u64>,
+    ) -> Result<Option<Pin<Box<BoxBody>>>, Failed> {
+        let mut headers = self.visit.headers();
+        if let Some(after) = after {
+            headers.insert(
+                HeaderName::from_static("last-event-id"),
+                HeaderValue::from(after),
+            );
+        }
+        let answer = self
+            .visit
+            .call(Method::GET, path, headers, Payload::None)
+            .await?;
+        if answer.status() == StatusCode::NO_CONTENT {
+            return Ok(None);
+        }
+        Ok(Some(Box::pin(answer.into_body())))
+    }
+}
+
+/// Waits for an event of a stream, until then.
+async fn heard(changes: &mut Pin<Box<BoxBody>>, until: Instant) -> Heard {
+    loop {
+        let chunk = poll_fn(|context| changes.as_mut().poll_next(context));
+        match timeout_at(until, chunk).await {
+            Err(_) => return Heard::Nothing,
+            Ok(None | Some(Err(_))) => return Heard::End,
+            // Comments, places and the time to come again change nothing.
+            Ok(Some(Ok(chunk))) if has_event(&chunk) => {
+                return if drain(changes) {
+                    Heard::Change
+                } else {
+                    Heard::End
+                };
+            }
+            Ok(Some(Ok(_))) => {}
+        }
+    }
+}
+
+/// Drops what is there already: one look at the interface has all of it. Whether more may come.
+fn drain(changes: &mut Pin<Box<BoxBody>>) -> bool {
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        match changes.as_mut().poll_next(&mut context) {
+            Poll::Ready(Some(Ok(_))) => {}
+            Poll::Ready(None | Some(Err(_))) => return false,
+            Poll::Pending => return true,
+        }
+    }
+}
+
+fn has_event(chunk: &[u8]) -> bool {
+    chunk
+        .split(|byte| *byte == b'\n')
+        .any(|line| line.starts_with(b"data:"))
+}
+
+/// An event, a line of it for each of the text.
+fn event(name: &str, text: &str) -> Bytes {
+    let mut frame = format!("event: {name}\n");
+    for line in text.split(['\n', '\r']) {
+        frame.push_str("data: ");
+        frame.push_str(line);
+        frame.push('\n');
+    }
+    frame.push('\n');
+    frame.into()
+}

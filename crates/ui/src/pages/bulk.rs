@@ -1,0 +1,248 @@
+//! An operation on many tasks: what it will hit, before it is started; and how it stands. Must not hold what
+//! it shows.
+
+use super::decide::{self, Proposal};
+use super::parked::bulk_state;
+use super::part;
+use crate::elsewhere::Elsewhere;
+use crate::failed::{Answer, Failed};
+use crate::forms;
+use crate::layout::{self, Chapter};
+use crate::markup::{number, plain, task_link};
+use crate::query::{Fields, segment};
+use crate::visit::Visit;
+use crate::when::ago;
+use actix_web::http::Method;
+use actix_web::{HttpRequest, web};
+use counterstep_contracts::ProblemCode;
+use counterstep_contracts::access::Role;
+use counterstep_contracts::bulk::{BulkPreview, BulkView};
+use maud::{Markup, html};
+use serde_json::{Value, json};
+
+/// The actions, each with what it does to a task.
+const ACTIONS: &[(&str, &str, &str)] = &[
+    (
+        "redrive",
+        "redrive them",
+        "Each goes on from the steps that it has completed, with its retries anew; where an undo gave up, the undo is tried again.",
+    ),
+    (
+        "resolve",
+        "settle them by hand",
+        "Each ends as resolved. Nothing more runs.",
+    ),
+];
+
+/// The body that the parameters of its page ask for.
+fn body(query: &Fields) -> Value {
+    let mut body = json!({ "action": query.get("action").unwrap_or("redrive") });
+    if let Some(group) = query.get("group") {
+        body["group"] = json!(group);
+    }
+    let mut filter = serde_json::Map::new();
+    for name in ["type", "failure_class", "failure_text"] {
+        if let Some(value) = query.get(name) {
+            filter.insert(name.to_owned(), json!(value));
+        }
+    }
+    let statuses: Vec<_> = query.all("status").collect();
+    if !statuses.is_empty() {
+        filter.insert("status".to_owned(), json!(statuses));
+    }
+    if !filter.is_empty() {
+        body["filter"] = Value::Object(filter);
+    }
+    if body["action"] == "resolve" {
+        body["as"] = json!(query.get("as").unwrap_or("skipped"));
+    }
+    body
+}
+
+async fn asked(visit: &Visit) -> Result<(Proposal, Value), Failed> {
+    visit.needs(Role::Operate)?;
+    let query = Fields::of(visit.request.query_string());
+    let body = body(&query);
+    let mut look = body.clone();
+    look["note"] = json!("preview");
+    look["preview"] = json!(true);
+    let found = visit
+        .json::<BulkPreview>(Method::POST, "/api/bulk-operations", Some(&look))
+        .await?;
+    let action = body["action"].as_str().unwrap_or_default().to_owned();
+    let known = ACTIONS.iter().find(|(name, ..)| *name == action);
+    let (_, title, does) = known.copied().unwrap_or((&"", &"do this", &""));
+    let mut sent = body.clone();
+    sent["note"] = json!("why");
+    let proposal = Proposal {
+        chapter: Chapter::Parked,
+        title: format!("What would happen if I {title}?"),
+        about: ("Parked".to_owned(), "/parked".to_owned()),
+        preview: preview(visit, &found, does),
+        fields: fields(&body),
+        has_note: true,
+        button: match action.as_str() {
+            "redrive" => "Redrive all of them",
+            "resolve" => "Settle all of them",
+            _ => "Do it for all of them",
+        },
+        did: "started",
+        elsewhere: elsewhere(&action, &query, sent),
+    };
+    Ok((proposal, body))
+}
+
+fn elsewhere(action: &str, query: &Fields, body: Value) -> Elsewhere {
+    let mut words = vec!["dead-letters", action];
+    for (name, flag) in [
+        ("group", "--group"),
+        ("type", "--type"),
+        ("failure_class", "--failure-class"),
+        ("failure_text", "--failure-text"),
+    ] {
+        if let Some(value) = query.get(name) {
+            words.extend([flag, value]);
+        }
+    }
+    if action == "resolve" {
+        words.extend(["--as", query.get("as").unwrap_or("skipped")]);
+    }
+    words.extend(["--note", "why"]);
+    Elsewhere::new("POST", "/api/bulk-operations".to_owned(), &words).body(body)
+}
+
+fn preview(visit: &Visit, found: &BulkPreview, does: &str) -> Markup {
+    html! {
+        p.count { b { (number(found.count)) } @if !found.complete { " or more" } @if found.count == 1 { " task" } @else { " tasks" } }
+        p { (does) }
+        p.quiet { "Tasks that are parked later are not among them, and others may change some before their turn comes." }
+        @if !found.tasks.is_empty() {
+            p { "The last submitted: " @for task in &found.tasks { (task_link(&visit.shell.base, *task)) " " } }
+        }
+    }
+}
+
+fn fields(body: &Value) -> Markup {
+    html! {
+        @if body["action"] == "resolve" {
+            label for="as" { "What has become of them" }
+            select #as name="as" {
+                option value="skipped" { "left as they are, with their effects" }
+                option value="undone" { "undone by hand" }
+                option value="done" { "done by hand" }
+            }
+        }
+    }
+}
+
+pub(crate) async fn new(request: HttpRequest) -> Answer {
+    let visit = Visit::of(&request).await?;
+    let (proposal, _) = asked(&visit).await?;
+    Ok(decide::page(&visit, &proposal, None))
+}
+
+pub(crate) async fn start(request: HttpRequest, payload: web::Payload) -> Answer {
+    let visit = Visit::of(&request).await?;
+    let fields = forms::read(&visit, payload).await?;
+    let (proposal, mut body) = asked(&visit).await?;
+    body["note"] = json!(fields.get("note").unwrap_or_default());
+    if let Some(settled) = fields.get("as").filter(|_| body["action"] == "resolve") {
+        body["as"] = json!(settled);
+    }
+    match visit
+        .json::<BulkView>(Method::POST, "/api/bulk-operations", Some(&body))
+        .await
+    {
+        Ok(view) => Ok(super::done(
+            &visit,
+            &format!("/bulk/{}", segment(&view.id)),
+            "started",
+        )),
+        Err(failed) if failed.problem().is_some_and(|it| it.status < 500) => {
+            Ok(decide::page(&visit, &proposal, Some((&failed, &fields))))
+        }
+        Err(failed) => Err(failed),
+    }
+}
+
+async fn found(visit: &Visit) -> Result<BulkView, Failed> {
+    let id = segment(part(&visit.request, "id"));
+    visit
+        .get::<BulkView>(&format!("/api/bulk-operations/{id}"))
+        .await
+}
+
+pub(crate) async fn get(request: HttpRequest) -> Answer {
+    let visit = Visit::of(&request).await?;
+    let body = shown(&visit).await?;
+    let id = segment(part(&request, "id"));
+    let body = html! {
+        p.up { a href=(visit.at("/parked")) { "Parked" } }
+        div data-live=(visit.at(&format!("/live/bulk/{id}"))) { (body.0) }
+    };
+    Ok(layout::page(&visit, Chapter::Parked, "Operation", body))
+}
+
+/// How it stands, and whether it has ended.
+pub(crate) async fn shown(visit: &Visit) -> Result<(Markup, bool), Failed> {
+    let it = found(visit).await?;
+    let all = it.left.map(|left| left + it.done + it.failed + it.skipped);
+    let looked = it.done + it.failed + it.skipped;
+    let stop = visit.at(&format!("/bulk/{}/stop", segment(&it.id)));
+    let html = html! {
+        section #bulk {
+            div.head { h1 { (plain(it.action.as_str())) } div.standing { (bulk_state(it.status)) } }
+            p { (it.note) " " span.quiet { (it.actor) ", " (ago(&it.created_at)) } }
+            @if let Some(all) = all {
+                p { progress max=(all.max(1)) value=(looked) aria-label="Tasks that were looked at" {} " " (number(looked)) " of " (number(all)) }
+            }
+            dl.facts {
+                div { dt { "Done" } dd { (number(it.done)) } }
+                div { dt { "Failed" } dd { (number(it.failed)) } }
+                div { dt { "Skipped" } dd { (number(it.skipped)) } }
+            }
+            @if !it.failures.is_empty() {
+                h2 { "Failures" }
+                ul.plan { @for failure in &it.failures { li { (task_link(&visit.shell.base, failure.task_id)) " " (failure.reason) } } }
+            }
+            @if visit.may(Role::Operate) && !it.status.has_ended() { p { a.button href=(stop) { "Stop" } } }
+        }
+    };
+    Ok((html, it.status.has_ended()))
+}
+
+async fn end(visit: &Visit) -> Result<Proposal, Failed> {
+    visit.needs(Role::Operate)?;
+    let it = found(visit).await?;
+    if it.status.has_ended() {
+        return Err(visit.refused(ProblemCode::AlreadyEnded, "the operation has ended"));
+    }
+    let path = format!("/api/bulk-operations/{}/stop", segment(&it.id));
+    Ok(Proposal {
+        chapter: Chapter::Parked,
+        title: "What would happen if I stop it?".to_owned(),
+        about: (
+            "The operation".to_owned(),
+            format!("/bulk/{}", segment(&it.id)),
+        ),
+        preview: html! { p { "No further task is begun. Up to 200 that were begun are finished; those that are done stay so." } },
+        fields: html! {},
+        has_note: false,
+        button: "Stop it",
+        did: "stopped",
+        elsewhere: Elsewhere::new("POST", path, &["bulk", "stop", &it.id]),
+    })
+}
+
+pub(crate) async fn stopping(request: HttpRequest) -> Answer {
+    let visit = Visit::of(&request).await?;
+    let proposal = end(&visit).await?;
+    Ok(decide::page(&visit, &proposal, None))
+}
+
+pub(crate) async fn stop(request: HttpRequest, payload: web::Payload) -> Answer {
+    let visit = Visit::of(&request).await?;
+    let fields = forms::read(&visit, payload).await?;
+    let proposal = end(&visit).await?;
+    decide::send(&visit, &proposal, &fields, None).await
+}

@@ -1,0 +1,175 @@
+//! Limits of steps: what is declared, what is set, what is in use, and setting them. Must not hold what it
+//! shows.
+
+use super::decide::{self, Proposal};
+use super::part;
+use crate::elsewhere::Elsewhere;
+use crate::failed::{Answer, Failed};
+use crate::forms;
+use crate::layout::{self, Chapter};
+use crate::markup::{empty, table};
+use crate::query::{Fields, segment};
+use crate::visit::Visit;
+use crate::when::ago;
+use actix_web::{HttpRequest, web};
+use counterstep_contracts::ProblemCode;
+use counterstep_contracts::access::Role;
+use counterstep_contracts::http::Page;
+use counterstep_contracts::limit::{LimitView, Rate};
+use maud::{Markup, html};
+use serde_json::{Value, json};
+
+pub(crate) async fn get(request: HttpRequest) -> Answer {
+    let visit = Visit::of(&request).await?;
+    let found = visit.get::<Page<LimitView>>("/api/limits").await?;
+    let rows: Vec<_> = found.items.iter().map(|it| row(&visit, it)).collect();
+    let body = html! {
+        div.head { h1 { "Limits" } }
+        @if rows.is_empty() { (empty("No step of this server's types has a limit.")) } @else {
+            (table("Limits", &["Limit", "Declared", "Set", "In use", ""], &rows))
+        }
+    };
+    Ok(layout::page(&visit, Chapter::Limits, "Limits", body))
+}
+
+fn shown(at_once: Option<u32>, rate: Option<Rate>) -> String {
+    let at_once = at_once.map(|many| format!("{many} at once"));
+    let rate = rate.map(|rate| format!("{rate} started"));
+    [at_once, rate]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn row(visit: &Visit, it: &LimitView) -> Markup {
+    let href = |what: &str| visit.at(&format!("/limits/{}/{what}", segment(&it.name)));
+    html! {
+        tr {
+            td.what { b { (it.name) } }
+            td {
+                @match &it.declared {
+                    Some(limit) => { (shown(limit.at_once, limit.rate)) br; span.quiet { "for " (limit.scope) } },
+                    None => "",
+                }
+            }
+            td {
+                @match &it.set {
+                    Some(set) => { (shown(set.at_once, set.rate)) br; span.quiet { (set.by) ": " (set.note) ", " (ago(&set.since)) } },
+                    None => "",
+                }
+            }
+            td {
+                @for of in &it.uses { div { @if of.of != "all" { (of.of) ": " } (of.held) " held, " (of.waiting) " wait" } }
+            }
+            td.do {
+                a.button href=(href("set")) aria-label={ "Set " (it.name) } { "Set" }
+                @if it.set.is_some() { " " a.button href=(href("reset")) aria-label={ "Reset " (it.name) } { "Reset" } }
+            }
+        }
+    }
+}
+
+async fn asked(visit: &Visit) -> Result<Proposal, Failed> {
+    visit.needs(Role::Admin)?;
+    let name = part(&visit.request, "name").to_owned();
+    let is_set = match part(&visit.request, "what") {
+        "set" => true,
+        "reset" => false,
+        _ => return Err(visit.refused(ProblemCode::NoSuchRoute, "no page is at this address")),
+    };
+    let found = visit.get::<Page<LimitView>>("/api/limits").await?;
+    let limit = found.items.into_iter().find(|it| it.name == name);
+    let limit =
+        limit.ok_or_else(|| visit.refused(ProblemCode::NoSuchLimit, "no limit has this name"))?;
+    let now = match (&limit.set, &limit.declared) {
+        (Some(set), _) => (set.at_once, set.rate),
+        (None, Some(declared)) => (declared.at_once, declared.rate),
+        (None, None) => (None, None),
+    };
+    let path = format!("/api/limits/{}", segment(&name));
+    let (at_once, rate) = (
+        now.0.map(|it| it.to_string()),
+        now.1.map(|it| it.to_string()),
+    );
+    let elsewhere = match is_set {
+        true => {
+            let many = at_once.clone().unwrap_or_else(|| "10".to_owned());
+            let words = ["limits", "set", &name, "--at-once", &many, "--note", "why"];
+            let body = json!({ "at_once": now.0.unwrap_or(10), "note": "why" });
+            Elsewhere::new("PUT", path, &words).body(body)
+        }
+        false => {
+            let words = ["limits", "reset", &name, "--note", "why"];
+            Elsewhere::new("POST", format!("{path}/reset"), &words).body(json!({ "note": "why" }))
+        }
+    };
+    let declared = limit.declared.as_ref().map(|it| shown(it.at_once, it.rate));
+    Ok(Proposal {
+        chapter: Chapter::Limits,
+        title: match is_set {
+            true => format!("What would happen if I set {name}?"),
+            false => format!("What would happen if I reset {name}?"),
+        },
+        about: ("Limits".to_owned(), "/limits".to_owned()),
+        preview: html! {
+            p {
+                @if is_set { "It counts in all processes within seconds. Attempts that run go on." }
+                @else { "It is as it is declared again: " (declared.unwrap_or_else(|| "without a limit".to_owned())) "." }
+            }
+            p { "Now: " b { (shown(now.0, now.1)) } }
+        },
+        fields: html! {
+            @if is_set {
+                label for="at_once" { "Attempts at once" span.quiet { ", empty for any number" } }
+                input #at_once type="number" name="at_once" min="1" max="1000000" value=[at_once];
+                label for="rate" { "Starts in a period" span.quiet { ", as 50/1s" } }
+                input #rate name="rate" placeholder="50/1s" value=[rate];
+            }
+        },
+        has_note: true,
+        button: if is_set {
+            "Set the limit"
+        } else {
+            "Reset the limit"
+        },
+        did: if is_set { "set" } else { "reset" },
+        elsewhere,
+    })
+}
+
+pub(crate) async fn page(request: HttpRequest) -> Answer {
+    let visit = Visit::of(&request).await?;
+    let proposal = asked(&visit).await?;
+    Ok(decide::page(&visit, &proposal, None))
+}
+
+pub(crate) async fn post(request: HttpRequest, payload: web::Payload) -> Answer {
+    let visit = Visit::of(&request).await?;
+    let fields = forms::read(&visit, payload).await?;
+    let proposal = asked(&visit).await?;
+    match body(&fields, proposal.elsewhere.method == "PUT") {
+        Ok(body) => decide::send(&visit, &proposal, &fields, Some(body)).await,
+        Err(detail) => {
+            let failed = visit.refused(ProblemCode::InvalidRequest, &detail);
+            Ok(decide::page(&visit, &proposal, Some((&failed, &fields))))
+        }
+    }
+}
+
+fn body(fields: &Fields, is_set: bool) -> Result<Value, String> {
+    let mut body = json!({ "note": fields.get("note").unwrap_or_default() });
+    if !is_set {
+        return Ok(body);
+    }
+    if let Some(many) = fields.get("at_once") {
+        let many: u32 = many
+            .parse()
+            .map_err(|_| format!("`{many}` is no number of attempts"))?;
+        body["at_once"] = json!(many);
+    }
+    if let Some(rate) = fields.get("rate") {
+        body["rate"] = json!(Rate::parse(rate)?);
+    }
+    Ok(body)
+}

@@ -1,0 +1,146 @@
+//! What waits for a person: parked tasks by cause, the tasks themselves, and the operations on many of them.
+//! Must not hold what it shows.
+
+use crate::failed::Answer;
+use crate::layout::{self, Chapter};
+use crate::markup::{chip, empty, number, plain, state, table, task_of_type};
+use crate::query::{Address, Fields};
+use crate::visit::Visit;
+use crate::when::ago;
+use actix_web::HttpRequest;
+use counterstep_contracts::access::Role;
+use counterstep_contracts::bulk::{BulkStatus, BulkView, DeadLetterGroup, DeadLetterGroups};
+use counterstep_contracts::http::Page;
+use counterstep_contracts::operator::DeadLetter;
+use maud::{Markup, html};
+
+/// Groups that a page shows: the largest.
+const GROUPS: usize = 50;
+
+pub(crate) async fn get(request: HttpRequest) -> Answer {
+    let visit = Visit::of(&request).await?;
+    let query = Fields::of(request.query_string());
+    let groups = visit
+        .get::<DeadLetterGroups>("/api/dead-letters/groups")
+        .await?;
+    let asked = Address::new("/api/dead-letters").with("limit", 50);
+    let asked = asked.with_some("cursor", query.get("cursor")).text();
+    let letters = visit.get::<Page<DeadLetter>>(&asked).await?;
+    let bulk = visit.find::<Page<BulkView>>("/api/bulk-operations").await;
+    let body = html! {
+        div.head { h1 { "Parked" } p.quiet { "What waits for a person." } }
+        (by_cause(&visit, &groups))
+        (list(&visit, &letters))
+        (operations(&visit, bulk.as_ref()))
+    };
+    Ok(layout::page(&visit, Chapter::Parked, "Parked", body))
+}
+
+fn by_cause(visit: &Visit, found: &DeadLetterGroups) -> Markup {
+    html! {
+        section aria-labelledby="causes" {
+            h2 #causes { "By cause" }
+            @if found.groups.is_empty() { (empty("Nothing waits for a person.")) }
+            ul.groups { @for it in found.groups.iter().take(GROUPS) { li { (group(visit, it)) } } }
+            @let more = found.groups.len().saturating_sub(GROUPS);
+            @if more > 0 || found.others > 0 { p.quiet { "And smaller groups." } }
+            @if !found.complete { p.quiet { "The last " (number(found.counted)) " tasks were looked at; there are more." } }
+        }
+    }
+}
+
+/// A group, with the tasks that are an example of it.
+pub(super) fn group(visit: &Visit, it: &DeadLetterGroup) -> Markup {
+    let decide = |action: &str| {
+        let address = Address::new(visit.at("/bulk/new")).with("group", &it.id);
+        address.with("action", action).text()
+    };
+    html! {
+        article.group {
+            p.count { b { (number(it.count)) } @for (status, count) in &it.by_status { " " (state(*status)) @if it.by_status.len() > 1 { " " (number(*count)) } } }
+            div {
+                p {
+                    b { (it.task_type) }
+                    @if let Some(step) = &it.step { " at " code { (step) } }
+                    @if let Some(class) = &it.class { " · " (plain(class)) }
+                }
+                p.message { (it.text) }
+                p.quiet {
+                    "last " (ago(&it.last_at)) ", first " (ago(&it.first_at)) " · for example "
+                    (crate::markup::task_link(&visit.shell.base, it.example))
+                }
+            }
+            @if visit.may(Role::Operate) {
+                div.buttons {
+                    a.button href=(decide("redrive")) aria-label={ "Redrive " (number(it.count)) " of " (it.task_type) } { "Redrive" }
+                    a.button href=(decide("resolve")) aria-label={ "Resolve " (number(it.count)) " of " (it.task_type) } { "Resolve" }
+                }
+            }
+        }
+    }
+}
+
+fn list(visit: &Visit, found: &Page<DeadLetter>) -> Markup {
+    if found.items.is_empty() {
+        return html! {};
+    }
+    let row = |it: &DeadLetter| {
+        let failure = it.failure.as_ref();
+        html! {
+            tr {
+                td.what { (task_of_type(&visit.shell.base, it.task_id, &it.task_type)) }
+                td { (state(it.status)) }
+                td { @if let Some(failure) = failure { span.message { (failure.message) } } }
+                td { (ago(&it.updated_at)) }
+            }
+        }
+    };
+    let rows: Vec<_> = found.items.iter().map(row).collect();
+    let next = found.next_cursor.as_deref();
+    let next = next.map(|cursor| {
+        Address::new(visit.at("/parked"))
+            .with("cursor", cursor)
+            .text()
+    });
+    html! {
+        section aria-labelledby="letters" {
+            h2 #letters { "The last submitted" }
+            (table("Parked tasks", &["Task", "State", "Failure", "Changed"], &rows))
+            @if let Some(next) = next { nav.pager aria-label="Pages of the list" { a.button href=(next) rel="next" { "Older" } } }
+        }
+    }
+}
+
+pub(super) fn bulk_state(of: BulkStatus) -> Markup {
+    match of {
+        BulkStatus::Running => chip("play", "run", "running"),
+        BulkStatus::Stopping => chip("pause", "wait", "stopping"),
+        BulkStatus::Stopped => chip("dash", "still", "stopped"),
+        BulkStatus::Done => chip("check", "ok", "done"),
+    }
+}
+
+fn operations(visit: &Visit, found: Option<&Page<BulkView>>) -> Markup {
+    let all = found.map_or(&[][..], |page| &page.items);
+    if all.is_empty() {
+        return html! {};
+    }
+    let row = |it: &BulkView| {
+        html! {
+            tr {
+                td.what { a href=(visit.at(&format!("/bulk/{}", it.id))) { (it.action) } br; span.quiet { (it.note) } }
+                td { (bulk_state(it.status)) }
+                td { (number(it.done)) " done" @if it.failed > 0 { ", " (number(it.failed)) " failed" } @if it.skipped > 0 { ", " (number(it.skipped)) " skipped" } }
+                td { (it.actor) }
+                td { (ago(&it.created_at)) }
+            }
+        }
+    };
+    let rows: Vec<_> = all.iter().take(20).map(row).collect();
+    html! {
+        section aria-labelledby="operations" {
+            h2 #operations { "Operations on many tasks" }
+            (table("Operations", &["Operation", "State", "Tasks", "By", "Started"], &rows))
+        }
+    }
+}

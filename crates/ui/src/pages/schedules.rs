@@ -1,0 +1,130 @@
+//! Schedules: when each is due next, pausing, resuming and running them. Must not hold what it shows.
+
+use super::decide::{self, Proposal};
+use super::part;
+use crate::elsewhere::Elsewhere;
+use crate::failed::{Answer, Failed};
+use crate::forms;
+use crate::layout::{self, Chapter};
+use crate::markup::{chip, empty, table, task_link};
+use crate::query::segment;
+use crate::visit::Visit;
+use crate::when::{ago, exact};
+use actix_web::{HttpRequest, web};
+use counterstep_contracts::ProblemCode;
+use counterstep_contracts::access::Role;
+use counterstep_contracts::http::Page;
+use counterstep_contracts::schedule::ScheduleView;
+use maud::{Markup, html};
+
+pub(crate) async fn get(request: HttpRequest) -> Answer {
+    let visit = Visit::of(&request).await?;
+    let query = crate::query::Fields::of(request.query_string());
+    let asked = crate::query::Address::new("/api/schedules").with("limit", 100);
+    let asked = asked.with_some("cursor", query.get("cursor")).text();
+    let found = visit.get::<Page<ScheduleView>>(&asked).await?;
+    let rows: Vec<_> = found.items.iter().map(|it| row(&visit, it)).collect();
+    let next = found.next_cursor.as_deref().map(|cursor| {
+        crate::query::Address::new(visit.at("/schedules"))
+            .with("cursor", cursor)
+            .text()
+    });
+    let body = html! {
+        div.head { h1 { "Schedules" } }
+        @if rows.is_empty() { (empty("There is no schedule.")) } @else {
+            (table("Schedules", &["Schedule", "When", "Next", "Last", ""], &rows))
+        }
+        @if let Some(next) = next { nav.pager aria-label="Pages of the list" { a.button href=(next) rel="next" { "More" } } }
+    };
+    Ok(layout::page(&visit, Chapter::Schedules, "Schedules", body))
+}
+
+fn when(it: &ScheduleView) -> Markup {
+    html! {
+        @if let Some(cron) = &it.spec.cron { code { (cron) } br; span.quiet { (it.spec.zone.as_deref().unwrap_or("UTC")) } }
+        @if let Some(at) = &it.spec.run_at { "once, " (exact(at)) }
+    }
+}
+
+fn row(visit: &Visit, it: &ScheduleView) -> Markup {
+    let href = |what: &str| visit.at(&format!("/schedules/{}/{what}", segment(&it.name)));
+    html! {
+        tr {
+            td.what { b { (it.name) } br; span.quiet { (it.spec.task_type) } }
+            td { (when(it)) }
+            td {
+                @if it.paused { (chip("pause", "wait", "paused")) }
+                @else if let Some(next) = &it.next_due_at { (ago(next)) }
+                @else { span.quiet { "never" } }
+            }
+            td {
+                @if let Some(fired) = &it.last_fired_at { (ago(fired)) }
+                @if let Some(task) = it.last_task { " " (task_link(&visit.shell.base, task)) }
+            }
+            td.do {
+                @if visit.may(Role::Operate) {
+                    @if it.paused { a.button href=(href("resume")) aria-label={ "Resume " (it.name) } { "Resume" } }
+                    @else { a.button href=(href("pause")) aria-label={ "Pause " (it.name) } { "Pause" } }
+                    " " a.button href=(href("run")) aria-label={ "Run " (it.name) " now" } { "Run now" }
+                }
+            }
+        }
+    }
+}
+
+async fn asked(visit: &Visit) -> Result<Proposal, Failed> {
+    visit.needs(Role::Operate)?;
+    let name = part(&visit.request, "name").to_owned();
+    let (what, button, did) = match part(&visit.request, "what") {
+        "pause" => ("pause", "Pause the schedule", "paused"),
+        "resume" => ("resume", "Resume the schedule", "resumed"),
+        "run" => ("run", "Run it now", "run"),
+        _ => return Err(visit.refused(ProblemCode::NoSuchRoute, "no page is at this address")),
+    };
+    let path = format!("/api/schedules/{}", segment(&name));
+    let it = visit.get::<ScheduleView>(&format!("{path}?next=5")).await?;
+    Ok(Proposal {
+        chapter: Chapter::Schedules,
+        title: format!("What would happen if I {what} {name}?"),
+        about: ("Schedules".to_owned(), "/schedules".to_owned()),
+        preview: html! {
+            p {
+                @match what {
+                    "pause" => "No due time submits a task until it is resumed. Due times that pass meanwhile count as missed.",
+                    "resume" => "Due times submit tasks again. What becomes of missed ones its misfire policy says.",
+                    _ => { "One task of " b { (it.spec.task_type) } " is submitted now, beside the due times." },
+                }
+            }
+            dl.facts {
+                div { dt { "Missed due times" } dd { (crate::markup::plain(it.spec.misfire.as_str())) } }
+                div { dt { "While the last task runs" } dd { (it.spec.overlap.as_str()) } }
+            }
+            @if !it.upcoming.is_empty() {
+                h2 { "Next due times" }
+                ul.plan { @for at in &it.upcoming { li { (exact(at)) " " span.quiet { (ago(at)) } } } }
+            }
+        },
+        fields: html! {},
+        has_note: false,
+        button,
+        did,
+        elsewhere: Elsewhere::new(
+            "POST",
+            format!("{path}/{what}"),
+            &["schedules", what, &name],
+        ),
+    })
+}
+
+pub(crate) async fn page(request: HttpRequest) -> Answer {
+    let visit = Visit::of(&request).await?;
+    let proposal = asked(&visit).await?;
+    Ok(decide::page(&visit, &proposal, None))
+}
+
+pub(crate) async fn post(request: HttpRequest, payload: web::Payload) -> Answer {
+    let visit = Visit::of(&request).await?;
+    let fields = forms::read(&visit, payload).await?;
+    let proposal = asked(&visit).await?;
+    decide::send(&visit, &proposal, &fields, None).await
+}

@@ -1,0 +1,494 @@
+//! What may be decided about a task: each decision with what it would lead to, before it is taken. The
+//! interface judges; what is offered here is what it would take as things stand.
+
+use super::super::decide::{self, Proposal};
+use super::Found;
+use crate::elsewhere::Elsewhere;
+use crate::failed::{Answer, Failed};
+use crate::forms;
+use crate::layout::Chapter;
+use crate::markup::{glyph, number, plain, step_state};
+use crate::query::{Address, Fields, segment};
+use crate::visit::Visit;
+use actix_web::{HttpRequest, web};
+use counterstep_contracts::access::Role;
+use counterstep_contracts::http::TaskView;
+use counterstep_contracts::operator::{SettledAs, UndoPlan};
+use counterstep_contracts::{ProblemCode, StepStatus, TaskStatus, WaitReason};
+use maud::{Markup, html};
+use serde_json::{Value, json};
+
+/// A decision about a task, or about a step of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Decision {
+    Cancel,
+    /// It goes on, the way that it went.
+    Retry,
+    /// It turns back.
+    Undo,
+    /// The step was done by hand, with this output.
+    StepDone(String),
+    /// The undo of the step was done by hand.
+    StepUndone(String),
+    /// The step stays as it is.
+    StepSkipped(String),
+    /// The whole task is settled.
+    Settled(SettledAs),
+    Signal(String),
+    Recount,
+}
+
+impl Decision {
+    /// Its name in addresses.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Cancel => "cancel",
+            Self::Retry => "retry",
+            Self::Undo => "undo",
+            Self::StepDone(_) => "step-done",
+            Self::StepUndone(_) => "step-undone",
+            Self::StepSkipped(_) => "step-skipped",
+            Self::Settled(SettledAs::Undone) => "settle-undone",
+            Self::Settled(SettledAs::Done) => "settle-done",
+            Self::Settled(SettledAs::Skipped) => "settle-skipped",
+            Self::Signal(_) => "signal",
+            Self::Recount => "recount",
+        }
+    }
+
+    fn step(&self) -> Option<&str> {
+        match self {
+            Self::StepDone(step)
+            | Self::StepUndone(step)
+            | Self::StepSkipped(step)
+            | Self::Signal(step) => Some(step),
+            _ => None,
+        }
+    }
+
+    /// Behind "What would happen if I".
+    fn title(&self, task: &TaskView) -> String {
+        match (self, task.status) {
+            (Self::Cancel, _) => "cancel it".to_owned(),
+            (Self::Retry, TaskStatus::CompensationFailed) => "try the undo again".to_owned(),
+            (Self::Retry, _) => "run it again from where it gave up".to_owned(),
+            (Self::Undo, _) => "have it undone".to_owned(),
+            (Self::StepDone(step), _) => format!("did {step} by hand"),
+            (Self::StepUndone(step), _) => format!("undid {step} by hand"),
+            (Self::StepSkipped(step), _) => format!("leave {step} as it is"),
+            (Self::Settled(SettledAs::Undone), _) => "undid all of it by hand".to_owned(),
+            (Self::Settled(SettledAs::Done), _) => "did all of it by hand".to_owned(),
+            (Self::Settled(SettledAs::Skipped), _) => "leave all of it as it is".to_owned(),
+            (Self::Signal(step), _) => format!("answer {step}"),
+            (Self::Recount, _) => "count its lost hosts anew".to_owned(),
+        }
+    }
+
+    /// In one line, beside the title.
+    const fn leads_to(&self) -> &'static str {
+        match self {
+            Self::Cancel => "Its step is told to stop, and what it has done is undone.",
+            Self::Retry => "What gave up is tried again, with all its retries.",
+            Self::Undo => "Nothing runs forward any more; what it has done is undone.",
+            Self::StepDone(_) => "The step gets an output, and the task goes on behind it.",
+            Self::StepUndone(_) => "The step counts as undone; the others are undone.",
+            Self::StepSkipped(_) => {
+                "Its effects stay, and the task says so; the others are undone."
+            }
+            Self::Settled(SettledAs::Undone | SettledAs::Done) => {
+                "It ends as resolved. Nothing more runs."
+            }
+            Self::Settled(SettledAs::Skipped) => "It ends as resolved, with its effects left.",
+            Self::Signal(_) => "The step that waits gets this answer.",
+            Self::Recount => "The next loss counts as the first one. Nothing else changes.",
+        }
+    }
+
+    const fn role(&self) -> Role {
+        match self {
+            Self::Cancel | Self::Signal(_) => Role::Submit,
+            _ => Role::Operate,
+        }
+    }
+
+    fn elsewhere(&self, task: &TaskView) -> Elsewhere {
+        let id = task.task_id.to_string();
+        let path = |what: &str| format!("/api/tasks/{id}/{what}");
+        let note = "why";
+        let resolve = |step: &str, settled: &str| {
+            let words = [
+                "tasks", "resolve", &id, "--step", step, "--as", settled, "--note", note,
+            ];
+            let body = json!({ "step": step, "as": settled, "note": note });
+            Elsewhere::new("POST", path("resolve"), &words).body(body)
+        };
+        match self {
+            Self::Cancel => {
+                let path = format!("/api/tasks/{id}");
+                Elsewhere::new("DELETE", path, &["tasks", "cancel", &id])
+            }
+            Self::Retry => Elsewhere::new(
+                "POST",
+                path("retry"),
+                &["tasks", "retry", &id, "--note", note],
+            )
+            .body(json!({ "note": note })),
+            Self::Undo => {
+                let words = ["tasks", "retry", &id, "--undo", "--note", note];
+                let body = json!({ "direction": "undo", "note": note });
+                Elsewhere::new("POST", path("retry"), &words).body(body)
+            }
+            Self::StepDone(step) => {
+                let words = [
+                    "tasks", "resolve", &id, "--step", step, "--as", "done", "--output", "null",
+                    "--note", note,
+                ];
+                let body = json!({ "step": step, "as": "done", "output": null, "note": note });
+                Elsewhere::new("POST", path("resolve"), &words).body(body)
+            }
+            Self::StepUndone(step) => resolve(step, "undone"),
+            Self::StepSkipped(step) => resolve(step, "skipped"),
+            Self::Settled(settled) => {
+                let name = match settled {
+                    SettledAs::Done => "done",
+                    SettledAs::Undone => "undone",
+                    SettledAs::Skipped => "skipped",
+                };
+                let words = ["tasks", "resolve", &id, "--as", name, "--note", note];
+                let body = json!({ "as": settled, "note": note });
+                Elsewhere::new("POST", path("resolve"), &words).body(body)
+            }
+            Self::Signal(step) => {
+                let words = ["tasks", "signal", &id, step, "--body", "{}"];
+                let path = path(&format!("signals/{}", segment(step)));
+                Elsewhere::new("POST", path, &words).body(json!({}))
+            }
+            Self::Recount => {
+                let words = ["tasks", "recoveries", &id, "--set", "0", "--note", note];
+                let body = json!({ "recovery_attempts": 0, "note": note });
+                Elsewhere::new("POST", path("recoveries"), &words).body(body)
+            }
+        }
+    }
+
+    const fn did(&self) -> &'static str {
+        match self {
+            Self::Cancel => "cancelled",
+            Self::Retry => "retried",
+            Self::Undo => "undone",
+            Self::Signal(_) => "signalled",
+            Self::Recount => "recounted",
+            Self::StepDone(_) | Self::StepUndone(_) | Self::StepSkipped(_) | Self::Settled(_) => {
+                "resolved"
+            }
+        }
+    }
+}
+
+/// Those that the state of a task allows.
+fn all(found: &Found) -> Vec<Decision> {
+    let task = &found.task;
+    let steps = |of: &[StepStatus]| {
+        let fits = task.steps.iter().filter(|step| of.contains(&step.status));
+        fits.map(|step| step.name.clone()).collect::<Vec<_>>()
+    };
+    let mut all = Vec::new();
+    match task.status {
+        TaskStatus::DeadLettered => {
+            all.extend([Decision::Retry, Decision::Undo]);
+            let open = steps(&[StepStatus::Failed, StepStatus::InDoubt]);
+            all.extend(open.into_iter().map(Decision::StepDone));
+            all.extend([
+                Decision::Settled(SettledAs::Undone),
+                Decision::Settled(SettledAs::Done),
+                Decision::Settled(SettledAs::Skipped),
+            ]);
+        }
+        TaskStatus::CompensationFailed => {
+            all.push(Decision::Retry);
+            for step in steps(&[StepStatus::CompensationFailed]) {
+                all.push(Decision::StepUndone(step.clone()));
+                all.push(Decision::StepSkipped(step));
+            }
+            all.extend([
+                Decision::Settled(SettledAs::Undone),
+                Decision::Settled(SettledAs::Skipped),
+            ]);
+        }
+        TaskStatus::Submitted
+        | TaskStatus::Dispatched
+        | TaskStatus::Running
+        | TaskStatus::Waiting => {
+            if task.waiting_for == Some(WaitReason::Signal) {
+                all.extend(
+                    steps(&[StepStatus::Waiting])
+                        .into_iter()
+                        .map(Decision::Signal),
+                );
+            }
+            let is_allowed = found
+                .declaration
+                .as_ref()
+                .is_none_or(|it| it["cancellable"] != false);
+            if is_allowed && !task.cancel_requested {
+                all.push(Decision::Cancel);
+            }
+        }
+        TaskStatus::Compensating
+        | TaskStatus::Completed
+        | TaskStatus::Failed
+        | TaskStatus::Cancelled
+        | TaskStatus::Resolved => {}
+    }
+    if task.recovery_attempts > 0 && !task.status.is_terminal() {
+        all.push(Decision::Recount);
+    }
+    all
+}
+
+/// The decisions of a task's page.
+pub(super) fn list(visit: &Visit, found: &Found) -> Markup {
+    let all = all(found);
+    let allowed: Vec<_> = all.iter().filter(|it| visit.may(it.role())).collect();
+    if allowed.is_empty() {
+        return html! {};
+    }
+    html! {
+        section.decisions aria-labelledby="decisions" {
+            h2 #decisions { "What would happen if I …" }
+            ul {
+                @for it in allowed {
+                    li {
+                        a href=(address(visit, found, it)) { "… " (it.title(&found.task)) "?" }
+                        span.quiet { (it.leads_to()) }
+                    }
+                }
+            }
+            (others(visit, found))
+        }
+    }
+}
+
+/// Tasks that stand where this one does, for the same cause.
+fn others(visit: &Visit, found: &Found) -> Markup {
+    let group = found.group.as_ref().filter(|group| group.count > 1);
+    let Some(group) = group.filter(|_| visit.may(Role::Operate)) else {
+        return html! {};
+    };
+    let all = |action: &str| {
+        let address = Address::new(visit.at("/bulk/new")).with("group", &group.id);
+        address.with("action", action).text()
+    };
+    html! {
+        p.others {
+            (glyph("person"))
+            b { (number(group.count - 1)) " more" } " failed for the same cause"
+            @if let Some(step) = &group.step { " at " code { (step) } }
+            ". The same for all: " a href=(all("redrive")) { "redrive" } " or " a href=(all("resolve")) { "settle by hand" } "."
+        }
+    }
+}
+
+fn address(visit: &Visit, found: &Found, it: &Decision) -> String {
+    let path = format!("/tasks/{}/decide/{}", found.task.task_id, it.name());
+    Address::new(visit.at(&path))
+        .with_some("step", it.step())
+        .text()
+}
+
+async fn asked(visit: &Visit) -> Result<(Found, Decision), Failed> {
+    let found = Found::of(visit, super::super::part(&visit.request, "id")).await?;
+    let what = super::super::part(&visit.request, "what").to_owned();
+    let query = Fields::of(visit.request.query_string());
+    let step = query.get("step");
+    let is_it = |it: &Decision| it.name() == what && it.step() == step;
+    match all(&found).into_iter().find(is_it) {
+        Some(decision) => {
+            visit.needs(decision.role())?;
+            Ok((found, decision))
+        }
+        None => {
+            let detail = format!(
+                "the task is {}: there is no such decision about it any more",
+                plain(found.task.status.as_str())
+            );
+            Err(visit.refused(ProblemCode::NotSettleable, &detail))
+        }
+    }
+}
+
+pub(crate) async fn page(request: HttpRequest) -> Answer {
+    let visit = Visit::of(&request).await?;
+    let (found, decision) = asked(&visit).await?;
+    Ok(decide::page(&visit, &proposal(&found, &decision), None))
+}
+
+pub(crate) async fn post(request: HttpRequest, payload: web::Payload) -> Answer {
+    let visit = Visit::of(&request).await?;
+    let fields = forms::read(&visit, payload).await?;
+    let (found, decision) = asked(&visit).await?;
+    let proposal = proposal(&found, &decision);
+    let mut body = proposal.elsewhere.body.clone();
+    if let Some(body) = body.as_mut().filter(|_| proposal.has_note) {
+        body["note"] = json!(fields.get("note").unwrap_or_default());
+    }
+    let given = match &decision {
+        Decision::StepDone(_) => fields.get("output").unwrap_or("null"),
+        Decision::Signal(_) => fields.get("body").unwrap_or("null"),
+        _ => return decide::send(&visit, &proposal, &fields, body).await,
+    };
+    let value: Value = match serde_json::from_str(given) {
+        Ok(value) => value,
+        Err(error) => {
+            let detail = format!("what was given is no JSON: {error}");
+            let failed = visit.refused(ProblemCode::MalformedBody, &detail);
+            return Ok(decide::page(&visit, &proposal, Some((&failed, &fields))));
+        }
+    };
+    let body = match (&decision, body) {
+        (Decision::StepDone(_), Some(mut body)) => {
+            body["output"] = value;
+            body
+        }
+        _ => value,
+    };
+    decide::send(&visit, &proposal, &fields, Some(body)).await
+}
+
+fn proposal(found: &Found, decision: &Decision) -> Proposal {
+    let task = &found.task;
+    Proposal {
+        chapter: Chapter::Tasks,
+        title: format!("What would happen if I {}?", decision.title(task)),
+        about: (
+            format!(
+                "{} {}",
+                task.task_type,
+                crate::markup::short(&task.task_id.to_string())
+            ),
+            format!("/tasks/{}", task.task_id),
+        ),
+        preview: preview(found, decision),
+        fields: fields(decision),
+        has_note: !matches!(decision, Decision::Cancel | Decision::Signal(_)),
+        button: button(decision),
+        did: decision.did(),
+        elsewhere: decision.elsewhere(task),
+    }
+}
+
+const fn button(decision: &Decision) -> &'static str {
+    match decision {
+        Decision::Cancel => "Cancel the task",
+        Decision::Retry => "Let it go on",
+        Decision::Undo => "Have it undone",
+        Decision::StepDone(_) => "It is done",
+        Decision::StepUndone(_) | Decision::Settled(SettledAs::Undone) => "It is undone",
+        Decision::StepSkipped(_) => "Leave it as it is",
+        Decision::Settled(_) => "Settle it",
+        Decision::Signal(_) => "Answer",
+        Decision::Recount => "Count anew",
+    }
+}
+
+fn fields(decision: &Decision) -> Markup {
+    match decision {
+        Decision::StepDone(step) => html! {
+            label for="output" { "Output of " code { (step) } span.quiet { ", as JSON of its declared type" } }
+            textarea #output.code name="output" rows="4" spellcheck="false" required { "null" }
+        },
+        Decision::Signal(step) => html! {
+            label for="body" { "Answer for " code { (step) } span.quiet { ", as JSON of its declared type" } }
+            textarea #body.code name="body" rows="4" spellcheck="false" required { "{}" }
+        },
+        _ => html! {},
+    }
+}
+
+/// What would follow, from the plan of the interface.
+fn preview(found: &Found, decision: &Decision) -> Markup {
+    let undoes = |but: Option<&str>| undone(found.plan.as_ref(), but);
+    html! {
+        p { (decision.leads_to()) }
+        @match decision {
+            Decision::Cancel | Decision::Undo => (undoes(None)),
+            Decision::Retry if found.task.status == TaskStatus::CompensationFailed => (undoes(None)),
+            Decision::Retry => (again(found)),
+            Decision::StepUndone(step) | Decision::StepSkipped(step) => (undoes(Some(step))),
+            Decision::Settled(_) => (left(found.plan.as_ref())),
+            Decision::StepDone(_) | Decision::Signal(_) | Decision::Recount => "",
+        }
+    }
+}
+
+fn again(found: &Found) -> Markup {
+    let open = [StepStatus::Failed, StepStatus::InDoubt, StepStatus::Pending];
+    let steps = found
+        .task
+        .steps
+        .iter()
+        .filter(|step| open.contains(&step.status));
+    html! {
+        h2 { "Would run, in this order" }
+        ol.plan { @for step in steps { li { b { (step.name) } " " (step_state(step.status)) } } }
+    }
+}
+
+/// The undos that would run, without the step that a person settles.
+fn undone(plan: Option<&UndoPlan>, but: Option<&str>) -> Markup {
+    let Some(plan) = plan else {
+        return html! { p.quiet { "What would be undone is not known here: this server does not know the task's type as it was submitted." } };
+    };
+    let stages = plan
+        .stages
+        .iter()
+        .filter(|stage| stage.steps.iter().any(|it| Some(it.step.as_str()) != but));
+    let stages: Vec<_> = stages.collect();
+    html! {
+        @if stages.is_empty() {
+            p { "Nothing is left to undo." }
+        } @else {
+            h2 { "Would be undone, in this order" }
+            ol.plan {
+                @for stage in stages {
+                    li {
+                        @for it in stage.steps.iter().filter(|it| Some(it.step.as_str()) != but) {
+                            div {
+                                (glyph("back")) b { (it.step) } " by " code { (it.undo) } " "
+                                @if it.in_doubt { (step_state(StepStatus::InDoubt)) }
+                                @if let Some(probe) = &it.probe { span.quiet { " after " code { (probe) } } }
+                                @if it.gave_up { span.quiet { " gave up before, after " (it.undo_attempts.0) " tries" } }
+                            }
+                        }
+                        @if stage.steps.len() > 1 { span.quiet { "side by side" } }
+                    }
+                }
+            }
+        }
+        (not_undone(plan))
+    }
+}
+
+fn not_undone(plan: &UndoPlan) -> Markup {
+    html! {
+        @if !plan.not_undone.is_empty() {
+            h2 { "Would stay" }
+            ul.plan { @for it in &plan.not_undone { li { b { (it.step) } " " span.quiet { (it.reason) } } } }
+        }
+    }
+}
+
+/// What nothing would undo any more.
+fn left(plan: Option<&UndoPlan>) -> Markup {
+    let steps = plan
+        .into_iter()
+        .flat_map(|it| &it.stages)
+        .flat_map(|it| &it.steps);
+    let steps: Vec<_> = steps.collect();
+    html! {
+        @if !steps.is_empty() {
+            h2 { "Nothing would undo any more" }
+            ul.plan { @for it in steps { li { b { (it.step) } " " (step_state(it.status)) } } }
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! A task: its picture, what it waits for, what may be decided about it, and all that is known of it. Must
+//! not hold what it shows.
+
+pub(crate) mod decisions;
+mod doubt;
+mod head;
+mod past;
+mod steps;
+
+use crate::failed::{Answer, Failed};
+use crate::layout::{self, Chapter};
+use crate::markup::json;
+use crate::picture;
+use crate::query::Address;
+use crate::story::Story;
+use crate::visit::Visit;
+use crate::when;
+use actix_web::HttpRequest;
+use actix_web::dev::Payload;
+use actix_web::http::Method;
+use actix_web::http::header::{IF_NONE_MATCH, IF_RANGE, RANGE};
+use counterstep_contracts::TaskStatus;
+use counterstep_contracts::bulk::{DeadLetterGroup, DeadLetterGroups};
+use counterstep_contracts::http::{AuditTrail, ChainView, Page, Payloads, TaskView};
+use counterstep_contracts::operator::{UndoPlan, Why};
+use maud::{Markup, html};
+use serde_json::Value;
+
+/// What a page of a task is made of.
+pub(crate) struct Found {
+    pub(crate) task: TaskView,
+    pub(crate) trail: AuditTrail,
+    pub(crate) plan: Option<UndoPlan>,
+    pub(crate) why: Option<Why>,
+    /// Its type as this server knows it; of another version than the task's it says nothing.
+    pub(crate) declaration: Option<Value>,
+    pub(crate) chain: Option<ChainView>,
+    /// Where it is parked: the tasks that failed for the same cause, itself among them.
+    pub(crate) group: Option<DeadLetterGroup>,
+}
+
+impl Found {
+    pub(crate) async fn of(visit: &Visit, id: &str) -> Result<Self, Failed> {
+        let path = format!("/api/tasks/{}", crate::query::segment(id));
+        let task = visit.get::<TaskView>(&path).await?;
+        let trail = visit.get::<AuditTrail>(&format!("{path}/audit")).await?;
+        let plan = visit.find::<UndoPlan>(&format!("{path}/plan")).await;
+        let why = visit.find::<Why>(&format!("{path}/why")).await;
+        let types = visit.find::<Page<Value>>("/api/task-types").await;
+        let mut types = types.into_iter().flat_map(|page| page.items);
+        let declaration =
+            types.find(|it| it["name"] == task.task_type && it["version"] == task.version);
+        let chain = visit
+            .find::<ChainView>(&format!("{path}/audit/chain"))
+            .await;
+        let group = why.as_ref().and_then(|why| why.group.clone());
+        let group = match group {
+            Some(id) => group_of(visit, &task, &id).await,
+            None => None,
+        };
+        Ok(Self {
+            task,
+            trail,
+            plan,
+            why,
+            declaration,
+            chain,
+            group,
+        })
+    }
+
+    pub(crate) fn story(&self) -> Story {
+        Story::of(
+            &self.task,
+            &self.trail,
+            self.plan.as_ref(),
+            self.declaration.as_ref(),
+            when::now(),
+        )
+    }
+
+    /// The last event that is shown.
+    pub(crate) fn seen(&self) -> u64 {
+        let last = self.trail.entries.last();
+        last.map_or(0, |last| u64::try_from(last.seq.0).unwrap_or(0))
+    }
+
+    /// Whether something of it changes by time alone.
+    pub(crate) fn is_under_way(&self) -> bool {
+        matches!(
+            self.task.status,
+            TaskStatus::Running | TaskStatus::Compensating | TaskStatus::Waiting
+        )
+    }
+}
+
+async fn group_of(visit: &Visit, task: &TaskView, id: &str) -> Option<DeadLetterGroup> {
+    let asked = Address::new("/api/dead-letters/groups").with("type", &task.task_type);
+    let found = visit.find::<DeadLetterGroups>(&asked.text()).await?;
+    found.groups.into_iter().find(|group| group.id == id)
+}
+
+pub(crate) async fn get(request: HttpRequest) -> Answer {
+    let visit = Visit::of(&request).await?;
+    let found = Found::of(&visit, super::part(&request, "id")).await?;
+    let id = found.task.task_id;
+    let title = format!(
+        "{} {}",
+        found.task.task_type,
+        crate::markup::short(&id.to_string())
+    );
+    let payloads = payloads(&visit, &found).await;
+    let body = html! {
+        div.task data-live=(visit.at(&format!("/live/tasks/{id}"))) { (live_part(&visit, &found)) }
+        (payloads)
+    };
+    Ok(layout::page(&visit, Chapter::Tasks, &title, body))
+}
+
+/// What is kept up to date.
+pub(crate) fn live_part(visit: &Visit, found: &Found) -> Markup {
+    let story = found.story();
+    let picture = picture::picture(&story);
+    html! {
+        div #task {
+            (head::of(visit, found))
+            (picture::draw(&picture, found.task.status))
+            (doubt::of(visit, found, &story))
+            (decisions::list(visit, found))
+            (steps::of(found, &story))
+            (past::of(visit, found))
+        }
+    }
+}
+
+/// What was handed in and what came out of it.
+async fn payloads(visit: &Visit, found: &Found) -> Markup {
+    let path = format!("/api/tasks/{}/payloads", found.task.task_id);
+    let payloads = visit.find::<Payloads>(&path).await;
+    let files = files(&found.task.response);
+    let base = visit.at(&format!("/tasks/{}/result", found.task.task_id));
+    html! {
+        section.payloads aria-labelledby="payloads" {
+            h2 #payloads { "Request and outputs" }
+            @if let Some(payloads) = &payloads {
+                details { summary { "Request" } (json(&payloads.request)) }
+                @for output in &payloads.outputs {
+                    details {
+                        summary { "Output of " code { (output.step) } }
+                        (json(&output.output))
+                    }
+                }
+            }
+            @if let Some(response) = &found.task.response {
+                details open { summary { "Response" } (json(response)) }
+            }
+            @if !files.is_empty() {
+                h3 { "Files" }
+                ul.files {
+                    @for (place, name, size) in &files {
+                        li { a href={ (base) "/" (place) } download { (name) } " " span.quiet { (size) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The stored files of a response: where each is, its name, and its size.
+fn files(response: &Option<Value>) -> Vec<(String, String, String)> {
+    let fields = response.iter().filter_map(Value::as_object).flatten();
+    let mut files = Vec::new();
+    let mut add = |place: String, file: &Value| {
+        let (Some(name), Some(size)) = (file["name"].as_str(), file["size"].as_u64()) else {
+            return;
+        };
+        if file["bucket"].is_string() || file["key"].is_string() || file["sha256"].is_string() {
+            files.push((
+                place,
+                name.to_owned(),
+                format!("{} bytes", crate::markup::number(size)),
+            ));
+        }
+    };
+    for (field, value) in fields {
+        add(crate::query::segment(field), value);
+        for (at, file) in value.as_array().into_iter().flatten().enumerate() {
+            add(format!("{}/{at}", crate::query::segment(field)), file);
+        }
+    }
+    files
+}
+
+/// All entries of the audit.
+pub(crate) async fn audit(request: HttpRequest) -> Answer {
+    let visit = Visit::of(&request).await?;
+    let id = crate::query::segment(super::part(&request, "id"));
+    let trail = visit
+        .get::<AuditTrail>(&format!("/api/tasks/{id}/audit"))
+        .await?;
+    let body = html! {
+        p.up { a href=(visit.at(&format!("/tasks/{id}"))) { "The task" } }
+        h1 { "Audit" }
+        (past::table(&trail.entries))
+    };
+    Ok(layout::page(&visit, Chapter::Tasks, "Audit", body))
+}
+
+/// A file of the response, as the interface hands it over.
+pub(crate) async fn file(request: HttpRequest) -> Answer {
+    let visit = Visit::of(&request).await?;
+    let id = crate::query::segment(super::part(&request, "id"));
+    let place = super::part(&request, "place")
+        .split('/')
+        .map(crate::query::segment);
+    let place = place.collect::<Vec<_>>().join("/");
+    let mut headers = visit.headers();
+    for name in [RANGE, IF_RANGE, IF_NONE_MATCH] {
+        if let Some(value) = request.headers().get(&name) {
+            headers.insert(name, value.clone());
+        }
+    }
+    let path = format!("/api/tasks/{id}/result/{place}");
+    visit.call(Method::GET, &path, headers, Payload::None).await
+}

@@ -1,0 +1,239 @@
+//! Task types: what each declares, whether it takes submissions, and switching that. Must not hold what it
+//! shows.
+
+use super::decide::{self, Proposal};
+use super::part;
+use crate::elsewhere::Elsewhere;
+use crate::failed::{Answer, Failed};
+use crate::forms;
+use crate::layout::{self, Chapter};
+use crate::markup::{chip, empty, table};
+use crate::query::segment;
+use crate::visit::Visit;
+use crate::when::ago;
+use actix_web::{HttpRequest, web};
+use counterstep_contracts::ProblemCode;
+use counterstep_contracts::access::Role;
+use counterstep_contracts::declaration::kebab_case;
+use counterstep_contracts::http::Page;
+use maud::{Markup, html};
+use serde_json::{Value, json};
+
+fn text<'a>(of: &'a Value, name: &str) -> &'a str {
+    of[name].as_str().unwrap_or_default()
+}
+
+pub(crate) async fn list(request: HttpRequest) -> Answer {
+    let visit = Visit::of(&request).await?;
+    let found = visit.get::<Page<Value>>("/api/task-types").await?;
+    let rows: Vec<_> = found.items.iter().map(|it| row(&visit, it)).collect();
+    let body = html! {
+        div.head { h1 { "Task types" } }
+        @if rows.is_empty() { (empty("This server knows no type.")) } @else {
+            (table("Task types", &["Type", "State", "Queue", "Steps", ""], &rows))
+        }
+    };
+    Ok(layout::page(&visit, Chapter::Types, "Task types", body))
+}
+
+fn switch(it: &Value) -> Markup {
+    let switch = &it["switch"];
+    html! {
+        @match switch["disabled_since"].as_str() {
+            Some(since) => {
+                (chip("pause", "wait", "disabled")) " " (ago(since))
+                br; span.quiet { @if let Some(by) = switch["by"].as_str() { (by) ": " } (text(switch, "reason")) }
+                @if let Some(from) = switch["probe_from"].as_str() { br; span.quiet { "tried again " (ago(from)) } }
+            },
+            None => (chip("check", "ok", "takes submissions")),
+        }
+    }
+}
+
+fn href(visit: &Visit, it: &Value, what: &str) -> String {
+    visit.at(&format!("/types/{}{what}", kebab_case(text(it, "name"))))
+}
+
+fn row(visit: &Visit, it: &Value) -> Markup {
+    let steps = it["steps"].as_array().map_or(0, Vec::len);
+    html! {
+        tr {
+            td.what { a href=(href(visit, it, "")) { (text(it, "name")) } " " span.quiet { "v" (it["version"]) } }
+            td { (switch(it)) }
+            td { (text(it, "queue")) }
+            td { (steps) }
+            td.do { (buttons(visit, it)) }
+        }
+    }
+}
+
+fn buttons(visit: &Visit, it: &Value) -> Markup {
+    let name = text(it, "name");
+    let what = if it["switch"]["disabled_since"].is_string() {
+        "enable"
+    } else {
+        "disable"
+    };
+    html! {
+        @if visit.may(Role::Submit) {
+            a.button href=(visit.at(&format!("/submit/{}", kebab_case(name)))) aria-label={ "Submit " (name) } { "Submit" } " "
+        }
+        @if visit.may(Role::Admin) {
+            a.button href=(href(visit, it, &format!("/{what}"))) aria-label={ (what) " " (name) } {
+                @if what == "enable" { "Enable" } @else { "Disable" }
+            }
+        }
+    }
+}
+
+async fn found(visit: &Visit) -> Result<Value, Failed> {
+    let route = part(&visit.request, "type").to_owned();
+    let found = visit.get::<Page<Value>>("/api/task-types").await?;
+    let mut all = found.items.into_iter();
+    let found = all.find(|it| kebab_case(text(it, "name")) == route);
+    found.ok_or_else(|| visit.refused(ProblemCode::NoSuchTaskType, "no task type has this name"))
+}
+
+pub(crate) async fn get(request: HttpRequest) -> Answer {
+    let visit = Visit::of(&request).await?;
+    let it = found(&visit).await?;
+    let name = text(&it, "name").to_owned();
+    let body = html! {
+        p.up { a href=(visit.at("/types")) { "Task types" } }
+        div.head {
+            h1 { (name) " " span.quiet { "v" (it["version"]) } }
+            div.buttons {
+                a.button href=(visit.at(&format!("/tasks?type={name}"))) { "Its tasks" } " "
+                (buttons(&visit, &it))
+            }
+        }
+        p { (switch(&it)) }
+        (policies(&it))
+        (steps(&it))
+        details { summary { "The declaration as JSON" } (crate::markup::json(&it)) }
+    };
+    Ok(layout::page(&visit, Chapter::Types, &name, body))
+}
+
+/// A value of a declaration; one that is missing is what the settings say.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => "as the settings say".to_owned(),
+        Value::String(text) => crate::markup::plain(text),
+        Value::Bool(true) => "yes".to_owned(),
+        Value::Bool(false) => "no".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn policies(it: &Value) -> Markup {
+    let facts = [
+        ("Queue", "queue"),
+        ("Deadline", "timeout"),
+        ("Lease", "lease"),
+        ("Lost hosts allowed in a row", "max_recoveries"),
+        ("When its host is lost", "on_lost"),
+        ("May be cancelled", "cancellable"),
+        ("When an undo gives up", "on_undo_failure"),
+        ("Definition", "definition_hash"),
+    ];
+    html! {
+        dl.facts { @for (label, name) in facts { div { dt { (label) } dd { (plain(&it[name])) } } } }
+    }
+}
+
+/// A policy as it holds: where the settings change it, in `effective`.
+fn effective(named: &Value) -> &Value {
+    named.get("effective").unwrap_or(&named["policy"])
+}
+
+fn steps(it: &Value) -> Markup {
+    let rows: Vec<_> = it["steps"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(step)
+        .collect();
+    html! {
+        h2 { "Steps" }
+        (table("Steps", &["No", "Step", "Runs on", "Retries", "When it gives up", "Way back"], &rows))
+    }
+}
+
+fn step(of: &Value) -> Markup {
+    let undo = &of["undo"];
+    html! {
+        tr {
+            td.number { (of["no"]) }
+            td.what {
+                b { (text(of, "name")) }
+                @if let Some(group) = of["group"].as_str() { br; span.quiet { "side by side: " (group) } }
+                @if let Some(when) = of["when"].as_str() { br; span.quiet { "when " code { (when) } } }
+                @if let Some(waits) = of["waits"]["for"].as_str() { br; span.quiet { "waits for a " (waits) } }
+                @if let Some(limit) = of["limit"]["name"].as_str() { br; span.quiet { "limit " (limit) } }
+                @if let Some(breaker) = effective(&of["breaker"])["name"].as_str() { br; span.quiet { "breaker " (breaker) } }
+            }
+            td { (text(of, "host")) }
+            td title=(effective(&of["retry"]).to_string()) { (effective(&of["retry"])["max_retries"]) }
+            td { (plain(&of["on_exhausted"])) }
+            td {
+                @match undo["kind"].as_str() {
+                    Some("function") => code { (text(undo, "name")) },
+                    Some("waived") => { "waived: " (text(undo, "reason")) },
+                    Some("pure") => "no effects",
+                    _ => "built-in",
+                }
+                @if let Some(probe) = of["probe"].as_str() { br; span.quiet { "probe " code { (probe) } } }
+            }
+        }
+    }
+}
+
+async fn asked(visit: &Visit) -> Result<Proposal, Failed> {
+    visit.needs(Role::Admin)?;
+    let it = found(visit).await?;
+    let (name, route) = (text(&it, "name").to_owned(), kebab_case(text(&it, "name")));
+    let what = match part(&visit.request, "what") {
+        "disable" => "disable",
+        "enable" => "enable",
+        _ => return Err(visit.refused(ProblemCode::NoSuchRoute, "no page is at this address")),
+    };
+    let is_off = what == "disable";
+    let path = format!("/api/task-types/{}/{what}", segment(&route));
+    Ok(Proposal {
+        chapter: Chapter::Types,
+        title: format!("What would happen if I {what} {name}?"),
+        about: (name.clone(), format!("/types/{route}")),
+        preview: html! {
+            p {
+                @if is_off { "Submissions of it are refused with " code { "type-disabled" } ", by all tenants and schedules. Its tasks go on." }
+                @else { "It takes submissions again." }
+            }
+            p { (switch(&it)) }
+        },
+        fields: html! {},
+        has_note: true,
+        button: if is_off {
+            "Disable the type"
+        } else {
+            "Enable the type"
+        },
+        did: if is_off { "disabled" } else { "enabled" },
+        elsewhere: Elsewhere::new("POST", path, &["types", what, &name, "--note", "why"])
+            .body(json!({ "note": "why" })),
+    })
+}
+
+pub(crate) async fn page(request: HttpRequest) -> Answer {
+    let visit = Visit::of(&request).await?;
+    let proposal = asked(&visit).await?;
+    Ok(decide::page(&visit, &proposal, None))
+}
+
+pub(crate) async fn post(request: HttpRequest, payload: web::Payload) -> Answer {
+    let visit = Visit::of(&request).await?;
+    let fields = forms::read(&visit, payload).await?;
+    let proposal = asked(&visit).await?;
+    let body = json!({ "note": fields.get("note").unwrap_or_default() });
+    decide::send(&visit, &proposal, &fields, Some(body)).await
+}

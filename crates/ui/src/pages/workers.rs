@@ -1,0 +1,74 @@
+//! The processes of the installation: which are there, what they run, and what the last passes of reconcilers
+//! did. Must not hold what it shows.
+
+use crate::failed::Answer;
+use crate::layout::{self, Chapter};
+use crate::markup::{chip, empty, number, plain, table, task_link};
+use crate::visit::Visit;
+use crate::when::ago;
+use actix_web::HttpRequest;
+use counterstep_contracts::workers::{PassView, WorkerState, WorkerView, WorkersView};
+use maud::{Markup, html};
+
+pub(crate) async fn get(request: HttpRequest) -> Answer {
+    let visit = Visit::of(&request).await?;
+    let found = visit.get::<WorkersView>("/api/workers").await?;
+    let rows: Vec<_> = found.workers.iter().map(|it| row(&visit, it)).collect();
+    let last = found.workers.iter().filter_map(|it| it.last_pass.as_ref());
+    let last = last.min_by_key(|it| it.seconds_ago);
+    let body = html! {
+        div.head { h1 { "Workers" } }
+        @if rows.is_empty() { (empty("No process has said that it is there.")) } @else {
+            (table("Processes", &["Process", "State", "Runs", "Queues", "Program", "Seen"], &rows))
+        }
+        (pass(last))
+    };
+    Ok(layout::page(&visit, Chapter::Workers, "Workers", body))
+}
+
+pub(super) fn state(of: WorkerState) -> Markup {
+    match of {
+        WorkerState::Alive => chip("check", "ok", "alive"),
+        WorkerState::Lost => chip("question", "doubt", "lost"),
+        WorkerState::Stopped => chip("dash", "still", "stopped"),
+    }
+}
+
+fn row(visit: &Visit, it: &WorkerView) -> Markup {
+    html! {
+        tr {
+            td.what { b { (it.role) } " " span.id { (it.id) } br; span.quiet { (it.machine) } }
+            td { (state(it.state)) }
+            td {
+                (it.running_count) " of " (it.concurrency)
+                @if !it.running.is_empty() {
+                    div.running { @for task in it.running.iter().take(5) { (task_link(&visit.shell.base, *task)) " " } }
+                }
+            }
+            td { (it.queues.join(", ")) }
+            td { (it.program) }
+            td { (ago(&it.seen_at)) }
+        }
+    }
+}
+
+/// What the last sweep found, orphans among it.
+fn pass(last: Option<&PassView>) -> Markup {
+    html! {
+        section aria-labelledby="pass" {
+            h2 #pass { "The last pass of a reconciler" }
+            @match last {
+                None => (empty("No reconciler has said that it has passed.")),
+                Some(last) => {
+                    p.quiet { (last.seconds_ago) " s ago" }
+                    dl.facts {
+                        @for (what, count) in &last.counts {
+                            div { dt { (plain(what)) } dd { (number(*count)) } }
+                        }
+                    }
+                    @if last.counts.is_empty() { p { "It found nothing to do." } }
+                }
+            }
+        }
+    }
+}

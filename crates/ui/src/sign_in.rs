@@ -1,0 +1,138 @@
+//! Signing in and out. A credential that the interface accepts is kept in a cookie that no script reads;
+//! nothing is kept on the server. Must not look into a credential.
+
+use crate::SignIn;
+use crate::cookies;
+use crate::failed::{Answer, Cause};
+use crate::forms;
+use crate::layout;
+use crate::query::Fields;
+use crate::visit::Visit;
+use actix_web::http::StatusCode;
+use actix_web::http::header::{HeaderValue, LOCATION, SET_COOKIE};
+use actix_web::{HttpRequest, HttpResponse, web};
+use counterstep_contracts::access::CallerView;
+use maud::{Markup, html};
+
+pub(crate) async fn page(request: HttpRequest) -> Answer {
+    let visit = Visit::open(&request);
+    if matches!(visit.shell.sign_in, SignIn::None | SignIn::ByProxy) {
+        return Ok(to(&visit, "/"));
+    }
+    let query = Fields::of(request.query_string());
+    Ok(form(&visit, StatusCode::OK, query.get("next"), None))
+}
+
+pub(crate) async fn post(request: HttpRequest, payload: web::Payload) -> Answer {
+    let visit = Visit::open(&request);
+    let fields = forms::read(&visit, payload).await?;
+    let given = fields.get("credential").unwrap_or_default();
+    let next = fields.get("next");
+    if !cookies::is_value(given) {
+        return Ok(form(
+            &visit,
+            StatusCode::UNAUTHORIZED,
+            next,
+            Some(refusal(&visit)),
+        ));
+    }
+    let asked = visit.clone().with_credential(given);
+    match asked.get::<CallerView>("/api/caller").await {
+        Ok(_) => {
+            let mut answer = to(&visit, place(next));
+            let cookie = cookies::with_credential(&request, &visit.shell.base, given);
+            set(&mut answer, cookie);
+            Ok(answer)
+        }
+        Err(failed) if matches!(failed.cause, Cause::SignIn(_)) => Ok(form(
+            &visit,
+            StatusCode::UNAUTHORIZED,
+            next,
+            Some(refusal(&visit)),
+        )),
+        Err(failed) => Err(failed),
+    }
+}
+
+pub(crate) async fn out(request: HttpRequest, payload: web::Payload) -> Answer {
+    let visit = Visit::open(&request);
+    forms::read(&visit, payload).await?;
+    let mut answer = to(&visit, "/sign-in");
+    let cookie = cookies::with_credential(&request, &visit.shell.base, "");
+    set(&mut answer, cookie);
+    Ok(answer)
+}
+
+fn set(answer: &mut HttpResponse, cookie: Option<HeaderValue>) {
+    if let Some(cookie) = cookie {
+        answer.headers_mut().append(SET_COOKIE, cookie);
+    }
+}
+
+/// Of these pages, whatever the address says.
+fn place(next: Option<&str>) -> &str {
+    let is_inner = |it: &&str| it.starts_with('/') && !it.starts_with("//") && !it.contains('\\');
+    next.filter(is_inner).unwrap_or("/")
+}
+
+fn to(visit: &Visit, place: &str) -> HttpResponse {
+    HttpResponse::SeeOther()
+        .insert_header((LOCATION, visit.at(place)))
+        .finish()
+}
+
+fn refusal(visit: &Visit) -> &'static str {
+    match visit.shell.sign_in {
+        SignIn::Token => "This server does not accept this access token.",
+        SignIn::Key | SignIn::None | SignIn::ByProxy => "This server does not accept this key.",
+    }
+}
+
+fn form(
+    visit: &Visit,
+    status: StatusCode,
+    next: Option<&str>,
+    wrong: Option<&str>,
+) -> HttpResponse {
+    let what = match visit.shell.sign_in {
+        SignIn::Token => "Access token",
+        SignIn::Key | SignIn::None | SignIn::ByProxy => "API key",
+    };
+    let body: Markup = html! {
+        section.sheet.narrow.sign-in {
+            h1 { "Sign in" }
+            form method="post" action=(visit.at("/sign-in")) {
+                (forms::token(visit))
+                input type="hidden" name="next" value=(place(next));
+                label for="credential" { (what) }
+                input #credential type="password" name="credential" required autocomplete="off"
+                    spellcheck="false" autofocus aria-invalid=[wrong.map(|_| "true")]
+                    aria-describedby=[wrong.map(|_| "wrong")];
+                @if let Some(wrong) = wrong { p #wrong.wrong role="alert" { (wrong) } }
+                button.primary type="submit" { "Sign in" }
+            }
+            p.quiet {
+                "It stays in this browser until you sign out or close it. What you may see and do is what it may over HTTP."
+            }
+        }
+    };
+    layout::answer(status, &visit.shell, "Sign in", body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::place;
+
+    #[test]
+    fn signing_in_leads_to_these_pages_alone() {
+        for (next, to) in [
+            (Some("/tasks?type=a"), "/tasks?type=a"),
+            (Some("//evil.example"), "/"),
+            (Some("/\\evil.example"), "/"),
+            (Some("https://evil.example"), "/"),
+            (None, "/"),
+        ] {
+            assert_eq!(place(next), to);
+        }
+    }
+}

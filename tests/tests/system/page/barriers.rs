@@ -1,0 +1,117 @@
+//! Each page as axe-core sees it, in light, dark and on a phone; and pictures of each for the documentation.
+
+use super::shop::Shop;
+use counterstep_tests::browser::{Browser, Tab, View};
+use counterstep_tests::program::target_folder;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// Set, the pictures of `docs/ui` are taken anew.
+const BLESS: &str = "COUNTERSTEP_BLESS";
+
+const WIDE: View = View {
+    width: 1240,
+    height: 860,
+    is_dark: false,
+};
+const DARK: View = View {
+    is_dark: true,
+    ..WIDE
+};
+const NARROW: View = View {
+    width: 390,
+    height: 844,
+    is_dark: false,
+};
+
+/// No picture is higher.
+const MOST: f64 = 1500.0;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_page_has_a_barrier_that_can_be_found_in_light_dark_and_on_a_phone() {
+    let shop = Shop::open().await;
+    let axe = axe();
+    let browser = Browser::start().await;
+    let tab = browser.tab().await;
+    for (name, path) in pages(&shop).await {
+        for (kind, view) in [("light", WIDE), ("dark", DARK), ("narrow", NARROW)] {
+            tab.look(view).await;
+            tab.open(&shop.url(&path)).await;
+            check(&tab, &axe, &format!("{name} in {kind}")).await;
+            let wide = tab
+                .eval("document.documentElement.scrollWidth - innerWidth")
+                .await;
+            assert!(
+                wide.as_f64().unwrap_or(0.0) <= 0.0,
+                "{name} in {kind} is too wide by {wide}"
+            );
+            if std::env::var_os(BLESS).is_some() {
+                let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/ui");
+                std::fs::create_dir_all(&folder).expect("a folder");
+                tab.picture(&folder.join(format!("{name}-{kind}.png")), MOST)
+                    .await;
+            }
+        }
+    }
+    shop.assert_own(&tab);
+}
+
+/// The pages, each with its name and its address, with something to show on each.
+async fn pages(shop: &Shop) -> Vec<(&'static str, String)> {
+    let parked = shop.parked_undo().await;
+    for _ in 0..3 {
+        shop.dead_letter().await;
+    }
+    std::fs::write(shop.place.path().join("bank"), "open").expect("a file");
+    let undone = shop
+        .submit(
+            "order-lamp",
+            r#"{"name":"Borealis","fails_at":"ship","polish_ms":300}"#,
+        )
+        .await;
+    shop.api.at_rest(undone).await;
+    let done = shop
+        .submit("order-lamp", r#"{"name":"Corona","polish_ms":200}"#)
+        .await;
+    shop.api.at_rest(done).await;
+    let waits = shop
+        .submit("order-lamp", r#"{"name":"Daybreak","is_large":true}"#)
+        .await;
+    [
+        ("overview", "/ui".to_owned()),
+        ("tasks", "/ui/tasks".to_owned()),
+        ("task-parked", format!("/ui/tasks/{parked}")),
+        ("task-undone", format!("/ui/tasks/{undone}")),
+        ("task-completed", format!("/ui/tasks/{done}")),
+        ("task-waiting", format!("/ui/tasks/{waits}")),
+        (
+            "decision",
+            format!("/ui/tasks/{parked}/decide/step-undone?step=charge"),
+        ),
+        ("audit", format!("/ui/tasks/{undone}/audit")),
+        ("submit", "/ui/submit/order-lamp".to_owned()),
+        ("parked", "/ui/parked".to_owned()),
+        ("types", "/ui/types".to_owned()),
+        ("type", "/ui/types/order-lamp".to_owned()),
+        ("schedules", "/ui/schedules".to_owned()),
+        ("queues", "/ui/queues".to_owned()),
+        ("limits", "/ui/limits".to_owned()),
+        ("workers", "/ui/workers".to_owned()),
+    ]
+    .into()
+}
+
+fn axe() -> String {
+    let file: PathBuf = target_folder().join("tools/axe-core/node_modules/axe-core/axe.min.js");
+    std::fs::read_to_string(&file)
+        .unwrap_or_else(|error| panic!("{}: {error}: cargo xtask test installs it", file.display()))
+}
+
+/// What axe-core finds on the page that is open, with all its rules for WCAG 2.2 AA and its best practices.
+async fn check(tab: &Tab, axe: &str, what: &str) {
+    tab.eval(&format!("{axe}; 0")).await;
+    let found = tab
+        .eval("axe.run(document, { resultTypes: ['violations'] }).then(it => it.violations.map(v => ({ id: v.id, help: v.help, nodes: v.nodes.map(n => n.html + ' | ' + n.failureSummary) })))")
+        .await;
+    assert_eq!(found, Value::Array(Vec::new()), "{what}: {found:#}");
+}
