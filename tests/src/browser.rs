@@ -365,7 +365,9 @@ impl Tab {
         let thrown = self.events("Runtime.exceptionThrown");
         let thrown = thrown.iter().map(|it| it["exceptionDetails"].to_string());
         let logged = self.events("Log.entryAdded");
-        let is_error = |it: &&Value| it["entry"]["level"] == "error";
+        // A refusal is an answer, and no error.
+        let is_refusal = |it: &Value| it["entry"]["text"].as_str().is_some_and(|it| it.contains("status of 401"));
+        let is_error = |it: &&Value| it["entry"]["level"] == "error" && !is_refusal(it);
         let logged = logged
             .iter()
             .filter(is_error)

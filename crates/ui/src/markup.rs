@@ -185,7 +185,7 @@ pub(crate) fn table(label: &str, head: &[&str], rows: &[Markup]) -> Markup {
     html! {
         div.scroll role="region" aria-label=(label) tabindex="0" {
             table {
-                thead { tr { @for it in head { th scope="col" { (it) } } } }
+                thead { tr { @for it in head { @if it.is_empty() { td {} } @else { th scope="col" { (it) } } } } }
                 tbody { @for row in rows { (row) } }
             }
         }

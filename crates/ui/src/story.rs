@@ -154,7 +154,9 @@ fn spans(
     });
     let mut spans: Vec<Span> = tries.collect();
     spans.extend(waits(entries, is_undo));
-    if !is_undo && attempts.is_empty() {
+    if is_undo {
+        spans.extend(entries.iter().filter_map(|entry| settled(entry)));
+    } else if attempts.is_empty() {
         spans.extend(entries.iter().filter_map(|entry| point(entry)));
     }
     // A wait begins where a try ends.
@@ -213,6 +215,17 @@ fn point(entry: &AuditView) -> Option<Span> {
         begin: micros(&entry.at),
         end: Some(micros(&entry.at)),
         kind: SpanKind::Point(status),
+        by: Some(entry.actor.clone()),
+        error: None,
+    })
+}
+
+/// What a person has said of an undo that gave up.
+fn settled(entry: &AuditView) -> Option<Span> {
+    (entry.event == "undo_resolved").then(|| Span {
+        begin: micros(&entry.at),
+        end: Some(micros(&entry.at)),
+        kind: SpanKind::Point(StepStatus::Resolved),
         by: Some(entry.actor.clone()),
         error: None,
     })

@@ -63,7 +63,7 @@ async fn a_task_is_submitted_watched_and_cancelled() {
     .await;
     tab.until(
         "the way back is drawn",
-        "document.querySelectorAll('.segment.undone').length === 2",
+        "document.querySelectorAll('svg.wide .segment.undone').length === 2",
     )
     .await;
     assert_eq!(shop.statuses().await, [TaskStatus::Cancelled]);

@@ -78,7 +78,7 @@ async fn installation(visit: &Visit) -> Result<Markup, Failed> {
         section.tiles aria-label="The installation" {
             (rate("Submitted", "run", samples, |it| it.submitted))
             (rate("Completed", "ok", samples, |it| ended(it, &[TaskStatus::Completed])))
-            (rate("Failed and cancelled", "bad", samples, |it| ended(it, &[TaskStatus::Failed, TaskStatus::Cancelled])))
+            (rate("Failed, cancelled", "bad", samples, |it| ended(it, &[TaskStatus::Failed, TaskStatus::Cancelled])))
             (tile("Wait for a worker", &number(waiting), "wait", samples, &waits))
             (tile("Oldest of them", &due.map_or("–".to_owned(), |due| age(seconds(due))), "wait", samples, &|it| it.oldest_due_seconds.unwrap_or(0)))
             (tile("Slots in use", &format!("{busy} of {slots}"), "run", samples, &|it| it.slots_busy))

@@ -188,7 +188,7 @@ pub(crate) async fn list(visit: &Visit, filter: &Filter) -> Result<Markup, Faile
     let found = visit.get::<Page<TaskSummary>>(&filter.asked()).await?;
     let is_first = filter.cursor.is_none();
     Ok(html! {
-        section #list data-live=(filter.live(visit)) aria-label="Tasks" {
+        section #list data-live=(filter.live(visit)) {
             @if found.items.is_empty() {
                 (empty(if found.next_cursor.is_some() { "None of the tasks that were looked at fits: older ones may." } else { "No task fits." }))
             } @else {

@@ -303,6 +303,7 @@ fn caption(step: &StepStory) -> String {
         StepStatus::Compensated => "undone".to_owned(),
         StepStatus::Compensating => "being undone".to_owned(),
         StepStatus::CompensationFailed => "undo gave up".to_owned(),
+        StepStatus::Resolved => "settled by hand".to_owned(),
         StepStatus::Pending => return "not begun".to_owned(),
         _ => state,
     };

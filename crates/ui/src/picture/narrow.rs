@@ -113,12 +113,13 @@ fn ends(picture: &Picture, status: TaskStatus, end: Option<i32>) -> Markup {
 fn row(column: &Column, top: i32) -> Markup {
     let middle = top + ROW / 2;
     html! {
-        a.column href={ "#step-" (column.no) } aria-label=(column.words) {
+        a.column href={ "#step-" (column.no) } {
+            title { (column.words) }
             rect.focus x="2" y=(top + 3) width=(WIDTH - 4) height=(ROW - 6) rx="8" {}
-            (side(&column.forward, 8, middle, Last::Right))
+            g aria-hidden="true" { (side(&column.forward, 8, middle, Last::Right)) }
             text.name x=(WIDTH / 2) y=(middle - 1) text-anchor="middle" { (lines(&column.name, 20).concat()) }
-            text.caption x=(WIDTH / 2) y=(middle + 14) text-anchor="middle" { (column.caption) }
-            (side(&column.back, WIDTH - 8 - BOX, middle, Last::Left))
+            text.caption aria-hidden="true" x=(WIDTH / 2) y=(middle + 14) text-anchor="middle" { (column.caption) }
+            g aria-hidden="true" { (side(&column.back, WIDTH - 8 - BOX, middle, Last::Left)) }
         }
     }
 }

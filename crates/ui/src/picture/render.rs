@@ -131,20 +131,21 @@ fn column(column: &Column) -> Markup {
         false => column.name.clone(),
     };
     html! {
-        a.column href={ "#step-" (column.no) } aria-label=(column.words) {
+        a.column href={ "#step-" (column.no) } {
+            title { (column.words) }
             rect.focus x=(column.x - 8) y="0" width=(column.width + 16) height=(HEIGHT) rx="8" {}
             @if let Some(began) = &column.began {
-                text.axis x=(column.x) y=(AXIS) { (began) }
+                text.axis aria-hidden="true" x=(column.x) y=(AXIS) { (began) }
             }
-            (track(&column.forward, column, FORWARD))
+            g aria-hidden="true" { (track(&column.forward, column, FORWARD)) }
             text.name x=(middle) y=(NAME) text-anchor="middle" {
                 @if name != column.name { title { (column.name) } }
                 (name)
             }
-            text.caption x=(middle) y=(CAPTION) text-anchor="middle" { (column.caption) }
-            (track(&column.back, column, BACK))
+            text.caption aria-hidden="true" x=(middle) y=(CAPTION) text-anchor="middle" { (column.caption) }
+            g aria-hidden="true" { (track(&column.back, column, BACK)) }
             @if let Some(began) = &column.back_began {
-                text.axis x=(right) y=(BACK_AXIS) text-anchor="end" { (began) }
+                text.axis aria-hidden="true" x=(right) y=(BACK_AXIS) text-anchor="end" { (began) }
             }
         }
     }
@@ -187,6 +188,7 @@ pub(super) fn boxed(it: &Segment, y: i32) -> Markup {
         Look::Skipped => ("skipped", "skip"),
         Look::Undone => ("undone", "back"),
         Look::UndoRunning => ("undo-run", "back"),
+        Look::Settled => ("settled", "person"),
         Look::Folded => ("folded", "dots"),
     };
     let top = y - BOX / 2;

@@ -37,6 +37,7 @@ pub(crate) enum Look {
     Skipped,
     Undone,
     UndoRunning,
+    Settled,
     Folded,
 }
 
@@ -91,7 +92,7 @@ fn segment(span: &Span, is_last: bool, step: &StepStory, (now, lane): (i64, Lane
     let percent = percent.filter(|_| is_last && span.end.is_none() && look != Look::Waiting);
     let width = match look {
         Look::Waiting => grown(58, 7, took, 100_000, 110),
-        Look::Skipped | Look::Folded => 26,
+        Look::Skipped | Look::Settled | Look::Folded => 26,
         _ if matches!(span.kind, SpanKind::Point(_)) => 26,
         _ => grown(64, 10, took, 20_000, 150),
     };
@@ -105,7 +106,7 @@ fn segment(span: &Span, is_last: bool, step: &StepStory, (now, lane): (i64, Lane
         x: 0,
         width,
         look,
-        label: label.filter(|_| look != Look::Skipped).filter(room),
+        label: label.filter(|_| !matches!(look, Look::Skipped | Look::Settled)).filter(room),
         title: title(span, lane, &shown),
         percent,
     }
@@ -128,6 +129,7 @@ fn look(span: &Span, lane: Lane) -> Look {
         (SpanKind::Attempt(_, Some(Outcome::InDoubt)), _) => Look::InDoubt,
         (SpanKind::Attempt(_, Some(Outcome::Cancelled)), _) => Look::Cancelled,
         (SpanKind::Point(StepStatus::Failed), _) => Look::Failed,
+        (SpanKind::Point(StepStatus::Resolved), _) => Look::Settled,
         (SpanKind::Point(StepStatus::Skipped), _) => Look::Skipped,
         (SpanKind::Point(_), _) => Look::Succeeded,
     }
@@ -146,6 +148,7 @@ fn title(span: &Span, lane: Lane, took: &str) -> String {
             format!("{of} {no}: {outcome}, {took}")
         }
         SpanKind::Wait(of) => format!("waits for {of}, {took}"),
+        SpanKind::Point(StepStatus::Resolved) => "settled by hand".to_owned(),
         SpanKind::Point(status) => status.as_str().replace('_', " "),
     };
     if let Some(by) = &span.by {
