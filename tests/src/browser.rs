@@ -366,7 +366,11 @@ impl Tab {
         let thrown = thrown.iter().map(|it| it["exceptionDetails"].to_string());
         let logged = self.events("Log.entryAdded");
         // A refusal is an answer, and no error.
-        let is_refusal = |it: &Value| it["entry"]["text"].as_str().is_some_and(|it| it.contains("status of 401"));
+        let is_refusal = |it: &Value| {
+            it["entry"]["text"]
+                .as_str()
+                .is_some_and(|it| it.contains("status of 401"))
+        };
         let is_error = |it: &&Value| it["entry"]["level"] == "error" && !is_refusal(it);
         let logged = logged
             .iter()

@@ -2,6 +2,8 @@
 //! mouse and keyboard, signed in and not; and that no page has a barrier that a program can find.
 
 mod barriers;
+mod commands;
+mod figures;
 mod shop;
 
 use counterstep_contracts::TaskStatus;

@@ -65,7 +65,7 @@ fn row(visit: &Visit, it: &ScheduleView) -> Markup {
                 @if visit.may(Role::Operate) {
                     @if it.paused { a.button href=(href("resume")) aria-label={ "Resume " (it.name) } { "Resume" } }
                     @else { a.button href=(href("pause")) aria-label={ "Pause " (it.name) } { "Pause" } }
-                    " " a.button href=(href("run")) aria-label={ "Run " (it.name) " now" } { "Run now" }
+                    " " a.button href=(href("run")) aria-label={ "Run now: " (it.name) } { "Run now" }
                 }
             }
         }

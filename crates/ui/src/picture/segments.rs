@@ -106,7 +106,9 @@ fn segment(span: &Span, is_last: bool, step: &StepStory, (now, lane): (i64, Lane
         x: 0,
         width,
         look,
-        label: label.filter(|_| !matches!(look, Look::Skipped | Look::Settled)).filter(room),
+        label: label
+            .filter(|_| !matches!(look, Look::Skipped | Look::Settled))
+            .filter(room),
         title: title(span, lane, &shown),
         percent,
     }

@@ -15,7 +15,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_lamps");
 pub(super) struct Shop {
     pub(super) api: Api,
     pub(super) place: Place,
-    _process: Process,
+    process: Process,
 }
 
 impl Shop {
@@ -59,12 +59,16 @@ impl Shop {
         Self {
             api: Api::at(&address),
             place,
-            _process: process,
+            process,
         }
     }
 
     pub(super) fn url(&self, path: &str) -> String {
         format!("{}{path}", self.api.url())
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.process.pid()
     }
 
     pub(super) fn key(&self, role: &str) -> String {
