@@ -1,7 +1,7 @@
 //! What a button does, as a command line and as an HTTP request: both to copy. Must not send anything.
 
-use crate::SignIn;
 use crate::markup::copied;
+use crate::port::SignIn;
 use crate::visit::Visit;
 use maud::{Markup, html};
 use serde_json::Value;

@@ -1,6 +1,7 @@
 //! A page that cannot be shown, and what is shown in its place. Must not say more than the interface said.
 
-use crate::layout::{self, Shell};
+use crate::layout;
+use crate::shell::Shell;
 use actix_web::http::StatusCode;
 use actix_web::http::header::LOCATION;
 use actix_web::{HttpResponse, ResponseError};

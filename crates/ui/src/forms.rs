@@ -3,6 +3,7 @@
 
 use crate::failed::Failed;
 use crate::query::Fields;
+use crate::shell::TOKEN;
 use crate::visit::Visit;
 use actix_web::web::Payload;
 use counterstep_contracts::ProblemCode;
@@ -10,9 +11,6 @@ use maud::{Markup, html};
 
 /// Of all fields of a form together. A request as JSON may be as large as the interface takes one.
 const MOST_BYTES: usize = 4 << 20;
-
-/// The name of the token, as a field, in the query of a form with files, and as a header of scripts.
-pub(crate) const TOKEN: &str = "form_token";
 
 /// The field of the token.
 pub(crate) fn token(visit: &Visit) -> Markup {

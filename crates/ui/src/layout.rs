@@ -1,18 +1,18 @@
 //! What all pages have in common: head, navigation, who is signed in, and what a browser may do with them.
 //! Must not know what a page shows.
 
-use crate::SignIn;
 use crate::assets::{HTMX, ICON, MORPH, SCRIPT, STYLE};
 use crate::markup::{glyph, signs};
 use crate::notice;
+use crate::port::SignIn;
 use crate::query::Fields;
-use crate::visit::Visit;
+use crate::shell::{Shell, TOKEN};
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, REFERRER_POLICY, SET_COOKIE,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, SET_COOKIE,
 };
-use counterstep_contracts::access::{CallerView, Role};
+use counterstep_contracts::access::Role;
 use maud::{DOCTYPE, Markup, html};
 
 /// Nothing from elsewhere, nothing that stands in a page, in no frame.
@@ -21,19 +21,6 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 
 /// No evaluation of texts, no styles of its own, no pages kept in the browser's storage.
 const HTMX_CONFIG: &str = r#"{"allowEval":false,"allowScriptTags":false,"includeIndicatorStyles":false,"historyCacheSize":0,"selfRequestsOnly":true}"#;
-
-/// What stands around a page.
-#[derive(Debug, Clone)]
-pub(crate) struct Shell {
-    /// The path of the interface, as this browser reaches it.
-    pub(crate) mount: String,
-    /// That of the pages.
-    pub(crate) base: String,
-    pub(crate) sign_in: SignIn,
-    pub(crate) caller: Option<CallerView>,
-    pub(crate) token: String,
-    pub(crate) new_cookie: Option<HeaderValue>,
-}
 
 /// A chapter of the navigation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,13 +49,13 @@ impl Chapter {
 }
 
 /// A page.
-pub(crate) fn page(visit: &Visit, chapter: Chapter, title: &str, body: Markup) -> HttpResponse {
-    let said = notice::of(&Fields::of(visit.request.query_string()));
+pub(crate) fn page(shell: &Shell, chapter: Chapter, title: &str, body: Markup) -> HttpResponse {
+    let said = notice::of(&Fields::of(&shell.query));
     let body = html! {
         @if let Some(said) = said { p.notice role="status" { (glyph("check")) (said) } }
         (body)
     };
-    whole(StatusCode::OK, &visit.shell, Some(chapter), title, body)
+    whole(StatusCode::OK, shell, Some(chapter), title, body)
 }
 
 /// A page of no chapter.
@@ -156,7 +143,7 @@ fn top(shell: &Shell, chapter: Option<Chapter>) -> Markup {
                     }
                     @if matches!(shell.sign_in, SignIn::Key | SignIn::Token) {
                         form method="post" action={ (shell.base) "/sign-out" } {
-                            input type="hidden" name=(crate::forms::TOKEN) value=(shell.token);
+                            input type="hidden" name=(TOKEN) value=(shell.token);
                             button.plain type="submit" { "Sign out" }
                         }
                     }

@@ -1,11 +1,11 @@
 //! Signing in and out. A credential that the interface accepts is kept in a cookie that no script reads;
 //! nothing is kept on the server. Must not look into a credential.
 
-use crate::SignIn;
 use crate::cookies;
 use crate::failed::{Answer, Cause};
 use crate::forms;
 use crate::layout;
+use crate::port::SignIn;
 use crate::query::Fields;
 use crate::visit::Visit;
 use actix_web::http::StatusCode;

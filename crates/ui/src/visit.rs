@@ -3,8 +3,8 @@
 
 use crate::cookies;
 use crate::failed::{Cause, Failed};
-use crate::layout::Shell;
-use crate::{ApiRequest, PATH, SignIn, Ui};
+use crate::port::{ApiRequest, PATH, SignIn, Ui};
+use crate::shell::Shell;
 use actix_web::body::to_bytes;
 use actix_web::dev::Payload;
 use actix_web::http::header::{
@@ -58,6 +58,7 @@ impl Visit {
                 base,
                 sign_in: ui.sign_in,
                 caller: None,
+                query: request.query_string().to_owned(),
                 new_cookie,
             },
             request: request.clone(),

@@ -71,7 +71,7 @@ async fn asked(visit: &Visit) -> Result<(Proposal, Value), Failed> {
         .await?;
     let action = body["action"].as_str().unwrap_or_default().to_owned();
     let known = ACTIONS.iter().find(|(name, ..)| *name == action);
-    let (_, title, does) = known.copied().unwrap_or((&"", &"do this", &""));
+    let (_, title, does) = known.copied().unwrap_or(("", "do this", ""));
     let mut sent = body.clone();
     sent["note"] = json!("why");
     let proposal = Proposal {
@@ -180,7 +180,12 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
         p.up { a href=(visit.at("/parked")) { "Parked" } }
         div data-live=(visit.at(&format!("/live/bulk/{id}"))) { (body.0) }
     };
-    Ok(layout::page(&visit, Chapter::Parked, "Operation", body))
+    Ok(layout::page(
+        &visit.shell,
+        Chapter::Parked,
+        "Operation",
+        body,
+    ))
 }
 
 /// How it stands, and whether it has ended.

@@ -59,7 +59,7 @@ pub(super) fn page(visit: &Visit, it: &Proposal, was: Option<(&Failed, &Fields)>
             (it.elsewhere.shown(visit))
         }
     };
-    layout::page(visit, it.chapter, &it.title, body)
+    layout::page(&visit.shell, it.chapter, &it.title, body)
 }
 
 /// Sends it, and leads back to what it is about; what is refused is shown on its page.

@@ -29,7 +29,7 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
             (table("Limits", &["Limit", "Declared", "Set", "In use", ""], &rows))
         }
     };
-    Ok(layout::page(&visit, Chapter::Limits, "Limits", body))
+    Ok(layout::page(&visit.shell, Chapter::Limits, "Limits", body))
 }
 
 fn shown(at_once: Option<u32>, rate: Option<Rate>) -> String {

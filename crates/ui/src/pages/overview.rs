@@ -32,7 +32,12 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
         }
         div data-live=(visit.at("/live/overview")) { (part) }
     };
-    Ok(layout::page(&visit, Chapter::Overview, "Overview", body))
+    Ok(layout::page(
+        &visit.shell,
+        Chapter::Overview,
+        "Overview",
+        body,
+    ))
 }
 
 pub(crate) async fn live_part(visit: &Visit) -> Result<Markup, Failed> {

@@ -33,7 +33,7 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
         (list(&visit, &letters))
         (operations(&visit, bulk.as_ref()))
     };
-    Ok(layout::page(&visit, Chapter::Parked, "Parked", body))
+    Ok(layout::page(&visit.shell, Chapter::Parked, "Parked", body))
 }
 
 fn by_cause(visit: &Visit, found: &DeadLetterGroups) -> Markup {

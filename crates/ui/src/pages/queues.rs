@@ -28,7 +28,7 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
             (table("Queues", &["Queue", "State", "Tasks", ""], &rows))
         }
     };
-    Ok(layout::page(&visit, Chapter::Queues, "Queues", body))
+    Ok(layout::page(&visit.shell, Chapter::Queues, "Queues", body))
 }
 
 fn row(visit: &Visit, it: &QueueView) -> Markup {

@@ -36,7 +36,12 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
         }
         @if let Some(next) = next { nav.pager aria-label="Pages of the list" { a.button href=(next) rel="next" { "More" } } }
     };
-    Ok(layout::page(&visit, Chapter::Schedules, "Schedules", body))
+    Ok(layout::page(
+        &visit.shell,
+        Chapter::Schedules,
+        "Schedules",
+        body,
+    ))
 }
 
 fn when(it: &ScheduleView) -> Markup {

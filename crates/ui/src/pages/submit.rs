@@ -4,10 +4,11 @@
 use super::part;
 use crate::elsewhere::Elsewhere;
 use crate::failed::{Answer, Failed};
-use crate::forms::{self, TOKEN};
+use crate::forms;
 use crate::layout::{self, Chapter};
 use crate::markup::empty;
 use crate::query::{Fields, segment};
+use crate::shell::TOKEN;
 use crate::visit::Visit;
 use actix_web::body::to_bytes;
 use actix_web::http::Method;
@@ -33,7 +34,12 @@ pub(crate) async fn types(request: HttpRequest) -> Answer {
             }
         }
     };
-    Ok(layout::page(&visit, Chapter::Tasks, "Submit a task", body))
+    Ok(layout::page(
+        &visit.shell,
+        Chapter::Tasks,
+        "Submit a task",
+        body,
+    ))
 }
 
 /// What a type takes, as the document of the interface has it.
@@ -146,7 +152,7 @@ async fn shown(visit: &Visit, failed: Option<&Failed>, text: Option<&str>) -> An
             (elsewhere.shown(visit))
         }
     };
-    let mut answer = layout::page(visit, Chapter::Tasks, &route, body);
+    let mut answer = layout::page(&visit.shell, Chapter::Tasks, &route, body);
     if let Some(failed) = failed {
         *answer.status_mut() = actix_web::ResponseError::status_code(failed);
     }

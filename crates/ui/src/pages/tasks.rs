@@ -136,7 +136,7 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
         (filters(&visit, &filter, &names))
         (list)
     };
-    Ok(layout::page(&visit, Chapter::Tasks, "Tasks", body))
+    Ok(layout::page(&visit.shell, Chapter::Tasks, "Tasks", body))
 }
 
 fn filters(visit: &Visit, filter: &Filter, types: &[&str]) -> Markup {

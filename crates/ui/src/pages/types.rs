@@ -33,7 +33,12 @@ pub(crate) async fn list(request: HttpRequest) -> Answer {
             (table("Task types", &["Type", "State", "Queue", "Steps", ""], &rows))
         }
     };
-    Ok(layout::page(&visit, Chapter::Types, "Task types", body))
+    Ok(layout::page(
+        &visit.shell,
+        Chapter::Types,
+        "Task types",
+        body,
+    ))
 }
 
 fn switch(it: &Value) -> Markup {
@@ -112,7 +117,7 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
         (steps(&it))
         details { summary { "The declaration as JSON" } (crate::markup::json(&it)) }
     };
-    Ok(layout::page(&visit, Chapter::Types, &name, body))
+    Ok(layout::page(&visit.shell, Chapter::Types, &name, body))
 }
 
 /// A value of a declaration; one that is missing is what the settings say.

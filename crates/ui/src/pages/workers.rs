@@ -23,7 +23,12 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
         }
         (pass(last))
     };
-    Ok(layout::page(&visit, Chapter::Workers, "Workers", body))
+    Ok(layout::page(
+        &visit.shell,
+        Chapter::Workers,
+        "Workers",
+        body,
+    ))
 }
 
 pub(super) fn state(of: WorkerState) -> Markup {

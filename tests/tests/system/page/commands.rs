@@ -29,7 +29,10 @@ async fn each_command_line_of_a_button_is_one_that_the_program_takes() {
     ];
     for task in [parked, dead, waits] {
         let page = text(&shop, &format!("/ui/tasks/{task}")).await;
-        pages.extend(between(&page, "href=\"", "\"").filter(|it| it.contains("/decide/") || it.contains("/bulk/new")));
+        pages.extend(
+            between(&page, "href=\"", "\"")
+                .filter(|it| it.contains("/decide/") || it.contains("/bulk/new")),
+        );
     }
     let page = text(&shop, "/ui/parked").await;
     pages.extend(between(&page, "href=\"", "\"").filter(|it| it.contains("/bulk/new")));
@@ -39,16 +42,23 @@ async fn each_command_line_of_a_button_is_one_that_the_program_takes() {
         let shown: Vec<_> = between(&page, "<code>counterstep ", "</code>").collect();
         assert_eq!(shown.len(), 1, "{path}: {page}");
         commands.extend(shown);
-        let curl = between(&page, "<code>curl ", "</code>").next().expect("a request");
+        let curl = between(&page, "<code>curl ", "</code>")
+            .next()
+            .expect("a request");
         assert!(curl.contains(&format!("{}/api/", shop.api.url())), "{curl}");
     }
     assert!(commands.len() >= 15, "{commands:#?}");
     for command in &commands {
-        let plain = command.replace("&quot;", "\"").replace("&#39;", "'").replace("&amp;", "&");
+        let plain = command
+            .replace("&quot;", "\"")
+            .replace("&#39;", "'")
+            .replace("&amp;", "&");
         std::fs::write(shop.place.path().join("request.json"), "{}").expect("a file");
         let program = env!("CARGO_BIN_EXE_lamps");
         let mut shell = without_settings("sh");
-        shell.arg("-c").arg(format!("{program} {plain} --url {NOWHERE}"));
+        shell
+            .arg("-c")
+            .arg(format!("{program} {plain} --url {NOWHERE}"));
         let ended = to_its_end(shop.place.path(), shell);
         // It was understood, and nothing answers.
         assert_eq!(ended.code, Some(69), "{plain}: {ended:?}");

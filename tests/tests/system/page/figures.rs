@@ -22,7 +22,9 @@ const UPDATES: usize = 3_600;
 async fn figures() {
     let shop = Shop::open().await;
     let begun = Instant::now();
-    let closed: Vec<_> = (0..1_000).map(|_| json!({ "request": { "name": "all" } })).collect();
+    let closed: Vec<_> = (0..1_000)
+        .map(|_| json!({ "request": { "name": "all" } }))
+        .collect();
     for _ in 0..(ALL - LIVE) / 1_000 {
         submit(&shop, "check-stock", &closed).await;
     }
@@ -33,14 +35,34 @@ async fn figures() {
     while open(&shop).await > LIVE as u64 {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    println!("{ALL} tasks, {LIVE} of them live, after {:?}", begun.elapsed());
+    println!(
+        "{ALL} tasks, {LIVE} of them live, after {:?}",
+        begun.elapsed()
+    );
     let list = text(&shop, "/ui/tasks").await;
-    let task = list.split("href=\"/ui/tasks/").nth(1).and_then(|it| it.split('"').next());
+    let task = list
+        .split("href=\"/ui/tasks/")
+        .nth(1)
+        .and_then(|it| it.split('"').next());
     let task = format!("/ui/tasks/{}", task.expect("a task"));
-    for path in ["/ui", "/ui/tasks", "/ui/tasks?status=waiting", "/ui/tasks?type=OrderLamp&label=a=b", "/ui/parked", &task] {
+    for path in [
+        "/ui",
+        "/ui/tasks",
+        "/ui/tasks?status=waiting",
+        "/ui/tasks?type=OrderLamp&label=a=b",
+        "/ui/parked",
+        &task,
+    ] {
         let times = times(&shop, path).await;
-        println!("{path}: median {:?}, worst of {LOOKS} {:?}", times[LOOKS / 2], times[LOOKS - 1]);
-        assert!(times[LOOKS / 2] < Duration::from_millis(200), "{path}: {times:?}");
+        println!(
+            "{path}: median {:?}, worst of {LOOKS} {:?}",
+            times[LOOKS / 2],
+            times[LOOKS - 1]
+        );
+        assert!(
+            times[LOOKS / 2] < Duration::from_millis(200),
+            "{path}: {times:?}"
+        );
     }
     session(&shop, &list).await;
 }
@@ -53,11 +75,17 @@ async fn submit(shop: &Shop, route: &str, batch: &[Value]) {
 }
 
 async fn open(shop: &Shop) -> u64 {
-    let answer = shop.api.request(reqwest::Method::GET, "/api/workers").send().await;
+    let answer = shop
+        .api
+        .request(reqwest::Method::GET, "/api/workers")
+        .send()
+        .await;
     let view: WorkersView = answer.expect("an answer").json().await.expect("a view");
     let tasks = view.status.tasks.iter();
     let (waiting, other): (Vec<_>, Vec<_>) = tasks.partition(|it| it.status == TaskStatus::Waiting);
-    let sum = |of: &[&counterstep_contracts::workers::TaskCountView]| of.iter().map(|it| it.count).sum::<u64>();
+    let sum = |of: &[&counterstep_contracts::workers::TaskCountView]| {
+        of.iter().map(|it| it.count).sum::<u64>()
+    };
     match sum(&other) {
         0 => sum(&waiting),
         // Some are under way.
@@ -88,11 +116,20 @@ async fn session(shop: &Shop, list: &str) {
     let tab = browser.tab().await;
     tab.call("Performance.enable", json!({})).await;
     tab.open(&shop.url("/ui/tasks")).await;
-    tab.until("it is live", "document.getElementById('live-state').dataset.state === 'live'").await;
-    let part = list.split("<section id=\"list\"").nth(1).and_then(|it| it.split("</section>").next());
+    tab.until(
+        "it is live",
+        "document.getElementById('live-state').dataset.state === 'live'",
+    )
+    .await;
+    let part = list
+        .split("<section id=\"list\"")
+        .nth(1)
+        .and_then(|it| it.split("</section>").next());
     let part = format!("<section id=\"list\"{}</section>", part.expect("a list"));
     // Two states of the list by turns, as the stream sends them.
-    let other = part.replace("waiting", "running").replace("completed", "failed");
+    let other = part
+        .replace("waiting", "running")
+        .replace("completed", "failed");
     let play = |updates: usize| {
         let (a, b) = (json!(part), json!(other));
         format!(
@@ -105,7 +142,8 @@ async fn session(shop: &Shop, list: &str) {
     tab.eval("(() => { const Real = EventSource; window.EventSource = class extends Real { constructor(url) { super(url); window.lastSource = this; } }; })()").await;
     tab.eval("document.querySelector('#text').value = ''; document.dispatchEvent(new Event('visibilitychange')); 0").await;
     tab.eval("(() => { Object.defineProperty(document, 'hidden', { configurable: true, value: true }); document.dispatchEvent(new Event('visibilitychange')); delete document.hidden; document.dispatchEvent(new Event('visibilitychange')); })()").await;
-    tab.until("the stream is caught", "!!window.lastSource").await;
+    tab.until("the stream is caught", "!!window.lastSource")
+        .await;
     tab.eval(&play(400)).await;
     let (before, memory) = (heap(&tab).await, resident(shop));
     let begun = Instant::now();
@@ -115,7 +153,9 @@ async fn session(shop: &Shop, list: &str) {
         text(shop, "/ui/tasks").await;
     }
     let (after, then) = (heap(&tab).await, resident(shop));
-    println!("a tab, {UPDATES} updates in {took:?}: heap {before} to {after} kB, nodes and listeners as before");
+    println!(
+        "a tab, {UPDATES} updates in {took:?}: heap {before} to {after} kB, nodes and listeners as before"
+    );
     println!("the process, {UPDATES} lists: {memory} to {then} kB");
     assert!(after < before + 2_000, "{before} to {after} kB");
     assert!(then < memory + 50_000, "{memory} to {then} kB");
@@ -128,15 +168,22 @@ async fn heap(tab: &Tab) -> u64 {
     let all = metrics["metrics"].as_array().expect("metrics");
     let used = all.iter().find(|it| it["name"] == "JSHeapUsedSize");
     let used = used.and_then(|it| it["value"].as_f64()).expect("a size");
-    let nodes = all.iter().find(|it| it["name"] == "Nodes").map(|it| it["value"].clone());
+    let nodes = all
+        .iter()
+        .find(|it| it["name"] == "Nodes")
+        .map(|it| it["value"].clone());
     println!("nodes {}", nodes.unwrap_or_default());
     (used / 1_000.0) as u64
 }
 
 /// What the process holds in memory, in kB.
 fn resident(shop: &Shop) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", shop.pid())).expect("a process");
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a size");
+    let status =
+        std::fs::read_to_string(format!("/proc/{}/status", shop.pid())).expect("a process");
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS:"))
+        .expect("a size");
     let digits: String = line.chars().filter(char::is_ascii_digit).collect();
     digits.parse().expect("a number")
 }

@@ -2,7 +2,7 @@
 //! interface judges; what is offered here is what it would take as things stand.
 
 use super::super::decide::{self, Proposal};
-use super::Found;
+use super::found::Found;
 use crate::elsewhere::Elsewhere;
 use crate::failed::{Answer, Failed};
 use crate::forms;

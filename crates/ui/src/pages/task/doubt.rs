@@ -1,7 +1,7 @@
 //! What is in doubt, with its evidence: which host was lost, what the probe found, and the key by which the
 //! service outside can be asked. Must not judge it.
 
-use super::Found;
+use super::found::Found;
 use crate::markup::{chip, copied};
 use crate::story::{SpanKind, StepStory, Story};
 use crate::visit::Visit;

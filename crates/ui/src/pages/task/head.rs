@@ -1,6 +1,6 @@
 //! The head of a task: what it is, where it stands, and what it waits for.
 
-use super::Found;
+use super::found::Found;
 use crate::markup::{chip, copied, labels, state, task_link};
 use crate::visit::Visit;
 use crate::when::{ago, duration, micros};

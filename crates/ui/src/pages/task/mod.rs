@@ -3,102 +3,25 @@
 
 pub(crate) mod decisions;
 mod doubt;
+mod found;
 mod head;
 mod past;
 mod steps;
 
-use crate::failed::{Answer, Failed};
+pub(crate) use found::Found;
+
+use crate::failed::Answer;
 use crate::layout::{self, Chapter};
 use crate::markup::json;
 use crate::picture;
-use crate::query::Address;
-use crate::story::Story;
 use crate::visit::Visit;
-use crate::when;
 use actix_web::HttpRequest;
 use actix_web::dev::Payload;
 use actix_web::http::Method;
 use actix_web::http::header::{IF_NONE_MATCH, IF_RANGE, RANGE};
-use counterstep_contracts::TaskStatus;
-use counterstep_contracts::bulk::{DeadLetterGroup, DeadLetterGroups};
-use counterstep_contracts::http::{AuditTrail, ChainView, Page, Payloads, TaskView};
-use counterstep_contracts::operator::{UndoPlan, Why};
+use counterstep_contracts::http::{AuditTrail, Payloads};
 use maud::{Markup, html};
 use serde_json::Value;
-
-/// What a page of a task is made of.
-pub(crate) struct Found {
-    pub(crate) task: TaskView,
-    pub(crate) trail: AuditTrail,
-    pub(crate) plan: Option<UndoPlan>,
-    pub(crate) why: Option<Why>,
-    /// Its type as this server knows it; of another version than the task's it says nothing.
-    pub(crate) declaration: Option<Value>,
-    pub(crate) chain: Option<ChainView>,
-    /// Where it is parked: the tasks that failed for the same cause, itself among them.
-    pub(crate) group: Option<DeadLetterGroup>,
-}
-
-impl Found {
-    pub(crate) async fn of(visit: &Visit, id: &str) -> Result<Self, Failed> {
-        let path = format!("/api/tasks/{}", crate::query::segment(id));
-        let task = visit.get::<TaskView>(&path).await?;
-        let trail = visit.get::<AuditTrail>(&format!("{path}/audit")).await?;
-        let plan = visit.find::<UndoPlan>(&format!("{path}/plan")).await;
-        let why = visit.find::<Why>(&format!("{path}/why")).await;
-        let types = visit.find::<Page<Value>>("/api/task-types").await;
-        let mut types = types.into_iter().flat_map(|page| page.items);
-        let declaration =
-            types.find(|it| it["name"] == task.task_type && it["version"] == task.version);
-        let chain = visit
-            .find::<ChainView>(&format!("{path}/audit/chain"))
-            .await;
-        let group = why.as_ref().and_then(|why| why.group.clone());
-        let group = match group {
-            Some(id) => group_of(visit, &task, &id).await,
-            None => None,
-        };
-        Ok(Self {
-            task,
-            trail,
-            plan,
-            why,
-            declaration,
-            chain,
-            group,
-        })
-    }
-
-    pub(crate) fn story(&self) -> Story {
-        Story::of(
-            &self.task,
-            &self.trail,
-            self.plan.as_ref(),
-            self.declaration.as_ref(),
-            when::now(),
-        )
-    }
-
-    /// The last event that is shown.
-    pub(crate) fn seen(&self) -> u64 {
-        let last = self.trail.entries.last();
-        last.map_or(0, |last| u64::try_from(last.seq.0).unwrap_or(0))
-    }
-
-    /// Whether something of it changes by time alone.
-    pub(crate) fn is_under_way(&self) -> bool {
-        matches!(
-            self.task.status,
-            TaskStatus::Running | TaskStatus::Compensating | TaskStatus::Waiting
-        )
-    }
-}
-
-async fn group_of(visit: &Visit, task: &TaskView, id: &str) -> Option<DeadLetterGroup> {
-    let asked = Address::new("/api/dead-letters/groups").with("type", &task.task_type);
-    let found = visit.find::<DeadLetterGroups>(&asked.text()).await?;
-    found.groups.into_iter().find(|group| group.id == id)
-}
 
 pub(crate) async fn get(request: HttpRequest) -> Answer {
     let visit = Visit::of(&request).await?;
@@ -114,7 +37,7 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
         div.task data-live=(visit.at(&format!("/live/tasks/{id}"))) { (live_part(&visit, &found)) }
         (payloads)
     };
-    Ok(layout::page(&visit, Chapter::Tasks, &title, body))
+    Ok(layout::page(&visit.shell, Chapter::Tasks, &title, body))
 }
 
 /// What is kept up to date.
@@ -203,7 +126,7 @@ pub(crate) async fn audit(request: HttpRequest) -> Answer {
         h1 { "Audit" }
         (past::table(&trail.entries))
     };
-    Ok(layout::page(&visit, Chapter::Tasks, "Audit", body))
+    Ok(layout::page(&visit.shell, Chapter::Tasks, "Audit", body))
 }
 
 /// A file of the response, as the interface hands it over.

@@ -1,6 +1,6 @@
 //! The audit of a task: each entry with its actor, and whether the chain that binds them holds.
 
-use super::Found;
+use super::found::Found;
 use crate::markup::{chip, glyph, plain, step_state};
 use crate::visit::Visit;
 use crate::when::{clock, exact};

@@ -1,7 +1,7 @@
 //! The steps as a list: the same as the picture, in words and with each try. Must not leave out what the
 //! picture shows.
 
-use super::Found;
+use super::found::Found;
 use crate::markup::{outcome, step_state};
 use crate::story::{Span, SpanKind, StepStory, Story, WayBack};
 use crate::when::duration;
