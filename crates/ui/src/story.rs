@@ -292,3 +292,98 @@ fn failed_step<'a>(entries: &'a [AuditView], turn: &AuditView) -> Option<&'a str
     let mut failed = before.filter(|it| it.event == "step_failed").rev();
     failed.next()?.step.as_deref()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const AT: &str = "2026-11-20T18:00:0";
+
+    fn entry(seq: u32, second: u32, event: &str, more: &Value) -> Value {
+        let mut entry = json!({
+            "seq": seq, "change_id": "01930d2c-6c4b-7d5e-8f00-0123456789ab", "at": format!("{AT}{second}Z"),
+            "event": event, "to": "running", "epoch": 1, "actor": "worker:7",
+        });
+        for (name, value) in more.as_object().into_iter().flatten() {
+            entry[name] = value.clone();
+        }
+        entry
+    }
+
+    /// A charge that was tried twice, in doubt once, and whose undo a person has settled.
+    fn told() -> Story {
+        let step = json!({ "step": "charge", "attempt": 1 });
+        let second = json!({ "step": "charge", "attempt": 2 });
+        let id = "01930d2c-6c4b-7d5e-8f00-0123456789ab";
+        let trail: AuditTrail = serde_json::from_value(json!({
+            "task_id": id,
+            "entries": [
+                entry(1, 0, "submitted", &json!({})),
+                entry(2, 1, "step_started", &step),
+                entry(3, 3, "step_in_doubt", &step),
+                entry(4, 4, "step_started", &second),
+                entry(5, 5, "step_failed", &second),
+                entry(6, 5, "gave_up", &json!({ "from": "running", "to": "compensating" })),
+                entry(7, 6, "undo_started", &step),
+                entry(8, 7, "undo_failed", &step),
+                entry(9, 9, "undo_resolved", &json!({ "step": "charge", "actor": "operator:kim" })),
+            ],
+            "attempts": [
+                { "step": "charge", "direction": "forward", "attempt": 1, "epoch": 1, "outcome": "in_doubt",
+                  "started_at": format!("{AT}1Z"), "ended_at": format!("{AT}3Z") },
+                { "step": "charge", "direction": "forward", "attempt": 2, "epoch": 2, "outcome": "failed",
+                  "error": "declined", "started_at": format!("{AT}4Z"), "ended_at": format!("{AT}5Z") },
+                { "step": "charge", "direction": "undo", "attempt": 1, "epoch": 2, "outcome": "failed",
+                  "started_at": format!("{AT}6Z"), "ended_at": format!("{AT}7Z") },
+            ],
+        }))
+        .unwrap();
+        let task: TaskView = serde_json::from_value(json!({
+            "task_id": id, "task_type": "Order", "version": 1, "status": "failed", "cancel_requested": false,
+            "residue": false, "revision": 9, "created_at": format!("{AT}0Z"), "updated_at": format!("{AT}9Z"),
+            "recovery_attempts": 0, "progress": { "done": 0, "total": 1 },
+            "steps": [{ "no": 1, "name": "charge", "status": "resolved", "attempts": 2, "undo_attempts": 1 }],
+        }))
+        .unwrap();
+        let declared = json!({ "steps": [{ "name": "charge", "group": "pay", "undo": { "kind": "function", "name": "refund" } }] });
+        Story::of(&task, &trail, None, Some(&declared), 0)
+    }
+
+    #[test]
+    fn tries_and_the_waits_between_them_follow_each_other() {
+        let story = told();
+        let step = &story.steps[0];
+        let kinds: Vec<_> = step.forward.iter().map(|span| span.kind.clone()).collect();
+        assert_eq!(
+            kinds,
+            [
+                SpanKind::Attempt(1, Some(Outcome::InDoubt)),
+                SpanKind::Wait("another host".to_owned()),
+                SpanKind::Attempt(2, Some(Outcome::Failed)),
+            ]
+        );
+        assert_eq!(step.forward[1].took(story.now), 1_000_000);
+        assert_eq!(step.forward[2].by.as_deref(), Some("worker:7"));
+        assert_eq!(step.forward[2].error.as_deref(), Some("declined"));
+        assert_eq!(
+            (step.group.as_deref(), &step.way_back),
+            (Some("pay"), &WayBack::Undo("refund".to_owned()))
+        );
+    }
+
+    #[test]
+    fn it_turned_where_the_step_gave_up_and_a_person_has_the_last_word() {
+        let story = told();
+        let turn = story.turn.clone().unwrap();
+        assert_eq!(
+            (turn.why.as_str(), turn.at - story.created),
+            ("charge gave up", 5_000_000)
+        );
+        let last = story.steps[0].back.last().unwrap();
+        assert_eq!(last.kind, SpanKind::Point(StepStatus::Resolved));
+        assert_eq!(last.by.as_deref(), Some("operator:kim"));
+        // The last entry is later than this machine's clock.
+        assert_eq!(story.now - story.created, 9_000_000);
+    }
+}

@@ -151,6 +151,39 @@ async fn a_group_is_redriven_with_a_preview_of_what_it_hits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_list_is_filtered_without_another_page_and_leads_to_all_of_its_parked_tasks() {
+    let shop = Shop::open().await;
+    shop.dead_letter().await;
+    let done = shop.submit("order-lamp", r#"{"name":"Aurora"}"#).await;
+    shop.api.at_rest(done).await;
+    let browser = Browser::start().await;
+    let tab = browser.tab().await;
+    tab.open(&shop.url("/ui/tasks")).await;
+    let rows = "document.querySelectorAll('table.tasks tbody tr').length";
+    tab.until("both are there", &format!("{rows} === 2")).await;
+    tab.click("input[value='dead_lettered'] + span").await;
+    tab.until("one is left", &format!("{rows} === 1")).await;
+    tab.until(
+        "the address has it",
+        "location.search.includes('status=dead_lettered')",
+    )
+    .await;
+    // The list that is left is the one that is kept up to date.
+    shop.dead_letter().await;
+    tab.until("a second one comes by itself", &format!("{rows} === 2"))
+        .await;
+    tab.follow("#many a").await;
+    tab.shows("2 tasks").await;
+    tab.open(&shop.url(&format!("/ui/tasks?text={done}"))).await;
+    tab.until(
+        "an id leads to its task",
+        "location.pathname.startsWith('/ui/tasks/')",
+    )
+    .await;
+    shop.assert_own(&tab);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_queue_is_paused_by_keyboard_alone() {
     let shop = Shop::open().await;
     let browser = Browser::start().await;

@@ -46,6 +46,13 @@ fn body(query: &Fields) -> Value {
             filter.insert(name.to_owned(), json!(value));
         }
     }
+    let labels = query.all("label").filter_map(|label| label.split_once('='));
+    let labels: serde_json::Map<_, _> = labels
+        .map(|(name, value)| (name.to_owned(), json!(value)))
+        .collect();
+    if !labels.is_empty() {
+        filter.insert("labels".to_owned(), Value::Object(labels));
+    }
     let statuses: Vec<_> = query.all("status").collect();
     if !statuses.is_empty() {
         filter.insert("status".to_owned(), json!(statuses));
@@ -103,6 +110,9 @@ fn elsewhere(action: &str, query: &Fields, body: Value) -> Elsewhere {
         if let Some(value) = query.get(name) {
             words.extend([flag, value]);
         }
+    }
+    for (name, flag) in [("status", "--status"), ("label", "--label")] {
+        words.extend(query.all(name).flat_map(|value| [flag, value]));
     }
     if action == "resolve" {
         words.extend(["--as", query.get("as").unwrap_or("skipped")]);

@@ -134,7 +134,7 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
             @if visit.may(Role::Submit) { a.button.primary href=(visit.at("/submit")) { "Submit a task" } }
         }
         (filters(&visit, &filter, &names))
-        (list)
+        div #found { (many(&visit, &filter)) (list) }
     };
     Ok(layout::page(&visit.shell, Chapter::Tasks, "Tasks", body))
 }
@@ -144,7 +144,7 @@ fn filters(visit: &Visit, filter: &Filter, types: &[&str]) -> Markup {
     html! {
         form.filters role="search" method="get" action=(visit.at("/tasks"))
             hx-get=(visit.at("/tasks")) hx-trigger="change, submit, input delay:400ms from:#text"
-            hx-target="#list" hx-select="#list" hx-swap="outerHTML" hx-push-url="true" {
+            hx-target="#found" hx-select="#found" hx-swap="outerHTML" hx-push-url="true" {
             div.field {
                 label for="type" { "Type" }
                 select #type name="type" {
@@ -179,6 +179,32 @@ fn filters(visit: &Visit, filter: &Filter, types: &[&str]) -> Markup {
                 }
             }
             noscript { button type="submit" { "Show" } }
+        }
+    }
+}
+
+/// The way to a decision about all tasks of the filter that wait for a person.
+fn many(visit: &Visit, filter: &Filter) -> Markup {
+    let is_parked = |name: &&String| name.parse().is_ok_and(TaskStatus::is_parked);
+    let parked: Vec<_> = filter.status.iter().filter(is_parked).collect();
+    let is_narrowed = filter.task_type.is_some() || filter.label.is_some() || !parked.is_empty();
+    let has_others = !filter.status.is_empty() && parked.is_empty();
+    if !visit.may(Role::Operate) || !is_narrowed || has_others {
+        return html! {};
+    }
+    let all = |action: &str| {
+        Address::new(visit.at("/bulk/new"))
+            .with("action", action)
+            .with_some("type", filter.task_type.as_deref())
+            .with_some("label", filter.label.as_deref())
+            .with_some("failure_text", filter.text.as_deref())
+            .all("status", &parked)
+            .text()
+    };
+    html! {
+        p #many.quiet {
+            "All of these that wait for a person, whenever they were submitted: "
+            a href=(all("redrive")) { "redrive" } " or " a href=(all("resolve")) { "settle by hand" } "."
         }
     }
 }

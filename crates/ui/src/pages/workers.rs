@@ -67,11 +67,11 @@ fn pass(last: Option<&PassView>) -> Markup {
                 Some(last) => {
                     p.quiet { (last.seconds_ago) " s ago" }
                     dl.facts {
-                        @for (what, count) in &last.counts {
+                        @for (what, count) in last.counts.iter().filter(|(_, count)| **count > 0) {
                             div { dt { (plain(what)) } dd { (number(*count)) } }
                         }
                     }
-                    @if last.counts.is_empty() { p { "It found nothing to do." } }
+                    @if last.counts.values().all(|count| *count == 0) { p { "It found nothing to do." } }
                 }
             }
         }

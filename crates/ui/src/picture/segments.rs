@@ -91,10 +91,10 @@ fn segment(span: &Span, is_last: bool, step: &StepStory, (now, lane): (i64, Lane
     let percent = step.progress.as_ref().and_then(|it| it.percent);
     let percent = percent.filter(|_| is_last && span.end.is_none() && look != Look::Waiting);
     let width = match look {
-        Look::Waiting => grown(58, 7, took, 100_000, 110),
+        Look::Waiting => grown(62, 7, took, 100_000, 110),
         Look::Skipped | Look::Settled | Look::Folded => 26,
         _ if matches!(span.kind, SpanKind::Point(_)) => 26,
-        _ => grown(64, 10, took, 20_000, 150),
+        _ => grown(70, 10, took, 20_000, 150),
     };
     let label = match percent {
         Some(percent) => Some(format!("{percent} %")),

@@ -148,7 +148,7 @@ fn days_take_no_more_room_than_a_box_may() {
         Track::Segments(all) => all[0].width,
         Track::Ghost { .. } => 0,
     };
-    assert!(width(0) <= 110, "{}", width(0));
+    assert!(width(0) <= 114, "{}", width(0));
     assert!(width(1) >= 50, "{}", width(1));
 }
 

@@ -25,7 +25,8 @@ async fn each_command_line_of_a_button_is_one_that_the_program_takes() {
         "/ui/queues/lamps/pause".to_owned(),
         "/ui/limits/carrier/set".to_owned(),
         "/ui/limits/carrier/reset".to_owned(),
-        "/ui/bulk/new?action=resolve&amp;type=CheckStock".to_owned(),
+        "/ui/bulk/new?action=resolve&amp;type=CheckStock&amp;status=dead_lettered".to_owned(),
+        "/ui/bulk/new?action=redrive&amp;label=order%3D1&amp;failure_text=shelf".to_owned(),
     ];
     for task in [parked, dead, waits] {
         let page = text(&shop, &format!("/ui/tasks/{task}")).await;
