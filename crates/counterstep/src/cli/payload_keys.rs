@@ -3,6 +3,7 @@
 use super::output::{json, print};
 use super::table;
 use counterstep_contracts::Tenant;
+use counterstep_kernel::payloads::is_encrypted_kind;
 use counterstep_kernel::ports::{
     DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, PayloadCodec as _, RevisionsOf,
     Store, StoreError,
@@ -35,8 +36,8 @@ enum PayloadKeysCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Delete all keys of a tenant and its schedules: its payloads can never be read again. Refused while it has
-    /// tasks that have not ended
+    /// Delete all keys of a tenant, its schedules and its bulk operations: its payloads can never be read again.
+    /// Refused while it has tasks that have not ended
     Delete {
         /// Whose
         tenant: String,
@@ -86,8 +87,8 @@ pub(super) fn main(args: &PayloadKeysArgs) -> Result<(), Exit> {
     }
 }
 
-/// Tasks that have not ended could neither go on nor be undone without their key. Schedules are deleted first:
-/// they could not be read or changed later.
+/// Tasks that have not ended could neither go on nor be undone without their key. Its encrypted documents are
+/// deleted first: they could not be read or changed later.
 async fn delete(keys: &FileKeys, store: &dyn Store, tenant: &Tenant) -> Result<(), Exit> {
     let unread = |error: StoreError| Exit::unavailable(format_args!("the database: {error}"));
     let open = store
@@ -103,27 +104,9 @@ async fn delete(keys: &FileKeys, store: &dyn Store, tenant: &Tenant) -> Result<(
             task.task
         )));
     }
-    let mut after = None;
-    loop {
-        let page = DocumentQuery::Page {
-            kind: DocumentKind::Schedule,
-            tenant: tenant.clone(),
-            after,
-            limit: 100,
-        };
-        let rows = store.documents(&page).await.map_err(unread)?.rows;
-        let Some(last) = rows.last() else { break };
-        after = Some(last.name.clone());
-        for row in &rows {
-            let delete = DocumentWrite {
-                kind: DocumentKind::Schedule,
-                tenant: tenant.clone(),
-                name: row.name.clone(),
-                expected: None,
-                change: DocumentChange::Delete,
-            };
-            store.put_document(&delete).await.map_err(unread)?;
-        }
+    let kinds = DocumentKind::ALL;
+    for kind in kinds.into_iter().filter(|&kind| is_encrypted_kind(kind)) {
+        delete_all(store, kind, tenant).await.map_err(unread)?;
     }
     if keys.delete(tenant).map_err(exit)? {
         Ok(())
@@ -131,6 +114,36 @@ async fn delete(keys: &FileKeys, store: &dyn Store, tenant: &Tenant) -> Result<(
         Err(Exit::failed(format_args!(
             "the tenant `{tenant}` has no payload keys"
         )))
+    }
+}
+
+/// All documents of a kind that a tenant has.
+async fn delete_all(
+    store: &dyn Store,
+    kind: DocumentKind,
+    tenant: &Tenant,
+) -> Result<(), StoreError> {
+    loop {
+        let page = DocumentQuery::Page {
+            kind,
+            tenant: tenant.clone(),
+            after: None,
+            limit: 100,
+        };
+        let rows = store.documents(&page).await?.rows;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        for row in rows {
+            let delete = DocumentWrite {
+                kind,
+                tenant: tenant.clone(),
+                name: row.name,
+                expected: None,
+                change: DocumentChange::Delete,
+            };
+            store.put_document(&delete).await?;
+        }
     }
 }
 

@@ -155,13 +155,22 @@ pub(super) fn document_place(kind: DocumentKind, tenant: &Tenant, name: &str) ->
     }
 }
 
-/// A document as a store is given it.
+/// Whether documents of this kind have payloads: they go with the key of their tenant.
+#[must_use]
+pub fn is_encrypted_kind(kind: DocumentKind) -> bool {
+    document_place(kind, &Tenant::default(), "").is_some()
+}
+
+/// A document as a store is given it. A body is JSON: one that looks encrypted was read where its key is not, and
+/// goes back as it is, or those who have its key could not read it either.
 pub(super) fn document(
     codec: &dyn PayloadCodec,
     write: &mut DocumentWrite,
 ) -> Result<(), PayloadError> {
     let place = document_place(write.kind, &write.tenant, &write.name);
-    if let (Some(place), DocumentChange::Put { body, .. }) = (place, &mut write.change) {
+    if let (Some(place), DocumentChange::Put { body, .. }) = (place, &mut write.change)
+        && !is_encrypted(body)
+    {
         *body = codec.encrypt(&write.tenant, &place, body)?;
     }
     Ok(())

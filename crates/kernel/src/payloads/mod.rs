@@ -1,6 +1,6 @@
 //! Payloads at rest: what clients, steps and operators hand in is encrypted before a store is given it,
 //! and decrypted when it comes back. Payloads are requests, outputs, responses, signals, the texts of
-//! errors, the details of audit entries, and the bodies of schedules. Must not choose a key.
+//! errors, the details of audit entries, and the bodies of schedules and bulk operations. Must not choose a key.
 
 mod decrypt;
 mod encrypt;
@@ -10,7 +10,7 @@ mod store;
 
 pub use decrypt::{decrypt_audit, decrypt_record};
 pub(crate) use encrypt::Encrypt;
-pub use encrypt::encrypt_row;
+pub use encrypt::{encrypt_row, is_encrypted_kind};
 pub(crate) use place::Place;
 pub use place::is_encrypted;
 pub use store::PayloadStore;

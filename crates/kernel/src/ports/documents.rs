@@ -33,6 +33,21 @@ pub enum DocumentKind {
 }
 
 impl DocumentKind {
+    /// Every kind.
+    pub const ALL: [Self; 11] = [
+        Self::Schedule,
+        Self::TaskType,
+        Self::ApiKey,
+        Self::Webhook,
+        Self::Worker,
+        Self::Limit,
+        Self::LimitValues,
+        Self::Queue,
+        Self::Listing,
+        Self::Audit,
+        Self::Bulk,
+    ];
+
     /// As it stands in the column `kind`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -2,20 +2,24 @@
 //! middle, and taken over from an executor that ended.
 
 use crate::errand::only;
+use counterstep_adapters::payload_keys::{EncryptedPayloads, PayloadKey, PayloadKeys, TenantKeys};
 use counterstep_contracts::bulk::{BulkAction, BulkStatus, BulkView};
 use counterstep_contracts::operator::SettledAs;
 use counterstep_contracts::{TaskId, TaskStatus, Tenant};
 use counterstep_kernel::Engine;
 use counterstep_kernel::bulk::{self, BulkSpec};
 use counterstep_kernel::dead_letters::{Selection, groups};
-use counterstep_kernel::ports::FailureFilter;
+use counterstep_kernel::payloads::PayloadStore;
+use counterstep_kernel::ports::{DocumentKind, DocumentQuery, FailureFilter, PayloadError, Store};
 use counterstep_macros::distributed_task;
+use counterstep_steps::times::DbTime;
 use counterstep_steps::{State, StepContext, StepError, StepResult, UndoResult};
 use counterstep_testkit::{Form, Harness, Site};
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// A bank that is down at first, and how often its steps have started.
 #[derive(Clone, Default)]
@@ -393,4 +397,92 @@ async fn many_are_settled_by_hand_and_those_of_another_tenant_are_not() {
     bulk::stop(&*store, &umbra, &started.id, "operator")
         .await
         .expect_err("not theirs");
+}
+
+/// The keys of tenants, as one process has them.
+#[derive(Debug, Clone, Default)]
+struct Keys(Arc<Mutex<HashMap<String, TenantKeys>>>);
+
+impl Keys {
+    fn set(&self, tenant: &str, bytes: &[u8], erased: bool) {
+        let keys = bytes.iter().map(|byte| PayloadKey::new([*byte; 32]));
+        let keys = TenantKeys {
+            keys: keys.collect(),
+            erased,
+        };
+        self.0
+            .lock()
+            .expect("no panic")
+            .insert(tenant.to_owned(), keys);
+    }
+}
+
+impl PayloadKeys for Keys {
+    fn of(&self, tenant: &Tenant) -> Result<Arc<TenantKeys>, PayloadError> {
+        let all = self.0.lock().expect("no panic");
+        Ok(Arc::new(all.get(&tenant.0).cloned().unwrap_or_default()))
+    }
+}
+
+/// The operations of a tenant as they lie in the database: their bodies and when they are due.
+async fn stored(store: &dyn Store, tenant: &str) -> Vec<(String, Option<DbTime>)> {
+    let page = DocumentQuery::Page {
+        kind: DocumentKind::Bulk,
+        tenant: Tenant(tenant.to_owned()),
+        after: None,
+        limit: 100,
+    };
+    let found = store.documents(&page).await.expect("documents").rows;
+    found
+        .into_iter()
+        .map(|row| (row.body, row.due_at))
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operations_whose_key_is_not_here_stay_as_they_are_and_delay_no_others() {
+    let mut bench = Bench::with(1).await;
+    let inner = bench.engine().ports.store.clone();
+    let keys = Keys::default();
+    keys.set("default", &[1], false);
+    keys.set("umbra", &[2], false);
+    let codec = Arc::new(EncryptedPayloads::new(keys.clone()));
+    bench.site.engine.ports.store = Arc::new(PayloadStore::new(inner.clone(), Some(codec)));
+    let theirs = BulkSpec {
+        selection: parked("umbra"),
+        ..bench.spec(None)
+    };
+    // More than a process executes side by side.
+    for _ in 0..20 {
+        bench.start(theirs.clone()).await;
+    }
+    let before = stored(&*inner, "umbra").await;
+    assert_eq!(before.len(), 20);
+    for (what, there, erased) in [
+        ("missing", &[][..], false),
+        ("a newer one alone", &[3][..], false),
+        ("deleted", &[][..], true),
+        ("deleted, and another made", &[3][..], true),
+    ] {
+        keys.set("umbra", there, erased);
+        let own = bench.start(bench.spec(None)).await;
+        let ended = bench.execute(&own.id).await;
+        assert_eq!(ended.status, BulkStatus::Done, "{what}");
+        while bulk::work(bench.engine()).await.expect(what) > 0 {}
+        let after = stored(&*inner, "umbra").await;
+        for ((body, due), (was, was_due)) in after.iter().zip(&before) {
+            assert_eq!(body, was, "{what}");
+            assert!(due > was_due, "{what}: {due:?}");
+        }
+        bench.site.clock.advance("61m");
+    }
+    // The key is back.
+    keys.set("umbra", &[3, 2], false);
+    while bulk::work(bench.engine()).await.expect("they are read") > 0 {}
+    let tenant = Tenant("umbra".to_owned());
+    let ended = bulk::list(&*bench.engine().ports.store, &tenant)
+        .await
+        .expect("a list");
+    assert_eq!(ended.len(), 20);
+    assert!(ended.iter().all(|it| it.status == BulkStatus::Done));
 }
