@@ -8,7 +8,7 @@ use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpMessage, web};
-use counterstep_contracts::ProblemCode;
+use counterstep_contracts::{ProblemCode, Tenant};
 use std::time::Instant;
 
 /// Wraps an address with these endpoints. One that does not take the method answers by itself.
@@ -19,13 +19,21 @@ pub(crate) async fn authorize<B: MessageBody + 'static>(
     next: Next<B>,
 ) -> Result<ServiceResponse<B>, Error> {
     let takes = |it: &&Endpoint| it.verb.methods().contains(request.method());
-    if let Some(Access::Role(needed)) = endpoints.iter().find(takes).map(|it| it.access) {
+    let access = endpoints.iter().find(takes).map(|it| it.access);
+    if let Some(needed) = access.and_then(Access::role) {
         let caller = api.auth.caller(&api.engine, request.request()).await?;
         api.rates.count(&caller, Instant::now())?;
         if caller.role < needed {
             let detail = format!(
                 "this needs the role {needed}, and the caller has {}",
                 caller.role
+            );
+            return Err(Refused::new(ProblemCode::Forbidden, detail).into());
+        }
+        if access == Some(Access::Installation) && !caller.is_of_installation() {
+            let detail = format!(
+                "this is about all tenants: it needs the role {needed} in the tenant `{}`",
+                Tenant::default()
             );
             return Err(Refused::new(ProblemCode::Forbidden, detail).into());
         }

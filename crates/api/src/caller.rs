@@ -35,6 +35,11 @@ impl Caller {
         }
     }
 
+    /// Whether it may see and change what is of all tenants: an administrator whose tenant is the default one.
+    pub(crate) fn is_of_installation(&self) -> bool {
+        self.role == Role::Admin && self.tenant == Tenant::default()
+    }
+
     /// Its name in audits; `what`: as what it acts.
     pub(crate) fn actor(&self, what: &str) -> String {
         match &self.subject {

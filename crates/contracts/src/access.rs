@@ -14,10 +14,10 @@ pub enum Role {
     Read,
     /// Submit tasks, cancel them, send them signals.
     Submit,
-    /// Decide about parked tasks, set schedules, send webhooks again.
+    /// Decide about parked tasks, also about many at a time, set schedules, send webhooks again.
     Operate,
-    /// What is about all tenants: make and revoke API keys, disable task types, look at the processes and
-    /// their metrics.
+    /// List, make and revoke API keys of its tenant. In the tenant `default`, which is that of the installation, also
+    /// what is about all tenants: keys of any, task types, queues, limits, processes and their metrics.
     Admin,
 }
 
@@ -72,7 +72,8 @@ impl std::str::FromStr for Role {
 /// Body of `POST /api/keys`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NewKeyRequest {
-    /// Whose tasks its holder may reach; missing: those of the caller's tenant.
+    /// Whose tasks its holder may reach; missing: those of the caller's tenant. Another tenant is for administrators of
+    /// the tenant `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = TENANT))]
     pub tenant: Option<String>,

@@ -4,8 +4,8 @@ use super::operation::{Content, Header, Json, Operation, Param, PerType, Reply, 
 use super::problems::Problems;
 use super::schemas::Schemas;
 use super::task_types;
-use counterstep_contracts::ProblemCode;
 use counterstep_contracts::access::Role;
+use counterstep_contracts::{ProblemCode, Tenant};
 use counterstep_steps::{Registry, TaskType};
 use serde_json::{Map, Value, json};
 
@@ -26,6 +26,8 @@ pub(crate) struct Row {
     pub(crate) path: &'static str,
     /// The role that it needs; `None`: it is open to all.
     pub(crate) role: Option<Role>,
+    /// Whether it needs that role in the default tenant.
+    pub(crate) is_of_installation: bool,
     /// Whether it answers under any `Host`.
     pub(crate) any_host: bool,
     pub(crate) operation: &'static Operation,
@@ -156,7 +158,11 @@ impl Document<'_> {
         }
         operation["responses"] = Value::Object(responses);
         if let Some(role) = row.role.filter(|_| self.has_callers) {
-            operation["description"] = json!(format!("Needs the role `{role}`."));
+            let within = match row.is_of_installation {
+                true => format!(" in the tenant `{}`", Tenant::default()),
+                false => String::new(),
+            };
+            operation["description"] = json!(format!("Needs the role `{role}`{within}."));
             if self.credential.is_some() {
                 operation["security"] = json!([{ "key": [role.as_str()] }]);
             }

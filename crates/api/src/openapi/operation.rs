@@ -45,7 +45,7 @@ impl Tag {
                 "task types",
                 "What was declared, and what takes submissions",
             ),
-            Self::Keys => ("keys", "API keys of all tenants"),
+            Self::Keys => ("keys", "API keys, of the caller's tenant"),
             Self::Process => ("process", "Health, metrics and this document"),
         }
     }

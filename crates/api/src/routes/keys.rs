@@ -17,11 +17,20 @@ use counterstep_contracts::retry::parse_duration;
 use counterstep_contracts::{ProblemCode, Tenant};
 use counterstep_kernel::api_keys::{self, KeyError, KeySpec};
 use counterstep_kernel::documents::TypedDocuments;
+use counterstep_kernel::ports::ApiKeyRow;
 
-pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
+/// Whether a caller may see, make and revoke the keys of a tenant.
+fn is_within_reach(caller: &Caller, tenant: &Tenant) -> bool {
+    caller.is_of_installation() || caller.tenant == *tenant
+}
+
+pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
     Params::of(&request, &[])?;
     let rows = api.engine.ports.store.api_keys().await?.rows;
-    let items = rows.into_iter().map(task_view::api_key).collect();
+    let own = rows
+        .into_iter()
+        .filter(|row| is_within_reach(&caller, &row.tenant));
+    let items = own.map(task_view::api_key).collect();
     Ok(HttpResponse::Ok().json(Page {
         items,
         next_cursor: None,
@@ -41,8 +50,16 @@ pub(super) async fn post(
         let detail = "`expires_in` is a whole number with a unit, such as 12h or 90d";
         time.ok_or_else(|| invalid(detail).at("expires_in"))
     });
+    let tenant = asked.tenant.map_or(caller.tenant.clone(), Tenant);
+    if !is_within_reach(&caller, &tenant) {
+        let detail = format!(
+            "keys of other tenants are for administrators of the tenant `{}`",
+            Tenant::default()
+        );
+        return Err(Refused::new(ProblemCode::Forbidden, detail).at("tenant"));
+    }
     let spec = KeySpec {
-        tenant: asked.tenant.map_or(caller.tenant.clone(), Tenant),
+        tenant,
         subject: asked.subject,
         role: asked.role,
         expires_in: expires_in.transpose()?,
@@ -68,6 +85,12 @@ pub(super) async fn delete(api: web::Data<Api>, caller: Caller, request: HttpReq
     let id = segment(&request, "id").to_owned();
     let (engine, by, key) = (api.engine.clone(), caller.actor("operator"), id.clone());
     let revoking = async move {
+        let found = engine.ports.store.api_key(&key).await?.rows;
+        // The tenant of a key never changes.
+        let is_of_another = |row: &ApiKeyRow| !is_within_reach(&caller, &row.tenant);
+        if found.iter().any(is_of_another) {
+            return Err(no_such_key());
+        }
         let revoked = api_keys::revoke(engine.ports.store.as_ref(), &key, &by).await;
         revoked.map_err(refused)
     };
@@ -80,11 +103,15 @@ fn refused(error: KeyError) -> Refused {
     let detail = error.to_string();
     match error {
         KeyError::Invalid(_) => invalid(detail),
-        KeyError::Gone(_) => Refused::new(
-            ProblemCode::NoSuchKey,
-            "see /api/keys for those that there are",
-        ),
+        KeyError::Gone(_) => no_such_key(),
         KeyError::Moved => Refused::new(ProblemCode::Unavailable, detail).retry_after(1),
         KeyError::Store(error) => error.into(),
     }
+}
+
+fn no_such_key() -> Refused {
+    Refused::new(
+        ProblemCode::NoSuchKey,
+        "see /api/keys for those that there are",
+    )
 }

@@ -24,13 +24,16 @@ pub(crate) enum Access {
     Signed,
     /// Callers with this role, or one that includes it.
     Role(Role),
+    /// Administrators of the installation: what it shows or changes is of all tenants.
+    Installation,
 }
 
 impl Access {
-    const fn role(self) -> Option<Role> {
+    pub(crate) const fn role(self) -> Option<Role> {
         match self {
             Self::Open | Self::Signed => None,
             Self::Role(role) => Some(role),
+            Self::Installation => Some(Role::Admin),
         }
     }
 }
@@ -94,6 +97,7 @@ const READ: Access = Access::Role(Role::Read);
 const SUBMIT: Access = Access::Role(Role::Submit);
 const OPERATE: Access = Access::Role(Role::Operate);
 const ADMIN: Access = Access::Role(Role::Admin);
+const INSTALLATION: Access = Access::Installation;
 
 /// Where monitors scrape, unless another address is set for it.
 pub(crate) const METRICS: &str = "/metrics";
@@ -142,17 +146,17 @@ pub(crate) const ENDPOINTS: &[Endpoint] = endpoints! {
     Post "/api/schedules/{name}/resume" OPERATE => schedules::resume, about::schedules::RESUME;
     Post "/api/schedules/{name}/run" OPERATE => schedules::run, about::schedules::RUN;
     Get "/api/task-types" READ => types::get, about::types::LIST;
-    Post "/api/task-types/{id}/disable" ADMIN => types::disable, about::types::DISABLE;
-    Post "/api/task-types/{id}/enable" ADMIN => types::enable, about::types::ENABLE;
-    Get "/api/workers" ADMIN => metrics::workers, about::process::WORKERS;
-    Get "/api/history" ADMIN => metrics::history, about::process::HISTORY;
-    Get "/api/breakers" ADMIN => metrics::breakers, about::process::BREAKERS;
-    Get "/api/queues" ADMIN => queues::list, about::queues::LIST;
-    Post "/api/queues/{name}/pause" ADMIN => queues::pause, about::queues::PAUSE;
-    Post "/api/queues/{name}/resume" ADMIN => queues::resume, about::queues::RESUME;
-    Get "/api/limits" ADMIN => limits::list, about::limits::LIST;
-    Put "/api/limits/{name}" ADMIN => limits::put, about::limits::SET;
-    Post "/api/limits/{name}/reset" ADMIN => limits::reset, about::limits::RESET;
+    Post "/api/task-types/{id}/disable" INSTALLATION => types::disable, about::types::DISABLE;
+    Post "/api/task-types/{id}/enable" INSTALLATION => types::enable, about::types::ENABLE;
+    Get "/api/workers" INSTALLATION => metrics::workers, about::process::WORKERS;
+    Get "/api/history" INSTALLATION => metrics::history, about::process::HISTORY;
+    Get "/api/breakers" INSTALLATION => metrics::breakers, about::process::BREAKERS;
+    Get "/api/queues" INSTALLATION => queues::list, about::queues::LIST;
+    Post "/api/queues/{name}/pause" INSTALLATION => queues::pause, about::queues::PAUSE;
+    Post "/api/queues/{name}/resume" INSTALLATION => queues::resume, about::queues::RESUME;
+    Get "/api/limits" INSTALLATION => limits::list, about::limits::LIST;
+    Put "/api/limits/{name}" INSTALLATION => limits::put, about::limits::SET;
+    Post "/api/limits/{name}/reset" INSTALLATION => limits::reset, about::limits::RESET;
     Get "/api/keys" ADMIN => keys::get, about::keys::LIST;
     Post "/api/keys" ADMIN => keys::post, about::keys::MAKE;
     Delete "/api/keys/{id}" ADMIN => keys::delete, about::keys::REVOKE;
@@ -161,7 +165,7 @@ pub(crate) const ENDPOINTS: &[Endpoint] = endpoints! {
     Get "/docs" READ => docs::page, about::process::PAGE;
     Get "/healthz" OPEN => health::live, about::process::LIVE;
     Get "/readyz" OPEN => health::ready, about::process::READY;
-    Get "/metrics" ADMIN => metrics::metrics, about::process::METRICS;
+    Get "/metrics" INSTALLATION => metrics::metrics, about::process::METRICS;
 };
 
 /// A route, as tests and documents show it.
@@ -173,6 +177,8 @@ pub struct RouteView {
     pub path: &'static str,
     /// The role that it needs; `None`: it is open to all, or to holders of a signed address.
     pub role: Option<Role>,
+    /// Whether that role has to be one in the tenant of the installation.
+    pub is_of_installation: bool,
 }
 
 /// The rows, as the document takes them.
@@ -181,6 +187,7 @@ pub(crate) fn rows() -> Vec<Row> {
         method: endpoint.verb.name(),
         path: endpoint.path,
         role: endpoint.access.role(),
+        is_of_installation: endpoint.access == Access::Installation,
         any_host: origins::is_for_monitors(endpoint.path),
         operation: endpoint.operation,
     };
@@ -193,6 +200,7 @@ pub fn all_routes() -> impl Iterator<Item = RouteView> {
         method: endpoint.verb.name(),
         path: endpoint.path,
         role: endpoint.access.role(),
+        is_of_installation: endpoint.access == Access::Installation,
     })
 }
 

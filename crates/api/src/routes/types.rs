@@ -11,12 +11,11 @@ use crate::problem::{Refused, no_such_type};
 use crate::query::Params;
 use crate::task_view;
 use actix_web::{HttpRequest, HttpResponse, web};
-use counterstep_contracts::access::Role;
 use counterstep_contracts::disable::{SwitchRequest, SwitchView};
 use counterstep_contracts::http::Page;
 use counterstep_contracts::{ProblemCode, TaskDecl};
 use counterstep_kernel::disable;
-use counterstep_kernel::disable::SwitchError;
+use counterstep_kernel::disable::{SwitchError, TypeDecision};
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_steps::TaskType;
 use schemars::JsonSchema;
@@ -47,7 +46,7 @@ pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpReques
         let decl = task_type.decl;
         let row = switches.iter().find(|row| row.name == decl.name).cloned();
         let mut switch = task_view::switch(decl.name, row);
-        if caller.role < Role::Admin {
+        if !caller.is_of_installation() {
             // They may be of another tenant.
             (switch.probe, switch.by) = (None, None);
         }
@@ -86,16 +85,18 @@ async fn switch(api: &Api, request: &HttpRequest, payload: web::Payload, on: boo
     Params::of(request, &[])?;
     let name = by_route(api, request)?.decl.name;
     let asked: SwitchRequest = body(api, request, payload).await?;
-    let (actor, note, engine) = (
-        Caller::of(request)?.actor("operator"),
-        note(&asked.note, asked.actor.as_deref())?,
-        api.engine.clone(),
-    );
+    note(&asked.note, asked.actor.as_deref())?;
+    let (actor, engine) = (Caller::of(request)?.actor("operator"), api.engine.clone());
     let switching = async move {
+        let decision = TypeDecision {
+            actor: &actor,
+            name: asked.actor.as_deref().map(str::trim),
+            note: asked.note.trim(),
+        };
         let switched = if on {
-            disable::enable_type(&engine, name, &actor, &note).await
+            disable::enable_type(&engine, name, decision).await
         } else {
-            disable::disable_type(&engine, name, &actor, &note).await
+            disable::disable_type(&engine, name, decision).await
         };
         switched.map_err(refused)
     };

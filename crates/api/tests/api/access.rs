@@ -1,8 +1,15 @@
 //! Who is let in, to what, and as whom a caller stands in audits.
 
+#[path = "access/sweeps.rs"]
+mod sweeps;
+
+pub(crate) use sweeps::{
+    Credential, all_is_on, each_route_needs_its_role, one_tenant_reaches_nothing_of_another,
+};
+
 use crate::reply::Reply;
 use crate::site::{Site, eventually};
-use counterstep_api::{AuthSettings, all_routes};
+use counterstep_api::{AuthSettings, TrustedPeers};
 use counterstep_contracts::access::{KeyView, NewKey, Role};
 use counterstep_contracts::http::{Accepted, AuditTrail, Page};
 use counterstep_contracts::{Host, TaskId, Tenant};
@@ -17,18 +24,16 @@ use std::time::Duration;
 const NOTE: &str = r#"{"text":"hello"}"#;
 
 /// A site that lets in holders of keys alone.
-async fn locked() -> Site {
+pub(crate) async fn locked() -> Site {
     Site::with(|api, engine| {
-        crate::webhooks::sending(&[])(api, engine);
+        all_is_on(api, engine);
         api.auth = AuthSettings::Keys;
-        api.event_heartbeat = Duration::from_millis(50);
-        api.event_poll = Duration::from_millis(20);
     })
     .await
 }
 
 /// A new key, and its id.
-async fn key(site: &Site, tenant: &str, role: Role) -> (String, String) {
+pub(crate) async fn key(site: &Site, tenant: &str, role: Role) -> (String, String) {
     let spec = KeySpec {
         tenant: Tenant(tenant.to_owned()),
         subject: format!("{tenant}-{role}"),
@@ -41,7 +46,7 @@ async fn key(site: &Site, tenant: &str, role: Role) -> (String, String) {
     (key.expose(), row.id)
 }
 
-async fn ask(site: &Site, key: &str, method: &str, path: &str, body: &str) -> Reply {
+pub(crate) async fn ask(site: &Site, key: &str, method: &str, path: &str, body: &str) -> Reply {
     let mut request = site.request(method, path).bearer_auth(key);
     if method == "POST" || method == "PUT" {
         request = request
@@ -198,39 +203,14 @@ async fn two_credentials_are_400_and_headers_of_a_proxy_are_ignored() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_of_each_role_may_use_its_routes_and_those_of_the_roles_below() {
     let site = locked().await;
-    let mut keys = Vec::new();
+    let credential =
+        async |tenant: &str, role: Role| Credential::bearer(&key(&site, tenant, role).await.0);
+    let mut each = Vec::new();
     for role in Role::ALL {
-        keys.push((*role, key(&site, "acme", *role).await.0));
+        each.push((*role, credential("default", *role).await));
     }
-    each_route_needs_its_role(&site, &keys).await;
-}
-
-/// With a credential of each role.
-pub(crate) async fn each_route_needs_its_role(site: &Site, keys: &[(Role, String)]) {
-    let spare = "0".repeat(16);
-    let mut seen = 0;
-    for route in all_routes() {
-        let path = route.path.replace("{id}", &spare).replace("{name}", "x");
-        let path = path.replace("{name:.+}", "x");
-        let without = site.send(site.request(route.method, &path)).await;
-        let Some(needed) = route.role else {
-            assert_ne!(without.status, 401, "{route:?}");
-            continue;
-        };
-        without.problem(401, "unauthenticated");
-        for (role, key) in keys {
-            // What it answers to one who may ask is for other tests; a stream of events has no end.
-            let request = site.request(route.method, &path).bearer_auth(key);
-            let status = site.status(request).await;
-            if *role < needed {
-                assert_eq!(status, 403, "{role} {route:?}");
-            } else {
-                assert!(status != 401 && status != 403, "{role} {route:?}: {status}");
-            }
-        }
-        seen += 1;
-    }
-    assert!(seen > 25, "{seen}");
+    let of_another = credential("acme", Role::Admin).await;
+    each_route_needs_its_role(&site, &each, &of_another).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -238,77 +218,25 @@ async fn a_key_of_one_tenant_reaches_nothing_of_another_on_any_route() {
     let site = locked().await;
     let (own, _) = key(&site, "acme", Role::Admin).await;
     let (other, _) = key(&site, "umbra", Role::Admin).await;
+    let [own, other] = [own, other].map(|token| Credential::bearer(&token));
     one_tenant_reaches_nothing_of_another(&site, &own, &other).await;
 }
 
-/// With a credential of the role `admin` of each of two tenants.
-pub(crate) async fn one_tenant_reaches_nothing_of_another(site: &Site, own: &str, other: &str) {
-    let task = submit(site, other).await;
-    let schedule =
-        json!({"type": "WriteNote", "request": {"text": "planted"}, "cron": "30 2 * * *"});
-    let planted = "/api/schedules/umbras-own";
-    ask(site, other, "PUT", planted, &schedule.to_string())
-        .await
-        .assert_status(201);
-    let before = trail(site, other, task).await;
-    for route in all_routes().filter(|route| route.role.is_some()) {
-        // Task types, queues, limits and API keys belong to no tenant: their routes are for administrators.
-        let is_of_all = ["/api/task-types", "/api/keys", "/api/limits", "/api/queues"]
-            .iter()
-            .any(|of_all| route.path.starts_with(of_all));
-        if is_of_all
-            || (route.path == "/api/tasks/{id}" && route.method == "POST")
-            || route.path.ends_with("/batch")
-        {
-            continue;
-        }
-        let path = route.path.replace("{id}", &task.to_string());
-        let path = path
-            .replace("/signals/{name}", "/signals/write")
-            .replace("{index}", "0");
-        let path = path.replace("{name}", "umbras-own");
-        let body = match route.path {
-            "/api/tasks/{id}/resolve" => r#"{"as":"done","note":"x"}"#,
-            "/api/tasks/{id}/recoveries" => r#"{"recovery_attempts":0,"note":"x"}"#,
-            path if path.ends_with("/link") => "{}",
-            "/api/bulk-operations" => {
-                r#"{"action":"redrive","filter":{},"note":"x","preview":true}"#
-            }
-            "/api/schedules/{name}" => continue,
-            _ => r#"{"note":"x"}"#,
-        };
-        let mut request = site.request(route.method, &path).bearer_auth(own);
-        if route.method == "POST" {
-            request = request
-                .header("content-type", "application/json")
-                .body(body);
-        }
-        let (status, text) = site.beginning(request).await;
-        if route.path.contains('{') {
-            assert_eq!(status, 404, "{route:?}: {text}");
-        } else {
-            assert_eq!(status, 200, "{route:?}: {text}");
-        }
-        for theirs in [task.to_string().as_str(), "umbras-own", "planted"] {
-            let told = text.replace(&path, "").contains(theirs);
-            assert!(!told, "{route:?} tells of {theirs}: {text}");
-        }
-    }
-    // A name is its tenant's: it takes nothing away from another's.
-    ask(site, own, "GET", planted, "")
-        .await
-        .problem(404, "no-such-schedule");
-    ask(site, own, "DELETE", planted, "")
-        .await
-        .problem(404, "no-such-schedule");
-    ask(site, other, "GET", planted, "")
-        .await
-        .assert_status(200);
-    assert_eq!(
-        trail(site, other, task).await,
-        before,
-        "nothing is noted of those who asked"
-    );
+#[tokio::test(flavor = "multi_thread")]
+async fn roles_and_tenants_that_a_proxy_names_count_as_those_of_keys() {
+    let site = Site::with(|api, engine| {
+        all_is_on(api, engine);
+        let peers = TrustedPeers::parse(["127.0.0.1"]).expect("an address");
+        api.auth = AuthSettings::Proxy(peers);
+    })
+    .await;
+    let each: Vec<_> = Role::ALL
+        .iter()
+        .map(|role| (*role, Credential::proxied("default", *role)))
+        .collect();
+    let [own, other] = ["acme", "umbra"].map(|tenant| Credential::proxied(tenant, Role::Admin));
+    each_route_needs_its_role(&site, &each, &own).await;
+    one_tenant_reaches_nothing_of_another(&site, &own, &other).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -429,6 +357,10 @@ async fn audits_name_the_caller_and_keep_its_own_words_as_a_note() {
     site.run_worker();
     let (operator, _) = key(&site, "acme", Role::Operate).await;
     let (submitter, _) = key(&site, "acme", Role::Submit).await;
+    let (reader, _) = key(&site, "acme", Role::Read).await;
+    ask(&site, &reader, "POST", "/api/tasks/asks-a-person", NOTE)
+        .await
+        .problem(403, "forbidden");
     let accepted = ask(&site, &submitter, "POST", "/api/tasks/asks-a-person", NOTE).await;
     let task = accepted.json::<Accepted>(202).task_id;
     let parked = async || {

@@ -250,7 +250,7 @@ async fn failures_in_a_row_disable_a_type_and_nothing_else() {
     let enabled: SwitchView = switch(&site, "strict", "enable").await.json(200);
     assert_eq!(
         (enabled.disabled_since, enabled.by.as_deref()),
-        (None, Some("operator"))
+        (None, Some("operator (ada)"))
     );
     // Failures from before do not count again: a single one changes nothing.
     ends(&site, "strict", "fails", TaskStatus::Failed).await;

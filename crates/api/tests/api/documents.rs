@@ -2,6 +2,7 @@
 
 use crate::site::Site;
 use counterstep_api::{AuthSettings, all_routes, openapi_document};
+use counterstep_contracts::ProblemCode;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -66,6 +67,9 @@ fn each_route_is_in_the_document_with_its_parameters_and_its_role() {
         assert_eq!(named, expected, "{route:?}");
         let role = operation["security"][0]["key"][0].as_str();
         assert_eq!(role, route.role.map(|role| role.as_str()), "{route:?}");
+        let about = operation["description"].as_str().unwrap_or_default();
+        let of_installation = about.contains("in the tenant `default`");
+        assert_eq!(of_installation, route.is_of_installation, "{about}");
     }
 }
 
@@ -205,4 +209,29 @@ async fn the_address_of_a_task_and_that_of_a_type_take_methods_of_their_own() {
     site.get("/api/tasks/neither")
         .await
         .problem(400, "malformed-parameter");
+}
+
+/// The rows of the tables below a heading: their cells.
+fn rows_below<'a>(page: &'a str, heading: &str) -> Vec<Vec<&'a str>> {
+    let (_, below) = page.split_once(heading).expect("the heading is there");
+    let section = below.split("\n## ").next().unwrap_or_default();
+    let lines = section.lines().filter(|line| line.starts_with("| "));
+    lines
+        .map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect())
+        .collect()
+}
+
+#[test]
+fn each_problem_code_is_in_the_table_of_problems_with_its_status() {
+    let page = include_str!("../../../../docs/http.md");
+    let rows = rows_below(page, "\n## Problems\n");
+    let told: BTreeSet<_> = rows
+        .iter()
+        .filter(|row| row[0].starts_with('`'))
+        .map(|row| (row[0].trim_matches('`').to_owned(), row[1].to_owned()))
+        .collect();
+    let expected = ProblemCode::ALL
+        .iter()
+        .map(|code| (code.as_str().to_owned(), code.status().to_string()));
+    assert_eq!(told, expected.collect());
 }

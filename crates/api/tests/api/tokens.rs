@@ -1,6 +1,8 @@
 //! Callers by access token: which tokens are refused, whose keys count, and for how long.
 
-use crate::access::{each_route_needs_its_role, one_tenant_reaches_nothing_of_another};
+use crate::access::{
+    Credential, all_is_on, each_route_needs_its_role, one_tenant_reaches_nothing_of_another,
+};
 use crate::issuer::{AUDIENCE, ISSUER, KeyServer, SigningKey, claims, encoded, rsa_modulus, rules};
 use crate::site::{Site, eventually};
 use counterstep_adapters::jwks::Jwks;
@@ -12,16 +14,13 @@ use counterstep_testkit::TestClock;
 use ring::hmac;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A site that lets in holders of this server's tokens alone.
 async fn site(keys: &KeyServer) -> Site {
     let tokens = keys.settings();
     Site::with(move |api, engine| {
-        crate::webhooks::sending(&[])(api, engine);
+        all_is_on(api, engine);
         api.auth = AuthSettings::Jwt(tokens);
-        api.event_heartbeat = Duration::from_millis(50);
-        api.event_poll = Duration::from_millis(20);
     })
     .await
 }
@@ -261,14 +260,15 @@ async fn roles_and_tenants_of_tokens_count_as_those_of_keys() {
     let (server, key) = (KeyServer::start(), SigningKey::ed25519("a"));
     server.serve(&[&key]);
     let site = site(&server).await;
-    let token =
-        |tenant: &str, role: Role| key.token(&claims(&site.clock, tenant, &[role.as_str()]));
+    let credential = |tenant: &str, role: Role| {
+        Credential::bearer(&key.token(&claims(&site.clock, tenant, &[role.as_str()])))
+    };
     let each: Vec<_> = Role::ALL
         .iter()
-        .map(|role| (*role, token("acme", *role)))
+        .map(|role| (*role, credential("default", *role)))
         .collect();
-    each_route_needs_its_role(&site, &each).await;
-    let (own, other) = (token("acme", Role::Admin), token("umbra", Role::Admin));
+    let [own, other] = ["acme", "umbra"].map(|tenant| credential(tenant, Role::Admin));
+    each_route_needs_its_role(&site, &each, &own).await;
     one_tenant_reaches_nothing_of_another(&site, &own, &other).await;
 }
 

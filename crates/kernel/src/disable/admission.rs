@@ -54,13 +54,10 @@ pub(crate) async fn admit(
                 retry_after,
                 probing,
             } => {
-                let TypeRow {
-                    name, reason, by, ..
-                } = row;
+                let TypeRow { name, reason, .. } = row;
                 let refusal = Refusal {
                     task_type: name,
                     reason,
-                    by,
                     retry_after,
                     probing,
                 };

@@ -16,4 +16,6 @@ pub(crate) use refusal::AdmissionError;
 pub use refusal::Refusal;
 pub(crate) use remembered::DisabledTypes;
 pub(crate) use switch::weigh_failure;
-pub use switch::{SwitchError, TypeReport, disable_type, enable_type, plan_types, run_types};
+pub use switch::{
+    SwitchError, TypeDecision, TypeReport, disable_type, enable_type, plan_types, run_types,
+};

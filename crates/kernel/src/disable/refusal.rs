@@ -1,4 +1,5 @@
-//! Why a task type takes no submission.
+//! Why a task type takes no submission. Its submitters are told, who may be of any tenant: must not name who
+//! disabled it.
 
 use crate::ports::StoreError;
 use std::fmt;
@@ -11,8 +12,6 @@ pub struct Refusal {
     pub task_type: String,
     /// Why it is disabled.
     pub reason: String,
-    /// Who did it.
-    pub by: String,
     /// Until the next submission is taken as a probe, as far as that is known.
     pub retry_after: Option<Duration>,
     /// Whether a probe is under way.
@@ -21,11 +20,7 @@ pub struct Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} is disabled by {}: {}",
-            self.task_type, self.by, self.reason
-        )?;
+        write!(f, "{} is disabled: {}", self.task_type, self.reason)?;
         match self {
             Self { probing: true, .. } => {
                 write!(f, "; a probe is under way: what becomes of it decides")

@@ -194,8 +194,8 @@ pub(super) async fn settled_row(
 async fn take(engine: &Engine, step: TypeStep) -> Result<bool, StoreError> {
     let TypeStep { row, verdict } = step;
     let written = match verdict {
-        TypeVerdict::Disabled => put(engine, &row, "type_disabled").await?,
-        TypeVerdict::Enabled => put(engine, &row, "type_enabled").await?,
+        TypeVerdict::Disabled => put(engine, &row, "type_disabled", None).await?,
+        TypeVerdict::Enabled => put(engine, &row, "type_enabled", None).await?,
         TypeVerdict::StaysDisabled | TypeVerdict::ProbeGone => {
             engine.ports.store.put_type(&row).await?
         }
@@ -285,6 +285,26 @@ pub fn run_types(engine: &Engine, plan: Vec<TypeStep>) -> BoxFuture<'_, TypeRepo
     })
 }
 
+/// What a person decides about a type.
+#[derive(Debug, Clone, Copy)]
+pub struct TypeDecision<'a> {
+    /// Who, as the audit says it.
+    pub actor: &'a str,
+    /// The name that the caller gives itself.
+    pub name: Option<&'a str>,
+    /// Why: clients are told whose submissions are refused.
+    pub note: &'a str,
+}
+
+impl TypeDecision<'_> {
+    fn by(&self) -> String {
+        match self.name {
+            Some(name) => format!("{} ({name})", self.actor),
+            None => self.actor.to_owned(),
+        }
+    }
+}
+
 /// A person disables a type, until a person enables it.
 ///
 /// # Errors
@@ -292,16 +312,14 @@ pub fn run_types(engine: &Engine, plan: Vec<TypeStep>) -> BoxFuture<'_, TypeRepo
 pub fn disable_type<'a>(
     engine: &'a Engine,
     name: &'a str,
-    actor: &'a str,
-    note: &'a str,
+    decision: TypeDecision<'a>,
 ) -> BoxFuture<'a, Result<TypeRow, SwitchError>> {
-    Box::pin(switch(engine, name, move |row, now| {
+    Box::pin(switch(engine, name, decision, |row, now| {
         row.disabled = Some(Disabled {
             since: now,
             probe_from: None,
             probe: None,
         });
-        (row.by, row.reason) = (actor.to_owned(), note.to_owned());
     }))
 }
 
@@ -312,23 +330,29 @@ pub fn disable_type<'a>(
 pub fn enable_type<'a>(
     engine: &'a Engine,
     name: &'a str,
-    actor: &'a str,
-    note: &'a str,
+    decision: TypeDecision<'a>,
 ) -> BoxFuture<'a, Result<TypeRow, SwitchError>> {
-    Box::pin(switch(engine, name, move |row, now| {
+    Box::pin(switch(engine, name, decision, |row, now| {
         (row.disabled, row.counts_from) = (None, Some(now));
-        (row.by, row.reason) = (actor.to_owned(), note.to_owned());
     }))
 }
 
 /// Writes the row of a type together with the entry of its switch.
-async fn put(engine: &Engine, row: &TypeRow, event: &'static str) -> Result<bool, StoreError> {
+async fn put(
+    engine: &Engine,
+    row: &TypeRow,
+    event: &'static str,
+    by: Option<TypeDecision<'_>>,
+) -> Result<bool, StoreError> {
     let change = AdminChange {
         event,
-        actor: &row.by,
+        actor: by.map_or(&row.by, |by| by.actor),
         tenant: &Tenant::default(),
         name: &row.name,
-        details: json!({"note": row.reason}),
+        details: match by.and_then(|by| by.name) {
+            Some(name) => json!({"note": row.reason, "by": name}),
+            None => json!({"note": row.reason}),
+        },
     };
     admin_audit::put(engine.ports.store.as_ref(), type_write(row)?, change).await
 }
@@ -336,6 +360,7 @@ async fn put(engine: &Engine, row: &TypeRow, event: &'static str) -> Result<bool
 async fn switch(
     engine: &Engine,
     name: &str,
+    decision: TypeDecision<'_>,
     change: impl Fn(&mut TypeRow, DbTime),
 ) -> Result<TypeRow, SwitchError> {
     if engine.registry.newest(name).is_none() {
@@ -353,13 +378,14 @@ async fn switch(
             rev: Rev(0),
         });
         change(&mut row, read.now);
+        (row.by, row.reason) = (decision.by(), decision.note.to_owned());
         row.rev = row.rev.next();
         let event = if row.disabled.is_some() {
             "type_disabled"
         } else {
             "type_enabled"
         };
-        let written = put(engine, &row, event).await?;
+        let written = put(engine, &row, event, Some(decision)).await?;
         engine.disabled_types.forget();
         if written {
             tracing::warn!(

@@ -17,11 +17,11 @@ const KEY_ID: Param = param(
 pub(in super::super) const LIST: Operation = Operation::new(
     "listKeys",
     Tag::Keys,
-    "List all API keys, without their secrets",
+    "List the API keys of the tenant, without their secrets; administrators of the default tenant see all",
 )
 .replies(&[Reply::json::<Page<KeyView>>(
     200,
-    "All of them",
+    "Those of the tenant, or all",
     examples::keys,
 )]);
 

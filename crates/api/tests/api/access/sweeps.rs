@@ -1,0 +1,382 @@
+//! Sweeps over the table of routes, for each way in which callers are authenticated: that each route needs its
+//! role, and that a caller of one tenant reaches nothing of another.
+
+use crate::reply::Reply;
+use crate::site::{Site, eventually, file_head};
+use counterstep_api::{ApiSettings, RouteView, all_routes};
+use counterstep_contracts::access::{NewKey, Role};
+use counterstep_contracts::bulk::BulkView;
+use counterstep_contracts::http::{Accepted, Page};
+use counterstep_contracts::webhook::DeliveryView;
+use counterstep_kernel::EngineSettings;
+use counterstep_kernel::result_links::LinkSecrets;
+use reqwest::RequestBuilder;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Who sends a request: the headers that say so.
+#[derive(Debug, Clone)]
+pub(crate) struct Credential(Vec<(&'static str, String)>);
+
+impl Credential {
+    pub(crate) fn bearer(token: &str) -> Self {
+        Self(vec![("authorization", format!("Bearer {token}"))])
+    }
+
+    /// As a proxy names its client.
+    pub(crate) fn proxied(tenant: &str, role: Role) -> Self {
+        Self(vec![
+            ("counterstep-subject", format!("{tenant}-{role}")),
+            ("counterstep-tenant", tenant.to_owned()),
+            ("counterstep-role", role.to_string()),
+        ])
+    }
+
+    fn on(&self, request: RequestBuilder) -> RequestBuilder {
+        let add = |request: RequestBuilder, (name, value): &(_, _)| request.header(*name, value);
+        self.0.iter().fold(request, add)
+    }
+}
+
+/// Everything that a sweep asks for is switched on.
+pub(crate) fn all_is_on(api: &mut ApiSettings, engine: &mut EngineSettings) {
+    crate::webhooks::sending(&["127.0.0.0/8"])(api, engine);
+    let secret = LinkSecrets::line([1, 1]);
+    api.links = Some(LinkSecrets::parse(&secret).expect("a secret"));
+    api.event_heartbeat = Duration::from_millis(50);
+    api.event_poll = Duration::from_millis(20);
+}
+
+/// With a credential of each role in the default tenant, and one of an administrator of another.
+pub(crate) async fn each_route_needs_its_role(
+    site: &Site,
+    each: &[(Role, Credential)],
+    of_another: &Credential,
+) {
+    let spare = "0".repeat(16);
+    let mut seen = 0;
+    for route in all_routes() {
+        let path = route.path.replace("{id}", &spare).replace("{name}", "x");
+        let path = path.replace("{name:.+}", "x");
+        let without = site.send(site.request(route.method, &path)).await;
+        let Some(needed) = route.role else {
+            assert_ne!(without.status, 401, "{route:?}");
+            continue;
+        };
+        without.problem(401, "unauthenticated");
+        // What it answers to one who may ask is for other tests; a stream of events has no end.
+        let status =
+            async |by: &Credential| site.status(by.on(site.request(route.method, &path))).await;
+        for (role, credential) in each {
+            let status = status(credential).await;
+            if *role < needed {
+                assert_eq!(status, 403, "{role} {route:?}");
+            } else {
+                assert!(status != 401 && status != 403, "{role} {route:?}: {status}");
+            }
+        }
+        let status = status(of_another).await;
+        assert_eq!(
+            status == 403,
+            route.is_of_installation,
+            "{route:?}: {status}"
+        );
+        seen += 1;
+    }
+    assert!(seen > 25, "{seen}");
+}
+
+/// A tenant with one of everything, by the credential of its administrator.
+struct Umbra<'a> {
+    site: &'a Site,
+    admin: &'a Credential,
+    /// The ids of all that it has.
+    ids: Vec<String>,
+}
+
+/// In texts that it hands in, and in names that it gives.
+const PLANTED: &str = "planted-by-umbra";
+
+impl Umbra<'_> {
+    async fn ask(&self, method: &str, path: &str, body: &str) -> Reply {
+        let request = self.admin.on(self.site.request(method, path));
+        let request = request.header("content-type", "application/json");
+        self.site.send(request.body(body.to_owned())).await
+    }
+
+    async fn task(&mut self, task_type: &str) -> String {
+        let path = format!("/api/tasks/{task_type}");
+        let request = self.admin.on(self.site.request("POST", &path));
+        let request = request
+            .header("content-type", "application/json")
+            .header("counterstep-webhook", "http://127.0.0.1:1/")
+            .body(json!({"text": PLANTED}).to_string());
+        let accepted: Accepted = self.site.send(request).await.json(202);
+        let id = accepted.task_id.to_string();
+        self.ids.push(id.clone());
+        id
+    }
+
+    async fn task_in(&mut self, task_type: &str, status: &str) -> String {
+        let id = self.task(task_type).await;
+        let path = format!("/api/tasks/{id}");
+        eventually(status, || async {
+            let view: Value = self.ask("GET", &path, "").await.json(200);
+            if view["status"] == status {
+                Ok(())
+            } else {
+                Err(view)
+            }
+        })
+        .await;
+        id
+    }
+
+    async fn file(&mut self) -> String {
+        let head = file_head(&format!("filename=\"{PLANTED}\""));
+        let request = self
+            .admin
+            .on(self.site.request("POST", "/api/tasks/keep-files"));
+        let request = request
+            .header("content-type", "multipart/form-data; boundary=XX")
+            .body(format!("{head}{PLANTED}\r\n--XX--\r\n"));
+        let accepted: Accepted = self.site.send(request).await.json(202);
+        let id = accepted.task_id.to_string();
+        self.ids.push(id.clone());
+        id
+    }
+
+    async fn webhook(&mut self) -> (String, String) {
+        let task = self.task_in("write-note", "completed").await;
+        let path = format!("/api/tasks/{task}/webhooks");
+        let page: Page<DeliveryView> = self.ask("GET", &path, "").await.json(200);
+        (task, page.items[0].id.clone())
+    }
+
+    async fn schedule(&mut self) {
+        let schedule =
+            json!({"type": "WriteNote", "request": {"text": PLANTED}, "cron": "30 2 * * *"});
+        let path = format!("/api/schedules/{PLANTED}");
+        self.ask("PUT", &path, &schedule.to_string())
+            .await
+            .assert_status(201);
+    }
+
+    async fn forget_schedule(&self) {
+        let path = format!("/api/schedules/{PLANTED}");
+        self.ask("DELETE", &path, "").await.assert_status(204);
+    }
+
+    async fn bulk(&mut self) -> String {
+        let body = json!({"action": "redrive", "filter": {}, "note": PLANTED});
+        let started = self
+            .ask("POST", "/api/bulk-operations", &body.to_string())
+            .await;
+        let started: BulkView = started.json(202);
+        self.ids.push(started.id.clone());
+        started.id
+    }
+
+    async fn key(&mut self) -> String {
+        let body = json!({"subject": PLANTED, "role": "read"});
+        let made: NewKey = self
+            .ask("POST", "/api/keys", &body.to_string())
+            .await
+            .json(201);
+        self.ids.push(made.view.id.clone());
+        made.view.id
+    }
+
+    /// The address of something of its own, newly made, to which a route leads, and the body of a request that it
+    /// may send there; `None`: the route leads to nothing of a tenant.
+    async fn target(&mut self, route: RouteView) -> Option<(String, Value)> {
+        let note = json!({"note": "x"});
+        let of_task = |id: String| route.path.replace("{id}", &id);
+        let found = match (route.method, route.path) {
+            // A task type's.
+            ("POST", "/api/tasks/{id}" | "/api/tasks/{id}/batch") => return None,
+            ("POST", "/api/tasks/{id}/signals/{name}") => {
+                let id = self.task_in("ask-first", "waiting").await;
+                let path = of_task(id).replace("{name}", "permission");
+                (path, json!({"by": "anna", "level": 3}))
+            }
+            ("DELETE", "/api/tasks/{id}") => {
+                (of_task(self.task_in("ask-first", "waiting").await), note)
+            }
+            (_, "/api/tasks/{id}/resolve") => {
+                let id = self.task_in("asks-a-person", "dead_lettered").await;
+                (of_task(id), json!({"as": "skipped", "note": "x"}))
+            }
+            (_, "/api/tasks/{id}/retry") => {
+                let id = self.task_in("asks-a-person", "dead_lettered").await;
+                (of_task(id), note)
+            }
+            (_, "/api/tasks/{id}/recoveries") => {
+                let id = self.task_in("asks-a-person", "dead_lettered").await;
+                (of_task(id), json!({"recovery_attempts": 0, "note": "x"}))
+            }
+            (_, "/api/tasks/{id}/webhooks/{webhook}/send") => {
+                let (task, webhook) = self.webhook().await;
+                (of_task(task).replace("{webhook}", &webhook), note)
+            }
+            (_, path) if path.contains("/result/") => {
+                let name = if path.contains("{index}") {
+                    "files"
+                } else {
+                    "first"
+                };
+                let path = of_task(self.file().await).replace("{index}", "0");
+                (path.replace("{name}", name), json!({}))
+            }
+            (_, path) if path.starts_with("/api/tasks/{id}") => {
+                (of_task(self.task_in("write-note", "completed").await), note)
+            }
+            (_, path) if path.starts_with("/api/bulk-operations/") => {
+                (of_task(self.bulk().await), note)
+            }
+            (_, path) if path.starts_with("/api/schedules/") => {
+                self.schedule().await;
+                (path.replace("{name}", PLANTED), note)
+            }
+            ("DELETE", "/api/keys/{id}") => (of_task(self.key().await), note),
+            (method, path) => panic!("this sweep plants nothing for {method} {path}"),
+        };
+        Some(found)
+    }
+
+    async fn trail(&self, path: &str) -> Value {
+        let Some(rest) = path.strip_prefix("/api/tasks/") else {
+            return Value::Null;
+        };
+        let path = format!("/api/tasks/{}/audit", &rest[..36]);
+        self.ask("GET", &path, "").await.json(200)
+    }
+}
+
+async fn send(
+    site: &Site,
+    by: &Credential,
+    route: RouteView,
+    (path, body): (&str, &Value),
+) -> (u16, String) {
+    let mut request = by.on(site.request(route.method, path));
+    if route.method == "POST" || route.method == "PUT" {
+        request = request
+            .header("content-type", "application/json")
+            .body(body.to_string());
+    }
+    site.beginning(request).await
+}
+
+/// What lists a tenant's own, and what it has to hold of the planted.
+const LISTS: [&str; 6] = [
+    "/api/tasks",
+    "/api/events",
+    "/api/dead-letters",
+    "/api/bulk-operations",
+    "/api/schedules",
+    "/api/keys",
+];
+
+/// With a credential of an administrator of each of two tenants, none of them the default one.
+pub(crate) async fn one_tenant_reaches_nothing_of_another(
+    site: &Site,
+    own: &Credential,
+    other: &Credential,
+) {
+    site.run_worker();
+    let mut umbra = Umbra {
+        site,
+        admin: other,
+        ids: Vec::new(),
+    };
+    umbra.task_in("asks-a-person", "dead_lettered").await;
+    umbra.key().await;
+    umbra.bulk().await;
+    let tells = |text: &str, umbra: &Umbra<'_>| {
+        let ids = umbra.ids.iter().map(String::as_str);
+        let found = ids.chain([PLANTED]).find(|it| text.contains(it));
+        found.map(str::to_owned)
+    };
+    let (mut reached, mut listed) = (0, 0);
+    for route in all_routes().filter(|route| route.role.is_some()) {
+        if route.is_of_installation {
+            let (status, text) = send(site, own, route, (route.path, &json!({}))).await;
+            assert_eq!(status, 403, "{route:?}: {text}");
+            continue;
+        }
+        if route.method == "PUT" && route.path == "/api/schedules/{name}" {
+            continue;
+        }
+        if route.path.contains('{') {
+            let Some((path, body)) = umbra.target(route).await else {
+                continue;
+            };
+            let before = umbra.trail(&path).await;
+            let (status, text) = send(site, own, route, (&path, &body)).await;
+            assert_eq!(status, 404, "{route:?}: {text}");
+            let told = tells(&text.replace(&path, ""), &umbra);
+            assert_eq!(told, None, "{route:?}: {text}");
+            let after = umbra.trail(&path).await;
+            assert_eq!(
+                after, before,
+                "{route:?}: nothing is noted of those who asked"
+            );
+            let (status, text) = send(site, other, route, (&path, &body)).await;
+            assert!((200..300).contains(&status), "{route:?}: {status} {text}");
+            reached += 1;
+            if path.starts_with("/api/schedules/") && route.method != "DELETE" {
+                umbra.forget_schedule().await;
+            }
+            continue;
+        }
+        umbra.schedule().await;
+        let body = match route.path {
+            "/api/bulk-operations" => {
+                json!({"action": "redrive", "filter": {}, "note": "x", "preview": true})
+            }
+            "/api/keys" => json!({"subject": "own", "role": "read"}),
+            _ => Value::Null,
+        };
+        let (status, text) = send(site, own, route, (route.path, &body)).await;
+        assert!((200..300).contains(&status), "{route:?}: {status} {text}");
+        assert_eq!(tells(&text, &umbra), None, "{route:?}: {text}");
+        let (status, text) = send(site, other, route, (route.path, &body)).await;
+        assert!((200..300).contains(&status), "{route:?}: {status} {text}");
+        if route.method == "GET" && LISTS.contains(&route.path) {
+            assert!(tells(&text, &umbra).is_some(), "{route:?}: {text}");
+            listed += 1;
+        }
+        umbra.forget_schedule().await;
+    }
+    assert_eq!(listed, LISTS.len());
+    assert!(reached > 20, "{reached}");
+    names_are_each_tenants_own(site, own, &mut umbra).await;
+}
+
+/// A name takes nothing away from another tenant's, and a key for another tenant is made for none of them.
+async fn names_are_each_tenants_own(site: &Site, own: &Credential, umbra: &mut Umbra<'_>) {
+    umbra.schedule().await;
+    let path = format!("/api/schedules/{PLANTED}");
+    let before: Value = umbra.ask("GET", &path, "").await.json(200);
+    let acme = Umbra {
+        site,
+        admin: own,
+        ids: Vec::new(),
+    };
+    let other = json!({"type": "WriteNote", "request": {"text": "own"}, "cron": "0 1 * * *"});
+    acme.ask("PUT", &path, &other.to_string())
+        .await
+        .assert_status(201);
+    let after: Value = umbra.ask("GET", &path, "").await.json(200);
+    assert_eq!(after, before);
+    let for_other = json!({"subject": "own", "role": "read", "tenant": "umbra"});
+    let refused = acme.ask("POST", "/api/keys", &for_other.to_string()).await;
+    assert_eq!(refused.problem(403, "forbidden")["pointer"], "tenant");
+    let for_own = json!({"subject": "own", "role": "admin", "tenant": "acme"});
+    let made: NewKey = acme
+        .ask("POST", "/api/keys", &for_own.to_string())
+        .await
+        .json(201);
+    assert_eq!(made.view.tenant, "acme");
+}
