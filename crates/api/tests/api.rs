@@ -2,8 +2,12 @@
 
 #[path = "api/access.rs"]
 mod access;
+#[path = "api/administration.rs"]
+mod administration;
 #[path = "api/batches.rs"]
 mod batches;
+#[path = "api/bounds.rs"]
+mod bounds;
 #[path = "api/breakers.rs"]
 mod breakers;
 #[path = "api/cancels.rs"]
@@ -28,12 +32,16 @@ mod idempotency;
 mod issuer;
 #[path = "api/labels.rs"]
 mod labels;
+#[path = "api/limits.rs"]
+mod limits;
 #[path = "api/links.rs"]
 mod links;
 #[path = "api/operators.rs"]
 mod operators;
 #[path = "api/pages.rs"]
 mod pages;
+#[path = "api/queues.rs"]
+mod queues;
 #[path = "api/reading.rs"]
 mod reading;
 #[path = "api/reply.rs"]

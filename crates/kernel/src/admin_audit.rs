@@ -1,6 +1,6 @@
-//! The audit of what is changed beside tasks: schedules, switches of task types, API keys. One chain for the
-//! installation, of the same links as those of tasks: an entry is written in the transaction of the change,
-//! and names who caused it. Must not hold payloads.
+//! The audit of what is changed beside tasks: schedules, switches of task types, API keys, limits, queues, bulk
+//! operations. One chain for the installation, of the same links as those of tasks: an entry is written in the
+//! transaction of the change, and names who caused it. Must not hold payloads.
 
 use crate::audit::{ContentHash, Facts, link, origin};
 use crate::ports::{
@@ -27,16 +27,35 @@ const FORM: i64 = 1;
 /// Others may be faster so often in a row.
 const TRIES: u32 = 200;
 
+/// The stable names of all changes: a test of the API makes each of them.
+pub const ADMIN_EVENTS: [&str; 15] = [
+    "bulk_started",
+    "bulk_stopped",
+    "key_made",
+    "key_revoked",
+    "limit_reset",
+    "limit_set",
+    "queue_paused",
+    "queue_resumed",
+    "schedule_declared",
+    "schedule_deleted",
+    "schedule_paused",
+    "schedule_resumed",
+    "schedule_set",
+    "type_disabled",
+    "type_enabled",
+];
+
 /// What is changed.
 #[derive(Debug, Clone)]
 pub(crate) struct AdminChange<'a> {
-    /// Its stable name, as `schedule_set`.
+    /// Its stable name, one of [`ADMIN_EVENTS`].
     pub(crate) event: &'static str,
     /// Who causes it.
     pub(crate) actor: &'a str,
     /// Whose it is.
     pub(crate) tenant: &'a Tenant,
-    /// What: the name of a schedule or a task type, the id of a key.
+    /// What: the name of a schedule, a task type, a limit or a queue, the id of a key or a bulk operation.
     pub(crate) name: &'a str,
     /// More, by event; no payload.
     pub(crate) details: Value,
@@ -218,6 +237,7 @@ pub(crate) async fn put<S: Store + ?Sized>(
     write: DocumentWrite,
     change: AdminChange<'_>,
 ) -> Result<bool, StoreError> {
+    debug_assert!(ADMIN_EVENTS.contains(&change.event), "{}", change.event);
     let audit = |name: String, expected, body: String| DocumentWrite {
         kind: KIND,
         tenant: Tenant::default(),

@@ -36,6 +36,7 @@ async fn post(sender: &ReqwestWebhooks, url: &str) -> Result<u16, String> {
 #[tokio::test]
 async fn an_address_that_is_not_admitted_any_more_is_not_connected_to() {
     let (listener, port) = listener().await;
+    let six = TcpListener::bind(("::1", port)).await.unwrap();
     // It was when the webhook was submitted, perhaps; and no resolver is asked for any of these.
     let sender = sender(&["192.0.2.0/24"]);
     for host in [
@@ -43,7 +44,12 @@ async fn an_address_that_is_not_admitted_any_more_is_not_connected_to() {
         "127.1",
         "2130706433",
         "0x7f.1",
+        "0177.0.0.1",
+        // Digits in circles.
+        "%E2%91%A0%E2%91%A1%E2%91%A6.%E2%93%AA.%E2%93%AA.%E2%91%A0",
+        "0",
         "[::1]",
+        "[::]",
         "[::ffff:127.0.0.1]",
         "169.254.169.254",
     ] {
@@ -53,8 +59,10 @@ async fn an_address_that_is_not_admitted_any_more_is_not_connected_to() {
             assert!(why.contains("expected a public address"), "{host}: {why}");
         }
     }
-    let none = tokio::time::timeout(Duration::ZERO, listener.accept()).await;
-    assert!(none.is_err(), "nothing was connected to");
+    for listener in [listener, six] {
+        let none = tokio::time::timeout(Duration::ZERO, listener.accept()).await;
+        assert!(none.is_err(), "nothing was connected to");
+    }
 }
 
 #[tokio::test]
@@ -80,6 +88,29 @@ async fn an_answer_without_an_end_is_cut() {
     assert_eq!(answer, Ok(200));
     // What the sockets of both sides hold is sent and not read.
     assert!(sent < 32 << 20, "{sent} bytes were taken");
+}
+
+#[tokio::test]
+async fn of_an_answer_64_kib_are_read_and_with_one_byte_more_its_connection_is_closed() {
+    const MOST: usize = 64 << 10;
+    let (listener, port) = listener().await;
+    let sender = sender(&["127.0.0.0/8"]);
+    let url = format!("http://127.0.0.1:{port}/");
+    for (bytes, is_cut) in [(MOST, false), (MOST + 1, true)] {
+        let receiver = async {
+            let mut socket = asked(&listener).await;
+            // There is more to come, as it says.
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", 2 * MOST);
+            let answer = [head.into_bytes(), vec![b'x'; bytes]].concat();
+            socket.write_all(&answer).await.unwrap();
+            let mut end = [0];
+            // Half of the time that an answer has, in which the sender waits for the rest or closes.
+            let closed = tokio::time::timeout(Duration::from_secs(5), socket.read(&mut end)).await;
+            assert_eq!(closed.is_ok(), is_cut, "{bytes}: {closed:?}");
+        };
+        let (answer, ()) = tokio::join!(post(&sender, &url), receiver);
+        assert_eq!(answer, Ok(200));
+    }
 }
 
 #[tokio::test]

@@ -47,6 +47,28 @@ async fn a_repetition_gets_the_first_answer_and_says_so() {
     assert_eq!(site.tasks().await, 1);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_is_free_after_its_time_while_its_task_stays() {
+    let site = Site::with(|_, engine| engine.idempotency_ttl = Duration::from_secs(3600)).await;
+    let first: Accepted = post(&site, "k", r#"{"text":"a"}"#).await.json(202);
+    site.clock.advance("59m");
+    let again = post(&site, "k", r#"{"text":"a"}"#).await;
+    assert_eq!(again.header("idempotency-replayed"), Some("true"));
+    assert_eq!(again.json::<Accepted>(202), first);
+    post(&site, "k", r#"{"text":"b"}"#)
+        .await
+        .problem(422, "idempotency-mismatch");
+    // A repetition makes it live no longer.
+    site.clock.advance("1m");
+    let second = post(&site, "k", r#"{"text":"b"}"#).await;
+    assert_eq!(second.header("idempotency-replayed"), None);
+    assert_ne!(second.json::<Accepted>(202).task_id, first.task_id);
+    assert_eq!(site.tasks().await, 2);
+    site.get(&format!("/api/tasks/{}", first.task_id))
+        .await
+        .assert_status(200);
+}
+
 /// How many tasks go where those that completed are not kept.
 async fn purged(site: &Site) -> u64 {
     let at_once = Retention {
@@ -313,9 +335,28 @@ async fn a_key_is_1_to_255_visible_ascii_characters() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_with_a_control_character_is_400() {
     let site = Site::start().await;
-    let request = format!("{}{{}}", upload("a\u{1}b", 2));
-    let reply = site.raw(request.as_bytes()).await;
-    assert_eq!(reply.status, 400);
+    let body = r#"{"text":"a"}"#;
+    for sign in (0..=0x1f_u8).chain([0x7f]) {
+        // With these a line ends: what follows is another header, or none.
+        if sign == b'\r' || sign == b'\n' {
+            continue;
+        }
+        let head = format!(
+            "POST {NOTE} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\nIdempotency-Key: a",
+            body.len()
+        );
+        let request = [head.as_bytes(), &[sign], b"b\r\n\r\n", body.as_bytes()].concat();
+        let reply = site.raw(&request).await;
+        assert_eq!(reply.status, 400, "{sign:#x}");
+        // The head of a request that has another one cannot be read: there is nothing yet that could answer with
+        // a document.
+        if sign == b'\t' {
+            reply.problem(400, "malformed-idempotency-key");
+        } else {
+            assert!(reply.body.is_empty(), "{sign:#x}");
+        }
+    }
     assert_eq!(site.tasks().await, 0);
 }
 

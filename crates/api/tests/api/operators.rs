@@ -154,13 +154,19 @@ async fn each_refusal_has_its_code() {
     decide(&site, missing, "retry", r#"{"note":"x"}"#)
         .await
         .problem(404, "no-such-task");
-    let live = site.submit("/api/tasks/undoes-for-long").await;
-    decide(&site, live, "retry", r#"{"note":"x"}"#)
-        .await
-        .problem(409, "not-parked");
-    decide(&site, live, "resolve", r#"{"as":"done","note":"x"}"#)
-        .await
-        .problem(409, "not-parked");
+    // One whose step goes on, and one whose undo waits for its next try.
+    let running = site.submit("/api/tasks/plod").await;
+    site.until(running, TaskStatus::Running).await;
+    let undoing = site.submit("/api/tasks/undoes-for-long").await;
+    site.until(undoing, TaskStatus::Compensating).await;
+    for live in [running, undoing] {
+        decide(&site, live, "retry", r#"{"note":"x"}"#)
+            .await
+            .problem(409, "not-parked");
+        decide(&site, live, "resolve", r#"{"as":"done","note":"x"}"#)
+            .await
+            .problem(409, "not-parked");
+    }
     // A text for people: it moves no cursor, and begins no line of a log or a terminal by itself.
     for odd in ["\\r", "\\u001b[2J", "\\u0007", "\\u009b2J", "\\u007f"] {
         let body = format!(r#"{{"as":"undone","note":"a{odd}b"}}"#);

@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 
 pub(crate) fn all() -> Registry {
     let registry = crate::children::types(crate::events::types(Registry::new()));
+    let registry = crate::limits::types(registry);
     crate::disabling::types(crate::script::types(registry))
         .with::<WriteNote>()
         .with::<ChargeCard>()

@@ -271,6 +271,8 @@ async fn addresses_that_are_not_public_are_422_and_leave_nothing() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.set_nonblocking(true).expect("a socket");
     let port = listener.local_addr().expect("an address").port();
+    let six = TcpListener::bind(("::1", port)).expect("the same port");
+    six.set_nonblocking(true).expect("a socket");
     for host in [
         "http://example.com",
         "https://127.0.0.1",
@@ -283,8 +285,29 @@ async fn addresses_that_are_not_public_are_422_and_leave_nothing() {
         "https://[::ffff:127.0.0.1]",
         "https://169.254.169.254",
         "https://10.0.0.1",
+        "https://10.255.255.255",
+        "https://172.16.0.1",
+        "https://172.31.255.255",
+        "https://192.168.0.1",
+        "https://192.168.255.255",
         "https://100.64.0.1",
+        "https://100.127.255.255",
+        "https://224.0.0.1",
+        "https://255.255.255.255",
+        "https://[::]",
+        "https://[fd00::1]",
+        "https://[fe80::1]",
+        "https://[ff02::1]",
+        "https://[::ffff:10.0.0.1]",
+        "https://[64:ff9b::7f00:1]",
+        "https://[2002:7f00:1::]",
+        "https://①②⑦.⓪.⓪.①",
+        "https://%E2%91%A0%E2%91%A1%E2%91%A6.%E2%93%AA.%E2%93%AA.%E2%91%A0",
+        "https://①②⑦。⓪。⓪。①",
+        "https://１２７.０.０.１",
         "https://localhost",
+        "https://LOCALHOST",
+        "https://localhost.",
         "https://user@example.com",
         "file:///etc",
         "gopher://example.com",
@@ -294,7 +317,7 @@ async fn addresses_that_are_not_public_are_422_and_leave_nothing() {
         for text in [url.as_str(), host] {
             let request = site
                 .request("POST", "/api/tasks/write-note")
-                .header("counterstep-webhook", text)
+                .header("counterstep-webhook", text.as_bytes())
                 .header("content-type", "application/json")
                 .body(NOTE);
             let problem = site.send(request).await.problem(422, "invalid-webhook");
@@ -321,6 +344,7 @@ async fn addresses_that_are_not_public_are_422_and_leave_nothing() {
     site.send(twice).await.problem(422, "invalid-webhook");
     assert_eq!(site.tasks().await, 0);
     assert!(listener.accept().is_err(), "nothing was connected to");
+    assert!(six.accept().is_err(), "nothing was connected to");
 }
 
 #[tokio::test(flavor = "multi_thread")]

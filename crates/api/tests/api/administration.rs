@@ -1,0 +1,122 @@
+//! The audit of changes beside tasks: that each is in it, by whom, and that the chain of all of them holds.
+
+use crate::access::{ask, key, locked};
+use crate::site::Site;
+use counterstep_contracts::access::{NewKey, Role};
+use counterstep_contracts::bulk::BulkView;
+use counterstep_kernel::Engine;
+use counterstep_kernel::admin_audit::{self, ADMIN_EVENTS, AdminEntry};
+use counterstep_reconciler::audit::{Scope, verify};
+use counterstep_reconciler::schedules;
+use counterstep_steps::Schedule;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+async fn entries(site: &Site) -> Vec<AdminEntry> {
+    let store = site.engine.ports.store.as_ref();
+    admin_audit::page(store, 0, 1_000).await.expect("a page")
+}
+
+/// A reconciler whose program declares a schedule.
+async fn declare_schedule(site: &Site) {
+    let registry = crate::types::all().schedule::<crate::types::WriteNote>(
+        Schedule::cron("nightly", "@daily", "UTC").request(json!({"text": "a"})),
+    );
+    let engine = Engine::new(
+        site.engine.ports.clone(),
+        Arc::new(registry),
+        (*site.engine.settings).clone(),
+        "reconciler",
+    );
+    let plan = schedules::plan(&engine, 10).await.expect("a plan");
+    let done = schedules::run(&engine, plan).await;
+    assert_eq!((done.declared, done.failed.len()), (1, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_change_beside_tasks_is_in_the_audit_with_its_cause_and_the_chain_holds() {
+    let site = locked().await;
+    let (admin, _) = key(&site, "default", Role::Admin).await;
+    let made = json!({"subject": "shop", "role": "read"});
+    let made = ask(&site, &admin, "POST", "/api/keys", &made.to_string()).await;
+    let made: NewKey = made.json(201);
+    let revoke = format!("/api/keys/{}", made.view.id);
+    let schedule = json!({"type": "WriteNote", "request": {"text": "secret"}, "cron": "@daily"});
+    let bulk = json!({"action": "redrive", "filter": {"failure_text": "secret"}, "note": "secret"});
+    let started = ask(
+        &site,
+        &admin,
+        "POST",
+        "/api/bulk-operations",
+        &bulk.to_string(),
+    )
+    .await;
+    let started: BulkView = started.json(202);
+    let stop = format!("/api/bulk-operations/{}/stop", started.id);
+    let note = json!({"note": "why so", "actor": "ada"});
+    let limit = json!({"at_once": 1, "note": "why so", "actor": "ada"});
+    for (method, path, body, status) in [
+        ("DELETE", &*revoke, &Value::Null, 200),
+        ("POST", &stop, &Value::Null, 200),
+        ("PUT", "/api/schedules/weekly", &schedule, 201),
+        ("POST", "/api/schedules/weekly/pause", &Value::Null, 200),
+        ("POST", "/api/schedules/weekly/resume", &Value::Null, 200),
+        ("DELETE", "/api/schedules/weekly", &Value::Null, 204),
+        ("POST", "/api/task-types/strict/disable", &note, 200),
+        ("POST", "/api/task-types/strict/enable", &note, 200),
+        ("POST", "/api/queues/notes/pause", &note, 200),
+        ("POST", "/api/queues/notes/resume", &note, 200),
+        ("PUT", "/api/limits/bank", &limit, 200),
+        ("POST", "/api/limits/bank/reset", &note, 200),
+    ] {
+        let body = if body.is_null() {
+            String::new()
+        } else {
+            body.to_string()
+        };
+        ask(&site, &admin, method, path, &body)
+            .await
+            .assert_status(status);
+    }
+    declare_schedule(&site).await;
+
+    let entries = entries(&site).await;
+    let mut seen = BTreeSet::new();
+    for entry in &entries {
+        let says = entry.says().expect("it can be read");
+        let (by, tenant) = match says.event.as_str() {
+            // The first key, which no caller could have made.
+            "key_made" if entry.no == 1 => ("test", "default"),
+            event if event.starts_with("schedule_") && event != "schedule_declared" => {
+                ("client:default-admin", "default")
+            }
+            "schedule_declared" => ("reconciler", "default"),
+            _ => ("operator:default-admin", "default"),
+        };
+        assert!(entry.actor.starts_with(by), "{entry:?}");
+        assert_eq!(says.tenant.0, tenant, "{entry:?}");
+        let is_noted = ["type_", "queue_", "limit_"]
+            .iter()
+            .any(|it| says.event.starts_with(it));
+        let text = says.details.to_string();
+        assert_eq!(is_noted, text.contains("why so"), "{entry:?}");
+        assert_eq!(is_noted, text.contains("ada"), "{entry:?}");
+        assert!(!entry.entries.contains("secret"), "{entry:?}");
+        seen.insert(says.event);
+    }
+    let numbers: Vec<_> = entries.iter().map(|entry| entry.no).collect();
+    assert_eq!(numbers, (1..=entries.len() as u64).collect::<Vec<_>>());
+    let expected: BTreeSet<_> = ADMIN_EVENTS
+        .iter()
+        .map(|event| (*event).to_owned())
+        .collect();
+    assert_eq!(seen, expected);
+
+    let mut found = Vec::new();
+    let store = site.engine.ports.store.as_ref();
+    let verified = verify(store, &Scope::default(), &mut |finding| found.push(finding)).await;
+    let verified = verified.expect("the store answers");
+    assert!(found.is_empty(), "{found:?}");
+    assert_eq!(verified.changes, entries.len() as u64);
+}
