@@ -1,5 +1,6 @@
 //! What a pass is going to do, in words: for `--dry-run`. Changes nothing.
 
+use crate::orphans::listing::ListingError;
 use crate::orphans::{self, Found};
 use crate::pass_parts::Unreadable;
 use crate::recovery::{self, Recover};
@@ -273,7 +274,7 @@ pub fn plan<'a>(
 pub fn plan_listing<'a>(
     engine: &'a Engine,
     settings: &'a ReconcilerSettings,
-) -> BoxFuture<'a, Result<String, StoreError>> {
+) -> BoxFuture<'a, Result<String, ListingError>> {
     Box::pin(async move {
         let limit = usize::try_from(settings.limit).unwrap_or(usize::MAX);
         let planned =

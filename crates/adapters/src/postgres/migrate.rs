@@ -99,14 +99,21 @@ async fn applied(connection: &Connection) -> Result<Vec<String>, OpenError> {
         .await?)
 }
 
+// The driver's own limit ends with the connection of the socket: a server may take it and say nothing.
 async fn open(target: &Target) -> Result<Connection, OpenError> {
-    Connection::open(target)
-        .await
-        .map_err(|error| OpenError::Connection(chain(&error)))
+    let limit = target.connect_timeout;
+    let opened = tokio::time::timeout(limit, Connection::open(target)).await;
+    opened
+        .map_err(|_| target.silent(limit))?
+        .map_err(|error| target.unreachable(&chain(&error)))
 }
 
 impl From<Fault> for OpenError {
     fn from(fault: Fault) -> Self {
-        Self::Migration(StoreError::from(fault).to_string())
+        match StoreError::from(fault) {
+            // It went away in between.
+            StoreError::Unavailable(why) | StoreError::Unknown(why) => Self::Connection(why),
+            error => Self::Migration(error.to_string()),
+        }
     }
 }

@@ -59,6 +59,10 @@ use statement::time;
 use std::time::Duration;
 use uuid::Uuid;
 
+/// A program that starts is told within ten seconds that its server does not answer, however long one of its
+/// statements may take.
+const FIRST_ANSWER: Duration = Duration::from_secs(8);
+
 /// For so long events that one relay has taken are not given to another.
 const RELAY_HOLD: Duration = Duration::from_secs(15);
 
@@ -99,9 +103,9 @@ impl PostgresStore {
         let target = Target::of(url, &options);
         Box::pin(async move {
             let target = target?;
-            let limit = options.connect_timeout + options.statement_timeout;
+            let limit = (options.connect_timeout + options.statement_timeout).min(FIRST_ANSWER);
             let looked = tokio::time::timeout(limit, migrate::check(&target)).await;
-            looked.map_err(|_| OpenError::Connection(format!("no answer within {limit:?}")))??;
+            looked.map_err(|_| target.silent(limit))??;
             Self::on(target, &options)
         })
     }

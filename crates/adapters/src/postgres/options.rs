@@ -121,6 +121,8 @@ pub(super) struct Target {
     pub(super) tls: Option<MakeRustlsConnect>,
     /// Whether statements are prepared under names.
     pub(super) prepares: bool,
+    /// How long a new connection may take.
+    pub(super) connect_timeout: Duration,
 }
 
 impl std::fmt::Debug for Target {
@@ -172,7 +174,34 @@ impl Target {
             config,
             tls,
             prepares: options.prepared_statements,
+            connect_timeout: options.connect_timeout,
         })
+    }
+
+    /// The server gives no answer.
+    pub(super) fn silent(&self, limit: Duration) -> OpenError {
+        self.unreachable(&format!("no answer within {limit:?}"))
+    }
+
+    /// It cannot be reached, with where it was looked for.
+    pub(super) fn unreachable(&self, why: &str) -> OpenError {
+        let hosts = self.config.get_hosts().iter().map(|host| match host {
+            Host::Tcp(name) => name.clone(),
+            #[cfg(unix)]
+            Host::Unix(path) => path.display().to_string(),
+        });
+        let hosts: Vec<_> = hosts.collect();
+        let ports = self.config.get_ports().iter().map(u16::to_string);
+        let ports: Vec<_> = ports.collect();
+        OpenError::Connection(format!(
+            "host {}, port {}: {why}",
+            hosts.join(", "),
+            if ports.is_empty() {
+                "5432".to_owned()
+            } else {
+                ports.join(", ")
+            },
+        ))
     }
 }
 

@@ -60,17 +60,28 @@ pub struct ListingPlan {
     pub more: bool,
 }
 
+/// What a listing would do could not be looked at.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ListingError {
+    /// The database does not answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The object store does not answer.
+    #[error("the objects cannot be listed: {0}")]
+    Objects(#[from] ObjectError),
+}
+
 /// What listings would do, from the beginning on: at most `limit` orphans, of at most `pages`
 /// pages. Changes nothing, and takes no turn.
 ///
 /// # Errors
-/// When the store does not answer, or in words what the object store says.
+/// [`ListingError`].
 pub fn plan<'a>(
     engine: &'a Engine,
     settings: &'a OrphanSettings,
     pages: u32,
     limit: usize,
-) -> BoxFuture<'a, Result<ListingPlan, StoreError>> {
+) -> BoxFuture<'a, Result<ListingPlan, ListingError>> {
     Box::pin(async move {
         let rules = Rules::of(&engine.registry, settings, &engine.settings);
         let (mut planned, mut cursor) = (ListingPlan::default(), None::<String>);
@@ -79,8 +90,7 @@ pub fn plan<'a>(
                 .ports
                 .objects
                 .page(ROOT, cursor.as_deref(), PAGE)
-                .await;
-            let page = page.map_err(|error| StoreError::Unavailable(error.to_string()))?;
+                .await?;
             let of_page = plan_page(engine, &page, &rules, None).await?;
             planned.unmanaged += of_page.unmanaged;
             planned.unknown_objects.extend(of_page.unknown_objects);
