@@ -109,6 +109,7 @@ pub(crate) fn outcome_of(problem: &Problem) -> SubmissionOutcome {
     match problem.code {
         ProblemCode::InProgress | ProblemCode::IdempotencyMismatch => SubmissionOutcome::Conflict,
         ProblemCode::TypeDisabled => SubmissionOutcome::Disabled,
+        ProblemCode::TooManyWaiting => SubmissionOutcome::TooManyWaiting,
         _ if problem.status >= 500 => SubmissionOutcome::Failed,
         _ => SubmissionOutcome::Refused,
     }

@@ -4,6 +4,8 @@
 use crate::breaker::BreakerState;
 use crate::documents::TypedDocuments;
 use crate::engine::Engine;
+use crate::limits::{self, LimitUse};
+use crate::paused_queues;
 use crate::ports::{Flow, FlowQuery, StoreError, TaskCount, WorkerSeen, Workers};
 use crate::record::DbTime;
 use crate::times::rfc3339;
@@ -13,7 +15,7 @@ use counterstep_contracts::workers::{
     PassView, SampleView, StatusView, TaskCountView, WorkerState, WorkerType, WorkerView,
     WorkersView,
 };
-use counterstep_contracts::{TaskId, TaskStatus};
+use counterstep_contracts::{QueueName, TaskId, TaskStatus};
 use futures::future::{BoxFuture, join_all};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,6 +27,21 @@ pub struct InstallationFigures {
     pub view: WorkersView,
     /// Tasks that have not ended, by state, queue and the labels of the settings.
     pub tasks: Vec<TaskCount>,
+    /// The queues, and which are paused.
+    pub queues: BTreeMap<QueueName, bool>,
+    /// The limits of steps.
+    pub limits: Vec<LimitFigures>,
+}
+
+/// What is in use of a limit, for all tenants and label values together.
+#[derive(Debug, Clone)]
+pub struct LimitFigures {
+    /// Its name.
+    pub name: String,
+    /// Permits that are held, over all processes.
+    pub held: u64,
+    /// Attempts that wait for one.
+    pub waiting: u64,
 }
 
 /// Tasks, ages and processes, in two queries.
@@ -32,18 +49,37 @@ pub struct InstallationFigures {
 /// # Errors
 /// When the store does not answer.
 pub fn read(engine: &Engine) -> BoxFuture<'_, Result<WorkersView, StoreError>> {
-    Box::pin(async move { Ok(read_by(engine, &[]).await?.view) })
+    Box::pin(async move { Ok(read_by(engine, &[]).await?.0) })
 }
 
-/// The same for metrics: with the labels that the settings name.
+/// The same for metrics: with the labels that the settings name, queues and limits.
 ///
 /// # Errors
 /// When the store does not answer.
 pub fn figures(engine: &Engine) -> BoxFuture<'_, Result<InstallationFigures, StoreError>> {
-    Box::pin(read_by(engine, &engine.settings.metrics_labels))
+    Box::pin(async move {
+        let (view, tasks) = read_by(engine, &engine.settings.metrics_labels).await?;
+        let limits = limits::limits(engine).await?.into_iter().map(|row| {
+            let sum = |of: fn(&LimitUse) -> u32| row.uses.iter().map(|it| u64::from(of(it))).sum();
+            LimitFigures {
+                held: sum(|it| it.held),
+                waiting: sum(|it| it.waiting),
+                name: row.name,
+            }
+        });
+        Ok(InstallationFigures {
+            view,
+            tasks,
+            queues: paused_queues::pauses(engine).await?,
+            limits: limits.collect(),
+        })
+    })
 }
 
-async fn read_by(engine: &Engine, labels: &[String]) -> Result<InstallationFigures, StoreError> {
+async fn read_by(
+    engine: &Engine,
+    labels: &[String],
+) -> Result<(WorkersView, Vec<TaskCount>), StoreError> {
     let gauges = engine.ports.store.gauges(labels).await?;
     let found = engine.ports.store.workers().await?;
     let count = |state| {
@@ -65,10 +101,7 @@ async fn read_by(engine: &Engine, labels: &[String]) -> Result<InstallationFigur
         status,
         workers: views(found),
     };
-    Ok(InstallationFigures {
-        view,
-        tasks: gauges.tasks,
-    })
+    Ok((view, gauges.tasks))
 }
 
 /// A look at the installation: how it stands, and what came and went since the look before.
@@ -81,7 +114,7 @@ pub fn look(
 ) -> BoxFuture<'_, Result<(DbTime, SampleView), StoreError>> {
     Box::pin(async move {
         let store = &engine.ports.store;
-        let found = read_by(engine, &[]).await?;
+        let (view, _) = read_by(engine, &[]).await?;
         let now = store.workers().await?.now;
         let since = since.unwrap_or(now);
         let query = FlowQuery {
@@ -93,7 +126,7 @@ pub fn look(
                 .collect(),
         };
         let flow = store.flow(&query).await?;
-        Ok((now, sample(now, since, &found.view, flow)))
+        Ok((now, sample(now, since, &view, flow)))
     })
 }
 

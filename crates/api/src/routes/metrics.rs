@@ -12,7 +12,7 @@ use counterstep_contracts::workers::{
     BreakerStanding, BreakerView, StatusView, WorkerState, WorkerView,
 };
 use counterstep_kernel::ports::TaskCount;
-use counterstep_kernel::status::{self, InstallationFigures};
+use counterstep_kernel::status::{self, InstallationFigures, LimitFigures};
 use counterstep_node::metrics::{Format, label_key};
 use counterstep_steps::breaker::BreakerState;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
@@ -84,9 +84,21 @@ fn registry(found: Option<&InstallationFigures>, task_labels: &[String]) -> Regi
         "1 where the database answered, 0 where it did not",
         found.is_some().into(),
     );
-    let Some(InstallationFigures { view: found, tasks }) = found else {
+    let Some(InstallationFigures {
+        view: found,
+        tasks,
+        queues,
+        limits,
+    }) = found
+    else {
         return registry;
     };
+    let paused = queues
+        .iter()
+        .map(|(queue, paused)| (labelled("queue", &queue.0), u64::from(*paused)));
+    let help = "1 where a person has paused the queue, 0 where not";
+    add(&mut registry, "queue_paused", help, paused);
+    add_limits(&mut registry, limits);
     add_tasks(&mut registry, tasks, task_labels);
     add_status(&mut registry, &found.status);
     let passes = found
@@ -145,6 +157,22 @@ fn add_tasks(registry: &mut Registry, tasks: &[TaskCount], task_labels: &[String
     });
     let help = "Tasks that have not ended, parked ones included, by status, queue and the labels of the settings";
     add(registry, "tasks", help, tasks);
+}
+
+fn add_limits(registry: &mut Registry, limits: &[LimitFigures]) {
+    let of = |number: fn(&LimitFigures) -> u64| {
+        let one = move |limit: &LimitFigures| (labelled("limit", &limit.name), number(limit));
+        limits.iter().map(one)
+    };
+    let help = "Permits of limits of steps that are held, over all processes";
+    add(registry, "limit_permits_held", help, of(|it| it.held));
+    let help = "Attempts that wait for a permit of a limit, over all processes";
+    add(
+        registry,
+        "limit_attempts_waiting",
+        help,
+        of(|it| it.waiting),
+    );
 }
 
 fn add_status(registry: &mut Registry, status: &StatusView) {

@@ -76,9 +76,8 @@ impl SubmitError {
     #[must_use]
     pub const fn outcome(&self) -> SubmissionOutcome {
         match self {
-            Self::Invalid(_) | Self::Label(_) | Self::Source(_) | Self::TooManyWaiting(_) => {
-                SubmissionOutcome::Refused
-            }
+            Self::Invalid(_) | Self::Label(_) | Self::Source(_) => SubmissionOutcome::Refused,
+            Self::TooManyWaiting(_) => SubmissionOutcome::TooManyWaiting,
             Self::InProgress | Self::KeyMismatch | Self::Moved => SubmissionOutcome::Conflict,
             Self::Disabled(_) => SubmissionOutcome::Disabled,
             Self::Objects(_) | Self::Declaration(_) | Self::TooSlow | Self::Store(_) => {

@@ -105,6 +105,14 @@ fn declared(engine: &Engine) -> BTreeSet<QueueName> {
         .collect()
 }
 
+/// The queues of the task types and those that are paused, by name, and which of them are.
+pub(crate) async fn pauses(engine: &Engine) -> Result<BTreeMap<QueueName, bool>, StoreError> {
+    let declared = declared(engine).into_iter().map(|name| (name, false));
+    let paused = paused(engine).await?.into_iter();
+    let paused = paused.map(|row| (QueueName(row.name), true));
+    Ok(declared.chain(paused).collect())
+}
+
 /// All queues of the task types, and those that are paused or have tasks, by name.
 ///
 /// # Errors

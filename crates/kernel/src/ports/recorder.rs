@@ -101,6 +101,8 @@ pub enum SubmissionOutcome {
     Conflict,
     /// Its type takes no submissions.
     Disabled,
+    /// As many tasks of its type wait as may.
+    TooManyWaiting,
     /// A server did not answer, or the declaration's own code failed.
     Failed,
 }
@@ -113,6 +115,7 @@ impl SubmissionOutcome {
         Self::Refused,
         Self::Conflict,
         Self::Disabled,
+        Self::TooManyWaiting,
         Self::Failed,
     ];
 
@@ -125,6 +128,7 @@ impl SubmissionOutcome {
             Self::Refused => "refused",
             Self::Conflict => "conflict",
             Self::Disabled => "disabled",
+            Self::TooManyWaiting => "too_many_waiting",
             Self::Failed => "failed",
         }
     }
