@@ -7,6 +7,7 @@ mod system {
     mod clients;
     mod cluster;
     mod command_line;
+    mod dead_letters;
     mod demo;
     mod deployment;
     mod describe;
@@ -16,6 +17,7 @@ mod system {
     mod dry_run;
     mod events;
     mod fan_out;
+    mod figures;
     mod flow;
     mod fsck;
     mod health;
@@ -33,6 +35,7 @@ mod system {
     mod page;
     mod payloads;
     mod processes;
+    mod queues_and_limits;
     mod reads;
     mod restarts;
     mod rights;
@@ -44,6 +47,7 @@ mod system {
     mod state;
     mod submitting;
     mod traces;
+    mod unreachable;
     mod uploads;
     mod videos;
     mod webhooks;

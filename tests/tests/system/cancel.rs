@@ -13,7 +13,6 @@ use counterstep_tests::sample::Sample;
 use counterstep_tests::services::{self, QUICK};
 use counterstep_tests::wait::{SOON, until};
 use serde_json::from_str;
-use std::net::TcpListener;
 
 fn tasks(place: &Place, api: &Api, arguments: &[&str]) -> Ended {
     run(
@@ -160,26 +159,4 @@ async fn tasks_are_listed_shown_and_audited_as_tables_and_as_json() {
         .assert_says("already-completed");
     tasks(&place, &dev.api, &["show", "not-a-uuid"]).assert_code(2);
     assert!(dev.process.stop().success());
-}
-
-#[test]
-fn an_api_that_does_not_run_is_named_and_ends_the_command_with_69() {
-    let place = Place::new();
-    // Bound and dropped: nothing listens there.
-    let address = TcpListener::bind("127.0.0.1:0")
-        .and_then(|it| it.local_addr())
-        .expect("a free port")
-        .to_string();
-    let ended = tasks(&place, &Api::at(&address), &["list"]);
-    ended.assert_code(69).assert_says(&address);
-}
-
-#[test]
-fn a_server_that_accepts_and_never_answers_counts_as_unreachable() {
-    let place = Place::new();
-    // The system accepts for it.
-    let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = silent.local_addr().expect("its address").to_string();
-    let ended = tasks(&place, &Api::at(&address), &["list"]);
-    ended.assert_code(69).assert_says(&address);
 }

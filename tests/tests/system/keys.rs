@@ -1,11 +1,13 @@
 //! API keys from the command line to the log: made in the database, sent from a file, revoked.
 
 use counterstep_contracts::access::KeyView;
-use counterstep_contracts::http::Page;
+use counterstep_contracts::http::{Accepted, Page};
 use counterstep_tests::command::{Ended, run};
 use counterstep_tests::place::Place;
-use counterstep_tests::services;
+use counterstep_tests::rows::Rows;
+use counterstep_tests::services::{self, Served};
 use counterstep_tests::wait::{SOON, until_now};
+use reqwest::{Method, RequestBuilder};
 use serde_json::from_str;
 
 fn keys(place: &Place, arguments: &[&str]) -> Ended {
@@ -142,6 +144,64 @@ fn why_an_access_token_is_refused_stands_in_the_log_and_the_token_does_not() {
     let log = served.process.log();
     assert!(log.contains("no key of the issuer fits"), "{log}");
     assert!(!log.contains(signature), "the log holds the token");
+    assert!(served.process.stop().success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_behind_a_proxy_believes_the_headers_of_its_proxy_alone() {
+    let place = Place::new();
+    let named = async |served: &Served, headers: &[(&str, &str)], path: &str| {
+        let request = served.api.request(Method::GET, path);
+        let add =
+            |request: RequestBuilder, (name, value): &(&str, &str)| request.header(*name, *value);
+        let sent = headers.iter().fold(request, add).send().await;
+        sent.expect("an answer").status().as_u16()
+    };
+    let kim = [
+        ("counterstep-subject", "kim"),
+        ("counterstep-role", "read"),
+        ("counterstep-tenant", "acme"),
+    ];
+    let proxied = ["--auth", "proxy", "--auth-proxies"];
+    let served = services::api(&place, &[&proxied[..], &["127.0.0.0/8"]].concat());
+    for (headers, path, status) in [
+        (&kim[..], "/api/tasks", 200),
+        (&kim, "/api/keys", 403),
+        (&kim[..1], "/api/tasks", 401),
+        (&[], "/api/tasks", 401),
+        (&[("authorization", "Bearer kim")], "/api/tasks", 401),
+        (&[kim[0], kim[1], kim[1]], "/api/tasks", 400),
+        (&[kim[0], ("counterstep-role", "root")], "/api/tasks", 400),
+        (&[], "/healthz", 200),
+    ] {
+        let found = named(&served, headers, path).await;
+        assert_eq!(found, status, "{path}: {headers:?}");
+    }
+    let order = serde_json::json!({"account": "a", "item": "i", "quantity": 1, "amount_cents": 1});
+    let mut submitter = kim;
+    submitter[1].1 = "submit";
+    let request = served
+        .api
+        .request(Method::POST, "/api/tasks/place-order")
+        .json(&order);
+    let add = |request: RequestBuilder, (name, value): &(&str, &str)| request.header(*name, *value);
+    let sent = submitter.iter().fold(request, add).send().await;
+    let accepted: Accepted = sent.expect("an answer").json().await.expect("a body");
+    let known = Rows::of(&place).await.task(accepted.task_id).await;
+    assert_eq!(known.record.task.tenant.0, "acme");
+    assert_eq!(known.history.audit[0].entry.actor, "client:kim");
+    assert!(served.process.stop().success());
+    // Elsewhere is the proxy: from this machine nothing is believed, whatever a header says of where it comes from.
+    let served = services::api(&place, &[&proxied[..], &["10.0.0.7"]].concat());
+    let forwarded = [
+        &kim[..],
+        &[
+            ("x-forwarded-for", "10.0.0.7"),
+            ("forwarded", "for=10.0.0.7"),
+        ],
+    ]
+    .concat();
+    assert_eq!(named(&served, &forwarded, "/api/tasks").await, 401);
     assert!(served.process.stop().success());
 }
 

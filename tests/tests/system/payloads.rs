@@ -10,6 +10,7 @@ use counterstep_tests::wait::{LATER, until};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// In all that is handed in.
 const PLANTED: &str = "planted0f1e2d3c";
@@ -111,9 +112,12 @@ impl Words {
 }
 
 async fn send(api: &Api, method: Method, path: &str, body: &Value) -> Value {
+    static SENT: AtomicU32 = AtomicU32::new(0);
+    let key = SENT.fetch_add(1, Ordering::Relaxed);
     let request = api
         .request(method, path)
-        .header("counterstep-label", format!("find={LABEL}"));
+        .header("counterstep-label", format!("find={LABEL}"))
+        .header("idempotency-key", format!("{LABEL}-{key}"));
     let answer = request.json(body).send().await.expect("an answer");
     let (status, text) = (answer.status(), answer.text().await.expect("a body"));
     assert!(status.is_success(), "{path}: {status} {text}");
@@ -130,6 +134,51 @@ async fn ended(api: &Api, end: &str) -> TaskId {
     send(api, Method::POST, &signal, &approval).await;
     let task = task.parse().expect("an id");
     api.at_rest(task).await;
+    task
+}
+
+async fn read(api: &Api, path: &str) -> Value {
+    let answer = api.request(Method::GET, path).send().await;
+    let answer = answer.expect("an answer");
+    assert!(answer.status().is_success(), "{path}: {}", answer.status());
+    answer.json().await.expect("JSON")
+}
+
+/// A parked task that a bulk operation settles, found by its group and by the text of its failure.
+async fn settled_in_bulk(api: &Api) -> TaskId {
+    let task = ended(api, "stays").await;
+    let text = format!("{PLANTED}-stays-request-failure");
+    let groups = read(api, "/api/dead-letters/groups").await;
+    let group = groups["groups"]
+        .as_array()
+        .expect("groups")
+        .iter()
+        .find(|group| {
+            let text = group["text"].as_str();
+            text.is_some_and(|text| text.ends_with("-stays-request-failure"))
+        })
+        .unwrap_or_else(|| panic!("{groups}"));
+    let found = read(api, &format!("/api/tasks?type=hand-on&failure_text={text}")).await;
+    assert!(found.to_string().contains(&task.to_string()), "{found}");
+    let operation = json!({
+        "action": "resolve", "as": "undone", "group": group["id"], "filter": {"failure_text": text},
+        "note": format!("{PLANTED}-bulk-note"),
+    });
+    let started = send(api, Method::POST, "/api/bulk-operations", &operation).await;
+    let path = format!(
+        "/api/bulk-operations/{}",
+        started["id"].as_str().expect("an id")
+    );
+    until("the operation is done", LATER, || async {
+        let view = read(api, &path).await;
+        let shown = view.to_string();
+        assert!(
+            shown.contains("-bulk-note") && shown.contains("-failure"),
+            "{shown}"
+        );
+        (view["status"] == "done" && view["done"] == 1).then_some(())
+    })
+    .await;
     task
 }
 
@@ -159,6 +208,10 @@ fn files_with(folder: &Path, text: &str) -> Vec<PathBuf> {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_handed_in_stands_nowhere_in_clear_and_goes_with_its_key() {
     let words = Words::start();
+    let redis = words.cluster.place.path().join("redis");
+    std::fs::create_dir(&redis).expect("a folder");
+    let servers = &words.cluster.servers;
+    servers.redis.record(&redis.join("commands"));
     let (served, address) = words.api();
     let mut worker = words.service(&["worker"]);
     worker.says("that it has started", |said| {
@@ -209,6 +262,7 @@ async fn what_was_handed_in_stands_nowhere_in_clear_and_goes_with_its_key() {
         &note,
     )
     .await;
+    let settled = settled_in_bulk(&acme).await;
     let schedule = json!({
         "type": "HandOn", "cron": "0 0 1 1 *",
         "request": {"words": format!("{PLANTED}-schedule"), "end": "fails"},
@@ -262,7 +316,6 @@ async fn what_was_handed_in_stands_nowhere_in_clear_and_goes_with_its_key() {
     })
     .await;
 
-    let servers = &words.cluster.servers;
     // What is in memory goes to the disk.
     servers
         .postgres
@@ -283,6 +336,10 @@ async fn what_was_handed_in_stands_nowhere_in_clear_and_goes_with_its_key() {
             folder.display()
         );
     }
+    // To Redis nothing of them goes, but that there was a submission with a key.
+    let commands = std::fs::read_to_string(redis.join("commands")).expect("text");
+    assert!(commands.contains(":seen:"), "{commands}");
+    assert!(!commands.contains(LABEL), "{commands}");
 
     // The archive opens with its key.
     let archives = files_with(servers.s3.folder(), LABEL);
@@ -335,6 +392,23 @@ async fn what_was_handed_in_stands_nowhere_in_clear_and_goes_with_its_key() {
     let [acme, other] = TENANTS.map(|tenant| Api::at(&address).with_key(&words.key(tenant)));
     let view = acme.task(completed).await;
     assert_eq!((view.status.as_str(), view.response), ("completed", None));
+    assert_eq!(
+        acme.task(settled).await.status.as_str(),
+        "resolved",
+        "what an operation did stays done"
+    );
+    for path in ["/api/schedules", "/api/bulk-operations"] {
+        let page = read(&acme, path).await;
+        assert_eq!(page["items"], json!([]), "{path}");
+    }
+    // With their keys they can be read by no program: they are gone, and not left out of the lists.
+    let left = "DO $$ BEGIN
+        IF EXISTS (SELECT FROM documents WHERE tenant = 'acme' AND kind IN ('schedule', 'bulk'))
+        THEN RAISE EXCEPTION 'documents are left'; END IF; END $$";
+    let postgres = &words.cluster.servers.postgres;
+    postgres
+        .run_sql(&words.cluster.database, left)
+        .expect("no document is left");
     let failure = acme.task(stays).await.failure.expect("a failure");
     assert!(failure.message.contains("erased"), "{failure:?}");
     let response = other.task(others).await.response.expect("a response");

@@ -3,6 +3,7 @@
 
 use counterstep_contracts::http::Accepted;
 use counterstep_contracts::{TaskId, TaskStatus};
+use counterstep_kernel::ports::DocumentKind;
 use counterstep_testkit::servers::{Nats, Postgres};
 use counterstep_tests::api::{Api, ROUTE};
 use counterstep_tests::command::run;
@@ -34,7 +35,7 @@ struct Site {
     place: Place,
     nats: Nats,
     database: String,
-    _postgres: Postgres,
+    postgres: Postgres,
 }
 
 impl Site {
@@ -61,7 +62,7 @@ impl Site {
             nats: Nats::with_lines(&accounts),
             place,
             database,
-            _postgres: postgres,
+            postgres,
         }
     }
 
@@ -280,6 +281,24 @@ async fn each_kind_of_process_does_its_work_under_its_own_role_and_user() {
         note,
     )
     .await;
+    let note = json!({"note": "a test"});
+    for what in ["pause", "resume"] {
+        let path = format!("/api/queues/orders/{what}");
+        ask(&api, Method::POST, &path, note.clone()).await;
+    }
+    let limits = ask(&api, Method::GET, "/api/limits", json!(null)).await;
+    assert_eq!(limits["items"], json!([]), "no shipped type has one");
+    let operation = json!({"action": "redrive", "filter": {}, "note": "a test"});
+    let started = ask(&api, Method::POST, "/api/bulk-operations", operation).await;
+    let path = format!(
+        "/api/bulk-operations/{}",
+        started["id"].as_str().expect("an id")
+    );
+    until("an API process has executed it", SOON, || async {
+        let view = ask(&api, Method::GET, &path, json!(null)).await;
+        (view["status"] == "done").then_some(())
+    })
+    .await;
     let workers = ask(&api, Method::GET, "/api/workers", json!(null)).await;
     for role in ["api", "worker", "reconciler"] {
         assert!(
@@ -345,4 +364,87 @@ async fn each_kind_of_process_does_its_work_under_its_own_role_and_user() {
         of_files["delivered"]["consumer_seq"].as_u64() >= Some(2),
         "{of_files}"
     );
+}
+
+/// The kinds of documents that a role may write, where it may not write all of them.
+const WRITABLE: [(&str, &[DocumentKind]); 3] = [
+    (
+        "worker",
+        &[
+            DocumentKind::Worker,
+            DocumentKind::Webhook,
+            DocumentKind::TaskType,
+            DocumentKind::Limit,
+            DocumentKind::Audit,
+        ],
+    ),
+    (
+        "reconciler",
+        &[
+            DocumentKind::Worker,
+            DocumentKind::Webhook,
+            DocumentKind::TaskType,
+            DocumentKind::Limit,
+            DocumentKind::Audit,
+            DocumentKind::Schedule,
+            DocumentKind::Listing,
+        ],
+    ),
+    ("operator", &[]),
+];
+
+#[test]
+fn a_process_writes_no_document_that_is_another_ones_and_reads_no_key() {
+    let site = Site::start();
+    let sql = |role: &str, sql: &str| site.postgres.run_sql(&site.database_of(role), sql);
+    let insert = |kind: DocumentKind, name: &str| {
+        format!(
+            "INSERT INTO documents (kind, tenant, name, rev, body, seen_at) \
+             VALUES ('{}', 'default', '{name}', 1, '{{}}', now())",
+            kind.as_str()
+        )
+    };
+    for kind in DocumentKind::ALL {
+        sql("api", &insert(kind, "of-the-api")).expect("the API may write it");
+    }
+    for (role, writable) in WRITABLE {
+        for kind in DocumentKind::ALL {
+            let written = sql(role, &insert(kind, role));
+            let is_refused = written.as_ref().is_err_and(|error| {
+                error.contains("row-level security") || error.contains("permission denied")
+            });
+            let may = writable.contains(&kind);
+            assert_eq!(
+                (written.is_ok(), is_refused),
+                (may, !may),
+                "{role} {kind:?}: {written:?}"
+            );
+            // What another one has written neither goes nor changes, where its kind is not the role's.
+            for change in ["DELETE FROM documents", "UPDATE documents SET body = '[]'"] {
+                let kind_name = kind.as_str();
+                let changed = sql(
+                    role,
+                    &format!("{change} WHERE kind = '{kind_name}' AND name = 'of-the-api'"),
+                );
+                let left = format!(
+                    "DO $$ BEGIN IF NOT EXISTS (SELECT FROM documents WHERE kind = '{kind_name}' AND name = 'of-the-api' \
+                     AND body = '{{}}') THEN RAISE EXCEPTION 'it is gone'; END IF; END $$"
+                );
+                let is_there = sql("api", &left).is_ok();
+                let may = may && kind != DocumentKind::Audit;
+                assert_eq!(is_there, !may, "{role} {change} {kind:?}: {changed:?}");
+                // As it was, for the next change.
+                if !is_there {
+                    let again = format!(
+                        "DELETE FROM documents WHERE kind = '{kind_name}' AND name = 'of-the-api'; {}",
+                        insert(kind, "of-the-api")
+                    );
+                    sql("api", &again).expect("it is back");
+                }
+            }
+        }
+        let keys = "DO $$ BEGIN IF EXISTS (SELECT FROM documents WHERE kind = 'api_key') \
+                    THEN RAISE EXCEPTION 'a key is seen'; END IF; END $$";
+        sql(role, keys).unwrap_or_else(|error| panic!("{role}: {error}"));
+    }
 }

@@ -3,6 +3,7 @@
 use super::process::{self, Process};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::time::Duration;
 
 /// A private Redis without a password, loopback only.
@@ -66,6 +67,20 @@ impl Redis {
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
         self.process.pid()
+    }
+
+    /// Writes each command that it gets from now on to a file, until it stops.
+    ///
+    /// # Panics
+    /// When it does not answer, or the file cannot be written.
+    pub fn record(&self, path: &Path) {
+        let mut file = std::fs::File::create(path).expect("a file");
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("Redis answers");
+        stream.write_all(b"MONITOR\r\n").expect("Redis answers");
+        let mut begin = [0; 5];
+        stream.read_exact(&mut begin).expect("Redis answers");
+        assert_eq!(&begin, b"+OK\r\n");
+        std::thread::spawn(move || std::io::copy(&mut stream, &mut file));
     }
 
     /// How many keys it holds.
