@@ -344,4 +344,50 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::UnknownArgument, "{error}");
         }
     }
+
+    /// The words of the code in the first cell of each row of the readme's table of commands.
+    fn table_of_the_readme() -> Vec<Vec<Vec<&'static str>>> {
+        let page = include_str!("../../../../README.md");
+        let (_, below) = page.split_once("\n## Commands\n").expect("a heading");
+        let section = below.split("\n## ").next().unwrap_or_default();
+        let code = |row: &'static str| {
+            let cell = row.split(" | ").next().unwrap_or_default();
+            let spans = cell.split('`').skip(1).step_by(2);
+            spans
+                .map(|span| span.split_whitespace().collect())
+                .collect()
+        };
+        let rows = section.lines().filter(|line| line.starts_with("| `"));
+        rows.map(code).collect()
+    }
+
+    #[test]
+    fn the_readme_has_each_command_with_all_that_it_can_do() {
+        let rows = table_of_the_readme();
+        let cli = Cli::command();
+        for command in cli.get_subcommands().filter(|it| !it.is_hide_set()) {
+            let name = command.get_name();
+            let mut shown = Vec::new();
+            for row in &rows {
+                // Behind `tasks list` the others of the row stand without `tasks`.
+                let mut of = "";
+                for words in row {
+                    let (first, second) = (words[0], words.get(1).copied().unwrap_or_default());
+                    // `audit ID` behind `tasks list` is no command of its own.
+                    let begins = cli.find_subcommand(first).is_some_and(|it| {
+                        !it.has_subcommands() || it.find_subcommand(second).is_some()
+                    });
+                    of = if begins { first } else { of };
+                    if of == name {
+                        shown.push(if begins { second } else { first });
+                    }
+                }
+            }
+            assert!(!shown.is_empty(), "the table has no `{name}`");
+            for sub in command.get_subcommands() {
+                let sub = sub.get_name();
+                assert!(shown.contains(&sub), "the table has no `{name} {sub}`");
+            }
+        }
+    }
 }
