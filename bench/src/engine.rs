@@ -11,10 +11,10 @@ use counterstep_kernel::client::{Submission, UploadSession};
 use counterstep_kernel::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
     Delivery, DeliveryTag, DocumentKind, DocumentQuery, DocumentWrite, Documents, DocumentsPut,
-    Due, DueTask, EndedTask, FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight,
-    MessageSource, OutboxOp, OutboxRow, PurgeOp, Queue, QueueError, ReceiveOp, Receives, Revisions,
-    RevisionsOf, Salvaged, Settle, Store, StoreError, SweepOp, TaskLine, TaskPage, TaskQuery,
-    Upkeep, WaitingQuery, Woken,
+    Due, DueTask, EndedTask, FailureQuery, Flow, FlowQuery, Gauges, Heartbeat, IdempotencyRow,
+    InFlight, MessageSource, OutboxOp, OutboxRow, PurgeOp, Queue, QueueError, ReceiveOp, Receives,
+    Revisions, RevisionsOf, Salvaged, Settle, Store, StoreError, SweepOp, TaskLine, TaskPage,
+    TaskQuery, Upkeep, WaitingQuery, Woken,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -205,6 +205,10 @@ impl Store for Counted {
 
     async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError> {
         self.count().failures(query).await
+    }
+
+    async fn flow(&self, query: &FlowQuery) -> Result<Flow, StoreError> {
+        self.count().flow(query).await
     }
 
     async fn waiting(&self, query: &WaitingQuery) -> Result<u32, StoreError> {
