@@ -99,6 +99,8 @@ class TaskView(_TaskView, total=False):
     finished_at: str
     parent: Dict[str, Any]
     children: List[Dict[str, Any]]
+    #: The trace of the request that submitted it: 32 hexadecimal digits.
+    trace_id: str
     #: Only where the task has completed.
     response: Any
     #: Only where it has not.

@@ -171,6 +171,8 @@ export interface TaskView {
   steps: StepView[];
   parent?: { task_id: string; step: number; place: number };
   children?: { step: string; by_status: Record<string, number> }[];
+  /** The trace of the request that submitted it: 32 hexadecimal digits. */
+  trace_id?: string;
   /** Only where the task has completed. */
   response?: any;
   /** Only where it has not. */

@@ -137,6 +137,8 @@ pub struct CallerView {
     pub subject: Option<String>,
     /// What it may do.
     pub role: Role,
+    /// Whether it may see and change what is of all tenants: it has the role `admin` in the tenant `default`.
+    pub is_of_installation: bool,
     /// The id of its API key, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,

@@ -109,7 +109,6 @@ fn whole(
 }
 
 fn top(shell: &Shell, chapter: Option<Chapter>) -> Markup {
-    let role = shell.caller.as_ref().map(|caller| caller.role);
     html! {
         header.top {
             a.brand href={ (shell.base) "/" } {
@@ -120,11 +119,11 @@ fn top(shell: &Shell, chapter: Option<Chapter>) -> Markup {
                 }
                 span { "Counterstep" }
             }
-            @if let Some(role) = role {
+            @if shell.caller.is_some() {
                 nav aria-label="Pages" {
                     ul {
                         @for (at, name, path, needed) in Chapter::ALL {
-                            @if role >= needed {
+                            @if shell.may(needed) {
                                 li {
                                     a href={ (shell.base) (path) }
                                         aria-current=[(chapter == Some(at)).then_some("page")] { (name) }

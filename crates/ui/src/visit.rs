@@ -84,10 +84,7 @@ impl Visit {
 
     /// Whether the caller may do what needs this role.
     pub(crate) fn may(&self, role: Role) -> bool {
-        self.shell
-            .caller
-            .as_ref()
-            .is_some_and(|caller| caller.role >= role)
+        self.shell.may(role)
     }
 
     /// Refuses what needs a larger role before it is tried, in the words of the interface.
@@ -97,7 +94,11 @@ impl Visit {
         }
         let has = self.shell.caller.as_ref().map(|it| it.role.to_string());
         let has = has.unwrap_or_default();
-        let detail = format!("this needs the role {role}, and the caller has {has}");
+        let within = match role {
+            Role::Admin => " in the tenant `default`",
+            _ => "",
+        };
+        let detail = format!("this needs the role {role}{within}, and the caller has {has}");
         Err(self.refused(ProblemCode::Forbidden, &detail))
     }
 

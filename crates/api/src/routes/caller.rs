@@ -10,6 +10,7 @@ use counterstep_contracts::access::CallerView;
 pub(super) async fn get(caller: Caller, request: HttpRequest) -> Answer {
     Params::of(&request, &[])?;
     let view = CallerView {
+        is_of_installation: caller.is_of_installation(),
         tenant: caller.tenant.0,
         subject: caller.subject,
         role: caller.role,

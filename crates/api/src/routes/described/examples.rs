@@ -402,7 +402,10 @@ pub(super) fn keys() -> Value {
 }
 
 pub(super) fn caller() -> Value {
-    json!({ "tenant": "default", "subject": "kim", "role": "operate", "key": "5f0c1e7ab2d94c33" })
+    json!({
+        "tenant": "default", "subject": "kim", "role": "operate", "is_of_installation": false,
+        "key": "5f0c1e7ab2d94c33",
+    })
 }
 
 pub(super) fn workers() -> Value {
