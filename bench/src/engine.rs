@@ -12,9 +12,9 @@ use counterstep_kernel::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
     Delivery, DeliveryTag, DocumentKind, DocumentQuery, DocumentWrite, Documents, DocumentsPut,
     Due, DueTask, EndedTask, FailureQuery, Flow, FlowQuery, Gauges, Heartbeat, IdempotencyRow,
-    InFlight, MessageSource, OutboxOp, OutboxRow, PurgeOp, Queue, QueueError, ReceiveOp, Receives,
-    Revisions, RevisionsOf, Salvaged, Settle, Store, StoreError, SweepOp, TaskLine, TaskPage,
-    TaskQuery, Upkeep, WaitingQuery, Woken,
+    InFlight, LogRow, LogWrite, Logs, MessageSource, OutboxOp, OutboxRow, PurgeOp, Queue,
+    QueueError, ReceiveOp, Receives, Revisions, RevisionsOf, Salvaged, Settle, Store, StoreError,
+    SweepOp, TaskLine, TaskPage, TaskQuery, Upkeep, WaitingQuery, Woken,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -229,6 +229,17 @@ impl Store for Counted {
 
     async fn put_documents(&self, writes: &[DocumentWrite]) -> Result<DocumentsPut, StoreError> {
         self.count().put_documents(writes).await
+    }
+}
+
+#[async_trait]
+impl Logs for Counted {
+    async fn log(&self, task: TaskId) -> Result<Vec<LogRow>, StoreError> {
+        self.count().log(task).await
+    }
+
+    async fn write_log(&self, write: &LogWrite) -> Result<(), StoreError> {
+        self.count().write_log(write).await
     }
 }
 

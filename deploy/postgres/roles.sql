@@ -76,6 +76,9 @@ GRANT SELECT, INSERT, UPDATE ON tasks
     TO counterstep_api, counterstep_worker, counterstep_reconciler, counterstep_service;
 GRANT SELECT, INSERT ON journal, task_labels, children
     TO counterstep_api, counterstep_worker, counterstep_reconciler, counterstep_service;
+-- What steps log. It is bounded, so the oldest lines go.
+GRANT SELECT, INSERT, DELETE ON task_logs TO counterstep_api, counterstep_worker, counterstep_service;
+GRANT SELECT, DELETE ON task_logs TO counterstep_reconciler;
 -- Events that are published leave the outbox.
 GRANT SELECT, INSERT, UPDATE, DELETE ON outbox
     TO counterstep_api, counterstep_worker, counterstep_reconciler, counterstep_service;
@@ -91,7 +94,7 @@ GRANT SELECT, INSERT ON poison TO counterstep_api, counterstep_worker, counterst
 GRANT DELETE ON tasks, journal, task_labels, children TO counterstep_reconciler;
 GRANT SELECT, INSERT, DELETE ON tombstones TO counterstep_reconciler;
 GRANT SELECT ON tombstones TO counterstep_service;
-GRANT SELECT ON tasks, task_labels, children, receives, outbox, idempotency, documents, journal, poison, tombstones
+GRANT SELECT ON tasks, task_labels, children, receives, outbox, idempotency, documents, journal, task_logs, poison, tombstones
     TO counterstep_operator;
 
 -- Documents are rows of several kinds. API keys are for the API alone; of the others each process writes those of its work:
@@ -130,14 +133,18 @@ GRANT INSERT ON tasks, task_labels, journal, outbox, idempotency TO counterstep_
 GRANT SELECT (id) ON tasks TO counterstep_submitter;
 GRANT SELECT ON idempotency TO counterstep_submitter;
 GRANT UPDATE (task, fingerprint, answer, expires_at, change_id, owner) ON idempotency TO counterstep_submitter;
--- Erases what clients and steps handed in for a task that has ended; returns the number of rows that had some. The digests of
+-- Erases what clients and steps handed in for a task that has ended, and what its steps logged; returns the number of rows of
+-- the journal that had some. The digests of
 -- the data stay in the chain. It runs with the rights of its owner, who is the owner of the tables.
 CREATE OR REPLACE FUNCTION counterstep_erase(task UUID) RETURNS BIGINT
     LANGUAGE sql SECURITY DEFINER SET search_path = public, pg_temp AS $$
     WITH erased AS (
         UPDATE journal SET data = NULL FROM tasks
         WHERE tasks.id = $1 AND tasks.finished_at IS NOT NULL AND journal.task = $1 AND journal.data IS NOT NULL
-        RETURNING 1)
+        RETURNING 1),
+    gone AS (
+        DELETE FROM task_logs USING tasks
+        WHERE tasks.id = $1 AND tasks.finished_at IS NOT NULL AND task_logs.task = $1)
     SELECT count(*) FROM erased
 $$;
 REVOKE ALL ON FUNCTION counterstep_erase(UUID) FROM PUBLIC;

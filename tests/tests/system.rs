@@ -46,6 +46,7 @@ mod system {
     mod signals;
     mod state;
     mod submitting;
+    mod task_logs;
     mod traces;
     mod unreachable;
     mod uploads;

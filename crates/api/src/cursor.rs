@@ -5,6 +5,7 @@
 use crate::problem::Refused;
 use counterstep_contracts::{ProblemCode, StepNo, TaskId, Tenant};
 use counterstep_kernel::ports::{ChildQuery, TaskQuery};
+use counterstep_kernel::task_log::LogCursor;
 use counterstep_steps::digest::hex;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -42,6 +43,15 @@ pub(crate) fn read_name(cursor: &str, tenant: &Tenant) -> Result<String, Refused
         .map(|(name, _)| name)
         .filter(|name| cursor == after_name(name, tenant));
     name.map(str::to_owned).ok_or_else(not_ours)
+}
+
+/// The line of a log after which a page begins. It is not sealed: a line that is not there is as good as
+/// the last one before it.
+pub(crate) fn read_log(cursor: &str) -> Result<LogCursor, Refused> {
+    cursor.parse().map_err(|_| {
+        let detail = "no answer gave this cursor for a log: use `cursor` as it was";
+        Refused::new(ProblemCode::MalformedParameter, detail).at("cursor")
+    })
 }
 
 /// The cursor of the page of children after the one of this step and place.

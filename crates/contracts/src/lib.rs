@@ -19,6 +19,7 @@ pub mod ids;
 pub mod labels;
 pub mod limit;
 pub mod link;
+pub mod log;
 pub mod message;
 pub mod operator;
 pub mod overrides;
@@ -44,6 +45,7 @@ pub use file::{FileName, FileNameError, StoredFile, StoredFiles, UploadedFile};
 pub use ids::{Attempt, AuditSeq, ChangeId, Epoch, QueueName, Rev, StepNo, TaskId, Tenant};
 pub use labels::{LabelError, Labels};
 pub use limit::{Limit, LimitFault, LimitScope, Rate};
+pub use log::{LogLevel, LogLine, LogPart};
 pub use message::WorkerMessage;
 pub use overrides::{
     AutoDisableOverride, BreakerOverride, CooldownOverride, OrphanOverride, Overrides,

@@ -51,8 +51,8 @@ pub mod prelude {
     pub use counterstep_steps::{
         AutoDisable, AwaitSignal, AwaitTask, BranchOutcome, Branches, BreakerPolicy, CancelReason,
         ChildFailure, ChildOutcome, Classify, DistributedTask, EachOutcome, FileName, ForEach,
-        HttpCall, IntoStepError, Limit, MaybeSignal, Probe, Registry, RetryPolicy, Schedule,
-        ScratchFile, Sleep, Slept, Sql, State, StepContext, StepError, StepResult, StoredFile,
-        StoredFiles, UndoResult, UploadMany, UploadOne, UploadedFile,
+        HttpCall, IntoStepError, Limit, LogLevel, MaybeSignal, Probe, Registry, RetryPolicy,
+        Schedule, ScratchFile, Sleep, Slept, Sql, State, StepContext, StepError, StepResult,
+        StoredFile, StoredFiles, UndoResult, UploadMany, UploadOne, UploadedFile,
     };
 }

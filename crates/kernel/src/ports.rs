@@ -12,6 +12,7 @@ mod documents;
 mod errors;
 mod finding;
 mod locks;
+mod logs;
 mod payloads;
 mod recorder;
 mod runtime;
@@ -44,6 +45,7 @@ pub use finding::{
     TaskPage, TaskQuery, TaskRevision, Unclaimed, first_id_at,
 };
 pub use locks::{Acquired, LockError, LockTag, Locks};
+pub use logs::{LogRow, LogWrite, Logs, MOST_LOG_BYTES, MOST_LOG_LINES};
 pub use payloads::{ENCRYPTED, PayloadCodec, PayloadError};
 pub use recorder::{NoRecorder, Observation, Recorder, SubmissionOutcome};
 pub use runtime::PortsRuntime;

@@ -11,6 +11,7 @@ use crate::ports::{ByteStream, Clock, Hints, Signal};
 use crate::record::{DbTime, StepRow, TaskRecord};
 use crate::time_limits::best_effort;
 use crate::times::rfc3339;
+use crate::turn_time::TurnTime;
 use counterstep_contracts::{
     Attempt, AttemptProgress, Direction, Epoch, StepStatus, TaskId, TaskProgress,
 };
@@ -41,9 +42,7 @@ pub fn key(task: TaskId) -> String {
 pub(crate) struct Board {
     task: TaskId,
     epoch: Epoch,
-    clock: Arc<dyn Clock>,
-    /// The database's time, and the timer's value when it was read.
-    read: (DbTime, Duration),
+    time: TurnTime,
     said: Mutex<BoardState>,
     news: Notify,
 }
@@ -90,13 +89,11 @@ impl From<LatestProgress> for AttemptProgress {
 impl Board {
     /// Of a claimed task.
     pub(crate) fn of(record: &TaskRecord, clock: Arc<dyn Clock>) -> Arc<Self> {
-        let read = (record.now, clock.monotonic());
         let (task, epoch) = (record.task.id, record.task.epoch);
         Arc::new(Self {
             task,
             epoch,
-            clock,
-            read,
+            time: TurnTime::of(record, clock),
             said: Mutex::default(),
             news: Notify::new(),
         })
@@ -120,11 +117,6 @@ impl Board {
 
     fn open(&self) -> MutexGuard<'_, BoardState> {
         self.said.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn now(&self) -> DbTime {
-        let (at, timer) = self.read;
-        at.later(self.clock.monotonic().saturating_sub(timer))
     }
 
     fn is_empty(&self) -> bool {
@@ -224,7 +216,7 @@ impl ProgressSink for AttemptSink {
             attempt: *attempt,
             done,
             total,
-            at: board.now(),
+            at: board.time.now(),
         };
         let mut said = board.open();
         match said.steps.get_mut(step) {

@@ -4,6 +4,7 @@ use crate::cancel::CancelToken;
 use crate::digest::measured;
 use crate::error::{StepError, StepResult};
 use crate::keys;
+use crate::log::TaskLog;
 use crate::ports::{ByteStream, ObjectError, Objects, Scratch};
 use crate::progress::Meter;
 use crate::scratch::{ScratchDraft, ScratchFile, ScratchPlace};
@@ -13,8 +14,9 @@ use crate::task::TaskFacts;
 use crate::times::TimeLeft;
 use crate::verified::verified;
 use counterstep_contracts::{
-    Attempt, Direction, Epoch, FileName, Labels, StoredFile, TaskId, Tenant,
+    Attempt, Direction, Epoch, FileName, Labels, LogLevel, StoredFile, TaskId, Tenant,
 };
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -64,6 +66,7 @@ pub struct StepContext {
     sql: Mutex<Vec<Sql>>,
     pub(crate) services: Services,
     meter: Meter,
+    log: TaskLog,
     facts: TaskFacts,
     time_left: TimeLeft,
 }
@@ -95,6 +98,7 @@ impl StepContext {
             sql,
             services: Services::default(),
             meter,
+            log: TaskLog::default(),
             facts: TaskFacts::default(),
             time_left: TimeLeft::default(),
         }
@@ -116,6 +120,12 @@ impl StepContext {
     #[must_use]
     pub fn measured_by(self, meter: Meter) -> Self {
         Self { meter, ..self }
+    }
+
+    /// The same, with a place for what it logs.
+    #[must_use]
+    pub fn logged_by(self, log: TaskLog) -> Self {
+        Self { log, ..self }
     }
 
     /// The task.
@@ -246,6 +256,20 @@ impl StepContext {
     #[must_use]
     pub fn meter(&self) -> Meter {
         self.meter.clone()
+    }
+
+    /// Adds a line to the log of the task, which people read beside its state. Never waits and never
+    /// fails. A line is written within a second, and before the outcome of the attempt is; control
+    /// characters are written out, and a long message is cut. The log of a task is bounded: the
+    /// oldest lines go first.
+    pub fn log(&self, level: LogLevel, message: impl Display) {
+        self.log.write(level, message);
+    }
+
+    /// The same for code that cannot borrow the context: on a blocking thread, in a stream.
+    #[must_use]
+    pub fn task_log(&self) -> TaskLog {
+        self.log.clone()
     }
 
     /// The object store, as far as it is this execution's.

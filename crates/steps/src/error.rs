@@ -139,7 +139,7 @@ pub fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
 
 /// Control characters as their escapes: a message may repeat what a client said, and is one line of
 /// a log.
-fn one_line(text: &str) -> std::borrow::Cow<'_, str> {
+pub(crate) fn one_line(text: &str) -> std::borrow::Cow<'_, str> {
     if !text.contains(char::is_control) {
         return text.into();
     }
@@ -155,7 +155,7 @@ fn one_line(text: &str) -> std::borrow::Cow<'_, str> {
 
 /// Cuts a text to `limit` bytes at a character, and takes out the NUL that no database column
 /// takes.
-fn storable(text: &str, limit: usize) -> String {
+pub(crate) fn storable(text: &str, limit: usize) -> String {
     let mut end = text.len().min(limit);
     while !text.is_char_boundary(end) {
         end -= 1;

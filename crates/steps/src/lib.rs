@@ -17,6 +17,7 @@ pub mod declare;
 pub mod digest;
 pub mod error;
 pub mod keys;
+pub mod log;
 pub mod orphans;
 pub mod output_limit;
 pub mod policies;
@@ -45,9 +46,11 @@ pub use children::{
 pub use context::{Execution, ObjectsContext, StepContext};
 pub use counterstep_contracts as contracts;
 pub use counterstep_contracts::{
-    AutoDisable, BreakerPolicy, FileName, Limit, RetryPolicy, StoredFile, StoredFiles, UploadedFile,
+    AutoDisable, BreakerPolicy, FileName, Limit, LogLevel, RetryPolicy, StoredFile, StoredFiles,
+    UploadedFile,
 };
 pub use error::{Classify, ErrorClass, IntoStepError, StepError, StepResult, UndoResult};
+pub use log::TaskLog;
 pub use progress::Meter;
 pub use resilience::{Classified, Resilient, RunError};
 pub use runtime::Runtime;

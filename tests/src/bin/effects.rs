@@ -24,7 +24,9 @@ impl Effects {
 
     async fn carry_out(&self, ctx: &StepContext, errand: &Errand) -> StepResult<()> {
         self.note(ctx, "began")?;
+        ctx.log(LogLevel::Info, "began");
         tokio::time::sleep(Duration::from_millis(errand.step_ms)).await;
+        ctx.log(LogLevel::Info, "finished");
         self.note(ctx, "finished")
     }
 }

@@ -18,6 +18,7 @@ mod gauges;
 mod idempotency;
 mod journal;
 mod lists;
+mod logs;
 mod migrate;
 mod options;
 mod outbox;

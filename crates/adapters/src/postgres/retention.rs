@@ -94,6 +94,7 @@ pub(super) fn purge(tasks: &[EndedTask]) -> Statement<'static, EndedTaskTypes> {
            WHERE x.tenant = gone.tenant AND x.name = l.key AND x.value = l.value AND x.task = gone.id),
          gone_receives AS (DELETE FROM receives USING gone WHERE receives.task = gone.id),
          gone_children AS (DELETE FROM children USING gone WHERE children.task = gone.id OR children.parent = gone.id),
+         gone_logs AS (DELETE FROM task_logs USING gone WHERE task_logs.task = gone.id),
          gone_journal AS (DELETE FROM journal USING gone WHERE journal.task = gone.id),
          gone_outbox AS (DELETE FROM outbox USING gone WHERE outbox.task = gone.id),
          gone_keys AS (DELETE FROM idempotency USING gone WHERE idempotency.task = gone.id),

@@ -15,6 +15,7 @@ mod gauges;
 mod idempotency;
 mod journal;
 mod loads;
+mod logs;
 mod migrate;
 mod outbox;
 mod poison;

@@ -116,6 +116,7 @@ pub(super) fn purge(
            FROM tasks t JOIN json_each(CASE WHEN json_valid(t.labels) THEN t.labels ELSE '{}' END) l WHERE t.id = ?)",
         "DELETE FROM children WHERE task = ?1 OR parent = ?1",
         "DELETE FROM journal WHERE task = ?",
+        "DELETE FROM task_logs WHERE task = ?",
         "DELETE FROM outbox WHERE task = ?",
         "DELETE FROM idempotency WHERE task = ?",
         "DELETE FROM tasks WHERE id = ?",

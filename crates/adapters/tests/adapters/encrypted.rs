@@ -3,12 +3,14 @@
 use crate::embedded::{self, Fixture};
 use crate::suite::chain as chains;
 use crate::suite::changes::*;
+use crate::suite::logs::log_row;
 use counterstep_adapters::payload_keys::{EncryptedPayloads, PayloadKey, PayloadKeys, TenantKeys};
 use counterstep_contracts::{AuditSeq, StepNo, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::draft::sweep;
 use counterstep_kernel::payloads::PayloadStore;
 use counterstep_kernel::ports::{
-    AuditPage, ENCRYPTED, FailureFilter, PayloadCodec, PayloadError, Store, StoreError, TaskQuery,
+    AuditPage, ENCRYPTED, FailureFilter, LogRow, PayloadCodec, PayloadError, Store, StoreError,
+    TaskQuery,
 };
 use counterstep_kernel::record::{Failure, SignalRow, StepFailure, StepRow, TaskRecord};
 use counterstep_kernel::transition::Time;
@@ -90,6 +92,12 @@ async fn planted(store: &dyn Store, status: TaskStatus) -> TaskId {
     }
     let change = recorded(store, change, None);
     commit(store, NEW, &change).await.expect("a change");
+    let record = load(store, change.task_id).await;
+    let row = LogRow {
+        body: json!([{"message": WORDS}]).to_string(),
+        ..log_row(1, 1, 1, 40)
+    };
+    crate::suite::logs::add(store, &record, &row).await;
     change.task_id
 }
 
@@ -123,6 +131,8 @@ async fn nothing_that_was_handed_in_stands_in_the_rows() {
     assert_eq!(step.output, Some(json!(WORDS)));
     assert_eq!(step.signal.as_ref().unwrap().body, json!({"word": WORDS}));
     assert_eq!(step.error.as_ref().unwrap().message, WORDS);
+    let log = store.log(task).await.unwrap();
+    assert!(log[0].body.contains(WORDS), "{log:?}");
     let history = store.history(task).await.unwrap();
     assert_eq!(history.audit[1].entry.details, json!({"error": WORDS}));
     assert_eq!(history.audit[2].entry.details, json!({"error": WORDS}));

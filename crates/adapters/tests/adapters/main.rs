@@ -56,10 +56,22 @@ macro_rules! store_cases {
         crate::row_cases!($open);
         crate::own_table_cases!($open);
         crate::purge_cases!($open);
+        crate::purged_log_cases!($open);
         crate::salvage_cases!($open);
     };
 }
 pub(crate) use store_cases;
+
+/// The cases of purges that need what a reconciler may not do.
+macro_rules! purged_log_cases {
+    ($open:path) => {
+        crate::conformance! { $open;
+            purged_logs:
+                a_purged_task_leaves_no_row_of_its_log
+        }
+    };
+}
+pub(crate) use purged_log_cases;
 
 /// The cases of tables that are the user's own: the role that opens the store must be allowed to
 /// make them.
@@ -124,6 +136,11 @@ macro_rules! row_cases {
                 children_are_counted_and_listed_by_step_state_and_place,
                 a_wake_makes_a_sleeping_task_due_and_changes_nothing_else,
                 sleeping_tasks_are_found_of_which_a_child_has_ended;
+            logs:
+                rows_of_a_log_come_back_in_their_order_and_leave_the_task_alone,
+                a_row_of_a_log_that_is_written_again_changes_nothing,
+                rows_go_once_no_line_of_them_is_needed_and_their_lines_are_counted,
+                a_task_that_is_not_there_has_no_log;
             labels:
                 a_task_keeps_its_labels_and_is_found_by_all_of_them,
                 changes_that_are_written_together_keep_their_labels_apart,

@@ -101,6 +101,7 @@ async fn no_role_can_do_more_than_its_work() {
         DELETED,
         "UPDATE journal SET task = task",
         "UPDATE poison SET reason = 'x'",
+        "UPDATE task_logs SET dropped = 0",
         "DELETE FROM poison",
         "TRUNCATE journal",
         "TRUNCATE tasks",

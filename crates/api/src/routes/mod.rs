@@ -20,6 +20,7 @@ mod keys;
 mod limits;
 mod links;
 mod list;
+mod log;
 pub(crate) mod metrics;
 mod operator;
 mod payloads;

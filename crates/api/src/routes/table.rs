@@ -4,8 +4,8 @@
 use super::described as about;
 use super::{
     audit, batch, bulk, caller, cancel, children, dead_letters, docs, events, health, keys, limits,
-    links, list, metrics, operator, payloads, plan_and_why, queues, result, schedules, signals,
-    submit, task, types, webhooks,
+    links, list, log, metrics, operator, payloads, plan_and_why, queues, result, schedules,
+    signals, submit, task, types, webhooks,
 };
 use crate::openapi::{Operation, PerType, Row};
 use crate::origins;
@@ -115,6 +115,7 @@ pub(crate) const ENDPOINTS: &[Endpoint] = endpoints! {
     Get "/api/tasks/{id}/audit/chain" READ => audit::chain, about::tasks::CHAIN;
     Get "/api/tasks/{id}/payloads" READ => payloads::get, about::tasks::PAYLOADS;
     Get "/api/tasks/{id}/children" READ => children::get, about::tasks::CHILDREN;
+    Get "/api/tasks/{id}/log" READ => log::get, about::tasks::LOG;
     Get "/api/events" READ => events::of_many, about::events::OF_MANY;
     Get "/api/tasks/{id}/events" READ => events::of_task, about::events::OF_TASK;
     Get "/api/tasks/{id}/plan" READ => plan_and_why::plan, about::tasks::PLAN;

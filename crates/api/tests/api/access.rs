@@ -253,7 +253,7 @@ async fn a_task_that_cannot_be_read_is_an_error_to_its_tenant_and_none_to_anothe
         let spoils = ask(&site, &own, "POST", "/api/tasks/spoils", &script).await;
         let spoils = spoils.json::<Accepted>(202).task_id;
         turn(&site.engine, Host::Worker, spoils, &CancelToken::new()).await;
-        for path in ["", "/audit", "/why", "/events"] {
+        for path in ["", "/audit", "/log", "/why", "/events"] {
             let path = format!("/api/tasks/{task}{path}");
             let refused = ask(&site, &own, "GET", &path, "").await;
             refused.problem(status, code);

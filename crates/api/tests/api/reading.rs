@@ -3,7 +3,8 @@
 use crate::site::{Site, eventually};
 use async_trait::async_trait;
 use counterstep_contracts::http::{Accepted, AuditTrail, Health, Page, TaskSummary, TaskView};
-use counterstep_contracts::{TaskId, TaskProgress, TaskStatus};
+use counterstep_contracts::log::LogPage;
+use counterstep_contracts::{Attempt, LogLevel, LogPart, TaskId, TaskProgress, TaskStatus};
 use counterstep_kernel::ports::{ByteStream, ObjectError, ObjectInfo, Objects};
 use counterstep_kernel::progress;
 use futures::stream::BoxStream;
@@ -99,6 +100,69 @@ async fn what_a_running_step_says_of_its_progress_is_shown_and_changes_the_etag(
     site.send(site.request("DELETE", &path)).await;
     let cancelled = site.until(task, TaskStatus::Cancelled).await;
     assert_eq!(cancelled.steps[0].progress, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_step_logs_is_read_page_by_page_while_it_runs_and_after() {
+    let site = Site::start().await;
+    let task = site.submit("/api/tasks/plod").await;
+    let path = format!("/api/tasks/{task}/log");
+    let none: LogPage = site.get(&path).await.json(200);
+    assert_eq!(none, LogPage::default());
+    site.run_worker();
+    let page = eventually("both lines", || async {
+        let page: LogPage = site.get(&path).await.json(200);
+        let is_all = page.lines.len() == 2;
+        let seen = format!("{page:?}");
+        is_all.then_some(page).ok_or(seen)
+    })
+    .await;
+    let line = &page.lines[0];
+    assert_eq!(
+        (
+            &*line.step,
+            line.part,
+            line.attempt,
+            line.level,
+            &*line.message
+        ),
+        (
+            "trudge",
+            LogPart::Run,
+            Attempt(1),
+            LogLevel::Info,
+            "on the way"
+        )
+    );
+    assert_eq!(page.lines[1].message, "it is\\nfar");
+    let of = |query: String| {
+        let address = format!("{path}?{query}");
+        let site = &site;
+        async move { site.get(&address).await.json::<LogPage>(200) }
+    };
+    let first = of("limit=1".to_owned()).await;
+    assert_eq!(first.lines, page.lines[..1]);
+    let cursor = first.cursor.expect("a cursor");
+    let second = of(format!("limit=1&cursor={cursor}")).await;
+    assert_eq!(second.lines, page.lines[1..]);
+    let end = page.cursor.expect("a cursor");
+    let nothing = of(format!("cursor={end}")).await;
+    assert_eq!(
+        (nothing.lines.len(), nothing.cursor.as_deref()),
+        (0, Some(&*end))
+    );
+    site.send(site.request("DELETE", &format!("/api/tasks/{task}")))
+        .await;
+    site.until(task, TaskStatus::Cancelled).await;
+    assert_eq!(of(String::new()).await.lines, page.lines);
+    for query in ["limit=0", "limit=201", "after=1"] {
+        let refused = site.get(&format!("{path}?{query}")).await;
+        refused.problem(422, "invalid-request");
+    }
+    for cursor in ["x", "1.1", "1.1.01", "-1.1.1"] {
+        let refused = site.get(&format!("{path}?cursor={cursor}")).await;
+        refused.problem(400, "malformed-parameter");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

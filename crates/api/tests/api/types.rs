@@ -4,7 +4,8 @@ use counterstep_macros::distributed_task;
 use counterstep_steps::contracts::RetryPolicy;
 use counterstep_steps::{AwaitSignal, BreakerPolicy, UploadMany, UploadedFile};
 use counterstep_steps::{
-    FileName, Registry, StepContext, StepError, StepResult, StoredFile, StoredFiles, UndoResult,
+    FileName, LogLevel, Registry, StepContext, StepError, StepResult, StoredFile, StoredFiles,
+    UndoResult,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -327,6 +328,8 @@ impl Plod {
     #[step(1, host = "worker", no_undo = "it gets nowhere")]
     async fn trudge(ctx: &StepContext, _req: &Note) -> StepResult<u32> {
         ctx.progress(3, 8);
+        ctx.log(LogLevel::Info, "on the way");
+        ctx.task_log().write(LogLevel::Warn, "it is\nfar");
         ctx.cancel().cancelled().await;
         Err(StepError::cancelled())
     }

@@ -10,6 +10,7 @@ mod dev;
 mod fsck;
 mod keys;
 mod limits;
+mod log;
 #[cfg(feature = "shipped")]
 mod new;
 mod operator;

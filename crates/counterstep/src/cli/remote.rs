@@ -9,6 +9,7 @@ use counterstep_contracts::http::{
 };
 use counterstep_contracts::limit::{LimitView, ResetLimitRequest, SetLimitRequest};
 use counterstep_contracts::link::ResultLink;
+use counterstep_contracts::log::LogPage;
 use counterstep_contracts::operator::{
     DeadLetter, OperatorAnswer, RecoveriesAnswer, RecoveriesRequest, ResolveRequest, RetryRequest,
     UndoPlan, Why,
@@ -164,6 +165,11 @@ impl Remote {
     pub(super) async fn audit(&self, task: TaskId) -> Result<AuditTrail, Exit> {
         self.read(self.get(&format!("/api/tasks/{task}/audit")))
             .await
+    }
+
+    pub(super) async fn log(&self, task: TaskId, after: Option<&str>) -> Result<LogPage, Exit> {
+        let page = self.http.log(task, after).await;
+        page.map_err(|error| self.exit(error))
     }
 
     pub(super) async fn cancel(&self, task: TaskId) -> Result<CancelAnswer, Exit> {

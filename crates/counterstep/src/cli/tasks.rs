@@ -1,6 +1,7 @@
 //! `counterstep tasks …`: what an operator asks of running services. Decisions about parked tasks
 //! are in `operator`.
 
+use super::log::LogArgs;
 use super::operator::{self, OperatorCommand};
 use super::output::{json, print};
 use super::proposal::Caller;
@@ -73,6 +74,8 @@ enum TasksCommand {
         /// Its id
         id: TaskId,
     },
+    /// Shows what the steps of a task have logged
+    Log(LogArgs),
     /// Cancels a task: what has been done is undone
     Cancel {
         /// Its id
@@ -129,6 +132,7 @@ pub(super) fn main(args: &TasksArgs, program: &str) -> Result<(), Exit> {
         let text = match &args.command {
             TasksCommand::Submit(submit) => return submit.run(&remote, args.json).await,
             TasksCommand::Watch { id } => return submit::watch(&remote, *id, args.json).await,
+            TasksCommand::Log(log) => return log.run(&remote, args.json).await,
             TasksCommand::Download(download) => return download.run(&remote).await,
             TasksCommand::Link {
                 id,

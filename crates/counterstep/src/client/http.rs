@@ -6,6 +6,7 @@ use counterstep_contracts::http::{
     Accepted, BatchAnswer, BatchOutcome, BatchRequest, CancelAnswer, ChildSummary, Page,
     SignalAnswer, TaskView,
 };
+use counterstep_contracts::log::LogPage;
 use counterstep_contracts::problem::Problem;
 use counterstep_steps::error::chain;
 use futures::StreamExt;
@@ -33,6 +34,9 @@ const BATCH: Duration = Duration::from_secs(60);
 
 /// Children of a page.
 const CHILDREN: usize = 200;
+
+/// Lines of a page of a log: all that is kept.
+const LINES: usize = 200;
 
 /// One long poll. The API answers within this, and its answer has to arrive.
 const POLL: u64 = 30;
@@ -304,6 +308,19 @@ impl OverHttp {
             };
             after = format!("&cursor={}", encode(&cursor));
         }
+    }
+
+    /// The lines of a task behind a cursor.
+    pub(crate) async fn log(
+        &self,
+        task: TaskId,
+        after: Option<&str>,
+    ) -> Result<LogPage, HttpError> {
+        let mut url = format!("{}/api/tasks/{task}/log?limit={LINES}", self.base);
+        if let Some(after) = after {
+            url.push_str(&format!("&cursor={}", encode(after)));
+        }
+        self.read(self.client.get(url).timeout(ANSWER)).await
     }
 
     pub(super) async fn cancel(&self, task: TaskId) -> Result<CancelAnswer, ClientError> {

@@ -3,12 +3,14 @@
 use super::{ClientError, Options, Seen, Submitted};
 use counterstep_api::{Refused, child_summary, no_such_task, no_such_type};
 use counterstep_contracts::http::{BatchRequest, CancelAnswer, ChildSummary};
+use counterstep_contracts::log::LogPage;
 use counterstep_contracts::{TaskId, Tenant};
 use counterstep_kernel::client::{
     self, BatchItem, Preparation, Submission, SubmitError, UploadSession,
 };
 use counterstep_kernel::ports::{ChildQuery, Signal, StoreError};
 use counterstep_kernel::record::TaskRecord;
+use counterstep_kernel::task_log::{self, NoCursor};
 use counterstep_kernel::webhooks::WebhookUrl;
 use counterstep_kernel::{Engine, load};
 use counterstep_steps::TaskType;
@@ -230,6 +232,17 @@ impl InProcess {
             query.after = Some((last.step, last.no));
             all.extend(lines.into_iter().map(|line| child_summary(&record, line)));
         }
+    }
+
+    pub(super) async fn log(
+        &self,
+        task: TaskId,
+        after: Option<&str>,
+    ) -> Result<LogPage, ClientError> {
+        let after = after.map(str::parse).transpose();
+        let after = after.map_err(|error: NoCursor| ClientError::refused(error.to_string()))?;
+        let page = task_log::read(self.engine.ports.store.as_ref(), task, after, usize::MAX).await;
+        page.map_err(refused)
     }
 
     pub(super) async fn look(&self, task: TaskId) -> Result<Seen, ClientError> {

@@ -17,6 +17,7 @@ pub use submit::Submit;
 pub use transaction::{SqlConnection, SqlError, Uncommitted};
 
 use counterstep_contracts::http::{BATCH_MOST, BatchRequest, CancelAnswer, ChildSummary};
+use counterstep_contracts::log::LogPage;
 use counterstep_contracts::{Problem, ProblemCode, TaskId, TaskStatus};
 use counterstep_kernel::Engine;
 use counterstep_kernel::client::SubmitError;
@@ -359,6 +360,19 @@ impl<T: DistributedTask> Handle<T> {
         match &self.client.0 {
             Way::InProcess(here) => here.children(self.task).await,
             Way::Http(http) => http.children(self.task).await,
+        }
+    }
+
+    /// What its steps have logged, also while they run: the latest lines, in the order in which they
+    /// were written. `after`: only those behind the `cursor` of an earlier page.
+    ///
+    /// # Errors
+    /// [`ClientError`]; also when there is no such task.
+    pub async fn log(&self, after: Option<&str>) -> Result<LogPage, ClientError> {
+        self.look(false).await?;
+        match &self.client.0 {
+            Way::InProcess(here) => here.log(self.task, after).await,
+            Way::Http(http) => Ok(http.log(self.task, after).await?),
         }
     }
 

@@ -3,6 +3,7 @@
 mod children;
 mod events;
 mod links;
+mod log;
 
 use super::{Client, ClientError, Submit, Way};
 use crate::prelude::*;
@@ -126,7 +127,8 @@ async fn both(scenario: Scenario) {
                 .with::<Invite>()
                 .with::<Note>()
                 .with::<Fussy>()
-                .with::<children::Party>(),
+                .with::<children::Party>()
+                .with::<log::Chat>(),
         )
         .start()
         .await;

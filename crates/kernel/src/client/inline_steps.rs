@@ -13,6 +13,7 @@ use crate::ports::{ByteStream, ObjectError, ObjectInfo, Objects};
 use crate::progress::Meter;
 use crate::scratch::scratch_files_in;
 use crate::task::{Run, TaskFacts, TaskType};
+use crate::task_log::AttemptLog;
 use crate::turn::{Order, execute};
 use async_trait::async_trait;
 use counterstep_contracts::{Attempt, Direction, Epoch, Host, UndoDecl};
@@ -92,6 +93,8 @@ pub(super) async fn run(
             },
             // No client can ask for a task that is not accepted yet.
             meter: Meter::default(),
+            // There is no task yet to keep it with.
+            log: AttemptLog::default(),
             room,
             permit: None,
         };

@@ -21,6 +21,8 @@ pub(crate) enum Place {
     Error,
     /// What an audit entry says beyond the states.
     Details,
+    /// Lines that steps logged.
+    Log,
 }
 
 impl Place {
@@ -38,6 +40,7 @@ impl fmt::Display for Place {
             Self::Signal(no) => write!(f, "signal {no}"),
             Self::Error => f.write_str("error"),
             Self::Details => f.write_str("details"),
+            Self::Log => f.write_str("log"),
         }
     }
 }

@@ -2,15 +2,15 @@
 //! other returns is decrypted. Must not decide anything else.
 
 use super::decrypt::{Decrypt, Undecryptable, decrypt_record, refuse};
-use super::encrypt;
-use super::place::is_encrypted;
+use super::encrypt::{self, Encrypt};
+use super::place::{Place, is_encrypted};
 use crate::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
     DocumentKind, DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, EndedTask,
     FailureFilter, FailureQuery, Flow, FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight,
-    OutboxOp, OutboxRow, PayloadCodec, PayloadError, PurgeOp, ReceiveOp, Receives, Revisions,
-    RevisionsOf, Salvaged, SqlStatement, Store, StoreError, SweepOp, TaskLine, TaskPage, TaskQuery,
-    Unread, Upkeep, WaitingQuery, Woken,
+    LogRow, LogWrite, Logs, OutboxOp, OutboxRow, PayloadCodec, PayloadError, PurgeOp, ReceiveOp,
+    Receives, Revisions, RevisionsOf, Salvaged, SqlStatement, Store, StoreError, SweepOp, TaskLine,
+    TaskPage, TaskQuery, Unread, Upkeep, WaitingQuery, Woken,
 };
 use crate::record::{DbTime, Failure, History, TaskRecord};
 use crate::transition::{Guard, Transition};
@@ -332,5 +332,31 @@ impl Upkeep for PayloadStore {
 
     async fn purge(&self, op: &PurgeOp) -> Result<Vec<EndedTask>, StoreError> {
         self.inner.purge(op).await
+    }
+}
+
+#[async_trait]
+impl Logs for PayloadStore {
+    async fn log(&self, task: TaskId) -> Result<Vec<LogRow>, StoreError> {
+        let mut rows = self.inner.log(task).await?;
+        let decrypt = self.decrypt(task, Undecryptable::Said);
+        // A row that cannot be decrypted becomes a text that says why.
+        rows.iter_mut()
+            .try_for_each(|row| decrypt.text(Place::Log, &mut row.body))?;
+        Ok(rows)
+    }
+
+    async fn write_log(&self, write: &LogWrite) -> Result<(), StoreError> {
+        let Some(codec) = &self.codec else {
+            return self.inner.write_log(write).await;
+        };
+        let mut encrypted = write.clone();
+        let encrypt = Encrypt {
+            codec: codec.as_ref(),
+            tenant: &write.tenant,
+            task: write.task,
+        };
+        encrypt.text(Place::Log, &mut encrypted.row.body)?;
+        self.inner.write_log(&encrypted).await
     }
 }

@@ -7,6 +7,7 @@ use super::errors::{CommitError, StoreError};
 use super::finding::{
     Due, DueTask, InFlight, Revisions, RevisionsOf, TaskLine, TaskPage, TaskQuery,
 };
+use super::logs::Logs;
 use super::payloads::PayloadCodec;
 use super::statement::SqlStatement;
 use super::types::{FailureQuery, WaitingQuery};
@@ -107,9 +108,10 @@ pub struct Unread {
     pub held: String,
 }
 
-/// The database. Each method that asks it something is atomic; what only sweeps ask is [`Upkeep`].
+/// The database. Each method that asks it something is atomic; what only sweeps ask is [`Upkeep`], what
+/// steps log is [`Logs`].
 #[async_trait]
-pub trait Store: Upkeep + Send + Sync + Debug {
+pub trait Store: Upkeep + Logs + Send + Sync + Debug {
     /// What seals payloads before they come here; `None`: they stand here as they are.
     fn payload_codec(&self) -> Option<&dyn PayloadCodec> {
         None

@@ -12,11 +12,12 @@ use crate::faults::{BreakOff, FaultKind};
 use crate::heavy::RoomInCode;
 use crate::limits::LimitPermit;
 use crate::payloads::in_log;
-use crate::ports::CodeLabel;
+use crate::ports::{CodeLabel, LogRow};
 use crate::progress::{self, Meter};
 use crate::scratch::scratch_files_in;
 use crate::sql::Sql;
 use crate::task::{Inputs, Run, StepCode, TaskFacts, TaskType, output};
+use crate::task_log::AttemptLog;
 use crate::traces;
 use counterstep_contracts::{Direction, Outcome, StoredFile, StoredFiles, UndoDecl};
 use counterstep_steps::times::TimeLeft;
@@ -42,6 +43,8 @@ pub(crate) struct Order {
     pub(crate) facts: TaskFacts,
     /// For what it says of its progress.
     pub(crate) meter: Meter,
+    /// For what it logs.
+    pub(crate) log: AttemptLog,
     /// Room for a heavy step.
     pub(crate) room: Option<OwnedSemaphorePermit>,
     /// Of the step's limit.
@@ -62,6 +65,8 @@ pub(crate) struct Ended {
     pub(crate) stored: bool,
     /// Written together with the success, and only then.
     pub(crate) sql: Vec<Sql>,
+    /// What it has logged and the store has not. Belongs to the task however the attempt ended.
+    pub(crate) log: Option<LogRow>,
 }
 
 impl Ended {
@@ -88,6 +93,7 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
         cancel,
         mut facts,
         meter,
+        log,
         room,
         permit,
     } = order;
@@ -138,7 +144,8 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
         .with_services(services)
         .of_task(facts)
         .limited_by(time_left(engine, limit))
-        .measured_by(meter);
+        .measured_by(meter)
+        .logged_by(log.for_code());
     let context = Arc::new(context);
 
     let label = CodeLabel {
@@ -218,6 +225,7 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
         unsent,
         stored: context.objects().written(),
         sql: context.take_sql(),
+        log: log.end(),
     };
     traces::attempt_ended(&traced, ended.outcome(), &ended.result);
     ended

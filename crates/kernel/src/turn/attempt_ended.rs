@@ -121,6 +121,8 @@ impl<'a> Turn<'a> {
     /// An attempt has ended.
     pub(super) async fn ended(&mut self, ended: Ended) -> Result<Next, ChangeError> {
         let at = ended.at;
+        // Ahead of the outcome: a reader of that finds what led to it.
+        self.log.write(self.engine, ended.log.clone()).await;
         self.tell_breaker(&ended).await;
         match ended.in_doubt {
             // Whatever the attempt came to, its epoch is over: nothing that it says can be written

@@ -24,6 +24,7 @@ use crate::quarantine::Quarantine;
 use crate::quarantine::quarantine;
 use crate::record::TaskRecord;
 use crate::task::TaskType;
+use crate::task_log::TurnLog;
 use counterstep_contracts::{Host, TaskId, TaskStatus};
 use futures::future::{BoxFuture, Either, select};
 use futures::stream::FuturesUnordered;
@@ -375,7 +376,8 @@ async fn run(
     if matches!(next, Next::End) {
         return turn.end();
     }
-    let (row, board, leased_at) = (&turn.record.task, turn.board.clone(), turn.leased_at);
+    let (row, leased_at) = (&turn.record.task, turn.leased_at);
+    let (board, log) = (turn.board.clone(), turn.log.clone());
     // Its parent may cancel it, whatever clients may.
     let cancellable = turn.task_type.decl.cancellable || row.parent.is_some();
     let kept = KeptLease {
@@ -386,6 +388,7 @@ async fn run(
         leased_at,
         lock: &lock,
         board: &board,
+        log: &log,
     };
     let work = async {
         let end = turn.run(next).await;
@@ -466,6 +469,7 @@ async fn claim<'a>(
     tracing::debug!(%task, epoch = %record.task.epoch, status = %record.task.status, "claimed");
     let undoing = record.task.status == TaskStatus::Compensating;
     let board = Board::of(&record, engine.ports.clock.clone());
+    let log = TurnLog::of(&record, engine.ports.clock.clone());
     let turn = Turn {
         engine,
         task_type,
@@ -487,6 +491,7 @@ async fn claim<'a>(
         unstopped_children: BTreeSet::new(),
         undoing,
         board,
+        log,
     };
     Ok((turn, next))
 }

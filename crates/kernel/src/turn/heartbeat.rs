@@ -8,9 +8,10 @@ use crate::cancel::{CancelReason, CancelToken};
 use crate::engine::Engine;
 use crate::ports::{Heartbeat, StoreError};
 use crate::progress::Board;
+use crate::task_log::TurnLog;
 use counterstep_contracts::{Epoch, TaskId};
 use futures::StreamExt;
-use futures::future::{Either, join, select};
+use futures::future::{Either, join, join3, select};
 use std::future::Future;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -60,6 +61,8 @@ pub(super) struct KeptLease<'a> {
     pub(super) lock: &'a TaskLock,
     /// What the attempts say of their progress.
     pub(super) board: &'a Board,
+    /// What the attempts log.
+    pub(super) log: &'a TurnLog,
 }
 
 /// Runs `work` to its end while keeping the lease alive.
@@ -69,13 +72,14 @@ pub(super) async fn beside<T>(
     tokens: &Tokens,
     work: impl Future<Output = T>,
 ) -> T {
-    let done = Notify::new();
+    let (done, logged) = (Notify::new(), Notify::new());
     let work = async {
         let end = work.await;
         done.notify_one();
+        logged.notify_one();
         end
     };
-    // The heartbeats end with the work. The others never end, and may be dropped anywhere: they
+    // The heartbeats and the writes of the log end with the work. The others never end, and may be dropped anywhere: they
     // hold no transaction.
     let look = Notify::new();
     let beats = keep_alive(
@@ -94,8 +98,9 @@ pub(super) async fn beside<T>(
             kept.board.tell(engine)
         );
     };
-    match select(Box::pin(join(work, beats)), Box::pin(others)).await {
-        Either::Left(((end, ()), _)) => end,
+    let until_its_end = join3(work, beats, kept.log.keep_writing(engine, &logged));
+    match select(Box::pin(until_its_end), Box::pin(others)).await {
+        Either::Left(((end, (), ()), _)) => end,
         Either::Right((_, rest)) => rest.await.0,
     }
 }

@@ -12,7 +12,8 @@ use crate::error::{StepError, StepResult};
 use crate::payloads::in_log;
 use crate::ports::CodeLabel;
 use crate::task::{Inputs, Probe, ProbeFn, TaskFacts};
-use counterstep_contracts::Direction;
+use crate::task_log::AttemptLog;
+use counterstep_contracts::{Direction, LogPart};
 use futures::future::{Either, select};
 use serde_json::Value;
 use std::sync::Arc;
@@ -61,10 +62,15 @@ impl Turn<'_> {
                 inputs: self.inputs(),
                 limit,
                 facts: self.record.task.facts(),
+                log: self.log.attempt(&row.name, LogPart::Probe, row.attempts),
             };
+            let turn_log = self.log.clone();
             let cancel = self.tokens.undo.clone();
             self.under_way.push(Box::pin(async move {
-                Happened::Probed(at, ask(engine, question, cancel).await)
+                let log = question.log.clone();
+                let found = ask(engine, question, cancel).await;
+                turn_log.write(engine, log.end()).await;
+                Happened::Probed(at, found)
             }));
         }
     }
@@ -84,6 +90,7 @@ struct Question {
     inputs: Inputs,
     limit: Duration,
     facts: TaskFacts,
+    log: AttemptLog,
 }
 
 async fn ask(engine: &Engine, question: Question, cancel: CancelToken) -> Option<Probe<Value>> {
@@ -93,6 +100,7 @@ async fn ask(engine: &Engine, question: Question, cancel: CancelToken) -> Option
         inputs,
         limit,
         mut facts,
+        log,
     } = question;
     let traced = engine.probe_span(&execution, &mut facts);
     let (task, step, attempt) = (execution.task, execution.step.clone(), execution.attempt);
@@ -114,7 +122,8 @@ async fn ask(engine: &Engine, question: Question, cancel: CancelToken) -> Option
     let context = context
         .with_services(Arc::new(ReadOnly(ports.services.clone())))
         .of_task(facts)
-        .limited_by(time_left(engine, limit));
+        .limited_by(time_left(engine, limit))
+        .logged_by(log.for_code());
     let context = Arc::new(context);
     let asked = context.clone();
     let code = async move {

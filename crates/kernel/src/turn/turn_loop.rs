@@ -19,7 +19,8 @@ use crate::progress::Board;
 use crate::record::{DbTime, TaskRecord};
 use crate::saga::Illegal;
 use crate::task::{Inputs, Probe, TaskType};
-use counterstep_contracts::{Direction, Host, TaskStatus};
+use crate::task_log::TurnLog;
+use counterstep_contracts::{Direction, Host, LogPart, TaskStatus};
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
@@ -114,6 +115,8 @@ pub(super) struct Turn<'a> {
     pub(super) undoing: bool,
     /// What its attempts say of their progress.
     pub(super) board: Arc<Board>,
+    /// What its attempts log.
+    pub(super) log: Arc<TurnLog>,
 }
 
 impl<'a> Turn<'a> {
@@ -265,6 +268,11 @@ impl<'a> Turn<'a> {
             let meter = self
                 .board
                 .meter(&execution.step, direction, execution.attempt);
+            let part = match direction {
+                Direction::Forward => LogPart::Run,
+                Direction::Undo => LogPart::Undo,
+            };
+            let log = self.log.attempt(&execution.step, part, execution.attempt);
             let heavy = direction == Direction::Forward && self.task_type.decl.steps[at].heavy;
             let room = if heavy { self.reserved.take() } else { None };
             let permit = match direction {
@@ -288,6 +296,7 @@ impl<'a> Turn<'a> {
                 cancel,
                 facts,
                 meter,
+                log,
                 room,
                 permit,
             };

@@ -1,6 +1,6 @@
 //! A task as a line of the archive.
 
-use counterstep_contracts::TaskId;
+use counterstep_contracts::{LogLine, TaskId};
 use counterstep_kernel::ports::{PayloadCodec, PayloadError, StoreError};
 use counterstep_kernel::record::{AttemptRow, AuditRow, History, StepRow, TaskRecord, TaskRow};
 use counterstep_steps::times::{DbTime, rfc3339};
@@ -18,8 +18,9 @@ pub(super) fn archive_line(
     codec: Option<&dyn PayloadCodec>,
     record: &TaskRecord,
     history: &History,
+    log: &[LogLine],
 ) -> Result<Value, StoreError> {
-    let line = whole(record, history);
+    let line = whole(record, history, log);
     let Some(codec) = codec else { return Ok(line) };
     let row = &record.task;
     let task = id(row.id);
@@ -61,7 +62,7 @@ pub fn encrypted_archive_line(line: &Value) -> Option<(String, &str)> {
     Some((place(line["task"]["id"].as_str()?), encrypted))
 }
 
-fn whole(record: &TaskRecord, history: &History) -> Value {
+fn whole(record: &TaskRecord, history: &History, log: &[LogLine]) -> Value {
     let audit: Vec<Value> = history
         .audit
         .iter()
@@ -75,6 +76,7 @@ fn whole(record: &TaskRecord, history: &History) -> Value {
         "steps": record.steps.iter().map(json_of_step).collect::<Vec<_>>(),
         "attempts": history.attempts.iter().map(json_of_attempt).collect::<Vec<_>>(),
         "audit": audit,
+        "log": log,
     })
 }
 

@@ -12,6 +12,7 @@ use counterstep_contracts::{AuditSeq, Keep, Retention, TaskId, TaskStatus};
 use counterstep_kernel::Engine;
 use counterstep_kernel::ports::{EndedTask, ObjectError, PurgeOp, Store, StoreError};
 use counterstep_kernel::record::TaskRecord;
+use counterstep_kernel::task_log;
 use counterstep_steps::cancel::CancelToken;
 use counterstep_steps::keys::task_prefix;
 use counterstep_steps::task::Registry;
@@ -421,11 +422,7 @@ async fn line(
             }
         };
     }
-    Ok(Some((
-        format!(
-            "{}\n",
-            archive_line(store.payload_codec(), &record, &history)?
-        ),
-        record.now,
-    )))
+    let log = task_log::read(store, ended_task.task, None, usize::MAX).await?;
+    let line = archive_line(store.payload_codec(), &record, &history, &log.lines)?;
+    Ok(Some((format!("{line}\n"), record.now)))
 }

@@ -2,8 +2,8 @@
 //! reconciler meanwhile.
 
 use crate::place::{Kind, Place, Row, one_pass, types};
-use counterstep_contracts::{AuditSeq, Keep, Retention, TaskId, TaskStatus};
-use counterstep_kernel::ports::{EndedTask, PurgeOp, TaskQuery};
+use counterstep_contracts::{AuditSeq, Epoch, Keep, Retention, TaskId, TaskStatus, Tenant};
+use counterstep_kernel::ports::{EndedTask, LogRow, LogWrite, PurgeOp, TaskQuery};
 use counterstep_reconciler::{ReconcilerSettings, Report, pass, plan, retention};
 use counterstep_steps::keys::task_prefix;
 use counterstep_tasks::CreateZipFromFiles;
@@ -23,6 +23,27 @@ async fn one_each(place: &Place<'_>) -> BTreeMap<TaskStatus, (TaskId, String)> {
         tasks.insert(*status, (task, place.old(task, 1, "0")));
     }
     tasks
+}
+
+/// Adds a line to the log of a task.
+async fn add_line(place: &Place<'_>, task: TaskId) {
+    let line = serde_json::json!([{
+        "at": "2026-11-29T08:30:12.000000Z", "step": "zip", "part": "run", "attempt": 1, "level": "info",
+        "message": "half way",
+    }]);
+    let body = line.to_string();
+    let row = LogRow {
+        epoch: Epoch(1),
+        no: 1,
+        lines: 1,
+        bytes: u32::try_from(body.len()).expect("a short line"),
+        dropped: 0,
+        body,
+    };
+    let tenant = Tenant::default();
+    let write = LogWrite { task, tenant, row };
+    let written = place.engine.ports.store.write_log(&write).await;
+    written.expect("an answer");
 }
 
 async fn there(place: &Place<'_>) -> Vec<TaskId> {
@@ -96,6 +117,7 @@ async fn each_end_has_its_policy_and_what_has_not_ended_stays() {
     let tasks = one_each(&place).await;
     let of = |status| tasks[&status].clone();
     let (completed, failed) = (of(TaskStatus::Completed), of(TaskStatus::Failed));
+    add_line(&place, failed.0).await;
     let planned = plan(&place.engine, &place.settings)
         .await
         .expect("a plan")
@@ -150,6 +172,7 @@ async fn each_end_has_its_policy_and_what_has_not_ended_stays() {
     );
     assert_eq!(line["task"]["request"], serde_json::json!({"files": 2}));
     assert_eq!(line["attempts"][0]["outcome"], "succeeded");
+    assert_eq!(line["log"][0]["message"], "half way");
     assert!(
         line["task"]["finished_at"]
             .as_str()

@@ -21,6 +21,7 @@ mod hints;
 mod kept;
 mod limits;
 mod locks;
+mod logs;
 mod lost;
 mod manual;
 mod observed;

@@ -122,6 +122,20 @@ CREATE TABLE journal (
     PRIMARY KEY (task, rev)
 );
 
+-- What steps logged, some lines a row: no part of a task's state. Only so much of a task is kept; a row counts the lines before
+-- it that are gone.
+CREATE TABLE task_logs (
+    task    UUID    NOT NULL,
+    epoch   BIGINT  NOT NULL,
+    -- From 1 in each epoch. Whoever has a row may write it again.
+    no      INTEGER NOT NULL,
+    lines   INTEGER NOT NULL,
+    bytes   INTEGER NOT NULL,
+    dropped BIGINT  NOT NULL,
+    body    TEXT    NOT NULL,
+    PRIMARY KEY (task, epoch, no)
+);
+
 -- What other services are told of a change, one row a change, deleted when it is published. Messages for hosts are not
 -- written: a task that waits for a host says so in its own row.
 CREATE TABLE outbox (

@@ -5,7 +5,9 @@ use crate::suite::changes::*;
 use counterstep_adapters::client_certificate::ClientCertificate;
 use counterstep_adapters::postgres::{OpenError, PostgresOptions, PostgresStore};
 use counterstep_contracts::{Epoch, Outcome, TaskStatus};
-use counterstep_kernel::ports::{AuditPage, OutboxOp, PurgeOp, ReceiveOp, Store, SweepOp, Upkeep};
+use counterstep_kernel::ports::{
+    AuditPage, Logs, OutboxOp, PurgeOp, ReceiveOp, Store, SweepOp, Upkeep,
+};
 use counterstep_kernel::transition::{LeaseChange, Time};
 use counterstep_testkit::servers::{Postgres, shared_postgres};
 use std::os::unix::fs::{MetadataExt, chown};
@@ -385,7 +387,10 @@ async fn the_service_role_can_commit_and_cannot_touch_the_audit() {
     write_of(&mut change).row.status = TaskStatus::Resolved;
     write_of(&mut change).finished = Time::In(Duration::ZERO);
     commit(&*store, free(&record), &change).await.unwrap();
+    let row = crate::suite::logs::log_row(1, 1, 1, 10);
+    crate::suite::logs::add(&*store, &record, &row).await;
     assert!(number(&eraser, &erase).await > 0);
+    assert_eq!(store.log(record.task.id).await.unwrap(), []);
     assert_eq!(number(&eraser, &erase).await, 0, "once");
     let page = AuditPage {
         task: Some(record.task.id.to_string()),

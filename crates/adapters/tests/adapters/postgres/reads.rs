@@ -8,8 +8,8 @@ use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::{
-    AuditPage, Due, FailureFilter, FailureQuery, Lost, OutboxOp, PurgeOp, ReceiveOp, RevisionsOf,
-    ScheduleQuery, Store, SweepOp, TaskQuery, Unclaimed, Upkeep, WaitingQuery,
+    AuditPage, Due, FailureFilter, FailureQuery, Logs, Lost, OutboxOp, PurgeOp, ReceiveOp,
+    RevisionsOf, ScheduleQuery, Store, SweepOp, TaskQuery, Unclaimed, Upkeep, WaitingQuery,
 };
 use counterstep_kernel::record::TaskRow;
 use counterstep_steps::times::DbTime;
@@ -67,6 +67,7 @@ fn reads() -> Vec<(String, Read)> {
             read!(store => store.records(&[task(50), task(51)])),
         ),
         ("history", read!(store => store.history(task(50)))),
+        ("log", read!(store => store.log(task(50)))),
         ("in flight", read!(store => store.in_flight())),
         ("gauges", read!(store => store.gauges(&[]))),
         (

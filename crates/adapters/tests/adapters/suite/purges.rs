@@ -11,7 +11,7 @@ use counterstep_kernel::transition::{IdempotencyWrite, LeaseChange, Time};
 use std::time::Duration;
 
 /// A task that has ended in this state, with a row of each kind. Its key lives no longer.
-async fn ended(store: &dyn Store, status: TaskStatus, key: &str) -> TaskRecord {
+pub(super) async fn ended(store: &dyn Store, status: TaskStatus, key: &str) -> TaskRecord {
     ended_with(store, status, key, Duration::ZERO).await
 }
 
@@ -47,7 +47,7 @@ async fn ended_with(
     load(store, record.task.id).await
 }
 
-fn ended_task(record: &TaskRecord) -> EndedTask {
+pub(super) fn ended_task(record: &TaskRecord) -> EndedTask {
     EndedTask {
         task: record.task.id,
         tenant: record.task.tenant.clone(),

@@ -125,6 +125,16 @@ pub(super) fn children() -> Value {
     }]})
 }
 
+pub(super) fn log() -> Value {
+    json!({
+        "lines": [{
+            "at": "2026-11-20T18:01:03.000000Z", "step": "create_zip_archive", "part": "run", "attempt": 1,
+            "level": "info", "message": "2 files, 48 kB",
+        }],
+        "dropped": 0, "unreadable": 0, "cursor": "1.1.1",
+    })
+}
+
 pub(super) fn plan() -> Value {
     json!({
         "task_id": TASK, "status": "running", "when": "if the task is cancelled or fails",

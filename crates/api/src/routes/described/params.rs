@@ -181,6 +181,7 @@ pub(super) const TASK_LINKS: &[Link] = &[
     of_task("cancelTask"),
     of_task("getAudit"),
     of_task("listChildren"),
+    of_task("getLog"),
     of_task("getUndoPlan"),
     of_task("explainTask"),
     of_task("listWebhooks"),

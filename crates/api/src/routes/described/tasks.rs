@@ -11,6 +11,7 @@ use counterstep_contracts::http::{
     AuditTrail, CancelAnswer, ChainView, ChildSummary, FAILURE_CLASSES, Page, Payloads,
     SignalAnswer, TaskSummary, TaskView,
 };
+use counterstep_contracts::log::LogPage;
 use counterstep_contracts::operator::{UndoPlan, Why};
 use counterstep_contracts::webhook::{DeliveryView, WebhookSecretsView};
 use serde_json::{Value, json};
@@ -27,6 +28,10 @@ fn index() -> Value {
     json!({ "type": "integer", "minimum": 0, "maximum": 1_000_000 })
 }
 
+fn log_cursor() -> Value {
+    json!({ "type": "string", "format": "cursor" })
+}
+
 const FAILURE_CLASS: Param = param(
     "failure_class",
     "With a failure of this class",
@@ -40,6 +45,12 @@ const FAILURE_TEXT: Param = param(
     "declined",
 );
 const STEP: Param = param("step", "Submitted by the step of this name", text, "render");
+const LOG_CURSOR: Param = param(
+    "cursor",
+    "The `cursor` of an earlier page: lines behind it",
+    log_cursor,
+    "1.2.3",
+);
 const SIGNAL: Param = param("name", "The name of the step that waits", text, "approval");
 const WEBHOOK: Param = param(
     "webhook",
@@ -203,6 +214,20 @@ pub(in super::super) const CHILDREN: Operation = Operation::new(
     200,
     "A page; without `next_cursor` the last one",
     examples::children,
+)])
+.problems(NO_SUCH_TASK);
+
+pub(in super::super) const LOG: Operation = Operation::new(
+    "getLog",
+    Tag::Tasks,
+    "Show what the steps of a task have logged, also while they run",
+)
+.path(&[TASK_ID])
+.query(&[LIMIT, LOG_CURSOR])
+.replies(&[Reply::json::<LogPage>(
+    200,
+    "Lines in the order in which they were written; `cursor` is for those behind them",
+    examples::log,
 )])
 .problems(NO_SUCH_TASK);
 

@@ -1,0 +1,22 @@
+//! `GET /api/tasks/{id}/log`: what the steps of a task have logged, page by page, also while they run.
+
+use super::address::{load, task_id};
+use super::answer::Answer;
+use super::list::limit_of;
+use crate::app_state::Api;
+use crate::caller::Caller;
+use crate::cursor;
+use crate::query::Params;
+use actix_web::{HttpRequest, HttpResponse, web};
+use counterstep_kernel::task_log;
+
+pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
+    let id = task_id(&request)?;
+    let params = Params::of(&request, &["limit", "cursor"])?;
+    let limit = limit_of(&params)?;
+    let after = params.get("cursor").map(cursor::read_log).transpose()?;
+    load(&api, &caller, id).await?;
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let page = task_log::read(api.engine.ports.store.as_ref(), id, after, limit).await?;
+    Ok(HttpResponse::Ok().json(page))
+}

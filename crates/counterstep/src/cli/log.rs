@@ -1,0 +1,117 @@
+//! `counterstep tasks log`: what the steps of a task have logged.
+
+use super::output::{json, print};
+use super::remote::Remote;
+use super::times::whole;
+use counterstep_contracts::log::{LogLine, LogPage};
+use counterstep_contracts::{LogPart, TaskId};
+use counterstep_kernel::audit::one_line;
+use counterstep_node::Exit;
+use std::time::Duration;
+
+/// Between two looks for new lines.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Flags of `tasks log`.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct LogArgs {
+    /// Its id
+    id: TaskId,
+    /// Print new lines as they are written, until the task is at rest
+    #[arg(short, long)]
+    follow: bool,
+    /// Only the lines behind this cursor
+    #[arg(long)]
+    cursor: Option<String>,
+}
+
+impl LogArgs {
+    pub(super) async fn run(&self, remote: &Remote, as_json: bool) -> Result<(), Exit> {
+        let mut cursor = self.cursor.clone();
+        let mut is_first = true;
+        loop {
+            // Before the lines: those that its last attempt has logged are written before it rests.
+            let rests = !self.follow || remote.task(self.id).await?.status.is_at_rest();
+            let page = remote.log(self.id, cursor.as_deref()).await?;
+            print(&shown(&page, as_json, is_first)?)?;
+            let is_over = page.lines.is_empty();
+            is_first = false;
+            cursor = page.cursor;
+            if rests && (is_over || !self.follow) {
+                return Ok(());
+            }
+            if is_over {
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// A page as it is printed; `counts`: with how many lines are missing.
+fn shown(page: &LogPage, as_json: bool, counts: bool) -> Result<String, Exit> {
+    if as_json {
+        return if counts || !page.lines.is_empty() {
+            json(page)
+        } else {
+            Ok(String::new())
+        };
+    }
+    let mut text = String::new();
+    if counts && page.dropped > 0 {
+        text.push_str(&format!("({} earlier lines were dropped)\n", page.dropped));
+    }
+    if counts && page.unreadable > 0 {
+        text.push_str(&format!("({} lines cannot be read)\n", page.unreadable));
+    }
+    text.extend(page.lines.iter().map(line));
+    Ok(text)
+}
+
+fn line(line: &LogLine) -> String {
+    let LogLine {
+        at,
+        step,
+        part,
+        attempt,
+        level,
+        message,
+    } = line;
+    let part = match part {
+        LogPart::Run => String::new(),
+        other => format!(" {other}"),
+    };
+    format!(
+        "{} {level:5} {}{part} #{attempt}: {}\n",
+        whole(at),
+        one_line(step),
+        one_line(message)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_line_names_its_step_and_attempt_and_obeys_no_escape() {
+        let page = serde_json::from_value(json!({
+            "lines": [
+                {"at": "2026-11-20T18:01:03.250000Z", "step": "render", "part": "run", "attempt": 2,
+                 "level": "info", "message": "half\u{1b}[2J"},
+                {"at": "2026-11-20T18:01:04.000000Z", "step": "render", "part": "undo", "attempt": 1,
+                 "level": "error", "message": "gone"},
+            ],
+            "dropped": 7, "cursor": "1.1.2",
+        }))
+        .expect("a page");
+        assert_eq!(
+            shown(&page, false, true).expect("a text"),
+            "(7 earlier lines were dropped)\n\
+             2026-11-20T18:01:03Z info  render #2: half\\u{1b}[2J\n\
+             2026-11-20T18:01:04Z error render undo #1: gone\n"
+        );
+        assert_eq!(shown(&LogPage::default(), false, true).expect("a text"), "");
+        assert_eq!(shown(&LogPage::default(), true, false).expect("a text"), "");
+    }
+}
