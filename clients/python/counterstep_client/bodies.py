@@ -45,6 +45,8 @@ class StepProgress(TypedDict, total=False):
     #: 0: unknown.
     total: int
     percent: int
+    #: What it is at: one line.
+    message: str
     at: str
 
 

@@ -195,6 +195,8 @@ export interface StepProgress {
   /** 0: unknown. */
   total: number;
   percent?: number;
+  /** What it is at: one line. */
+  message?: string;
   at: string;
 }
 

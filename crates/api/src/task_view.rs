@@ -148,6 +148,7 @@ fn step_progress(said: AttemptProgress) -> StepProgress {
         percent: said.percent(),
         done: said.done,
         total: said.total,
+        message: said.message,
         at: said.at,
     }
 }

@@ -206,6 +206,9 @@ pub struct StepProgress {
     /// 0 to 100, where the total is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub percent: Option<u8>,
+    /// What it is at, where it says so: one line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
     /// When it said so.
     #[schemars(extend("format" = "date-time"))]
     pub at: String,

@@ -31,6 +31,9 @@ pub struct AttemptProgress {
     pub done: u64,
     /// Out of how much; 0 where the step does not know.
     pub total: u64,
+    /// What it is at, where it says so: one line for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
     /// When it said so, RFC 3339.
     pub at: String,
 }
@@ -57,6 +60,7 @@ mod tests {
                 attempt: Attempt(1),
                 done,
                 total,
+                message: None,
                 at,
             }
             .percent()

@@ -55,14 +55,15 @@ struct BoardState {
     seq: u64,
 }
 
-/// What one attempt has said last. A step writes far more often than this is published, so no text
+/// What one attempt has said last. A step writes far more often than this is published, so no JSON
 /// is made of it before.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct LatestProgress {
     direction: Direction,
     attempt: Attempt,
     done: u64,
     total: u64,
+    message: Option<String>,
     at: DbTime,
 }
 
@@ -73,6 +74,7 @@ impl From<LatestProgress> for AttemptProgress {
             attempt,
             done,
             total,
+            message,
             at,
         }: LatestProgress,
     ) -> Self {
@@ -81,6 +83,7 @@ impl From<LatestProgress> for AttemptProgress {
             attempt,
             done,
             total,
+            message,
             at: rfc3339(at),
         }
     }
@@ -133,7 +136,7 @@ impl Board {
         let steps = said
             .steps
             .iter()
-            .map(|(step, word)| (step.clone(), (*word).into()))
+            .map(|(step, word)| (step.clone(), word.clone().into()))
             .collect();
         Some(TaskProgress {
             task: self.task,
@@ -200,7 +203,7 @@ struct Place {
 struct AttemptSink(Mutex<Option<Place>>);
 
 impl ProgressSink for AttemptSink {
-    fn tell(&self, done: u64, total: u64) {
+    fn tell(&self, done: u64, total: u64, message: Option<String>) {
         let place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(Place {
             board,
@@ -216,6 +219,7 @@ impl ProgressSink for AttemptSink {
             attempt: *attempt,
             done,
             total,
+            message,
             at: board.time.now(),
         };
         let mut said = board.open();

@@ -252,6 +252,12 @@ impl StepContext {
         self.meter.tell(done, total);
     }
 
+    /// The same, with a message for people: what the attempt is at. One line of at most 200 bytes:
+    /// control characters are written out, and the rest is cut.
+    pub fn progress_with(&self, done: u64, total: u64, message: impl Display) {
+        self.meter.tell_with(done, total, message);
+    }
+
     /// The same for code that cannot borrow the context: on a blocking thread, in a stream.
     #[must_use]
     pub fn meter(&self) -> Meter {

@@ -139,7 +139,7 @@ pub fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
 
 /// Control characters as their escapes: a message may repeat what a client said, and is one line of
 /// a log.
-pub(crate) fn one_line(text: &str) -> std::borrow::Cow<'_, str> {
+fn one_line(text: &str) -> std::borrow::Cow<'_, str> {
     if !text.contains(char::is_control) {
         return text.into();
     }
@@ -155,12 +155,34 @@ pub(crate) fn one_line(text: &str) -> std::borrow::Cow<'_, str> {
 
 /// Cuts a text to `limit` bytes at a character, and takes out the NUL that no database column
 /// takes.
-pub(crate) fn storable(text: &str, limit: usize) -> String {
+fn storable(text: &str, limit: usize) -> String {
     let mut end = text.len().min(limit);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
     text[..end].replace('\0', "\u{fffd}")
+}
+
+/// What an author says in a line for people: control characters are written out, and what is longer than
+/// `limit` bytes is cut.
+pub(crate) fn bounded_line(message: impl fmt::Display, limit: usize) -> String {
+    /// Stops a message that is far too long while it is written.
+    struct Bounded(String, usize);
+
+    impl fmt::Write for Bounded {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            if self.0.len() > self.1 {
+                return Err(fmt::Error);
+            }
+            self.0.push_str(text);
+            Ok(())
+        }
+    }
+
+    let mut text = Bounded(String::new(), limit);
+    // An error only says that there is more than is kept.
+    let _ = fmt::Write::write_fmt(&mut text, format_args!("{message}"));
+    storable(&one_line(&text.0), limit)
 }
 
 /// Result of a step.

@@ -1,8 +1,8 @@
 //! Lines that a step logs, kept with its task. Must not know where they are kept.
 
-use crate::error::{one_line, storable};
+use crate::error::bounded_line;
 use counterstep_contracts::log::LogLevel;
-use std::fmt::{self, Debug, Display, Write};
+use std::fmt::{Debug, Display};
 use std::sync::Arc;
 
 /// The longest message of a line, in bytes; the rest is cut.
@@ -29,29 +29,8 @@ impl TaskLog {
     /// Adds a line. Never waits and never fails.
     pub fn write(&self, level: LogLevel, message: impl Display) {
         if let Some(sink) = &self.0 {
-            sink.line(level, of(message));
+            sink.line(level, bounded_line(message, MESSAGE_LIMIT));
         }
-    }
-}
-
-/// A message as it is kept: one line, with control characters written out.
-fn of(message: impl Display) -> String {
-    let mut text = Bounded(String::new());
-    // An error only says that there is more than is kept.
-    let _ = write!(text, "{message}");
-    storable(&one_line(&text.0), MESSAGE_LIMIT)
-}
-
-/// Stops a message that is far too long while it is written.
-struct Bounded(String);
-
-impl Write for Bounded {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        if self.0.len() > MESSAGE_LIMIT {
-            return Err(fmt::Error);
-        }
-        self.0.push_str(text);
-        Ok(())
     }
 }
 
@@ -61,9 +40,9 @@ mod tests {
 
     #[test]
     fn a_message_is_one_line_of_a_bounded_length() {
-        let odd = of("a\nb\u{1b}[2J\u{0}c");
+        let odd = bounded_line("a\nb\u{1b}[2J\u{0}c", MESSAGE_LIMIT);
         assert_eq!(odd, "a\\nb\\u{1b}[2J\\u{0}c");
-        let long = of("ä".repeat(10_000));
+        let long = bounded_line("ä".repeat(10_000), MESSAGE_LIMIT);
         assert!(
             long.len() <= MESSAGE_LIMIT && long.ends_with('ä'),
             "{}",

@@ -1,12 +1,16 @@
 //! How far a running attempt says it is: a hint for people who look on, and never state.
 
-use std::fmt::Debug;
+use crate::error::bounded_line;
+use std::fmt::{Debug, Display};
 use std::sync::Arc;
+
+/// The longest message, in bytes.
+const MESSAGE_LIMIT: usize = 200;
 
 /// Takes what one attempt says of its progress.
 pub trait ProgressSink: Send + Sync + Debug {
-    /// `done` out of `total`. Never waits and never fails.
-    fn tell(&self, done: u64, total: u64);
+    /// `done` out of `total`, with a message of one line. Never waits and never fails.
+    fn tell(&self, done: u64, total: u64, message: Option<String>);
 
     /// The attempt is over: what is said from now on is dropped.
     fn end(&self);
@@ -28,7 +32,15 @@ impl Meter {
     /// waits and never fails; only the latest counts, so say it as often as you like.
     pub fn tell(&self, done: u64, total: u64) {
         if let Some(sink) = &self.0 {
-            sink.tell(done, total);
+            sink.tell(done, total, None);
+        }
+    }
+
+    /// The same, with a message for people: what the attempt is at. One line of at most 200 bytes:
+    /// control characters are written out, and the rest is cut.
+    pub fn tell_with(&self, done: u64, total: u64, message: impl Display) {
+        if let Some(sink) = &self.0 {
+            sink.tell(done, total, Some(bounded_line(message, MESSAGE_LIMIT)));
         }
     }
 

@@ -14,6 +14,7 @@ use counterstep_contracts::TaskId;
 use counterstep_contracts::children::ParentView;
 use counterstep_contracts::http::{ChildSummary, Page, StepProgress, TaskSummary, TaskView};
 use counterstep_contracts::webhook::DeliveryView;
+use counterstep_kernel::audit::one_line;
 use counterstep_node::settings::{SettingsFor, commands};
 use counterstep_node::{Exit, Layers};
 
@@ -288,10 +289,14 @@ pub(super) fn parent(parent: ParentView) -> String {
     format!("submitted by: {task_id}, step {step}, place {place}\n")
 }
 
-/// `42%`, or `17` where it is not known out of how much.
+/// `42%`, or `17` where it is not known out of how much; and what it is at.
 pub(super) fn progress(said: &StepProgress) -> String {
-    said.percent
-        .map_or_else(|| said.done.to_string(), |percent| format!("{percent}%"))
+    let percent = said.percent.map(|percent| format!("{percent}%"));
+    let far = percent.unwrap_or_else(|| said.done.to_string());
+    match &said.message {
+        Some(message) => format!("{far} {}", one_line(message)),
+        None => far,
+    }
 }
 
 pub(super) fn show(task: &TaskView) -> String {
@@ -385,6 +390,22 @@ mod tests {
             !text.contains("submitted by") && !text.contains("children"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn progress_is_how_far_a_step_is_and_what_it_is_at() {
+        let said = |more: Value| {
+            let mut said = json!({"done": 17, "total": 0, "at": "2026-11-23T10:00:00Z"});
+            let Value::Object(more) = more else {
+                panic!("an object")
+            };
+            said.as_object_mut().expect("an object").extend(more);
+            progress(&serde_json::from_value(said).expect("a progress"))
+        };
+        assert_eq!(said(json!({})), "17");
+        assert_eq!(said(json!({"percent": 42})), "42%");
+        let at = json!({"percent": 42, "message": "page 7\u{1b}[2J"});
+        assert_eq!(said(at), "42% page 7\\u{1b}[2J");
     }
 
     #[test]

@@ -25,6 +25,7 @@ use tokio::sync::{Mutex as AsyncMutex, mpsc};
 #[derive(Debug)]
 enum Do {
     Say(u64, u64),
+    SayWith(u64, u64, &'static str),
     Fail,
     Arrive,
 }
@@ -77,6 +78,7 @@ async fn follow(ctx: &StepContext, path: &Path) -> StepResult<()> {
     while let Some(order) = orders.recv().await {
         match order {
             Do::Say(done, total) => ctx.progress(done, total),
+            Do::SayWith(done, total, message) => ctx.progress_with(done, total, message),
             Do::Fail => return Err(StepError::transient("stumbled")),
             Do::Arrive => return Ok(()),
         }
@@ -196,6 +198,31 @@ async fn a_burst_is_told_once_and_its_last_word_is_not_lost() {
     }
     assert_eq!((heard.first(), heard.last()), (Some(&0), Some(&5_000)));
     assert!(heard.is_sorted() && heard.len() <= told, "{heard:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_is_one_bounded_line_and_goes_with_what_is_said_next() {
+    let site = site(Arc::new(TestHints::default())).await;
+    let (form, orders, _) = walker();
+    let task = site.submit(form).await;
+    let message = |wanted: Option<&'static str>| {
+        let site = &site;
+        eventually("a message", move || async move {
+            let record = site.record(task).await;
+            let told = progress::progress_of(&site.engine, &record).await?;
+            let said = &told.steps["walk"];
+            (said.message.as_deref() == wanted).then_some(())
+        })
+    };
+    orders.send(Do::SayWith(1, 3, "over\nthe hill")).unwrap();
+    message(Some("over\\nthe hill")).await;
+    orders.send(Do::Say(2, 3)).unwrap();
+    message(None).await;
+    let long: &'static str = "long ".repeat(1_000).leak();
+    orders.send(Do::SayWith(3, 3, long)).unwrap();
+    message(Some(&long[..200])).await;
+    orders.send(Do::Arrive).unwrap();
+    site.all_are(TaskStatus::Completed, &[task]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

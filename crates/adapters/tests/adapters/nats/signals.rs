@@ -22,6 +22,7 @@ fn progress() -> TaskProgress {
         attempt,
         done: 40,
         total: 100,
+        message: Some("page 7".to_owned()),
         at,
     };
     TaskProgress {

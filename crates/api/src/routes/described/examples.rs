@@ -34,7 +34,8 @@ fn step(no: u32, name: &str, status: &str, attempts: u32) -> Value {
 
 pub(super) fn running() -> Value {
     let mut zipping = step(2, "create_zip_archive", "running", 1);
-    zipping["progress"] = json!({ "done": 1, "total": 2, "percent": 50, "at": CHANGED });
+    zipping["progress"] =
+        json!({ "done": 1, "total": 2, "percent": 50, "message": "report.pdf", "at": CHANGED });
     json!({
         "task_id": TASK, "task_type": "CreateZipFromFiles", "version": 1, "status": "running",
         "labels": { "order": "4711" }, "cancel_requested": false, "residue": false, "revision": 5,
