@@ -221,6 +221,10 @@ pub struct StepDecl {
     #[serde(serialize_with = "crate::retry::as_optional_text")]
     #[schemars(with = "Option<String>")]
     pub timeout: Option<Duration>,
+    /// An attempt has to say that it is alive within each such time, or it has timed out; `None`: it need not.
+    #[serde(serialize_with = "crate::retry::as_optional_text")]
+    #[schemars(with = "Option<String>")]
+    pub heartbeat: Option<Duration>,
     /// Steps of one group run side by side; they share host and neighbourhood.
     pub group: Option<&'static str>,
     /// Whether it takes a processor or much memory for itself: few of these run side by side in a

@@ -6,6 +6,7 @@
 //! not answer costs the step nothing. What an earlier epoch or attempt has said is told apart by
 //! its numbers and never shown.
 
+use crate::beats::Beats;
 use crate::engine::Engine;
 use crate::ports::{ByteStream, Clock, Hints, Signal};
 use crate::record::{DbTime, StepRow, TaskRecord};
@@ -108,14 +109,19 @@ impl Board {
         step: &str,
         direction: Direction,
         attempt: Attempt,
-    ) -> Meter {
+    ) -> (Meter, Arc<Beats>) {
         let place = Place {
             board: self.clone(),
             step: step.to_owned(),
             direction,
             attempt,
         };
-        Meter::to(Arc::new(AttemptSink(Mutex::new(Some(place)))))
+        let beats = Arc::new(Beats::of(self.time.clock()));
+        let sink = AttemptSink {
+            place: Mutex::new(Some(place)),
+            beats: beats.clone(),
+        };
+        (Meter::to(Arc::new(sink)), beats)
     }
 
     fn open(&self) -> MutexGuard<'_, BoardState> {
@@ -200,11 +206,15 @@ struct Place {
 
 /// An attempt's place on its board, until it has ended.
 #[derive(Debug)]
-struct AttemptSink(Mutex<Option<Place>>);
+struct AttemptSink {
+    place: Mutex<Option<Place>>,
+    beats: Arc<Beats>,
+}
 
 impl ProgressSink for AttemptSink {
     fn tell(&self, done: u64, total: u64, message: Option<String>) {
-        let place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        self.beats.beat();
+        let place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(Place {
             board,
             step,
@@ -231,8 +241,12 @@ impl ProgressSink for AttemptSink {
         board.news.notify_one();
     }
 
+    fn beat(&self) {
+        self.beats.beat();
+    }
+
     fn end(&self) {
-        let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(Place { board, step, .. }) = place.take() {
             board.open().steps.remove(&step);
         }

@@ -20,6 +20,11 @@ impl TurnTime {
         Self { clock, read, at }
     }
 
+    /// The timer.
+    pub(crate) fn clock(&self) -> Arc<dyn Clock> {
+        self.clock.clone()
+    }
+
     pub(crate) fn now(&self) -> DbTime {
         self.read
             .later(self.clock.monotonic().saturating_sub(self.at))

@@ -100,6 +100,7 @@ codes! {
     UselessOnTasks = 63, "a step that submits tasks has a key of steps that run";
     #[allow(dead_code, reason = "found by constant evaluation in `counterstep_steps::declare`")]
     ImpossibleLimit = 64, "a limit is impossible";
+    NeedsFunction = 65, "a built-in step has a key for code of its own";
 }
 
 impl fmt::Display for Code {

@@ -74,6 +74,8 @@ pub(crate) struct Step {
     pub(crate) no_undo: Option<LitStr>,
     /// Milliseconds.
     pub(crate) timeout: Option<u64>,
+    /// Milliseconds.
+    pub(crate) heartbeat: Option<u64>,
     pub(crate) group: Option<LitStr>,
     pub(crate) heavy: bool,
     pub(crate) when: Option<Ident>,

@@ -261,6 +261,7 @@ fn read_step(mark: &Attribute, function: usize, report: &mut Report) -> Step {
         undo_retry: keys.path("undo_retry"),
         no_undo: keys.text("no_undo"),
         timeout: keys.duration("timeout"),
+        heartbeat: keys.duration("heartbeat"),
         group: keys.text("group"),
         heavy: keys.flag("heavy"),
         when: keys.function("when"),

@@ -258,6 +258,13 @@ impl StepContext {
         self.meter.tell_with(done, total, message);
     }
 
+    /// Says that the attempt is alive. Where its step declares `heartbeat`, an attempt that says so
+    /// neither in this way nor by its progress for that long has failed, as timed out: a step that
+    /// hangs is noticed before its time limit. Never waits and never fails.
+    pub fn heartbeat(&self) {
+        self.meter.beat();
+    }
+
     /// The same for code that cannot borrow the context: on a blocking thread, in a stream.
     #[must_use]
     pub fn meter(&self) -> Meter {

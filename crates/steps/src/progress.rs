@@ -12,6 +12,9 @@ pub trait ProgressSink: Send + Sync + Debug {
     /// `done` out of `total`, with a message of one line. Never waits and never fails.
     fn tell(&self, done: u64, total: u64, message: Option<String>);
 
+    /// The attempt says that it is alive. Never waits and never fails.
+    fn beat(&self) {}
+
     /// The attempt is over: what is said from now on is dropped.
     fn end(&self);
 }
@@ -41,6 +44,13 @@ impl Meter {
     pub fn tell_with(&self, done: u64, total: u64, message: impl Display) {
         if let Some(sink) = &self.0 {
             sink.tell(done, total, Some(bounded_line(message, MESSAGE_LIMIT)));
+        }
+    }
+
+    /// The attempt is alive: see [`heartbeat`](crate::StepContext::heartbeat).
+    pub fn beat(&self) {
+        if let Some(sink) = &self.0 {
+            sink.beat();
         }
     }
 

@@ -186,6 +186,10 @@ fn step_text(out: &mut String, step: &StepDecl, set: &Policies) {
     if let Some(limit) = set.attempt_timeout(step, Direction::Forward) {
         let _ = writeln!(out, "     timeout   {} an attempt", format_duration(limit));
     }
+    if let Some(limit) = step.heartbeat {
+        let limit = format_duration(limit);
+        let _ = writeln!(out, "     heartbeat at least one in {limit}");
+    }
     if let Some(group) = step.group {
         let _ = writeln!(out, "     group     {group}");
     }

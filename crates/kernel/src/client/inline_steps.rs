@@ -93,6 +93,8 @@ pub(super) async fn run(
             },
             // No client can ask for a task that is not accepted yet.
             meter: Meter::default(),
+            // It has a second.
+            beats: None,
             // There is no task yet to keep it with.
             log: AttemptLog::default(),
             room,

@@ -2,6 +2,8 @@
 //! net under panics. Decides nothing about what follows.
 
 use super::code::{self, NotDone};
+use super::watch::{Watched, watch};
+use crate::beats::Beats;
 use crate::builtin::{FileSource, Upload, Work};
 use crate::call::ReadOnly;
 use crate::cancel::{CancelReason, CancelToken};
@@ -21,7 +23,6 @@ use crate::task_log::AttemptLog;
 use crate::traces;
 use counterstep_contracts::{Direction, Outcome, StoredFile, StoredFiles, UndoDecl};
 use counterstep_steps::times::TimeLeft;
-use futures::future::{Either, pending, select};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +44,8 @@ pub(crate) struct Order {
     pub(crate) facts: TaskFacts,
     /// For what it says of its progress.
     pub(crate) meter: Meter,
+    /// When it has last said that it is alive.
+    pub(crate) beats: Option<Arc<Beats>>,
     /// For what it logs.
     pub(crate) log: AttemptLog,
     /// Room for a heavy step.
@@ -93,6 +96,7 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
         cancel,
         mut facts,
         meter,
+        beats,
         log,
         room,
         permit,
@@ -177,6 +181,13 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
         .instrument(span)
         .instrument(traced.clone())
     };
+    let heartbeat = match direction {
+        Direction::Forward => task_type.decl.steps[at].heartbeat,
+        Direction::Undo => None,
+    };
+    if let Some(beats) = &beats {
+        beats.beat();
+    }
     let room = room.map(|permit| RoomInCode::new(&engine.heavy, permit));
     let in_code = room.as_ref().map(Arc::downgrade);
     let run = async {
@@ -187,7 +198,13 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
             drop((room, in_code));
             result
         };
-        let over = watch(engine, limit, (&cancel, permit.as_deref()));
+        let watched = Watched {
+            limit,
+            cancel: &cancel,
+            permit: permit.as_deref(),
+            heartbeat: heartbeat.zip(beats.as_deref()),
+        };
+        let over = watch(engine, watched);
         code::run(engine, label, body, over).await
     };
     let result = match run.await {
@@ -270,41 +287,6 @@ fn may_write(
         return refused("has no probe, which would complete it without them: make two steps of it");
     }
     Ok(())
-}
-
-/// Ends with an error when the attempt has run too long, has lost its permit, or has ignored its cancel token for too
-/// long.
-async fn watch(
-    engine: &Engine,
-    limit: Duration,
-    (cancel, permit): (&CancelToken, Option<&LimitPermit>),
-) -> StepError {
-    let clock = &engine.ports.clock;
-    let lost = async {
-        match permit {
-            Some(permit) => permit.lost().await,
-            None => pending().await,
-        }
-    };
-    let over = select(clock.sleep(limit), Box::pin(lost));
-    match select(over, Box::pin(cancel.cancelled())).await {
-        Either::Left((Either::Right(_), _)) => StepError::transient(format_args!(
-            "its permit of the limit `{}` is lost: it could not be renewed for {}",
-            permit.map_or_else(Default::default, LimitPermit::limit),
-            counterstep_contracts::retry::format_duration(engine.settings.lease)
-        )),
-        Either::Left(_) => StepError::new(
-            ErrorClass::TimedOut,
-            format_args!(
-                "ran longer than its limit of {}",
-                counterstep_contracts::retry::format_duration(limit)
-            ),
-        ),
-        Either::Right(_) => {
-            clock.sleep(engine.settings.cancel_grace).await;
-            StepError::cancelled()
-        }
-    }
 }
 
 async fn forward(code: StepCode, context: &StepContext, inputs: &Inputs) -> StepResult<Value> {

@@ -19,6 +19,7 @@ mod turn_end;
 mod turn_loop;
 mod version;
 mod wake;
+mod watch;
 
 pub(crate) use attempt::{Order, execute};
 pub(crate) use breakers::breaker_of;

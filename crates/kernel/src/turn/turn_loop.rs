@@ -265,7 +265,7 @@ impl<'a> Turn<'a> {
             let own_output = self.record.steps[at].output.clone();
             let fallback = direction == Direction::Forward && self.record.steps[at].in_fallback;
             let (inputs, facts) = (self.inputs(), self.record.task.facts());
-            let meter = self
+            let (meter, beats) = self
                 .board
                 .meter(&execution.step, direction, execution.attempt);
             let part = match direction {
@@ -296,6 +296,7 @@ impl<'a> Turn<'a> {
                 cancel,
                 facts,
                 meter,
+                beats: Some(beats),
                 log,
                 room,
                 permit,

@@ -23,6 +23,7 @@ pub(super) fn check(declaration: &Declaration, report: &mut Report) {
         unknown_when(declaration, step, report);
         bad_fallback(declaration, step, report);
         useless_on_wait(declaration, step, report);
+        needs_own_code(declaration, step, report);
         unknown_probe(declaration, step, report);
         useless_probe(declaration, step, report);
     }
@@ -247,6 +248,23 @@ fn useless_on_tasks(declaration: &Declaration, step: usize, report: &mut Report)
             sig.ident
         );
         report.add(Code::UselessOnTasks, &sig.ident, message);
+    }
+}
+
+/// The engine carries a built-in step out itself.
+fn needs_own_code(declaration: &Declaration, step: usize, report: &mut Report) {
+    if declaration.is_custom(step) {
+        return;
+    }
+    let (declared, sig) = (&declaration.steps[step], declaration.step_function(step));
+    let keys = [("heartbeat", declared.heartbeat.is_some())];
+    for (key, _) in keys.into_iter().filter(|(_, is_there)| *is_there) {
+        let message = format_args!(
+            "step `{}` is built-in and has no code of its own, so it cannot have `{key}`; expected the key on an `async \
+             fn`; remove it",
+            sig.ident
+        );
+        report.add(Code::NeedsFunction, &sig.ident, message);
     }
 }
 

@@ -192,6 +192,7 @@ impl Expansion<'_> {
         }));
         let limit = optional(declared.limit.as_ref().map(|_| policy_name("LIMIT", step)));
         let (on_exhausted, timeout) = (variant(declared.on_exhausted), duration(declared.timeout));
+        let heartbeat = duration(declared.heartbeat);
         let group = optional(declared.group.as_ref().map(LitStr::value));
         // A built-in step moves bytes: only its own mark makes it heavy.
         let heavy = declared.heavy || (custom && self.declaration.task.heavy);
@@ -217,6 +218,7 @@ impl Expansion<'_> {
                 undo_retry: #undo_retry,
                 on_exhausted: #root::contracts::OnExhausted::#on_exhausted,
                 timeout: #timeout,
+                heartbeat: #heartbeat,
                 group: #group,
                 heavy: #heavy,
                 when: #when,

@@ -16,6 +16,7 @@ mod flow;
 mod fsck;
 mod groups;
 mod harness;
+mod heartbeats;
 mod heavy;
 mod hints;
 mod kept;

@@ -60,6 +60,7 @@ pub(super) fn step(name: &'static str) -> Step {
             timeout: None,
             group: None,
             heavy: false,
+            heartbeat: None,
             when: None,
             waits: None,
             fallback: None,

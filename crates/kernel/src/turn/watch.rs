@@ -1,0 +1,74 @@
+//! What ends an attempt from outside: its time limit, its silence, the loss of its permit, a cancel that it
+//! does not heed. Must not end anything itself.
+
+use crate::beats::Beats;
+use crate::cancel::CancelToken;
+use crate::engine::Engine;
+use crate::error::{ErrorClass, StepError};
+use crate::limits::LimitPermit;
+use counterstep_contracts::retry::format_duration;
+use futures::future::{BoxFuture, pending, select_all};
+use std::time::Duration;
+
+/// An attempt that is watched.
+#[derive(Debug)]
+pub(super) struct Watched<'a> {
+    /// It may run for so long.
+    pub(super) limit: Duration,
+    pub(super) cancel: &'a CancelToken,
+    pub(super) permit: Option<&'a LimitPermit>,
+    /// It has to say that it is alive within each such time.
+    pub(super) heartbeat: Option<(Duration, &'a Beats)>,
+}
+
+/// Ends with the error that the attempt has failed with, whatever its code does from then on.
+pub(super) async fn watch(engine: &Engine, watched: Watched<'_>) -> StepError {
+    let ends: Vec<BoxFuture<'_, StepError>> = vec![
+        Box::pin(limit(engine, watched.limit)),
+        Box::pin(silence(watched.heartbeat)),
+        Box::pin(lost_permit(engine, watched.permit)),
+        Box::pin(cancelled(engine, watched.cancel)),
+    ];
+    select_all(ends).await.0
+}
+
+fn timed_out(why: impl std::fmt::Display) -> StepError {
+    StepError::new(ErrorClass::TimedOut, why)
+}
+
+async fn limit(engine: &Engine, limit: Duration) -> StepError {
+    engine.ports.clock.sleep(limit).await;
+    timed_out(format_args!(
+        "ran longer than its limit of {}",
+        format_duration(limit)
+    ))
+}
+
+async fn silence(heartbeat: Option<(Duration, &Beats)>) -> StepError {
+    let Some((limit, beats)) = heartbeat else {
+        return pending().await;
+    };
+    beats.silent_for(limit).await;
+    timed_out(format_args!(
+        "gave no heartbeat, and told no progress, for {}",
+        format_duration(limit)
+    ))
+}
+
+async fn lost_permit(engine: &Engine, permit: Option<&LimitPermit>) -> StepError {
+    let Some(permit) = permit else {
+        return pending().await;
+    };
+    permit.lost().await;
+    StepError::transient(format_args!(
+        "its permit of the limit `{}` is lost: it could not be renewed for {}",
+        permit.limit(),
+        format_duration(engine.settings.lease)
+    ))
+}
+
+async fn cancelled(engine: &Engine, cancel: &CancelToken) -> StepError {
+    cancel.cancelled().await;
+    engine.ports.clock.sleep(engine.settings.cancel_grace).await;
+    StepError::cancelled()
+}
