@@ -3,6 +3,7 @@
 use crate::{AllowedHosts, ApiSettings, AuthSettings, Beside, TrustedPeers, serve};
 use counterstep_contracts::Host;
 use counterstep_kernel::host::{self, HostSettings};
+use counterstep_kernel::scratch_sweep;
 use counterstep_node::settings::AuthMode;
 use counterstep_node::{
     Exit, Layers, Settings, SettingsArgs, access_tokens, links, metrics, open, run_service,
@@ -127,6 +128,7 @@ pub fn main(registry: Registry, args: &SettingsArgs, beside: Beside) -> Result<(
                 shutdown.cancel(counterstep_steps::CancelReason::Shutdown);
                 served
             };
+            let steps = scratch_sweep::beside(&engine, &shutdown, steps);
             let (served, ()) = tokio::join!(http, steps);
             served.map_err(|error| Exit::failed(format_args!("the API ended: {error}")))
         }),

@@ -225,6 +225,10 @@ pub struct StepDecl {
     #[serde(serialize_with = "crate::retry::as_optional_text")]
     #[schemars(with = "Option<String>")]
     pub heartbeat: Option<Duration>,
+    /// Bytes that its scratch files may take on a host; `None`: as many as there are.
+    #[serde(serialize_with = "crate::bytes::as_optional_text")]
+    #[schemars(with = "Option<String>")]
+    pub scratch: Option<u64>,
     /// Steps of one group run side by side; they share host and neighbourhood.
     pub group: Option<&'static str>,
     /// Whether it takes a processor or much memory for itself: few of these run side by side in a

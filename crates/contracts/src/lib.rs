@@ -8,6 +8,7 @@ pub mod access;
 mod archive_name;
 pub mod breaker;
 pub mod bulk;
+pub mod bytes;
 pub mod children;
 pub mod declaration;
 pub mod disable;

@@ -3,8 +3,8 @@
 
 use counterstep_api::ApiSettings;
 use counterstep_contracts::Host;
-use counterstep_kernel::Engine;
 use counterstep_kernel::host::{self, HostSettings};
+use counterstep_kernel::{Engine, scratch_sweep};
 use counterstep_node::{Exit, spawner};
 use counterstep_reconciler::ReconcilerSettings;
 use counterstep_steps::{CancelReason, CancelToken};
@@ -74,5 +74,6 @@ pub fn run<'a>(
 /// Runs the steps placed on the api host until `shutdown`.
 pub(crate) async fn api_steps(engine: &Engine, shutdown: &CancelToken) {
     let settings = HostSettings::for_all(&engine.registry, Host::Api, API_STEPS);
-    host::serve(engine.clone(), settings, shutdown.clone(), spawner()).await;
+    let serving = host::serve(engine.clone(), settings, shutdown.clone(), spawner());
+    scratch_sweep::beside(engine, shutdown, serving).await;
 }

@@ -47,6 +47,8 @@ pub struct EngineSettings {
     pub policies: Arc<Policies>,
     /// So many steps that are declared heavy run side by side in this process; at least 1.
     pub heavy: usize,
+    /// Bytes that the scratch files of all tasks may take on this host; `None`: as many as there are.
+    pub scratch_quota: Option<u64>,
     /// More tasks of one type than about so many may not wait, of each tenant: further submissions are
     /// refused. `None`: any number.
     pub max_waiting: Option<u32>,
@@ -77,6 +79,7 @@ impl Default for EngineSettings {
             output_limit: OutputLimit::default(),
             policies: Arc::default(),
             heavy: 2,
+            scratch_quota: None,
             max_waiting: None,
             metrics_labels: Vec::new(),
             webhook_allow: AllowedNets::default(),

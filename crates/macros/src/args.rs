@@ -4,7 +4,7 @@
 use crate::code::Code;
 use crate::declaration::{Choice, Label};
 use crate::report::Report;
-use crate::text::millis;
+use crate::text::{bytes, millis};
 use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
@@ -142,6 +142,13 @@ impl<'a> Keys<'a> {
             self.report.add(Code::BadDuration, text, message);
         }
         duration
+    }
+
+    /// `key = "512MiB"`, in bytes.
+    pub(crate) fn bytes(&mut self, key: &'static str) -> Option<u64> {
+        self.value(key, "\"512MiB\", in KiB, MiB, GiB or TiB", |value| {
+            bytes(&string(value)?.value())
+        })
     }
 
     /// `key = 3`.

@@ -76,6 +76,8 @@ pub(crate) struct Step {
     pub(crate) timeout: Option<u64>,
     /// Milliseconds.
     pub(crate) heartbeat: Option<u64>,
+    /// Bytes.
+    pub(crate) scratch: Option<u64>,
     pub(crate) group: Option<LitStr>,
     pub(crate) heavy: bool,
     pub(crate) when: Option<Ident>,

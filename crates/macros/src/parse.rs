@@ -262,6 +262,7 @@ fn read_step(mark: &Attribute, function: usize, report: &mut Report) -> Step {
         no_undo: keys.text("no_undo"),
         timeout: keys.duration("timeout"),
         heartbeat: keys.duration("heartbeat"),
+        scratch: keys.bytes("scratch"),
         group: keys.text("group"),
         heavy: keys.flag("heavy"),
         when: keys.function("when"),

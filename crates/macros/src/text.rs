@@ -163,6 +163,24 @@ pub(crate) fn millis(text: &str) -> Option<u64> {
         .filter(|millis| *millis > 0)
 }
 
+/// A size in bytes: a whole number above 0 with a unit.
+pub(crate) fn bytes(text: &str) -> Option<u64> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let unit: u64 = match unit {
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        "TiB" => 1 << 40,
+        _ => return None,
+    };
+    number
+        .parse::<u64>()
+        .ok()?
+        .checked_mul(unit)
+        .filter(|bytes| *bytes > 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -233,6 +251,26 @@ mod tests {
                 expected,
                 "{text}"
             );
+        }
+    }
+
+    #[test]
+    fn sizes_are_read_as_people_write_them() {
+        use counterstep_steps::contracts::bytes::format_bytes;
+        for text in ["1KiB", "512MiB", "2GiB", "3TiB"] {
+            assert_eq!(bytes(text).map(format_bytes).as_deref(), Some(text));
+        }
+        for text in [
+            "",
+            "5",
+            "0MiB",
+            "5 MiB",
+            "5MB",
+            "5mib",
+            "-5MiB",
+            "99999999999TiB",
+        ] {
+            assert_eq!(bytes(text), None, "{text}");
         }
     }
 }

@@ -10,9 +10,6 @@ use counterstep_steps::CancelToken;
 use futures::future::BoxFuture;
 use std::time::Duration;
 
-/// How often a worker removes the scratch of tasks that came to rest elsewhere.
-const SCRATCH_SWEEP: Duration = Duration::from_secs(300);
-
 /// How a worker takes tasks.
 #[derive(Debug, Clone)]
 pub struct WorkerSettings {
@@ -50,20 +47,8 @@ pub fn serve(
         }
         let names: Vec<_> = host.queues.iter().map(|queue| queue.0.as_str()).collect();
         tracing::info!(worker = %engine.id, queues = names.join(","), concurrency = settings.concurrency, "worker started");
-        let left_over = scratch_sweep::run(&engine, &shutdown).await;
-        if left_over > 0 {
-            tracing::info!(tasks = left_over, "removed scratch of tasks that are over");
-        }
-        let sweeping = async {
-            loop {
-                engine.ports.clock.sleep(SCRATCH_SWEEP).await;
-                scratch_sweep::run(&engine, &shutdown).await;
-            }
-        };
-        tokio::select! {
-            () = host::serve(engine.clone(), host, shutdown.clone(), spawn) => {}
-            () = sweeping => {}
-        }
+        let serving = host::serve(engine.clone(), host, shutdown.clone(), spawn);
+        scratch_sweep::beside(&engine, &shutdown, serving).await;
         tracing::info!(worker = %engine.id, "worker stopped");
     })
 }

@@ -14,18 +14,29 @@ use futures::StreamExt;
 use futures::stream;
 use sha2::{Digest, Sha256};
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use tokio::io::AsyncReadExt;
 use tokio::task::spawn_blocking;
 
 /// How much of a file is held at a time.
 const CHUNK: usize = 256 << 10;
 
+/// How the name of a file ends that is not finished.
+const DRAFT: &str = ".draft";
+
+/// For so long a measure of all files is good enough.
+const MEASURED_FOR: Duration = Duration::from_secs(1);
+
 /// Scratch files in a folder of this host. Nothing is flushed to disk: after a power cut the engine
 /// makes the file again, and a file whose size is wrong counts as gone.
 #[derive(Debug, Clone)]
 pub struct FolderScratch {
     root: PathBuf,
+    /// What all files took, and when that was measured.
+    measured: Arc<Mutex<Option<(Instant, u64)>>>,
 }
 
 impl FolderScratch {
@@ -37,6 +48,7 @@ impl FolderScratch {
         std::fs::create_dir_all(root)?;
         Ok(Self {
             root: root.canonicalize()?,
+            measured: Arc::default(),
         })
     }
 
@@ -57,9 +69,11 @@ fn segment(name: &str) -> io::Result<&str> {
 impl Scratch for FolderScratch {
     async fn create(&self, place: &ScratchPlace, name: &str) -> io::Result<PathBuf> {
         let folder = self.folder(place.task, &place.step)?;
-        let path = folder.join(format!("{}.draft", segment(name)?));
+        let name = segment(name)?.to_owned();
+        let path = folder.join(format!("{name}{DRAFT}"));
         blocking(move || {
             std::fs::create_dir_all(&folder)?;
+            remove_older(&folder, &name);
             std::fs::File::create(&path)?;
             Ok(path)
         })
@@ -106,6 +120,27 @@ impl Scratch for FolderScratch {
         .boxed())
     }
 
+    async fn used(&self, task: TaskId, step: &str) -> io::Result<u64> {
+        let folder = self.folder(task, step)?;
+        blocking(move || Ok(size_of(&folder))).await
+    }
+
+    async fn used_by_all(&self) -> io::Result<u64> {
+        let (root, measured) = (self.root.clone(), self.measured.clone());
+        blocking(move || {
+            let mut measured = measured.lock().unwrap_or_else(PoisonError::into_inner);
+            match *measured {
+                Some((at, bytes)) if at.elapsed() < MEASURED_FOR => Ok(bytes),
+                _ => {
+                    let bytes = size_of(&root);
+                    *measured = Some((Instant::now(), bytes));
+                    Ok(bytes)
+                }
+            }
+        })
+        .await
+    }
+
     async fn remove(&self, task: TaskId) -> io::Result<()> {
         let folder = self.root.join(task.to_string());
         blocking(move || match std::fs::remove_dir_all(folder) {
@@ -132,6 +167,39 @@ impl Scratch for FolderScratch {
         })
         .await
     }
+}
+
+/// Removes drafts of earlier attempts of a step: a host that was lost has left them. `name` is that of a
+/// new one, `e{epoch}.{attempt}-{number}`.
+fn remove_older(folder: &Path, name: &str) {
+    let Some((attempt, _)) = name.rsplit_once('-') else {
+        return;
+    };
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let file = entry.file_name();
+        let draft = file.to_str().and_then(|file| file.strip_suffix(DRAFT));
+        let of = draft.and_then(|draft| draft.rsplit_once('-'));
+        if of.is_some_and(|(of, _)| of != attempt) {
+            // What stays is removed with the folder of the task.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// What files below a folder take on the disk. Files come and go meanwhile.
+fn size_of(folder: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return 0;
+    };
+    let sizes = entries.flatten().map(|entry| match entry.metadata() {
+        Ok(found) if found.is_dir() => size_of(&entry.path()),
+        Ok(found) => found.blocks() * 512,
+        Err(_) => 0,
+    });
+    sizes.sum()
 }
 
 /// Reads a file once.

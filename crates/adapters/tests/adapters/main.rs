@@ -316,6 +316,8 @@ macro_rules! scratch_cases {
         crate::conformance! { $open;
             scratch:
                 a_sealed_file_is_located_and_read,
+                what_files_take_is_measured_by_step_and_for_all,
+                a_new_attempt_removes_what_an_earlier_one_had_not_finished,
                 a_file_of_another_size_counts_as_gone,
                 removed_scratch_is_gone_and_removing_nothing_is_success,
                 tasks_with_scratch_are_known,

@@ -1,6 +1,7 @@
 //! `counterstep describe`: the declared task types, from the declarations themselves.
 
 use super::output::print;
+use counterstep_contracts::bytes::format_bytes;
 use counterstep_contracts::declaration::{NamedBreaker, NamedPolicy};
 use counterstep_contracts::retry::format_duration;
 use counterstep_contracts::{
@@ -189,6 +190,10 @@ fn step_text(out: &mut String, step: &StepDecl, set: &Policies) {
     if let Some(limit) = step.heartbeat {
         let limit = format_duration(limit);
         let _ = writeln!(out, "     heartbeat at least one in {limit}");
+    }
+    if let Some(most) = step.scratch {
+        let most = format_bytes(most);
+        let _ = writeln!(out, "     scratch   at most {most} on a host");
     }
     if let Some(group) = step.group {
         let _ = writeln!(out, "     group     {group}");

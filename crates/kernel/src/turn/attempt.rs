@@ -2,6 +2,7 @@
 //! net under panics. Decides nothing about what follows.
 
 use super::code::{self, NotDone};
+use super::scratch_use::ScratchUse;
 use super::watch::{Watched, watch};
 use crate::beats::Beats;
 use crate::builtin::{FileSource, Upload, Work};
@@ -151,6 +152,7 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
         .measured_by(meter)
         .logged_by(log.for_code());
     let context = Arc::new(context);
+    let scratch = ScratchUse::of(engine, (task, &step), task_type.decl.steps[at].scratch);
 
     let label = CodeLabel {
         task,
@@ -158,7 +160,7 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
         part: part(direction),
     };
     let body = {
-        let (context, task_type) = (context.clone(), *task_type);
+        let (context, task_type, scratch) = (context.clone(), *task_type, scratch.clone());
         async move {
             if let Some(fault) = &fault {
                 fault.before_work().await?;
@@ -173,6 +175,10 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
                 }
                 Ok(output)
             });
+            let result = match result {
+                Ok(output) => scratch.check_result().await.map(|()| output),
+                failed => failed,
+            };
             match fault {
                 Some(fault) => fault.after_work(result).await,
                 None => result,
@@ -203,6 +209,7 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
             cancel: &cancel,
             permit: permit.as_deref(),
             heartbeat: heartbeat.zip(beats.as_deref()),
+            scratch: &scratch,
         };
         let over = watch(engine, watched);
         code::run(engine, label, body, over).await

@@ -15,6 +15,7 @@ mod lock;
 mod offer;
 mod probe;
 mod reserved;
+mod scratch_use;
 mod turn_end;
 mod turn_loop;
 mod version;

@@ -1,6 +1,7 @@
-//! What ends an attempt from outside: its time limit, its silence, the loss of its permit, a cancel that it
+//! What ends an attempt from outside: its time limit, its silence, scratch files that are too large, the loss of its permit, a cancel that it
 //! does not heed. Must not end anything itself.
 
+use super::scratch_use::ScratchUse;
 use crate::beats::Beats;
 use crate::cancel::CancelToken;
 use crate::engine::Engine;
@@ -19,6 +20,7 @@ pub(super) struct Watched<'a> {
     pub(super) permit: Option<&'a LimitPermit>,
     /// It has to say that it is alive within each such time.
     pub(super) heartbeat: Option<(Duration, &'a Beats)>,
+    pub(super) scratch: &'a ScratchUse,
 }
 
 /// Ends with the error that the attempt has failed with, whatever its code does from then on.
@@ -27,6 +29,7 @@ pub(super) async fn watch(engine: &Engine, watched: Watched<'_>) -> StepError {
         Box::pin(limit(engine, watched.limit)),
         Box::pin(silence(watched.heartbeat)),
         Box::pin(lost_permit(engine, watched.permit)),
+        Box::pin(watched.scratch.too_much(engine)),
         Box::pin(cancelled(engine, watched.cancel)),
     ];
     select_all(ends).await.0

@@ -257,7 +257,10 @@ fn needs_own_code(declaration: &Declaration, step: usize, report: &mut Report) {
         return;
     }
     let (declared, sig) = (&declaration.steps[step], declaration.step_function(step));
-    let keys = [("heartbeat", declared.heartbeat.is_some())];
+    let keys = [
+        ("heartbeat", declared.heartbeat.is_some()),
+        ("scratch", declared.scratch.is_some()),
+    ];
     for (key, _) in keys.into_iter().filter(|(_, is_there)| *is_there) {
         let message = format_args!(
             "step `{}` is built-in and has no code of its own, so it cannot have `{key}`; expected the key on an `async \

@@ -193,6 +193,7 @@ impl Expansion<'_> {
         let limit = optional(declared.limit.as_ref().map(|_| policy_name("LIMIT", step)));
         let (on_exhausted, timeout) = (variant(declared.on_exhausted), duration(declared.timeout));
         let heartbeat = duration(declared.heartbeat);
+        let scratch = optional(declared.scratch);
         let group = optional(declared.group.as_ref().map(LitStr::value));
         // A built-in step moves bytes: only its own mark makes it heavy.
         let heavy = declared.heavy || (custom && self.declaration.task.heavy);
@@ -219,6 +220,7 @@ impl Expansion<'_> {
                 on_exhausted: #root::contracts::OnExhausted::#on_exhausted,
                 timeout: #timeout,
                 heartbeat: #heartbeat,
+                scratch: #scratch,
                 group: #group,
                 heavy: #heavy,
                 when: #when,

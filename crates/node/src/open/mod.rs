@@ -16,6 +16,7 @@ use crate::exit::Exit;
 use crate::metrics::Metrics;
 use crate::secret_files::{OpenSecret, open_to_others};
 use crate::settings::{Database, ObjectBackend, Settings, in_effect};
+use crate::step_process;
 use crate::traces;
 use counterstep_adapters::file_signals::FileSignals;
 use counterstep_adapters::folder::{FolderObjects, FolderScratch};
@@ -24,6 +25,7 @@ use counterstep_adapters::local_queue::{LocalQueue, QueueOptions};
 use counterstep_adapters::sqlite::{SqliteOptions, SqliteStore};
 use counterstep_adapters::step_threads::StepThreads;
 use counterstep_adapters::system::{SystemClock, SystemRandom};
+use counterstep_contracts::Host;
 use counterstep_kernel::ports::{
     Hints, HttpServices, Locks, NoServices, Objects, Ports, Queue, Signals, StepRunner, Store,
 };

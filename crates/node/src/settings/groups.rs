@@ -54,7 +54,7 @@ groups! {
     /// The limits of tasks and requests, and [shutdown](operations.md#shutdown).
     Tasks "Tasks";
 
-    /// Steps [declared `heavy`](tasks.md#heavy-steps).
+    /// What [steps](tasks.md#heavy-steps) may take of the host.
     Steps "Steps";
 
     /// Who may call, and what the API takes: see [callers and keys](operations.md#callers-and-keys).

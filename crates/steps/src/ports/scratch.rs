@@ -22,6 +22,12 @@ pub trait Scratch: Send + Sync + Debug {
     /// Streams a local file.
     async fn read(&self, path: &std::path::Path) -> std::io::Result<ByteStream>;
 
+    /// Bytes that the files of a step of a task take on the disk, finished or not.
+    async fn used(&self, task: TaskId, step: &str) -> std::io::Result<u64>;
+
+    /// Bytes that all files take on the disk; may be a second old.
+    async fn used_by_all(&self) -> std::io::Result<u64>;
+
     /// Removes all scratch of a task. Nothing there is success.
     async fn remove(&self, task: TaskId) -> std::io::Result<()>;
 

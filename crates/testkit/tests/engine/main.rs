@@ -37,6 +37,7 @@ mod progress;
 mod queues;
 mod recovery;
 mod scratch;
+mod scratch_quotas;
 mod sees;
 mod signals;
 mod state;

@@ -30,6 +30,36 @@ async fn sealed(scratch: &dyn Scratch, task: TaskId, name: &str, content: &[u8])
     sealed
 }
 
+/// Whole blocks of the disk: no more than this for each file.
+const BLOCKS: u64 = 64 << 10;
+
+pub(crate) async fn what_files_take_is_measured_by_step_and_for_all(ports: &Ports) {
+    let (scratch, task) = (&*ports.scratch, new_task());
+    assert_eq!(scratch.used(task, "zip").await.unwrap(), 0);
+    let content = vec![7; 3 << 20];
+    sealed(scratch, task, "e1.1-0", &content).await;
+    let draft = scratch.create(&place(task), "e1.1-1").await.unwrap();
+    tokio::fs::write(&draft, &content).await.unwrap();
+    let both = 2 * content.len() as u64;
+    let used = scratch.used(task, "zip").await.unwrap();
+    assert!((both..both + 2 * BLOCKS).contains(&used), "{used}");
+    assert_eq!(scratch.used(task, "other").await.unwrap(), 0);
+    assert_eq!(scratch.used(new_task(), "zip").await.unwrap(), 0);
+    let all = scratch.used_by_all().await.unwrap();
+    assert!(all >= used, "{all}");
+}
+
+pub(crate) async fn a_new_attempt_removes_what_an_earlier_one_had_not_finished(ports: &Ports) {
+    let (scratch, task) = (&*ports.scratch, new_task());
+    let finished = sealed(scratch, task, "e1.1-0", b"kept").await;
+    let older = scratch.create(&place(task), "e1.1-1").await.unwrap();
+    let first = scratch.create(&place(task), "e2.2-0").await.unwrap();
+    let second = scratch.create(&place(task), "e2.2-1").await.unwrap();
+    assert!(!older.exists() && first.exists() && second.exists());
+    let found = scratch.locate(task, &file("zip", &finished)).await.unwrap();
+    assert!(found.is_some());
+}
+
 pub(crate) async fn a_sealed_file_is_located_and_read(ports: &Ports) {
     let (scratch, task) = (&*ports.scratch, new_task());
     let content: Vec<u8> = (0..1_000_003_u32).map(|n| n as u8).collect();

@@ -61,6 +61,7 @@ pub(super) fn step(name: &'static str) -> Step {
             group: None,
             heavy: false,
             heartbeat: None,
+            scratch: None,
             when: None,
             waits: None,
             fallback: None,

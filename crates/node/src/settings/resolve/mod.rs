@@ -57,6 +57,7 @@ impl Layers {
                 output_limit: OutputLimit(self.output_limit()?),
                 events,
                 heavy: self.heavy()?.unwrap_or_else(cores),
+                scratch_quota: self.scratch_quota()?.map(|bytes| bytes as u64),
                 metrics_labels: self.metrics_labels()?.unwrap_or_default(),
                 max_waiting: if takes(self.uses, Group::Api) {
                     let most = self.max_waiting()?;
