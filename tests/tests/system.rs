@@ -45,6 +45,7 @@ mod system {
     mod shutdown;
     mod signals;
     mod state;
+    mod step_processes;
     mod submitting;
     mod task_logs;
     mod traces;

@@ -42,6 +42,8 @@ pub mod redis;
 pub mod s3;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+#[cfg(feature = "step-processes")]
+pub mod step_processes;
 #[cfg(feature = "system")]
 pub mod step_threads;
 #[cfg(feature = "system")]

@@ -3,8 +3,8 @@
 use clap::Parser;
 use counterstep_api::Beside;
 use counterstep_api::cli::main as serve;
-use counterstep_node::exit;
 use counterstep_node::settings::{SettingsFor, check_surroundings, commands};
+use counterstep_node::{exit, step_process};
 use std::process::ExitCode;
 
 // Small and short-lived values by the thousand: under load glibc's allocator was a quarter of a
@@ -25,10 +25,14 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
+    let tasks = counterstep_tasks::tasks();
+    if let Some(ended) = step_process::run_if_asked(&tasks) {
+        return ended;
+    }
     // Before the parser, which repeats in its errors what it does not understand.
     let result = check_surroundings().and_then(|()| {
         let cli = Cli::parse();
-        serve(counterstep_tasks::tasks(), &cli.settings, Beside::default())
+        serve(tasks, &cli.settings, Beside::default())
     });
     exit::report("counterstep-api", result)
 }

@@ -190,6 +190,15 @@ pub struct FallbackDecl {
     pub inputs: &'static [InputDecl],
 }
 
+/// A step whose code runs in a process of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct IsolateDecl {
+    /// Bytes of memory that the process may take; `None`: as many as there are.
+    #[serde(serialize_with = "crate::bytes::as_optional_text")]
+    #[schemars(with = "Option<String>")]
+    pub memory: Option<u64>,
+}
+
 /// One step of a task type.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct StepDecl {
@@ -229,6 +238,9 @@ pub struct StepDecl {
     #[serde(serialize_with = "crate::bytes::as_optional_text")]
     #[schemars(with = "Option<String>")]
     pub scratch: Option<u64>,
+    /// Whether its code, its undo's and its probe's, runs in processes of their own; `None`: in the process
+    /// that runs the task.
+    pub isolate: Option<IsolateDecl>,
     /// Steps of one group run side by side; they share host and neighbourhood.
     pub group: Option<&'static str>,
     /// Whether it takes a processor or much memory for itself: few of these run side by side in a

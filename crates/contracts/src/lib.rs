@@ -37,8 +37,8 @@ pub mod workers;
 pub use breaker::BreakerPolicy;
 pub use children::ParentRef;
 pub use declaration::{
-    FallbackDecl, Host, OnExhausted, OnLost, OnUndoFailure, StepDecl, StepKind, TaskDecl, UndoDecl,
-    WaitDecl,
+    FallbackDecl, Host, IsolateDecl, OnExhausted, OnLost, OnUndoFailure, StepDecl, StepKind,
+    TaskDecl, UndoDecl, WaitDecl,
 };
 pub use disable::AutoDisable;
 pub use event::{CloudEvent, StatusChange, StepChange, TaskEvent};

@@ -23,7 +23,7 @@ pub use counterstep_contracts as contracts;
 pub use counterstep_kernel as kernel;
 pub use counterstep_kernel::Engine;
 pub use counterstep_macros::distributed_task;
-pub use counterstep_node::{Exit, Layers, Settings};
+pub use counterstep_node::{Exit, Layers, Settings, step_process};
 pub use counterstep_reconciler as reconciler;
 pub use counterstep_reconciler::ReconcilerSettings;
 pub use counterstep_steps as steps;

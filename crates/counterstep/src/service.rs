@@ -5,8 +5,9 @@
 use crate::client::Client;
 use crate::run::{self, Roles, api_steps};
 use counterstep_api::{ApiSettings, MountedApi};
+use counterstep_contracts::Host;
 use counterstep_kernel::Engine;
-use counterstep_node::{Exit, Settings, metrics, open};
+use counterstep_node::{Exit, Settings, metrics, open, step_process};
 use counterstep_steps::{CancelReason, CancelToken, Registry};
 use std::sync::Arc;
 use tokio::task::JoinHandle;
@@ -35,6 +36,10 @@ impl Service {
         settings: &Settings,
         mut roles: Roles,
     ) -> Result<Self, Exit> {
+        // It may mount its API later.
+        let worker = roles.worker.as_ref().map(|_| Host::Worker);
+        let hosts: Vec<Host> = [Host::Api].into_iter().chain(worker).collect();
+        step_process::check(&registry, &hosts)?;
         let mut listener = metrics::bind(settings)?;
         let engine = open(settings, registry, ROLE).await?;
         let shutdown = CancelToken::new();

@@ -7,10 +7,10 @@ use crate::isolation::Isolation;
 use crate::limits::Limits;
 use crate::outbox::{Published, Stall};
 use crate::paused_queues::PausedQueues;
-use crate::ports::{NoRecorder, NoTraces, Ports, Recorder, Traces};
+use crate::ports::{NoRecorder, NoTraces, Ports, Recorder, StepProcesses, Traces};
 use crate::registration::Registration;
 use crate::settings::EngineSettings;
-use crate::task::{Inputs, Registry};
+use crate::task::{Inputs, Registry, TaskType};
 use crate::vitals::Vitals;
 use crate::waiting_tasks::WaitingTasks;
 use counterstep_contracts::{ChangeId, TaskId};
@@ -32,6 +32,9 @@ pub struct Engine {
     pub recorder: Arc<dyn Recorder>,
     /// Puts its spans into the traces of tasks.
     pub traces: Arc<dyn Traces>,
+    /// Runs the code of steps that are declared to have processes of their own. `None`: it runs in this
+    /// process, as in tests.
+    pub processes: Option<Arc<dyn StepProcesses>>,
     /// Names this start of this process in leases and audit entries.
     pub id: Arc<str>,
     /// Whose events were published and still stand in the outbox.
@@ -74,6 +77,7 @@ impl Engine {
             settings: Arc::new(settings),
             recorder: Arc::new(NoRecorder),
             traces: Arc::new(NoTraces),
+            processes: None,
             id: id.into(),
             published: Arc::default(),
             stall: Arc::default(),
@@ -98,6 +102,23 @@ impl Engine {
     #[must_use]
     pub fn traced_by(self, traces: Arc<dyn Traces>) -> Self {
         Self { traces, ..self }
+    }
+
+    /// Runs steps in processes of their own with this, where they are declared so.
+    #[must_use]
+    pub fn isolated_by(self, processes: Arc<dyn StepProcesses>) -> Self {
+        let processes = Some(processes);
+        Self { processes, ..self }
+    }
+
+    /// Runs the code of a step where that has a process of its own; `None`: in this one.
+    pub(crate) fn processes_of(
+        &self,
+        task_type: &TaskType,
+        at: usize,
+    ) -> Option<Arc<dyn StepProcesses>> {
+        task_type.decl.steps[at].isolate?;
+        self.processes.clone()
     }
 
     /// A new task id.

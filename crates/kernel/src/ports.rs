@@ -14,6 +14,7 @@ mod finding;
 mod locks;
 mod logs;
 mod payloads;
+mod processes;
 mod recorder;
 mod runtime;
 mod schedules;
@@ -47,6 +48,7 @@ pub use finding::{
 pub use locks::{Acquired, LockError, LockTag, Locks};
 pub use logs::{LogRow, LogWrite, Logs, MOST_LOG_BYTES, MOST_LOG_LINES};
 pub use payloads::{ENCRYPTED, PayloadCodec, PayloadError};
+pub use processes::{CodePart, IsolatedCode, StepProcesses};
 pub use recorder::{NoRecorder, Observation, Recorder, SubmissionOutcome};
 pub use runtime::PortsRuntime;
 pub use schedules::{ScheduleQuery, ScheduleRow, Schedules};

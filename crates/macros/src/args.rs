@@ -145,9 +145,10 @@ impl<'a> Keys<'a> {
     }
 
     /// `key = "512MiB"`, in bytes.
-    pub(crate) fn bytes(&mut self, key: &'static str) -> Option<u64> {
+    pub(crate) fn bytes(&mut self, key: &'static str) -> Option<(u64, LitStr)> {
         self.value(key, "\"512MiB\", in KiB, MiB, GiB or TiB", |value| {
-            bytes(&string(value)?.value())
+            let text = string(value)?;
+            Some((bytes(&text.value())?, text))
         })
     }
 

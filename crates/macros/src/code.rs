@@ -101,6 +101,7 @@ codes! {
     #[allow(dead_code, reason = "found by constant evaluation in `counterstep_steps::declare`")]
     ImpossibleLimit = 64, "a limit is impossible";
     NeedsFunction = 65, "a built-in step has a key for code of its own";
+    MemoryOfNoProcess = 66, "`memory` on a step without a process of its own";
 }
 
 impl fmt::Display for Code {

@@ -78,6 +78,10 @@ pub(crate) struct Step {
     pub(crate) heartbeat: Option<u64>,
     /// Bytes.
     pub(crate) scratch: Option<u64>,
+    /// `isolate = "process"`.
+    pub(crate) isolate: Option<Choice>,
+    /// Bytes, and where they stand.
+    pub(crate) memory: Option<(u64, LitStr)>,
     pub(crate) group: Option<LitStr>,
     pub(crate) heavy: bool,
     pub(crate) when: Option<Ident>,

@@ -12,6 +12,7 @@ mod panics;
 pub mod process;
 mod secret_files;
 pub mod settings;
+pub mod step_process;
 #[cfg(feature = "otlp")]
 mod traces;
 #[cfg(not(feature = "otlp"))]

@@ -1,12 +1,13 @@
 //! Cancel tokens that carry their reason.
 
 use futures::future::{Either, select};
+use serde::{Deserialize, Serialize};
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use tokio::sync::Notify;
 
 /// Why a running step should stop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CancelReason {
     /// A client asked for it: the task will be undone.
     Requested,

@@ -16,6 +16,7 @@ use crate::verified::verified;
 use counterstep_contracts::{
     Attempt, Direction, Epoch, FileName, Labels, LogLevel, StoredFile, TaskId, Tenant,
 };
+use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -25,7 +26,7 @@ use std::time::{Duration, SystemTime};
 use tokio::io::AsyncRead;
 
 /// Which execution of which step this is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Execution {
     /// Whose task.
     pub tenant: Tenant,
@@ -58,7 +59,7 @@ impl Execution {
 /// Handed to each execution of a step or an undo.
 #[derive(Debug)]
 pub struct StepContext {
-    execution: Execution,
+    pub(crate) execution: Execution,
     cancel: CancelToken,
     scratch: Arc<dyn Scratch>,
     objects: ObjectsContext,
@@ -67,7 +68,7 @@ pub struct StepContext {
     pub(crate) services: Services,
     meter: Meter,
     log: TaskLog,
-    facts: TaskFacts,
+    pub(crate) facts: TaskFacts,
     time_left: TimeLeft,
 }
 
@@ -388,12 +389,12 @@ impl StepContext {
 /// own task only.
 #[derive(Debug)]
 pub struct ObjectsContext {
-    objects: Arc<dyn Objects>,
-    own: String,
-    step_prefix: String,
-    prefix: String,
+    pub(crate) objects: Arc<dyn Objects>,
+    pub(crate) own: String,
+    pub(crate) step_prefix: String,
+    pub(crate) prefix: String,
     stored: AtomicU32,
-    written: Mutex<bool>,
+    pub(crate) written: Mutex<bool>,
 }
 
 impl ObjectsContext {

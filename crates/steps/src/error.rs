@@ -3,11 +3,12 @@
 //! There is no `From<E>` for errors of others on purpose: the author of a step knows whether an error
 //! passes by itself, and declares it.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
 /// What an error means for the next attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ErrorClass {
     /// It may pass by itself: try again under the retry policy.
     Transient,
@@ -48,7 +49,7 @@ impl ErrorClass {
 }
 
 /// What a step, or an undo, returns when it does not succeed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepError {
     /// What it means for the next attempt.
     pub class: ErrorClass,

@@ -24,6 +24,7 @@ pub mod policies;
 pub mod policy;
 pub mod ports;
 pub mod progress;
+mod remote;
 pub mod resilience;
 pub mod runtime;
 pub mod schedule;

@@ -47,6 +47,13 @@ impl Meter {
         }
     }
 
+    /// What another process has told: as it stands.
+    pub fn relay(&self, done: u64, total: u64, message: Option<String>) {
+        if let Some(sink) = &self.0 {
+            sink.tell(done, total, message);
+        }
+    }
+
     /// The attempt is alive: see [`heartbeat`](crate::StepContext::heartbeat).
     pub fn beat(&self) {
         if let Some(sink) = &self.0 {

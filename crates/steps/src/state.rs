@@ -93,8 +93,24 @@ impl States {
 
     /// Makes the values that are made at the start, one after the other.
     pub(crate) async fn make(&mut self) -> Result<(), NotMade> {
-        for provided in Arc::make_mut(&mut self.0).values_mut() {
-            if let Source::Maker(make) = &provided.from {
+        let all = self.0.keys().copied().collect();
+        self.make_these(&all).await
+    }
+
+    /// Those of them that these parameters take.
+    pub(crate) async fn make_only<'a>(
+        &mut self,
+        taken: impl Iterator<Item = &'a StateParameter>,
+    ) -> Result<(), NotMade> {
+        let these = taken.map(|parameter| (parameter.id)()).collect();
+        self.make_these(&these).await
+    }
+
+    async fn make_these(&mut self, these: &HashSet<TypeId>) -> Result<(), NotMade> {
+        for (id, provided) in Arc::make_mut(&mut self.0) {
+            if let Source::Maker(make) = &provided.from
+                && these.contains(id)
+            {
                 let made = make().await.map_err(|error| NotMade {
                     type_name: provided.type_name,
                     why: chain(error.as_ref()),

@@ -1,8 +1,8 @@
 //! The worker service alone, with the shipped task types.
 
 use clap::Parser;
-use counterstep_node::exit;
 use counterstep_node::settings::{SettingsFor, check_surroundings, commands};
+use counterstep_node::{exit, step_process};
 use counterstep_worker::cli::main as serve;
 use std::process::ExitCode;
 
@@ -24,10 +24,14 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
+    let tasks = counterstep_tasks::tasks();
+    if let Some(ended) = step_process::run_if_asked(&tasks) {
+        return ended;
+    }
     // Before the parser, which repeats in its errors what it does not understand.
     let result = check_surroundings().and_then(|()| {
         let cli = Cli::parse();
-        serve(counterstep_tasks::tasks(), &cli.settings)
+        serve(tasks, &cli.settings)
     });
     exit::report("counterstep-worker", result)
 }

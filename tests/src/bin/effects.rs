@@ -165,6 +165,140 @@ fn spin(time: Duration) {
     }
 }
 
+/// Ends its process, or does not end by itself.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Mishap {
+    /// Nothing happens.
+    None,
+    Abort,
+    Segfault,
+    /// Ends the process as if all was well.
+    Exit,
+    Panic,
+    /// Takes memory until it is stopped.
+    Leak,
+    /// Computes until it is stopped, whatever its token says.
+    Spin,
+    /// Leaves a process behind that would run for an hour.
+    Fork,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Flight {
+    how: Mishap,
+}
+
+/// What the process of a step has of the environment.
+#[derive(Serialize, Deserialize)]
+struct Landed {
+    variables: Vec<String>,
+    arguments: usize,
+    packed: ScratchFile,
+}
+
+struct Fly;
+
+#[distributed_task(queue = "errands", max_recoveries = 20, cancellable)]
+impl Fly {
+    type Request = Flight;
+    type Response = u64;
+
+    #[step(
+        1,
+        host = "worker",
+        isolate = "process",
+        memory = "192MiB",
+        timeout = "3s",
+        retry = ONCE,
+        undo = land
+    )]
+    async fn fly(
+        ctx: &StepContext,
+        flight: &Flight,
+        effects: &State<Effects>,
+    ) -> StepResult<Landed> {
+        effects.note(ctx, &format!("pid {}", std::process::id()))?;
+        ctx.log(LogLevel::Info, "took off");
+        ctx.progress_with(1, 2, "in the air");
+        match flight.how {
+            Mishap::None => {}
+            Mishap::Abort => std::process::abort(),
+            Mishap::Segfault => signal("SEGV"),
+            Mishap::Exit => std::process::exit(0),
+            Mishap::Panic => panic!("mayday"),
+            Mishap::Leak => leak(),
+            Mishap::Spin => spin(Duration::from_secs(3_600)),
+            Mishap::Fork => {
+                let left = std::process::Command::new("sleep").arg("3600").spawn();
+                let left = left.transient("sleep")?.id();
+                effects.note(ctx, &format!("pid {left}"))?;
+                std::process::abort();
+            }
+        }
+        let name = FileName::parse("log.txt").permanent("a name")?;
+        let body = futures::stream::iter([Ok(bytes::Bytes::from(vec![7; 600 << 10]))]);
+        let stored = ctx
+            .objects()
+            .put("logs", &name, "text/plain", Box::pin(body));
+        let stored = stored.await?;
+        let read = ctx.objects().read(&stored).await?;
+        let read: Vec<bytes::Bytes> = futures::TryStreamExt::try_collect(read)
+            .await
+            .transient("the object")?;
+        let size: usize = read.iter().map(bytes::Bytes::len).sum();
+        let draft = ctx.scratch("packed").await?;
+        std::fs::write(draft.path(), size.to_string()).transient("the file")?;
+        ctx.log(LogLevel::Info, format_args!("landed with {size}"));
+        Ok(Landed {
+            variables: std::env::vars().map(|(name, _)| name).collect(),
+            arguments: std::env::args().count(),
+            packed: draft.seal().await?,
+        })
+    }
+
+    async fn land(ctx: &StepContext, effects: &State<Effects>) -> UndoResult {
+        effects.note(ctx, &format!("pid {}", std::process::id()))?;
+        ctx.objects().delete_all_of_step().await?;
+        effects.note(ctx, "undone")
+    }
+
+    /// In the worker itself.
+    #[step(2, host = "worker", no_undo = "only reads")]
+    async fn report(ctx: &StepContext, fly: &Landed, effects: &State<Effects>) -> StepResult<u64> {
+        effects.note(ctx, &format!("worker {}", std::process::id()))?;
+        effects.note(
+            ctx,
+            &format!("env {} {}", fly.arguments, fly.variables.join(",")),
+        )?;
+        let text = std::fs::read_to_string(ctx.scratch_path(&fly.packed).await?);
+        text.transient("the file")?.parse().permanent("a number")
+    }
+
+    fn respond(report: &u64) -> u64 {
+        *report
+    }
+}
+
+/// Twice: at the first one the standard library only takes its own handler away.
+fn signal(name: &str) {
+    let own = std::process::id().to_string();
+    for _ in 0..2 {
+        let killed = std::process::Command::new("kill")
+            .args(["-s", name, &own])
+            .status();
+        drop(killed);
+    }
+    spin(Duration::from_secs(3_600));
+}
+
+fn leak() {
+    let mut all = Vec::new();
+    loop {
+        all.push(std::hint::black_box(vec![7_u8; 1 << 20]));
+    }
+}
+
 /// Its condition never answers. Conditions run on the engine's own threads.
 struct Block;
 
@@ -192,6 +326,7 @@ fn main() -> ExitCode {
     let registry = Registry::new()
         .with::<RunErrand>()
         .with::<Misbehave>()
+        .with::<Fly>()
         .with::<Block>();
     counterstep::cli::main(registry.provide(effects))
 }

@@ -195,6 +195,13 @@ fn step_text(out: &mut String, step: &StepDecl, set: &Policies) {
         let most = format_bytes(most);
         let _ = writeln!(out, "     scratch   at most {most} on a host");
     }
+    if let Some(isolate) = step.isolate {
+        let memory = isolate.memory.map(format_bytes);
+        let memory = memory.map_or_else(String::new, |most| {
+            format!(", with at most {most} of memory")
+        });
+        let _ = writeln!(out, "     isolated  in a process of its own{memory}");
+    }
     if let Some(group) = step.group {
         let _ = writeln!(out, "     group     {group}");
     }

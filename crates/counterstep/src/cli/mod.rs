@@ -32,7 +32,7 @@ use crate::program::{OwnCommands, Program};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use counterstep_api::Beside;
 use counterstep_node::settings::{SettingsFor, check_surroundings, commands};
-use counterstep_node::{Exit, SettingsArgs, exit};
+use counterstep_node::{Exit, SettingsArgs, exit, step_process};
 use counterstep_reconciler::cli::ReconcilerArgs;
 use counterstep_steps::Registry;
 use output::print;
@@ -144,6 +144,9 @@ pub fn main(registry: Registry) -> ExitCode {
 
 /// The same, with what stands beside.
 pub(crate) fn run(registry: Registry, beside: Beside, own: OwnCommands) -> ExitCode {
+    if let Some(ended) = step_process::run_if_asked(&registry) {
+        return ended;
+    }
     // A user's own program has a name of its own.
     let program = std::env::args_os().next().map(std::path::PathBuf::from);
     let program = program

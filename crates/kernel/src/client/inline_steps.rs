@@ -130,6 +130,8 @@ fn is_pure(engine: &Engine, task_type: &TaskType, at: usize) -> bool {
         // An attempt that may have to wait for a breaker waits under the task, not under the open
         // request.
         && step.breaker.is_none()
+        // Its process would take a part of the time that the client waits for.
+        && step.isolate.is_none()
         && matches!(code.run, Run::Custom(_))
         && !planted
 }

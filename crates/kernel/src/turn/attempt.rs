@@ -15,7 +15,7 @@ use crate::faults::{BreakOff, FaultKind};
 use crate::heavy::RoomInCode;
 use crate::limits::LimitPermit;
 use crate::payloads::in_log;
-use crate::ports::{CodeLabel, LogRow};
+use crate::ports::{CodeLabel, CodePart, IsolatedCode, LogRow};
 use crate::progress::{self, Meter};
 use crate::scratch::scratch_files_in;
 use crate::sql::Sql;
@@ -154,6 +154,9 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
     let context = Arc::new(context);
     let scratch = ScratchUse::of(engine, (task, &step), task_type.decl.steps[at].scratch);
 
+    let isolated = engine
+        .processes_of(task_type, at)
+        .zip(own_code(code, direction, fallback));
     let label = CodeLabel {
         task,
         step: step.clone(),
@@ -165,9 +168,22 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
             if let Some(fault) = &fault {
                 fault.before_work().await?;
             }
-            let result = match direction {
-                Direction::Forward => forward(code, &context, &inputs).await,
-                Direction::Undo => undo(code, &context, own_output, &inputs).await,
+            let result = match isolated {
+                Some((processes, part)) => {
+                    let code = IsolatedCode {
+                        task_type,
+                        at,
+                        part,
+                        inputs,
+                        own_output,
+                        context: context.clone(),
+                    };
+                    processes.run(code).await
+                }
+                None => match direction {
+                    Direction::Forward => forward(code, &context, &inputs).await,
+                    Direction::Undo => undo(code, &context, own_output, &inputs).await,
+                },
             };
             let result = result.and_then(|output| {
                 if context.has_sql() {
@@ -267,6 +283,16 @@ const fn part(direction: Direction) -> &'static str {
     match direction {
         Direction::Forward => "run",
         Direction::Undo => "undo",
+    }
+}
+
+/// Which function of the author's is to run; `None`: the engine does the work.
+const fn own_code(code: StepCode, direction: Direction, fallback: bool) -> Option<CodePart> {
+    match (direction, code.run, code.undo) {
+        (Direction::Forward, Run::Custom(_), _) if fallback => Some(CodePart::Fallback),
+        (Direction::Forward, Run::Custom(_), _) => Some(CodePart::Run),
+        (Direction::Undo, _, Some(_)) => Some(CodePart::Undo),
+        (Direction::Forward, Run::BuiltIn(_), _) | (Direction::Undo, _, None) => None,
     }
 }
 

@@ -10,8 +10,8 @@ use crate::context::{Execution, StepContext};
 use crate::engine::Engine;
 use crate::error::{StepError, StepResult};
 use crate::payloads::in_log;
-use crate::ports::CodeLabel;
-use crate::task::{Inputs, Probe, ProbeFn, TaskFacts};
+use crate::ports::{CodeLabel, CodePart, IsolatedCode};
+use crate::task::{Inputs, Probe, ProbeFn, TaskFacts, TaskType};
 use crate::task_log::AttemptLog;
 use counterstep_contracts::{Direction, LogPart};
 use futures::future::{Either, select};
@@ -57,6 +57,8 @@ impl Turn<'_> {
             // A cancel on request does not stop it: what it finds out is what the undo needs to
             // know.
             let question = Question {
+                task_type: self.task_type,
+                at,
                 probe,
                 execution,
                 inputs: self.inputs(),
@@ -85,6 +87,8 @@ impl Turn<'_> {
 }
 
 struct Question {
+    task_type: TaskType,
+    at: usize,
     probe: ProbeFn,
     execution: Execution,
     inputs: Inputs,
@@ -95,6 +99,8 @@ struct Question {
 
 async fn ask(engine: &Engine, question: Question, cancel: CancelToken) -> Option<Probe<Value>> {
     let Question {
+        task_type,
+        at,
         probe,
         execution,
         inputs,
@@ -126,8 +132,24 @@ async fn ask(engine: &Engine, question: Question, cancel: CancelToken) -> Option
         .logged_by(log.for_code());
     let context = Arc::new(context);
     let asked = context.clone();
+    let processes = engine.processes_of(&task_type, at);
     let code = async move {
-        match probe(&asked, &inputs).await? {
+        let found = match processes {
+            Some(processes) => {
+                let code = IsolatedCode {
+                    task_type,
+                    at,
+                    part: CodePart::Probe,
+                    inputs: inputs.clone(),
+                    own_output: None,
+                    context: asked.clone(),
+                };
+                let found = processes.run(code).await?;
+                serde_json::from_value(found).map_err(StepError::permanent)?
+            }
+            None => probe(&asked, &inputs).await?,
+        };
+        match found {
             Probe::Done(output) => inputs.output(&output).map(Probe::Done),
             other => Ok(other),
         }

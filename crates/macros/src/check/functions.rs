@@ -24,6 +24,7 @@ pub(super) fn check(declaration: &Declaration, report: &mut Report) {
         bad_fallback(declaration, step, report);
         useless_on_wait(declaration, step, report);
         needs_own_code(declaration, step, report);
+        memory_of_no_process(declaration, step, report);
         unknown_probe(declaration, step, report);
         useless_probe(declaration, step, report);
     }
@@ -260,6 +261,7 @@ fn needs_own_code(declaration: &Declaration, step: usize, report: &mut Report) {
     let keys = [
         ("heartbeat", declared.heartbeat.is_some()),
         ("scratch", declared.scratch.is_some()),
+        ("isolate", declared.isolate.is_some()),
     ];
     for (key, _) in keys.into_iter().filter(|(_, is_there)| *is_there) {
         let message = format_args!(
@@ -268,6 +270,19 @@ fn needs_own_code(declaration: &Declaration, step: usize, report: &mut Report) {
             sig.ident
         );
         report.add(Code::NeedsFunction, &sig.ident, message);
+    }
+}
+
+/// Memory is counted by process.
+fn memory_of_no_process(declaration: &Declaration, step: usize, report: &mut Report) {
+    let declared = &declaration.steps[step];
+    if let (Some((_, text)), None) = (&declared.memory, &declared.isolate) {
+        let message = format_args!(
+            "step `{}` has a bound on its memory, and shares its process with others; expected `isolate = \"process\"` \
+             beside `memory`; add it, or remove the bound",
+            declaration.step_name(step)
+        );
+        report.add(Code::MemoryOfNoProcess, text, message);
     }
 }
 

@@ -194,6 +194,11 @@ impl Expansion<'_> {
         let (on_exhausted, timeout) = (variant(declared.on_exhausted), duration(declared.timeout));
         let heartbeat = duration(declared.heartbeat);
         let scratch = optional(declared.scratch);
+        let memory = optional(declared.memory.as_ref().map(|(bytes, _)| bytes));
+        let isolate = optional(
+            (declared.isolate.as_ref())
+                .map(|_| quote!(#root::contracts::IsolateDecl { memory: #memory })),
+        );
         let group = optional(declared.group.as_ref().map(LitStr::value));
         // A built-in step moves bytes: only its own mark makes it heavy.
         let heavy = declared.heavy || (custom && self.declaration.task.heavy);
@@ -221,6 +226,7 @@ impl Expansion<'_> {
                 timeout: #timeout,
                 heartbeat: #heartbeat,
                 scratch: #scratch,
+                isolate: #isolate,
                 group: #group,
                 heavy: #heavy,
                 when: #when,

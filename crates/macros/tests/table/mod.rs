@@ -53,7 +53,7 @@ impl PlaceOrder {
         UploadOne::to("papers", &order.paper)
     }
 
-    #[step(30, host = "worker", heavy, heartbeat = "30s", scratch = "2GiB", when = is_gift, group = "pack", no_undo = "paper is cheap")]
+    #[step(30, host = "worker", heavy, heartbeat = "30s", scratch = "2GiB", isolate = "process", memory = "512MiB", when = is_gift, group = "pack", no_undo = "paper is cheap")]
     async fn wrap() -> StepResult<Vec<Option<u8>>> {
         Ok(Vec::new())
     }

@@ -55,6 +55,13 @@ pub fn open<'a>(
         settings.upkeep.check(&registry)?;
         registry.check_types().map_err(Exit::config)?;
         registry.check_states().map_err(Exit::config)?;
+        match role {
+            "api" => step_process::check(&registry, &[Host::Api])?,
+            "worker" => step_process::check(&registry, &[Host::Worker])?,
+            "dev" => step_process::check(&registry, &[Host::Api, Host::Worker])?,
+            // A reconciler runs none, and a service says itself what it runs.
+            _ => {}
+        }
         // No error: several programs may share what makes a registry.
         for type_name in registry.unused_states() {
             tracing::warn!(
@@ -116,11 +123,13 @@ pub fn open<'a>(
             clock: Arc::new(SystemClock::new()),
             random: Arc::new(SystemRandom),
         };
+        let processes = step_process::processes(settings, &settings.scratch);
         let metrics = Metrics::of(&registry, &engine.metrics_labels);
         let engine = Engine::new(ports, registry, engine, role);
         Ok(engine
             .recorded_by(Arc::new(metrics))
-            .traced_by(traces::port()))
+            .traced_by(traces::port())
+            .isolated_by(Arc::new(processes)))
     })
 }
 

@@ -69,6 +69,8 @@ pub struct Settings {
     pub allow_plaintext: bool,
     /// The scratch folder of this host.
     pub scratch: PathBuf,
+    /// Variables of the environment that processes of steps get, by name.
+    pub step_env: Vec<String>,
     /// The engine's.
     pub engine: EngineSettings,
     /// Where metrics are served, where the API is not to.
@@ -107,6 +109,7 @@ impl Settings {
             objects: ObjectBackend::Folder(folder.join("objects")),
             allow_plaintext: false,
             scratch: folder.join("scratch"),
+            step_env: Vec::new(),
             engine: EngineSettings::default(),
             metrics_listen: None,
             payload_keys: None,

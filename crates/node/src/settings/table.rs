@@ -107,6 +107,7 @@ declare! {
 
     Steps {
         scratch_quota: Number<{ MIB }, UNBOUNDED> ["none"] => "Fail a step, for now, that writes scratch files while those of all tasks take more bytes on this host than this";
+        step_env: Vec<String> ["none"] => "Give the processes of steps (`isolate`) these variables of the environment too, by name";
         heavy: Slots ["the cores that it may use"] => "Set how many steps declared heavy run side by side in a process";
     }
 

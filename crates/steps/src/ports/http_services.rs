@@ -4,11 +4,12 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 use std::time::Duration;
 
 /// What a request asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Method {
     /// Read; no effect.
     Get,
@@ -78,7 +79,7 @@ impl ServiceAnswer {
 }
 
 /// A service gave no answer.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone, Serialize, Deserialize, thiserror::Error)]
 pub enum ServiceError {
     /// The settings name no such service.
     #[error("the settings know no service `{0}`: add [services.{0}] with its `url`")]

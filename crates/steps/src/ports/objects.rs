@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 use std::ops::Range;
 
@@ -11,7 +12,7 @@ use std::ops::Range;
 pub type ByteStream = BoxStream<'static, std::io::Result<Bytes>>;
 
 /// An object store could not do it.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone, Serialize, Deserialize, thiserror::Error)]
 pub enum ObjectError {
     /// No such object.
     #[error("there is no object `{0}`")]

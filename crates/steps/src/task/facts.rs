@@ -2,10 +2,11 @@
 
 use crate::times::DbTime;
 use counterstep_contracts::Labels;
+use serde::{Deserialize, Serialize};
 
 /// What is known of a task when code of it runs. Its id and tenant stand in the
 /// [`Execution`](crate::Execution).
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskFacts {
     /// Declared name of its type.
     pub task_type: String,

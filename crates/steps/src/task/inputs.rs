@@ -44,6 +44,13 @@ impl Inputs {
         Self { limit, ..self }
     }
 
+    /// What another process needs to have the same: the request, the outputs and the limit. States are made
+    /// there.
+    #[must_use]
+    pub const fn parts(&self) -> (&Value, &BTreeMap<String, Value>, OutputLimit) {
+        (&self.request, &self.outputs, self.limit)
+    }
+
     /// Turns what was made of them into what is stored.
     ///
     /// # Errors

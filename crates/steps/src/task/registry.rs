@@ -9,7 +9,7 @@ use crate::schedule::{self, Schedule, ScheduleMistake};
 use crate::state::{MissingState, NotMade, States};
 use counterstep_contracts::declaration::NamedPolicy;
 use counterstep_contracts::overrides::OTHERS;
-use counterstep_contracts::{Host, QueueName, Retention, ScheduleSpec};
+use counterstep_contracts::{Host, QueueName, Retention, ScheduleSpec, StepDecl};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The task types that a process knows.
@@ -171,6 +171,28 @@ impl Registry {
     /// The first value that cannot be made.
     pub async fn make_states(&mut self) -> Result<(), NotMade> {
         self.states.make().await
+    }
+
+    /// The same, of the values alone that code of one step takes.
+    ///
+    /// # Errors
+    /// The first value that cannot be made.
+    pub async fn make_states_of(
+        &mut self,
+        task_type: &TaskType,
+        step: &str,
+    ) -> Result<(), NotMade> {
+        let taken = task_type.states.iter().filter(|it| it.step == step);
+        self.states.make_only(taken).await
+    }
+
+    /// The first type with a step on one of these hosts whose code runs in a process of its own.
+    #[must_use]
+    pub fn isolated_on(&self, hosts: &[Host]) -> Option<&'static str> {
+        let mut types = self.types.values().map(|task_type| task_type.decl);
+        let isolated = |step: &StepDecl| step.isolate.is_some() && hosts.contains(&step.host);
+        let found = types.find(|decl| decl.steps.iter().any(isolated))?;
+        Some(found.name)
     }
 
     /// What the program provides.

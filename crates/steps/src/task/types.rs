@@ -10,8 +10,8 @@ use crate::state::StateParameter;
 use counterstep_contracts::{Host, TaskDecl};
 use futures::future::BoxFuture;
 use schemars::{Schema, SchemaGenerator};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Implemented by `#[distributed_task]` for the type it is written on.
@@ -47,7 +47,7 @@ pub type LabelsFn = fn(&Inputs) -> StepResult<Vec<(&'static str, String)>>;
 /// Makes the JSON schema of a type, with those that it refers to in the generator.
 pub type SchemaFn = fn(&mut SchemaGenerator) -> Schema;
 /// What a probe found out about a step whose last attempt is in doubt.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Probe<Out> {
     /// It took effect, and this is its output. Going forward the step is completed with it; an undo
     /// gets it.

@@ -62,6 +62,7 @@ pub(super) fn step(name: &'static str) -> Step {
             heavy: false,
             heartbeat: None,
             scratch: None,
+            isolate: None,
             when: None,
             waits: None,
             fallback: None,

@@ -45,6 +45,7 @@ impl Layers {
             objects,
             allow_plaintext: self.allow_plaintext()?,
             scratch: data.join("scratch"),
+            step_env: self.step_variables()?,
             engine: EngineSettings {
                 lease: self.lease()?,
                 step_timeout: self.step_timeout()?,
@@ -90,6 +91,22 @@ impl Layers {
             },
             secret_config: self.secret_config.clone(),
         })
+    }
+
+    /// None of this program's own: they name servers, and files with secrets.
+    fn step_variables(&self) -> Result<Vec<String>, Exit> {
+        let names = self.step_env()?.unwrap_or_default();
+        let is_odd = |name: &&String| {
+            name.is_empty() || name.contains(['=', '\0']) || name.starts_with("COUNTERSTEP_")
+        };
+        match names.iter().find(is_odd) {
+            Some(odd) => Err(Exit::config(format_args!(
+                "setting `step_env`: invalid name `{}`; expected the name of a variable that does not begin with \
+                 `COUNTERSTEP_`",
+                odd.escape_debug()
+            ))),
+            None => Ok(names),
+        }
     }
 
     fn webhook_nets(&self) -> Result<AllowedNets, Exit> {

@@ -1,0 +1,202 @@
+//! Steps in processes of their own: whatever ends such a process is the failure of that step alone, and nothing
+//! of it is left.
+
+use counterstep_contracts::log::LogPage;
+use counterstep_contracts::{Direction, Outcome, TaskId, TaskStatus};
+use counterstep_tests::api::Api;
+use counterstep_tests::effects::{Fleet, submit};
+use counterstep_tests::rows::Rows;
+use counterstep_tests::wait::{LATER, SOON, until};
+use reqwest::Method;
+use serde_json::json;
+use std::path::Path;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_effects");
+
+const TIMES: &[&str] = &[
+    "--lease",
+    "2s",
+    "--cancel-grace",
+    "500ms",
+    "--drain",
+    "500ms",
+    "--step-env",
+    "EFFECTS",
+];
+
+/// What a step noted under this word.
+fn noted(fleet: &Fleet, task: TaskId, word: &str) -> Vec<String> {
+    let all = std::fs::read_to_string(fleet.cluster.place.path().join("effects"));
+    let all = all.unwrap_or_default();
+    let of_task = all
+        .lines()
+        .filter(|line| line.starts_with(&task.to_string()));
+    let said = of_task.filter_map(|line| line.split_once(&format!(" {word} ")));
+    said.map(|(_, said)| said.to_owned()).collect()
+}
+
+fn runs(pid: &str) -> bool {
+    Path::new("/proc").join(pid).exists()
+}
+
+async fn until_gone(pids: &[String]) {
+    assert!(!pids.is_empty());
+    let gone = || async { pids.iter().all(|pid| !runs(pid)).then_some(()) };
+    until(&format!("the end of {pids:?}"), SOON, gone).await;
+}
+
+async fn fly(api: &Api, how: &str) -> TaskId {
+    submit(api, "fly", &json!({ "how": how })).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_ends_the_process_of_a_step_is_its_own_failure_and_leaves_nothing() {
+    let fleet = Fleet::start(PROGRAM, TIMES);
+    let (api_process, api) = fleet.api();
+    let worker = fleet.worker(&["--concurrency", "8"]);
+    let mut beside = Vec::new();
+    for _ in 0..6 {
+        beside.push(submit(&api, "run-errand", &json!({"step_ms": 500})).await);
+    }
+    let mut guilty = Vec::new();
+    for (how, class, says) in [
+        (
+            "abort",
+            "transient",
+            "its process ended by signal 6 (SIGABRT)",
+        ),
+        (
+            "segfault",
+            "transient",
+            "its process ended by signal 11 (SIGSEGV)",
+        ),
+        (
+            "exit",
+            "transient",
+            "its process ended with exit code 0 before its code did",
+        ),
+        ("panic", "panicked", "the code panicked: mayday"),
+        ("leak", "transient", "more than its bound of 192MiB"),
+        ("spin", "timed_out", "ran longer than its limit of 3s"),
+        (
+            "fork",
+            "transient",
+            "its process ended by signal 6 (SIGABRT)",
+        ),
+    ] {
+        guilty.push((fly(&api, how).await, how, class, says));
+    }
+    let rows = Rows::of_cluster(&fleet.cluster).await;
+    for (task, how, class, says) in guilty {
+        api.at_rest_within(task, LATER).await;
+        let known = rows.task(task).await;
+        let record = &known.record;
+        assert_eq!(
+            record.task.status,
+            TaskStatus::Failed,
+            "{how}: {}",
+            known.trail()
+        );
+        let attempts: Vec<_> = known.history.attempts.iter().collect();
+        let [run, undo] = &attempts[..] else {
+            panic!("{how}: {attempts:?}")
+        };
+        let error = run.error.as_ref().expect("an error");
+        assert_eq!(error.class, class, "{how}: {error}");
+        assert!(error.message.contains(says), "{how}: {error}");
+        // Its undo has a process of its own, which finds the values of the program too.
+        assert_eq!(
+            (undo.direction, undo.outcome),
+            (Direction::Undo, Some(Outcome::Succeeded)),
+            "{how}"
+        );
+        assert_eq!(record.task.recovery_attempts, 0, "{how}: {}", known.trail());
+        let pids = noted(&fleet, task, "pid");
+        assert_eq!(
+            pids.len(),
+            if how == "fork" { 3 } else { 2 },
+            "{how}: {pids:?}"
+        );
+        until_gone(&pids).await;
+        // What it has logged before its end is there.
+        let path = format!("/api/tasks/{task}/log");
+        let log = api
+            .request(Method::GET, &path)
+            .send()
+            .await
+            .expect("an answer");
+        let log: LogPage = log.json().await.expect("a page");
+        assert_eq!(log.lines[0].message, "took off", "{how}");
+    }
+    for task in beside {
+        let view = api.at_rest_within(task, LATER).await;
+        assert_eq!(view.status, TaskStatus::Completed, "{:?}", view.failure);
+        assert_eq!(view.recovery_attempts, 0);
+    }
+    assert_eq!(fleet.repeated(), Vec::<String>::new());
+    assert!(worker.stop().success());
+    assert!(api_process.stop().success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_process_of_a_step_has_its_context_and_nothing_of_the_settings() {
+    let fleet = Fleet::start(PROGRAM, TIMES);
+    let (api_process, api) = fleet.api();
+    let worker = fleet.worker(&[]);
+    let task = fly(&api, "none").await;
+    let view = api.at_rest_within(task, LATER).await;
+    assert_eq!(view.status, TaskStatus::Completed, "{:?}", view.failure);
+    assert_eq!(view.response, Some(json!(600 << 10)));
+    let (own, of_worker) = (noted(&fleet, task, "pid"), noted(&fleet, task, "worker"));
+    assert_eq!((own.len(), of_worker.len()), (1, 1));
+    assert_ne!(own, of_worker);
+    until_gone(&own).await;
+    let has = noted(&fleet, task, "env").concat();
+    let (arguments, names) = has.split_once(' ').expect("both");
+    let names: Vec<&str> = names.split(',').collect();
+    assert!(arguments == "1" && names.contains(&"EFFECTS"), "{has}");
+    for name in names {
+        let is_setting = name.starts_with("COUNTERSTEP_") && !name.ends_with("STEP_PROCESS");
+        assert!(!is_setting, "{name}");
+    }
+    let path = format!("/api/tasks/{task}/log");
+    let log = api
+        .request(Method::GET, &path)
+        .send()
+        .await
+        .expect("an answer");
+    let log: LogPage = log.json().await.expect("a page");
+    let said: Vec<_> = log.lines.iter().map(|line| &*line.message).collect();
+    assert_eq!(said, ["took off", "landed with 614400"]);
+    assert!(worker.stop().success());
+    assert!(api_process.stop().success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancel_and_the_end_of_the_worker_end_the_process_of_a_step() {
+    let fleet = Fleet::start(PROGRAM, TIMES);
+    let (api_process, api) = fleet.api();
+    let worker = fleet.worker(&[]);
+    let task = fly(&api, "spin").await;
+    let started = |task| {
+        let fleet = &fleet;
+        until("the process of a step", SOON, move || async move {
+            let pids = noted(fleet, task, "pid");
+            (!pids.is_empty()).then_some(pids)
+        })
+    };
+    let pids = started(task).await;
+    assert!(pids.iter().all(|pid| runs(pid)));
+    let path = format!("/api/tasks/{task}");
+    let cancelled = api.request(Method::DELETE, &path).send().await;
+    assert_eq!(cancelled.expect("an answer").status(), 202);
+    let view = api.at_rest_within(task, LATER).await;
+    assert_eq!(view.status, TaskStatus::Cancelled);
+    until_gone(&pids).await;
+
+    let other = fly(&api, "spin").await;
+    let pids = started(other).await;
+    worker.kill();
+    until_gone(&pids).await;
+    assert!(api_process.stop().success());
+}
