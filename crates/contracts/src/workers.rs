@@ -54,6 +54,16 @@ pub struct WorkerView {
     pub running_count: u32,
     /// Which; of many the first hundred.
     pub running: Vec<TaskId>,
+    /// Heavy steps that it runs at a time.
+    pub heavy: u32,
+    /// How many it ran when it was seen last.
+    pub heavy_count: u32,
+    /// Permits of limits that its attempts held then, by limit, and by tenant and label where it is one for each; of
+    /// many the first hundred.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub permits: BTreeMap<String, u32>,
+    /// Runs of code that was abandoned and blocks its thread yet.
+    pub abandoned_count: u32,
     /// When it was seen first.
     #[schemars(extend("format" = "date-time"))]
     pub started_at: String,

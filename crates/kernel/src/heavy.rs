@@ -74,6 +74,16 @@ impl Heavy {
         }
     }
 
+    /// So many run side by side.
+    pub(crate) const fn steps(&self) -> usize {
+        self.steps
+    }
+
+    /// So many do now.
+    pub(crate) fn taken(&self) -> usize {
+        self.steps.saturating_sub(self.room.available_permits())
+    }
+
     /// Whether all of the room is in abandoned code, so that waiting for it may take as long as the
     /// process lives.
     pub(crate) fn is_stuck(&self) -> bool {

@@ -12,7 +12,7 @@ use futures::future::{BoxFuture, Either, join, select};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// So many of the running tasks are named.
+/// So many of the running tasks, and of the limits, are named.
 const NAMED: usize = 100;
 
 /// The row of all processes that make one pass and end, whichever machine they run on: a row each
@@ -106,6 +106,10 @@ pub(crate) fn current_row(engine: &Engine) -> WorkerRow {
         concurrency: count(concurrency),
         running: known.running.keys().copied().take(NAMED).collect(),
         running_count: count(known.running.len()),
+        heavy: count(engine.heavy.steps()),
+        heavy_count: count(engine.heavy.taken()),
+        permits: engine.limits.in_use().into_iter().take(NAMED).collect(),
+        abandoned_count: count(engine.isolation.abandoned()),
         lost_after: engine.settings.lost_after,
         passed: known.passed.clone().map(|(at, counts)| Passed {
             ago: engine.ports.clock.monotonic().saturating_sub(at),
@@ -120,6 +124,8 @@ fn stopped_row(engine: &Engine) -> WorkerRow {
     WorkerRow {
         running: Vec::new(),
         running_count: 0,
+        heavy_count: 0,
+        permits: BTreeMap::new(),
         is_stopped: true,
         ..current_row(engine)
     }

@@ -84,6 +84,10 @@ async fn a_worker_says_what_it_serves_and_what_it_runs_until_it_stops() {
         (view.concurrency, view.running_count, view.stopped_at),
         (4, 1, None)
     );
+    assert_eq!(
+        (view.heavy > 0, view.heavy_count, view.abandoned_count),
+        (true, 0, 0)
+    );
     let started_at = view.started_at;
     assert!(!view.program.is_empty() && view.queues.contains(&"plain".to_owned()));
     assert!(

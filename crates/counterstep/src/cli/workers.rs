@@ -6,6 +6,7 @@ use super::table;
 use super::times;
 use counterstep_contracts::retry::format_duration;
 use counterstep_contracts::workers::{StatusView, WorkerState, WorkersView};
+use counterstep_kernel::audit::one_line;
 use counterstep_node::Exit;
 use counterstep_node::settings::{SettingsFor, commands};
 use std::time::Duration;
@@ -18,6 +19,9 @@ pub(super) struct WorkersArgs {
     /// Print the API's JSON instead of a table
     #[arg(long)]
     json: bool,
+    /// With the task types that each can run, with their versions
+    #[arg(long)]
+    types: bool,
     /// In this state only: alive, lost or stopped
     #[arg(long)]
     state: Option<WorkerState>,
@@ -36,30 +40,46 @@ pub(super) fn main(args: &WorkersArgs) -> Result<(), Exit> {
         print(&if args.json {
             json(&found)?
         } else {
-            text(&found, args.state.is_some())
+            text(&found, args.state.is_some(), args.types)
         })
     })
 }
 
-fn text(found: &WorkersView, filtered: bool) -> String {
-    let mut table = table::table(&[
-        "process", "state", "machine", "program", "queues", "runs", "seen",
-    ]);
+fn text(found: &WorkersView, filtered: bool, with_types: bool) -> String {
+    let mut columns = vec![
+        "process", "state", "machine", "program", "queues", "runs", "heavy", "permits", "seen",
+    ];
+    columns.extend(with_types.then_some("task types"));
+    let mut table = table::table(&columns);
     for worker in &found.workers {
-        let runs = if worker.queues.is_empty() {
-            String::new()
-        } else {
-            format!("{} of {}", worker.running_count, worker.concurrency)
+        let takes = !worker.queues.is_empty();
+        let of = |used: u32, all: u32| match takes {
+            true => format!("{used} of {all}"),
+            false => String::new(),
         };
-        table.add_row([
+        let mut runs = of(worker.running_count, worker.concurrency);
+        if worker.abandoned_count > 0 {
+            runs.push_str(&format!(", {} abandoned", worker.abandoned_count));
+        }
+        let permits = worker.permits.iter();
+        let permits = permits.map(|(limit, held)| format!("{held} of {}", one_line(limit)));
+        let mut row = vec![
             worker.id.clone(),
             worker.state.to_string(),
             worker.machine.clone(),
             worker.program.clone(),
             worker.queues.join(", "),
             runs,
+            of(worker.heavy_count, worker.heavy),
+            permits.collect::<Vec<_>>().join(", "),
             times::shown(&worker.seen_at),
-        ]);
+        ];
+        if with_types {
+            let types = worker.task_types.iter();
+            let types = types.map(|of| format!("{} {}", of.name, of.version));
+            row.push(types.collect::<Vec<_>>().join(", "));
+        }
+        table.add_row(row);
     }
     status(&found.status) + &table::page(&table, "processes", filtered, None)
 }
@@ -95,4 +115,30 @@ fn status(status: &StatusView) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_process_is_shown_with_its_slots_permits_and_types() {
+        let found = serde_json::from_value(json!({
+            "status": {"tasks": [], "workers_alive": 1, "workers_lost": 0},
+            "workers": [{
+                "id": "worker:1", "role": "worker", "state": "alive", "machine": "w1", "program": "0.1.0",
+                "queues": ["files"], "task_types": [{"name": "Zip", "version": 2, "definition": "9b"}],
+                "concurrency": 8, "running_count": 3, "running": [], "heavy": 2, "heavy_count": 1,
+                "permits": {"bank/acme": 2}, "abandoned_count": 1,
+                "started_at": "2026-11-23T10:00:00Z", "seen_at": "2026-11-23T10:00:00Z",
+            }],
+        }))
+        .expect("a view");
+        let shown = text(&found, false, true);
+        for part in ["3 of 8, 1 abandoned", "1 of 2", "2 of bank/acme", "Zip 2"] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+        assert!(!text(&found, false, false).contains("Zip 2"));
+    }
 }

@@ -23,6 +23,15 @@ struct Body {
     concurrency: u32,
     running: Vec<TaskId>,
     running_count: u32,
+    // Rows of older programs do not have these.
+    #[serde(default)]
+    heavy: u32,
+    #[serde(default)]
+    heavy_count: u32,
+    #[serde(default)]
+    permits: BTreeMap<String, u32>,
+    #[serde(default)]
+    abandoned_count: u32,
     lost_after_us: u64,
     passed: Option<PassedBody>,
     /// `None`: this is its first row.
@@ -83,6 +92,10 @@ fn read(document: Document, now: DbTime) -> Result<WorkerSeen, StoreError> {
         concurrency: body.concurrency,
         running: body.running,
         running_count: body.running_count,
+        heavy: body.heavy,
+        heavy_count: body.heavy_count,
+        permits: body.permits,
+        abandoned_count: body.abandoned_count,
         lost_after: Duration::from_micros(body.lost_after_us),
         passed: body.passed.map(passed),
         started_at: body.started_at,
@@ -112,6 +125,10 @@ pub(super) async fn refresh<S: Store + ?Sized>(
         concurrency: row.concurrency,
         running: row.running.clone(),
         running_count: row.running_count,
+        heavy: row.heavy,
+        heavy_count: row.heavy_count,
+        permits: row.permits.clone(),
+        abandoned_count: row.abandoned_count,
         lost_after_us: micros(row.lost_after),
         passed: row.passed.as_ref().map(passed),
         started_at: row.started_at,

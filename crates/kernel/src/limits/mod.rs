@@ -160,6 +160,14 @@ impl Limits {
         })
     }
 
+    /// The permits that attempts of this process hold, by limit and what it is for.
+    pub(crate) fn in_use(&self) -> BTreeMap<String, u32> {
+        let shares = self.shares();
+        let used = shares.by_key.iter().filter(|(_, share)| share.in_use > 0);
+        used.map(|(key, share)| (key.record().to_owned(), share.in_use))
+            .collect()
+    }
+
     /// Whether attempts wait that the last exchange left without.
     pub(crate) fn is_used_up(&self, key: &LimitKey) -> bool {
         let shares = self.shares();

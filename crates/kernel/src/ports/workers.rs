@@ -27,6 +27,14 @@ pub struct WorkerRow {
     pub running: Vec<TaskId>,
     /// How many it runs.
     pub running_count: u32,
+    /// Heavy steps that it runs at a time.
+    pub heavy: u32,
+    /// Heavy steps that it runs.
+    pub heavy_count: u32,
+    /// Permits that its attempts hold, by limit; of many the first hundred.
+    pub permits: BTreeMap<String, u32>,
+    /// Runs of code that was abandoned and blocks its thread yet.
+    pub abandoned_count: u32,
     /// Not seen for so long it counts as lost.
     pub lost_after: Duration,
     /// Its last sweep, where it is a reconciler that has made one.

@@ -429,7 +429,8 @@ pub(super) fn workers() -> Value {
             "id": "08a4bd91a6db", "role": "worker", "state": "alive", "machine": "w1", "program": "0.1.0",
             "queues": ["file-processing"],
             "task_types": [{ "name": "CreateZipFromFiles", "version": 1, "definition": "9b1d6c0c7d3f8a52" }],
-            "concurrency": 8, "running_count": 1, "running": [TASK], "started_at": MADE, "seen_at": CHANGED,
+            "concurrency": 8, "running_count": 1, "running": [TASK], "heavy": 2, "heavy_count": 0,
+            "permits": { "bank": 1 }, "abandoned_count": 0, "started_at": MADE, "seen_at": CHANGED,
         }],
     })
 }
