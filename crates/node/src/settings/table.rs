@@ -106,7 +106,7 @@ declare! {
     }
 
     Steps {
-        scratch_quota: Number<{ MIB }, UNBOUNDED> ["none"] => "Fail a step, for now, that writes scratch files while those of all tasks take more bytes on this host than this";
+        scratch_quota: Number<{ MIB }, UNBOUNDED> ["none"] => "Set the bytes that the scratch files of all tasks may take on this host; beyond it, attempts that write some fail as transient";
         step_env: Vec<String> ["none"] => "Give the processes of steps (`isolate`) these variables of the environment too, by name";
         heavy: Slots ["the cores that it may use"] => "Set how many steps declared heavy run side by side in a process";
     }

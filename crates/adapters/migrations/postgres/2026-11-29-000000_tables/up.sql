@@ -127,7 +127,7 @@ CREATE TABLE journal (
 CREATE TABLE task_logs (
     task    UUID    NOT NULL,
     epoch   BIGINT  NOT NULL,
-    -- From 1 in each epoch. Whoever has a row may write it again.
+    -- From 1 in each epoch. A turn that has a row may write it again.
     no      INTEGER NOT NULL,
     lines   INTEGER NOT NULL,
     bytes   INTEGER NOT NULL,
