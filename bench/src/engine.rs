@@ -12,7 +12,7 @@ use counterstep_kernel::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
     Delivery, DeliveryTag, DocumentKind, DocumentQuery, DocumentWrite, Documents, DocumentsPut,
     Due, DueTask, EndedTask, FailureQuery, Flow, FlowQuery, Gauges, Heartbeat, IdempotencyRow,
-    InFlight, LogRow, LogWrite, Logs, MessageSource, OutboxOp, OutboxRow, PurgeOp, Queue,
+    InFlight, LogRow, LogWrite, Logs, MessageSource, OutboxOp, OutboxRow, PlaceCount, PlaceQuery, PlaceRow, PurgeOp, Queue,
     QueueError, ReceiveOp, Receives, Revisions, RevisionsOf, Salvaged, Settle, Store, StoreError,
     SweepOp, TaskLine, TaskPage, TaskQuery, Upkeep, WaitingQuery, Woken,
 };
@@ -209,6 +209,18 @@ impl Store for Counted {
 
     async fn flow(&self, query: &FlowQuery) -> Result<Flow, StoreError> {
         self.count().flow(query).await
+    }
+
+    async fn places(&self, query: &PlaceQuery) -> Result<Vec<PlaceRow>, StoreError> {
+        self.count().places(query).await
+    }
+
+    async fn place_counts(
+        &self,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<PlaceCount>, StoreError> {
+        self.count().place_counts(after, limit).await
     }
 
     async fn waiting(&self, query: &WaitingQuery) -> Result<u32, StoreError> {

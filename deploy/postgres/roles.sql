@@ -79,8 +79,8 @@ GRANT SELECT, INSERT ON journal, task_labels, children
 -- What steps log. It is bounded, so the oldest lines go.
 GRANT SELECT, INSERT, DELETE ON task_logs TO counterstep_api, counterstep_worker, counterstep_service;
 GRANT SELECT, DELETE ON task_logs TO counterstep_reconciler;
--- Events that are published leave the outbox.
-GRANT SELECT, INSERT, UPDATE, DELETE ON outbox
+-- Tasks that are counted, until they are at rest; and events that are published leave the outbox.
+GRANT SELECT, INSERT, UPDATE, DELETE ON places, outbox
     TO counterstep_api, counterstep_worker, counterstep_reconciler, counterstep_service;
 -- Which rows of it, the policies below say.
 GRANT SELECT, INSERT, UPDATE, DELETE ON documents
@@ -94,7 +94,7 @@ GRANT SELECT, INSERT ON poison TO counterstep_api, counterstep_worker, counterst
 GRANT DELETE ON tasks, journal, task_labels, children TO counterstep_reconciler;
 GRANT SELECT, INSERT, DELETE ON tombstones TO counterstep_reconciler;
 GRANT SELECT ON tombstones TO counterstep_service;
-GRANT SELECT ON tasks, task_labels, children, receives, outbox, idempotency, documents, journal, task_logs, poison, tombstones
+GRANT SELECT ON tasks, task_labels, children, places, receives, outbox, idempotency, documents, journal, task_logs, poison, tombstones
     TO counterstep_operator;
 
 -- Documents are rows of several kinds. API keys are for the API alone; of the others each process writes those of its work:
@@ -129,7 +129,7 @@ CREATE POLICY counterstep_audit_is_kept ON documents AS RESTRICTIVE FOR DELETE
 GRANT SELECT ON tasks TO counterstep_eraser;
 -- What the statement of a submission inserts. It reads back which id was new, and writes over a key whose time is over: for
 -- that the server wants these rights, whether there is such a row or not.
-GRANT INSERT ON tasks, task_labels, journal, outbox, idempotency TO counterstep_submitter;
+GRANT INSERT ON tasks, task_labels, places, journal, outbox, idempotency TO counterstep_submitter;
 GRANT SELECT (id) ON tasks TO counterstep_submitter;
 GRANT SELECT ON idempotency TO counterstep_submitter;
 GRANT UPDATE (task, fingerprint, answer, expires_at, change_id, owner) ON idempotency TO counterstep_submitter;

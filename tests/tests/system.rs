@@ -19,6 +19,7 @@ mod system {
     mod fan_out;
     mod figures;
     mod flow;
+    mod flow_of_keys;
     mod fsck;
     mod health;
     mod isolation;

@@ -152,6 +152,10 @@ pub(crate) struct Content {
     pub(crate) parent: Option<ParentRef>,
     /// Where its client is told when it comes to rest.
     pub(crate) webhook: Option<String>,
+    /// The key by which it is counted with others.
+    pub(crate) place_key: Option<String>,
+    /// The number of the place that it holds.
+    pub(crate) place_no: Option<u32>,
     /// Fields of the row as the journal has them, in place of columns that cannot be read.
     pub(crate) instead: Instead,
 }
@@ -248,6 +252,8 @@ pub(crate) fn content(
         response,
         parent,
         webhook,
+        place_key,
+        place_no,
         waiting,
         goal,
         failure,
@@ -262,6 +268,8 @@ pub(crate) fn content(
         marks,
         parent,
         webhook,
+        place_key,
+        place_no,
         instead: Instead {
             waiting,
             goal,

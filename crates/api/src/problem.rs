@@ -169,6 +169,7 @@ impl From<ChangeError> for Refused {
             ChangeError::Fenced
             | ChangeError::Illegal(_)
             | ChangeError::KeyTaken
+            | ChangeError::PlaceTaken
             | ChangeError::Condemned
             | ChangeError::Sql(_) => Self::internal("changing a task", &error),
         }
@@ -214,6 +215,14 @@ impl From<SubmitError> for Refused {
             // Until some are done: how long that takes, nothing here knows.
             error @ SubmitError::TooManyWaiting(_) => {
                 Self::new(ProblemCode::TooManyWaiting, error.to_string()).retry_after(5)
+            }
+            // Until one of them is at rest, which the client can follow: no time is of use.
+            error @ SubmitError::TooManyAtOnce(_) => {
+                Self::new(ProblemCode::TooManyAtOnce, error.to_string())
+            }
+            SubmitError::PlaceTaken => {
+                Self::new(ProblemCode::Unavailable, "others submit tasks of this type all the time: send it again")
+                    .retry_after(1)
             }
             SubmitError::Moved => Self::internal("taking a request", &error),
             SubmitError::Store(error) => error.into(),

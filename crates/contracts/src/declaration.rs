@@ -3,6 +3,7 @@
 
 use crate::breaker::BreakerPolicy;
 use crate::disable::AutoDisable;
+use crate::flow::FlowDecl;
 use crate::ids::{QueueName, StepNo};
 use crate::limit::Limit;
 use crate::retry::RetryPolicy;
@@ -305,6 +306,8 @@ pub struct TaskDecl {
     pub auto_disable: Option<AutoDisable>,
     /// The names of the labels that it makes of each request.
     pub labels: &'static [&'static str],
+    /// How its tasks share what there is.
+    pub flow: FlowDecl,
     /// In ascending order of their numbers.
     pub steps: &'static [StepDecl],
     /// The request's type as written.

@@ -14,6 +14,7 @@ pub mod declaration;
 pub mod disable;
 pub mod event;
 pub mod file;
+pub mod flow;
 pub mod forms;
 pub mod http;
 pub mod ids;
@@ -43,6 +44,7 @@ pub use declaration::{
 pub use disable::AutoDisable;
 pub use event::{CloudEvent, StatusChange, StepChange, TaskEvent};
 pub use file::{FileName, FileNameError, StoredFile, StoredFiles, UploadedFile};
+pub use flow::{Beyond, ConcurrencyDecl, FlowDecl};
 pub use ids::{Attempt, AuditSeq, ChangeId, Epoch, QueueName, Rev, StepNo, TaskId, Tenant};
 pub use labels::{LabelError, Labels};
 pub use limit::{Limit, LimitFault, LimitScope, Rate};

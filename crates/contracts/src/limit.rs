@@ -291,7 +291,7 @@ pub struct DeclaredLimit {
     /// So many starts in a period.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// What has the whole limit for itself: `all`, `tenant`, or `label` and the label's name behind a colon.
+    /// What has the whole limit for itself: `all`, `tenant`, `key`, or `label` and the label's name behind a colon.
     pub scope: String,
 }
 
@@ -316,13 +316,14 @@ pub struct LimitSetView {
 /// What is in use of a limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LimitUseView {
-    /// The tenant, and the label value behind a slash; empty where all tasks share the limit.
+    /// The tenant, and behind a slash the label value or the digest of the key; empty where all tasks share the
+    /// limit.
     pub of: String,
     /// So many permits are held, over all processes.
     pub held: u32,
     /// So many attempts wait for one.
     pub waiting: u32,
-    /// The permits that each process holds, by its id.
+    /// The permits that each process holds, by its id; none of places, which tasks hold.
     pub holders: BTreeMap<String, u32>,
 }
 

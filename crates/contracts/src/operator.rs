@@ -221,7 +221,8 @@ pub struct WhyReason {
     /// The steps concerned.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<String>,
-    /// Those of the tasks that it has submitted for which a person has to decide: the first three.
+    /// Those of the tasks that it has submitted for which a person has to decide, or those that hold the places
+    /// that it waits for: the first three.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<TaskId>,
     /// What a waiting task waits for.
@@ -243,6 +244,8 @@ pub enum WhyCode {
     Outside,
     /// It waits until tasks that it has submitted have ended, or are undone.
     Tasks,
+    /// It waits for a place: as many tasks of its type or key are under way as may be.
+    Concurrency,
     /// It was offered to hosts and none has claimed it yet.
     Unclaimed,
     /// The program that answers cannot run it: another version or definition of its type.

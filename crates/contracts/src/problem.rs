@@ -147,6 +147,8 @@ problem_codes! {
     TooManyRequests = "too-many-requests", 429, "The caller asks for too much at a time";
     /// More tasks of the type wait than may.
     TooManyWaiting = "too-many-waiting", 429, "Too many tasks of this type wait";
+    /// As many tasks of the type or key are under way as may be.
+    TooManyAtOnce = "too-many-at-once", 409, "As many tasks of this type or key are under way as may be";
     /// As many streams are open as the process takes.
     TooManyStreams = "too-many-streams", 503, "Too many streams of events are open";
     /// A server that is needed does not answer.

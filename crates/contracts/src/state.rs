@@ -114,6 +114,8 @@ text_enum!(
         Breaker = "breaker",
         /// A limit of its next step, which other tasks use up.
         Limit = "limit",
+        /// A place among the tasks of its type, or of its key.
+        Concurrency = "concurrency",
         /// A timer step.
         Timer = "timer",
         /// A signal from outside.

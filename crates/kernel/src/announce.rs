@@ -8,6 +8,7 @@ use crate::disable::weigh_failure;
 use crate::engine::Engine;
 use crate::events::is_alert;
 use crate::observe;
+use crate::places;
 use crate::ports::{OutboxOp, QueueError, Signal};
 use crate::record::{AuditEntry, DbTime, TaskRow};
 use crate::time_limits::{best_effort, queue_answer};
@@ -48,6 +49,7 @@ async fn announce_to_relatives(engine: &Engine, transition: &Transition, at: DbT
             }
         })
         .await;
+    places::wake_after(engine, transition).await;
     children::wake_parent(engine, transition).await;
     children::wake_again(engine, transition).await;
 }

@@ -36,6 +36,9 @@ pub enum ChangeError {
     /// The attempt's objects were condemned before it succeeded.
     #[error("the attempt took longer than its objects were kept for")]
     Condemned,
+    /// Another task has taken the place.
+    #[error("the place among the tasks of the key is taken")]
+    PlaceTaken,
     /// A statement of the step's own was refused.
     #[error(transparent)]
     Sql(#[from] SqlRefused),
@@ -53,6 +56,7 @@ impl From<CommitError> for ChangeError {
             CommitError::Condemned => Self::Condemned,
             // Of submissions only, and those are no changes.
             CommitError::Moved => Self::Gone,
+            CommitError::PlaceTaken => Self::PlaceTaken,
             CommitError::Sql(refused) => Self::Sql(refused),
             CommitError::Store(error) => Self::Store(error),
         }

@@ -35,6 +35,7 @@ pub mod operator;
 mod outbox;
 pub mod paused_queues;
 pub mod payloads;
+pub mod places;
 pub mod plan;
 mod poison;
 pub mod ports;

@@ -14,6 +14,7 @@ mod finding;
 mod locks;
 mod logs;
 mod payloads;
+mod places;
 mod processes;
 mod recorder;
 mod runtime;
@@ -48,6 +49,7 @@ pub use finding::{
 pub use locks::{Acquired, LockError, LockTag, Locks};
 pub use logs::{LogRow, LogWrite, Logs, MOST_LOG_BYTES, MOST_LOG_LINES};
 pub use payloads::{ENCRYPTED, PayloadCodec, PayloadError};
+pub use places::{First, PlaceCount, PlaceQuery, PlaceRow};
 pub use processes::{CodePart, IsolatedCode, StepProcesses};
 pub use recorder::{NoRecorder, Observation, Recorder, SubmissionOutcome};
 pub use runtime::PortsRuntime;

@@ -75,6 +75,7 @@ pub async fn quarantine(engine: &Engine, task: TaskId) -> Result<Quarantine, Cha
             Err(
                 CommitError::Stale
                 | CommitError::Moved
+                | CommitError::PlaceTaken
                 | CommitError::Store(StoreError::Unknown(_)),
             ) => {}
             Err(CommitError::Fenced { .. }) => return Ok(Quarantine::MovedOn),

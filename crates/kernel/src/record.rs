@@ -146,6 +146,10 @@ pub struct TaskRow {
     pub parent: Option<ParentRef>,
     /// Where its client is told when it comes to rest; it never changes.
     pub webhook: Option<String>,
+    /// The key by which it is counted with others, where its type counts tasks; it never changes.
+    pub place_key: Option<String>,
+    /// The number of the place that it holds among those of its key; `None`: it holds none.
+    pub place_no: Option<u32>,
     /// Submitted.
     pub created_at: DbTime,
     /// Last change in which something happened to it: no heartbeat, and no sweep of its attempts.

@@ -3,7 +3,7 @@
 
 use crate::audit::{ContentHash, EntryHash};
 use crate::ports::DocumentWrite;
-use crate::record::{AuditEntry, StepFailure, StepRow, TaskRow};
+use crate::record::{AuditEntry, DbTime, StepFailure, StepRow, TaskRow};
 use crate::sql::Sql;
 use counterstep_contracts::{
     Attempt, ChangeId, Direction, Epoch, Outcome, QueueName, Rev, StepNo, TaskEvent, TaskId,
@@ -116,6 +116,28 @@ impl ObjectsFate {
     pub const fn when(stored: bool) -> Self {
         if stored { Self::Output } else { Self::None }
     }
+}
+
+/// What becomes of the row of a task in `places`, which is there while the task is counted and not at rest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlaceWrite {
+    /// It holds this place, or waits for one. The store refuses a number that another task of the key
+    /// has, with [`CommitError::PlaceTaken`](crate::ports::CommitError::PlaceTaken).
+    Put {
+        /// Of which key.
+        key: String,
+        /// The number of its place; `None`: it waits.
+        no: Option<u32>,
+        /// When the task was submitted; `None`: it is submitted now.
+        since: Option<DbTime>,
+    },
+    /// It is at rest.
+    Leave {
+        /// Of which key; empty where that cannot be read.
+        key: String,
+        /// The number of the place that it held.
+        no: Option<u32>,
+    },
 }
 
 /// What becomes of the row of a receive, which stands for the files of a request until they have a
@@ -303,6 +325,8 @@ pub struct Transition {
     /// the store refuses the whole change with
     /// [`CommitError::Moved`](crate::ports::CommitError::Moved). Such a change is written alone.
     pub document: Option<Box<DocumentWrite>>,
+    /// What becomes of the task's row in `places`; `None`: it stays, or there is none.
+    pub place: Option<PlaceWrite>,
     /// Tasks that a step submits: their first changes, each with a row that says of which task it is
     /// a child. Written in the same transaction, or not at all; a change that has some is written
     /// alone.
@@ -331,6 +355,7 @@ impl Transition {
             events: Vec::new(),
             idempotency: None,
             document: None,
+            place: None,
             children: Vec::new(),
             children_seen: Vec::new(),
             sql: Vec::new(),

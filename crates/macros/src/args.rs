@@ -5,6 +5,7 @@ use crate::code::Code;
 use crate::declaration::{Choice, Label};
 use crate::report::Report;
 use crate::text::{bytes, millis};
+use proc_macro2::Span;
 use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
@@ -165,6 +166,25 @@ impl<'a> Keys<'a> {
             &format!("a whole number from {at_least} to {}", u32::MAX),
             read,
         )
+    }
+
+    /// `key = 3`, and where the number stands.
+    pub(crate) fn number_up_to(&mut self, key: &'static str, most: u32) -> Option<(u32, Span)> {
+        self.value(key, &format!("a whole number from 1 to {most}"), |value| {
+            let number = integer(value)?;
+            let read = number.base10_parse().ok();
+            let read = read.filter(|number| (1..=most).contains(number));
+            read.map(|read| (read, number.span()))
+        })
+    }
+
+    /// `key = "expression"`: as written, and as it is read.
+    pub(crate) fn expression(&mut self, key: &'static str) -> Option<(LitStr, Expr)> {
+        self.value(key, "\"expression\" with the request as `req`", |value| {
+            let text = string(value)?;
+            let expression = text.parse().ok()?;
+            Some((text, expression))
+        })
     }
 
     /// `key(name = "expression", ..)`: the names, and what is made of the request for each.

@@ -102,6 +102,8 @@ codes! {
     ImpossibleLimit = 64, "a limit is impossible";
     NeedsFunction = 65, "a built-in step has a key for code of its own";
     MemoryOfNoProcess = 66, "`memory` on a step without a process of its own";
+    UselessFlowKey = 67, "a key of flow control is of no use without another one";
+    ReplacesUncancellable = 68, "tasks that others replace cannot be cancelled";
 }
 
 impl fmt::Display for Code {

@@ -45,6 +45,17 @@ pub(crate) struct Task {
     pub(crate) on_undo_failure: &'static str,
     pub(crate) auto_disable: Option<Path>,
     pub(crate) labels: Vec<Label>,
+    pub(crate) flow: Flow,
+}
+
+/// How the tasks share what there is.
+pub(crate) struct Flow {
+    /// What is made of the request, as `req`.
+    pub(crate) key: Option<(LitStr, Expr)>,
+    /// Tasks of a key at a time, and where that stands.
+    pub(crate) at_once: Option<(u32, Span)>,
+    /// A variant of `Beyond`.
+    pub(crate) beyond: Option<Choice>,
 }
 
 /// A label that is made of the request.

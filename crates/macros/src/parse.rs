@@ -3,7 +3,7 @@
 
 use crate::args::{Args, Keys, integer, readable};
 use crate::code::Code;
-use crate::declaration::{Declaration, Function, Step, Task, UndoMark};
+use crate::declaration::{Declaration, Flow, Function, Step, Task, UndoMark};
 use crate::report::Report;
 use crate::text::{kebab_case, last_segment};
 use proc_macro2::TokenStream;
@@ -11,6 +11,9 @@ use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::parse::Parser;
 use syn::{Attribute, Ident, ImplItem, ImplItemFn, ImplItemType, ItemImpl, Meta, Path, Type};
+
+/// As `counterstep_contracts::ConcurrencyDecl` has it, which no macro can import.
+const MOST_AT_ONCE: u32 = 1_000;
 
 /// Reads attribute and item. `None`, with a diagnostic, for an item that is no plain inherent impl
 /// block.
@@ -104,6 +107,18 @@ fn task(args: Args, type_name: &Ident, report: &mut Report) -> Task {
     );
     let auto_disable = keys.path("auto_disable");
     let labels = keys.labels("label");
+    let flow = Flow {
+        key: keys.expression("key"),
+        at_once: keys.number_up_to("at_once", MOST_AT_ONCE),
+        beyond: keys.choice(
+            "beyond",
+            &[
+                ("wait", "Wait"),
+                ("replace", "Replace"),
+                ("refuse", "Refuse"),
+            ],
+        ),
+    };
     keys.finish("distributed_task");
 
     // Both become a part of a subject `work.{queue}.{type}.v{n}` and of a route, where dots and
@@ -148,6 +163,7 @@ fn task(args: Args, type_name: &Ident, report: &mut Report) -> Task {
         on_undo_failure: on_undo_failure.map_or("Stop", |choice| choice.variant),
         auto_disable,
         labels,
+        flow,
     }
 }
 

@@ -11,6 +11,7 @@ pub mod fsck;
 pub mod orphans;
 pub mod parents;
 mod pass_parts;
+pub mod places;
 mod plan;
 pub mod recovery;
 pub mod redispatch;

@@ -4,7 +4,8 @@
 
 use crate::orphans::{self, Swept};
 use crate::{
-    ReconcilerSettings, Report, parents, recovery, redispatch, relay, retention, schedules, workers,
+    ReconcilerSettings, Report, parents, places, recovery, redispatch, relay, retention, schedules,
+    workers,
 };
 use counterstep_kernel::disable;
 use counterstep_kernel::ports::StoreError;
@@ -98,6 +99,8 @@ async fn recover(
     let recovered = recovery::run(engine, lost, shutdown).await;
     let asleep = of.area("parents", parents::plan(engine, settings.limit).await)?;
     let woken = of.area("parents", parents::run(engine, asleep, shutdown).await)?;
+    let asleep = of.area("places", places::plan(engine, settings.limit).await)?;
+    let placed = of.area("places", places::run(engine, asleep, shutdown).await)?;
     let types = of.area("task types", disable::plan_types(engine).await)?;
     let switched = disable::run_types(engine, types).await;
     let unseen = of.area("processes", workers::plan_forget(engine).await)?;
@@ -119,7 +122,7 @@ async fn recover(
         taken_back: recovered.taken_back.len(),
         unknown: recovered.unknown.len(),
         quarantined: recovered.quarantined.len(),
-        woken,
+        woken: woken + placed,
         disabled: switched.disabled,
         enabled: switched.enabled,
         forgotten,

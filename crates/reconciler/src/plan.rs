@@ -7,7 +7,7 @@ use crate::recovery::{self, Recover};
 use crate::redispatch::{self, RedispatchPlan};
 use crate::retention::{self, PurgeGroup, PurgePlan};
 use crate::schedules::{self, Move, ScheduleStep, SkipReason};
-use crate::{ReconcilerSettings, parents, workers};
+use crate::{ReconcilerSettings, parents, places, workers};
 use counterstep_contracts::{Keep, TaskId};
 use counterstep_kernel::Engine;
 use counterstep_kernel::disable::{self, TypeStep, TypeVerdict};
@@ -27,6 +27,8 @@ pub struct PassPlan {
     pub recover: Vec<Recover>,
     /// Tasks that sleep although one that they have submitted has ended.
     pub wake: Vec<TaskId>,
+    /// Tasks that sleep for a place although there is one for them.
+    pub place: Vec<TaskId>,
     /// Attempts and receives whose prefixes are to be emptied.
     pub sweep: Vec<Intent>,
     /// Tasks that a sweep cannot read, and why.
@@ -65,6 +67,9 @@ impl fmt::Display for PassPlan {
         }
         for task in &self.wake {
             writeln!(f, "wake task {task}: one that it has submitted has ended")?;
+        }
+        for task in &self.place {
+            writeln!(f, "wake task {task}: there is a place for it")?;
         }
         for intent in &self.sweep {
             writeln!(
@@ -184,6 +189,17 @@ fn write_schedule(f: &mut fmt::Formatter<'_>, step: &ScheduleStep) -> fmt::Resul
             }
             Move::Skip {
                 due,
+                why: SkipReason::TooManyAtOnce,
+                ..
+            } => {
+                writeln!(
+                    f,
+                    "skip schedule {name}: due {}, and as many of its tasks are under way as may be",
+                    rfc3339(due)
+                )?;
+            }
+            Move::Skip {
+                due,
                 why: SkipReason::Disabled,
                 ..
             } => {
@@ -233,6 +249,7 @@ pub fn plan<'a>(
             recovery::plan(engine, settings.lost.clone(), limit).await,
         )?;
         let wake = of.area("parents", parents::plan(engine, limit).await)?;
+        let place = of.area("places", places::plan(engine, limit).await)?;
         let sweep = of.area("intents", orphans::plan(engine, limit).await.map(Some))?;
         let (sweep, unswept) = sweep
             .map(|sweep| (sweep.condemn, sweep.unreadable))
@@ -253,6 +270,7 @@ pub fn plan<'a>(
         Ok(PassPlan {
             recover,
             wake,
+            place,
             sweep,
             unswept,
             redispatch,

@@ -3,7 +3,7 @@
 use crate::answers::Answer;
 use counterstep_contracts::{FileName, Labels, TaskId, Tenant};
 use counterstep_kernel::Engine;
-use counterstep_kernel::client::{Submission, UploadSession};
+use counterstep_kernel::client::{Submission, SubmitError, UploadSession};
 use counterstep_steps::{DistributedTask, Registry, TaskType};
 use futures::StreamExt;
 use serde_json::Value;
@@ -136,6 +136,15 @@ pub fn two_files() -> Form {
 /// # Panics
 /// When it is refused.
 pub async fn submit(engine: &Engine, form: Form) -> TaskId {
+    let submitted = try_submit(engine, form).await;
+    submitted.expect("the request is accepted")
+}
+
+/// The same; whether it was refused.
+///
+/// # Errors
+/// As the end of a submission has them.
+pub async fn try_submit(engine: &Engine, form: Form) -> Result<TaskId, SubmitError> {
     let task_type = form.task_type(&engine.registry);
     let submission = Submission {
         tenant: form.tenant,
@@ -159,10 +168,9 @@ pub async fn submit(engine: &Engine, form: Form) -> TaskId {
             .await
             .expect("the file is accepted");
     }
-    session
-        .submit()
-        .await
-        .expect("the request is accepted")
-        .answer
-        .task_id
+    let submitted = session.submit().await;
+    if submitted.is_err() {
+        session.abandon("the request was refused").await;
+    }
+    Ok(submitted?.answer.task_id)
 }

@@ -4,9 +4,10 @@
 use crate::clock::TestClock;
 use crate::database::{self, open};
 use crate::form::Form;
-use crate::form::submit;
+use crate::form::{self, submit};
 use crate::invariants;
 use counterstep_contracts::{Host, TaskId, TaskStatus};
+use counterstep_kernel::client::SubmitError;
 use counterstep_kernel::host::{self, HostSettings, Spawn};
 use counterstep_kernel::ports::Ports;
 use counterstep_kernel::record::{History, TaskRecord};
@@ -90,6 +91,16 @@ impl Site {
         let task = submit(&self.engine, form).await;
         self.clock.runs(task);
         task
+    }
+
+    /// The same, where it may be refused.
+    ///
+    /// # Errors
+    /// As the end of a submission has them.
+    pub async fn try_submit(&self, form: Form) -> Result<TaskId, SubmitError> {
+        let task = form::try_submit(&self.engine, form).await?;
+        self.clock.runs(task);
+        Ok(task)
     }
 
     /// Takes tasks from now on: so many at a time on the worker host, and any number on the api

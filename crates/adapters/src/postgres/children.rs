@@ -127,7 +127,7 @@ pub(super) type WokenRead = (String, i64, i64, String, Option<String>);
 pub(super) fn wake(task: TaskId) -> Statement<'static, WokenTypes> {
     Statement::of(
         "UPDATE tasks SET due_at = now() WHERE id = ? AND lease_owner IS NULL AND due_at > now()
-           AND (waiting = 'children' OR status = 'compensating')
+           AND (waiting IN ('children', 'concurrency') OR status = 'compensating')
          RETURNING task_type, version, rev, queue, traceparent",
         values![task.0],
     )

@@ -12,7 +12,7 @@
 use super::fault::Fault;
 use super::pool::Lent;
 use super::statement::{Statement, time, values};
-use super::{idempotency, journal, outbox, receives, tasks, user_sql};
+use super::{idempotency, journal, outbox, places, receives, tasks, user_sql};
 use counterstep_contracts::{Epoch, Rev};
 use counterstep_kernel::ports::{CommitError, Committed, SqlStatement};
 use counterstep_kernel::transition::{Guard, TaskWrite, Transition};
@@ -102,6 +102,7 @@ pub(super) async fn judge(
         Err(Fault::Violated { constraint, text }) => Err(match constraint.as_str() {
             idempotency::TAKEN => CommitError::KeyTaken.into(),
             receives::NOT_THERE => CommitError::Condemned.into(),
+            places::TAKEN => CommitError::PlaceTaken.into(),
             _ => Fault::Violated { constraint, text },
         }),
         Err(fault) => Err(fault),
@@ -166,6 +167,7 @@ pub(super) fn kind(guard: Guard, transition: &Transition) -> Option<Kind> {
     let is_new = guard == NEW;
     let fits = transition.task.is_some()
         && !has_statements(transition)
+        && !places::may_be_taken(transition)
         && (is_new || !has_side_rows(transition))
         && misfit(guard, transition).is_none()
         && !cannot_hold(guard, transition);
@@ -303,6 +305,7 @@ fn assemble<'a>(
     } else {
         tasks::insert(&mut statement, ids, &writes)?;
     }
+    places::put(&mut statement, changes, !is_old)?;
     if is_old && !changes.iter().any(|change| has_side_rows(change)) {
         outbox::insert(&mut statement, changes)?;
         statement.push(THESE, values![]);

@@ -22,6 +22,7 @@ mod logs;
 mod migrate;
 mod options;
 mod outbox;
+mod places;
 mod pool;
 mod receives;
 mod retention;
@@ -44,9 +45,9 @@ use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
     DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, FailureQuery, Flow,
-    FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow, Revisions,
-    RevisionsOf, Salvaged, SqlStatement, Store, StoreError, TaskLine, TaskPage, TaskQuery,
-    WaitingQuery, Woken,
+    FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow, PlaceCount,
+    PlaceQuery, PlaceRow, Revisions, RevisionsOf, Salvaged, SqlStatement, Store, StoreError,
+    TaskLine, TaskPage, TaskQuery, WaitingQuery, Woken,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -409,6 +410,22 @@ impl Store for PostgresStore {
         let rows: Vec<children::LineRead> = self.database.read(children::page(query)).await?;
         let lines = rows.into_iter().map(children::decode_line);
         Ok(lines.collect::<Result<_, _>>()?)
+    }
+
+    async fn places(&self, query: &PlaceQuery) -> Result<Vec<PlaceRow>, StoreError> {
+        let rows: Vec<places::PlaceRead> = self.database.read(places::find(query)?).await?;
+        let rows = rows.into_iter().map(places::decode);
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    async fn place_counts(
+        &self,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<PlaceCount>, StoreError> {
+        let rows: Vec<places::CountRead> = self.lists.read(places::counts(after, limit)?).await?;
+        let counts = rows.into_iter().map(places::decode_count);
+        Ok(counts.collect::<Result<_, _>>()?)
     }
 
     async fn wake(&self, task: TaskId) -> Result<Option<Woken>, StoreError> {

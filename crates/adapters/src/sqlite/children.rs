@@ -143,7 +143,7 @@ pub(super) fn wake(
 ) -> Result<Option<Woken>, Fault> {
     let row: Option<WokenRow> = diesel::sql_query(
         "UPDATE tasks SET due_at = ?1 WHERE id = ?2 AND lease_owner IS NULL AND due_at > ?1
-           AND (waiting = 'children' OR status = 'compensating')
+           AND (waiting IN ('children', 'concurrency') OR status = 'compensating')
          RETURNING task_type, version, rev, queue, traceparent",
     )
     .bind::<BigInt, _>(now)

@@ -2,7 +2,7 @@
 //! writes what it says must be written; must not find out what ought to happen.
 
 use super::fault::{Fault, micros, write_json};
-use super::{children, documents, idempotency, journal, outbox, receives, tasks, user_sql};
+use super::{children, documents, idempotency, journal, outbox, places, receives, tasks, user_sql};
 use counterstep_contracts::{Epoch, Rev, TaskId};
 use counterstep_kernel::ports::CommitError;
 use counterstep_kernel::transition::{
@@ -35,6 +35,9 @@ pub(super) fn write(
             ));
         }
         None => {}
+    }
+    if let Some(place) = &transition.place {
+        places::put(connection, task_id, place, now)?;
     }
     if let Some(write) = &transition.receive {
         write_receive(connection, now, task_id, write)?;

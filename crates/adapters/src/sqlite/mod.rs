@@ -18,6 +18,7 @@ mod loads;
 mod logs;
 mod migrate;
 mod outbox;
+mod places;
 mod poison;
 pub(crate) mod pool;
 mod prepared;
@@ -43,8 +44,9 @@ use counterstep_contracts::{Epoch, Rev, TaskId, Tenant};
 use counterstep_kernel::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
     DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, FailureQuery, Flow,
-    FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow, Revisions,
-    RevisionsOf, Salvaged, Store, StoreError, TaskLine, TaskPage, TaskQuery, WaitingQuery, Woken,
+    FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow, PlaceCount,
+    PlaceQuery, PlaceRow, Revisions, RevisionsOf, Salvaged, Store, StoreError, TaskLine, TaskPage,
+    TaskQuery, WaitingQuery, Woken,
 };
 use counterstep_kernel::record::{History, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -119,6 +121,8 @@ fn read_task(
         response,
         parent,
         webhook,
+        place_key,
+        place_no,
         steps,
         marks,
         instead,
@@ -131,6 +135,8 @@ fn read_task(
             response,
             parent,
             webhook,
+            place_key,
+            place_no,
             ..row
         },
         steps,
@@ -380,6 +386,24 @@ impl Store for SqliteStore {
         let query = query.clone();
         let page = move |connection: &mut SqliteConnection| children::page(connection, &query);
         Ok(self.database.read(page).await?)
+    }
+
+    async fn places(&self, query: &PlaceQuery) -> Result<Vec<PlaceRow>, StoreError> {
+        let query = query.clone();
+        let read = move |connection: &mut SqliteConnection, _| places::find(connection, &query);
+        Ok(self.database.read_at(read).await?)
+    }
+
+    async fn place_counts(
+        &self,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<PlaceCount>, StoreError> {
+        let after = after.map(str::to_owned);
+        let read = move |connection: &mut SqliteConnection, _| {
+            places::counts(connection, after.as_deref(), limit)
+        };
+        Ok(self.database.read_at(read).await?)
     }
 
     async fn wake(&self, task: TaskId) -> Result<Option<Woken>, StoreError> {

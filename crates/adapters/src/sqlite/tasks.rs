@@ -132,6 +132,8 @@ impl Columns {
             labels: care.or(read_labels(self.labels.as_deref()), instead.labels)?,
             parent: None,
             webhook: None,
+            place_key: None,
+            place_no: None,
             created_at: DbTime(self.created_at),
             updated_at: DbTime(self.updated_at),
             finished_at: self.finished_at.map(DbTime),

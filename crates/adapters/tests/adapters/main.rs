@@ -141,6 +141,14 @@ macro_rules! row_cases {
                 a_row_of_a_log_that_is_written_again_changes_nothing,
                 rows_go_once_no_line_of_them_is_needed_and_their_lines_are_counted,
                 a_task_that_is_not_there_has_no_log;
+            places:
+                a_place_is_held_once_until_its_task_gives_it_back,
+                of_twenty_racing_claims_of_a_place_one_wins,
+                a_submission_whose_place_is_taken_leaves_nothing,
+                those_that_wait_stand_in_the_order_of_their_submissions,
+                keys_are_counted_page_by_page,
+                a_task_that_leaves_its_rest_stands_in_line_where_it_stood,
+                a_task_that_sleeps_for_a_place_is_woken;
             labels:
                 a_task_keeps_its_labels_and_is_found_by_all_of_them,
                 changes_that_are_written_together_keep_their_labels_apart,

@@ -12,7 +12,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::ProblemCode;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::limit::{
-    DeclaredLimit, LimitSetView, LimitUseView, LimitView, ResetLimitRequest, SetLimitRequest,
+    LimitSetView, LimitUseView, LimitView, ResetLimitRequest, SetLimitRequest,
 };
 use counterstep_kernel::limits::{self, LimitError, LimitRow, NewLimit};
 use counterstep_steps::times::rfc3339;
@@ -93,11 +93,7 @@ fn view(row: LimitRow) -> LimitView {
     };
     LimitView {
         name: row.name,
-        declared: row.declared.map(|limit| DeclaredLimit {
-            at_once: limit.at_once,
-            rate: limit.rate,
-            scope: limit.scope.shown(),
-        }),
+        declared: row.declared,
         set: row.set.map(|set| LimitSetView {
             at_once: set.at_once,
             rate: set.rate,
@@ -116,7 +112,7 @@ fn refused(error: LimitError) -> Refused {
             ProblemCode::NoSuchLimit,
             "see /api/limits for those that there are",
         ),
-        LimitError::Impossible(_) => invalid(detail),
+        LimitError::Impossible(_) | LimitError::NotOfTasks => invalid(detail),
         LimitError::Moved => Refused::new(ProblemCode::Unavailable, detail).retry_after(1),
         LimitError::Store(error) => error.into(),
     }

@@ -9,7 +9,7 @@ use crate::problem::unknown_type;
 use crate::query::Params;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_kernel::documents::TypedDocuments;
-use counterstep_kernel::operator;
+use counterstep_kernel::operator::{self, Surroundings};
 
 pub(super) async fn plan(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
     let id = task_id(&request)?;
@@ -32,16 +32,23 @@ pub(super) async fn why(api: web::Data<Api>, caller: Caller, request: HttpReques
     let workers = workers
         .inspect_err(|error| tracing::warn!(%error, "processes could not be read"))
         .ok();
-    let found = operator::children_found(api.engine.ports.store.as_ref(), &record).await;
-    let found = found
+    let store = api.engine.ports.store.as_ref();
+    let children = operator::children_found(store, &record).await;
+    let children = children
         .inspect_err(
             |error| tracing::warn!(task = %id, %error, "the tasks that it has submitted could not be read"),
         )
         .unwrap_or_default();
-    Ok(HttpResponse::Ok().json(operator::why_among(
-        &api.engine.registry,
-        &record,
-        workers.as_ref(),
-        found.as_ref(),
-    )))
+    let places = operator::places_found(store, &record).await;
+    let places = places
+        .inspect_err(
+            |error| tracing::warn!(task = %id, %error, "the tasks of its key could not be read"),
+        )
+        .unwrap_or_default();
+    let around = Surroundings {
+        workers,
+        children,
+        places,
+    };
+    Ok(HttpResponse::Ok().json(operator::why_among(&api.engine.registry, &record, &around)))
 }

@@ -8,7 +8,7 @@ use counterstep_contracts::{Host, TaskId, TaskStatus};
 use counterstep_kernel::Engine;
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::host::{self, HostSettings};
-use counterstep_kernel::operator::why_among;
+use counterstep_kernel::operator::{Surroundings, why_among};
 use counterstep_kernel::ports::Workers;
 use counterstep_kernel::worker_registry;
 use counterstep_steps::CancelToken;
@@ -200,7 +200,14 @@ async fn a_killed_worker_that_is_not_lost_yet_counts_neither_as_alive_nor_with_f
         .await
         .expect("the store answers");
     let detail = |workers: &Workers| {
-        let why = why_among(&site.engine.registry, &record, Some(workers), None);
+        let why = why_among(
+            &site.engine.registry,
+            &record,
+            &Surroundings {
+                workers: Some(workers.clone()),
+                ..Surroundings::default()
+            },
+        );
         why.because
             .into_iter()
             .map(|because| because.detail)

@@ -5,7 +5,7 @@ use counterstep_contracts::bytes::format_bytes;
 use counterstep_contracts::declaration::{NamedBreaker, NamedPolicy};
 use counterstep_contracts::retry::format_duration;
 use counterstep_contracts::{
-    Backoff, BreakerPolicy, Direction, Limit, LimitScope, RetryPolicy, StepDecl, TaskDecl,
+    Backoff, Beyond, BreakerPolicy, Direction, Limit, LimitScope, RetryPolicy, StepDecl, TaskDecl,
     UndoDecl, WaitDecl,
 };
 use counterstep_node::Exit;
@@ -119,6 +119,18 @@ fn text(decl: &TaskDecl, set: &Policies) -> String {
     }
     if !decl.labels.is_empty() {
         let _ = writeln!(out, "  labels      {}", decl.labels.join(", "));
+    }
+    if let Some(concurrency) = decl.flow.concurrency {
+        let each = decl
+            .flow
+            .key
+            .map_or_else(String::new, |key| format!(" for each `{key}` of a tenant"));
+        let beyond = match concurrency.beyond {
+            Beyond::Wait => "further ones wait",
+            Beyond::Replace => "a newer one replaces the older",
+            Beyond::Refuse => "further ones are refused",
+        };
+        let _ = writeln!(out, "  at a time   {}{each}; {beyond}", concurrency.at_once);
     }
     let _ = writeln!(out, "  definition  {}", decl.definition_hash());
     for step in decl.steps {

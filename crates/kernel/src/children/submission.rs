@@ -6,6 +6,7 @@ use crate::change::add_outgoing;
 use crate::draft::{As, Draft, NewTask};
 use crate::engine::Engine;
 use crate::error::{StepError, StepResult};
+use crate::places::key_of;
 use crate::record::{TaskRecord, TaskRow};
 use crate::task::{TaskType, guarded};
 use crate::transition::Transition;
@@ -42,6 +43,8 @@ pub(crate) fn submission(
     }
     let labels =
         labels(engine, &task_type, parent, &request).map_err(|error| refused(error.message))?;
+    let place_key = key_of(engine, &task_type, (&parent.tenant, &request))
+        .map_err(|error| refused(error.message))?;
     let new = NewTask {
         id: engine.new_task_id(),
         tenant: parent.tenant.clone(),
@@ -49,6 +52,7 @@ pub(crate) fn submission(
         client_key: None,
         traceparent: parent.traceparent.clone(),
         labels,
+        place_key,
         webhook: None,
         parent: Some(ParentRef {
             task: parent.id,

@@ -14,7 +14,7 @@ pub use batch::{BatchItem, submit_all};
 pub use cancel::{Cancelled, Refusal, cancel};
 pub use prepared::{Preparation, Prepared, prepare};
 pub use signal::{SignalRefusal, signal};
-pub use submission::{Submission, SubmitError, Submitted};
+pub use submission::{Submission, SubmitError, Submitted, TooManyAtOnce};
 pub use upload_session::{Firing, UploadSession};
 
 use crate::builtin::{FileSource, Upload, Work};

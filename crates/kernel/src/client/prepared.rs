@@ -9,6 +9,7 @@ use crate::policy::INLINE_LIMIT;
 use crate::ports::{SqlStatement, StoreError};
 use crate::record::DbTime;
 use crate::task::TaskType;
+use crate::transition::PlaceWrite;
 use counterstep_contracts::TaskId;
 use futures::future::BoxFuture;
 use serde_json::Value;
@@ -89,17 +90,22 @@ impl Prepared {
         store.statement(&self.new.transition)
     }
 
-    /// Whether its task completes with its submission, and has a webhook to tell so: such a change is
-    /// written alone.
+    /// Whether its task completes with its submission, and has a webhook to tell so, or takes a place
+    /// that another one may have by then: such a change is written alone.
     #[must_use]
     pub const fn is_alone(&self) -> bool {
-        self.new.transition.document.is_some()
+        let change = &self.new.transition;
+        change.document.is_some()
+            || matches!(change.place, Some(PlaceWrite::Put { no: Some(_), .. }))
     }
 
     /// Writes and announces it, alone.
     pub(super) async fn commit(self) -> Result<Submitted, SubmitError> {
         let Self { mut session, new } = self;
-        session.commit(new).await
+        match session.commit(new).await {
+            Err(SubmitError::PlaceTaken) => session.submit().await,
+            other => other,
+        }
     }
 
     /// Announces the task, as a commit of the store's does. `false`: it is not in the database.

@@ -8,9 +8,10 @@ use crate::ports::{CommitError, ObjectError, Store, StoreError, SubmissionOutcom
 use crate::task::{RequestError, TaskType};
 use crate::webhooks::WebhookUrl;
 use counterstep_contracts::http::Accepted;
-use counterstep_contracts::{LabelError, Labels, Tenant};
+use counterstep_contracts::{LabelError, Labels, TaskId, Tenant};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use std::fmt;
 
 /// Who submits what, as far as the caller and the headers say.
 #[derive(Debug, Clone)]
@@ -66,9 +67,39 @@ pub enum SubmitError {
     /// Too many tasks of its type wait.
     #[error("about {0} tasks of this type wait already, and no more may: send it again later")]
     TooManyWaiting(u32),
+    /// As many tasks of its key are under way as may be.
+    #[error("{0}")]
+    TooManyAtOnce(TooManyAtOnce),
+    /// Another submission was faster: it is decided again.
+    #[error("another submission has taken the place meanwhile")]
+    PlaceTaken,
     /// The store does not answer.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// The tasks that keep another one of their key from being accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TooManyAtOnce {
+    /// So many may be under way.
+    pub at_once: u32,
+    /// Some of them, where they are the tenant's.
+    pub tasks: Vec<TaskId>,
+}
+
+impl fmt::Display for TooManyAtOnce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} of the tasks of this type or key may be under way at a time, and as many are",
+            self.at_once
+        )?;
+        let tasks: Vec<_> = self.tasks.iter().map(TaskId::to_string).collect();
+        match tasks.is_empty() {
+            true => Ok(()),
+            false => write!(f, ": {}", tasks.join(", ")),
+        }
+    }
 }
 
 impl SubmitError {
@@ -76,9 +107,13 @@ impl SubmitError {
     #[must_use]
     pub const fn outcome(&self) -> SubmissionOutcome {
         match self {
-            Self::Invalid(_) | Self::Label(_) | Self::Source(_) => SubmissionOutcome::Refused,
+            Self::Invalid(_) | Self::Label(_) | Self::Source(_) | Self::TooManyAtOnce(_) => {
+                SubmissionOutcome::Refused
+            }
             Self::TooManyWaiting(_) => SubmissionOutcome::TooManyWaiting,
-            Self::InProgress | Self::KeyMismatch | Self::Moved => SubmissionOutcome::Conflict,
+            Self::InProgress | Self::KeyMismatch | Self::Moved | Self::PlaceTaken => {
+                SubmissionOutcome::Conflict
+            }
             Self::Disabled(_) => SubmissionOutcome::Disabled,
             Self::Objects(_) | Self::Declaration(_) | Self::TooSlow | Self::Store(_) => {
                 SubmissionOutcome::Failed
@@ -188,6 +223,7 @@ pub(super) fn from_commit(error: CommitError) -> SubmitError {
         CommitError::KeyTaken => SubmitError::InProgress,
         CommitError::Condemned => SubmitError::TooSlow,
         CommitError::Moved => SubmitError::Moved,
+        CommitError::PlaceTaken => SubmitError::PlaceTaken,
         CommitError::Store(error) => SubmitError::Store(error),
         CommitError::Stale | CommitError::Fenced { .. } => {
             SubmitError::Store(StoreError::Corrupt("a new task's id is taken".to_owned()))

@@ -3,6 +3,7 @@
 //! and upload steps in one change.
 
 mod abandon;
+mod place;
 mod submit;
 
 pub(super) use submit::{Decided, NewSubmission};

@@ -33,6 +33,8 @@ pub struct NewTask {
     pub parent: Option<ParentRef>,
     /// Where the client is told when it comes to rest.
     pub webhook: Option<WebhookUrl>,
+    /// The key by which it is counted with others, where its type counts tasks.
+    pub place_key: Option<String>,
 }
 
 /// An upload step that was carried out while the request arrived.
@@ -81,6 +83,8 @@ impl Draft {
             labels: new.labels,
             parent: new.parent,
             webhook: new.webhook.map(|url| url.as_str().to_owned()),
+            place_key: new.place_key,
+            place_no: None,
             created_at: never,
             updated_at: never,
             finished_at: None,

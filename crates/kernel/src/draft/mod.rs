@@ -7,6 +7,7 @@ mod claim;
 mod client;
 mod forward;
 mod operator;
+mod place;
 mod quarantine;
 mod recovery;
 mod redispatch;
@@ -69,6 +70,7 @@ pub struct Draft {
     work: Vec<Work>,
     idempotency: Option<IdempotencyWrite>,
     document: Option<Box<DocumentWrite>>,
+    leaves_unknown_place: bool,
     children: Vec<Transition>,
     children_seen: Vec<(StepNo, u32)>,
     submitted: Value,
@@ -145,6 +147,7 @@ impl Draft {
             work: Vec::new(),
             idempotency: None,
             document: None,
+            leaves_unknown_place: false,
             children: Vec::new(),
             children_seen: Vec::new(),
             submitted: Value::Null,
@@ -229,6 +232,7 @@ impl Draft {
             if ruling.task.is_at_rest() {
                 self.lease = LeaseChange::Release;
                 self.due = Time::Clear;
+                task.place_no = None;
             }
             if ruling.task != TaskStatus::Waiting {
                 task.waiting = None;
@@ -362,6 +366,7 @@ impl Draft {
 
     /// The finished change and the guard for it.
     pub fn finish(mut self, change_id: ChangeId, by: As) -> (Guard, Transition) {
+        let place = self.place_write();
         let (epoch, rev) = self.base;
         let guard = match by {
             As::Owner => Guard::Lease { epoch, rev },
@@ -400,6 +405,7 @@ impl Draft {
         };
         let transition = Transition {
             task: Some(write),
+            place,
             steps,
             attempts: self.attempts,
             receive: self.takes_receive.then_some(ReceiveWrite::Taken),

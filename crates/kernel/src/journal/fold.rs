@@ -412,6 +412,8 @@ pub(super) fn blank(task: TaskId) -> TaskRow {
         labels: Labels::new(),
         parent: None,
         webhook: None,
+        place_key: None,
+        place_no: None,
         created_at: DbTime(0),
         updated_at: DbTime(0),
         finished_at: None,

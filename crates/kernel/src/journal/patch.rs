@@ -65,6 +65,8 @@ patch! {
         residue: bool,
         parent: Option<ParentRef>,
         webhook: Option<String>,
+        place_key: Option<String>,
+        place_no: Option<u32>,
     }
 }
 

@@ -248,6 +248,8 @@ impl Base {
             residue: from.residue,
             parent: from.parent,
             webhook: from.webhook.clone(),
+            place_key: from.place_key.clone(),
+            place_no: from.place_no,
             rev: from.rev,
             ..blank(to.id)
         };

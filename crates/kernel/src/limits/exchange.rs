@@ -123,6 +123,12 @@ async fn read_set_values(engine: &Engine) {
     }
 }
 
+/// What a person has set under this name, as far as this process knows: it reads that once a second.
+pub(crate) async fn set_values_of(engine: &Engine, name: &str) -> Option<LimitValues> {
+    read_set_values(engine).await;
+    engine.limits.set_values().values.get(name).copied()
+}
+
 async fn exchange(engine: &Engine, key: &LimitKey) -> Result<(), StoreError> {
     let lease = engine.settings.lease;
     for _ in 0..TRIES {

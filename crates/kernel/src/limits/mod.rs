@@ -2,6 +2,7 @@
 //! that wait for some, and who uses them. What they share with other processes is written by
 //! `exchange`; `state` decides on it. Must not read or write a task.
 
+mod declared;
 pub(crate) mod exchange;
 mod key;
 mod people;
@@ -10,6 +11,7 @@ mod set_values;
 mod state;
 mod unused;
 
+pub(crate) use exchange::set_values_of;
 pub(crate) use key::LimitKey;
 pub use people::{
     LimitError, LimitRow, LimitSetting, LimitUse, NewLimit, limits, reset_limit, set_limit,

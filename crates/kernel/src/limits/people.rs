@@ -2,16 +2,18 @@
 //! a person sets hold for all processes within a second, and stand until they are taken back.
 
 use super::LimitValues;
+use super::declared::{check, declared};
 use super::state::LimitState;
 use crate::admin_audit::{self, AdminChange};
 use crate::documents::{delete, read_document, write_document};
 use crate::engine::Engine;
+use crate::places::{limit_name, type_of};
 use crate::ports::{
-    Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, StoreError,
+    Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, PlaceCount, StoreError,
 };
 use crate::record::DbTime;
-use counterstep_contracts::limit::{LimitFault, Rate, fault_of};
-use counterstep_contracts::{Limit, Rev, Tenant};
+use counterstep_contracts::limit::{DeclaredLimit, LimitFault, Rate};
+use counterstep_contracts::{Rev, Tenant};
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -43,7 +45,7 @@ pub struct LimitRow {
     /// Its name.
     pub name: String,
     /// As this program declares it; `None`: it does not.
-    pub declared: Option<Limit>,
+    pub declared: Option<DeclaredLimit>,
     /// What a person has set instead.
     pub set: Option<LimitSetting>,
     /// What is in use of it: one for all, or one for each tenant or label value.
@@ -70,9 +72,9 @@ pub struct LimitSetting {
 pub struct LimitUse {
     /// The tenant and the label value behind the limit's name; empty where all share it.
     pub of: String,
-    /// So many permits are held, over all processes.
+    /// So many permits are held, over all processes, or so many places by tasks.
     pub held: u32,
-    /// So many attempts wait for one in processes that look at it.
+    /// So many attempts wait for one in processes that look at it, or so many tasks.
     pub waiting: u32,
     /// By process: permits held.
     pub holders: BTreeMap<String, u32>,
@@ -87,23 +89,15 @@ pub enum LimitError {
     /// The values are impossible.
     #[error("the values are impossible: {0}")]
     Impossible(LimitFault),
+    /// They are of attempts, and the limit is of tasks.
+    #[error("tasks under way are counted, up to 1,000, and have no rate")]
+    NotOfTasks,
     /// Others change it all the time.
     #[error("the limit was changed by others meanwhile: try again")]
     Moved,
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-}
-
-/// The limits that the types of this program declare, by name.
-fn declared(engine: &Engine) -> BTreeMap<&'static str, Limit> {
-    engine
-        .registry
-        .iter()
-        .flat_map(|known| known.decl.steps)
-        .filter_map(|step| step.limit)
-        .map(|limit| (limit.name, limit))
-        .collect()
 }
 
 async fn latest(
@@ -148,7 +142,7 @@ pub fn limits(engine: &Engine) -> BoxFuture<'_, Result<Vec<LimitRow>, StoreError
     Box::pin(async move {
         let mut rows: BTreeMap<String, LimitRow> = BTreeMap::new();
         for (name, limit) in declared(engine) {
-            row_of(&mut rows, name).declared = Some(limit);
+            row_of(&mut rows, &name).declared = Some(limit);
         }
         for document in latest(engine, KIND, MOST).await? {
             if let Some(set) = read(&document) {
@@ -195,6 +189,21 @@ pub fn limits(engine: &Engine) -> BoxFuture<'_, Result<Vec<LimitRow>, StoreError
             }
             row_of(&mut rows, name).uses.push(usage);
         }
+        for count in engine.ports.store.place_counts(None, MOST_RECORDS).await? {
+            let of = count
+                .key
+                .split_once('/')
+                .map_or("", |(_, of)| of)
+                .to_owned();
+            let name = limit_name(type_of(&count.key));
+            let PlaceCount { held, waiting, .. } = count;
+            row_of(&mut rows, &name).uses.push(LimitUse {
+                of,
+                held,
+                waiting,
+                holders: BTreeMap::new(),
+            });
+        }
         Ok(rows.into_values().collect())
     })
 }
@@ -240,9 +249,7 @@ pub fn set_limit<'a>(
     new: NewLimit<'a>,
 ) -> BoxFuture<'a, Result<(), LimitError>> {
     Box::pin(async move {
-        if let Some(fault) = fault_of(new.at_once, new.rate) {
-            return Err(LimitError::Impossible(fault));
-        }
+        check(name, new.at_once, new.rate)?;
         let body = write_document(
             KIND,
             &SetLimit {

@@ -8,10 +8,12 @@ mod settle;
 mod undo_plan;
 mod why;
 mod why_children;
+mod why_places;
 
 pub use deploy::check_deploy;
 pub use recoveries::{Recount, set_recoveries};
 pub use settle::{OfBulk, OperatorError, Resolution, Retrial, resolve, retry};
 pub use undo_plan::undo_plan;
-pub use why::{why, why_among};
+pub use why::{Surroundings, why, why_among};
 pub use why_children::{ChildrenFound, children_found};
+pub use why_places::places_found;

@@ -2,8 +2,9 @@
 //! have said of themselves. Says only what they show.
 
 use super::why_children::{self, ChildrenFound};
+use super::why_places;
 use crate::dead_letters::group_of;
-use crate::ports::{KnownType, Workers};
+use crate::ports::{KnownType, PlaceRow, Workers};
 use crate::record::{DbTime, TaskRecord};
 use crate::task::Registry;
 use crate::times::rfc3339;
@@ -20,18 +21,30 @@ const LONG: Duration = Duration::from_secs(30);
 /// Why a task is where it is.
 #[must_use]
 pub fn why(registry: &Registry, record: &TaskRecord) -> Why {
-    why_among(registry, record, None, None)
+    why_among(registry, record, &Surroundings::default())
 }
 
-/// The same, with what processes have reported of themselves, and with how the tasks stand that it
-/// has submitted; `None`: unknown. The reports show which processes were there, and decide nothing.
+/// What is known beside a task's own rows.
+#[derive(Debug, Default)]
+pub struct Surroundings {
+    /// What processes have reported of themselves; `None`: unknown. The reports show which processes
+    /// were there, and decide nothing.
+    pub workers: Option<Workers>,
+    /// How the tasks stand that it has submitted; `None`: unknown.
+    pub children: Option<ChildrenFound>,
+    /// The tasks that hold the places that it waits for.
+    pub places: Vec<PlaceRow>,
+}
+
+/// The same, with what is known beside its rows.
 #[must_use]
-pub fn why_among(
-    registry: &Registry,
-    record: &TaskRecord,
-    workers: Option<&Workers>,
-    found: Option<&ChildrenFound>,
-) -> Why {
+pub fn why_among(registry: &Registry, record: &TaskRecord, around: &Surroundings) -> Why {
+    let Surroundings {
+        workers,
+        children,
+        places,
+    } = around;
+    let workers = workers.as_ref();
     let task = &record.task;
     let mut because = Vec::new();
     let knows = registry.of(task).is_some();
@@ -42,11 +55,14 @@ pub fn why_among(
             because.push(version(registry, record));
         }
     }
-    let for_children = why_children::reason_of(record, found);
+    let for_children = why_children::reason_of(record, children.as_ref());
     match task.status {
         // Then they are all that it waits for.
         TaskStatus::Waiting
             if task.waiting == Some(WaitReason::Children) && for_children.is_some() => {}
+        TaskStatus::Waiting if task.waiting == Some(WaitReason::Concurrency) => {
+            because.push(why_places::reason_of(places));
+        }
         TaskStatus::Waiting => because.push(waiting(record)),
         TaskStatus::Submitted | TaskStatus::Dispatched => because.push(unclaimed(record, workers)),
         TaskStatus::Compensating if task.lease_owner.is_none() => {
@@ -280,7 +296,7 @@ fn waiting(record: &TaskRecord) -> WhyReason {
                 task.task_type, task.version, task.definition_hash
             ),
         ),
-        None => due(record, "it is due then"),
+        Some(WaitReason::Concurrency) | None => due(record, "it is due then"),
     };
     found.steps = waiting;
     found.waiting_for = task.waiting;

@@ -8,9 +8,7 @@ use crate::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
     DocumentKind, DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, EndedTask,
     FailureFilter, FailureQuery, Flow, FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight,
-    LogRow, LogWrite, Logs, OutboxOp, OutboxRow, PayloadCodec, PayloadError, PurgeOp, ReceiveOp,
-    Receives, Revisions, RevisionsOf, Salvaged, SqlStatement, Store, StoreError, SweepOp, TaskLine,
-    TaskPage, TaskQuery, Unread, Upkeep, WaitingQuery, Woken,
+    LogRow, LogWrite, Logs, OutboxOp, OutboxRow, PayloadCodec, PayloadError, PlaceCount, PlaceQuery, PlaceRow, PurgeOp, ReceiveOp, Receives, Revisions, RevisionsOf, Salvaged, SqlStatement, Store, StoreError, SweepOp, TaskLine, TaskPage, TaskQuery, Unread, Upkeep, WaitingQuery, Woken,
 };
 use crate::record::{DbTime, Failure, History, TaskRecord};
 use crate::transition::{Guard, Transition};
@@ -285,6 +283,18 @@ impl Store for PayloadStore {
             self.failure(child.task, child.failure.as_mut())?;
         }
         Ok(children)
+    }
+
+    async fn places(&self, query: &PlaceQuery) -> Result<Vec<PlaceRow>, StoreError> {
+        self.inner.places(query).await
+    }
+
+    async fn place_counts(
+        &self,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<PlaceCount>, StoreError> {
+        self.inner.place_counts(after, limit).await
     }
 
     async fn wake(&self, task: TaskId) -> Result<Option<Woken>, StoreError> {

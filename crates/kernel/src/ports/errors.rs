@@ -43,6 +43,9 @@ pub enum CommitError {
     /// The schedule that the change fires has moved on: another writer has fired it, or changed it.
     #[error("the schedule has moved on meanwhile")]
     Moved,
+    /// Another task of the key holds the place with this number: read which are free.
+    #[error("the place is another task's")]
+    PlaceTaken,
     /// A statement of the step's own was refused.
     #[error(transparent)]
     Sql(#[from] SqlRefused),

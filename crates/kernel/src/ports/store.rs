@@ -9,6 +9,7 @@ use super::finding::{
 };
 use super::logs::Logs;
 use super::payloads::PayloadCodec;
+use super::places::{PlaceCount, PlaceQuery, PlaceRow};
 use super::statement::SqlStatement;
 use super::types::{FailureQuery, WaitingQuery};
 use super::upkeep::Upkeep;
@@ -218,8 +219,19 @@ pub trait Store: Upkeep + Logs + Send + Sync + Debug {
     /// A page of the tasks that a task has submitted, in the order of step and place.
     async fn children(&self, query: &ChildQuery) -> Result<Vec<ChildLine>, StoreError>;
 
-    /// Makes a task due now that sleeps: waits, or is between two undos, without a lease and with a
-    /// due time ahead. `None`: it does not. It leaves `rev` alone.
+    /// Tasks that are counted with others of a key, and the places that they hold.
+    async fn places(&self, query: &PlaceQuery) -> Result<Vec<PlaceRow>, StoreError>;
+
+    /// A page of the keys of such tasks behind this one, by key, with how many there are of each.
+    async fn place_counts(
+        &self,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<PlaceCount>, StoreError>;
+
+    /// Makes a task due now that sleeps: waits for tasks that it has submitted, or for a place, or is
+    /// between two undos, without a lease and with a due time ahead. `None`: it does not. It leaves
+    /// `rev` alone.
     async fn wake(&self, task: TaskId) -> Result<Option<Woken>, StoreError>;
 
     /// How many tasks of a type failed in a row.

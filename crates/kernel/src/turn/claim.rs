@@ -17,6 +17,7 @@ use crate::isolation::{Abandoned, Entry, Guest, Running, WhenFull, most_tasks};
 use crate::limits::exchange::keep_exchanged;
 use crate::load::fits;
 use crate::lost_hosts::earlier_losses;
+use crate::places::{self, Asked};
 use crate::plan::{Facts, Probes};
 use crate::ports::{Observation, StoreError};
 use crate::progress::Board;
@@ -124,8 +125,12 @@ async fn take_turn_with(
 ) -> TurnEnd {
     let admitted = admit(engine, host, wanted, shutdown, drained).await;
     let Admitted {
-        task_type,
-        record,
+        claimable:
+            Claimable {
+                task_type,
+                record,
+                mut place,
+            },
         running: _running,
     } = match admitted {
         Ok(admitted) => admitted,
@@ -147,7 +152,12 @@ async fn take_turn_with(
         Room::LookAgain(left) => return TurnEnd::NoRoom(left),
         // Another host may have had it meanwhile.
         Room::Waited => match claimable(engine, host, wanted).await {
-            Ok((_, record)) => record,
+            Ok(Claimable {
+                record, place: now, ..
+            }) => {
+                place = now;
+                record
+            }
             Err(end) => return end,
         },
     };
@@ -173,8 +183,15 @@ async fn take_turn_with(
         if shutdown.is_cancelled() {
             return TurnEnd::Busy(Duration::ZERO);
         }
-        match claim(engine, task_type, host, record, with.clone()).await {
+        let claimable = Claimable {
+            task_type,
+            record,
+            place,
+        };
+        match claim(engine, host, claimable, with.clone()).await {
             Ok(claimed) => run(engine, claimed, ttl, with.clone()).await,
+            // It asks again for a place.
+            Err(ChangeError::PlaceTaken) => TurnEnd::Busy(Duration::ZERO),
             // Another host was faster, or a client: a redelivery finds the task at rest or leased.
             Err(ChangeError::Illegal(_) | ChangeError::Fenced) => TurnEnd::Busy(ttl),
             Err(error) => end_of(&error, wanted.task),
@@ -188,9 +205,16 @@ async fn take_turn_with(
 }
 
 /// A task that may be claimed here and now.
-struct Admitted {
+struct Claimable {
     task_type: TaskType,
     record: TaskRecord,
+    /// The number of the place that it takes with the claim.
+    place: Option<u32>,
+}
+
+/// The same, with room for it in this process.
+struct Admitted {
+    claimable: Claimable,
     running: Running,
 }
 
@@ -205,7 +229,10 @@ async fn admit(
     let Wanted { task, full, .. } = wanted;
     let mut waiting = None;
     loop {
-        let (task_type, record) = claimable(engine, host, wanted).await?;
+        let claimable = claimable(engine, host, wanted).await?;
+        let Claimable {
+            task_type, record, ..
+        } = &claimable;
         // A loss that the claim will count is counted here, too.
         let losses = record.task.recovery_attempts + u32::from(record.lease_has_expired());
         let most = most_tasks(
@@ -216,14 +243,14 @@ async fn admit(
         let guest = Guest {
             task,
             most,
-            abandoned: Abandoned::beside_one_ready_for(ready_for(&record)),
+            abandoned: Abandoned::beside_one_ready_for(ready_for(record)),
         };
         let is_next = waiting.is_some();
         let mut entry = engine
             .isolation
             .enter(guest, WhenFull::Leave, waiting.take());
         if !is_next && matches!(entry, Entry::Full) && engine.isolation.can_drain(guest) {
-            *drained = lock_to_drain(engine, &task_type, &record, full).await;
+            *drained = lock_to_drain(engine, task_type, record, full).await;
             if drained.is_some() {
                 entry = engine.isolation.enter(guest, WhenFull::Drain, None);
             }
@@ -243,11 +270,7 @@ async fn admit(
                          no other process has taken it; a restart would end that code"
                     );
                 }
-                return Ok(Admitted {
-                    task_type,
-                    record,
-                    running,
-                });
+                return Ok(Admitted { claimable, running });
             }
             Entry::Full => return Err(TurnEnd::NoRoom(NO_ROOM)),
             Entry::Next(next) => waiting = Some(next),
@@ -302,7 +325,7 @@ async fn claimable(
     engine: &Engine,
     host: Host,
     Wanted { task, offer, .. }: Wanted<'_>,
-) -> Result<(TaskType, TaskRecord), TurnEnd> {
+) -> Result<Claimable, TurnEnd> {
     let record = match engine.ports.store.load(task).await {
         Ok(Some(record)) => record,
         Ok(None) => {
@@ -347,7 +370,24 @@ async fn claimable(
     if !fits(&task_type, &record) {
         return Err(quarantined(engine, task).await);
     }
-    Ok((task_type, record))
+    let place = match places::ask(engine, &task_type, &record).await {
+        Ok(Asked::Goes) => None,
+        Ok(Asked::Free(no)) => Some(no),
+        Ok(Asked::Replaced(by)) => {
+            tracing::debug!(%task, %by, "replaced before it started");
+            return Err(TurnEnd::GivenBack);
+        }
+        Ok(Asked::Full(at_once)) => {
+            let slept = places::sleep(engine, &task_type, record, at_once).await;
+            return Err(slept.map_or_else(|error| end_of(&error, task), |()| TurnEnd::GivenBack));
+        }
+        Err(error) => return Err(end_of(&error, task)),
+    };
+    Ok(Claimable {
+        task_type,
+        record,
+        place,
+    })
 }
 
 /// Parks a task that cannot be read.
@@ -405,9 +445,12 @@ async fn run(
 /// Takes the lease and starts what comes first, in one commit.
 async fn claim<'a>(
     engine: &'a Engine,
-    task_type: TaskType,
     host: Host,
-    record: TaskRecord,
+    Claimable {
+        task_type,
+        record,
+        place,
+    }: Claimable,
     (tokens, lock, reserved): With,
 ) -> Result<(Turn<'a>, Next), ChangeError> {
     let ttl = engine.settings.lease_of(&task_type);
@@ -443,6 +486,9 @@ async fn claim<'a>(
             }
             draft.set_earlier_losses(&losses);
             draft.claim(&engine.id, ttl)?;
+            if let Some(no) = place {
+                draft.take_place(no);
+            }
             plan.next(draft).map(Some)
         })
         .await;

@@ -84,6 +84,7 @@ pub(super) fn end_of(error: &ChangeError, task: TaskId) -> TurnEnd {
         }
         ChangeError::Illegal(_)
         | ChangeError::KeyTaken
+        | ChangeError::PlaceTaken
         | ChangeError::Condemned
         | ChangeError::Sql(_) => {
             tracing::error!(%task, %error, "the turn ends: its change is not acceptable");

@@ -132,6 +132,8 @@ fn submitted() -> TaskRow {
     TaskRow {
         parent: None,
         webhook: None,
+        place_key: None,
+        place_no: None,
         id: TASK,
         tenant: Tenant("acme".to_owned()),
         task_type: "Zip".to_owned(),

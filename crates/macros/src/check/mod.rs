@@ -1,6 +1,7 @@
 //! Judges a declaration by its tokens: one small function a diagnostic, and the parameters of each
 //! function sorted out. Writes nothing down; what needs types is left to bounds.
 
+mod flow;
 mod functions;
 mod inputs;
 mod labels;
@@ -21,6 +22,7 @@ pub(crate) fn check(declaration: &Declaration, report: &mut Report) -> Readings 
     missing_types(declaration, report);
     no_steps(declaration, report);
     labels::check(declaration, report);
+    flow::check(declaration, report);
     order::check(declaration, report);
     undo::check(declaration, report);
     functions::check(declaration, report);

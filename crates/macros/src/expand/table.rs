@@ -25,6 +25,8 @@ impl Expansion<'_> {
         let (respond, states) = (numbered("respond", 0), self.states());
         let labels = (!self.declaration.task.labels.is_empty()).then(|| numbered("labels", 0));
         let labels = optional(labels);
+        let key = self.declaration.task.flow.key.is_some();
+        let key = optional(key.then(|| numbered("key", 0)));
         let name = &self.declaration.task.name;
         quote! {
             #(#policies)*
@@ -50,6 +52,7 @@ impl Expansion<'_> {
                         respond: #respond,
                         read_request: #root::task::read_request::<#request>,
                         labels: #labels,
+                        key: #key,
                         request_schema: #root::declare::SchemaOf::<#request>::SCHEMA,
                         response_schema: #root::declare::SchemaOf::<#response>::SCHEMA,
                         states: __COUNTERSTEP_STATES,
@@ -96,6 +99,7 @@ impl Expansion<'_> {
             quote!(#root::declare::auto_disable(#path))
         }));
         let labels = task.labels.iter().map(|label| &label.name);
+        let flow = self.flow();
         let (request, response) = (as_written(self.request()), as_written(self.response()));
         quote! {
             #root::contracts::TaskDecl {
@@ -110,11 +114,25 @@ impl Expansion<'_> {
                 on_undo_failure: #root::contracts::OnUndoFailure::#on_undo_failure,
                 auto_disable: #auto_disable,
                 labels: &[#(#labels),*],
+                flow: #flow,
                 steps: __COUNTERSTEP_STEPS,
                 request: #request,
                 response: #response,
             }
         }
+    }
+
+    fn flow(&self) -> TokenStream {
+        let (root, flow) = (self.root.path(), &self.declaration.task.flow);
+        let key = optional(flow.key.as_ref().map(|(key, _)| key.value()));
+        let beyond = variant(flow.beyond.as_ref().map_or("Wait", |beyond| beyond.variant));
+        let concurrency = optional(flow.at_once.map(|(at_once, _)| {
+            quote!(#root::contracts::ConcurrencyDecl {
+                at_once: #at_once,
+                beyond: #root::contracts::Beyond::#beyond,
+            })
+        }));
+        quote!(#root::contracts::FlowDecl { key: #key, concurrency: #concurrency })
     }
 
     /// The policies as constants of their own: an impossible one is found here, and said where it

@@ -22,8 +22,8 @@ impl Expansion<'_> {
             let (fallback, probe) = (self.fallback(step), self.probe(step));
             quote!(#run #undo #when #fallback #probe)
         });
-        let (respond, labels) = (self.respond(), self.labels());
-        quote!(#(#steps)* #respond #labels)
+        let (respond, labels, key) = (self.respond(), self.labels(), self.key());
+        quote!(#(#steps)* #respond #labels #key)
     }
 
     fn custom(&self, step: usize) -> TokenStream {
@@ -249,19 +249,9 @@ impl Expansion<'_> {
         }
         let (name, root, request) = (numbered("labels", 0), self.root.path(), self.request());
         let labels = labels.iter().map(|label| {
-            let (name, value) = (&label.name, self.outside(&label.value));
-            // Named as the author sees it, at the author's text: so that is where an error points.
-            let (req, root) = (
-                Ident::new("req", label.value_at),
-                self.root.at(label.value_at),
-            );
-            let span = label.value_at.resolved_at(Span::mixed_site());
-            let text = quote_spanned!(span=> #root::declare::label(&(#value)));
-            quote!({
-                let #req: &#request = &request;
-                let _ = #req;
-                (#name, #text)
-            })
+            let name = &label.name;
+            let text = self.text_of_request(&self.outside(&label.value), label.value_at);
+            quote!((#name, #text))
         });
         quote! {
             fn #name(
@@ -271,6 +261,34 @@ impl Expansion<'_> {
                 ::core::result::Result::Ok(::std::vec![#(#labels),*])
             }
         }
+    }
+
+    /// Makes the key of the request, which the expression sees as `req`.
+    fn key(&self) -> TokenStream {
+        let Some((written, key)) = &self.declaration.task.flow.key else {
+            return TokenStream::new();
+        };
+        let (name, root, request) = (numbered("key", 0), self.root.path(), self.request());
+        let text = self.text_of_request(&self.outside(key), written.span());
+        quote! {
+            fn #name(inputs: &#root::Inputs) -> #root::StepResult<::std::string::String> {
+                let request = inputs.read::<#request>(#root::task::REQUEST)?;
+                ::core::result::Result::Ok(#text)
+            }
+        }
+    }
+
+    /// The text of an expression over the request, which is named as the author sees it, at the author's
+    /// text: so that is where an error points.
+    fn text_of_request(&self, value: &TokenStream, at: Span) -> TokenStream {
+        let (req, root, request) = (Ident::new("req", at), self.root.at(at), self.request());
+        let span = at.resolved_at(Span::mixed_site());
+        let text = quote_spanned!(span=> #root::declare::label(&(#value)));
+        quote!({
+            let #req: &#request = &request;
+            let _ = #req;
+            #text
+        })
     }
 
     /// What a function returns, as a type to point at: the function's name where there is none.

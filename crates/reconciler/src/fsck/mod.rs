@@ -3,6 +3,7 @@
 //! there. Reads page by page, beside those who write, and changes nothing.
 
 mod again;
+mod places;
 mod row;
 
 use crate::audit::{Check, Damage, Finding, Scope, Verified};
@@ -11,7 +12,7 @@ use counterstep_kernel::intents::{self, IntentState};
 use counterstep_kernel::journal::{Fold, JournalError};
 use counterstep_kernel::payloads::{decrypt_record, is_encrypted};
 use counterstep_kernel::ports::{AuditPage, ChainRow, ObjectError, Objects, Store, StoreError};
-use counterstep_kernel::record::{StepRow, TaskRecord};
+use counterstep_kernel::record::{StepRow, TaskRecord, TaskRow};
 use counterstep_steps::keys::{ObjectKey, task_prefix};
 use counterstep_steps::task::Registry;
 use futures::StreamExt as _;
@@ -185,6 +186,13 @@ impl Fsck<'_> {
             return Ok(());
         }
         let mut rows: HashMap<TaskId, _> = self.store.records(&ids).await?.into_iter().collect();
+        let read: Vec<TaskRow> = rows
+            .values()
+            .filter_map(|record| Some(record.as_ref().ok()?.task.clone()))
+            .collect();
+        for (task, says) in places::differences(self.store, &read).await? {
+            self.finds(task.to_string(), Damage::RowDiffers, says);
+        }
         for mut task in tasks.into_iter().filter(|task| !task.is_over) {
             match rows.remove(&task.id) {
                 // Retention has removed it meanwhile. Rows of a task that was never there are found

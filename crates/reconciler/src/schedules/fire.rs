@@ -143,7 +143,7 @@ async fn make(
                 fired.last_due_at = Some(due);
                 let answer = fire(engine, &mut fired, Some(due), now, &engine.id).await;
                 match answer {
-                    Err(SubmitError::Disabled(_)) => {}
+                    Err(SubmitError::Disabled(_) | SubmitError::TooManyAtOnce(_)) => {}
                     _ => row = fired,
                 }
                 match answer {
@@ -184,6 +184,15 @@ async fn make(
                         } else {
                             return;
                         }
+                    }
+                    // What comes only once waits.
+                    Err(SubmitError::TooManyAtOnce(_)) if next.is_none() => {
+                        done.waiting += 1;
+                        return;
+                    }
+                    Err(SubmitError::TooManyAtOnce(_)) => {
+                        let why = SkipReason::TooManyAtOnce;
+                        skip(engine, &mut row, SkippedDue { due, next, why }, done).await
                     }
                     Err(error) => Err(error.in_log(engine.ports.store.as_ref())),
                 }
@@ -230,6 +239,7 @@ async fn skip(
             SkipReason::Missed => "it was not fired in time",
             SkipReason::Overlaps => "its last task still runs",
             SkipReason::Disabled => "its task type is disabled",
+            SkipReason::TooManyAtOnce => "as many tasks of its type or key are under way as may be",
         };
         tracing::info!(
             schedule = row.name,

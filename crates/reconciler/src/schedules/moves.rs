@@ -15,6 +15,8 @@ pub enum SkipReason {
     Overlaps,
     /// Its task type takes no submissions.
     Disabled,
+    /// Its type refuses tasks beyond those that may be under way.
+    TooManyAtOnce,
 }
 
 /// One change of a schedule.

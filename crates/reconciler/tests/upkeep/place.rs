@@ -375,6 +375,8 @@ fn row(id: TaskId, status: TaskStatus, change_id: ChangeId) -> TaskRow {
     TaskRow {
         parent: None,
         webhook: None,
+        place_key: None,
+        place_no: None,
         id,
         tenant: Tenant::default(),
         task_type: "CreateZipFromFiles".to_owned(),

@@ -13,6 +13,6 @@ pub use inputs::{Inputs, REQUEST, output};
 pub use registry::{KnownType, Registry, RegistryError, TypeRef, UpkeepMistake};
 pub use request::{ReadOutputFn, ReadRequestFn, RequestError, read_request};
 pub use types::{
-    BuiltInFn, DistributedTask, LabelsFn, Probe, ProbeFn, RespondFn, Run, RunFn, SchemaFn,
+    BuiltInFn, DistributedTask, KeyFn, LabelsFn, Probe, ProbeFn, RespondFn, Run, RunFn, SchemaFn,
     StepCode, TaskType, UndoFn, WhenFn, guarded,
 };

@@ -44,6 +44,8 @@ pub type ProbeFn =
 pub type RespondFn = fn(&Inputs) -> StepResult<Value>;
 /// Makes labels of the request: names and values.
 pub type LabelsFn = fn(&Inputs) -> StepResult<Vec<(&'static str, String)>>;
+/// Makes the key of the request by which tasks are counted together.
+pub type KeyFn = fn(&Inputs) -> StepResult<String>;
 /// Makes the JSON schema of a type, with those that it refers to in the generator.
 pub type SchemaFn = fn(&mut SchemaGenerator) -> Schema;
 /// What a probe found out about a step whose last attempt is in doubt.
@@ -100,6 +102,8 @@ pub struct TaskType {
     pub read_request: ReadRequestFn,
     /// Makes its labels, where it declares some.
     pub labels: Option<LabelsFn>,
+    /// Makes its key, where it declares one.
+    pub key: Option<KeyFn>,
     /// The schema of its request, where the type has one.
     pub request_schema: Option<SchemaFn>,
     /// The schema of its response, where the type has one.

@@ -23,14 +23,14 @@ use tokio::sync::Semaphore;
 static SERVICES: LazyLock<Mutex<HashMap<String, Arc<Service>>>> = LazyLock::new(Mutex::default);
 
 #[derive(Debug)]
-struct Service {
+pub(crate) struct Service {
     inside: Mutex<(usize, usize)>,
     last: Mutex<Option<Instant>>,
     /// A permit for each call that may end.
-    gate: Semaphore,
+    pub(crate) gate: Semaphore,
 }
 
-fn service(name: &str) -> Arc<Service> {
+pub(crate) fn service(name: &str) -> Arc<Service> {
     let mut services = SERVICES.lock().unwrap();
     let new = || {
         Arc::new(Service {
@@ -52,7 +52,7 @@ impl Drop for Inside<'_> {
 }
 
 impl Service {
-    async fn call(&self) {
+    pub(crate) async fn call(&self) {
         {
             let mut inside = self.inside.lock().unwrap();
             inside.0 += 1;
@@ -63,11 +63,11 @@ impl Service {
         self.gate.acquire().await.expect("the gate").forget();
     }
 
-    fn inside(&self) -> usize {
+    pub(crate) fn inside(&self) -> usize {
         self.inside.lock().unwrap().0
     }
 
-    fn most(&self) -> usize {
+    pub(crate) fn most(&self) -> usize {
         self.inside.lock().unwrap().1
     }
 }
@@ -151,7 +151,7 @@ async fn submit(site: &Site, service: &str, tasks: usize) -> Vec<TaskId> {
     submitted
 }
 
-async fn inside(called: &Service, calls: usize) {
+pub(crate) async fn inside(called: &Service, calls: usize) {
     eventually("the calls of all permits", || async {
         (called.inside() == calls).then_some(())
     })

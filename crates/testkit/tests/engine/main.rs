@@ -30,6 +30,7 @@ mod operator;
 mod other_processes;
 mod overrides;
 mod own_tables;
+mod places;
 mod poison;
 mod policies;
 mod probe;

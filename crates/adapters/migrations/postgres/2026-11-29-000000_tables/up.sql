@@ -93,6 +93,21 @@ CREATE TABLE children (
 
 CREATE UNIQUE INDEX children_by_task ON children (task);
 
+-- Tasks of types that count how many are under way, while they are not at rest. A row is written with the task's own.
+CREATE TABLE places (
+    -- The type, or behind it the tenant and the digest of what the declaration makes of the request.
+    key        TEXT        NOT NULL COLLATE "C",
+    task       UUID        NOT NULL PRIMARY KEY,
+    -- The number of the place that it holds, below the number that may be under way; NULL: it holds none.
+    no         BIGINT,
+    -- That of the task: its place in line.
+    created_at TIMESTAMPTZ NOT NULL
+);
+
+-- No place is held twice, whoever claims a task and whenever.
+CREATE UNIQUE INDEX places_taken ON places (key, no) WHERE no IS NOT NULL;
+CREATE INDEX places_in_line ON places (key, created_at, task);
+
 -- Files of requests that have no task yet: the submission removes the row, or a sweep does with the files.
 CREATE TABLE receives (
     task         UUID        NOT NULL PRIMARY KEY,

@@ -80,6 +80,21 @@ CREATE TABLE children (
     PRIMARY KEY (parent, step, no)
 ) STRICT, WITHOUT ROWID;
 
+-- Tasks of types that count how many are under way, while they are not at rest. A row is written with the task's own.
+CREATE TABLE places (
+    -- The type, or behind it the tenant and the digest of what the declaration makes of the request.
+    key        TEXT    NOT NULL,
+    task       TEXT    NOT NULL PRIMARY KEY,
+    -- The number of the place that it holds, below the number that may be under way; NULL: it holds none.
+    no         INTEGER,
+    -- That of the task: its place in line.
+    created_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- No place is held twice, whoever claims a task and whenever.
+CREATE UNIQUE INDEX places_taken ON places (key, no) WHERE no IS NOT NULL;
+CREATE INDEX places_in_line ON places (key, created_at, task);
+
 -- The files of requests that have no task yet; the row goes when the request becomes one. No foreign key to tasks for that
 -- reason.
 CREATE TABLE receives (

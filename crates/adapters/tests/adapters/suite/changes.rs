@@ -73,6 +73,8 @@ pub(crate) fn row(id: TaskId) -> TaskRow {
     TaskRow {
         parent: None,
         webhook: None,
+        place_key: None,
+        place_no: None,
         id,
         tenant: Tenant::default(),
         task_type: "Zip".to_owned(),

@@ -19,6 +19,7 @@ pub(crate) mod logs;
 pub(crate) mod objects;
 pub(crate) mod open_uploads;
 pub(crate) mod own_tables;
+pub(crate) mod places;
 pub(crate) mod purged_logs;
 pub(crate) mod purges;
 pub(crate) mod queue;

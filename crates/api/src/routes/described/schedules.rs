@@ -124,5 +124,6 @@ pub(in super::super) const RUN: Operation = Operation::new(
     C::NoSuchSchedule,
     C::ScheduleBusy,
     C::TypeDisabled,
+    C::TooManyAtOnce,
     C::InvalidLabel,
 ]);

@@ -74,6 +74,7 @@ pub(in super::super) const POST: Operation = Operation::new(
     C::InvalidWebhook,
     C::WebhooksOff,
     C::TypeDisabled,
+    C::TooManyAtOnce,
     C::TooManyWaiting,
 ]);
 
@@ -89,4 +90,4 @@ pub(in super::super) const BATCH: Operation = Operation::new(
     "What became of each request, in their order. One that is refused keeps no other from being accepted",
     examples::batch_answer,
 )])
-.problems(&[C::MalformedIdempotencyKey, C::InvalidLabel, C::TypeDisabled, C::TooManyWaiting]);
+.problems(&[C::MalformedIdempotencyKey, C::InvalidLabel, C::TypeDisabled, C::TooManyAtOnce, C::TooManyWaiting]);

@@ -1,6 +1,7 @@
 //! The end of a request that has arrived whole: it is checked and becomes a task, in one change.
 //! Must not store a file: that is over by then.
 
+use super::place::Place;
 use super::{Firing, UploadSession};
 use crate::announce::{announce, announce_briefly};
 use crate::builtin::{FileSource, Upload};
@@ -24,6 +25,9 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+/// So often a submission is decided that other submissions take the place of.
+const TRIES: u32 = 8;
 
 /// What a request that has arrived whole comes to.
 #[derive(Debug)]
@@ -54,9 +58,18 @@ impl UploadSession {
     pub fn submit(&mut self) -> BoxFuture<'_, Result<Submitted, SubmitError>> {
         Box::pin(async move {
             let until = self.engine.ports.clock.monotonic() + INLINE_LIMIT;
-            match self.decide(until).await? {
-                Decided::Replayed(submitted) => Ok(submitted),
-                Decided::New(new) => self.commit(*new).await,
+            let mut tries = 0;
+            loop {
+                let new = match self.decide(until).await? {
+                    Decided::Replayed(submitted) => return Ok(submitted),
+                    Decided::New(new) => new,
+                };
+                tries += 1;
+                match self.commit(*new).await {
+                    // Another submission has the place by now, and perhaps the last one.
+                    Err(SubmitError::PlaceTaken) if tries < TRIES => {}
+                    other => return other,
+                }
             }
         })
     }
@@ -97,6 +110,7 @@ impl UploadSession {
                 .map(|(at, upload)| self.outputs_of(*at, upload))
                 .collect::<Result<Vec<_>, SubmitError>>()?;
             let labels = self.labels(&request)?;
+            let Place { key, no } = self.place(&request).await?;
             let new = NewTask {
                 id: self.id,
                 tenant: self.submission.tenant.clone(),
@@ -106,6 +120,7 @@ impl UploadSession {
                 labels,
                 parent: None,
                 webhook: self.submission.webhook.clone(),
+                place_key: key,
             };
             inline_steps::run(
                 &self.engine,
@@ -130,6 +145,9 @@ impl UploadSession {
             }
             if let Some(error) = failed {
                 return Err(self.of_declaration(error));
+            }
+            if let Some(no) = no.filter(|_| !draft.status().is_at_rest()) {
+                draft.take_place(no);
             }
             let answer = Accepted {
                 task_id: self.id,

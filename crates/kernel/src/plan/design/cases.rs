@@ -12,8 +12,8 @@ use crate::waits::Wait;
 use counterstep_contracts::declaration::{FallbackDecl, InputDecl, NamedPolicy};
 use counterstep_contracts::retry::parse_duration;
 use counterstep_contracts::{
-    AuditSeq, Host, Labels, OnExhausted, OnLost, OnUndoFailure, RetryPolicy, StepDecl, StepKind,
-    StepNo, StepStatus, TaskDecl, TaskId, TaskStatus, Tenant, UndoDecl, WaitDecl,
+    AuditSeq, FlowDecl, Host, Labels, OnExhausted, OnLost, OnUndoFailure, RetryPolicy, StepDecl,
+    StepKind, StepNo, StepStatus, TaskDecl, TaskId, TaskStatus, Tenant, UndoDecl, WaitDecl,
 };
 use counterstep_steps::ChildOutcome;
 use serde_json::{Value, json};
@@ -233,6 +233,7 @@ pub(super) fn task<const N: usize>(steps: [Step; N]) -> Case {
         on_undo_failure: OnUndoFailure::Stop,
         auto_disable: None,
         labels: &[],
+        flow: FlowDecl::FREE,
         steps: decls.leak(),
         request: "Value",
         response: "Value",
@@ -246,6 +247,7 @@ pub(super) fn task<const N: usize>(steps: [Step; N]) -> Case {
         client_key: None,
         traceparent: None,
         labels: Labels::new(),
+        place_key: None,
     };
     let mut record = Draft::of_submission(decl, new, "a client").record().clone();
     record.task.status = TaskStatus::Running;

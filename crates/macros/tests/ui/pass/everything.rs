@@ -37,7 +37,8 @@ pub struct PlaceOrder;
 
 pub const BY_HAND: counterstep_steps::AutoDisable = counterstep_steps::AutoDisable::after_failures(3).until_enabled();
 
-#[distributed_task(on_undo_failure = "continue", lease = "3s", auto_disable = BY_HAND)]
+#[distributed_task(on_undo_failure = "continue", lease = "3s", auto_disable = BY_HAND, key = "req.gift", at_once = 3,
+                   beyond = "replace", cancellable)]
 impl PlaceOrder {
     type Request = shop::Order;
     type Response = Vec<u32>;

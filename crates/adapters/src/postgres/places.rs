@@ -1,0 +1,170 @@
+//! The table `places`: tasks that are counted with others of their key and are not at rest. Must not decide who
+//! gets a place: `(key, no)` is unique, and that is all.
+
+use super::fault::{Fault, count, name, parse, parse_some};
+use super::statement::{Statement, Str, time, values, written};
+use counterstep_contracts::TaskId;
+use counterstep_kernel::ports::{First, PlaceCount, PlaceQuery, PlaceRow};
+use counterstep_kernel::transition::{PlaceWrite, Transition};
+use diesel::pg::data_types::PgTimestamp;
+use diesel::sql_types as sql;
+use uuid::Uuid;
+
+/// The index that refuses a number that another task has.
+pub(super) const TAKEN: &str = "places_taken";
+
+// Of new tasks, by who may submit: that takes no other right than to insert.
+const ENTER: &str = ", places_entered AS (INSERT INTO places (key, task, no, created_at)
+  SELECT u.key, t.id, u.no, now() FROM t JOIN ";
+
+const ENTER_AS: &str = " AS u (task, key, no) ON u.task = t.id)";
+
+const PUT: &str = ", places_put AS (INSERT INTO places (key, task, no, created_at)
+  SELECT u.key, t.id, u.no, u.created_at FROM t, ";
+
+const PUT_AS: &str = " AS u (task, key, no, created_at) WHERE u.task = t.id
+  ON CONFLICT (task) DO UPDATE SET no = excluded.no)";
+
+const LEAVE: &str = ", places_left AS (DELETE FROM places p USING t, ";
+
+const LEAVE_AS: &str = " AS u (task) WHERE u.task = t.id AND p.task = t.id)";
+
+/// Whether another task may have the place by now. Such a change is not written among others, which its
+/// refusal would take with it.
+pub(super) const fn may_be_taken(change: &Transition) -> bool {
+    matches!(&change.place, Some(PlaceWrite::Put { no: Some(_), .. }))
+}
+
+/// Adds the places of changes, all of new tasks (`are_new`) or all of others.
+pub(super) fn put<'a, Row>(
+    statement: &mut Statement<'a, Row>,
+    changes: &[&'a Transition],
+    are_new: bool,
+) -> Result<(), Fault> {
+    let (mut tasks, mut keys, mut numbers) = (Vec::new(), Vec::<Str<'a>>::new(), Vec::new());
+    let (mut times, mut left) = (Vec::new(), Vec::new());
+    for change in changes {
+        match &change.place {
+            Some(PlaceWrite::Put { key, no, since }) => {
+                tasks.push(change.task_id.0);
+                keys.push(name("places.key", key)?);
+                numbers.push(no.map(i64::from));
+                times.push(since.map(written));
+            }
+            Some(PlaceWrite::Leave { .. }) => left.push(change.task_id.0),
+            None => {}
+        }
+    }
+    let rows = tasks.len();
+    if rows > 0 && are_new {
+        statement.push_table(ENTER, rows, values![tasks, keys, numbers], ENTER_AS);
+    } else if rows > 0 {
+        statement.push_table(PUT, rows, values![tasks, keys, numbers, times], PUT_AS);
+    }
+    if !left.is_empty() {
+        statement.push_table(LEAVE, left.len(), values![left], LEAVE_AS);
+    }
+    Ok(())
+}
+
+pub(super) type PlaceTypes = (
+    sql::Text,
+    sql::Uuid,
+    sql::Nullable<sql::BigInt>,
+    sql::Timestamptz,
+    sql::Text,
+    sql::Nullable<sql::Text>,
+    sql::Bool,
+);
+pub(super) type PlaceRead = (
+    String,
+    Uuid,
+    Option<i64>,
+    PgTimestamp,
+    String,
+    Option<String>,
+    bool,
+);
+
+macro_rules! rows {
+    ($which:literal) => {
+        concat!(
+            "SELECT p.key, p.task, p.no, p.created_at, t.status, t.waiting, t.cancel_requested_at IS NOT NULL
+             FROM places p JOIN tasks t ON t.id = p.task WHERE ",
+            $which
+        )
+    };
+}
+
+// Those that wait for a version, and those that are being undone, are in nobody's way.
+macro_rules! of {
+    ($order:literal) => {
+        concat!(
+            "(",
+            rows!("p.key = ? AND p.no IS NOT NULL ORDER BY p.no"),
+            ") UNION ALL (",
+            rows!("p.key = ? AND p.no IS NULL AND (t.status IN ('submitted', 'dispatched') OR t.waiting = 'concurrency')"),
+            $order,
+            " LIMIT ?)"
+        )
+    };
+}
+
+const OLDEST: &str = of!(" ORDER BY p.created_at, p.task");
+const NEWEST: &str = of!(" ORDER BY p.created_at DESC, p.task DESC");
+
+/// Reads places.
+pub(super) fn find(query: &PlaceQuery) -> Result<Statement<'_, PlaceTypes>, Fault> {
+    Ok(match query {
+        PlaceQuery::Of {
+            key,
+            first,
+            waiting,
+        } => {
+            let text = match first {
+                First::Oldest => OLDEST,
+                First::Newest => NEWEST,
+            };
+            let key = name("places.key", key)?;
+            Statement::of(text, values![key.clone(), key, i64::from(*waiting)])
+        }
+        PlaceQuery::Tasks(tasks) => {
+            let ids: Vec<Uuid> = tasks.iter().map(|task| task.0).collect();
+            Statement::of(rows!("p.task = ANY(?)"), values![ids])
+        }
+    })
+}
+
+pub(super) fn decode(
+    (key, task, no, since, status, waiting, cancel_requested): PlaceRead,
+) -> Result<PlaceRow, Fault> {
+    Ok(PlaceRow {
+        key,
+        task: TaskId(task),
+        no: no.map(|no| count("places.no", no)).transpose()?,
+        since: time(since),
+        status: parse("status", &status)?,
+        waiting: parse_some("waiting", waiting.as_deref())?,
+        cancel_requested,
+    })
+}
+
+pub(super) type CountTypes = (sql::Text, sql::BigInt, sql::BigInt);
+pub(super) type CountRead = (String, i64, i64);
+
+/// How many there are of each key.
+pub(super) fn counts(after: Option<&str>, limit: u32) -> Result<Statement<'_, CountTypes>, Fault> {
+    let after = name("places.key", after.unwrap_or_default())?;
+    Ok(Statement::of(
+        "SELECT key, count(no), count(*) - count(no) FROM places WHERE key > ? GROUP BY key ORDER BY key LIMIT ?",
+        values![after, i64::from(limit)],
+    ))
+}
+
+pub(super) fn decode_count((key, held, waiting): CountRead) -> Result<PlaceCount, Fault> {
+    Ok(PlaceCount {
+        key,
+        held: count("places", held)?,
+        waiting: count("places", waiting)?,
+    })
+}

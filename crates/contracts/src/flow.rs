@@ -1,0 +1,51 @@
+//! How the tasks of a type share what there is, as data: how many are under way at a time, and by which key they
+//! are told apart. What that does is worked out in the kernel (`places`).
+
+use crate::state::text_enum;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+text_enum!(
+    /// What becomes of a task beyond those that may be under way.
+    Beyond {
+        /// It waits until one of them is at rest.
+        Wait = "wait",
+        /// The older ones are cancelled for it.
+        Replace = "replace",
+        /// It is not accepted.
+        Refuse = "refuse",
+    }
+);
+
+/// How the tasks of a type share what there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct FlowDecl {
+    /// What is made of the request, as written: tasks of one tenant with the same value share a key. `None`:
+    /// all tasks of the type do.
+    pub key: Option<&'static str>,
+    /// How many tasks of a key are under way at a time; `None`: as many as there are.
+    pub concurrency: Option<ConcurrencyDecl>,
+}
+
+/// How many tasks of a key are under way at a time: from their first start to their rest, over all hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ConcurrencyDecl {
+    /// So many.
+    pub at_once: u32,
+    /// What becomes of a further one.
+    pub beyond: Beyond,
+}
+
+impl FlowDecl {
+    /// As many tasks as there are.
+    pub const FREE: Self = Self {
+        key: None,
+        concurrency: None,
+    };
+}
+
+impl ConcurrencyDecl {
+    /// The highest number: who claims a task reads those of its key that are under way.
+    pub const MOST: u32 = 1_000;
+}

@@ -1,0 +1,134 @@
+//! Whether a task that is to be claimed may start: it holds a place, needs none, or there is one for it. What is
+//! found out on the way is done at once: sleepers for whom there is a place are woken, and older tasks make
+//! room for newer ones.
+
+use super::decide::{Verdict, decide};
+use super::{Allowed, allowed, give_way};
+use crate::change::ChangeError;
+use crate::children;
+use crate::draft::As;
+use crate::engine::Engine;
+use crate::ports::{First, PlaceQuery, StoreError};
+use crate::record::{TaskRecord, TaskRow};
+use crate::task::TaskType;
+use counterstep_contracts::{Beyond, TaskId, TaskStatus, WaitReason};
+use serde_json::json;
+use std::time::Duration;
+
+/// A task that sleeps for a place is woken when there is one. It looks for itself after this, whatever happens.
+const LOOK_AGAIN: Duration = Duration::from_secs(3600);
+
+/// Older tasks that one look asks to make room, beside those that hold a place.
+const AT_A_TIME: u32 = 100;
+
+/// What a task may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// It needs no place, or holds one.
+    Goes,
+    /// It may have the place with this number.
+    Free(u32),
+    /// It has to wait: so many may be under way.
+    Full(u32),
+    /// It was cancelled: this newer task has its place.
+    Replaced(TaskId),
+}
+
+/// Whether a forward step of the task may start next. An undo needs no place: what was done is undone.
+fn needs_place(record: &TaskRecord) -> bool {
+    let row = &record.task;
+    let goes_forward = matches!(
+        row.status,
+        TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Waiting
+    );
+    let is_over = row.deadline_at.is_some_and(|at| at <= record.now);
+    goes_forward && row.place_no.is_none() && row.cancel_requested_at.is_none() && !is_over
+}
+
+/// Asks for a task that nothing else keeps from being claimed.
+///
+/// # Errors
+/// When the store does not answer, or a task that is to make room cannot be changed.
+pub(crate) async fn ask(
+    engine: &Engine,
+    task_type: &TaskType,
+    record: &TaskRecord,
+) -> Result<Asked, ChangeError> {
+    let row = &record.task;
+    let Some(key) = row.place_key.as_ref().filter(|_| needs_place(record)) else {
+        return Ok(Asked::Goes);
+    };
+    let Some(allowed) = allowed(engine, task_type.decl).await else {
+        return Ok(Asked::Goes);
+    };
+    if is_within_another(engine, row, key).await? {
+        return Ok(Asked::Goes);
+    }
+    let rows = engine.ports.store.places(&look(key, allowed)).await?;
+    let decided = decide(&rows, (row.created_at, row.id), allowed);
+    for task in decided.wake {
+        children::wake(engine, task).await?;
+    }
+    for task in decided.cancel {
+        give_way(engine, task, row.id).await?;
+    }
+    Ok(match decided.verdict {
+        Verdict::Free(no) => Asked::Free(no),
+        Verdict::Full => Asked::Full(allowed.at_once),
+        Verdict::Replaced(by) => {
+            give_way(engine, row.id, by).await?;
+            Asked::Replaced(by)
+        }
+    })
+}
+
+/// What is read of a key to decide on one of its tasks.
+pub(super) fn look(key: &str, allowed: Allowed) -> PlaceQuery {
+    let (first, more) = match allowed.beyond {
+        Beyond::Wait | Beyond::Refuse => (First::Oldest, 0),
+        Beyond::Replace => (First::Newest, AT_A_TIME),
+    };
+    PlaceQuery::Of {
+        key: key.to_owned(),
+        first,
+        waiting: allowed.at_once.saturating_add(more),
+    }
+}
+
+/// Whether a task that stands above it holds a place of the same key: that one waits for it.
+async fn is_within_another(engine: &Engine, row: &TaskRow, key: &str) -> Result<bool, StoreError> {
+    let mut above = row.parent;
+    while let Some(parent) = above {
+        let Some(record) = engine.ports.store.load(parent.task).await? else {
+            return Ok(false);
+        };
+        let row = record.task;
+        if row.place_no.is_some() && row.place_key.as_deref() == Some(key) {
+            return Ok(true);
+        }
+        above = row.parent;
+    }
+    Ok(false)
+}
+
+/// Puts a task to sleep until there is a place for it.
+///
+/// # Errors
+/// As any change of a task.
+pub(crate) async fn sleep(
+    engine: &Engine,
+    task_type: &TaskType,
+    record: TaskRecord,
+    at_once: u32,
+) -> Result<(), ChangeError> {
+    let rev = record.task.rev;
+    let details = json!({"limit": super::limit_name(task_type.decl.name), "at_once": at_once});
+    let slept = engine.change(task_type, record, As::Anyone, |draft| {
+        if draft.record().task.rev == rev {
+            draft.claim(&engine.id, Duration::ZERO)?;
+            draft.wait_with(WaitReason::Concurrency, LOOK_AGAIN, details.clone())?;
+        }
+        Ok(())
+    });
+    slept.await.map(drop)
+}

@@ -1,0 +1,38 @@
+//! Places among the tasks of a type or a key: how many are under way at a time, over all hosts. A place is held
+//! by a task and stands in its row, so that no crash loses one. What is decided is in `decide`; who reads and
+//! writes is here and beside. Must not start a task.
+
+mod ask;
+mod decide;
+mod key;
+mod replace;
+mod wake;
+
+pub(crate) use ask::{Asked, ask, sleep};
+pub(crate) use decide::free_numbers;
+pub use key::{TYPE_PREFIX, type_of};
+pub(crate) use key::{key_of, limit_name, named};
+pub(crate) use replace::give_way;
+pub use wake::not_woken;
+pub(crate) use wake::wake_after;
+
+use crate::engine::Engine;
+use crate::limits;
+use counterstep_contracts::{Beyond, TaskDecl};
+
+/// How many tasks of a key may be under way, and what becomes of a further one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Allowed {
+    pub(crate) at_once: u32,
+    pub(crate) beyond: Beyond,
+}
+
+/// What is allowed now: as a person has set it, or as it is declared. `None`: the type counts no tasks.
+pub(crate) async fn allowed(engine: &Engine, decl: &TaskDecl) -> Option<Allowed> {
+    let declared = decl.flow.concurrency?;
+    let set = limits::set_values_of(engine, &limit_name(decl.name)).await;
+    Some(Allowed {
+        at_once: set.and_then(|set| set.at_once).unwrap_or(declared.at_once),
+        beyond: declared.beyond,
+    })
+}

@@ -1,0 +1,54 @@
+//! The end of a task for a newer one of its key.
+
+use crate::change::ChangeError;
+use crate::draft::As;
+use crate::engine::Engine;
+use crate::ports::Signal;
+use crate::record::Failure;
+use counterstep_contracts::{TaskId, TaskStatus};
+use serde_json::json;
+
+/// The class of the failure of such a task.
+const REPLACED: &str = "replaced";
+
+/// Asks a task to cancel, since this newer one takes its place. One that has ended meanwhile, or is asked
+/// already, is left alone.
+///
+/// # Errors
+/// As any change of a task.
+pub(crate) async fn give_way(engine: &Engine, task: TaskId, by: TaskId) -> Result<(), ChangeError> {
+    let Some(record) = engine.ports.store.load(task).await? else {
+        return Ok(());
+    };
+    let Some(task_type) = engine.registry.of(&record.task) else {
+        tracing::warn!(%task, %by, "a task of another version is left to end by itself, and holds its place until then");
+        return Ok(());
+    };
+    let actor = format!("task {by}");
+    let changed = engine.change_for(&actor, &task_type, record, As::Anyone, |draft| {
+        let goes_forward = matches!(
+            draft.status(),
+            TaskStatus::Submitted
+                | TaskStatus::Dispatched
+                | TaskStatus::Waiting
+                | TaskStatus::Running
+        );
+        if !goes_forward || draft.is_cancel_requested() {
+            return Ok(false);
+        }
+        let stopping = draft.cancel()?;
+        draft.add_detail("replaced_by", json!(by));
+        draft.task_mut().failure = Some(Failure {
+            step: None,
+            class: REPLACED.to_owned(),
+            message: format!(
+                "task {by}, which was submitted later with the same key, has its place"
+            ),
+        });
+        Ok(stopping)
+    });
+    if changed.await?.answer {
+        engine.ports.signals.send(Signal::CancelRequested(task));
+    }
+    Ok(())
+}
