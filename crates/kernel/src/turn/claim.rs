@@ -1,28 +1,23 @@
-//! The start of a turn: whether the task is to be claimed here and now, and in which direction it
-//! goes.
+//! The start of a turn: the lease is taken, and what comes first is started, where the process has room.
 
+use super::claimable::{Claimable, Wanted, claimable};
 use super::facts::{TurnPlan, TurnTask, as_taken_over, ready_for, ready_since};
 use super::heartbeat::{KeptLease, Tokens, beside};
 use super::lock::{LOOK_AGAIN, TaskLock, Unlocked};
-use super::offer::{Offer, OfferVerdict};
+use super::offer::Offer;
 use super::reserved::{Reserved, Room};
 use super::turn_end::{TurnEnd, end_of, tidied};
 use super::turn_loop::{Next, Turn};
-use super::version;
 use crate::cancel::CancelToken;
 use crate::change::{ChangeError, Changed};
 use crate::draft::As;
 use crate::engine::Engine;
 use crate::isolation::{Abandoned, Entry, Guest, Running, WhenFull, most_tasks};
 use crate::limits::exchange::keep_exchanged;
-use crate::load::fits;
 use crate::lost_hosts::earlier_losses;
-use crate::places::{self, Asked};
 use crate::plan::{Facts, Probes};
-use crate::ports::{Observation, StoreError};
+use crate::ports::Observation;
 use crate::progress::Board;
-use crate::quarantine::Quarantine;
-use crate::quarantine::quarantine;
 use crate::record::TaskRecord;
 use crate::task::TaskType;
 use crate::task_log::TurnLog;
@@ -89,15 +84,6 @@ pub fn turn_for<'a>(
         offer: Some(offer),
     };
     Box::pin(take_turn(engine, host, wanted, shutdown))
-}
-
-/// The task that is to get a turn.
-#[derive(Clone, Copy)]
-struct Wanted<'a> {
-    task: TaskId,
-    full: WhenFull,
-    /// The message that offers it, where one does.
-    offer: Option<Offer<'a>>,
 }
 
 async fn take_turn(
@@ -204,15 +190,7 @@ async fn take_turn_with(
     tidied(engine, wanted.task, end).await
 }
 
-/// A task that may be claimed here and now.
-struct Claimable {
-    task_type: TaskType,
-    record: TaskRecord,
-    /// The number of the place that it takes with the claim.
-    place: Option<u32>,
-}
-
-/// The same, with room for it in this process.
+/// A task that may be claimed, with room for it in this process.
 struct Admitted {
     claimable: Claimable,
     running: Running,
@@ -318,89 +296,6 @@ async fn lock_to_drain(
         due,
     )
     .await
-}
-
-/// Reads a task that this host may claim; an error is the end of its turn.
-async fn claimable(
-    engine: &Engine,
-    host: Host,
-    Wanted { task, offer, .. }: Wanted<'_>,
-) -> Result<Claimable, TurnEnd> {
-    let record = match engine.ports.store.load(task).await {
-        Ok(Some(record)) => record,
-        Ok(None) => {
-            // Retention may have taken it. Otherwise the message was another installation's, which
-            // now waits for a poll.
-            tracing::warn!(%task, "no such task in this database: does another installation share the queue's server?");
-            return Err(TurnEnd::Gone);
-        }
-        Err(StoreError::Corrupt(_)) => return Err(quarantined(engine, task).await),
-        Err(StoreError::Unsupported(why)) => {
-            tracing::warn!(%task, why, "the task is left to programs of a newer version");
-            return Err(TurnEnd::UnknownType);
-        }
-        Err(error) => {
-            tracing::warn!(%task, %error, "the task could not be read");
-            return Err(TurnEnd::StoreDown);
-        }
-    };
-    let row = &record.task;
-    match offer.map_or(OfferVerdict::Agrees, |offer| offer.verdict(row)) {
-        OfferVerdict::Agrees => {}
-        OfferVerdict::Outdated => return Err(TurnEnd::NotNow),
-        OfferVerdict::Contradicts(why) => return Err(TurnEnd::Contradicted(why)),
-    }
-    if row.status.is_at_rest() {
-        return Err(TurnEnd::Rests(row.status));
-    }
-    if record.lease_is_live() {
-        let left = row
-            .lease_expires_at
-            .map_or(Duration::ZERO, |until| until.after(record.now));
-        return Err(TurnEnd::Busy(left));
-    }
-    // An undo runs on whichever host has it; a forward step where it was placed.
-    let elsewhere = row.host != host && row.status != TaskStatus::Compensating;
-    if elsewhere || !record.due_in().is_zero() {
-        return Err(TurnEnd::NotNow);
-    }
-    let Some(task_type) = engine.registry.of(row) else {
-        return Err(version::leave(engine, record).await);
-    };
-    if !fits(&task_type, &record) {
-        return Err(quarantined(engine, task).await);
-    }
-    let place = match places::ask(engine, &task_type, &record).await {
-        Ok(Asked::Goes) => None,
-        Ok(Asked::Free(no)) => Some(no),
-        Ok(Asked::Replaced(by)) => {
-            tracing::debug!(%task, %by, "replaced before it started");
-            return Err(TurnEnd::GivenBack);
-        }
-        Ok(Asked::Full(at_once)) => {
-            let slept = places::sleep(engine, &task_type, record, at_once).await;
-            return Err(slept.map_or_else(|error| end_of(&error, task), |()| TurnEnd::GivenBack));
-        }
-        Err(error) => return Err(end_of(&error, task)),
-    };
-    Ok(Claimable {
-        task_type,
-        record,
-        place,
-    })
-}
-
-/// Parks a task that cannot be read.
-async fn quarantined(engine: &Engine, task: TaskId) -> TurnEnd {
-    match quarantine(engine, task).await {
-        Ok(Quarantine::Parked(status)) => tidied(engine, task, TurnEnd::Rests(status)).await,
-        Ok(Quarantine::MovedOn) => TurnEnd::Busy(LOOK_AGAIN),
-        Ok(Quarantine::Unknown) => TurnEnd::UnknownType,
-        Err(error) => {
-            tracing::error!(%task, %error, "a task can neither be read nor parked");
-            TurnEnd::StoreDown
-        }
-    }
 }
 
 /// What goes with a turn from its start: the tokens that stop it, the lock, room for a heavy

@@ -8,6 +8,7 @@ mod attempt;
 mod attempt_ended;
 mod breakers;
 mod claim;
+mod claimable;
 mod code;
 mod facts;
 mod heartbeat;

@@ -1,0 +1,117 @@
+//! Whether a task may be claimed by this host here and now. A task that may not start yet is put to sleep, and one
+//! that cannot be read is parked.
+
+use super::lock::LOOK_AGAIN;
+use super::offer::{Offer, OfferVerdict};
+use super::turn_end::{TurnEnd, end_of, tidied};
+use super::version;
+use crate::engine::Engine;
+use crate::isolation::WhenFull;
+use crate::load::fits;
+use crate::places::{self, Asked};
+use crate::ports::StoreError;
+use crate::quarantine::{Quarantine, quarantine};
+use crate::record::TaskRecord;
+use crate::task::TaskType;
+use counterstep_contracts::{Host, TaskId, TaskStatus};
+use std::time::Duration;
+
+/// The task that is to get a turn.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub(super) task: TaskId,
+    pub(super) full: WhenFull,
+    /// The message that offers it, where one does.
+    pub(super) offer: Option<Offer<'a>>,
+}
+
+/// A task that may be claimed here and now.
+pub(super) struct Claimable {
+    pub(super) task_type: TaskType,
+    pub(super) record: TaskRecord,
+    /// The number of the place that it takes with the claim.
+    pub(super) place: Option<u32>,
+}
+
+/// Reads a task that this host may claim; an error is the end of its turn.
+pub(super) async fn claimable(
+    engine: &Engine,
+    host: Host,
+    Wanted { task, offer, .. }: Wanted<'_>,
+) -> Result<Claimable, TurnEnd> {
+    let record = match engine.ports.store.load(task).await {
+        Ok(Some(record)) => record,
+        Ok(None) => {
+            // Retention may have taken it. Otherwise the message was another installation's, which
+            // now waits for a poll.
+            tracing::warn!(%task, "no such task in this database: does another installation share the queue's server?");
+            return Err(TurnEnd::Gone);
+        }
+        Err(StoreError::Corrupt(_)) => return Err(quarantined(engine, task).await),
+        Err(StoreError::Unsupported(why)) => {
+            tracing::warn!(%task, why, "the task is left to programs of a newer version");
+            return Err(TurnEnd::UnknownType);
+        }
+        Err(error) => {
+            tracing::warn!(%task, %error, "the task could not be read");
+            return Err(TurnEnd::StoreDown);
+        }
+    };
+    let row = &record.task;
+    match offer.map_or(OfferVerdict::Agrees, |offer| offer.verdict(row)) {
+        OfferVerdict::Agrees => {}
+        OfferVerdict::Outdated => return Err(TurnEnd::NotNow),
+        OfferVerdict::Contradicts(why) => return Err(TurnEnd::Contradicted(why)),
+    }
+    if row.status.is_at_rest() {
+        return Err(TurnEnd::Rests(row.status));
+    }
+    if record.lease_is_live() {
+        let left = row
+            .lease_expires_at
+            .map_or(Duration::ZERO, |until| until.after(record.now));
+        return Err(TurnEnd::Busy(left));
+    }
+    // An undo runs on whichever host has it; a forward step where it was placed.
+    let elsewhere = row.host != host && row.status != TaskStatus::Compensating;
+    if elsewhere || !record.due_in().is_zero() {
+        return Err(TurnEnd::NotNow);
+    }
+    let Some(task_type) = engine.registry.of(row) else {
+        return Err(version::leave(engine, record).await);
+    };
+    if !fits(&task_type, &record) {
+        return Err(quarantined(engine, task).await);
+    }
+    let place = match places::ask(engine, &task_type, &record).await {
+        Ok(Asked::Goes) => None,
+        Ok(Asked::Free(no)) => Some(no),
+        Ok(Asked::Replaced(by)) => {
+            tracing::debug!(%task, %by, "replaced before it started");
+            return Err(TurnEnd::GivenBack);
+        }
+        Ok(Asked::Full(at_once)) => {
+            let slept = places::sleep(engine, &task_type, record, at_once).await;
+            return Err(slept.map_or_else(|error| end_of(&error, task), |()| TurnEnd::GivenBack));
+        }
+        Err(error) => return Err(end_of(&error, task)),
+    };
+    Ok(Claimable {
+        task_type,
+        record,
+        place,
+    })
+}
+
+/// Parks a task that cannot be read.
+async fn quarantined(engine: &Engine, task: TaskId) -> TurnEnd {
+    match quarantine(engine, task).await {
+        Ok(Quarantine::Parked(status)) => tidied(engine, task, TurnEnd::Rests(status)).await,
+        Ok(Quarantine::MovedOn) => TurnEnd::Busy(LOOK_AGAIN),
+        Ok(Quarantine::Unknown) => TurnEnd::UnknownType,
+        Err(error) => {
+            tracing::error!(%task, %error, "a task can neither be read nor parked");
+            TurnEnd::StoreDown
+        }
+    }
+}
