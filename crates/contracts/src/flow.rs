@@ -5,6 +5,7 @@ use crate::state::text_enum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::time::Duration;
 
 text_enum!(
     /// What becomes of a task beyond those that may be under way.
@@ -35,6 +36,11 @@ pub struct ConcurrencyDecl {
     pub at_once: u32,
     /// What becomes of a further one.
     pub beyond: Beyond,
+    /// A task starts when no other of its key has been submitted for so long, and replaces the older ones that
+    /// have not started; `None`: each starts at once.
+    #[serde(serialize_with = "crate::retry::as_optional_text")]
+    #[schemars(with = "Option<String>")]
+    pub debounce: Option<Duration>,
 }
 
 impl FlowDecl {

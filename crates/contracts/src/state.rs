@@ -116,6 +116,8 @@ text_enum!(
         Limit = "limit",
         /// A place among the tasks of its type, or of its key.
         Concurrency = "concurrency",
+        /// A time without another submission of its key.
+        Debounce = "debounce",
         /// A timer step.
         Timer = "timer",
         /// A signal from outside.

@@ -134,15 +134,20 @@ impl<'a> Keys<'a> {
 
     /// `key = "10m"`, in milliseconds.
     pub(crate) fn duration(&mut self, key: &'static str) -> Option<u64> {
+        self.duration_at(key).map(|(millis, _)| millis)
+    }
+
+    /// The same, and where it stands.
+    pub(crate) fn duration_at(&mut self, key: &'static str) -> Option<(u64, Span)> {
         let text = self.value(key, "\"30s\"", string)?;
         let duration = millis(&text.value());
         if duration.is_none() {
             let message = format_args!(
                 "`{key}` is no duration; expected a whole number above 0 with a unit, like 500ms, 2s, 5m, 1h, 7d"
             );
-            self.report.add(Code::BadDuration, text, message);
+            self.report.add(Code::BadDuration, &text, message);
         }
-        duration
+        duration.map(|millis| (millis, text.span()))
     }
 
     /// `key = "512MiB"`, in bytes.

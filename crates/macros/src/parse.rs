@@ -118,6 +118,7 @@ fn task(args: Args, type_name: &Ident, report: &mut Report) -> Task {
                 ("refuse", "Refuse"),
             ],
         ),
+        debounce: keys.duration_at("debounce"),
     };
     keys.finish("distributed_task");
 

@@ -103,7 +103,7 @@ macro_rules! of {
             "(",
             rows!("p.key = ? AND p.no IS NOT NULL ORDER BY p.no"),
             ") UNION ALL (",
-            rows!("p.key = ? AND p.no IS NULL AND (t.status IN ('submitted', 'dispatched') OR t.waiting = 'concurrency')"),
+            rows!("p.key = ? AND p.no IS NULL AND (t.status IN ('submitted', 'dispatched') OR t.waiting IN ('concurrency', 'debounce'))"),
             $order,
             " LIMIT ?)"
         )

@@ -108,7 +108,7 @@ const HELD: &str = rows!("p.key = ?1 AND p.no IS NOT NULL ORDER BY p.no");
 macro_rules! waiting {
     ($order:literal) => {
         concat!(
-            rows!("p.key = ?1 AND p.no IS NULL AND (t.status IN ('submitted', 'dispatched') OR t.waiting = 'concurrency')"),
+            rows!("p.key = ?1 AND p.no IS NULL AND (t.status IN ('submitted', 'dispatched') OR t.waiting IN ('concurrency', 'debounce'))"),
             " ORDER BY ",
             $order,
             " LIMIT ?2"

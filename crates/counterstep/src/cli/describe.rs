@@ -131,6 +131,13 @@ fn text(decl: &TaskDecl, set: &Policies) -> String {
             Beyond::Refuse => "further ones are refused",
         };
         let _ = writeln!(out, "  at a time   {}{each}; {beyond}", concurrency.at_once);
+        if let Some(debounce) = concurrency.debounce {
+            let time = format_duration(debounce);
+            let _ = writeln!(
+                out,
+                "  debounce    {time}: the last of those submitted within it starts"
+            );
+        }
     }
     let _ = writeln!(out, "  definition  {}", decl.definition_hash());
     for step in decl.steps {

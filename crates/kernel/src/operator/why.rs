@@ -296,6 +296,10 @@ fn waiting(record: &TaskRecord) -> WhyReason {
                 task.task_type, task.version, task.definition_hash
             ),
         ),
+        Some(WaitReason::Debounce) => due(
+            record,
+            "it starts when no other task of its key has been submitted until then",
+        ),
         Some(WaitReason::Concurrency) | None => due(record, "it is due then"),
     };
     found.steps = waiting;

@@ -30,6 +30,8 @@ pub(crate) enum Asked {
     Free(u32),
     /// It has to wait: so many may be under way.
     Full(u32),
+    /// It has to wait for so long: another submission of its key may replace it until then.
+    Early(Duration),
     /// It was cancelled: this newer task has its place.
     Replaced(TaskId),
 }
@@ -65,7 +67,7 @@ pub(crate) async fn ask(
         return Ok(Asked::Goes);
     }
     let rows = engine.ports.store.places(&look(key, allowed)).await?;
-    let decided = decide(&rows, (row.created_at, row.id), allowed);
+    let decided = decide(&rows, (row.created_at, row.id), allowed, record.now);
     for task in decided.wake {
         children::wake(engine, task).await?;
     }
@@ -75,6 +77,7 @@ pub(crate) async fn ask(
     Ok(match decided.verdict {
         Verdict::Free(no) => Asked::Free(no),
         Verdict::Full => Asked::Full(allowed.at_once),
+        Verdict::Early(left) => Asked::Early(left),
         Verdict::Replaced(by) => {
             give_way(engine, row.id, by).await?;
             Asked::Replaced(by)
@@ -84,9 +87,9 @@ pub(crate) async fn ask(
 
 /// What is read of a key to decide on one of its tasks.
 pub(super) fn look(key: &str, allowed: Allowed) -> PlaceQuery {
-    let (first, more) = match allowed.beyond {
-        Beyond::Wait | Beyond::Refuse => (First::Oldest, 0),
-        Beyond::Replace => (First::Newest, AT_A_TIME),
+    let (first, more) = match (allowed.beyond, allowed.debounce) {
+        (Beyond::Wait | Beyond::Refuse, None) => (First::Oldest, 0),
+        (Beyond::Replace, _) | (_, Some(_)) => (First::Newest, AT_A_TIME),
     };
     PlaceQuery::Of {
         key: key.to_owned(),
@@ -111,7 +114,16 @@ async fn is_within_another(engine: &Engine, row: &TaskRow, key: &str) -> Result<
     Ok(false)
 }
 
-/// Puts a task to sleep until there is a place for it.
+/// Why a task is put to sleep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sleeps {
+    /// Until there is a place: so many may be under way.
+    ForAPlace(u32),
+    /// For so long: another submission of its key may replace it.
+    For(Duration),
+}
+
+/// Puts a task to sleep.
 ///
 /// # Errors
 /// As any change of a task.
@@ -119,14 +131,22 @@ pub(crate) async fn sleep(
     engine: &Engine,
     task_type: &TaskType,
     record: TaskRecord,
-    at_once: u32,
+    why: Sleeps,
 ) -> Result<(), ChangeError> {
     let rev = record.task.rev;
-    let details = json!({"limit": super::limit_name(task_type.decl.name), "at_once": at_once});
+    let limit = super::limit_name(task_type.decl.name);
+    let (reason, time, details) = match why {
+        Sleeps::ForAPlace(at_once) => (
+            WaitReason::Concurrency,
+            LOOK_AGAIN,
+            json!({"limit": limit, "at_once": at_once}),
+        ),
+        Sleeps::For(left) => (WaitReason::Debounce, left, json!({"limit": limit})),
+    };
     let slept = engine.change(task_type, record, As::Anyone, |draft| {
         if draft.record().task.rev == rev {
             draft.claim(&engine.id, Duration::ZERO)?;
-            draft.wait_with(WaitReason::Concurrency, LOOK_AGAIN, details.clone())?;
+            draft.wait_with(reason, time, details.clone())?;
         }
         Ok(())
     });

@@ -5,6 +5,7 @@ use crate::ports::PlaceRow;
 use crate::record::DbTime;
 use counterstep_contracts::{Beyond, TaskId, TaskStatus, WaitReason};
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// What a task gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub(super) enum Verdict {
     Free(u32),
     /// None now.
     Full,
+    /// None for so long: another submission of the key may come, and replace it.
+    Early(Duration),
     /// None at all: this newer one has its place.
     Replaced(TaskId),
 }
@@ -52,11 +55,63 @@ pub(super) fn to_wake(rows: &[PlaceRow], at_once: u32) -> Vec<TaskId> {
 }
 
 /// `rows`: those of the key, as the kind of [`Allowed`] wants them; `task`: when it was submitted, and its id.
-pub(super) fn decide(rows: &[PlaceRow], task: (DbTime, TaskId), allowed: Allowed) -> Decided {
+pub(super) fn decide(
+    rows: &[PlaceRow],
+    task: (DbTime, TaskId),
+    allowed: Allowed,
+    now: DbTime,
+) -> Decided {
+    match allowed.debounce {
+        Some(debounce) => debounced(rows, task, (allowed, debounce), now),
+        None => counted(rows, task, allowed),
+    }
+}
+
+fn counted(rows: &[PlaceRow], task: (DbTime, TaskId), allowed: Allowed) -> Decided {
     match allowed.beyond {
         Beyond::Wait | Beyond::Refuse => in_line(rows, task, allowed.at_once),
         Beyond::Replace => newest(rows, task, allowed.at_once),
     }
+}
+
+/// Of those that have not started, only the newest may, and only when no newer one came for some time.
+fn debounced(
+    rows: &[PlaceRow],
+    task: (DbTime, TaskId),
+    (allowed, debounce): (Allowed, Duration),
+    now: DbTime,
+) -> Decided {
+    let (held, others): (Vec<_>, Vec<_>) = rows
+        .iter()
+        .filter(|row| row.task != task.1)
+        .cloned()
+        .partition(|row| row.no.is_some());
+    let newer = others.iter().filter(|row| place(row) > task);
+    if let Some(newest) = newer.max_by_key(|row| place(row)) {
+        return Decided {
+            verdict: Verdict::Replaced(newest.task),
+            wake: Vec::new(),
+            cancel: Vec::new(),
+        };
+    }
+    let left = task.0.later(debounce).after(now);
+    let mut decided = if left.is_zero() {
+        counted(&held, task, allowed)
+    } else {
+        Decided {
+            verdict: Verdict::Early(left),
+            wake: Vec::new(),
+            cancel: Vec::new(),
+        }
+    };
+    let older = others.iter().filter(|row| goes(row));
+    decided.cancel.extend(older.map(|row| row.task));
+    decided
+}
+
+/// Whether it is asked to make room: not where it does already.
+fn goes(row: &PlaceRow) -> bool {
+    !row.cancel_requested && row.status != TaskStatus::Compensating
 }
 
 fn place(row: &PlaceRow) -> (DbTime, TaskId) {
@@ -99,7 +154,6 @@ fn newest(rows: &[PlaceRow], task: (DbTime, TaskId), at_once: u32) -> Decided {
     }
     // The task itself is one of the newest.
     let (stay, go) = others.split_at(others.len().min(most - 1));
-    let goes = |row: &&&PlaceRow| !row.cancel_requested && row.status != TaskStatus::Compensating;
     let rank = stay
         .iter()
         .filter(|row| row.no.is_none() && place(row) > task)
@@ -110,7 +164,11 @@ fn newest(rows: &[PlaceRow], task: (DbTime, TaskId), at_once: u32) -> Decided {
     Decided {
         verdict,
         wake: Vec::new(),
-        cancel: go.iter().filter(goes).map(|row| row.task).collect(),
+        cancel: go
+            .iter()
+            .filter(|row| goes(row))
+            .map(|row| row.task)
+            .collect(),
     }
 }
 
@@ -144,11 +202,60 @@ mod tests {
     }
 
     fn of(at: u32, rows: &[PlaceRow], at_once: u32, beyond: Beyond) -> Decided {
+        let allowed = Allowed {
+            at_once,
+            beyond,
+            debounce: None,
+        };
         decide(
             rows,
             (DbTime(at.into()), id(at.into())),
-            Allowed { at_once, beyond },
+            allowed,
+            DbTime(at.into()),
         )
+    }
+
+    /// The same, with ten microseconds without another submission, looked at at `now`.
+    fn debounced(at: u32, rows: &[PlaceRow], beyond: Beyond, now: u32) -> Decided {
+        let allowed = Allowed {
+            at_once: 1,
+            beyond,
+            debounce: Some(Duration::from_micros(10)),
+        };
+        decide(
+            rows,
+            (DbTime(at.into()), id(at.into())),
+            allowed,
+            DbTime(now.into()),
+        )
+    }
+
+    #[test]
+    fn the_newest_starts_when_no_other_came_for_some_time_and_replaces_those_that_have_not_started()
+    {
+        let rows = [row(1, Some(0)), row(2, None), row(3, None)];
+        assert_eq!(
+            debounced(2, &rows, Beyond::Wait, 50).verdict,
+            Verdict::Replaced(id(3))
+        );
+        let early = debounced(3, &rows, Beyond::Wait, 6);
+        assert_eq!(
+            (early.verdict, early.cancel),
+            (Verdict::Early(Duration::from_micros(7)), vec![id(2)])
+        );
+        let waits = debounced(3, &rows, Beyond::Wait, 13);
+        assert_eq!((waits.verdict, waits.cancel), (Verdict::Full, vec![id(2)]));
+        let replaces = debounced(3, &rows, Beyond::Replace, 13);
+        assert_eq!(
+            (replaces.verdict, replaces.cancel),
+            (Verdict::Full, vec![id(1), id(2)])
+        );
+        let early = debounced(3, &rows, Beyond::Replace, 6);
+        assert_eq!(early.cancel, [id(2)], "what has started goes on until then");
+        assert_eq!(
+            debounced(3, &rows[2..], Beyond::Wait, 13).verdict,
+            Verdict::Free(0)
+        );
     }
 
     #[test]

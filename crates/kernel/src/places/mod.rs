@@ -8,7 +8,7 @@ mod key;
 mod replace;
 mod wake;
 
-pub(crate) use ask::{Asked, ask, sleep};
+pub(crate) use ask::{Asked, Sleeps, ask, sleep};
 pub(crate) use decide::free_numbers;
 pub use key::{TYPE_PREFIX, type_of};
 pub(crate) use key::{key_of, limit_name, named};
@@ -19,12 +19,15 @@ pub(crate) use wake::wake_after;
 use crate::engine::Engine;
 use crate::limits;
 use counterstep_contracts::{Beyond, TaskDecl};
+use std::time::Duration;
 
 /// How many tasks of a key may be under way, and what becomes of a further one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Allowed {
     pub(crate) at_once: u32,
     pub(crate) beyond: Beyond,
+    /// So long a task waits for another submission of its key, which replaces it.
+    pub(crate) debounce: Option<Duration>,
 }
 
 /// What is allowed now: as a person has set it, or as it is declared. `None`: the type counts no tasks.
@@ -34,5 +37,6 @@ pub(crate) async fn allowed(engine: &Engine, decl: &TaskDecl) -> Option<Allowed>
     Some(Allowed {
         at_once: set.and_then(|set| set.at_once).unwrap_or(declared.at_once),
         beyond: declared.beyond,
+        debounce: declared.debounce,
     })
 }

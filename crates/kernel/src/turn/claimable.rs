@@ -8,7 +8,7 @@ use super::version;
 use crate::engine::Engine;
 use crate::isolation::WhenFull;
 use crate::load::fits;
-use crate::places::{self, Asked};
+use crate::places::{self, Asked, Sleeps};
 use crate::ports::StoreError;
 use crate::quarantine::{Quarantine, quarantine};
 use crate::record::TaskRecord;
@@ -91,8 +91,11 @@ pub(super) async fn claimable(
             return Err(TurnEnd::GivenBack);
         }
         Ok(Asked::Full(at_once)) => {
-            let slept = places::sleep(engine, &task_type, record, at_once).await;
-            return Err(slept.map_or_else(|error| end_of(&error, task), |()| TurnEnd::GivenBack));
+            let why = Sleeps::ForAPlace(at_once);
+            return Err(asleep(engine, &task_type, record, why).await);
+        }
+        Ok(Asked::Early(left)) => {
+            return Err(asleep(engine, &task_type, record, Sleeps::For(left)).await);
         }
         Err(error) => return Err(end_of(&error, task)),
     };
@@ -101,6 +104,13 @@ pub(super) async fn claimable(
         record,
         place,
     })
+}
+
+/// Puts a task to sleep that may not start yet.
+async fn asleep(engine: &Engine, task_type: &TaskType, record: TaskRecord, why: Sleeps) -> TurnEnd {
+    let task = record.task.id;
+    let slept = places::sleep(engine, task_type, record, why).await;
+    slept.map_or_else(|error| end_of(&error, task), |()| TurnEnd::GivenBack)
 }
 
 /// Parks a task that cannot be read.

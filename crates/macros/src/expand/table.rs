@@ -126,10 +126,12 @@ impl Expansion<'_> {
         let (root, flow) = (self.root.path(), &self.declaration.task.flow);
         let key = optional(flow.key.as_ref().map(|(key, _)| key.value()));
         let beyond = variant(flow.beyond.as_ref().map_or("Wait", |beyond| beyond.variant));
+        let debounce = duration(flow.debounce.map(|(millis, _)| millis));
         let concurrency = optional(flow.at_once.map(|(at_once, _)| {
             quote!(#root::contracts::ConcurrencyDecl {
                 at_once: #at_once,
                 beyond: #root::contracts::Beyond::#beyond,
+                debounce: #debounce,
             })
         }));
         quote!(#root::contracts::FlowDecl { key: #key, concurrency: #concurrency })

@@ -12,7 +12,7 @@ pub struct Done;
 
 pub struct Uncounted;
 
-#[distributed_task(key = "req.customer", beyond = "refuse")]
+#[distributed_task(key = "req.customer", beyond = "refuse", debounce = "5s")]
 impl Uncounted {
     type Request = Order;
     type Response = Done;
@@ -32,6 +32,24 @@ pub struct Keyless;
 
 #[distributed_task(at_once = 1, beyond = "replace", cancellable)]
 impl Keyless {
+    type Request = Order;
+    type Response = Done;
+
+    #[step(1, host = "api")]
+    #[pure]
+    async fn look(_order: &Order) -> StepResult<()> {
+        Ok(())
+    }
+
+    fn respond(_order: &Order) -> Done {
+        Done
+    }
+}
+
+pub struct Refusing;
+
+#[distributed_task(at_once = 1, beyond = "refuse", debounce = "5s", cancellable)]
+impl Refusing {
     type Request = Order;
     type Response = Done;
 

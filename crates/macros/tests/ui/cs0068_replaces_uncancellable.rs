@@ -28,4 +28,22 @@ impl Task {
     }
 }
 
+pub struct Delayed;
+
+#[distributed_task(key = "req.customer", at_once = 1, debounce = "5s")]
+impl Delayed {
+    type Request = Order;
+    type Response = Done;
+
+    #[step(1, host = "api")]
+    #[pure]
+    async fn look(_order: &Order) -> StepResult<()> {
+        Ok(())
+    }
+
+    fn respond(_order: &Order) -> Done {
+        Done
+    }
+}
+
 fn main() {}
