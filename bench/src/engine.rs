@@ -12,9 +12,9 @@ use counterstep_kernel::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
     Delivery, DeliveryTag, DocumentKind, DocumentQuery, DocumentWrite, Documents, DocumentsPut,
     Due, DueTask, EndedTask, FailureQuery, Flow, FlowQuery, Gauges, Heartbeat, IdempotencyRow,
-    InFlight, LogRow, LogWrite, Logs, MessageSource, OutboxOp, OutboxRow, PlaceCount, PlaceQuery, PlaceRow, PurgeOp, Queue,
-    QueueError, ReceiveOp, Receives, Revisions, RevisionsOf, Salvaged, Settle, Store, StoreError,
-    SweepOp, TaskLine, TaskPage, TaskQuery, Upkeep, WaitingQuery, Woken,
+    InFlight, LogRow, LogWrite, Logs, MessageSource, OutboxOp, OutboxRow, PlaceCount, PlaceQuery,
+    PlaceRow, PurgeOp, Queue, QueueError, ReceiveOp, Receives, Revisions, RevisionsOf, Salvaged,
+    Settle, Store, StoreError, SweepOp, TaskLine, TaskPage, TaskQuery, Upkeep, WaitingQuery, Woken,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};

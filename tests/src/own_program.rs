@@ -66,7 +66,16 @@ impl OwnProgram {
     /// When it does not.
     #[must_use]
     pub fn worker(&self) -> Process {
-        self.started(&["worker", "--concurrency", "16"], "worker started")
+        self.worker_with(&["--concurrency", "16"])
+    }
+
+    /// The same, with these settings.
+    ///
+    /// # Panics
+    /// When it does not.
+    #[must_use]
+    pub fn worker_with(&self, settings: &[&str]) -> Process {
+        self.started(&[&["worker"], settings].concat(), "worker started")
     }
 
     /// A reconciler that has started, with a pass every second.

@@ -257,8 +257,8 @@ struct Look {
 }
 
 impl Delivered {
-    /// Forgets what does not wait any more, and delivers what is not delivered yet, the longest
-    /// waiting first.
+    /// Forgets what does not wait any more, and delivers what is not delivered yet: by the rank of
+    /// its lane, the longest waiting first.
     fn deliver(
         &mut self,
         found: Vec<QueueRows>,
@@ -310,7 +310,7 @@ impl Delivered {
                 last.queue != queue || last.delivery > known_at || seen.contains(key) || !is_over
             });
         }
-        waiting.sort_by_key(|(since, ..)| *since);
+        waiting.sort_by_key(|(since, queue, ..)| (queue.rank(), *since));
         let mut deliveries = Vec::new();
         for (since, queue, message, is_unclaimed) in waiting {
             if deliveries.len() == max {

@@ -3,7 +3,7 @@
 
 use crate::breaker::BreakerPolicy;
 use crate::disable::AutoDisable;
-use crate::flow::FlowDecl;
+use crate::flow::{FlowDecl, Priority};
 use crate::ids::{QueueName, StepNo};
 use crate::limit::Limit;
 use crate::retry::RetryPolicy;
@@ -323,12 +323,15 @@ impl TaskDecl {
         kebab_case(self.name)
     }
 
-    /// The queue on which steps of `host` are dispatched.
+    /// The queue on which steps of `host` are dispatched, or its lane.
     #[must_use]
     pub fn queue_of(&self, host: Host) -> QueueName {
-        match host {
-            Host::Api => QueueName(format!("{}.api", self.queue)),
-            Host::Worker => QueueName(self.queue.to_owned()),
+        let queue = QueueName(self.queue.to_owned());
+        match (host, self.flow.priority) {
+            (Host::Api, _) => QueueName(format!("{}.api", self.queue)),
+            (Host::Worker, Priority::High) => queue.urgent(),
+            (Host::Worker, Priority::Normal) => queue,
+            (Host::Worker, Priority::Low) => queue.backlog(),
         }
     }
 

@@ -19,6 +19,18 @@ text_enum!(
     }
 );
 
+text_enum!(
+    /// Which tasks of a queue of workers come first.
+    Priority {
+        /// They wait beside the others, which they need not wait for.
+        High = "high",
+        /// In the order of submissions.
+        Normal = "normal",
+        /// Behind the others, with what large tenants have waiting.
+        Low = "low",
+    }
+);
+
 /// How the tasks of a type share what there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FlowDecl {
@@ -27,6 +39,8 @@ pub struct FlowDecl {
     pub key: Option<&'static str>,
     /// How many tasks of a key are under way at a time; `None`: as many as there are.
     pub concurrency: Option<ConcurrencyDecl>,
+    /// Which tasks of its queue come before them.
+    pub priority: Priority,
 }
 
 /// How many tasks of a key are under way at a time: from their first start to their rest, over all hosts.
@@ -48,6 +62,7 @@ impl FlowDecl {
     pub const FREE: Self = Self {
         key: None,
         concurrency: None,
+        priority: Priority::Normal,
     };
 }
 

@@ -111,23 +111,50 @@ name!(
 );
 
 impl QueueName {
+    const URGENT: &str = ".urgent";
     const BACKLOG: &str = ".backlog";
 
-    /// Where the tasks of a tenant with many waiting ones wait, beside those of the others.
+    /// Where tasks of a high priority wait, beside the others.
+    #[must_use]
+    pub fn urgent(&self) -> Self {
+        Self(format!("{}{}", self.0, Self::URGENT))
+    }
+
+    /// Where tasks of a low priority wait, and those of a tenant with many waiting ones.
     #[must_use]
     pub fn backlog(&self) -> Self {
         Self(format!("{}{}", self.0, Self::BACKLOG))
     }
 
-    /// The queue itself, also of its backlog.
+    /// The queue itself, also of one of its lanes.
     #[must_use]
     pub fn base(&self) -> Self {
-        Self(
-            self.0
-                .strip_suffix(Self::BACKLOG)
-                .unwrap_or(&self.0)
-                .to_owned(),
-        )
+        let lane = [Self::URGENT, Self::BACKLOG].into_iter();
+        let mut base = lane.filter_map(|lane| self.0.strip_suffix(lane));
+        Self(base.next().unwrap_or(&self.0).to_owned())
+    }
+
+    /// Itself and its lanes: where tasks of the queue may stand, those of the highest priority first. Tasks of
+    /// API processes have no priority: they are few steps of a moment each.
+    #[must_use]
+    pub fn lanes(&self) -> Vec<Self> {
+        if self.is_of_workers() {
+            vec![self.urgent(), self.clone(), self.backlog()]
+        } else {
+            vec![self.clone()]
+        }
+    }
+
+    /// Its place among the lanes of its queue: 0 goes first.
+    #[must_use]
+    pub fn rank(&self) -> u8 {
+        if self.0.ends_with(Self::URGENT) {
+            0
+        } else if self.0.ends_with(Self::BACKLOG) {
+            2
+        } else {
+            1
+        }
     }
 
     /// Whether workers serve it, and not API processes.

@@ -44,7 +44,7 @@ pub use declaration::{
 pub use disable::AutoDisable;
 pub use event::{CloudEvent, StatusChange, StepChange, TaskEvent};
 pub use file::{FileName, FileNameError, StoredFile, StoredFiles, UploadedFile};
-pub use flow::{Beyond, ConcurrencyDecl, FlowDecl};
+pub use flow::{Beyond, ConcurrencyDecl, FlowDecl, Priority};
 pub use ids::{Attempt, AuditSeq, ChangeId, Epoch, QueueName, Rev, StepNo, TaskId, Tenant};
 pub use labels::{LabelError, Labels};
 pub use limit::{Limit, LimitFault, LimitScope, Rate};

@@ -150,7 +150,7 @@ async fn take_deliveries(
             .await;
             continue;
         }
-        let queues = with_backlogs(engine, engine.not_paused(&settings.queues).await);
+        let queues = lanes(engine, engine.not_paused(&settings.queues).await);
         let fetch = engine.ports.queue.fetch(&queues, max, settings.poll);
         let deliveries = match select(fetch, Box::pin(shutdown.cancelled())).await {
             Either::Left((Ok(deliveries), _)) => deliveries,
@@ -180,15 +180,16 @@ async fn take_deliveries(
     }
 }
 
-/// What a host fetches from: the backlogs are asked beside the queues, for as many messages each, so that
-/// a tenant with many waiting tasks has at most half of what is delivered where others wait.
-fn with_backlogs(engine: &Engine, mut queues: Vec<QueueName>) -> Vec<QueueName> {
-    if !engine.ports.queue.hands_out_tasks() {
-        let of_workers = queues.iter().filter(|queue| queue.is_of_workers());
-        let backlogs: Vec<_> = of_workers.map(QueueName::backlog).collect();
-        queues.extend(backlogs);
+/// What a host fetches from: the lanes of a queue are asked beside it, for as many messages each, so that
+/// a tenant with many waiting tasks has at most half of what is delivered where others wait, and what is
+/// urgent waits for none of them. A lane for which no type has anything costs a broker a consumer.
+fn lanes(engine: &Engine, queues: Vec<QueueName>) -> Vec<QueueName> {
+    let all = queues.iter().flat_map(QueueName::lanes);
+    if engine.ports.queue.hands_out_tasks() {
+        return all.collect();
     }
-    queues
+    let is_used = |lane: &QueueName| lane.rank() != 0 || engine.registry.has_urgent(&lane.base());
+    all.filter(is_used).collect()
 }
 
 /// How many tasks may be taken into `free` slots. Abandoned code gives its slot back, or a few steps
@@ -354,8 +355,10 @@ async fn take_due(
         let limit = free
             .saturating_add(still_left(&left, engine.ports.clock.monotonic()))
             .min(MAX_LOOKED_AT);
+        // Also a lane that no type has any more: a task may stand there yet.
+        let open = engine.not_paused(&settings.queues).await;
         let due = Due::Claimable {
-            queues: engine.not_paused(&settings.queues).await,
+            queues: open.iter().flat_map(QueueName::lanes).collect(),
             known: known.clone(),
             unclaimed_for: settings.unclaimed_for,
         };

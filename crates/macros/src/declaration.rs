@@ -56,6 +56,8 @@ pub(crate) struct Flow {
     pub(crate) at_once: Option<(u32, Span)>,
     /// A variant of `Beyond`.
     pub(crate) beyond: Option<Choice>,
+    /// A variant of `Priority`.
+    pub(crate) priority: Option<Choice>,
     /// Milliseconds without another submission of the key, and where that stands.
     pub(crate) debounce: Option<(u64, Span)>,
 }

@@ -119,6 +119,10 @@ fn task(args: Args, type_name: &Ident, report: &mut Report) -> Task {
             ],
         ),
         debounce: keys.duration_at("debounce"),
+        priority: keys.choice(
+            "priority",
+            &[("high", "High"), ("normal", "Normal"), ("low", "Low")],
+        ),
     };
     keys.finish("distributed_task");
 

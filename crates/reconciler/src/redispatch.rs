@@ -106,8 +106,10 @@ pub fn plan(
             });
         }
         let known = engine.registry.known();
-        // Tasks of a paused queue are not lost.
-        let queues = engine.not_paused(&queues).await;
+        // Tasks of a paused queue are not lost. One may stand in a lane that no type has any more.
+        let lanes = queues.iter().flat_map(|queue| queue.base().lanes());
+        let lanes: BTreeSet<_> = lanes.collect();
+        let queues = engine.not_paused(&Vec::from_iter(lanes)).await;
         let which = Unclaimed {
             queues,
             known,
@@ -201,15 +203,13 @@ async fn offer(engine: &Engine, task: TaskId, after: Duration) -> Result<bool, C
     Ok(offered)
 }
 
+/// With the lanes that hosts fetch from.
 fn queues(registry: &Registry) -> Vec<QueueName> {
     let all: BTreeSet<_> = [Host::Worker, Host::Api]
         .into_iter()
         .flat_map(|host| registry.queues(host))
-        .flat_map(|queue| {
-            let backlog = queue.is_of_workers().then(|| queue.backlog());
-            [Some(queue), backlog]
-        })
-        .flatten()
+        .flat_map(|queue| queue.lanes())
+        .filter(|lane| lane.rank() != 0 || registry.has_urgent(&lane.base()))
         .collect();
     all.into_iter().collect()
 }

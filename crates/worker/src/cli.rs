@@ -6,6 +6,33 @@ use counterstep_node::{
 };
 use counterstep_steps::Registry;
 
+/// The task types that this worker is to run.
+///
+/// # Errors
+/// For one that the program does not have.
+fn chosen(given: &Layers, registry: Registry) -> Result<Registry, Exit> {
+    let Some(wanted) = given.task_types()?.filter(|wanted| !wanted.is_empty()) else {
+        return Ok(registry);
+    };
+    let is = |wanted: &str, name: &str, version: u32| match wanted.split_once('@') {
+        Some((of, only)) => of == name && only.parse() == Ok(version),
+        None => wanted == name,
+    };
+    let known = registry.known();
+    let unknown = wanted
+        .iter()
+        .find(|wanted| !known.iter().any(|it| is(wanted, &it.name, it.version)));
+    if let Some(unknown) = unknown {
+        let known = known.iter().map(|it| format!("{}@{}", it.name, it.version));
+        return Err(Exit::config(format_args!(
+            "setting `task_types`: no task type is called `{}`: known are {}",
+            unknown.escape_debug(),
+            Vec::from_iter(known).join(", ")
+        )));
+    }
+    Ok(registry.only(|name, version| wanted.iter().any(|wanted| is(wanted, name, version))))
+}
+
 /// How this worker takes tasks.
 ///
 /// # Errors
@@ -39,6 +66,7 @@ pub fn resolve(given: &Layers, registry: &Registry) -> Result<WorkerSettings, Ex
 pub fn main(registry: Registry, args: &SettingsArgs) -> Result<(), Exit> {
     let given = args.read()?;
     let settings = given.resolve()?;
+    let registry = chosen(&given, registry)?;
     let worker = resolve(&given, &registry)?;
     let listener = metrics::bind(&settings)?;
     run_service(

@@ -71,11 +71,43 @@ impl CallFreely {
     fn respond() {}
 }
 
+struct CallFirst;
+
+#[distributed_task(queue = "call-freely", priority = "high")]
+impl CallFirst {
+    type Request = u32;
+    type Response = ();
+
+    #[step(1, host = "worker", no_undo = "it only asks")]
+    async fn call(_no: &u32, service: &State<Service>) -> StepResult<u32> {
+        service.call().await
+    }
+
+    fn respond() {}
+}
+
+struct CallLast;
+
+#[distributed_task(queue = "call-freely", priority = "low")]
+impl CallLast {
+    type Request = u32;
+    type Response = ();
+
+    #[step(1, host = "worker", no_undo = "it only asks")]
+    async fn call(_no: &u32, service: &State<Service>) -> StepResult<u32> {
+        service.call().await
+    }
+
+    fn respond() {}
+}
+
 fn main() -> ExitCode {
     let service = Service(std::env::var("SERVICE").unwrap_or_default());
     let registry = Registry::new()
         .with::<CallTen>()
         .with::<CallFifty>()
-        .with::<CallFreely>();
+        .with::<CallFreely>()
+        .with::<CallFirst>()
+        .with::<CallLast>();
     counterstep::cli::main(registry.provide(service))
 }

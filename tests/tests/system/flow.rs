@@ -219,6 +219,54 @@ async fn a_minute_of_a_rate() {
     assert!(most <= 55, "{most} in a second");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_of_a_high_priority_overtake_and_those_of_a_low_one_are_overtaken() {
+    let service = Service::start(Duration::from_millis(50), 16).await;
+    let program = OwnProgram::start(env!("CARGO_BIN_EXE_limited"), TIMES)
+        .variable("SERVICE", &service.address);
+    let (_api, api) = program.api();
+    let last = submit(&api, "call-last", 80).await;
+    let freely = submit(&api, "call-freely", 80).await;
+    let first = submit(&api, "call-first", 10).await;
+    let _worker = program.worker_with(&["--concurrency", "2"]);
+    all_completed(&api, &first).await;
+    let (waiting, low) = (open(&api, "CallFreely").await, open(&api, "CallLast").await);
+    println!(
+        "when 10 urgent tasks had ended, {waiting} of 80 before them and {low} of a low priority waited"
+    );
+    assert!(waiting >= 40 && low >= 40, "{waiting}, {low}");
+    all_completed(&api, &freely).await;
+    all_completed(&api, &last).await;
+    program.assert_sound();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_for_one_type_leaves_the_others_to_others() {
+    let service = Service::start(Duration::from_millis(1), 16).await;
+    let program = OwnProgram::start(env!("CARGO_BIN_EXE_limited"), TIMES)
+        .variable("SERVICE", &service.address);
+    let (_api, api) = program.api();
+    let freely = submit(&api, "call-freely", 3).await;
+    let first = submit(&api, "call-first", 3).await;
+    let _some = program.worker_with(&["--task-types", "CallFirst@1"]);
+    all_completed(&api, &first).await;
+    assert_eq!(open(&api, "CallFreely").await, 3);
+    let _all = program.worker();
+    all_completed(&api, &freely).await;
+    program.assert_sound();
+
+    let refused = std::process::Command::new(env!("CARGO_BIN_EXE_limited"))
+        .args(["worker", "--task-types", "CallFirst@2"])
+        .output()
+        .expect("the program runs");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(78), "{said}");
+    assert!(
+        said.contains("`CallFirst@2`: known are CallFifty@1,"),
+        "{said}"
+    );
+}
+
 /// The API as a caller of this tenant sees it.
 fn of_tenant(program: &OwnProgram, api: &Api, tenant: &str) -> Api {
     let database = program.cluster.database.as_str();

@@ -54,7 +54,7 @@ impl Names {
     }
 
     /// All messages of a queue. The queue of an API process, `{queue}.api`, has a token more, and so has
-    /// a backlog, `{queue}.backlog`, so neither pattern holds the other's messages: consumers of a work queue must not overlap.
+    /// the lanes `{queue}.backlog` and `{queue}.urgent`, so neither pattern holds the other's messages: consumers of a work queue must not overlap.
     pub(super) fn work_of(&self, queue: &QueueName) -> Result<String, QueueError> {
         Ok(self.subject(&format!("work.{}.*.*", queue_tokens(queue)?)))
     }
@@ -94,8 +94,8 @@ fn token(text: &str) -> Result<&str, QueueError> {
 }
 
 fn queue_tokens(queue: &QueueName) -> Result<&str, QueueError> {
-    let base = queue.0.strip_suffix(".backlog").unwrap_or(&queue.0);
-    token(base.strip_suffix(".api").unwrap_or(base))?;
+    let base = queue.base().0;
+    token(base.strip_suffix(".api").unwrap_or(&base))?;
     Ok(&queue.0)
 }
 
@@ -127,6 +127,9 @@ mod tests {
         );
         assert_eq!(names.work_of(&backlog).unwrap(), "work.files.backlog.*.*");
         assert_eq!(names.consumer(&backlog).unwrap(), "files~backlog");
+        let urgent = queue("files").urgent();
+        assert_eq!(names.work_of(&urgent).unwrap(), "work.files.urgent.*.*");
+        assert_eq!(names.consumer(&urgent).unwrap(), "files~urgent");
         assert_eq!(
             names.event("Zip", "step_succeeded").unwrap(),
             "events.Zip.step_succeeded"
@@ -147,6 +150,9 @@ mod tests {
             ".api",
             ".backlog",
             "a.b.backlog",
+            ".urgent",
+            "a.b.urgent",
+            "a.urgent.backlog",
             "a.b",
             "a.b.api",
             "*",

@@ -5,8 +5,8 @@ use counterstep_contracts::bytes::format_bytes;
 use counterstep_contracts::declaration::{NamedBreaker, NamedPolicy};
 use counterstep_contracts::retry::format_duration;
 use counterstep_contracts::{
-    Backoff, Beyond, BreakerPolicy, Direction, Limit, LimitScope, RetryPolicy, StepDecl, TaskDecl,
-    UndoDecl, WaitDecl,
+    Backoff, Beyond, BreakerPolicy, Direction, Limit, LimitScope, Priority, RetryPolicy, StepDecl,
+    TaskDecl, UndoDecl, WaitDecl,
 };
 use counterstep_node::Exit;
 use counterstep_node::settings::{SettingsFor, commands};
@@ -119,6 +119,9 @@ fn text(decl: &TaskDecl, set: &Policies) -> String {
     }
     if !decl.labels.is_empty() {
         let _ = writeln!(out, "  labels      {}", decl.labels.join(", "));
+    }
+    if decl.flow.priority != Priority::Normal {
+        let _ = writeln!(out, "  priority    {}", decl.flow.priority);
     }
     if let Some(concurrency) = decl.flow.concurrency {
         let each = decl

@@ -150,7 +150,7 @@ pub fn queues(engine: &Engine) -> BoxFuture<'_, Result<Vec<QueueRow>, StoreError
             add(&QueueName(row.name), Some(pause), None);
         }
         for count in engine.ports.store.gauges(&[]).await?.tasks {
-            add(&QueueName(count.queue.clone()), None, Some(count));
+            add(&QueueName(count.queue.clone()).base(), None, Some(count));
         }
         Ok(rows.into_values().collect())
     })

@@ -40,12 +40,12 @@ impl PausedQueues {
         self.remembered().paused = paused;
     }
 
-    /// Those of these queues that are not paused.
+    /// Those of these queues and lanes that are not paused.
     pub(super) fn without(&self, queues: &[QueueName]) -> Vec<QueueName> {
         let remembered = self.remembered();
         let open = queues
             .iter()
-            .filter(|queue| !remembered.paused.contains(*queue));
+            .filter(|queue| !remembered.paused.contains(&queue.base()));
         open.cloned().collect()
     }
 }

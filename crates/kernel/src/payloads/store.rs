@@ -8,7 +8,10 @@ use crate::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
     DocumentKind, DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, EndedTask,
     FailureFilter, FailureQuery, Flow, FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight,
-    LogRow, LogWrite, Logs, OutboxOp, OutboxRow, PayloadCodec, PayloadError, PlaceCount, PlaceQuery, PlaceRow, PurgeOp, ReceiveOp, Receives, Revisions, RevisionsOf, Salvaged, SqlStatement, Store, StoreError, SweepOp, TaskLine, TaskPage, TaskQuery, Unread, Upkeep, WaitingQuery, Woken,
+    LogRow, LogWrite, Logs, OutboxOp, OutboxRow, PayloadCodec, PayloadError, PlaceCount,
+    PlaceQuery, PlaceRow, PurgeOp, ReceiveOp, Receives, Revisions, RevisionsOf, Salvaged,
+    SqlStatement, Store, StoreError, SweepOp, TaskLine, TaskPage, TaskQuery, Unread, Upkeep,
+    WaitingQuery, Woken,
 };
 use crate::record::{DbTime, Failure, History, TaskRecord};
 use crate::transition::{Guard, Transition};

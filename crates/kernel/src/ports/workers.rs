@@ -104,10 +104,11 @@ impl WorkerSeen {
             .map_or(&*self.row.id, |(role, _)| role)
     }
 
-    /// Whether it takes such tasks of this queue.
+    /// Whether it takes such tasks of this queue, or lane of a queue.
     #[must_use]
     pub fn serves(&self, queue: &str, of: &KnownType) -> bool {
-        self.row.queues.iter().any(|served| served.0 == queue) && self.row.types.contains(of)
+        let queue = QueueName(queue.to_owned()).base();
+        self.row.queues.contains(&queue) && self.row.types.contains(of)
     }
 }
 

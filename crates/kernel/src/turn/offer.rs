@@ -52,12 +52,13 @@ impl Offer<'_> {
                 &row.version.to_string(),
             );
         }
-        if queue.0 == row.queue {
+        let of_row = QueueName(row.queue.clone()).base();
+        if queue.base() == of_row {
             return OfferVerdict::Agrees;
         }
         // A redelivery from before the task went from one kind of host to the other is no fault of
         // its publisher.
-        if message.rev < row.rev && declared(&queue.0) == declared(&row.queue) {
+        if message.rev < row.rev && declared(&queue.base().0) == declared(&of_row.0) {
             return OfferVerdict::Outdated;
         }
         contradicts("queue", &queue.0, &row.queue)

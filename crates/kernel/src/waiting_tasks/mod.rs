@@ -50,8 +50,9 @@ impl Engine {
 
     /// The queue that takes a message: the backlog, where the tenant has many waiting tasks.
     pub(crate) async fn lane_of(&self, queue: &QueueName, tenant: Option<&Tenant>) -> QueueName {
-        // Tasks of API processes are few steps of a moment each.
-        let Some(tenant) = tenant.filter(|_| queue.is_of_workers()) else {
+        // Tasks of API processes are few steps of a moment each; those with a priority have their lane.
+        let has_lanes = queue.is_of_workers() && *queue == queue.base();
+        let Some(tenant) = tenant.filter(|_| has_lanes) else {
             return queue.clone();
         };
         match self.waiting_with_one_more((tenant, None), SHARE).await > SHARE {

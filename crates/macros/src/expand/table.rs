@@ -134,7 +134,13 @@ impl Expansion<'_> {
                 debounce: #debounce,
             })
         }));
-        quote!(#root::contracts::FlowDecl { key: #key, concurrency: #concurrency })
+        let priority = flow.priority.as_ref();
+        let priority = variant(priority.map_or("Normal", |priority| priority.variant));
+        quote!(#root::contracts::FlowDecl {
+            key: #key,
+            concurrency: #concurrency,
+            priority: #root::contracts::Priority::#priority,
+        })
     }
 
     /// The policies as constants of their own: an impossible one is found here, and said where it

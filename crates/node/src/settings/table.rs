@@ -144,6 +144,7 @@ declare! {
 
     Worker {
         queues: Vec<String> ["those of all task types"] => "Serve these queues only";
+        task_types: Vec<String> ["all of the program"] => "Run tasks of these types only, each as `NAME` or, for one of its versions, `NAME@VERSION`";
         concurrency: Slots ["one for each 48 MiB of memory, from 4 to 256"] => "Set how many tasks run at a time";
     }
 

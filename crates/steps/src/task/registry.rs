@@ -459,14 +459,30 @@ impl Registry {
             .copied()
     }
 
-    /// The queues on which steps of `host` are dispatched, of all types.
+    /// Whether a type of this queue has a high priority.
+    #[must_use]
+    pub fn has_urgent(&self, queue: &QueueName) -> bool {
+        self.iter()
+            .any(|task_type| task_type.decl.queue_of(Host::Worker) == queue.urgent())
+    }
+
+    /// The queues on which steps of `host` are dispatched, of all types, without their lanes.
     #[must_use]
     pub fn queues(&self, host: Host) -> Vec<QueueName> {
         self.iter()
-            .map(|task_type| task_type.decl.queue_of(host))
+            .map(|task_type| task_type.decl.queue_of(host).base())
             .collect::<BTreeSet<_>>()
             .into_iter()
             .collect()
+    }
+
+    /// Without the other types and versions, for a process that leaves those to others. Schedules and what
+    /// else is declared of them stays.
+    #[must_use]
+    pub fn only(mut self, is_kept: impl Fn(&str, u32) -> bool) -> Self {
+        self.types
+            .retain(|(name, version), _| is_kept(name, *version));
+        self
     }
 
     /// The newest version of the type with this declared name.
