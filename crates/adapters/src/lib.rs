@@ -41,6 +41,8 @@ pub mod redis;
 #[cfg(feature = "s3")]
 pub mod s3;
 #[cfg(feature = "sqlite")]
+pub mod spool;
+#[cfg(feature = "sqlite")]
 pub mod sqlite;
 #[cfg(feature = "step-processes")]
 pub mod step_processes;

@@ -19,6 +19,7 @@ mod processes;
 mod recorder;
 mod runtime;
 mod schedules;
+mod spool;
 mod statement;
 mod steps;
 mod store;
@@ -54,6 +55,7 @@ pub use processes::{CodePart, IsolatedCode, StepProcesses};
 pub use recorder::{NoRecorder, Observation, Recorder, SubmissionOutcome};
 pub use runtime::PortsRuntime;
 pub use schedules::{ScheduleQuery, ScheduleRow, Schedules};
+pub use spool::{Spool, SpoolEntry, SpoolError, SpoolKey, SpoolStats};
 pub use statement::SqlStatement;
 pub use steps::{CodeLabel, InTheTurn, StepRunner};
 pub use store::{

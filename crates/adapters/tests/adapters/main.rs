@@ -28,6 +28,7 @@ mod redis_tls;
 #[cfg(feature = "postgres")]
 mod roles;
 mod s3;
+mod spool;
 mod sqlite;
 mod step_threads;
 mod suite;

@@ -27,6 +27,7 @@ pub(crate) mod receives;
 pub(crate) mod salvage;
 pub(crate) mod schedules;
 pub(crate) mod scratch;
+pub(crate) mod spool;
 pub(crate) mod types;
 pub(crate) mod upkeep;
 pub(crate) mod workers;

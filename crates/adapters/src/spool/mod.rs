@@ -1,0 +1,216 @@
+//! The spool of a process: an SQLite file in a folder that the processes of one data directory share.
+//! Owns which file is whose. Must not know what an entry means.
+//!
+//! Each process has a file of its own, `0.db`, `1.db`, and so on: the first one that no living process
+//! holds. A lock on `0.lock` says so, which the kernel lets go with the process, however it ends. (Not a
+//! lock on the database file: closing any descriptor of that would let go SQLite's own.) At its start a
+//! process also takes over the entries of all other files that are held by none, so that those of a
+//! worker that does not come back are not forgotten.
+
+mod rows;
+
+use async_trait::async_trait;
+use counterstep_kernel::ports::{Spool, SpoolEntry, SpoolError, SpoolKey, SpoolStats};
+use diesel::SqliteConnection;
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::task::spawn_blocking;
+
+/// So many processes may share a folder.
+const MOST_FILES: u32 = 1_000;
+
+/// A spool cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The folder, or a lock file in it.
+    #[error("the folder of the spool, `{}`, cannot be used", .0.display())]
+    Folder(PathBuf, #[source] io::Error),
+    /// As many processes as there can be files have one.
+    #[error("all {MOST_FILES} files in `{}` are in use", .0.display())]
+    NoneFree(PathBuf),
+    /// An SQLite file.
+    #[error("the spool `{}` cannot be used: {why}; it may hold results that are not in the database yet", path.display())]
+    Rows {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+}
+
+/// A spool on an SQLite file, until it is dropped. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct FileSpool(Arc<OpenFile>);
+
+struct OpenFile {
+    path: PathBuf,
+    most_bytes: u64,
+    rows: Mutex<SqliteConnection>,
+    stats: Mutex<SpoolStats>,
+    /// Held as long as the process lives.
+    _lock: File,
+}
+
+impl std::fmt::Debug for OpenFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OpenFile")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
+
+impl FileSpool {
+    /// Opens a file in this folder, which is made where it is not there, and takes over what processes
+    /// that are gone have left in others. `most_bytes`: of all entries together; what is taken over is
+    /// kept also beyond it.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn open(folder: &Path, most_bytes: u64) -> Result<Self, OpenError> {
+        let failed = |error| OpenError::Folder(folder.to_owned(), error);
+        // What lies there may be the payloads of tasks.
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .map_err(failed)?;
+        let (number, lock) = (0..MOST_FILES)
+            .find_map(|number| {
+                try_lock(folder, number)
+                    .map(|lock| Some((number, lock?)))
+                    .transpose()
+            })
+            .transpose()
+            .map_err(failed)?
+            .ok_or_else(|| OpenError::NoneFree(folder.to_owned()))?;
+        let path = path_of(folder, number);
+        let unusable = |error: rows::RowsError| OpenError::Rows {
+            path: path.clone(),
+            why: error.to_string(),
+        };
+        let mut rows = rows::open(&path).map_err(unusable)?;
+        // The entry of a new file in its folder is on the disk only after this.
+        File::open(folder)
+            .and_then(|folder| folder.sync_all())
+            .map_err(failed)?;
+        for other in (0..MOST_FILES).filter(|other| *other != number) {
+            if path_of(folder, other).exists()
+                && let Some(_lock) = try_lock(folder, other).map_err(failed)?
+            {
+                take_over(&mut rows, &path_of(folder, other))?;
+            }
+        }
+        let stats = rows::stats(&mut rows).map_err(unusable)?;
+        Ok(Self(Arc::new(OpenFile {
+            path,
+            most_bytes,
+            rows: Mutex::new(rows),
+            stats: Mutex::new(stats),
+            _lock: lock,
+        })))
+    }
+
+    /// Where it lies.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// Does it on a thread that may block, and notes what the file holds then.
+    async fn with<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut SqliteConnection, u64) -> Result<T, rows::RowsError> + Send + 'static,
+    ) -> Result<T, SpoolError> {
+        let file = self.0.clone();
+        let done = spawn_blocking(move || {
+            let mut rows = lock(&file.rows);
+            let done = work(&mut rows, file.most_bytes);
+            if let Ok(stats) = rows::stats(&mut rows) {
+                *lock(&file.stats) = stats;
+            }
+            done
+        });
+        let done = done
+            .await
+            .map_err(|error| SpoolError::Failed(error.to_string()))?;
+        done.map_err(SpoolError::from)
+    }
+}
+
+#[async_trait]
+impl Spool for FileSpool {
+    async fn put(&self, entry: &SpoolEntry) -> Result<(), SpoolError> {
+        let entry = entry.clone();
+        self.with(move |rows, most| rows::put(rows, &entry, most))
+            .await
+    }
+
+    async fn keys(&self) -> Result<Vec<SpoolKey>, SpoolError> {
+        self.with(|rows, _| rows::keys(rows)).await
+    }
+
+    async fn get(&self, key: &SpoolKey) -> Result<Option<SpoolEntry>, SpoolError> {
+        let key = *key;
+        self.with(move |rows, _| rows::get(rows, &key)).await
+    }
+
+    async fn remove(&self, key: &SpoolKey) -> Result<(), SpoolError> {
+        let key = *key;
+        self.with(move |rows, _| rows::remove(rows, &key)).await
+    }
+
+    fn stats(&self) -> SpoolStats {
+        *lock(&self.0.stats)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn path_of(folder: &Path, number: u32) -> PathBuf {
+    folder.join(format!("{number}.db"))
+}
+
+/// `None`: a living process holds it.
+fn try_lock(folder: &Path, number: u32) -> io::Result<Option<File>> {
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(folder.join(format!("{number}.lock")))?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Moves all entries of another file here, and removes it. Where the process ends in between, both have
+/// them, and the next start does it again.
+fn take_over(rows: &mut SqliteConnection, other: &Path) -> Result<(), OpenError> {
+    let unusable = |error: rows::RowsError| OpenError::Rows {
+        path: other.to_owned(),
+        why: error.to_string(),
+    };
+    {
+        let mut from = rows::open(other).map_err(unusable)?;
+        rows::take_all(rows, &mut from).map_err(unusable)?;
+    }
+    // Those beside it are gone with its last connection, unless that ended badly.
+    for suffix in ["", "-wal", "-shm"] {
+        let mut path = other.as_os_str().to_owned();
+        path.push(suffix);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(OpenError::Folder(other.to_owned(), error));
+            }
+            Ok(()) | Err(_) => {}
+        }
+    }
+    Ok(())
+}
