@@ -57,6 +57,17 @@ text_enum!(
 );
 
 text_enum!(
+    /// What happens to a running step of a worker that cannot reach the database.
+    WhenCutOff {
+        /// It goes on until the lease of its task is over, and is stopped then.
+        Stop = "stop",
+        /// It goes on to its own time limit, though another host may run it meanwhile: what it does
+        /// twice is done once.
+        Finish = "finish",
+    }
+);
+
+text_enum!(
     /// Who wrote the step's code.
     StepKind {
         /// The declaration's author, as an async function.
@@ -247,6 +258,8 @@ pub struct StepDecl {
     /// Whether it takes a processor or much memory for itself: few of these run side by side in a
     /// process.
     pub heavy: bool,
+    /// How long it goes on where the database cannot be reached.
+    pub when_cut_off: WhenCutOff,
     /// The condition's function name; the step is skipped where it says no.
     pub when: Option<&'static str>,
     /// What it waits for; `None`: it runs code.
@@ -333,6 +346,13 @@ impl TaskDecl {
             (Host::Worker, Priority::Normal) => queue,
             (Host::Worker, Priority::Low) => queue.backlog(),
         }
+    }
+
+    /// Whether one of its steps goes on where the database cannot be reached.
+    #[must_use]
+    pub fn finishes_when_cut_off(&self) -> bool {
+        let finishes = |step: &StepDecl| step.when_cut_off == WhenCutOff::Finish;
+        self.steps.iter().any(finishes)
     }
 
     /// The step of this name.

@@ -39,7 +39,7 @@ pub use breaker::BreakerPolicy;
 pub use children::ParentRef;
 pub use declaration::{
     FallbackDecl, Host, IsolateDecl, OnExhausted, OnLost, OnUndoFailure, StepDecl, StepKind,
-    TaskDecl, UndoDecl, WaitDecl,
+    TaskDecl, UndoDecl, WaitDecl, WhenCutOff,
 };
 pub use disable::AutoDisable;
 pub use event::{CloudEvent, StatusChange, StepChange, TaskEvent};

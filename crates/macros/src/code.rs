@@ -104,6 +104,8 @@ codes! {
     MemoryOfNoProcess = 66, "`memory` on a step without a process of its own";
     UselessFlowKey = 67, "a key of flow control is of no use without another one";
     ReplacesUncancellable = 68, "tasks that others replace cannot be cancelled";
+    CannotFinish = 69, "a step is to go on when its worker is cut off and cannot";
+    UnguardedOverlap = 70, "a step goes on when its worker is cut off, and nothing guards what it does";
 }
 
 impl fmt::Display for Code {

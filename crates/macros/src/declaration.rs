@@ -99,6 +99,8 @@ pub(crate) struct Step {
     pub(crate) memory: Option<(u64, LitStr)>,
     pub(crate) group: Option<LitStr>,
     pub(crate) heavy: bool,
+    /// A variant of `WhenCutOff`.
+    pub(crate) when_cut_off: Option<Choice>,
     pub(crate) when: Option<Ident>,
     pub(crate) fallback: Option<Ident>,
     pub(crate) probe: Option<Ident>,

@@ -31,7 +31,7 @@ use report::Report;
 /// - `#[step(N, host = "api" | "worker")]`, and where wanted `retry = PATH`, `breaker = PATH`,
 ///   `limit = PATH`,
 ///   `undo = function`, `undo_retry = PATH`, `no_undo = "reason"`, `timeout = "30s"`,
-///   `group = "name"`, `when = function` and
+///   `group = "name"`, `when = function`, `when_cut_off = "stop" | "finish"` and
 ///   `on_exhausted = "compensate" | "fail" | "dead_letter"`. An `async fn` is a custom step, a
 ///   plain `fn` a built-in.
 /// - `#[pure]` beside it: the step has no effects, so there is nothing to undo.

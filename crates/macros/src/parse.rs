@@ -288,6 +288,7 @@ fn read_step(mark: &Attribute, function: usize, report: &mut Report) -> Step {
         memory: keys.bytes("memory"),
         group: keys.text("group"),
         heavy: keys.flag("heavy"),
+        when_cut_off: keys.choice("when_cut_off", &[("stop", "Stop"), ("finish", "Finish")]),
         when: keys.function("when"),
         fallback: keys.function("fallback"),
         probe: keys.function("probe"),

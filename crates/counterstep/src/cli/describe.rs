@@ -5,8 +5,7 @@ use counterstep_contracts::bytes::format_bytes;
 use counterstep_contracts::declaration::{NamedBreaker, NamedPolicy};
 use counterstep_contracts::retry::format_duration;
 use counterstep_contracts::{
-    Backoff, Beyond, BreakerPolicy, Direction, Limit, LimitScope, Priority, RetryPolicy, StepDecl,
-    TaskDecl, UndoDecl, WaitDecl,
+    Backoff, Beyond, BreakerPolicy, Direction, Limit, LimitScope, Priority, RetryPolicy, StepDecl, TaskDecl, UndoDecl, WaitDecl, WhenCutOff,
 };
 use counterstep_node::Exit;
 use counterstep_node::settings::{SettingsFor, commands};
@@ -229,6 +228,12 @@ fn step_text(out: &mut String, step: &StepDecl, set: &Policies) {
     }
     if step.heavy {
         let _ = writeln!(out, "     heavy     few side by side in a process");
+    }
+    if step.when_cut_off == WhenCutOff::Finish {
+        let _ = writeln!(
+            out,
+            "     cut off   goes on to its time limit while the database is away"
+        );
     }
     if let Some(when) = step.when {
         let _ = writeln!(out, "     when      {when}");

@@ -115,7 +115,7 @@ pub(crate) fn returns_call(sig: &Signature) -> bool {
 }
 
 /// Whether a function returns a built-in step that waits, as far as its tokens show.
-fn returns_wait(sig: &Signature) -> bool {
+pub(super) fn returns_wait(sig: &Signature) -> bool {
     returns_one_of(sig, &["Sleep", "AwaitSignal", "MaybeSignal"]) || returns_tasks(sig)
 }
 
@@ -216,6 +216,7 @@ fn useless_on_wait(declaration: &Declaration, step: usize, report: &mut Report) 
         ("fallback", declared.fallback.is_some() && is_timer),
         ("breaker", declared.breaker.is_some()),
         ("limit", declared.limit.is_some()),
+        ("when_cut_off", declared.when_cut_off.is_some()),
     ];
     for (key, _) in keys.into_iter().filter(|(_, is_useless)| *is_useless) {
         let message = format_args!(
@@ -236,6 +237,7 @@ fn useless_on_tasks(declaration: &Declaration, step: usize, report: &mut Report)
         ("timeout", declared.timeout.is_some()),
         ("breaker", declared.breaker.is_some()),
         ("limit", declared.limit.is_some()),
+        ("when_cut_off", declared.when_cut_off.is_some()),
         ("fallback", declared.fallback.is_some()),
         ("undo", declaration.undo_of(step).is_some()),
         ("undo_retry", declared.undo_retry.is_some()),

@@ -1,6 +1,7 @@
 //! Judges a declaration by its tokens: one small function a diagnostic, and the parameters of each
 //! function sorted out. Writes nothing down; what needs types is left to bounds.
 
+mod cut_off;
 mod flow;
 mod functions;
 mod inputs;
@@ -27,6 +28,7 @@ pub(crate) fn check(declaration: &Declaration, report: &mut Report) -> Readings 
     undo::check(declaration, report);
     functions::check(declaration, report);
     let readings = inputs::check(declaration, report);
+    cut_off::check(declaration, &readings, report);
     outputs::check(declaration, &readings, report);
     readings
 }

@@ -228,6 +228,8 @@ impl Expansion<'_> {
         let group = optional(declared.group.as_ref().map(LitStr::value));
         // A built-in step moves bytes: only its own mark makes it heavy.
         let heavy = declared.heavy || (custom && self.declaration.task.heavy);
+        let when_cut_off = declared.when_cut_off.as_ref();
+        let when_cut_off = variant(when_cut_off.map_or("Stop", |choice| choice.variant));
         let when = optional(declared.when.as_ref().map(|when| when.unraw().to_string()));
         let probe = optional(
             declared
@@ -255,6 +257,7 @@ impl Expansion<'_> {
                 isolate: #isolate,
                 group: #group,
                 heavy: #heavy,
+                when_cut_off: #root::contracts::WhenCutOff::#when_cut_off,
                 when: #when,
                 waits: #waits,
                 fallback: #fallback,

@@ -3,7 +3,7 @@
 use counterstep_macros::distributed_task;
 use counterstep_steps::contracts::declaration::InputDecl;
 use counterstep_steps::contracts::{
-    Host, OnExhausted, OnLost, OnUndoFailure, StepKind, TaskDecl, UndoDecl,
+    Host, OnExhausted, OnLost, OnUndoFailure, StepDecl, StepKind, TaskDecl, UndoDecl, WhenCutOff,
 };
 use counterstep_steps::declare::Value;
 use counterstep_steps::task::{self, Run};
@@ -90,7 +90,7 @@ impl HTTPPing {
     type Request = ();
     type Response = ();
 
-    #[step(1, host = "worker")]
+    #[step(1, host = "worker", when_cut_off = "finish")]
     #[pure]
     async fn ping() -> StepResult<()> {
         Ok(())
@@ -168,6 +168,17 @@ fn a_step_is_heavy_by_its_own_mark_or_by_that_of_its_type() {
     ];
     assert_eq!(heavy(PlaceOrder::task_type().decl), own);
     assert_eq!(heavy(HTTPPing::task_type().decl), [("ping", true)]);
+}
+
+#[test]
+fn a_step_goes_on_when_its_worker_is_cut_off_only_where_it_says_so() {
+    let decl = PlaceOrder::task_type().decl;
+    let stops = |step: &StepDecl| step.when_cut_off == WhenCutOff::Stop;
+    assert!(decl.steps.iter().all(stops));
+    assert!(!decl.finishes_when_cut_off());
+    let ping = HTTPPing::task_type().decl;
+    assert_eq!(ping.steps[0].when_cut_off, WhenCutOff::Finish);
+    assert!(ping.finishes_when_cut_off());
 }
 
 #[test]

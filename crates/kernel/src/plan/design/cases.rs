@@ -12,8 +12,7 @@ use crate::waits::Wait;
 use counterstep_contracts::declaration::{FallbackDecl, InputDecl, NamedPolicy};
 use counterstep_contracts::retry::parse_duration;
 use counterstep_contracts::{
-    AuditSeq, FlowDecl, Host, Labels, OnExhausted, OnLost, OnUndoFailure, RetryPolicy, StepDecl,
-    StepKind, StepNo, StepStatus, TaskDecl, TaskId, TaskStatus, Tenant, UndoDecl, WaitDecl,
+    AuditSeq, FlowDecl, Host, Labels, OnExhausted, OnLost, OnUndoFailure, RetryPolicy, StepDecl, StepKind, StepNo, StepStatus, TaskDecl, TaskId, TaskStatus, Tenant, UndoDecl, WaitDecl, WhenCutOff,
 };
 use counterstep_steps::ChildOutcome;
 use serde_json::{Value, json};
@@ -63,6 +62,7 @@ pub(super) fn step(name: &'static str) -> Step {
             heartbeat: None,
             scratch: None,
             isolate: None,
+            when_cut_off: WhenCutOff::Stop,
             when: None,
             waits: None,
             fallback: None,
