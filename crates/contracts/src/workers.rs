@@ -74,9 +74,24 @@ pub struct WorkerView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
     pub stopped_at: Option<String>,
+    /// Results that it keeps on its disk until the database takes them, of a worker on PostgreSQL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<KeptView>,
     /// The last pass of a reconciler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_pass: Option<PassView>,
+}
+
+/// Results that a process keeps, when it was seen last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct KeptView {
+    /// How many.
+    pub results: u64,
+    /// Their size.
+    pub bytes: u64,
+    /// Age of the oldest, in whole seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oldest_seconds: Option<u64>,
 }
 
 /// A pass of a reconciler.

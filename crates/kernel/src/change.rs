@@ -117,12 +117,38 @@ impl Engine {
         &self,
         actor: &str,
         task_type: &TaskType,
-        mut record: TaskRecord,
+        record: TaskRecord,
         by: As,
+        decide: impl FnMut(&mut Draft) -> Result<R, Illegal>,
+    ) -> Result<(Changed<R>, Option<Transition>), ChangeError> {
+        // The owner of a lease has a result in its hands and waits for the store as long as no other
+        // host is likely to have the task; every other caller has a client waiting.
+        let patience = match by {
+            As::Owner => self.settings.lease_of(task_type) * 2,
+            As::Anyone => Duration::ZERO,
+        };
+        let author = Author {
+            actor,
+            by,
+            patience,
+        };
+        self.change_by(author, task_type, record, decide).await
+    }
+
+    /// The same by this author.
+    pub(crate) async fn change_by<R>(
+        &self,
+        Author {
+            actor,
+            by,
+            patience,
+        }: Author<'_>,
+        task_type: &TaskType,
+        mut record: TaskRecord,
         mut decide: impl FnMut(&mut Draft) -> Result<R, Illegal>,
     ) -> Result<(Changed<R>, Option<Transition>), ChangeError> {
         let epoch = record.task.epoch;
-        let mut patience = Patience::new(self, by, self.settings.lease_of(task_type));
+        let mut patience = Patience::new(self, patience);
         let mut doubts = Doubts::default();
         loop {
             let mut draft = Draft::new(task_type.decl, record.clone(), actor);
@@ -218,7 +244,7 @@ impl Engine {
     where
         F: Future<Output = Result<Committed, CommitError>>,
     {
-        let mut patience = Patience::new(self, As::Anyone, Duration::ZERO);
+        let mut patience = Patience::new(self, Duration::ZERO);
         let mut lost = false;
         loop {
             let error = match commit().await {
@@ -259,9 +285,18 @@ pub(crate) fn add_outgoing(engine: &Engine, decl: &TaskDecl, transition: &mut Tr
     transition.events = events_of(decl, transition);
 }
 
-/// How long to put up with a store that does not answer. The owner of a lease has a result in its
-/// hands and waits for the store as long as no other host is likely to have the task; every other
-/// caller has a client waiting.
+/// Who changes a task.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Author<'a> {
+    /// In the audit.
+    pub(crate) actor: &'a str,
+    /// Under which guard.
+    pub(crate) by: As,
+    /// For so long a store that does not answer is tried.
+    pub(crate) patience: Duration,
+}
+
+/// How long to put up with a store that does not answer.
 struct Patience<'a> {
     engine: &'a Engine,
     until: Duration,
@@ -269,11 +304,7 @@ struct Patience<'a> {
 }
 
 impl<'a> Patience<'a> {
-    fn new(engine: &'a Engine, by: As, lease: Duration) -> Self {
-        let limit = match by {
-            As::Owner => lease * 2,
-            As::Anyone => Duration::ZERO,
-        };
+    fn new(engine: &'a Engine, limit: Duration) -> Self {
         Self {
             engine,
             until: engine.ports.clock.monotonic() + limit,

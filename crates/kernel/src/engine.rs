@@ -1,13 +1,14 @@
 //! The engine of a process: its ports, its task types, its settings, and what it remembers. How it
 //! changes a task is in `change`.
 
+use crate::contact::Contact;
 use crate::disable::DisabledTypes;
 use crate::heavy::Heavy;
 use crate::isolation::Isolation;
 use crate::limits::Limits;
 use crate::outbox::{Published, Stall};
 use crate::paused_queues::PausedQueues;
-use crate::ports::{NoRecorder, NoTraces, Ports, Recorder, StepProcesses, Traces};
+use crate::ports::{NoRecorder, NoTraces, Ports, Recorder, Spool, StepProcesses, Traces};
 use crate::registration::Registration;
 use crate::settings::EngineSettings;
 use crate::task::{Inputs, Registry, TaskType};
@@ -35,6 +36,8 @@ pub struct Engine {
     /// Runs the code of steps that are declared to have processes of their own. `None`: it runs in this
     /// process, as in tests.
     pub processes: Option<Arc<dyn StepProcesses>>,
+    /// Keeps results of attempts that the store could not be given; `None`: those are in doubt.
+    pub spool: Option<Arc<dyn Spool>>,
     /// Names this start of this process in leases and audit entries.
     pub id: Arc<str>,
     /// Whose events were published and still stand in the outbox.
@@ -57,6 +60,8 @@ pub struct Engine {
     pub(crate) waiting: Arc<WaitingTasks>,
     /// Whether its loops go round.
     pub(crate) vitals: Arc<Vitals>,
+    /// Since when the store answers.
+    pub(crate) contact: Arc<Contact>,
 }
 
 impl Engine {
@@ -78,6 +83,7 @@ impl Engine {
             recorder: Arc::new(NoRecorder),
             traces: Arc::new(NoTraces),
             processes: None,
+            spool: None,
             id: id.into(),
             published: Arc::default(),
             stall: Arc::default(),
@@ -89,6 +95,7 @@ impl Engine {
             paused: Arc::default(),
             waiting: Arc::default(),
             vitals: Arc::default(),
+            contact: Arc::default(),
         }
     }
 
@@ -119,6 +126,15 @@ impl Engine {
     ) -> Option<Arc<dyn StepProcesses>> {
         task_type.decl.steps[at].isolate?;
         self.processes.clone()
+    }
+
+    /// Keeps results in this, which is this process's own.
+    #[must_use]
+    pub fn spooled_by(self, spool: Arc<dyn Spool>) -> Self {
+        Self {
+            spool: Some(spool),
+            ..self
+        }
     }
 
     /// A new task id.

@@ -6,8 +6,10 @@ use crate::cancel::CancelToken;
 use crate::engine::Engine;
 use crate::isolation::WhenFull;
 use crate::limits::exchange::keep_exchanged;
+use crate::outages::keep_watched;
 use crate::ports::{Delivery, DeliveryTag, Due, OutboxOp, Poison, PoisonRow, Settle};
 use crate::registration::Part;
+use crate::spool::Resumed;
 use crate::task::Registry;
 use crate::time_limits::queue_answer;
 use crate::turn::{Offer, TurnEnd, turn_for, turn_when};
@@ -65,6 +67,7 @@ pub fn serve(
             concurrency: settings.concurrency,
         };
         let serving = Box::pin(take(&engine, &settings, &shutdown, &spawn));
+        let serving = keep_watched(&engine, serving);
         worker_registry::keep_refreshed(&engine, part, serving).await;
     })
 }
@@ -81,8 +84,12 @@ async fn take_until_done(
     spawn: &Spawn,
 ) {
     let slots = Arc::new(Semaphore::new(settings.concurrency));
+    let resumed = Resumed::beside(settings.host, &slots);
     let taking = async {
+        // Before any other work: at this moment other hosts may find that the leases are over.
+        resumed.take(engine, shutdown, spawn).await;
         futures::join!(
+            resumed.take_until(engine, shutdown, spawn),
             take_deliveries(engine, settings, &slots, shutdown, spawn),
             take_due(engine, settings, &slots, shutdown, spawn),
             clear_outbox_often(engine, shutdown)
@@ -94,7 +101,7 @@ async fn take_until_done(
     let all = u32::try_from(settings.concurrency).unwrap_or(u32::MAX);
     let release = Box::pin(engine.ports.queue.release());
     let released = select(release, engine.ports.clock.sleep(LAST_RELEASE));
-    let _ = futures::join!(slots.acquire_many(all), released);
+    let _ = futures::join!(slots.acquire_many(all), resumed.ended(), released);
     // What it leaves there is published once more, by the relay.
     let clearing = Box::pin(clear_outbox(engine));
     select(clearing, engine.ports.clock.sleep(LAST_CLEARING)).await;

@@ -52,7 +52,7 @@ pub use logs::{LogRow, LogWrite, Logs, MOST_LOG_BYTES, MOST_LOG_LINES};
 pub use payloads::{ENCRYPTED, PayloadCodec, PayloadError};
 pub use places::{First, PlaceCount, PlaceQuery, PlaceRow};
 pub use processes::{CodePart, IsolatedCode, StepProcesses};
-pub use recorder::{NoRecorder, Observation, Recorder, SubmissionOutcome};
+pub use recorder::{NoRecorder, Observation, Recorder, SpoolOutcome, SubmissionOutcome};
 pub use runtime::PortsRuntime;
 pub use schedules::{ScheduleQuery, ScheduleRow, Schedules};
 pub use spool::{Spool, SpoolEntry, SpoolError, SpoolKey, SpoolStats};
@@ -65,8 +65,8 @@ pub use traces::{NoTraces, Traces};
 pub use types::{Disabled, FailureQuery, TypeRow, TypeRows, WaitingQuery};
 pub use upkeep::{EndedTask, PurgeOp, Receive, ReceiveOp, Receives, SweepOp, Upkeep};
 pub use workers::{
-    Flow, FlowQuery, Gauges, MOST_LABEL_VALUES, OTHER, Passed, TaskCount, WORKERS_READ, WorkerRow,
-    WorkerSeen, Workers,
+    Flow, FlowQuery, Gauges, KeptResults, MOST_LABEL_VALUES, OTHER, Passed, TaskCount,
+    WORKERS_READ, WorkerRow, WorkerSeen, Workers,
 };
 pub(crate) use workers::{REFRESH_TAKES, refreshed_every};
 

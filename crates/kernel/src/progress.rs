@@ -128,6 +128,11 @@ impl Board {
         self.said.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What was told while other services could not be reached is told once more.
+    pub(crate) fn tell_again(&self) {
+        self.news.notify_one();
+    }
+
     fn is_empty(&self) -> bool {
         self.open().steps.is_empty()
     }

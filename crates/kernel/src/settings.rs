@@ -17,6 +17,8 @@ pub struct EngineSettings {
     pub lease: Duration,
     /// Limit of one attempt of steps that declare none.
     pub step_timeout: Duration,
+    /// Results that the database could not be given are kept for so long, where the process has a spool.
+    pub spool_max_age: Duration,
     /// No attempt gets longer than this, whatever its step declares. For tests, which would wait
     /// for a hanging step.
     pub longest_attempt: Option<Duration>,
@@ -65,6 +67,7 @@ impl Default for EngineSettings {
         Self {
             lease: Duration::from_secs(30),
             step_timeout: Duration::from_secs(600),
+            spool_max_age: Duration::from_secs(24 * 3600),
             longest_attempt: None,
             upload_timeout: Duration::from_secs(900),
             cancel_grace: Duration::from_secs(5),

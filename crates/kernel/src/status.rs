@@ -12,7 +12,7 @@ use crate::times::rfc3339;
 use crate::turn::breaker_of;
 use crate::worker_registry;
 use counterstep_contracts::workers::{
-    PassView, SampleView, StatusView, TaskCountView, WorkerState, WorkerType, WorkerView,
+    KeptView, PassView, SampleView, StatusView, TaskCountView, WorkerState, WorkerType, WorkerView,
     WorkersView,
 };
 use counterstep_contracts::{QueueName, TaskId, TaskStatus};
@@ -259,6 +259,11 @@ fn views(found: Workers) -> Vec<WorkerView> {
             started_at: rfc3339(started_at),
             seen_at: rfc3339(seen_at),
             stopped_at: stopped_at.map(rfc3339),
+            kept: row.kept.map(|kept| KeptView {
+                results: kept.results,
+                bytes: kept.bytes,
+                oldest_seconds: kept.oldest.map(|age| age.as_secs()),
+            }),
             last_pass: row.passed.map(|passed| PassView {
                 seconds_ago: passed.ago.as_secs(),
                 counts: passed.counts,

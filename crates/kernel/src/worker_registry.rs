@@ -4,7 +4,7 @@
 
 use crate::documents::TypedDocuments;
 use crate::engine::Engine;
-use crate::ports::{Passed, REFRESH_TAKES, StoreError, WorkerRow, refreshed_every};
+use crate::ports::{KeptResults, Passed, REFRESH_TAKES, StoreError, WorkerRow, refreshed_every};
 use crate::registration::{Part, Runs};
 use counterstep_contracts::TaskId;
 use futures::channel::oneshot;
@@ -80,6 +80,33 @@ pub fn write_single_pass(engine: &Engine, counts: BTreeMap<String, u64>) -> BoxF
     })
 }
 
+/// What this process keeps in its spool; `None`: it has none.
+#[must_use]
+pub fn kept_results(engine: &Engine) -> Option<KeptResults> {
+    let stats = engine.spool.as_ref()?.stats();
+    let age = |kept_at| engine.ports.clock.unix_millis().saturating_sub(kept_at);
+    Some(KeptResults {
+        results: stats.entries,
+        bytes: stats.bytes,
+        oldest: stats
+            .oldest
+            .map(|kept_at| Duration::from_millis(age(kept_at))),
+    })
+}
+
+/// The same, unless it runs here already.
+pub(crate) fn runs_alone(engine: &Engine, task: TaskId) -> Option<Runs> {
+    let mut known = engine.registration.known();
+    if known.running.contains_key(&task) {
+        return None;
+    }
+    known.running.insert(task, 1);
+    Some(Runs {
+        task,
+        registration: engine.registration.clone(),
+    })
+}
+
 pub(crate) fn runs(engine: &Engine, task: TaskId) -> Runs {
     *engine.registration.known().running.entry(task).or_default() += 1;
     Runs {
@@ -115,6 +142,7 @@ pub(crate) fn current_row(engine: &Engine) -> WorkerRow {
             ago: engine.ports.clock.monotonic().saturating_sub(at),
             counts,
         }),
+        kept: kept_results(engine),
         started_at: known.started_at,
         is_stopped: false,
     }

@@ -4,6 +4,7 @@ use crate::{
     OrphanSettings, PassPlan, ReconcilerSettings, RetentionSettings, pass_until, plan,
     plan_listing, serve,
 };
+use counterstep_kernel::outages::keep_watched;
 use counterstep_kernel::worker_registry;
 use counterstep_node::settings::duration;
 use counterstep_node::{
@@ -133,7 +134,8 @@ pub fn main(
                 metrics::beside(listener, &engine, &shutdown, passing).await;
                 return Ok(());
             }
-            let report = pass_until(&engine, &reconciler, &shutdown)
+            let pass = pass_until(&engine, &reconciler, &shutdown);
+            let report = keep_watched(&engine, pass)
                 .await
                 .map_err(Exit::unavailable)?;
             println!("{report}");

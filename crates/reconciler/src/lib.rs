@@ -27,6 +27,7 @@ pub use report::Report;
 pub use retention::{RetentionSettings, encrypted_archive_line};
 
 use counterstep_kernel::Engine;
+use counterstep_kernel::outages::keep_watched;
 use counterstep_kernel::ports::{Lost, StoreError};
 use counterstep_kernel::registration::Part;
 use counterstep_kernel::worker_registry;
@@ -100,7 +101,8 @@ pub fn pass<'a>(
     Box::pin(async move { pass_until(engine, settings, &CancelToken::new()).await })
 }
 
-/// One pass that ends early on `shutdown`, with what was done until then.
+/// One pass that ends early on `shutdown`, with what was done until then. In a process that
+/// [watches](keep_watched) its contact with the database, it waits for hosts that may have been cut off, at most a lease.
 ///
 /// # Errors
 /// When the store does not answer.
@@ -116,6 +118,18 @@ pub fn pass_until<'a>(
                 break;
             }
             report.add(part.run(engine, settings, shutdown).await?);
+        }
+        let mut undecided = recovery::undecided(engine, &settings.lost).await?;
+        while let Some(left) = undecided.filter(|_| !shutdown.is_cancelled()) {
+            tracing::info!(
+                ?left,
+                "leases have run out, perhaps because the database was away: waiting for their hosts"
+            );
+            shutdown
+                .run_until_cancelled(engine.ports.clock.sleep(left))
+                .await;
+            report.add(PassPart::Recovery.run(engine, settings, shutdown).await?);
+            undecided = recovery::undecided(engine, &settings.lost).await?;
         }
         Ok(report)
     })
@@ -138,6 +152,7 @@ pub fn serve(
             .await;
             tracing::info!(reconciler = %engine.id, "reconciler stopped");
         });
+        let passing = keep_watched(&engine, passing);
         worker_registry::keep_refreshed(&engine, Part::default(), passing).await;
     })
 }

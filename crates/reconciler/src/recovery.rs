@@ -62,13 +62,12 @@ pub fn plan(
     limit: u32,
 ) -> BoxFuture<'_, Result<Vec<Recover>, StoreError>> {
     Box::pin(async move {
-        let known = engine.registry.known();
         let own = Lost {
-            of: LostOf::These(known.clone()),
+            of: LostOf::These(engine.known_lost().0),
             ..which.clone()
         };
         let others = Lost {
-            of: LostOf::Others(known),
+            of: LostOf::Others(engine.registry.known()),
             ..which
         };
         let store = &engine.ports.store;
@@ -78,6 +77,28 @@ pub fn plan(
         Ok(own
             .chain(others.into_iter().map(Recover::UnknownType))
             .collect())
+    })
+}
+
+/// Until when it is known whether tasks with a lease that has run out are lost; `None`: there are none of which it is not.
+///
+/// # Errors
+/// When the store does not answer.
+pub fn undecided<'a>(
+    engine: &'a Engine,
+    which: &'a Lost,
+) -> BoxFuture<'a, Result<Option<Duration>, StoreError>> {
+    Box::pin(async move {
+        let (_, not_yet) = engine.known_lost();
+        let Some(left) = not_yet.iter().map(|(_, left)| *left).max() else {
+            return Ok(None);
+        };
+        let those = Lost {
+            of: LostOf::These(not_yet.into_iter().map(|(of, _)| of).collect()),
+            ..which.clone()
+        };
+        let found = engine.ports.store.due(&Due::Lost(those), 1).await?;
+        Ok((!found.is_empty()).then_some(left))
     })
 }
 

@@ -3,9 +3,8 @@
 //! commit writes: no transaction is open while a step runs, and none leaks through the port.
 
 use crate::error::{IntoStepError, StepError};
-use serde::{Deserialize, Deserializer, Serialize};
-use std::collections::HashSet;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// A value of a statement. Each may be NULL; a NULL has a type too.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -58,9 +57,9 @@ values! {
 /// let (order, cents) = ("o-17", 1_250_i64);
 /// Sql::new("UPDATE accounts SET cents = cents - $1 WHERE owner = $2 AND cents >= $1").bind(cents).bind(order).rows(1);
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sql {
-    text: &'static str,
+    text: Cow<'static, str>,
     values: Vec<SqlValue>,
     rows: Option<u64>,
 }
@@ -71,9 +70,21 @@ impl Sql {
     #[must_use]
     pub const fn new(text: &'static str) -> Self {
         Self {
-            text,
+            text: Cow::Borrowed(text),
             values: Vec::new(),
             rows: None,
+        }
+    }
+
+    /// One that a process of this program has made before, as its parts were kept: for the engine. What
+    /// came from a client must never be its text.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn kept(text: String, values: Vec<SqlValue>, rows: Option<u64>) -> Self {
+        Self {
+            text: Cow::Owned(text),
+            values,
+            rows,
         }
     }
 
@@ -94,8 +105,15 @@ impl Sql {
 
     /// Its text.
     #[must_use]
-    pub const fn text(&self) -> &'static str {
-        self.text
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// How many rows it must change, where it says so.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn must_change(&self) -> Option<u64> {
+        self.rows
     }
 
     /// Its values, in the order of their places.
@@ -161,33 +179,6 @@ impl Sql {
             Some(_) | None => Ok(()),
         }
     }
-}
-
-/// From the process of a step, which is the same program: its texts are those of this one.
-impl<'de> Deserialize<'de> for Sql {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        struct Fields {
-            text: String,
-            values: Vec<SqlValue>,
-            rows: Option<u64>,
-        }
-        let Fields { text, values, rows } = Fields::deserialize(from)?;
-        let text = of_the_program(&text);
-        Ok(Self { text, values, rows })
-    }
-}
-
-/// Keeps each text once: a program has few of them.
-fn of_the_program(text: &str) -> &'static str {
-    static TEXTS: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::default);
-    let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = texts.get(text) {
-        return known;
-    }
-    let kept: &'static str = Box::leak(text.into());
-    texts.insert(kept);
-    kept
 }
 
 /// The database did not carry a statement out; nothing of the change was written.

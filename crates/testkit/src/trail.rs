@@ -1,7 +1,7 @@
 //! A task's past in words, for assertions: `a ok, b failed, b undone, a undone, failed`.
 //!
 //! After a step's name: `ok`, `skipped`, `retries`, `waits`, `signalled`, `falls back`, `failed`,
-//! `in doubt`, `scratch lost`, `rebuilt`, `undone`, `waived`, `undo retries`, `undo in doubt`,
+//! `in doubt`, `result dropped`, `scratch lost`, `rebuilt`, `undone`, `waived`, `undo retries`, `undo in doubt`,
 //! `undo failed`; of a probe `found done`, `found not done`; of an operator `redriven`, `supplied`,
 //! `undo redriven`, `undo settled`. A state in which the task comes to rest stands where it did.
 
@@ -26,6 +26,7 @@ pub fn of(record: &TaskRecord, history: &History) -> String {
             "signal_received" => "signalled",
             "step_falls_back" => "falls back",
             "step_in_doubt" => "in doubt",
+            "result_dropped" => "result dropped",
             "step_scratch_lost" => "scratch lost",
             "step_rebuilt" => "rebuilt",
             "undo_succeeded" => "undone",

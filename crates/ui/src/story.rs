@@ -168,10 +168,10 @@ fn waits(entries: &[&AuditView], is_undo: bool) -> Vec<Span> {
     let mut waits: Vec<Span> = Vec::new();
     for entry in entries {
         if let Some(open) = waits.last_mut().filter(|wait| wait.end.is_none()) {
-            // That a signal came early, or that tasks were submitted, ends no wait.
+            // That a signal came early, that tasks were submitted, or that a result came too late, ends no wait.
             if matches!(
                 entry.event.as_str(),
-                "signal_received" | "children_submitted"
+                "signal_received" | "children_submitted" | "result_dropped"
             ) {
                 continue;
             }
@@ -322,12 +322,13 @@ mod tests {
                 entry(1, 0, "submitted", &json!({})),
                 entry(2, 1, "step_started", &step),
                 entry(3, 3, "step_in_doubt", &step),
-                entry(4, 4, "step_started", &second),
-                entry(5, 5, "step_failed", &second),
-                entry(6, 5, "gave_up", &json!({ "from": "running", "to": "compensating" })),
-                entry(7, 6, "undo_started", &step),
-                entry(8, 7, "undo_failed", &step),
-                entry(9, 9, "undo_resolved", &json!({ "step": "charge", "actor": "operator:kim" })),
+                entry(4, 3, "result_dropped", &step),
+                entry(5, 4, "step_started", &second),
+                entry(6, 5, "step_failed", &second),
+                entry(7, 5, "gave_up", &json!({ "from": "running", "to": "compensating" })),
+                entry(8, 6, "undo_started", &step),
+                entry(9, 7, "undo_failed", &step),
+                entry(10, 9, "undo_resolved", &json!({ "step": "charge", "actor": "operator:kim" })),
             ],
             "attempts": [
                 { "step": "charge", "direction": "forward", "attempt": 1, "epoch": 1, "outcome": "in_doubt",

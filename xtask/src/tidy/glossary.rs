@@ -31,7 +31,7 @@ const VIEWS: &str = "crates/contracts/src/http.rs";
 const PLAIN: &str = "
     authorization create forbidden off revoke unauthenticated
     add age already at being busy by change created cross database declared decrypt delete describe disable download enable ended
-    file finished for id in internal invalid large last late list malformed many media migrate mismatch
+    file finish finished for id in internal invalid large last late list malformed many media migrate mismatch
     name new next no not of oldest on operator pass pause range reset resume run satisfiable second set show site slow submit such taken
     too unavailable undone unsupported up updated verify watch way what when why
     allowed body cfg counterstep distributed error header method parameter requested";

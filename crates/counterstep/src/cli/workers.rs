@@ -5,7 +5,7 @@ use super::remote::Remote;
 use super::table;
 use super::times;
 use counterstep_contracts::retry::format_duration;
-use counterstep_contracts::workers::{StatusView, WorkerState, WorkersView};
+use counterstep_contracts::workers::{StatusView, WorkerState, WorkerView, WorkersView};
 use counterstep_kernel::audit::one_line;
 use counterstep_node::Exit;
 use counterstep_node::settings::{SettingsFor, commands};
@@ -81,7 +81,25 @@ fn text(found: &WorkersView, filtered: bool, with_types: bool) -> String {
         }
         table.add_row(row);
     }
-    status(&found.status) + &table::page(&table, "processes", filtered, None)
+    status(&found.status)
+        + &kept(&found.workers)
+        + &table::page(&table, "processes", filtered, None)
+}
+
+/// Processes that keep results.
+fn kept(workers: &[WorkerView]) -> String {
+    let mut text = String::new();
+    for worker in workers {
+        let Some(kept) = worker.kept.filter(|kept| kept.results > 0) else {
+            continue;
+        };
+        let age = format_duration(Duration::from_secs(kept.oldest_seconds.unwrap_or_default()));
+        text.push_str(&format!(
+            "kept by {}: {} results, {} bytes, the oldest for {age}\n",
+            worker.id, kept.results, kept.bytes
+        ));
+    }
+    text
 }
 
 fn status(status: &StatusView) -> String {

@@ -2,8 +2,8 @@
 
 use super::body::{delete, read_body, write_body};
 use crate::ports::{
-    Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, KnownType, Passed, Store,
-    StoreError, WORKERS_READ, WorkerRow, WorkerSeen, Workers,
+    Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, KeptResults, KnownType,
+    Passed, Store, StoreError, WORKERS_READ, WorkerRow, WorkerSeen, Workers,
 };
 use crate::record::DbTime;
 use counterstep_contracts::workers::WorkerType;
@@ -34,6 +34,9 @@ struct Body {
     abandoned_count: u32,
     lost_after_us: u64,
     passed: Option<PassedBody>,
+    /// Programs that have no spool leave it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    kept: Option<KeptBody>,
     /// `None`: this is its first row.
     started_at: Option<DbTime>,
     is_stopped: bool,
@@ -44,6 +47,33 @@ struct PassedBody {
     /// Before the write of this row.
     ago_us: u64,
     counts: BTreeMap<String, u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct KeptBody {
+    results: u64,
+    bytes: u64,
+    oldest_us: Option<u64>,
+}
+
+impl From<KeptResults> for KeptBody {
+    fn from(kept: KeptResults) -> Self {
+        Self {
+            results: kept.results,
+            bytes: kept.bytes,
+            oldest_us: kept.oldest.map(micros),
+        }
+    }
+}
+
+impl From<KeptBody> for KeptResults {
+    fn from(kept: KeptBody) -> Self {
+        Self {
+            results: kept.results,
+            bytes: kept.bytes,
+            oldest: kept.oldest_us.map(Duration::from_micros),
+        }
+    }
 }
 
 fn micros(time: Duration) -> u64 {
@@ -98,6 +128,7 @@ fn read(document: Document, now: DbTime) -> Result<WorkerSeen, StoreError> {
         abandoned_count: body.abandoned_count,
         lost_after: Duration::from_micros(body.lost_after_us),
         passed: body.passed.map(passed),
+        kept: body.kept.map(KeptResults::from),
         started_at: body.started_at,
         is_stopped: body.is_stopped,
     };
@@ -131,6 +162,7 @@ pub(super) async fn refresh<S: Store + ?Sized>(
         abandoned_count: row.abandoned_count,
         lost_after_us: micros(row.lost_after),
         passed: row.passed.as_ref().map(passed),
+        kept: row.kept.map(KeptBody::from),
         started_at: row.started_at,
         is_stopped: row.is_stopped,
     };

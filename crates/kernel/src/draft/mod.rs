@@ -5,6 +5,7 @@ mod attempts;
 mod children;
 mod claim;
 mod client;
+mod dropped;
 mod forward;
 mod operator;
 mod place;
@@ -16,6 +17,7 @@ mod undo;
 mod waits;
 
 pub use client::{NewTask, Received, will_undo};
+pub(crate) use dropped::DroppedResult;
 pub(crate) use operator::BULK;
 pub use operator::Decision;
 pub use sweep::sweep;

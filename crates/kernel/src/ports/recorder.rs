@@ -81,11 +81,55 @@ pub enum Observation<'a> {
     LeaseLost,
     /// Code that blocks its thread is not waited for any more.
     Abandoned,
+    /// Something happened to a result in the spool of this process.
+    Spooled(SpoolOutcome),
     /// A task was taken over from a host that was lost.
     Recovery {
         /// Declared name of its type.
         task_type: &'a str,
     },
+}
+
+/// What happened to a result that was to be kept in the spool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SpoolOutcome {
+    /// It is kept.
+    Kept,
+    /// The spool did not take it: it is full, or its disk fails.
+    Refused,
+    /// It is in the database.
+    Committed,
+    /// Another host has had its task since: it was dropped.
+    Fenced,
+    /// It was kept for as long as any: it was dropped.
+    Expired,
+    /// It cannot be committed: it was dropped.
+    Unusable,
+}
+
+impl SpoolOutcome {
+    /// All of them.
+    pub const ALL: &'static [Self] = &[
+        Self::Kept,
+        Self::Refused,
+        Self::Committed,
+        Self::Fenced,
+        Self::Expired,
+        Self::Unusable,
+    ];
+
+    /// Its text in metrics and logs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Kept => "kept",
+            Self::Refused => "refused",
+            Self::Committed => "committed",
+            Self::Fenced => "fenced",
+            Self::Expired => "expired",
+            Self::Unusable => "unusable",
+        }
+    }
 }
 
 /// How a submission was answered.

@@ -39,10 +39,23 @@ pub struct WorkerRow {
     pub lost_after: Duration,
     /// Its last sweep, where it is a reconciler that has made one.
     pub passed: Option<Passed>,
+    /// What it keeps in its spool; `None`: it has none.
+    pub kept: Option<KeptResults>,
     /// When its first row was written, by the database's clock; `None`: it has not read that yet.
     pub started_at: Option<DbTime>,
     /// It stops, and runs nothing any more.
     pub is_stopped: bool,
+}
+
+/// Results of attempts that a process keeps until the database takes them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct KeptResults {
+    /// How many.
+    pub results: u64,
+    /// Their size.
+    pub bytes: u64,
+    /// Of the oldest, by its machine's calendar.
+    pub oldest: Option<Duration>,
 }
 
 /// A pass of a reconciler.

@@ -88,6 +88,8 @@ pub enum StepEvent {
     FallsBack,
     /// The step waits for its time, or for its signal.
     Waits,
+    /// A result of an attempt came too late: another host has had the task since. It is dropped.
+    ResultDropped,
     /// The step has submitted tasks that it waits for.
     ChildrenSubmitted,
     /// A signal for the step was accepted, whether or not it waits for it yet.
@@ -245,6 +247,7 @@ impl StepEvent {
         Self::ChildrenSubmitted,
         Self::SignalReceived,
         Self::InDoubt,
+        Self::ResultDropped,
         Self::ScratchLost,
         Self::Rebuilt,
         Self::Settled { done: true },
@@ -281,6 +284,7 @@ impl StepEvent {
             Self::ChildrenSubmitted => "children_submitted",
             Self::SignalReceived => "signal_received",
             Self::InDoubt => "step_in_doubt",
+            Self::ResultDropped => "result_dropped",
             Self::ScratchLost => "step_scratch_lost",
             Self::Rebuilt => "step_rebuilt",
             Self::Settled { done: true } => "step_settled_done",

@@ -76,6 +76,20 @@ pub(super) fn rule(state: &State<'_>, task: TaskStatus, step: StepState, event: 
             going_forward(task, &[TaskStatus::Running])?;
             one_of(from, &[StepStatus::Running], StepStatus::InDoubt)
         }
+        // Whatever has become of the task since, at rest or not: nothing changes.
+        StepEvent::ResultDropped => match from {
+            StepStatus::Skipped => Err("no attempt of it has ever started"),
+            StepStatus::Pending
+            | StepStatus::Running
+            | StepStatus::Waiting
+            | StepStatus::Completed
+            | StepStatus::Failed
+            | StepStatus::InDoubt
+            | StepStatus::Compensating
+            | StepStatus::Compensated
+            | StepStatus::CompensationFailed
+            | StepStatus::Resolved => Ok(from),
+        },
         StepEvent::ScratchLost => {
             going_forward(task, &[TaskStatus::Running])?;
             one_of(from, &[StepStatus::Completed], StepStatus::Pending)

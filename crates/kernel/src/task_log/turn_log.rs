@@ -111,6 +111,11 @@ impl TurnLog {
         })
     }
 
+    /// The numbers of its rows come after this one: another turn has had the same epoch.
+    pub(crate) fn go_on_after(&self, no: u32) {
+        self.open().no = no;
+    }
+
     fn open(&self) -> MutexGuard<'_, Said> {
         self.said.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -14,6 +14,7 @@ use crate::record::TaskRecord;
 use crate::saga::Illegal;
 use crate::scratch::scratch_files_in;
 use counterstep_contracts::{Direction, Outcome, StepStatus, TaskStatus};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::time::Duration;
@@ -21,7 +22,7 @@ use std::time::Duration;
 impl<'a> Turn<'a> {
     /// Decides anew, after time has passed or something was found out.
     pub(super) async fn go_on(&mut self) -> Result<Next, ChangeError> {
-        if self.tokens.is_cancelled_for(CancelReason::LeaseLost) {
+        if self.is_without_lease() {
             return Err(ChangeError::Fenced);
         }
         loop {
@@ -74,7 +75,7 @@ impl<'a> Turn<'a> {
         };
         let mut plan = TurnPlan::gather(self.engine, task, facts, self.reserved.clone()).await;
         // The tokens may have been cancelled while it looked.
-        plan.facts.interrupted = self.tokens.forward.reason();
+        plan.facts.interrupted = self.tokens.forward().reason();
         plan.facts.draining |= self.tokens.shutdown.is_cancelled();
         plan.facts.stopping |= self.tokens.is_cancelled_for(CancelReason::Shutdown);
         if self.undoing {
@@ -97,7 +98,7 @@ impl<'a> Turn<'a> {
         if self.record.task.status == TaskStatus::Compensating {
             for (&at, &left) in &facts.delayed_undos {
                 if !self.delayed.contains_key(&at) {
-                    self.delay(at, left, self.tokens.undo.clone());
+                    self.delay(at, left, self.tokens.undo());
                 }
             }
             return;
@@ -106,7 +107,7 @@ impl<'a> Turn<'a> {
         for (&at, &left) in &facts.delayed_rebuilds {
             if let Entry::Vacant(delay) = self.rebuilds.entry(at) {
                 delay.insert(now + left);
-                self.delay(at, left, self.tokens.forward.clone());
+                self.delay(at, left, self.tokens.forward());
             }
         }
     }
@@ -121,33 +122,44 @@ impl<'a> Turn<'a> {
     /// An attempt has ended.
     pub(super) async fn ended(&mut self, ended: Ended) -> Result<Next, ChangeError> {
         let at = ended.at;
-        // Ahead of the outcome: a reader of that finds what led to it.
-        self.log.write(self.engine, ended.log.clone()).await;
+        let _beyond = ended.in_doubt.is_none().then(|| self.goes_on_beyond());
         self.tell_breaker(&ended).await;
         match ended.in_doubt {
-            // Whatever the attempt came to, its epoch is over: nothing that it says can be written
-            // down.
-            Some(CancelReason::LeaseLost) => return Err(ChangeError::Fenced),
-            Some(CancelReason::Shutdown) => return self.interrupted(at).await,
+            Some(CancelReason::LeaseLost) => {
+                self.log.write(self.engine, ended.log).await;
+                return self.stopped_without_lease(at);
+            }
+            Some(CancelReason::Shutdown) => {
+                self.log.write(self.engine, ended.log).await;
+                return self.interrupted(at, plan::SHUTS_DOWN).await;
+            }
             Some(CancelReason::Requested | CancelReason::Sibling) | None => {}
         }
+        self.write_down(ended).await
+    }
+
+    /// Writes a result down, and decides what is next.
+    pub(super) async fn write_result(&mut self, ended: &Ended) -> Result<Next, ChangeError> {
+        let at = ended.at;
+        // Ahead of the outcome: a reader of that finds what led to it.
+        self.log.write(self.engine, ended.log.clone()).await;
         if !self.undoing && self.record.steps[at].status == StepStatus::Completed {
             return self.rebuilt(ended).await;
         }
-        match ended.result {
-            Ok(_) => self.succeeded(ended).await,
-            Err(error) => self.failed(at, error, ended.unsent).await,
+        match &ended.result {
+            Ok(output) => self.succeeded(ended, output).await,
+            Err(error) => self.failed(at, error.clone(), ended.unsent).await,
         }
     }
 
-    /// The process is shutting down and the attempt has stopped.
-    async fn interrupted(&mut self, at: usize) -> Result<Next, ChangeError> {
+    /// The attempt has stopped, or did not begin, and no other host has the task.
+    pub(super) async fn interrupted(&mut self, at: usize, why: &str) -> Result<Next, ChangeError> {
         let undoing = self.undoing;
         self.decide(None, |draft, _| {
             if undoing {
-                draft.undo_in_doubt(at, plan::SHUTS_DOWN)
+                draft.undo_in_doubt(at, why)
             } else if draft.step(at).status == StepStatus::Running {
-                draft.step_in_doubt(at, plan::SHUTS_DOWN)
+                draft.step_in_doubt(at, why)
             } else {
                 draft.end_rebuild(at, Outcome::InDoubt, None);
                 Ok(())
@@ -156,9 +168,8 @@ impl<'a> Turn<'a> {
         .await
     }
 
-    async fn succeeded(&mut self, ended: Ended) -> Result<Next, ChangeError> {
+    async fn succeeded(&mut self, ended: &Ended, output: &Value) -> Result<Next, ChangeError> {
         let (at, undoing) = (ended.at, self.undoing);
-        let output = ended.result.unwrap_or_default();
         let committed = self
             .decide(Some(at), |draft, _| {
                 if undoing {
@@ -221,13 +232,13 @@ impl<'a> Turn<'a> {
     }
 
     /// Lost scratch was made again, or not.
-    async fn rebuilt(&mut self, ended: Ended) -> Result<Next, ChangeError> {
+    async fn rebuilt(&mut self, ended: &Ended) -> Result<Next, ChangeError> {
         let at = ended.at;
         let committed = self.record.steps[at].output.as_ref().map(scratch_files_in);
-        let error = match ended.result {
+        let error = match &ended.result {
             // The files are what a rebuild is for; the committed output stays the one that counts
             // in all else.
-            Ok(output) if committed == Some(scratch_files_in(&output)) => {
+            Ok(output) if committed == Some(scratch_files_in(output)) => {
                 let succeeded = |draft: &mut Draft, _: &mut Facts| {
                     draft.end_rebuild(at, Outcome::Succeeded, None);
                     Ok(())
@@ -238,7 +249,7 @@ impl<'a> Turn<'a> {
                 "the step was run again because its scratch file was lost, and came out different although a later \
                  step has already read the first one: make its output depend on its inputs alone",
             ),
-            Err(error) => error,
+            Err(error) => error.clone(),
         };
         let follows = self.after_failure(at, Direction::Forward, &error);
         let step = self.record.steps[at].name.clone();

@@ -147,7 +147,7 @@ impl Turn<'_> {
         let used = permits.used(&self.record).await;
         self.tickets.extend(used);
         // A cancelled token would end the delay at once, again and again.
-        if self.tokens.forward.reason().is_some() {
+        if self.tokens.forward().reason().is_some() {
             return;
         }
         let running: Vec<usize> = (0..self.record.steps.len())
@@ -158,7 +158,7 @@ impl Turn<'_> {
                 .iter()
                 .any(|&running| plan::stage_of(self.task_type.decl, running).contains(&at));
             if beside && !running.contains(&at) && !self.delayed.contains_key(&at) {
-                let token = self.tokens.forward.clone();
+                let token = self.tokens.forward();
                 self.delay(at, wait.left, token);
             }
         }

@@ -2,12 +2,14 @@
 
 use super::claimable::{Claimable, Wanted, claimable};
 use super::facts::{TurnPlan, TurnTask, as_taken_over, ready_for, ready_since};
-use super::heartbeat::{KeptLease, Tokens, beside};
+use super::heartbeat::{KeptLease, beside};
+use super::lease::Lease;
 use super::lock::{LOOK_AGAIN, TaskLock, Unlocked};
 use super::offer::Offer;
 use super::reserved::{Reserved, Room};
+use super::tokens::Tokens;
 use super::turn_end::{TurnEnd, end_of, tidied};
-use super::turn_loop::{Next, Turn};
+use super::turn_loop::{Claimed, Next, Turn, With};
 use crate::cancel::CancelToken;
 use crate::change::{ChangeError, Changed};
 use crate::draft::As;
@@ -15,16 +17,12 @@ use crate::engine::Engine;
 use crate::isolation::{Abandoned, Entry, Guest, Running, WhenFull, most_tasks};
 use crate::limits::exchange::keep_exchanged;
 use crate::lost_hosts::earlier_losses;
-use crate::plan::{Facts, Probes};
+use crate::plan::Facts;
 use crate::ports::Observation;
-use crate::progress::Board;
 use crate::record::TaskRecord;
 use crate::task::TaskType;
-use crate::task_log::TurnLog;
 use counterstep_contracts::{Host, TaskId, TaskStatus};
 use futures::future::{BoxFuture, Either, select};
-use futures::stream::FuturesUnordered;
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::Instrument;
@@ -158,11 +156,7 @@ async fn take_turn_with(
             None => return TurnEnd::Busy(LOOK_AGAIN),
         },
     };
-    let tokens = Tokens {
-        shutdown: shutdown.clone(),
-        ..Tokens::default()
-    };
-    let with = (tokens, Arc::new(lock), reserved);
+    let with = (Tokens::of(shutdown), Arc::new(lock), reserved);
     let span = engine.turn_span(&record.task, wanted.offer.map(|offer| offer.message));
     let end = async {
         // A process that shuts down takes nothing new.
@@ -298,11 +292,8 @@ async fn lock_to_drain(
     .await
 }
 
-/// What goes with a turn from its start: the tokens that stop it, the lock, room for a heavy
-/// step and a permit of its limit.
-type With = (Tokens, Arc<TaskLock>, Reserved);
-
-async fn run(
+/// Runs a turn to its end while keeping its lease alive.
+pub(super) async fn run(
     engine: &Engine,
     (turn, next): (Turn<'_>, Next),
     ttl: Duration,
@@ -311,7 +302,7 @@ async fn run(
     if matches!(next, Next::End) {
         return turn.end();
     }
-    let (row, leased_at) = (&turn.record.task, turn.leased_at);
+    let (row, lease) = (&turn.record.task, turn.lease.clone());
     let (board, log) = (turn.board.clone(), turn.log.clone());
     // Its parent may cancel it, whatever clients may.
     let cancellable = turn.task_type.decl.cancellable || row.parent.is_some();
@@ -320,7 +311,7 @@ async fn run(
         epoch: row.epoch,
         cancellable,
         ttl,
-        leased_at,
+        lease: &lease,
         lock: &lock,
         board: &board,
         log: &log,
@@ -346,7 +337,7 @@ async fn claim<'a>(
         record,
         place,
     }: Claimable,
-    (tokens, lock, reserved): With,
+    with: With,
 ) -> Result<(Turn<'a>, Next), ChangeError> {
     let ttl = engine.settings.lease_of(&task_type);
     let task = record.task.id;
@@ -362,7 +353,7 @@ async fn claim<'a>(
         done: None,
         outcomes_of: None,
     };
-    let plan = TurnPlan::gather(engine, looked, Facts::default(), reserved.clone()).await;
+    let plan = TurnPlan::gather(engine, looked, Facts::default(), with.2.clone()).await;
     drop(seen);
     let losses = earlier_losses(engine.ports.store.as_ref(), &task_type, &record).await;
     let leased_at = engine.ports.clock.monotonic();
@@ -408,31 +399,13 @@ async fn claim<'a>(
     }
     let tickets = permits.used(&record).await;
     tracing::debug!(%task, epoch = %record.task.epoch, status = %record.task.status, "claimed");
-    let undoing = record.task.status == TaskStatus::Compensating;
-    let board = Board::of(&record, engine.ports.clock.clone());
-    let log = TurnLog::of(&record, engine.ports.clock.clone());
-    let turn = Turn {
-        engine,
+    let claimed = Claimed {
         task_type,
         host,
         record,
         read_at: engine.ports.clock.monotonic(),
-        leased_at,
-        tokens,
-        lock,
-        reserved,
-        waits_for_room: false,
-        under_way: FuturesUnordered::new(),
-        delayed: BTreeMap::new(),
-        rebuilds: BTreeMap::new(),
+        lease: Lease::taken(leased_at),
         tickets,
-        probes: Probes::default(),
-        outcomes_of: None,
-        stopped_children: BTreeSet::new(),
-        unstopped_children: BTreeSet::new(),
-        undoing,
-        board,
-        log,
     };
-    Ok((turn, next))
+    Ok((Turn::of(engine, claimed, with), next))
 }

@@ -83,6 +83,13 @@ pub(super) async fn claimable(
     if !fits(&task_type, &record) {
         return Err(quarantined(engine, task).await);
     }
+    if record.lease_has_expired() {
+        // Its owner may go on, and be about to say so.
+        let left = engine.is_lost_in(&task_type);
+        if !left.is_zero() {
+            return Err(TurnEnd::Busy(left));
+        }
+    }
     let place = match places::ask(engine, &task_type, &record).await {
         Ok(Asked::Goes) => None,
         Ok(Asked::Free(no)) => Some(no),

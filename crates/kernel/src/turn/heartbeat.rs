@@ -3,8 +3,10 @@
 //! The work is never dropped half-way: this only cancels tokens, and the work stops where it is
 //! safe. A hint cancels nothing: only the task's row does.
 
+use super::lease::Lease;
 use super::lock::TaskLock;
-use crate::cancel::{CancelReason, CancelToken};
+use super::tokens::Tokens;
+use crate::cancel::CancelReason;
 use crate::engine::Engine;
 use crate::ports::{Heartbeat, StoreError};
 use crate::progress::Board;
@@ -19,33 +21,6 @@ use tokio::sync::Notify;
 /// However many hints arrive for a task, its row is read at most once in this time because of them.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
 
-/// The tokens of a turn. An undo has its own: the cancel that led to it must not cancel it.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Tokens {
-    /// That of the process: nothing new starts. What runs goes on, until the others are cancelled.
-    pub(crate) shutdown: CancelToken,
-    pub(crate) forward: CancelToken,
-    pub(crate) undo: CancelToken,
-}
-
-impl Tokens {
-    /// Whether the forward or the undo token was cancelled for this reason. The first reason of a token stays: a forward
-    /// token that was cancelled on request says nothing of a shutdown that came later, but the
-    /// undo's does.
-    pub(super) fn is_cancelled_for(&self, reason: CancelReason) -> bool {
-        [&self.forward, &self.undo]
-            .iter()
-            .any(|token| token.reason() == Some(reason))
-    }
-
-    fn cancel(&self, reason: CancelReason) {
-        self.forward.cancel(reason);
-        if reason.leaves_in_doubt() {
-            self.undo.cancel(reason);
-        }
-    }
-}
-
 /// What is kept alive beside the work.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeptLease<'a> {
@@ -55,9 +30,9 @@ pub(super) struct KeptLease<'a> {
     pub(super) cancellable: bool,
     /// Length of the lease, and of the lock.
     pub(super) ttl: Duration,
-    /// By this host's timer, before the claim was sent: the database counts the lease from a later
+    /// Counted by this host's timer from before the claim was sent: the database counts it from a later
     /// moment.
-    pub(super) leased_at: Duration,
+    pub(super) lease: &'a Lease,
     pub(super) lock: &'a TaskLock,
     /// What the attempts say of their progress.
     pub(super) board: &'a Board,
@@ -114,13 +89,19 @@ struct Wakes<'a> {
     done: &'a Notify,
 }
 
-/// Prolongs the lease at a third of its length until the work is done, or the lease is over.
+/// Prolongs the lease at a third of its length until the work is done, or the lease is over and nothing
+/// goes on beyond its end.
 async fn keep_alive(engine: &Engine, kept: KeptLease<'_>, tokens: &Tokens, wakes: Wakes<'_>) {
     let KeptLease {
-        task, epoch, ttl, ..
+        task,
+        epoch,
+        ttl,
+        lease,
+        ..
     } = kept;
     let clock = &engine.ports.clock;
-    let mut confirmed = kept.leased_at;
+    let mut confirmed = lease.confirmed().unwrap_or_default();
+    let (mut is_over, mut goes_on) = (false, false);
     let round = engine.vitals.enter("heartbeat", Some(task));
     loop {
         let since = clock.monotonic().saturating_sub(confirmed);
@@ -128,28 +109,48 @@ async fn keep_alive(engine: &Engine, kept: KeptLease<'_>, tokens: &Tokens, wakes
         let pause = if since > ttl / 3 { ttl / 12 } else { ttl / 3 };
         // The heartbeat itself takes at most as long again.
         round.back_by(clock.monotonic() + pause + ttl / 3);
-        let pause = clock.sleep(pause.min(ttl.saturating_sub(since)));
+        let left = ttl.saturating_sub(since);
+        let pause = clock.sleep(if is_over { pause } else { pause.min(left) });
         let wake = select(pause, Box::pin(wakes.look.notified()));
         if let Either::Right(_) = select(wake, Box::pin(wakes.done.notified())).await {
             return;
         }
         let sent = clock.monotonic();
         let left = ttl.saturating_sub(sent.saturating_sub(confirmed));
-        // A heartbeat of a lease that is over is not even sent: it would prolong the lease of a
-        // turn that stops.
-        let answer = if left.is_zero() {
-            Beat::Over
-        } else {
+        if left.is_zero() && !is_over {
+            (is_over, goes_on) = (true, lease.outlasts_its_end());
+            lease.end();
+            if goes_on {
+                if lease.has_to_stop_some() {
+                    tokens.stop_without_lease();
+                }
+                tracing::warn!(%task, %epoch, "the lease is over and no heartbeat got through: what may go on does");
+            }
+        }
+        // A heartbeat of a lease that is over is not even sent where the turn stops: it would prolong
+        // the lease. Where something went on, the turn does: what it has written since waits for the
+        // lease.
+        let answer = if !is_over {
             beat(engine, kept, left.min(ttl / 3)).await
+        } else if goes_on {
+            beat(engine, kept, ttl / 3).await
+        } else {
+            Beat::Over
         };
         match answer {
             Beat::Answered(Ok(Heartbeat::Held { cancel_requested })) => {
                 confirmed = sent;
+                if std::mem::take(&mut is_over) {
+                    kept.board.tell_again();
+                }
+                lease.confirm(sent);
                 if cancel_requested {
                     tokens.cancel(CancelReason::Requested);
                 }
                 continue;
             }
+            // What was said when the lease ended holds as long as it takes.
+            Beat::Answered(Err(_)) | Beat::Unanswered if is_over => continue,
             Beat::Answered(Err(error)) => {
                 tracing::warn!(%task, %error, "a heartbeat failed");
                 continue;
@@ -167,6 +168,7 @@ async fn keep_alive(engine: &Engine, kept: KeptLease<'_>, tokens: &Tokens, wakes
             }
         }
         drop(round);
+        lease.lose();
         tokens.cancel(CancelReason::LeaseLost);
         wakes.done.notified().await;
         return;

@@ -67,7 +67,7 @@ impl Turn<'_> {
                 log: self.log.attempt(&row.name, LogPart::Probe, row.attempts),
             };
             let turn_log = self.log.clone();
-            let cancel = self.tokens.undo.clone();
+            let cancel = self.tokens.undo();
             self.under_way.push(Box::pin(async move {
                 let log = question.log.clone();
                 let found = ask(engine, question, cancel).await;

@@ -2,14 +2,16 @@
 //! happened and starts what comes next.
 
 use super::attempt::{self, Ended, Order};
-use super::heartbeat::Tokens;
+use super::cut_off::{CutOff, Unwritten};
+use super::lease::Lease;
 use super::lock::TaskLock;
 use super::reserved::Reserved;
+use super::tokens::Tokens;
 use super::turn_end::TurnEnd;
 use crate::announce::announce;
 use crate::breaker::Ticket;
 use crate::cancel::CancelToken;
-use crate::change::ChangeError;
+use crate::change::{Author, ChangeError};
 use crate::children::{Stop, stop};
 use crate::draft::{As, Draft};
 use crate::engine::Engine;
@@ -21,7 +23,6 @@ use crate::saga::Illegal;
 use crate::task::{Inputs, Probe, TaskType};
 use crate::task_log::TurnLog;
 use counterstep_contracts::{Direction, Host, LogPart, TaskStatus};
-use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use serde_json::Value;
@@ -77,6 +78,23 @@ pub(super) enum Happened {
     Due(usize),
     /// There is room for a heavy step; `None`: that is of no use any more.
     Room(Option<OwnedSemaphorePermit>),
+    /// Attempts that were started while the lease was over may begin.
+    Leased(Vec<Start>),
+    /// The store answers again, and the lease is held.
+    Back,
+    /// What could not be written before may be written now.
+    Unwritten(Unwritten),
+}
+
+/// A task that a turn has the lease of.
+pub(super) struct Claimed {
+    pub(super) task_type: TaskType,
+    pub(super) host: Host,
+    pub(super) record: TaskRecord,
+    /// The timer's value when `record.now` was read.
+    pub(super) read_at: Duration,
+    pub(super) lease: Arc<Lease>,
+    pub(super) tickets: BTreeMap<usize, Ticket>,
 }
 
 /// A claimed task as last committed, and what is under way.
@@ -87,8 +105,8 @@ pub(super) struct Turn<'a> {
     pub(super) record: TaskRecord,
     /// The timer's value when `record.now` was read.
     pub(super) read_at: Duration,
-    /// The timer's value before the claim was sent.
-    pub(super) leased_at: Duration,
+    pub(super) lease: Arc<Lease>,
+    pub(super) cut_off: CutOff,
     pub(super) tokens: Tokens,
     pub(super) lock: Arc<TaskLock>,
     /// Room for heavy steps, and permits of limits.
@@ -96,6 +114,8 @@ pub(super) struct Turn<'a> {
     /// It is woken when there is room for another heavy step.
     pub(super) waits_for_room: bool,
     pub(super) under_way: FuturesUnordered<BoxFuture<'a, Happened>>,
+    /// The steps whose attempts are.
+    pub(super) running: BTreeSet<usize>,
     /// Steps between two attempts, waited for with the lease held, and when each is due by this
     /// host's timer.
     pub(super) delayed: BTreeMap<usize, Duration>,
@@ -119,9 +139,63 @@ pub(super) struct Turn<'a> {
     pub(super) log: Arc<TurnLog>,
 }
 
+/// What goes with a turn from its start: the tokens that stop it, the lock, room for a heavy
+/// step and a permit of its limit.
+pub(super) type With = (Tokens, Arc<TaskLock>, Reserved);
+
 impl<'a> Turn<'a> {
-    /// Runs until the task is given back or rests.
+    pub(super) fn of(engine: &'a Engine, claimed: Claimed, (tokens, lock, reserved): With) -> Self {
+        let Claimed {
+            task_type,
+            host,
+            record,
+            read_at,
+            lease,
+            tickets,
+        } = claimed;
+        Self {
+            engine,
+            task_type,
+            host,
+            read_at,
+            lease,
+            cut_off: CutOff::default(),
+            tokens,
+            lock,
+            reserved,
+            waits_for_room: false,
+            under_way: FuturesUnordered::new(),
+            running: BTreeSet::new(),
+            delayed: BTreeMap::new(),
+            rebuilds: BTreeMap::new(),
+            tickets,
+            probes: Probes::default(),
+            outcomes_of: None,
+            stopped_children: BTreeSet::new(),
+            unstopped_children: BTreeSet::new(),
+            undoing: record.task.status == TaskStatus::Compensating,
+            board: Board::of(&record, engine.ports.clock.clone()),
+            log: TurnLog::of(&record, engine.ports.clock.clone()),
+            record,
+        }
+    }
+
+    /// It goes on with what another turn has left.
+    pub(super) fn resumed(self, cut_off: CutOff) -> Self {
+        Self { cut_off, ..self }
+    }
+
+    /// Runs until the task is given back or rests, also over a time in which the store does not answer.
     pub(super) async fn run(mut self, mut next: Next) -> Result<TurnEnd, ChangeError> {
+        loop {
+            match self.run_on(next).await {
+                Err(ChangeError::Store(error)) if self.outlasts(&error) => next = Next::Hold,
+                ended => return ended,
+            }
+        }
+    }
+
+    async fn run_on(&mut self, mut next: Next) -> Result<TurnEnd, ChangeError> {
         let mut was_held = false;
         loop {
             self.notice_undo();
@@ -142,18 +216,24 @@ impl<'a> Turn<'a> {
                 }
                 // Of a change whose reply was lost, what it was decided on may be over: it is
                 // decided once more.
-                Next::Hold if self.under_way.is_empty() && !was_held => {
+                Next::Hold if self.is_idle() && !was_held => {
                     was_held = true;
                     next = self.go_on().await?;
                     continue;
                 }
-                Next::Hold if self.under_way.is_empty() => return Ok(self.stuck()),
+                Next::Hold if self.is_idle() => return Ok(self.stuck()),
                 Next::Hold => {}
                 Next::End => return Ok(self.end()),
             }
             was_held = false;
-            next = match self.under_way.next().await {
-                Some(Happened::Ended(ended)) => self.ended(ended).await?,
+            next = match self.next_happened().await? {
+                Some(Happened::Ended(ended)) => {
+                    self.running.remove(&ended.at);
+                    self.ended(ended).await?
+                }
+                Some(Happened::Leased(starts)) => Next::Run(starts),
+                Some(Happened::Back) => self.go_on().await?,
+                Some(Happened::Unwritten(unwritten)) => self.write_unwritten(unwritten).await?,
                 Some(Happened::Due(at)) => {
                     self.delay_is_over(at);
                     self.go_on().await?
@@ -170,6 +250,10 @@ impl<'a> Turn<'a> {
                 None => self.go_on().await?,
             };
         }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.under_way.is_empty() && self.cut_off.is_idle()
     }
 
     async fn do_first(&mut self, first: First) {
@@ -216,8 +300,15 @@ impl<'a> Turn<'a> {
         // Deadlines must not wait for a commit.
         record.now = self.now();
         let engine = self.engine;
+        // As long as no other host is likely to have the task.
+        let longest = engine.settings.lease_of(&self.task_type) * 2;
+        let author = Author {
+            actor: &engine.id,
+            by: As::Owner,
+            patience: self.patience().unwrap_or(longest),
+        };
         let (changed, written) = engine
-            .change_unannounced(&engine.id, &self.task_type, record, As::Owner, decide)
+            .change_by(author, &self.task_type, record, decide)
             .await?;
         if let Some(transition) = written {
             // The lock goes with the lease, ahead of the message: another host that gets it at once
@@ -249,7 +340,18 @@ impl<'a> Turn<'a> {
         )
     }
 
-    fn begin(&self, starts: Vec<Start>) {
+    pub(super) fn begin(&mut self, starts: Vec<Start>) {
+        // Their start was written while the lease was over: another host may have the task.
+        if self.lease.confirmed().is_none() {
+            let (lease, since) = (self.lease.clone(), self.engine.ports.clock.monotonic());
+            if !lease.is_lost() {
+                self.under_way.push(Box::pin(async move {
+                    let _ = lease.held_after(since).await;
+                    Happened::Leased(starts)
+                }));
+            }
+            return;
+        }
         for Start {
             at,
             execution,
@@ -258,10 +360,10 @@ impl<'a> Turn<'a> {
         } in starts
         {
             let direction = execution.direction;
-            let cancel = match direction {
-                Direction::Forward => self.tokens.forward.clone(),
-                Direction::Undo => self.tokens.undo.clone(),
-            };
+            let when_cut_off = self.task_type.decl.steps[at].when_cut_off;
+            let cancel = self.tokens.of_attempt(direction, when_cut_off);
+            let under_lease = self.lease.attempt(direction, when_cut_off);
+            self.running.insert(at);
             let own_output = self.record.steps[at].output.clone();
             let fallback = direction == Direction::Forward && self.record.steps[at].in_fallback;
             let (inputs, facts) = (self.inputs(), self.record.task.facts());
@@ -308,6 +410,7 @@ impl<'a> Turn<'a> {
                 let took = engine.ports.clock.monotonic().saturating_sub(started);
                 observe::attempt(engine, (&task_type, at, direction), ended.outcome(), took);
                 ended.unsent &= first;
+                drop(under_lease);
                 Happened::Ended(ended)
             }));
         }

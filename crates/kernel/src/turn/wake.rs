@@ -19,14 +19,14 @@ impl Turn<'_> {
             return;
         }
         self.wait_for_room();
-        let token = self.tokens.forward.clone();
+        let token = self.tokens.forward();
         if self
             .record
             .steps
             .iter()
             .any(|row| row.status == StepStatus::Failed)
         {
-            token.cancel(CancelReason::Sibling);
+            self.tokens.cancel_forward(CancelReason::Sibling);
         }
         // A cancelled token would end the delay at once, again and again.
         if token.reason().is_some() {
@@ -61,7 +61,7 @@ impl Turn<'_> {
             return;
         }
         self.waits_for_room = true;
-        let (engine, cancel) = (self.engine, self.tokens.forward.clone());
+        let (engine, cancel) = (self.engine, self.tokens.forward());
         let left = self
             .record
             .task

@@ -1,4 +1,4 @@
-//! The part of a page of metrics that each process has: its figures, and the breakers as it sees them.
+//! The part of a page of metrics that each process has: its figures, its spool, and the breakers as it sees them.
 
 use counterstep_kernel::{Engine, status};
 use counterstep_steps::breaker::BreakerState;
@@ -38,6 +38,7 @@ impl ProcessPage {
     /// Appends it to a page in the text format of OpenMetrics, without the last line of one.
     pub async fn write(&self, page: &mut String) {
         self.engine.recorder.write(page);
+        super::spool::write(&self.engine, page);
         let states = self.breakers().await;
         if states.is_empty() {
             return;

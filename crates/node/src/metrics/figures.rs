@@ -5,7 +5,7 @@ use super::ended::{Ended, series};
 use super::histogram::Histogram;
 use counterstep_contracts::webhook::DeliveryStatus;
 use counterstep_contracts::{Direction, Labels, Outcome, TaskDecl, TaskStatus};
-use counterstep_kernel::ports::{Observation, Recorder, SubmissionOutcome};
+use counterstep_kernel::ports::{Observation, Recorder, SpoolOutcome, SubmissionOutcome};
 use counterstep_steps::Registry;
 use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::metrics::counter::Counter;
@@ -48,6 +48,7 @@ struct Families {
     undos: Family<Series, Counter>,
     recoveries: Family<Series, Counter>,
     webhooks: Family<Series, Counter>,
+    spooled: Family<Series, Counter>,
 }
 
 /// Of one task type, all its versions together.
@@ -81,6 +82,9 @@ impl Metrics {
         let registry = families.registered(&counters);
         for status in DeliveryStatus::ALL {
             let _ = families.webhook(*status);
+        }
+        for outcome in SpoolOutcome::ALL {
+            let _ = families.spooled(*outcome);
         }
         let ended = Ended::new(families.ended.clone(), labels);
         let mut types: HashMap<_, TypeFigures> = HashMap::new();
@@ -164,7 +168,17 @@ impl Families {
             "Webhooks that this process sent, by how they stand after it: delivered, pending or failed",
             self.webhooks.clone(),
         );
+        registry.register(
+            "spooled_results",
+            "Results of attempts that this process kept on its disk, or did not get there, and what became of them, by outcome",
+            self.spooled.clone(),
+        );
         registry
+    }
+
+    fn spooled(&self, outcome: SpoolOutcome) -> Counter {
+        let series = vec![("outcome".into(), outcome.as_str().to_owned())];
+        self.spooled.get_or_create_owned(&series)
     }
 
     fn webhook(&self, status: DeliveryStatus) -> Counter {
@@ -289,6 +303,9 @@ impl Recorder for Metrics {
             Observation::Webhook { status } => {
                 self.families.webhook(status).inc();
             }
+            Observation::Spooled(outcome) => {
+                self.families.spooled(outcome).inc();
+            }
             Observation::LeaseLost => {
                 self.counters.leases_lost.inc();
             }
@@ -391,6 +408,7 @@ mod tests {
         metrics.record(Observation::Undo { task_type: ZIP });
         metrics.record(Observation::Recovery { task_type: ZIP });
         metrics.record(Observation::LeaseLost);
+        metrics.record(Observation::Spooled(SpoolOutcome::Fenced));
         metrics.record(Observation::Abandoned);
         metrics.record(Observation::Webhook {
             status: DeliveryStatus::Failed,
@@ -413,6 +431,8 @@ mod tests {
             "counterstep_undos_total{task_type=\"CreateZipFromFiles\"} 1",
             "counterstep_recoveries_total{task_type=\"CreateZipFromFiles\"} 1",
             "counterstep_leases_lost_total 1",
+            "counterstep_spooled_results_total{outcome=\"fenced\"} 1",
+            "counterstep_spooled_results_total{outcome=\"kept\"} 0",
             "counterstep_webhooks_total{status=\"failed\"} 1",
             "counterstep_webhooks_total{status=\"delivered\"} 0",
         ] {

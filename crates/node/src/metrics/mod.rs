@@ -8,6 +8,7 @@ mod format;
 mod histogram;
 mod listener;
 mod probes;
+mod spool;
 
 pub use breakers::ProcessPage;
 pub use figures::Metrics;

@@ -22,6 +22,7 @@ use counterstep_adapters::file_signals::FileSignals;
 use counterstep_adapters::folder::{FolderObjects, FolderScratch};
 use counterstep_adapters::local::{LocalHints, LocalLocks};
 use counterstep_adapters::local_queue::{LocalQueue, QueueOptions};
+use counterstep_adapters::spool::FileSpool;
 use counterstep_adapters::sqlite::{SqliteOptions, SqliteStore};
 use counterstep_adapters::step_threads::StepThreads;
 use counterstep_adapters::system::{SystemClock, SystemRandom};
@@ -125,12 +126,28 @@ pub fn open<'a>(
         };
         let processes = step_process::processes(settings, &settings.scratch);
         let metrics = Metrics::of(&registry, &engine.metrics_labels);
-        let engine = Engine::new(ports, registry, engine, role);
-        Ok(engine
+        let engine = Engine::new(ports, registry, engine, role)
             .recorded_by(Arc::new(metrics))
             .traced_by(traces::port())
-            .isolated_by(Arc::new(processes)))
+            .isolated_by(Arc::new(processes));
+        Ok(match spool(settings, role)? {
+            Some(spool) => engine.spooled_by(Arc::new(spool)),
+            None => engine,
+        })
     })
+}
+
+/// The spool of a process that may run steps of worker hosts. A database file needs none: where it cannot be written, its disk
+/// mostly cannot either.
+fn spool(settings: &Settings, role: &str) -> Result<Option<FileSpool>, Exit> {
+    let runs_steps = !matches!(role, "api" | "reconciler");
+    if !runs_steps || matches!(settings.database, Database::Sqlite(_)) {
+        return Ok(None);
+    }
+    let opened = FileSpool::open(&settings.spool, settings.spool_max_bytes);
+    let spool = opened.map_err(|error| Exit::config(chain(&error)))?;
+    tracing::debug!(path = %spool.path().display(), "the spool is open");
+    Ok(Some(spool))
 }
 
 /// Threads for the code of steps: one for each core, besides those that it blocks. A reconciler

@@ -52,6 +52,9 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+/// The usual bound of results that a worker keeps: as many as a worker with all slots has at a time, and some.
+pub(crate) const SPOOL_MAX_BYTES: u64 = 256 << 20;
+
 /// Settings that have been checked.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -71,6 +74,11 @@ pub struct Settings {
     pub scratch: PathBuf,
     /// Variables of the environment that processes of steps get, by name.
     pub step_env: Vec<String>,
+    /// The folder in which workers keep results that the database could not be given. With PostgreSQL only: a database file
+    /// is a part of the same disk.
+    pub spool: PathBuf,
+    /// So many bytes of them.
+    pub spool_max_bytes: u64,
     /// The engine's.
     pub engine: EngineSettings,
     /// Where metrics are served, where the API is not to.
@@ -110,6 +118,8 @@ impl Settings {
             allow_plaintext: false,
             scratch: folder.join("scratch"),
             step_env: Vec::new(),
+            spool: folder.join("spool"),
+            spool_max_bytes: SPOOL_MAX_BYTES,
             engine: EngineSettings::default(),
             metrics_listen: None,
             payload_keys: None,

@@ -1,5 +1,6 @@
 //! The declarations of all settings of all processes. Must not check one value against another.
 
+use super::SPOOL_MAX_BYTES;
 use super::auth_mode::AuthMode;
 use super::backends::DatabaseUse;
 use super::declare::{Mark, Setting, declare};
@@ -145,6 +146,8 @@ declare! {
     Worker {
         queues: Vec<String> ["those of all task types"] => "Serve these queues only";
         task_types: Vec<String> ["all of the program"] => "Run tasks of these types only, each as `NAME` or, for one of its versions, `NAME@VERSION`";
+        spool_max_bytes: Number<1024, UNBOUNDED> = SPOOL_MAX_BYTES as usize => "Keep at most so many bytes of results in the data directory while the database is away, with PostgreSQL";
+        spool_max_age: Duration = engine().spool_max_age => "Drop such a result when it was kept for this long";
         concurrency: Slots ["one for each 48 MiB of memory, from 4 to 256"] => "Set how many tasks run at a time";
     }
 

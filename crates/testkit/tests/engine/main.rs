@@ -9,6 +9,7 @@ mod bulk;
 mod cancel;
 mod children;
 mod children_in_harness;
+mod cut_off;
 mod debounce;
 mod drains;
 mod errand;

@@ -45,6 +45,7 @@ impl Recorder for Counted {
             Observation::LeaseLost => "lease lost".to_owned(),
             Observation::Abandoned => "abandoned".to_owned(),
             Observation::Webhook { status } => format!("webhook {}", status.as_str()),
+            Observation::Spooled(outcome) => format!("spooled {}", outcome.as_str()),
             Observation::Recovery { .. } => "recovery".to_owned(),
         };
         *self.0.lock().unwrap().entry(text).or_default() += 1;

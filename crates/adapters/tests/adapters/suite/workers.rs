@@ -7,8 +7,8 @@ use counterstep_contracts::workers::WorkerState;
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::{
-    Due, FlowQuery, MOST_LABEL_VALUES, OTHER, Passed, Ports, Store, TaskCount, Unclaimed,
-    WorkerRow, WorkerSeen,
+    Due, FlowQuery, KeptResults, MOST_LABEL_VALUES, OTHER, Passed, Ports, Store, TaskCount,
+    Unclaimed, WorkerRow, WorkerSeen,
 };
 use counterstep_kernel::record::{TaskRecord, TaskRow};
 use counterstep_kernel::transition::{LeaseChange, Time};
@@ -33,6 +33,11 @@ fn process(id: &str, lost_after: Duration) -> WorkerRow {
         abandoned_count: 1,
         lost_after,
         passed: None,
+        kept: Some(KeptResults {
+            results: 3,
+            bytes: 4_000,
+            oldest: Some(Duration::from_secs(5)),
+        }),
         started_at: None,
         is_stopped: false,
     }

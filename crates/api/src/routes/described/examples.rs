@@ -306,8 +306,8 @@ pub(super) fn task_types() -> Value {
             "output": "Seat", "retry": { "name": "PATIENT", "policy": retry }, "breaker": null, "limit": null,
             "undo": { "kind": "function", "name": "release" },
             "undo_retry": { "name": "undo", "policy": retry },
-            "on_exhausted": "compensate", "timeout": null, "group": null, "heavy": false, "when": null,
-            "waits": null, "fallback": null, "probe": null,
+            "on_exhausted": "compensate", "timeout": null, "group": null, "heavy": false,
+            "when_cut_off": "stop", "when": null, "waits": null, "fallback": null, "probe": null,
         }],
         "submit_to": "/api/tasks/book-seat", "definition_hash": "9b1d6c0c7d3f8a52",
         "switch": { "type": "BookSeat" },
@@ -431,6 +431,7 @@ pub(super) fn workers() -> Value {
             "task_types": [{ "name": "CreateZipFromFiles", "version": 1, "definition": "9b1d6c0c7d3f8a52" }],
             "concurrency": 8, "running_count": 1, "running": [TASK], "heavy": 2, "heavy_count": 0,
             "permits": { "bank": 1 }, "abandoned_count": 0, "started_at": MADE, "seen_at": CHANGED,
+            "kept": { "results": 0, "bytes": 0 },
         }],
     })
 }

@@ -98,9 +98,9 @@ const STEP_BESIDES: &[(StepStatus, &[StepStatus], &str)] = &[
 /// are no edges of their own.
 const LEAVE_THE_TASK: [&str; 2] = ["operator_set_recoveries", "offered_again"];
 
-/// Notes in the audit that there is nothing to undo. The step stays what it is, so it is no edge of
-/// its own.
-const LEAVES_THE_STEP: &str = "undo_waived";
+/// Notes in the audit that there is nothing to undo, and that a result came too late. The step stays
+/// what it is, so these are no edges of their own.
+const LEAVE_THE_STEP: [&str; 2] = ["undo_waived", "result_dropped"];
 
 #[test]
 fn the_judge_has_the_edges_of_the_design_for_a_task_and_no_other() {
@@ -135,10 +135,19 @@ fn the_judge_has_the_edges_of_the_design_for_a_task_and_no_other() {
 
 #[test]
 fn the_judge_has_the_edges_of_the_design_for_a_step_and_no_other() {
-    let (waived, edges): (Vec<_>, Vec<_>) = step_edges()
+    let (notes, edges): (Vec<_>, Vec<_>) = step_edges()
         .into_iter()
-        .partition(|edge| edge.event == LEAVES_THE_STEP);
-    assert!(waived.iter().all(|edge| edge.from == Some(edge.to)));
+        .partition(|edge| LEAVE_THE_STEP.contains(&edge.event.as_str()));
+    assert!(notes.iter().all(|edge| edge.from == Some(edge.to)));
+    let dropped = notes.iter().filter(|edge| edge.event == LEAVE_THE_STEP[1]);
+    let (of, tasks): (Vec<_>, BTreeSet<_>) =
+        dropped.map(|edge| (edge.to, edge.tasks.len())).unzip();
+    assert!(!of.contains(&StepStatus::Skipped) && of.len() == StepStatus::ALL.len() - 1);
+    assert_eq!(
+        tasks,
+        BTreeSet::from([TaskStatus::ALL.len()]),
+        "in every state of the task"
+    );
     let listed = STEP.iter().map(|(from, to)| (*from, *to));
     let besides = STEP_BESIDES.iter().map(|(from, to, _)| (*from, *to));
     let designed = listed

@@ -6,7 +6,7 @@ use super::backends::DatabaseUse;
 use super::groups::{Group, takes};
 use super::layers::Layers;
 use super::upkeep::Upkeep;
-use super::{Settings, services};
+use super::{SPOOL_MAX_BYTES, Settings, services};
 use crate::exit::Exit;
 use backends::Backends;
 use counterstep_contracts::Overrides;
@@ -46,6 +46,12 @@ impl Layers {
             allow_plaintext: self.allow_plaintext()?,
             scratch: data.join("scratch"),
             step_env: self.step_variables()?,
+            spool: data.join("spool"),
+            spool_max_bytes: if takes(self.uses, Group::Worker) {
+                self.spool_max_bytes()? as u64
+            } else {
+                SPOOL_MAX_BYTES
+            },
             engine: EngineSettings {
                 lease: self.lease()?,
                 step_timeout: self.step_timeout()?,
@@ -56,6 +62,11 @@ impl Layers {
                 lost_after: self.lost_after()?,
                 hung_after: self.hung_after()?,
                 output_limit: OutputLimit(self.output_limit()?),
+                spool_max_age: if takes(self.uses, Group::Worker) {
+                    self.spool_max_age()?
+                } else {
+                    EngineSettings::default().spool_max_age
+                },
                 events,
                 heavy: self.heavy()?.unwrap_or_else(cores),
                 scratch_quota: self.scratch_quota()?.map(|bytes| bytes as u64),

@@ -1,0 +1,130 @@
+//! Looks up what is to become of a kept result, and drops it where that is clear. One that another host has made void is
+//! named in the audit of its task.
+
+use super::fate::{self, Fate};
+use super::{ResultPlace, Spooling, body};
+use crate::change::ChangeError;
+use crate::draft::{As, DroppedResult};
+use crate::load::fits;
+use crate::ports::{SpoolEntry, SpoolKey, SpoolOutcome};
+use crate::record::TaskRecord;
+use crate::task::TaskType;
+use crate::turn::Ended;
+use std::time::Duration;
+
+/// A result that a turn is to write down.
+#[derive(Debug)]
+pub(crate) struct KeptResult {
+    pub(crate) ended: Ended,
+    pub(crate) place: ResultPlace,
+}
+
+/// What became of a look.
+#[derive(Debug)]
+pub(super) enum Settled {
+    /// A turn is to write it down, of the task as it was read.
+    Open(Box<(TaskRecord, KeptResult)>),
+    /// It is not in the spool any more.
+    Gone,
+    /// It stays: the store does not answer, or this program cannot read the task or the result.
+    Later,
+}
+
+impl Spooling<'_> {
+    pub(super) async fn settle(&self, key: &SpoolKey) -> Settled {
+        let Self { engine, spool } = *self;
+        let entry = match spool.get(key).await {
+            Ok(Some(entry)) => entry,
+            Ok(None) => return Settled::Gone,
+            Err(error) => {
+                tracing::error!(task = %key.task, %error, "a result cannot be read from the spool");
+                return Settled::Later;
+            }
+        };
+        let age = engine
+            .ports
+            .clock
+            .unix_millis()
+            .saturating_sub(entry.kept_at);
+        if Duration::from_millis(age) > engine.settings.spool_max_age {
+            return self.drop_as(key, SpoolOutcome::Expired).await;
+        }
+        let record = match engine.ports.store.load(key.task).await {
+            Ok(Some(record)) => record,
+            Ok(None) => return self.drop_as(key, SpoolOutcome::Unusable).await,
+            Err(error) => return later(key, &error),
+        };
+        let Some(task_type) = engine.registry.of(&record.task) else {
+            return later(key, &"this program does not know its type and version");
+        };
+        let at = record.steps.iter().position(|row| row.no == key.step);
+        let Some(at) = at.filter(|_| fits(&task_type, &record)) else {
+            return later(key, &"its steps are not those of its declaration");
+        };
+        if !fate::is_open(&record, key, entry.epoch) {
+            return self.close(&task_type, record, (at, &entry)).await;
+        }
+        let codec = engine.ports.store.payload_codec();
+        match body::decode(codec, key, (at, &entry.body)) {
+            Ok(ended) => {
+                let place = ResultPlace::of(&record, at, key.direction);
+                Settled::Open(Box::new((record, KeptResult { ended, place })))
+            }
+            Err(body::Unreadable::Here(why)) => later(key, &why),
+            Err(body::Unreadable::Anywhere(error)) => {
+                tracing::error!(task = %key.task, error, "what the spool has of a result cannot be read");
+                self.drop_as(key, SpoolOutcome::Unusable).await
+            }
+        }
+    }
+
+    async fn drop_as(&self, key: &SpoolKey, outcome: SpoolOutcome) -> Settled {
+        self.forget(key, outcome).await;
+        Settled::Gone
+    }
+
+    /// Its attempt has ended in the rows.
+    async fn close(
+        &self,
+        task_type: &TaskType,
+        record: TaskRecord,
+        (at, entry): (usize, &SpoolEntry),
+    ) -> Settled {
+        let key = &entry.key;
+        let history = match self.engine.ports.store.history(key.task).await {
+            Ok(history) => history,
+            Err(error) => return later(key, &error),
+        };
+        let outcome = match fate::of(&history, entry) {
+            Fate::Written => SpoolOutcome::Committed,
+            Fate::Named => SpoolOutcome::Fenced,
+            Fate::Fenced => {
+                let dropped = DroppedResult {
+                    at,
+                    direction: key.direction,
+                    attempt: key.attempt,
+                    epoch: entry.epoch,
+                    worker: &entry.worker,
+                };
+                let named = self.engine.change(task_type, record, As::Anyone, |draft| {
+                    draft.drop_result(dropped)
+                });
+                match named.await {
+                    Ok(_) => {}
+                    // No state of the task refuses it but that of a step that was skipped.
+                    Err(error @ ChangeError::Illegal(_)) => {
+                        tracing::error!(task = %key.task, %error, "a result that is dropped cannot be named");
+                    }
+                    Err(error) => return later(key, &error),
+                }
+                SpoolOutcome::Fenced
+            }
+        };
+        self.drop_as(key, outcome).await
+    }
+}
+
+fn later(key: &SpoolKey, why: &dyn std::fmt::Display) -> Settled {
+    tracing::debug!(task = %key.task, step = %key.step, %why, "a result stays in the spool");
+    Settled::Later
+}

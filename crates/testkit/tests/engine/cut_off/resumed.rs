@@ -1,0 +1,261 @@
+//! Results that outlive the process that has kept them.
+
+use super::{Drive, Machine, Process, THREE_LEASES};
+use counterstep_adapters::payload_keys::{EncryptedPayloads, PayloadKey, PayloadKeys, TenantKeys};
+use counterstep_contracts::{Host, TaskId, TaskStatus, Tenant};
+use counterstep_kernel::EngineSettings;
+use counterstep_kernel::host::{HostSettings, Spawn, serve};
+use counterstep_kernel::payloads::PayloadStore;
+use counterstep_kernel::ports::{ENCRYPTED, PayloadError, Spool, Store};
+use counterstep_kernel::turn::{TurnEnd, turn};
+use counterstep_steps::{CancelReason, CancelToken};
+use counterstep_testkit::Form;
+use counterstep_testkit::clock::until_works;
+use counterstep_testkit::site::eventually;
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A task whose step has ended while the database was away, and whose worker was killed then. Its lease is over.
+async fn killed(machine: &Machine) -> TaskId {
+    killed_with(machine, Form::to::<Drive>().field("first_s", 1)).await
+}
+
+async fn killed_with(machine: &Machine, form: Form) -> TaskId {
+    let process = machine.process();
+    let task = machine.submit(form).await;
+    let turn = process.turn(task);
+    machine.until_run(task, 1).await;
+    until_works(task).await;
+    let cut = machine.cut();
+    machine.clock.advance("1s");
+    process.until_keeps(1).await;
+    turn.abort();
+    let _ = turn.await;
+    drop(cut);
+    machine.until_written().await;
+    machine.clock.advance(THREE_LEASES);
+    task
+}
+
+/// Serves the process, which takes up what the spool has, until that is empty.
+async fn serve_until_empty(machine: &Machine, process: &Process) {
+    let spawn: Spawn = Arc::new(|future| drop(tokio::spawn(future)));
+    let mut settings = HostSettings::for_all(&machine.registry, Host::Worker, 1);
+    // What it takes up is not what it finds due.
+    settings.queues.clear();
+    let shutdown = CancelToken::new();
+    let serving = tokio::spawn(serve(
+        process.engine.clone(),
+        settings,
+        shutdown.clone(),
+        spawn,
+    ));
+    eventually("an empty spool", || async {
+        (process.spool.stats().entries == 0).then_some(())
+    })
+    .await;
+    shutdown.cancel(CancelReason::Shutdown);
+    serving.await.expect("it ends");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_starts_again_goes_on_with_what_its_predecessor_has_kept() {
+    let machine = Machine::new().await;
+    let task = killed(&machine).await;
+    let next = machine.process();
+    assert_eq!(next.spool.stats().entries, 1);
+    serve_until_empty(&machine, &next).await;
+    eventually("the end of the task", || async {
+        let status = machine.record(task).await.task.status;
+        // It is handed over where the process ends first.
+        if status == TaskStatus::Dispatched {
+            turn(&machine.other(), Host::Worker, task, &CancelToken::new()).await;
+        }
+        (status == TaskStatus::Completed).then_some(())
+    })
+    .await;
+    let trail = machine.trail(task).await;
+    assert!(trail.starts_with("drive ok, "), "{trail}");
+    assert_eq!(machine.record(task).await.task.recovery_attempts, 0);
+    assert_eq!(machine.drives(), 1);
+    assert_eq!(next.observed(), [("committed", 1)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lines_of_a_kept_result_are_kept_with_it_and_take_no_place_of_later_ones() {
+    let machine = Machine::new().await;
+    let form = Form::to::<Drive>().field("first_s", 1).field("logs", true);
+    let task = killed_with(&machine, form).await;
+    let log = || async {
+        let rows = machine.ports.store.log(task).await.expect("its log");
+        let bodies = rows.into_iter().map(|row| row.body);
+        bodies.collect::<String>()
+    };
+    assert_eq!(log().await, "", "the database was away when it was said");
+    serve_until_empty(&machine, &machine.process()).await;
+    let said = eventually("the lines of both steps", || async {
+        if machine.record(task).await.task.status == TaskStatus::Dispatched {
+            turn(&machine.other(), Host::Worker, task, &CancelToken::new()).await;
+        }
+        let said = log().await;
+        (said.contains("parked")).then_some(said)
+    })
+    .await;
+    assert_eq!(said.matches("arrived").count(), 1, "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_whose_task_another_host_has_had_is_dropped_and_named_once() {
+    let machine = Machine::new().await;
+    let task = killed(&machine).await;
+    assert_eq!(machine.take_back().await, [task]);
+    let successor = machine.other();
+    let done =
+        tokio::spawn(
+            async move { turn(&successor, Host::Worker, task, &CancelToken::new()).await },
+        );
+    until_works(task).await;
+    machine.clock.advance("1s");
+    let end = done.await.expect("it ends");
+    assert_eq!(end, TurnEnd::Rests(TaskStatus::Completed));
+    let before = machine.record(task).await;
+
+    let next = machine.process();
+    let key = next.spool.keys().await.expect("keys")[0];
+    let entry = next
+        .spool
+        .get(&key)
+        .await
+        .expect("an answer")
+        .expect("it is there");
+    serve_until_empty(&machine, &next).await;
+    let dropped = || async {
+        let audit = machine.history(task).await.audit;
+        let dropped = audit
+            .into_iter()
+            .filter(|row| row.entry.event == "result_dropped");
+        dropped.map(|row| row.entry).collect::<Vec<_>>()
+    };
+    let named = dropped().await;
+    assert_eq!(named.len(), 1);
+    assert_eq!(
+        (named[0].step, named[0].attempt),
+        (Some(key.step), Some(key.attempt))
+    );
+    let worker = &entry.worker;
+    assert!(worker.starts_with("worker:"), "{worker}");
+    assert_eq!(
+        named[0].details,
+        json!({"direction": "forward", "epoch": 1, "worker": worker})
+    );
+    assert_eq!(next.observed(), [("fenced", 1)]);
+
+    // The process ended before it could remove it.
+    next.spool.put(&entry).await.expect("it is kept");
+    serve_until_empty(&machine, &next).await;
+    assert_eq!(dropped().await.len(), 1);
+    let after = machine.record(task).await;
+    assert_eq!(after.task.status, TaskStatus::Completed);
+    assert_eq!(after.task.response, before.task.response);
+    assert_eq!(
+        (after.task.finished_at, after.steps),
+        (before.task.finished_at, before.steps)
+    );
+    machine
+        .assert_trail(
+            task,
+            "drive in doubt, drive ok, park ok, completed, drive result dropped",
+        )
+        .await;
+    assert_eq!(machine.drives(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_that_was_written_before_its_process_ended_is_written_once() {
+    let machine = Machine::new().await;
+    let task = killed(&machine).await;
+    let next = machine.process();
+    let key = next.spool.keys().await.expect("keys")[0];
+    let entry = next
+        .spool
+        .get(&key)
+        .await
+        .expect("an answer")
+        .expect("it is there");
+    serve_until_empty(&machine, &next).await;
+    let before = machine.record(task).await.task.rev;
+
+    next.spool.put(&entry).await.expect("it is kept");
+    serve_until_empty(&machine, &next).await;
+    assert_eq!(machine.record(task).await.task.rev, before);
+    assert_eq!(machine.drives(), 1);
+    assert_eq!(next.observed(), [("committed", 2)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_is_kept_for_its_time_and_not_longer() {
+    let machine = Machine::new().await;
+    let task = killed(&machine).await;
+    let next = machine.process_with(EngineSettings {
+        spool_max_age: Duration::from_secs(3600),
+        ..Machine::settings()
+    });
+    machine.clock.advance("61m");
+    serve_until_empty(&machine, &next).await;
+    assert_eq!(next.observed(), [("expired", 1)]);
+    assert_eq!(machine.take_back().await, [task], "it is in doubt");
+}
+
+/// All that stands in the files of the spool.
+fn spooled(machine: &Machine) -> Vec<u8> {
+    let folder = machine.folder.path().join("spool");
+    let files = std::fs::read_dir(folder).expect("the folder of the spool");
+    let read = |file: std::fs::DirEntry| std::fs::read(file.path()).expect("a file");
+    files.flatten().flat_map(read).collect()
+}
+
+fn holds(bytes: &[u8], text: &str) -> bool {
+    bytes
+        .windows(text.len())
+        .any(|some| some == text.as_bytes())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_payloads_are_encrypted_results_are_too() {
+    let fails = || Form::to::<Drive>().field("first_s", 1).field("fails", true);
+    let machine = Machine::new().await;
+    killed_with(&machine, fails()).await;
+    assert!(
+        holds(&spooled(&machine), "a flat tyre"),
+        "there is something to find"
+    );
+
+    let mut machine = Machine::new().await;
+    machine.ports.store = encrypted(&machine.ports.store);
+    let task = killed_with(&machine, fails()).await;
+    let bytes = spooled(&machine);
+    assert!(!holds(&bytes, "a flat tyre") && holds(&bytes, ENCRYPTED));
+    let next = machine.process();
+    serve_until_empty(&machine, &next).await;
+    let trail = machine.trail(task).await;
+    assert!(trail.starts_with("drive retries"), "{trail}");
+}
+
+fn encrypted(store: &Arc<dyn Store>) -> Arc<dyn Store> {
+    let codec = EncryptedPayloads::new(OneKey(Arc::new(TenantKeys {
+        keys: vec![PayloadKey::new([7; 32])],
+        erased: false,
+    })));
+    Arc::new(PayloadStore::new(store.clone(), Some(Arc::new(codec))))
+}
+
+/// The same key for all tenants.
+#[derive(Debug)]
+struct OneKey(Arc<TenantKeys>);
+
+impl PayloadKeys for OneKey {
+    fn of(&self, _: &Tenant) -> Result<Arc<TenantKeys>, PayloadError> {
+        Ok(self.0.clone())
+    }
+}

@@ -1,0 +1,200 @@
+//! A worker that goes on over an outage.
+
+use super::{Drive, LEASE, Machine, Plan, THREE_LEASES, Tour, Walk};
+use counterstep_contracts::TaskStatus;
+use counterstep_kernel::ports::Spool;
+use counterstep_kernel::turn::TurnEnd;
+use counterstep_testkit::Form;
+use counterstep_testkit::clock::until_works;
+use counterstep_testkit::site::eventually;
+
+fn plan(form: Form, plan: &Plan) -> Form {
+    form.field("first_s", plan.first_s)
+        .field("beside_s", plan.beside_s)
+        .field("fails", plan.fails)
+}
+
+const COMPLETED: TurnEnd = TurnEnd::Rests(TaskStatus::Completed);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_that_goes_on_finishes_without_the_database_and_its_result_is_written_once() {
+    let (machine, first_s) = (Machine::new().await, 30);
+    let process = machine.process();
+    let form = plan(
+        Form::to::<Drive>(),
+        &Plan {
+            first_s,
+            ..Plan::default()
+        },
+    );
+    let task = machine.submit(form).await;
+    let turn = process.turn(task);
+    machine.until_run(task, 1).await;
+    until_works(task).await;
+    let cut = machine.cut();
+    machine.clock.advance(THREE_LEASES);
+    assert_eq!(process.spool.stats().entries, 0, "it has not ended yet");
+    machine.clock.advance("13s");
+    process.until_keeps(1).await;
+    // Long after that it is still tried.
+    machine.clock.advance(THREE_LEASES);
+    drop(cut);
+
+    assert_eq!(turn.await.expect("it ends"), COMPLETED);
+    machine
+        .assert_trail(task, "drive ok, park ok, completed")
+        .await;
+    let row = machine.record(task).await;
+    assert_eq!((row.task.epoch.0, row.task.response), (1, Some(1.into())));
+    assert_eq!((machine.drives(), process.spool.stats().entries), (1, 0));
+    assert_eq!(process.observed(), [("committed", 1), ("kept", 1)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_that_stops_is_in_doubt_and_runs_again() {
+    let machine = Machine::new().await;
+    let process = machine.process();
+    let form = plan(
+        Form::to::<Walk>(),
+        &Plan {
+            first_s: 30,
+            ..Plan::default()
+        },
+    );
+    let task = machine.submit(form).await;
+    let turn = process.turn(task);
+    machine.until_run(task, 1).await;
+    until_works(task).await;
+    let cut = machine.cut();
+    machine.clock.advance(THREE_LEASES);
+    assert_eq!(turn.await.expect("it ends"), TurnEnd::Lost);
+    drop(cut);
+
+    assert_eq!(machine.take_back().await, [task]);
+    let again = process.turn(task);
+    machine.until_run(task, 1).await;
+    until_works(task).await;
+    machine.pass_under_lease(task, 30).await;
+    assert_eq!(again.await.expect("it ends"), COMPLETED);
+    machine
+        .assert_trail(task, "walk in doubt, walk ok, completed")
+        .await;
+    assert_eq!(process.observed(), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_ends_under_its_lease_is_kept_too_and_a_failure_like_a_success() {
+    let machine = Machine::new().await;
+    let process = machine.process();
+    let form = plan(
+        Form::to::<Drive>(),
+        &Plan {
+            first_s: 1,
+            fails: true,
+            ..Plan::default()
+        },
+    );
+    let failing = machine.submit(form).await;
+    let form = plan(
+        Form::to::<Walk>(),
+        &Plan {
+            first_s: 1,
+            ..Plan::default()
+        },
+    );
+    let walking = machine.submit(form).await;
+    let turns = [process.turn(failing), process.turn(walking)];
+    for task in [failing, walking] {
+        machine.until_run(task, 1).await;
+        until_works(task).await;
+    }
+    let cut = machine.cut();
+    machine.clock.advance("1s");
+    process.until_keeps(2).await;
+    machine.clock.advance(LEASE);
+    drop(cut);
+    // The second attempt drives for a second.
+    until_works(failing).await;
+    machine.clock.advance("1s");
+    for turn in turns {
+        assert_eq!(turn.await.expect("it ends"), COMPLETED);
+    }
+    machine.assert_trail(walking, "walk ok, completed").await;
+    machine
+        .assert_trail(failing, "drive retries, drive ok, park ok, completed")
+        .await;
+    assert_eq!((machine.drives(), process.spool.stats().entries), (1, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_steps_side_by_side_one_goes_on_and_the_other_stops_and_starts_anew() {
+    let machine = Machine::new().await;
+    let process = machine.process();
+    let form = plan(
+        Form::to::<Tour>(),
+        &Plan {
+            first_s: 20,
+            beside_s: 25,
+            ..Plan::default()
+        },
+    );
+    let task = machine.submit(form).await;
+    let turn = process.turn(task);
+    machine.until_run(task, 2).await;
+    until_works(task).await;
+    let cut = machine.cut();
+    machine.clock.advance(THREE_LEASES);
+    // One of them may have begun to work only now.
+    eventually("a result in the spool", || async {
+        machine.clock.advance("1s");
+        (process.spool.stats().entries == 1).then_some(())
+    })
+    .await;
+    drop(cut);
+    eventually("the second attempt", || async {
+        let row = machine.record(task).await.steps.swap_remove(1);
+        (row.attempts.0 == 2).then_some(())
+    })
+    .await;
+    until_works(task).await;
+    machine.pass_under_lease(task, 26).await;
+    assert_eq!(turn.await.expect("it ends"), COMPLETED);
+    let record = machine.record(task).await;
+    assert_eq!(record.task.response, Some(serde_json::json!([1, 2])));
+    assert_eq!((record.task.epoch.0, record.task.recovery_attempts), (1, 0));
+    assert_eq!(process.spool.stats().entries, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_that_the_spool_cannot_take_is_in_doubt_as_without_one() {
+    let machine = Machine::new().await;
+    let spool =
+        counterstep_adapters::spool::FileSpool::open(&machine.folder.path().join("small"), 1);
+    let mut process = machine.process();
+    process.engine = process
+        .engine
+        .clone()
+        .spooled_by(std::sync::Arc::new(spool.expect("a spool")));
+    let form = plan(
+        Form::to::<Drive>(),
+        &Plan {
+            first_s: 30,
+            ..Plan::default()
+        },
+    );
+    let task = machine.submit(form).await;
+    let turn = process.turn(task);
+    machine.until_run(task, 1).await;
+    until_works(task).await;
+    let cut = machine.cut();
+    machine.clock.advance("31s");
+    assert_eq!(turn.await.expect("it ends"), TurnEnd::StoreDown);
+    drop(cut);
+    assert_eq!(process.observed(), [("refused", 1)]);
+    assert_eq!(machine.take_back().await, [task]);
+    assert_eq!(
+        machine.trail(task).await,
+        "drive in doubt",
+        "it is dispatched again"
+    );
+}
