@@ -9,7 +9,7 @@ use counterstep_contracts::http::Accepted;
 use reqwest::Method;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The program on the servers of a cluster.
@@ -36,20 +36,41 @@ impl Fleet {
         self.cluster.place.path().join("effects")
     }
 
-    /// How a process of the program is started: with a data folder of its own, as on a machine of
-    /// its own.
+    /// A data folder that no process has, as on a machine of its own.
+    #[must_use]
+    pub fn machine(&self) -> PathBuf {
+        let number = self.processes.fetch_add(1, Ordering::Relaxed);
+        self.cluster.place.path().join(format!("data-{number}"))
+    }
+
+    /// How a process of the program is started: on a machine of its own.
     ///
     /// # Panics
     /// When this process has no `PATH`.
     #[must_use]
     pub fn process(&self, arguments: &[&str]) -> Process {
-        let number = self.processes.fetch_add(1, Ordering::Relaxed);
-        let data = self.cluster.place.path().join(format!("data-{number}"));
-        let data = ["--data-dir".to_owned(), data.display().to_string()];
+        self.process_on(&self.machine(), arguments)
+    }
+
+    /// The same on a machine that is there.
+    ///
+    /// # Panics
+    /// When this process has no `PATH`.
+    #[must_use]
+    pub fn process_on(&self, machine: &Path, arguments: &[&str]) -> Process {
+        let data = ["--data-dir".to_owned(), machine.display().to_string()];
         let arguments = arguments.iter().map(|&it| it.to_owned());
+        // What the arguments say of a server holds.
+        let given: Vec<_> = arguments.clone().collect();
+        let mut flags = self.cluster.flags();
+        if let Some(at) = flags.iter().position(|flag| flag == "--database")
+            && given.contains(&flags[at])
+        {
+            flags.drain(at..at + 2);
+        }
         let launch = Launch {
             program: self.program.clone(),
-            arguments: arguments.chain(data).chain(self.cluster.flags()).collect(),
+            arguments: arguments.chain(data).chain(flags).collect(),
             variables: vec![
                 ("PATH".to_owned(), std::env::var("PATH").expect("a path")),
                 ("EFFECTS".to_owned(), self.effects().display().to_string()),
@@ -62,7 +83,13 @@ impl Fleet {
     /// A worker, once it takes tasks.
     #[must_use]
     pub fn worker(&self, flags: &[&str]) -> Process {
-        let mut worker = self.process(&[&["worker"], flags].concat());
+        self.worker_on(&self.machine(), flags)
+    }
+
+    /// The same on a machine that is there.
+    #[must_use]
+    pub fn worker_on(&self, machine: &Path, flags: &[&str]) -> Process {
+        let mut worker = self.process_on(machine, &[&["worker"], flags].concat());
         worker.says("that it has started", |said| {
             said.contains("worker started").then_some(())
         });
@@ -82,15 +109,25 @@ impl Fleet {
     /// How often each effect was finished, by its key.
     #[must_use]
     pub fn finished(&self) -> BTreeMap<String, u32> {
-        let noted = std::fs::read_to_string(self.effects()).unwrap_or_default();
-        let mut finished = BTreeMap::new();
-        for line in noted.lines() {
-            if let Some(key) = line.strip_suffix(" finished") {
+        self.noted(" finished")
+    }
+
+    /// How often each has begun.
+    #[must_use]
+    pub fn begun(&self) -> BTreeMap<String, u32> {
+        self.noted(" began")
+    }
+
+    fn noted(&self, what: &str) -> BTreeMap<String, u32> {
+        let lines = std::fs::read_to_string(self.effects()).unwrap_or_default();
+        let mut noted = BTreeMap::new();
+        for line in lines.lines() {
+            if let Some(key) = line.strip_suffix(what) {
                 let key = key.split(' ').next().unwrap_or(key);
-                *finished.entry(key.to_owned()).or_default() += 1;
+                *noted.entry(key.to_owned()).or_default() += 1;
             }
         }
-        finished
+        noted
     }
 
     /// Those that were finished more than once.

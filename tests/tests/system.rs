@@ -33,6 +33,7 @@ mod system {
     mod openapi;
     mod operators;
     mod orders;
+    mod outage;
     mod page;
     mod payloads;
     mod processes;

@@ -102,6 +102,65 @@ impl RunErrand {
     }
 }
 
+/// Its first step goes on when its worker cannot reach the database.
+struct Endure;
+
+#[distributed_task(queue = "errands", max_recoveries = 20)]
+impl Endure {
+    type Request = Errand;
+    type Response = u32;
+
+    #[step(
+        1,
+        host = "worker",
+        timeout = "60s",
+        no_undo = "only notes",
+        when_cut_off = "finish"
+    )]
+    async fn endure(
+        ctx: &StepContext,
+        errand: &Errand,
+        effects: &State<Effects>,
+    ) -> StepResult<u32> {
+        effects.carry_out(ctx, errand).await?;
+        Ok(1)
+    }
+
+    #[step(2, host = "worker", no_undo = "only notes")]
+    async fn report(ctx: &StepContext, endure: &u32, effects: &State<Effects>) -> StepResult<u64> {
+        effects.note(ctx, "began")?;
+        effects.note(ctx, "finished")?;
+        Ok(u64::from(*endure))
+    }
+
+    fn respond(endure: &u32) -> u32 {
+        *endure
+    }
+}
+
+/// The same, and its first step stops.
+struct Falter;
+
+#[distributed_task(queue = "errands", max_recoveries = 20)]
+impl Falter {
+    type Request = Errand;
+    type Response = u32;
+
+    #[step(1, host = "worker", timeout = "60s", no_undo = "only notes")]
+    async fn falter(
+        ctx: &StepContext,
+        errand: &Errand,
+        effects: &State<Effects>,
+    ) -> StepResult<u32> {
+        effects.carry_out(ctx, errand).await?;
+        Ok(1)
+    }
+
+    fn respond(falter: &u32) -> u32 {
+        *falter
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Mischief {
@@ -327,6 +386,8 @@ fn main() -> ExitCode {
         .with::<RunErrand>()
         .with::<Misbehave>()
         .with::<Fly>()
+        .with::<Endure>()
+        .with::<Falter>()
         .with::<Block>();
     counterstep::cli::main(registry.provide(effects))
 }

@@ -2,6 +2,7 @@
 
 use counterstep::prelude::*;
 use serde::{Deserialize, Serialize};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -101,6 +102,34 @@ impl Cross {
     fn respond() {}
 }
 
+/// Ends when the file is there that its request names, whether or not the database is.
+struct Linger;
+
+#[distributed_task(queue = "walks", max_recoveries = 100, timeout = "1h")]
+impl Linger {
+    type Request = String;
+    type Response = ();
+
+    #[step(
+        1,
+        host = "worker",
+        no_undo = "it only looks",
+        timeout = "1h",
+        when_cut_off = "finish"
+    )]
+    async fn linger(ctx: &StepContext, file: &String) -> StepResult<u32> {
+        while !Path::new(file).exists() {
+            if ctx.cancel().is_cancelled() {
+                return Err(StepError::cancelled());
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(1)
+    }
+
+    fn respond() {}
+}
+
 /// On a queue that no worker of the test serves.
 struct Rest;
 
@@ -123,6 +152,7 @@ fn main() -> ExitCode {
         .with::<Block>()
         .with::<Queue>()
         .with::<Cross>()
+        .with::<Linger>()
         .with::<Rest>();
     counterstep::cli::main(registry)
 }

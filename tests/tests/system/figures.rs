@@ -250,7 +250,8 @@ async fn each_documented_figure_moves_and_alarms_and_dashboard_ask_for_what_is_t
         .moves("counterstep_oldest_unpublished_seconds")
         .await;
     servers.nats.begin();
-    away(&servers.postgres, &api, &mut figures).await;
+    let file = place.path().join("the-database-is-away");
+    away(&servers.postgres, &api, &mut figures, &file).await;
 
     figures.look().await;
     let known: BTreeSet<_> = figures.names.clone();
@@ -346,9 +347,22 @@ async fn ends(api: &Api, figures: &mut Figures) {
     }
 }
 
-/// The database is away for a while.
-async fn away(postgres: &Postgres, api: &Api, figures: &mut Figures) {
+/// The database is away for a while, and a step ends meanwhile: it waits for this file.
+async fn away(postgres: &Postgres, api: &Api, figures: &mut Figures, file: &Path) {
+    accept(api, "linger", file.to_str().expect("UTF-8"), &[]).await;
+    figures
+        .moves("counterstep_claim_wait_seconds_count{task_type=\"Linger\"}")
+        .await;
     postgres.stop();
+    std::fs::write(file, "").expect("a file");
+    for sample in [
+        "counterstep_spooled_results_total{outcome=\"kept\"}",
+        "counterstep_spool_results",
+        "counterstep_spool_bytes",
+        "counterstep_spool_oldest_seconds",
+    ] {
+        figures.moves(sample).await;
+    }
     assert_eq!(submit(api, "walk", "works", &[]).await, 503);
     figures.moves("counterstep_database_up").await;
     figures
@@ -362,6 +376,10 @@ async fn away(postgres: &Postgres, api: &Api, figures: &mut Figures) {
         (samples(&page).get("counterstep_database_up") == Some(&1.0)).then_some(())
     })
     .await;
+    let figures = this.into_inner();
+    figures
+        .moves("counterstep_spooled_results_total{outcome=\"committed\"}")
+        .await;
 }
 
 /// What a text asks Prometheus for: a figure, and labels that it has to have, some with a value.
