@@ -88,13 +88,11 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON documents
 -- A submission takes its files over, or a sweep deletes them. The key of a request that came to nothing is free again.
 GRANT SELECT, INSERT, UPDATE, DELETE ON receives, idempotency
     TO counterstep_api, counterstep_reconciler, counterstep_service;
--- Who consumes a queue keeps the messages that it cannot act on.
-GRANT SELECT, INSERT ON poison TO counterstep_api, counterstep_worker, counterstep_service;
 -- Tasks whose time is over, and what is left of them until their objects are gone.
 GRANT DELETE ON tasks, journal, task_labels, children TO counterstep_reconciler;
 GRANT SELECT, INSERT, DELETE ON tombstones TO counterstep_reconciler;
 GRANT SELECT ON tombstones TO counterstep_service;
-GRANT SELECT ON tasks, task_labels, children, places, receives, outbox, idempotency, documents, journal, task_logs, poison, tombstones
+GRANT SELECT ON tasks, task_labels, children, places, receives, outbox, idempotency, documents, journal, task_logs, tombstones
     TO counterstep_operator;
 
 -- Documents are rows of several kinds. API keys are for the API alone; of the others each process writes those of its work:
@@ -113,6 +111,9 @@ DROP POLICY IF EXISTS counterstep_upkeep ON documents;
 CREATE POLICY counterstep_upkeep ON documents TO counterstep_reconciler
     USING (kind IN ('worker', 'webhook', 'task_type', 'limit', 'schedule', 'listing'))
     WITH CHECK (kind IN ('worker', 'webhook', 'task_type', 'limit', 'schedule', 'listing'));
+-- Who consumes a queue keeps the messages that it cannot act on; people look at them by the API.
+DROP POLICY IF EXISTS counterstep_poison ON documents;
+CREATE POLICY counterstep_poison ON documents FOR INSERT TO counterstep_worker WITH CHECK (kind = 'poison');
 -- The audit of changes beside tasks: all who disable a type or declare a schedule add to it; no service changes an entry.
 DROP POLICY IF EXISTS counterstep_audit ON documents;
 CREATE POLICY counterstep_audit ON documents FOR INSERT TO counterstep_worker, counterstep_reconciler WITH CHECK (kind = 'audit');

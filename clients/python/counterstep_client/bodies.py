@@ -103,6 +103,12 @@ class TaskView(_TaskView, total=False):
     children: List[Dict[str, Any]]
     #: The trace of the request that submitted it: 32 hexadecimal digits.
     trace_id: str
+    #: How a person has settled it: `as`, and the `task` that has done it.
+    settled: Dict[str, Any]
+    #: The task that it runs again: `task_id`, and the step `from` which it does.
+    predecessor: Dict[str, Any]
+    #: The tasks that run it again, the newest first.
+    successors: List[str]
     #: Only where the task has completed.
     response: Any
     #: Only where it has not.
@@ -139,6 +145,8 @@ class AttemptView(TypedDict, total=False):
     error: str
     started_at: str
     ended_at: str
+    #: The process that ran it, as `worker:ID`.
+    worker: str
 
 
 class AuditTrail(TypedDict):

@@ -173,6 +173,12 @@ export interface TaskView {
   children?: { step: string; by_status: Record<string, number> }[];
   /** The trace of the request that submitted it: 32 hexadecimal digits. */
   trace_id?: string;
+  /** How a person has settled it; with `redriven` also the task that has done it. */
+  settled?: { as: string; task?: string };
+  /** The task that it runs again, and the step from which it does. */
+  predecessor?: { task_id: string; from?: string };
+  /** The tasks that run it again, the newest first. */
+  successors?: string[];
   /** Only where the task has completed. */
   response?: any;
   /** Only where it has not. */
@@ -238,6 +244,8 @@ export interface AttemptView {
   error?: string;
   started_at: string;
   ended_at?: string;
+  /** The process that ran it, as `worker:ID`. */
+  worker?: string;
 }
 
 /** An entry of the audit, with the state of the task after it; or the progress of running steps, by their names. */

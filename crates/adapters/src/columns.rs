@@ -1,7 +1,7 @@
 //! The way of values between the columns of a table and the kernel's types, the same for every
 //! database with tables. Knows no database; must not repair what it cannot read.
 
-use counterstep_contracts::{Labels, ParentRef, Rev, TaskId, TaskStatus, WaitReason};
+use counterstep_contracts::{Labels, ParentRef, Rev, Settled, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::journal::{Fold, JournalError, JournalRow};
 use counterstep_kernel::ports::Unread;
 use counterstep_kernel::record::{
@@ -156,6 +156,10 @@ pub(crate) struct Content {
     pub(crate) place_key: Option<String>,
     /// The number of the place that it holds.
     pub(crate) place_no: Option<u32>,
+    /// How a person has settled it.
+    pub(crate) settled: Option<Settled>,
+    /// Requests that it had before the present one.
+    pub(crate) earlier_requests: Vec<Value>,
     /// Fields of the row as the journal has them, in place of columns that cannot be read.
     pub(crate) instead: Instead,
 }
@@ -252,8 +256,7 @@ pub(crate) fn content(
         response,
         parent,
         webhook,
-        place_key,
-        place_no,
+    earlier_requests, place_key, place_no, settled,
         waiting,
         goal,
         failure,
@@ -268,8 +271,7 @@ pub(crate) fn content(
         marks,
         parent,
         webhook,
-        place_key,
-        place_no,
+    earlier_requests, place_key, place_no, settled,
         instead: Instead {
             waiting,
             goal,

@@ -82,7 +82,6 @@ impl Refused {
     }
 
     /// The code.
-    #[cfg(test)]
     pub(crate) fn code(&self) -> ProblemCode {
         self.problem.code
     }

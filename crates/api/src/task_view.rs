@@ -3,6 +3,7 @@
 
 use counterstep_contracts::access::KeyView;
 use counterstep_contracts::children::StepChildren;
+use counterstep_contracts::dead_letter::DeadLetterView;
 use counterstep_contracts::disable::SwitchView;
 use counterstep_contracts::http::{
     AttemptView, AuditEvent, AuditTrail, AuditView, ChangeEvent, ChildSummary, FailureView,
@@ -10,15 +11,18 @@ use counterstep_contracts::http::{
 };
 use counterstep_contracts::http::{StepProgress, TaskView};
 use counterstep_contracts::operator::DeadLetter;
+use counterstep_contracts::run_again::PredecessorView;
 use counterstep_contracts::schedule::ScheduleView;
-use counterstep_contracts::{AttemptProgress, StepNo, StepStatus, TaskProgress, TaskStatus};
+use counterstep_contracts::{
+    AttemptProgress, ChangeId, StepNo, StepStatus, TaskId, TaskProgress, TaskStatus,
+};
 use counterstep_kernel::ports::{ApiKeyRow, ChildCount, ChildLine, ScheduleRow, TaskLine, TypeRow};
 use counterstep_kernel::record::{AttemptRow, AuditRow, Failure, History, StepRow, TaskRecord};
 use counterstep_steps::builtin::LONGEST_WAIT;
 use counterstep_steps::times::DbTime;
 use counterstep_steps::times::rfc3339;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// A task, what its running attempts have said of their progress, and how the tasks stand that it
 /// has submitted.
@@ -26,7 +30,13 @@ pub(crate) fn task(
     record: TaskRecord,
     mut said: BTreeMap<String, AttemptProgress>,
     children: &[ChildCount],
+    successors: Vec<TaskId>,
 ) -> TaskView {
+    let predecessor = record.task.labels.predecessor();
+    let predecessor = predecessor.map(|(task_id, from)| PredecessorView {
+        task_id,
+        from: from.map(str::to_owned),
+    });
     let of_step = |step: &StepRow| step_children(step, children);
     let children = record.steps.iter().filter_map(of_step).collect();
     let TaskRecord {
@@ -55,6 +65,7 @@ pub(crate) fn task(
             .map(rfc3339),
         cancel_requested: task.cancel_requested_at.is_some(),
         residue: task.residue,
+        settled: task.settled,
         revision: task.rev.0,
         created_at: rfc3339(task.created_at),
         updated_at: rfc3339(task.updated_at),
@@ -66,17 +77,14 @@ pub(crate) fn task(
         },
         steps: steps
             .into_iter()
-            .map(|step| StepView {
-                no: step.no,
-                progress: said.remove(&step.name).map(step_progress),
-                name: step.name,
-                status: step.status,
-                attempts: step.attempts,
-                undo_attempts: step.undo_attempts,
-                error: step.error.as_ref().map(ToString::to_string),
+            .map(|step| {
+                let progress = said.remove(&step.name).map(step_progress);
+                step_view(step, progress)
             })
             .collect(),
         parent: task.parent.map(Into::into),
+        predecessor,
+        successors,
         children,
         trace_id,
         response: task.response,
@@ -94,6 +102,7 @@ pub(crate) fn payloads(record: TaskRecord) -> Payloads {
     Payloads {
         task_id: record.task.id,
         request: record.task.request,
+        earlier_requests: record.task.earlier_requests,
         outputs: record.steps.into_iter().filter_map(output).collect(),
     }
 }
@@ -200,6 +209,47 @@ pub(crate) fn dead_letter(line: TaskLine) -> DeadLetter {
     }
 }
 
+/// A parked task with all that there is to know of it.
+pub(crate) fn parked(record: TaskRecord, group: String, history: History) -> DeadLetterView {
+    let trace_id = record.task.trace_id().map(str::to_owned);
+    let attempts = attempts(&record.steps, &history);
+    let TaskRecord { task, steps, .. } = record;
+    DeadLetterView {
+        letter: DeadLetter {
+            task_id: task.id,
+            task_type: task.task_type,
+            version: task.version,
+            status: task.status,
+            labels: task.labels,
+            created_at: rfc3339(task.created_at),
+            updated_at: rfc3339(task.updated_at),
+            failure: task.failure.map(failure),
+        },
+        group,
+        trace_id,
+        worker: attempts.last().and_then(|last| last.worker.clone()),
+        request: task.request,
+        earlier_requests: task.earlier_requests,
+        steps: steps
+            .into_iter()
+            .map(|step| step_view(step, None))
+            .collect(),
+        attempts,
+    }
+}
+
+fn step_view(step: StepRow, progress: Option<StepProgress>) -> StepView {
+    StepView {
+        no: step.no,
+        progress,
+        name: step.name,
+        status: step.status,
+        attempts: step.attempts,
+        undo_attempts: step.undo_attempts,
+        error: step.error.as_ref().map(ToString::to_string),
+    }
+}
+
 fn failure(failure: Failure) -> FailureView {
     FailureView {
         step: failure.step,
@@ -264,16 +314,7 @@ pub fn progress_event(said: TaskProgress) -> ProgressEvent {
 /// A task's past.
 pub(crate) fn trail(record: &TaskRecord, history: History) -> AuditTrail {
     let steps = &record.steps;
-    let attempt = |row: AttemptRow| AttemptView {
-        step: step_name(steps, row.step),
-        direction: row.direction,
-        attempt: row.attempt,
-        epoch: row.epoch,
-        outcome: row.outcome,
-        error: row.error.as_ref().map(ToString::to_string),
-        started_at: rfc3339(row.started_at),
-        ended_at: row.ended_at.map(rfc3339),
-    };
+    let attempts = attempts(steps, &history);
     AuditTrail {
         task_id: record.task.id,
         entries: history
@@ -281,8 +322,28 @@ pub(crate) fn trail(record: &TaskRecord, history: History) -> AuditTrail {
             .into_iter()
             .map(|row| entry(steps, row))
             .collect(),
-        attempts: history.attempts.into_iter().map(attempt).collect(),
+        attempts,
     }
+}
+
+/// The attempts, each with the process whose change has started it.
+fn attempts(steps: &[StepRow], history: &History) -> Vec<AttemptView> {
+    let audit = history.audit.iter();
+    let actors: HashMap<ChangeId, &str> = audit
+        .map(|row| (row.change_id, &*row.entry.actor))
+        .collect();
+    let attempt = |row: &AttemptRow| AttemptView {
+        step: step_name(steps, row.step),
+        direction: row.direction,
+        attempt: row.attempt,
+        epoch: row.epoch,
+        worker: actors.get(&row.change_id).map(|&actor| actor.to_owned()),
+        outcome: row.outcome,
+        error: row.error.as_ref().map(ToString::to_string),
+        started_at: rfc3339(row.started_at),
+        ended_at: row.ended_at.map(rfc3339),
+    };
+    history.attempts.iter().map(attempt).collect()
 }
 
 /// An API key as it is listed.

@@ -14,6 +14,8 @@ mod breakers;
 mod cancels;
 #[path = "api/children.rs"]
 mod children;
+#[path = "api/dead_letter.rs"]
+mod dead_letter;
 #[path = "api/dead_letters.rs"]
 mod dead_letters;
 #[path = "api/disabling.rs"]
@@ -48,6 +50,8 @@ mod reading;
 mod reply;
 #[path = "api/results.rs"]
 mod results;
+#[path = "api/run_again.rs"]
+mod run_again;
 #[path = "api/schedules.rs"]
 mod schedules;
 #[path = "api/script.rs"]

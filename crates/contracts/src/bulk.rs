@@ -5,20 +5,15 @@ use crate::forms::{ACTOR, NOTE, ONE_LINE};
 use crate::http::FAILURE_CLASSES;
 use crate::ids::TaskId;
 use crate::labels::Labels;
-use crate::operator::SettledAs;
+use crate::settled::SettledAs;
 use crate::state::TaskStatus;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The form of a group's id.
 pub const GROUP_ID: &str = "^[0-9a-f]{16}$";
-
-fn parked(_: &mut SchemaGenerator) -> Schema {
-    let all = TaskStatus::ALL.iter().filter(|it| it.is_parked());
-    let all: Vec<_> = all.map(|it| it.as_str()).collect();
-    json_schema!({ "type": "array", "items": { "type": "string", "enum": all } })
-}
 
 /// Parked tasks of one cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -72,6 +67,10 @@ pub enum BulkAction {
     Redrive,
     /// A parked task is settled by hand, and ends as resolved.
     Resolve,
+    /// A task that has not ended, and is not parked, is cancelled.
+    Cancel,
+    /// A task that has ended runs again, as a new task.
+    RunAgain,
 }
 
 impl BulkAction {
@@ -81,6 +80,24 @@ impl BulkAction {
         match self {
             Self::Redrive => "redrive",
             Self::Resolve => "resolve",
+            Self::Cancel => "cancel",
+            Self::RunAgain => "run-again",
+        }
+    }
+
+    /// Whether it is for tasks in this state.
+    #[must_use]
+    pub const fn is_for(self, status: TaskStatus) -> bool {
+        match self {
+            Self::Redrive | Self::Resolve => status.is_parked(),
+            Self::Cancel => matches!(
+                status,
+                TaskStatus::Submitted
+                    | TaskStatus::Dispatched
+                    | TaskStatus::Running
+                    | TaskStatus::Waiting
+            ),
+            Self::RunAgain => status.is_terminal(),
         }
     }
 }
@@ -97,9 +114,8 @@ pub struct BulkFilter {
     /// Of this type, by its declared name or its route.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub task_type: Option<String>,
-    /// In one of these states: `dead_lettered`, `compensation_failed`. None: in any of them.
+    /// In one of these states. None: in any state that the action is for; with `run-again` there has to be one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "parked")]
     pub status: Vec<TaskStatus>,
     /// With all of these labels.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
@@ -112,6 +128,14 @@ pub struct BulkFilter {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 256))]
     pub failure_text: Option<String>,
+    /// Submitted not before this time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub since: Option<String>,
+    /// Submitted before this time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub until: Option<String>,
 }
 
 /// Body of `POST /api/bulk-operations`.
@@ -122,11 +146,18 @@ pub struct BulkRequest {
     /// With `resolve`: what has become of each task.
     #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
     pub settled: Option<SettledAs>,
+    /// With `redrive` and `run-again`: fields of the request of each task that are to be others, a JSON merge
+    /// patch of RFC 7396. A task whose request would not fit its type stays as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patch: Option<Value>,
+    /// With `run-again`: the step from which each task runs; missing: from the start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
     /// Tasks of this group. This, or a `filter`, or both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = GROUP_ID))]
     pub group: Option<String>,
-    /// Tasks like this. An empty one: all parked tasks.
+    /// Tasks like this. An empty one: all that the action is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter: Option<BulkFilter>,
     /// Why, for the audit of each task.
@@ -211,6 +242,12 @@ pub struct BulkView {
     /// With `resolve`: what has become of each task.
     #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
     pub settled: Option<SettledAs>,
+    /// What is to be different in the request of each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patch: Option<Value>,
+    /// The step from which each runs again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
     /// Tasks of this group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
@@ -234,7 +271,7 @@ pub struct BulkView {
     /// The first failures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<BulkFailure>,
-    /// When it was started. Tasks that are parked later are not among its tasks.
+    /// When it was started. Tasks that are submitted, parked or have ended later are not among its tasks.
     #[schemars(extend("format" = "date-time"))]
     pub created_at: String,
     /// Its last change.

@@ -6,6 +6,8 @@ use crate::forms::KEY;
 use crate::ids::{Attempt, AuditSeq, ChangeId, Epoch, StepNo, TaskId};
 use crate::labels::Labels;
 use crate::problem::Problem;
+use crate::run_again::PredecessorView;
+use crate::settled::Settled;
 use crate::state::{Direction, Outcome, StepStatus, TaskStatus, WaitReason};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -92,6 +94,9 @@ pub struct TaskView {
     pub cancel_requested: bool,
     /// Whether it ended with effects that were not undone.
     pub residue: bool,
+    /// How a person has settled it, where one has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled: Option<Settled>,
     /// Grows with every change; the ETag is made of it.
     pub revision: i64,
     /// Submitted.
@@ -113,6 +118,12 @@ pub struct TaskView {
     /// The task that has submitted it, where one has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<ParentView>,
+    /// The task that it runs again, where it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predecessor: Option<PredecessorView>,
+    /// The tasks that run it again, once it has ended: the last 20, the newest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub successors: Vec<TaskId>,
     /// How the tasks stand that its steps have submitted, in the order of the steps. A step without
     /// any is left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -133,8 +144,11 @@ pub struct TaskView {
 pub struct Payloads {
     /// Whose.
     pub task_id: TaskId,
-    /// The request.
+    /// The request; `null` where it was erased.
     pub request: Value,
+    /// What it was before an operator changed it, the first one first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier_requests: Vec<Value>,
     /// Of the steps that have an output, in order.
     pub outputs: Vec<StepOutput>,
 }
@@ -320,6 +334,9 @@ pub struct AttemptView {
     pub attempt: Attempt,
     /// The epoch it ran under.
     pub epoch: Epoch,
+    /// The process that ran it, as `worker:{id}`; of an upload who sent it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<String>,
     /// How it ended; missing while it is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,

@@ -3,6 +3,7 @@
 
 use crate::file::is_direction_control;
 use crate::forms::ONE_LINE;
+use crate::ids::TaskId;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -10,6 +11,14 @@ use std::collections::BTreeMap;
 
 /// Labels of one task, at most.
 pub const MOST_LABELS: usize = 16;
+/// Names that begin so are the engine's own: no client and no type sets one.
+const RESERVED: &str = "counterstep.";
+/// Of a task that runs another one again: the id of that one.
+pub const PREDECESSOR: &str = "counterstep.predecessor";
+/// The same: the step from which it runs, where it does not from the start.
+pub const FROM_STEP: &str = "counterstep.from";
+/// Labels of that kind that a task has, at most.
+const MOST_RESERVED: usize = 2;
 /// Bytes of a name, at most.
 const LONGEST_NAME: usize = 64;
 /// Bytes of a value, at most.
@@ -38,7 +47,7 @@ impl JsonSchema for Labels {
                 "maxLength": LONGEST_VALUE,
                 "pattern": ONE_LINE,
             },
-            "maxProperties": MOST_LABELS,
+            "maxProperties": MOST_LABELS + MOST_RESERVED,
         })
     }
 }
@@ -61,6 +70,11 @@ pub enum LabelError {
     /// The same name once more.
     #[error("the label `{0}` stands twice; expected each name once")]
     Twice(String),
+    /// Only the engine sets it.
+    #[error(
+        "the label `{0}` is set by the engine alone: names of others do not begin with `counterstep.`"
+    )]
+    Reserved(String),
     /// More than a task has.
     #[error("too many labels; expected at most 16 for a task")]
     TooMany,
@@ -74,9 +88,11 @@ impl LabelError {
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         match self {
-            Self::Name(name) | Self::Value(name) | Self::Twice(name) | Self::Declared(name) => {
-                Some(name)
-            }
+            Self::Name(name)
+            | Self::Value(name)
+            | Self::Twice(name)
+            | Self::Declared(name)
+            | Self::Reserved(name) => Some(name),
             Self::TooMany => None,
         }
     }
@@ -118,6 +134,30 @@ impl Labels {
     /// # Errors
     /// [`LabelError`] says which rule it breaks; nothing is added then.
     pub fn add(&mut self, name: &str, value: &str) -> Result<(), LabelError> {
+        if name.starts_with(RESERVED) {
+            return Err(LabelError::Reserved(name.to_owned()));
+        }
+        if self.0.len() >= MOST_LABELS {
+            self.check(name, value)?;
+            return Err(LabelError::TooMany);
+        }
+        self.look_for(name, value)
+    }
+
+    /// Adds a label that tasks are looked for by: also one that only the engine sets.
+    ///
+    /// # Errors
+    /// [`LabelError`], as [`add`](Self::add).
+    pub fn look_for(&mut self, name: &str, value: &str) -> Result<(), LabelError> {
+        self.check(name, value)?;
+        if self.0.len() >= MOST_LABELS + MOST_RESERVED {
+            return Err(LabelError::TooMany);
+        }
+        self.0.insert(name.to_owned(), value.to_owned());
+        Ok(())
+    }
+
+    fn check(&self, name: &str, value: &str) -> Result<(), LabelError> {
         if !is_label_name(name) {
             return Err(LabelError::Name(name.to_owned()));
         }
@@ -127,11 +167,25 @@ impl Labels {
         if self.0.contains_key(name) {
             return Err(LabelError::Twice(name.to_owned()));
         }
-        if self.0.len() >= MOST_LABELS {
-            return Err(LabelError::TooMany);
-        }
-        self.0.insert(name.to_owned(), value.to_owned());
         Ok(())
+    }
+
+    /// Sets those of a task that runs another one again.
+    pub fn set_predecessor(&mut self, predecessor: TaskId, from: Option<&str>) {
+        let set = |labels: &mut Self, name: &str, value: String| {
+            labels.0.insert(name.to_owned(), value);
+        };
+        set(self, PREDECESSOR, predecessor.to_string());
+        if let Some(from) = from {
+            set(self, FROM_STEP, from.to_owned());
+        }
+    }
+
+    /// The task that it runs again, and the step from which it does; `None`: it runs no other one again.
+    #[must_use]
+    pub fn predecessor(&self) -> Option<(TaskId, Option<&str>)> {
+        let task = self.get(PREDECESSOR)?.parse().ok()?;
+        Some((task, self.get(FROM_STEP)))
     }
 
     /// Adds a label that the task type declares. A client may send the same one.
@@ -225,6 +279,26 @@ mod tests {
         );
         assert_eq!(labels.add("one-more", "x"), Err(LabelError::TooMany));
         assert_eq!(labels.len(), 16);
+    }
+
+    #[test]
+    fn labels_of_the_engine_are_set_by_nobody_else_and_looked_for_by_all() {
+        let predecessor: TaskId = "01930d2c-6c4b-7d5e-8f00-0123456789ab".parse().unwrap();
+        let mut labels = Labels::new();
+        for n in 0..16 {
+            labels.add(&format!("n{n}"), "x").unwrap();
+        }
+        let reserved = |name: &str| Err(LabelError::Reserved(name.to_owned()));
+        assert_eq!(labels.add(PREDECESSOR, "x"), reserved(PREDECESSOR));
+        assert_eq!(labels.declare(FROM_STEP, "x"), reserved(FROM_STEP));
+        assert_eq!(labels.predecessor(), None);
+        labels.set_predecessor(predecessor, Some("charge"));
+        assert_eq!(labels.predecessor(), Some((predecessor, Some("charge"))));
+        let mut wanted = Labels::new();
+        wanted
+            .look_for(PREDECESSOR, &predecessor.to_string())
+            .unwrap();
+        assert!(labels.contains(&wanted));
     }
 
     #[test]

@@ -6,23 +6,12 @@ use crate::forms::{ACTOR, NOTE};
 use crate::http::FailureView;
 use crate::ids::{Attempt, StepNo, TaskId};
 use crate::labels::Labels;
+use crate::settled::SettledAs;
 use crate::state::{Direction, StepStatus, TaskStatus, WaitReason};
 use crate::workers::WorkerState;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-
-/// What a person says has become of a step, or of a whole task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum SettledAs {
-    /// It has been done by hand. For a step the output comes with it.
-    Done,
-    /// It has been undone by hand.
-    Undone,
-    /// It stays as it is, effects included; the task says so with `residue`.
-    Skipped,
-}
 
 /// Body of `POST /api/tasks/{id}/resolve`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -37,6 +26,9 @@ pub struct ResolveRequest {
     /// `null`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
+    /// The task that has done it, with `redriven` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskId>,
     /// Why, for the audit.
     #[schemars(regex(pattern = NOTE), length(min = 1, max = 4000))]
     pub note: String,
@@ -53,6 +45,13 @@ pub struct RetryRequest {
     /// `forward` for a dead letter, `undo` for a task whose undo gave up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direction: Option<Direction>,
+    /// Another request, with `forward`: steps that start from then on are given it. It must fit the type and
+    /// have the same files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<Value>,
+    /// Fields of the request that are to be others, in place of `request`: a JSON merge patch of RFC 7396.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patch: Option<Value>,
     /// Why, for the audit.
     #[schemars(regex(pattern = NOTE), length(min = 1, max = 4000))]
     pub note: String,
@@ -174,6 +173,8 @@ pub enum NotUndoneKind {
     Undone,
     /// A person has settled it.
     Settled,
+    /// The task that this one runs again did it.
+    Kept,
     /// Its task has ended with its effects, and nothing undoes a task that has ended.
     Ended,
 }

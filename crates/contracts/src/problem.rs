@@ -79,6 +79,8 @@ problem_codes! {
     NoSuchLimit = "no-such-limit", 404, "There is no such limit";
     /// The tenant has no bulk operation of this id.
     NoSuchBulkOperation = "no-such-bulk-operation", 404, "There is no such bulk operation";
+    /// No poison message of this id.
+    NoSuchPoison = "no-such-poison-message", 404, "There is no such poison message";
     /// The route has other methods.
     MethodNotAllowed = "method-not-allowed", 405, "This address does not take that method";
     /// The body arrived too slowly.
@@ -105,6 +107,24 @@ problem_codes! {
     NotSettleable = "not-settleable", 409, "This cannot be settled like that now";
     /// Retry: it is being undone, and no step runs forward again.
     NoWayForward = "no-way-forward", 409, "The task is being undone and cannot go forward again";
+    /// Run again: the task has not ended.
+    NotEnded = "not-ended", 409, "The task has not ended";
+    /// Run again from a step: the program has another version or definition of its type.
+    DeclarationChanged = "declaration-changed", 409, "The task's type has been declared anew";
+    /// Run again from a step: an earlier one was undone, or settled by hand.
+    EffectsUndone = "effects-undone", 409, "What the steps before it did has been undone";
+    /// Run again from a step: an earlier one has not completed.
+    StepNotCompleted = "step-not-completed", 409, "A step before it has not completed";
+    /// Run again from a step: it, or a later one, reads local files of an earlier one.
+    ScratchRead = "scratch-read", 409, "Local files of the steps before it are needed";
+    /// Run again from a step: an earlier one has submitted tasks.
+    TasksSubmitted = "tasks-submitted", 409, "A step before it has submitted tasks";
+    /// Run again: its request, or an output that is kept, was erased.
+    PayloadErased = "payload-erased", 409, "What the task was given has been erased";
+    /// Run again: files that it needs are not there any more.
+    FilesGone = "files-gone", 409, "The files of the task are not there any more";
+    /// Retry: a step has submitted tasks by the request, or the task is being undone.
+    RequestNotChangeable = "request-not-changeable", 409, "The task's request cannot be changed now";
     /// Its type takes no submissions for now.
     TypeDisabled = "type-disabled", 409, "Tasks of this type are not taken for now";
     /// Schedule: a program declares it.

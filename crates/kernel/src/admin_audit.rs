@@ -28,13 +28,14 @@ const FORM: i64 = 1;
 const TRIES: u32 = 200;
 
 /// The stable names of all changes: a test of the API makes each of them.
-pub const ADMIN_EVENTS: [&str; 15] = [
+pub const ADMIN_EVENTS: [&str; 16] = [
     "bulk_started",
     "bulk_stopped",
     "key_made",
     "key_revoked",
     "limit_reset",
     "limit_set",
+    "poison_removed",
     "queue_paused",
     "queue_resumed",
     "schedule_declared",

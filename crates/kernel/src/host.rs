@@ -7,7 +7,8 @@ use crate::engine::Engine;
 use crate::isolation::WhenFull;
 use crate::limits::exchange::keep_exchanged;
 use crate::outages::keep_watched;
-use crate::ports::{Delivery, DeliveryTag, Due, OutboxOp, Poison, PoisonRow, Settle};
+use crate::poison;
+use crate::ports::{Delivery, DeliveryTag, Due, Poison, Settle};
 use crate::registration::Part;
 use crate::spool::Resumed;
 use crate::task::Registry;
@@ -306,16 +307,11 @@ async fn run_delivery(
 
 /// Keeps a delivery that cannot be acted on, and then ends it: in this order, or a crash between
 /// the two loses it.
-async fn keep_poison(engine: &Engine, tag: &DeliveryTag, queue: QueueName, poison: Poison) {
-    let (source, reason) = (poison.source.clone(), poison.reason.clone());
-    tracing::error!(%queue, subject = %poison.subject, %source, %reason, "poison: kept as a row, not delivered again");
-    let settle = match engine
-        .ports
-        .store
-        .outbox(OutboxOp::Poison(PoisonRow { queue, poison }))
-        .await
-    {
-        Ok(_) => Settle::Term(reason),
+async fn keep_poison(engine: &Engine, tag: &DeliveryTag, queue: QueueName, message: Poison) {
+    let (source, reason) = (message.source.clone(), message.reason.clone());
+    tracing::error!(%queue, subject = %message.subject, %source, %reason, "poison: kept for a person, not delivered again");
+    let settle = match poison::keep(&*engine.ports.store, &queue, &message).await {
+        Ok(()) => Settle::Term(reason),
         Err(error) => {
             tracing::warn!(%source, %error, "poison could not be kept; it will come again");
             Settle::Nak(Duration::from_secs(10))

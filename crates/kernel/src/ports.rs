@@ -28,7 +28,7 @@ mod types;
 mod upkeep;
 mod workers;
 
-pub use crate::poison::{MessageSource, POISON_KEPT, Poison, PoisonRow};
+pub use crate::poison::{MessageSource, POISON_KEPT, Poison};
 pub use api_keys::{ApiKeyRow, ApiKeyRows};
 pub use audit_page::{AuditPage, ChainRow, ChainTip};
 pub use children::{ChildCount, ChildLine, ChildQuery, Woken};

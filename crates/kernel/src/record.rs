@@ -5,8 +5,8 @@ use crate::audit::EntryHash;
 use crate::error::{ErrorClass, StepError};
 use crate::task::{TaskFacts, TypeRef, trace_id};
 use counterstep_contracts::{
-    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Labels, Outcome, ParentRef, Rev, StepNo,
-    StepStatus, TaskId, TaskStatus, Tenant, WaitReason,
+    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Labels, Outcome, ParentRef, Rev, Settled,
+    StepNo, StepStatus, TaskId, TaskStatus, Tenant, WaitReason,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -130,6 +130,8 @@ pub struct TaskRow {
     pub audit_seal: Option<EntryHash>,
     /// The checked request.
     pub request: Value,
+    /// Requests that it had before an operator changed them, the first one first.
+    pub earlier_requests: Vec<Value>,
     /// The client's `Idempotency-Key`, where it came with one.
     pub client_key: Option<String>,
     /// The response, once completed.
@@ -138,6 +140,8 @@ pub struct TaskRow {
     pub failure: Option<Failure>,
     /// Ended with effects that were not undone.
     pub residue: bool,
+    /// How a person has settled it, once one has.
+    pub settled: Option<Settled>,
     /// W3C trace context of the submission.
     pub traceparent: Option<String>,
     /// What it is found by; they never change.
@@ -228,6 +232,11 @@ pub struct StepRow {
     pub signal: Option<SignalRow>,
     /// It gave up, and its fallback runs in its place from then on.
     pub in_fallback: bool,
+    /// The task that this one runs again had completed it. What it did belongs to that task, and no undo
+    /// touches it.
+    pub kept: bool,
+    /// Which of the task's requests its last forward attempt was given: 0 is the first.
+    pub request: u32,
     /// Tasks that it has submitted, where it is a step that does.
     pub children: Option<ChildrenRow>,
 }
@@ -274,6 +283,8 @@ impl StepRow {
             due_at: None,
             signal: None,
             in_fallback: false,
+            kept: false,
+            request: 0,
             children: None,
         }
     }
@@ -348,6 +359,16 @@ impl TaskRecord {
     #[must_use]
     pub fn lease_has_expired(&self) -> bool {
         self.task.lease_owner.is_some() && !self.lease_is_live()
+    }
+
+    /// What code of a step is given: the request as its last forward attempt had it, also where that was
+    /// changed since. What it has done is undone by what it was told to do.
+    #[must_use]
+    pub fn request_of(&self, at: usize) -> &Value {
+        let task = &self.task;
+        let earlier = self.steps.get(at).map(|row| row.request as usize);
+        let earlier = earlier.and_then(|no| task.earlier_requests.get(no));
+        earlier.unwrap_or(&task.request)
     }
 
     /// Time until it is due; zero where it is due, or has no due time.

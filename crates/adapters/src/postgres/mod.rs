@@ -337,12 +337,6 @@ impl Store for PostgresStore {
                     .await?;
                 Vec::new()
             }
-            OutboxOp::Poison(row) => {
-                self.database
-                    .rows::<_, i64>(outbox::keep_poison(&row))
-                    .await?;
-                Vec::new()
-            }
         };
         Ok(readable(rows, "a row of the outbox", outbox::decode))
     }

@@ -1,10 +1,10 @@
-//! The tables `outbox` and `poison`. The outbox holds the events of a change, one row a change,
+//! The table `outbox`. It holds the events of a change, one row a change,
 //! until they are published.
 
 use super::fault::{Fault, read_json, write_json};
 use super::statement::{Statement, interval, rows_of, time, values};
 use counterstep_contracts::ChangeId;
-use counterstep_kernel::ports::{OutboxRow, Poison, PoisonRow};
+use counterstep_kernel::ports::OutboxRow;
 use counterstep_kernel::transition::Transition;
 use diesel::pg::data_types::PgTimestamp;
 use diesel::sql_types as sql;
@@ -71,31 +71,6 @@ pub(super) fn take(
             interval(older_than.min(super::LONGEST_LOOK_BACK)),
             i64::from(limit),
             interval(hold)
-        ],
-    )
-}
-
-/// Keeps a poison message, unless it is there already: its queue may deliver it again before it is
-/// ended.
-pub(super) fn keep_poison(row: &PoisonRow) -> Statement<'_, sql::BigInt> {
-    let Poison {
-        source,
-        subject,
-        payload,
-        size_bytes,
-        reason,
-    } = &row.poison;
-    Statement::of(
-        "INSERT INTO poison (source, queue, subject, payload, size_bytes, reason, at)
-         VALUES (?, ?, ?, ?, ?, ?, now()) ON CONFLICT (source) DO NOTHING RETURNING id",
-        values![
-            source.as_str(),
-            row.queue.0.as_str(),
-            // Both may hold what the sender liked; the bytes themselves are in the payload.
-            subject.replace('\0', "\u{fffd}"),
-            payload.to_vec(),
-            i64::try_from(*size_bytes).unwrap_or(i64::MAX),
-            reason.replace('\0', "\u{fffd}")
         ],
     )
 }

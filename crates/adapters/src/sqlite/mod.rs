@@ -121,8 +121,7 @@ fn read_task(
         response,
         parent,
         webhook,
-        place_key,
-        place_no,
+    earlier_requests, place_key, place_no, settled,
         steps,
         marks,
         instead,
@@ -135,8 +134,7 @@ fn read_task(
             response,
             parent,
             webhook,
-            place_key,
-            place_no,
+    earlier_requests, place_key, place_no, settled,
             ..row
         },
         steps,
@@ -298,16 +296,9 @@ impl Store for SqliteStore {
     }
 
     async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError> {
-        let durability = match op {
-            // Its message is ended next, and then this row is all that is left of it.
-            OutboxOp::Poison(_) => Durability::Full,
-            // A deletion that is lost in a power cut means one more publication of the same events.
-            OutboxOp::Take { .. } | OutboxOp::Published(_) | OutboxOp::PublishedOf(_) => {
-                Durability::Relaxed
-            }
-        };
+        // A deletion that is lost in a power cut means one more publication of the same events.
         let work = move |connection: &mut SqliteConnection, now| work_outbox(connection, now, &op);
-        Ok(self.database.write(durability, work).await?)
+        Ok(self.database.write(Durability::Relaxed, work).await?)
     }
 
     async fn idempotency(
@@ -488,7 +479,6 @@ fn work_outbox(
                 outbox::delete_of(connection, *change)?;
             }
         }
-        OutboxOp::Poison(row) => poison::insert(connection, row, now)?,
     }
     Ok(taken)
 }

@@ -103,16 +103,3 @@ diesel::table! {
         seen_at -> BigInt,
     }
 }
-
-diesel::table! {
-    poison (id) {
-        id -> BigInt,
-        source -> Text,
-        queue -> Text,
-        subject -> Text,
-        payload -> Binary,
-        size_bytes -> BigInt,
-        reason -> Text,
-        at -> BigInt,
-    }
-}

@@ -134,6 +134,8 @@ impl Columns {
             webhook: None,
             place_key: None,
             place_no: None,
+            settled: None,
+            earlier_requests: Vec::new(),
             created_at: DbTime(self.created_at),
             updated_at: DbTime(self.updated_at),
             finished_at: self.finished_at.map(DbTime),

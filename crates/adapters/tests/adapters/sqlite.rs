@@ -10,8 +10,7 @@ use crate::suite::labels::labels;
 use counterstep_adapters::sqlite::{OpenError, SqliteOptions, SqliteStore};
 use counterstep_contracts::{Epoch, Outcome, QueueName, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::ports::{
-    CommitError, Due, EndedTask, OutboxOp, Poison, PoisonRow, PurgeOp, StoreError, SweepOp,
-    TaskQuery,
+    CommitError, Due, EndedTask, PurgeOp, StoreError, SweepOp, TaskQuery,
 };
 use counterstep_kernel::record::{Intention, TaskRow};
 use counterstep_kernel::transition::LeaseChange;
@@ -200,39 +199,6 @@ async fn one_row_that_nobody_understands_does_not_hide_the_others() {
         Err(StoreError::Corrupt(_))
     ));
     assert_eq!(store.due(&due, 10).await.unwrap().len(), 2);
-}
-
-#[tokio::test]
-async fn poison_is_kept_once_for_a_person_to_look_at() {
-    let fixture = fixture().await;
-    for size_bytes in [70_000, 1] {
-        let payload = vec![0xff; 70_000].into();
-        let poison = Poison {
-            size_bytes,
-            ..Poison::new(
-                "work/7".into(),
-                "work.files.x".into(),
-                &payload,
-                "why".into(),
-            )
-        };
-        let row = PoisonRow {
-            queue: QueueName("files".into()),
-            poison,
-        };
-        assert_eq!(
-            fixture
-                .ports
-                .store
-                .outbox(OutboxOp::Poison(row))
-                .await
-                .unwrap(),
-            []
-        );
-    }
-    let kept = "SELECT count(*) AS n FROM poison WHERE source = 'work/7' AND queue = 'files' AND reason = 'why'
-                AND subject = 'work.files.x' AND size_bytes = 70000 AND length(payload) = 65536 AND at > 0";
-    assert_eq!(number(&mut raw(&file(&fixture)), kept), 1);
 }
 
 #[tokio::test]

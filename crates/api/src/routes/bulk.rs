@@ -2,7 +2,7 @@
 
 use super::address::segment;
 use super::answer::Answer;
-use super::list::{declared_name, failure_filter};
+use super::list::{declared_name, failure_filter, millis};
 use super::operator::{body, note};
 use crate::app_state::Api;
 use crate::caller::Caller;
@@ -11,7 +11,7 @@ use crate::query::Params;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::bulk::{BulkAction, BulkFilter, BulkRequest};
 use counterstep_contracts::http::Page;
-use counterstep_contracts::{Labels, ProblemCode, TaskStatus};
+use counterstep_contracts::{Labels, ProblemCode, SettledAs, TaskStatus};
 use counterstep_kernel::bulk::{self, BulkError, BulkSpec};
 use counterstep_kernel::dead_letters::Selection;
 
@@ -31,10 +31,21 @@ pub(super) async fn post(
                 "`resolve` needs `as`: what has become of the tasks, one of done, undone, skipped";
             return Err(invalid(detail).at("as"));
         }
-        (BulkAction::Redrive, Some(_)) => {
+        (BulkAction::Redrive | BulkAction::Cancel | BulkAction::RunAgain, Some(_)) => {
             return Err(invalid("`as` goes with `resolve` only: leave it out").at("as"));
         }
+        (BulkAction::Resolve, Some(SettledAs::Redriven)) => {
+            let detail = "`redriven` names the task that has done the work of one: resolve tasks one by one for that";
+            return Err(invalid(detail).at("as"));
+        }
         _ => {}
+    }
+    if body.patch.is_some() && !matches!(body.action, BulkAction::Redrive | BulkAction::RunAgain) {
+        let detail = "`patch` goes with `redrive` and `run-again` only: leave it out";
+        return Err(invalid(detail).at("patch"));
+    }
+    if body.from.is_some() && body.action != BulkAction::RunAgain {
+        return Err(invalid("`from` goes with `run-again` only: leave it out").at("from"));
     }
     if body.preview {
         let found = bulk::preview(&*api.engine.ports.store, &selection).await?;
@@ -43,6 +54,8 @@ pub(super) async fn post(
     let spec = BulkSpec {
         action: body.action,
         settled: body.settled,
+        patch: body.patch,
+        from: body.from,
         selection,
         note,
         actor: caller.actor("operator"),
@@ -55,7 +68,7 @@ pub(super) async fn post(
 
 fn selection(api: &Api, caller: &Caller, body: &BulkRequest) -> Result<Selection, Refused> {
     if body.group.is_none() && body.filter.is_none() {
-        let detail = "which tasks? send a `group`, a `filter`, or both; an empty filter means all parked tasks";
+        let detail = "which tasks? send a `group`, a `filter`, or both; an empty filter means all that the action is for";
         return Err(invalid(detail).at("group"));
     }
     if body.group.as_deref().is_some_and(|group| !is_group(group)) {
@@ -68,22 +81,35 @@ fn selection(api: &Api, caller: &Caller, body: &BulkRequest) -> Result<Selection
         labels,
         failure_class,
         failure_text,
+        since,
+        until,
     } = body.filter.clone().unwrap_or_default();
-    if !status.iter().all(|status| status.is_parked()) {
-        let detail =
-            "`status` is one of dead_lettered, compensation_failed: only these wait for a decision";
+    let action = body.action;
+    let all = TaskStatus::ALL.iter().filter(|it| action.is_for(**it));
+    if !status.iter().all(|status| action.is_for(*status)) {
+        let known: Vec<_> = all.map(|it| it.as_str()).collect();
+        let detail = format!("with `{action}`, `status` is one of {}", known.join(", "));
         return Err(invalid(detail).at("filter.status"));
     }
-    let parked = TaskStatus::ALL.iter().filter(|it| it.is_parked());
-    let parked = parked.filter(|it| status.is_empty() || status.contains(it));
+    if status.is_empty() && action == BulkAction::RunAgain {
+        let detail = "`run-again` is for tasks that ended in the way that you say: send a `status`";
+        return Err(invalid(detail).at("filter.status"));
+    }
+    let statuses = all.filter(|it| status.is_empty() || status.contains(it));
+    let time = |name: &'static str, text: Option<String>| {
+        let time = text.map(|text| millis(name, &text)).transpose();
+        time.map_err(|refused| refused.at(format!("filter.{name}")))
+    };
     Ok(Selection {
         tenant: caller.tenant.clone(),
         task_type: task_type.map(|name| declared_name(api, &name)),
-        statuses: parked.copied().collect(),
+        statuses: statuses.copied().collect(),
         labels: checked(&labels)?,
         failure: failure_filter(failure_class.as_deref(), failure_text.as_deref())
             .map_err(|(field, detail)| invalid(detail).at(format!("filter.{field}")))?,
         group: body.group.clone(),
+        since: time("since", since)?,
+        until: time("until", until)?,
     })
 }
 
@@ -97,7 +123,7 @@ fn is_group(text: &str) -> bool {
 fn checked(labels: &Labels) -> Result<Labels, Refused> {
     let mut known = Labels::new();
     for (name, value) in labels.iter() {
-        known.add(name, value).map_err(|error| {
+        known.look_for(name, value).map_err(|error| {
             Refused::new(ProblemCode::InvalidLabel, error.to_string()).at("filter.labels")
         })?;
     }

@@ -1,5 +1,7 @@
-//! `GET /api/dead-letters`: the tasks that wait for a person, the newest first; `/groups`: the same by cause.
+//! `GET /api/dead-letters`: the tasks that wait for a person, the newest first; `/groups`: the same by cause;
+//! `/{id}`: one of them with all that there is to know.
 
+use super::address::{load, task_id};
 use super::answer::Answer;
 use super::list::{declared_name, labels_of, limit_of};
 use crate::app_state::Api;
@@ -9,9 +11,9 @@ use crate::problem::{Refused, invalid};
 use crate::query::Params;
 use crate::task_view;
 use actix_web::{HttpRequest, HttpResponse, web};
-use counterstep_contracts::TaskStatus;
 use counterstep_contracts::http::Page;
-use counterstep_kernel::dead_letters::{Selection, groups};
+use counterstep_contracts::{ProblemCode, TaskStatus};
+use counterstep_kernel::dead_letters::{Selection, group_of, groups};
 use counterstep_kernel::ports::{FailureFilter, TaskQuery};
 
 pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
@@ -58,6 +60,23 @@ pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpReques
     Ok(HttpResponse::Ok().json(Page { items, next_cursor }))
 }
 
+/// One, with what a person needs to decide.
+pub(super) async fn one(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
+    let id = task_id(&request)?;
+    Params::of(&request, &[])?;
+    let record = load(&api, &caller, id).await?;
+    if !record.task.status.is_parked() {
+        let detail = format!(
+            "the task is {}: /api/tasks/{id} shows it, and its /audit the attempts",
+            record.task.status
+        );
+        return Err(Refused::new(ProblemCode::NotParked, detail));
+    }
+    let history = api.engine.ports.store.history(id).await?;
+    let group = group_of(&record.task.task_type, record.task.failure.as_ref());
+    Ok(HttpResponse::Ok().json(task_view::parked(record, group, history)))
+}
+
 pub(super) async fn by_cause(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
     let params = Params::of_list(&request, &["type"], &["status", "label"])?;
     let asked: Vec<TaskStatus> = params
@@ -73,6 +92,8 @@ pub(super) async fn by_cause(api: web::Data<Api>, caller: Caller, request: HttpR
         labels: labels_of(&params)?,
         failure: FailureFilter::default(),
         group: None,
+        since: None,
+        until: None,
     };
     let found = groups(&*api.engine.ports.store, &selection).await?;
     Ok(HttpResponse::Ok().json(found))

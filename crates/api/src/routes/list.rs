@@ -84,7 +84,7 @@ pub(super) fn labels_of(params: &Params) -> Result<Labels, Refused> {
             let detail = "a label is looked for by its name and value: send `label=name=value`";
             Refused::new(ProblemCode::InvalidLabel, detail).at("label")
         })?;
-        labels.add(name, value).map_err(|error| {
+        labels.look_for(name, value).map_err(|error| {
             Refused::new(ProblemCode::InvalidLabel, error.to_string()).at("label")
         })?;
     }
@@ -120,13 +120,18 @@ pub(super) fn failure_filter(
 
 /// The least id of that time.
 pub(super) fn id_at(name: &'static str, text: &str) -> Result<TaskId, Refused> {
+    millis(name, text).map(first_id_at)
+}
+
+/// A time in milliseconds since 1970.
+pub(super) fn millis(name: &'static str, text: &str) -> Result<u64, Refused> {
     let time = read_rfc3339(text).ok_or_else(|| {
         invalid(format!(
             "`{name}` is a time of RFC 3339, as 2026-11-20T18:00:00Z"
         ))
         .at(name)
     })?;
-    Ok(first_id_at(u64::try_from(time / 1_000).unwrap_or(0)))
+    Ok(u64::try_from(time / 1_000).unwrap_or(0))
 }
 
 pub(super) fn limit_of(params: &Params) -> Result<u32, Refused> {

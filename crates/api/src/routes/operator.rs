@@ -17,9 +17,11 @@ use counterstep_contracts::{ProblemCode, TaskStatus};
 use counterstep_kernel::change::ChangeError;
 use counterstep_kernel::operator;
 use counterstep_kernel::operator::{OperatorError, Recount, Resolution, Retrial};
+use counterstep_kernel::request_edit::{EditError, RequestEdit};
 use counterstep_steps::task::read_request;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 /// Characters of a note: a page, not a file.
 const LONGEST_NOTE: usize = 4_000;
@@ -39,11 +41,23 @@ pub(super) async fn resolve(
         step: body.step,
         settled: body.settled,
         output: body.output,
+        task: body.task,
         actor: caller.actor("operator"),
         note: note(&body.note, body.actor.as_deref())?,
         bulk: None,
     };
     load(&api, &caller, id).await?;
+    if let Some(task) = body.task {
+        let of_another = || invalid("`task` is another task: the one that has done it").at("task");
+        if task == id {
+            return Err(of_another());
+        }
+        let found = load(&api, &caller, task).await;
+        found.map_err(|refused| match refused.code() {
+            ProblemCode::NoSuchTask => of_another(),
+            _ => refused,
+        })?;
+    }
     let engine = api.engine.clone();
     let decided = async move {
         operator::resolve(&engine, id, resolution)
@@ -64,6 +78,7 @@ pub(super) async fn retry(
     let body: RetryRequest = body(&api, &request, payload).await?;
     let retrial = Retrial {
         direction: body.direction,
+        edit: edit(body.request, body.patch)?,
         actor: caller.actor("operator"),
         note: note(&body.note, body.actor.as_deref())?,
         bulk: None,
@@ -100,6 +115,33 @@ pub(super) async fn recoveries(
             .map_err(refused)
     };
     Ok(HttpResponse::Ok().json(api.finish("counting recoveries", decided).await?))
+}
+
+/// What is to be different in a request.
+pub(super) fn edit(
+    request: Option<Value>,
+    patch: Option<Value>,
+) -> Result<Option<RequestEdit>, Refused> {
+    match (request, patch) {
+        (Some(_), Some(_)) => {
+            let detail = "send the whole `request`, or a `patch` of it, and not both";
+            Err(invalid(detail).at("patch"))
+        }
+        (request, patch) => Ok(request
+            .map(RequestEdit::Whole)
+            .or(patch.map(RequestEdit::Patch))),
+    }
+}
+
+/// Why a request cannot be changed like that.
+pub(super) fn edit_refused(error: EditError) -> Refused {
+    match error {
+        EditError::Invalid(error) if error.pointer == "." => invalid(error.message).at("request"),
+        EditError::Invalid(error) => {
+            invalid(error.message).at(format!("request.{}", error.pointer.replace(".?", "")))
+        }
+        EditError::Files => invalid(error.to_string()).at("request"),
+    }
 }
 
 /// The body of a request as its declared type, with no field that the type does not know.
@@ -168,6 +210,8 @@ fn refused(error: OperatorError) -> Refused {
                 "the task is {status}; only dead_lettered and compensation_failed wait for a decision: see its /why"
             ),
         ),
+        OperatorError::Edit(error) => edit_refused(error),
+        OperatorError::NotEditable(_) => Refused::new(ProblemCode::RequestNotChangeable, detail),
         OperatorError::Moved => Refused::new(ProblemCode::NotParked, detail),
         OperatorError::Ended(_) => Refused::new(ProblemCode::AlreadyEnded, detail),
         OperatorError::TooMany { .. } => invalid(detail).at("recovery_attempts"),

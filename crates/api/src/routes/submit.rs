@@ -107,13 +107,24 @@ async fn answer(
     };
     let is_shown = at_rest.is_some();
     let mut answer = at_rest.unwrap_or_else(|| accepted(&submitted, wait));
+    answer = located(request, answer, &submitted);
+    let headers = answer.headers_mut();
+    // The body is what this address shows.
+    if let Some(location) = headers.get(LOCATION).filter(|_| is_shown).cloned() {
+        headers.insert(CONTENT_LOCATION, location);
+    }
+    answer
+}
+
+/// The answer with the address of the task, and whether it is that of an earlier request.
+pub(super) fn located(
+    request: &HttpRequest,
+    mut answer: HttpResponse,
+    submitted: &Submitted,
+) -> HttpResponse {
     let headers = answer.headers_mut();
     let location = address(request, &format!("/api/tasks/{}", submitted.answer.task_id));
     if let Ok(location) = HeaderValue::from_str(&location) {
-        if is_shown {
-            // The body is what this address shows.
-            headers.insert(CONTENT_LOCATION, location.clone());
-        }
         headers.insert(LOCATION, location);
     }
     if submitted.replayed {

@@ -4,8 +4,8 @@
 use super::described as about;
 use super::{
     audit, batch, bulk, caller, cancel, children, dead_letters, docs, events, health, keys, limits,
-    links, list, log, metrics, operator, payloads, plan_and_why, queues, result, schedules,
-    signals, submit, task, types, webhooks,
+    links, list, log, metrics, operator, payloads, plan_and_why, poison, queues, result, run_again,
+    schedules, signals, submit, task, types, webhooks,
 };
 use crate::openapi::{Operation, PerType, Row};
 use crate::origins;
@@ -125,9 +125,13 @@ pub(crate) const ENDPOINTS: &[Endpoint] = endpoints! {
     Get "/api/webhook-secrets" OPERATE => webhooks::secrets, about::tasks::WEBHOOK_SECRETS;
     Post "/api/tasks/{id}/resolve" OPERATE => operator::resolve, about::deciding::RESOLVE;
     Post "/api/tasks/{id}/retry" OPERATE => operator::retry, about::deciding::RETRY;
+    Post "/api/tasks/{id}/run-again" OPERATE => run_again::post, about::run_again::RUN_AGAIN;
     Post "/api/tasks/{id}/recoveries" OPERATE => operator::recoveries, about::deciding::RECOVERIES;
     Get "/api/dead-letters" READ => dead_letters::get, about::deciding::DEAD_LETTERS;
     Get "/api/dead-letters/groups" READ => dead_letters::by_cause, about::bulk::GROUPS;
+    Get "/api/dead-letters/{id}" READ => dead_letters::one, about::dead_letters::ONE;
+    Get "/api/poison-messages" ADMIN => poison::list, about::dead_letters::POISON;
+    Delete "/api/poison-messages/{id}" ADMIN => poison::delete, about::dead_letters::REMOVE_POISON;
     Get "/api/bulk-operations" READ => bulk::list, about::bulk::LIST;
     Post "/api/bulk-operations" OPERATE => bulk::post, about::bulk::START;
     Get "/api/bulk-operations/{id}" READ => bulk::get, about::bulk::GET;

@@ -12,9 +12,10 @@ use crate::query::Params;
 use crate::task_view;
 use actix_web::http::header::{CACHE_CONTROL, ETAG, RETRY_AFTER};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, web};
+use counterstep_contracts::labels::PREDECESSOR;
 use counterstep_contracts::retry::parse_duration;
-use counterstep_contracts::{ProblemCode, TaskId};
-use counterstep_kernel::ports::ChildCount;
+use counterstep_contracts::{Labels, ProblemCode, TaskId};
+use counterstep_kernel::ports::{ChildCount, TaskQuery};
 use counterstep_kernel::progress;
 use counterstep_kernel::record::TaskRecord;
 use counterstep_steps::digest::hex;
@@ -25,6 +26,9 @@ use tokio::time::{Instant, sleep, sleep_until};
 /// A longer `?wait` is answered after this: the client asks again, and no proxy in between loses
 /// patience.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// Tasks that run one again, of which its view names so many.
+const SUCCESSORS: u32 = 20;
 
 /// Where no process announces changes, a client learns of a rest this much later, at most.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
@@ -43,7 +47,12 @@ pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpReques
 async fn shown(api: &Api, request: &HttpRequest, record: TaskRecord, wait: Option<Wait>) -> Answer {
     let said = progress::progress_of(&api.engine, &record).await;
     let children = children::counts(api, &record).await?;
-    let etag = etag(&record, said.as_ref().map(|said| said.seq), &children);
+    let successors = successors(api, &record).await?;
+    let etag = etag(
+        &record,
+        said.as_ref().map(|said| said.seq),
+        (&children, &successors),
+    );
     let unchanged = request.method().is_safe() && has_current(request, &etag);
     let mut answer = if unchanged {
         HttpResponse::NotModified()
@@ -65,12 +74,36 @@ async fn shown(api: &Api, request: &HttpRequest, record: TaskRecord, wait: Optio
         return Ok(answer.finish());
     }
     let said = said.map(|said| said.steps).unwrap_or_default();
-    Ok(answer.json(task_view::task(record, said, &children)))
+    Ok(answer.json(task_view::task(record, said, &children, successors)))
+}
+
+/// The tasks that run a task again that has ended, the newest first.
+async fn successors(api: &Api, record: &TaskRecord) -> Result<Vec<TaskId>, Refused> {
+    if !record.task.status.is_terminal() {
+        return Ok(Vec::new());
+    }
+    let mut labels = Labels::new();
+    let id = record.task.id.to_string();
+    labels
+        .look_for(PREDECESSOR, &id)
+        .map_err(|error| Refused::internal("looking for successors", &error))?;
+    let query = TaskQuery {
+        tenant: Some(record.task.tenant.clone()),
+        labels,
+        limit: SUCCESSORS,
+        ..TaskQuery::default()
+    };
+    let found = api.engine.ports.store.list(&query).await?;
+    Ok(found.lines.into_iter().map(|line| line.task).collect())
 }
 
 /// A step that goes on without a change of the row is news too, and so are tasks that the task has
-/// submitted.
-fn etag(record: &TaskRecord, said: Option<u64>, children: &[ChildCount]) -> String {
+/// submitted, and those that run it again.
+fn etag(
+    record: &TaskRecord,
+    said: Option<u64>,
+    (children, successors): (&[ChildCount], &[TaskId]),
+) -> String {
     let mut text = format!("r{}", record.task.rev.0);
     if let Some(seq) = said {
         text += &format!(".{seq}");
@@ -78,6 +111,9 @@ fn etag(record: &TaskRecord, said: Option<u64>, children: &[ChildCount]) -> Stri
     if !children.is_empty() {
         let digest = Sha256::digest(format!("{children:?}").as_bytes());
         text += &format!("-{}", hex(&digest[..8]));
+    }
+    if let Some(last) = successors.first() {
+        text += &format!("-{last}");
     }
     format!("\"{text}\"")
 }

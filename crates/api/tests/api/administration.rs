@@ -2,10 +2,13 @@
 
 use crate::access::{ask, key, locked};
 use crate::site::Site;
+use counterstep_contracts::QueueName;
 use counterstep_contracts::access::{NewKey, Role};
 use counterstep_contracts::bulk::BulkView;
 use counterstep_kernel::Engine;
 use counterstep_kernel::admin_audit::{self, ADMIN_EVENTS, AdminEntry};
+use counterstep_kernel::poison;
+use counterstep_kernel::ports::Poison;
 use counterstep_reconciler::audit::{Scope, verify};
 use counterstep_reconciler::schedules;
 use counterstep_steps::Schedule;
@@ -34,6 +37,22 @@ async fn declare_schedule(site: &Site) {
     assert_eq!((done.declared, done.failed.len()), (1, 0));
 }
 
+/// The address of a message that no host can read.
+async fn kept_poison(site: &Site) -> String {
+    let store = site.engine.ports.store.as_ref();
+    let message = Poison::new(
+        "work/1".into(),
+        "work.x".into(),
+        &"{".into(),
+        "secret".into(),
+    );
+    poison::keep(store, &QueueName("notes".into()), &message)
+        .await
+        .expect("kept");
+    let found = poison::list(store).await.expect("a list");
+    format!("/api/poison-messages/{}", found[0].id)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn each_change_beside_tasks_is_in_the_audit_with_its_cause_and_the_chain_holds() {
     let site = locked().await;
@@ -54,6 +73,7 @@ async fn each_change_beside_tasks_is_in_the_audit_with_its_cause_and_the_chain_h
     .await;
     let started: BulkView = started.json(202);
     let stop = format!("/api/bulk-operations/{}/stop", started.id);
+    let poisoned = kept_poison(&site).await;
     let note = json!({"note": "why so", "actor": "ada"});
     let limit = json!({"at_once": 1, "note": "why so", "actor": "ada"});
     for (method, path, body, status) in [
@@ -69,6 +89,7 @@ async fn each_change_beside_tasks_is_in_the_audit_with_its_cause_and_the_chain_h
         ("POST", "/api/queues/notes/resume", &note, 200),
         ("PUT", "/api/limits/bank", &limit, 200),
         ("POST", "/api/limits/bank/reset", &note, 200),
+        ("DELETE", &poisoned, &Value::Null, 204),
     ] {
         let body = if body.is_null() {
             String::new()

@@ -240,8 +240,11 @@ async fn why_says_what_a_task_waits_for_and_what_an_operator_can_do() {
     let why: Why = site.get(&format!("/api/tasks/{task}/why")).await.json(200);
     assert_eq!(
         (why.because[0].code, why.operator_can.len()),
-        (WhyCode::Ended, 0)
+        (WhyCode::Ended, 1)
     );
+    let can = &why.operator_can[0];
+    let body = can.body.as_ref().expect("a body").to_string();
+    assert_eq!(site.post(&can.path, body).await.status, 202, "{can:?}");
 
     let waits = Site::start().await;
     waits.run_worker();

@@ -1,11 +1,14 @@
-//! `counterstep bulk list | show | stop`: operations on many tasks.
+//! `counterstep bulk list | show | stop | cancel | run-again`: operations on many tasks.
 
+use super::edit::SetArgs;
+use super::operator::Signed;
 use super::output::{json, print};
 use super::remote::Remote;
 use super::table;
 use super::times::shown;
+use super::which::WhichArgs;
 use crate::client::http::encode;
-use counterstep_contracts::bulk::BulkView;
+use counterstep_contracts::bulk::{BulkAction, BulkPreview, BulkRequest, BulkView};
 use counterstep_contracts::http::Page;
 use counterstep_kernel::audit::one_line;
 use counterstep_node::Exit;
@@ -37,6 +40,25 @@ enum BulkCommand {
         /// Its id
         id: String,
     },
+    /// Cancels many tasks that have not ended and are not parked: what they have done is undone
+    Cancel {
+        #[command(flatten)]
+        which: WhichArgs,
+        #[command(flatten)]
+        signed: Signed,
+    },
+    /// Runs many tasks that have ended again, as new tasks; name their states with --status
+    RunAgain {
+        #[command(flatten)]
+        which: WhichArgs,
+        /// From this step, with what the steps before it gave; without it from the start
+        #[arg(long, value_name = "STEP")]
+        from: Option<String>,
+        #[command(flatten)]
+        edit: SetArgs,
+        #[command(flatten)]
+        signed: Signed,
+    },
 }
 
 pub(super) fn main(args: &BulkArgs) -> Result<(), Exit> {
@@ -60,6 +82,23 @@ async fn run(remote: &Remote, args: &BulkArgs) -> Result<String, Exit> {
                 Ok(list(&page))
             };
         }
+        BulkCommand::Cancel { which, signed } => {
+            let body = which.request(BulkAction::Cancel, signed)?;
+            return start(remote, args.json, body).await;
+        }
+        BulkCommand::RunAgain {
+            which,
+            from,
+            edit,
+            signed,
+        } => {
+            let body = BulkRequest {
+                from: from.clone(),
+                patch: edit.patch()?,
+                ..which.request(BulkAction::RunAgain, signed)?
+            };
+            return start(remote, args.json, body).await;
+        }
         BulkCommand::Show { id } => {
             let path = format!("/api/bulk-operations/{}", encode(id));
             remote.read_from(&path).await?
@@ -76,8 +115,40 @@ async fn run(remote: &Remote, args: &BulkArgs) -> Result<String, Exit> {
     }
 }
 
+/// Starts an operation, or counts what it would be for.
+pub(super) async fn start(
+    remote: &Remote,
+    as_json: bool,
+    body: BulkRequest,
+) -> Result<String, Exit> {
+    let path = "/api/bulk-operations";
+    if body.preview {
+        let found: BulkPreview = remote.post_to(path, Some(&body)).await?;
+        return if as_json {
+            json(&found)
+        } else {
+            Ok(preview(&found))
+        };
+    }
+    let started: BulkView = remote.post_to(path, Some(&body)).await?;
+    if as_json {
+        json(&started)
+    } else {
+        Ok(line(&started))
+    }
+}
+
+fn preview(found: &BulkPreview) -> String {
+    let at_least = if found.complete { "" } else { "at least " };
+    let mut text = format!("{at_least}{} tasks; nothing was changed\n", found.count);
+    for task in &found.tasks {
+        text += &format!("{task}\n");
+    }
+    text
+}
+
 /// How an operation stands, and the first failures.
-pub(super) fn line(view: &BulkView) -> String {
+fn line(view: &BulkView) -> String {
     let mut text = format!(
         "{} {} {}: {}\n",
         view.id,

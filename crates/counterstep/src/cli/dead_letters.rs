@@ -1,17 +1,18 @@
-//! `counterstep dead-letters groups | redrive | resolve`: parked tasks by cause, and what is decided about
-//! many of them at once.
+//! `counterstep dead-letters groups | show | poison | redrive | resolve`: parked tasks by cause and one by one,
+//! and what is decided about many of them at once.
 
 use super::bulk;
+use super::edit::SetArgs;
 use super::operator::{Settled, Signed};
 use super::output::{json, print};
 use super::remote::{Remote, joined};
 use super::table;
 use super::times::shown;
-use counterstep_contracts::bulk::{
-    BulkAction, BulkFilter, BulkPreview, BulkRequest, BulkView, DeadLetterGroups,
-};
-use counterstep_contracts::http::FAILURE_CLASSES;
-use counterstep_contracts::{Labels, TaskStatus};
+use super::which::WhichArgs;
+use crate::client::http::encode;
+use counterstep_contracts::bulk::{BulkAction, BulkRequest, DeadLetterGroups};
+use counterstep_contracts::dead_letter::{DeadLetterView, PoisonMessages};
+use counterstep_contracts::{TaskId, TaskStatus};
 use counterstep_kernel::audit::one_line;
 use counterstep_node::Exit;
 use counterstep_node::settings::{SettingsFor, commands};
@@ -43,10 +44,23 @@ enum DeadLettersCommand {
         #[arg(long, value_name = "NAME=VALUE")]
         label: Vec<String>,
     },
+    /// Shows one parked task: its request, its attempts with their errors, who ran them
+    Show {
+        /// Its id
+        id: TaskId,
+    },
+    /// Lists messages that no host can read, the last kept first
+    Poison {
+        /// Remove this one instead
+        #[arg(long, value_name = "ID")]
+        remove: Option<String>,
+    },
     /// Lets many parked tasks go on, with their retries anew, from the steps that they have completed
     Redrive {
         #[command(flatten)]
         which: WhichArgs,
+        #[command(flatten)]
+        edit: SetArgs,
         #[command(flatten)]
         signed: Signed,
     },
@@ -60,58 +74,6 @@ enum DeadLettersCommand {
         #[command(flatten)]
         signed: Signed,
     },
-}
-
-/// Which parked tasks.
-#[derive(Debug, Clone, clap::Args)]
-struct WhichArgs {
-    /// Of this group: see `dead-letters groups`
-    #[arg(long, required_unless_present_any = ["all", "task_type", "status", "label", "failure_class", "failure_text"])]
-    group: Option<String>,
-    /// All parked tasks
-    #[arg(long, conflicts_with_all = ["group", "task_type", "status", "label", "failure_class", "failure_text"])]
-    all: bool,
-    /// Of this type only
-    #[arg(long = "type")]
-    task_type: Option<String>,
-    /// In this state only; repeated: in one of these
-    #[arg(long)]
-    status: Vec<TaskStatus>,
-    /// With this label only, as order=4711; may be repeated, and then all must be there
-    #[arg(long, value_name = "NAME=VALUE", value_parser = label)]
-    label: Vec<(String, String)>,
-    /// With a failure of this class only
-    #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(FAILURE_CLASSES))]
-    failure_class: Option<String>,
-    /// With this in the text of the failure
-    #[arg(long)]
-    failure_text: Option<String>,
-    /// Count them and change nothing
-    #[arg(long)]
-    preview: bool,
-}
-
-fn label(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
-    let checked = Labels::new().add(name, value);
-    checked.map_err(|error| error.to_string())?;
-    Ok((name.to_owned(), value.to_owned()))
-}
-
-impl WhichArgs {
-    fn filter(&self) -> Result<BulkFilter, Exit> {
-        let mut labels = Labels::new();
-        for (name, value) in &self.label {
-            labels.add(name, value).map_err(Exit::config)?;
-        }
-        Ok(BulkFilter {
-            task_type: self.task_type.clone(),
-            status: self.status.clone(),
-            labels,
-            failure_class: self.failure_class.clone(),
-            failure_text: self.failure_text.clone(),
-        })
-    }
 }
 
 pub(super) fn main(args: &DeadLettersArgs) -> Result<(), Exit> {
@@ -142,69 +104,101 @@ async fn run(remote: &Remote, args: &DeadLettersArgs) -> Result<String, Exit> {
             }
             Ok(groups(&found, !query.is_empty()))
         }
-        DeadLettersCommand::Redrive { which, signed } => {
-            start(remote, args.json, BulkAction::Redrive, None, which, signed).await
+        DeadLettersCommand::Show { id } => {
+            let found: DeadLetterView =
+                remote.read_from(&format!("/api/dead-letters/{id}")).await?;
+            if args.json {
+                json(&found)
+            } else {
+                Ok(one(&found))
+            }
+        }
+        DeadLettersCommand::Poison { remove: Some(id) } => {
+            let path = format!("/api/poison-messages/{}", encode(id));
+            remote.delete_at(&path).await?;
+            Ok("removed\n".to_owned())
+        }
+        DeadLettersCommand::Poison { remove: None } => {
+            let found: PoisonMessages = remote.read_from("/api/poison-messages").await?;
+            if args.json {
+                json(&found)
+            } else {
+                Ok(poison(&found))
+            }
+        }
+        DeadLettersCommand::Redrive {
+            which,
+            edit,
+            signed,
+        } => {
+            let body = BulkRequest {
+                patch: edit.patch()?,
+                ..which.request(BulkAction::Redrive, signed)?
+            };
+            bulk::start(remote, args.json, body).await
         }
         DeadLettersCommand::Resolve {
             settled,
             which,
             signed,
         } => {
-            let settled = Some(*settled);
-            start(
-                remote,
-                args.json,
-                BulkAction::Resolve,
-                settled,
-                which,
-                signed,
-            )
-            .await
+            let body = BulkRequest {
+                settled: Some((*settled).into()),
+                ..which.request(BulkAction::Resolve, signed)?
+            };
+            bulk::start(remote, args.json, body).await
         }
     }
 }
 
-async fn start(
-    remote: &Remote,
-    as_json: bool,
-    action: BulkAction,
-    settled: Option<Settled>,
-    which: &WhichArgs,
-    signed: &Signed,
-) -> Result<String, Exit> {
-    let body = BulkRequest {
-        action,
-        settled: settled.map(Into::into),
-        group: which.group.clone(),
-        filter: Some(which.filter()?),
-        note: signed.note.clone(),
-        actor: signed.actor(),
-        preview: which.preview,
-    };
-    let path = "/api/bulk-operations";
-    if which.preview {
-        let found: BulkPreview = remote.post_to(path, Some(&body)).await?;
-        return if as_json {
-            json(&found)
-        } else {
-            Ok(preview(&found))
-        };
+fn one(found: &DeadLetterView) -> String {
+    let letter = &found.letter;
+    let mut text = format!(
+        "{} {} version {}: {}\n",
+        letter.task_id, letter.task_type, letter.version, letter.status
+    );
+    if let Some(failure) = &letter.failure {
+        let step = failure.step.as_deref().unwrap_or("no step");
+        let message = one_line(&failure.message);
+        text += &format!("failure: {message} ({}), {step}\n", failure.class);
     }
-    let started: BulkView = remote.post_to(path, Some(&body)).await?;
-    if as_json {
-        json(&started)
-    } else {
-        Ok(bulk::line(&started))
+    text += &format!("group: {}\n", found.group);
+    text.extend(found.trace_id.iter().map(|id| format!("trace: {id}\n")));
+    let worker = found.worker.iter();
+    text.extend(worker.map(|worker| format!("last attempt by: {worker}\n")));
+    text += &format!("request: {}\n", found.request);
+    for earlier in &found.earlier_requests {
+        text += &format!("earlier request: {earlier}\n");
     }
+    let mut table = table::table(&["step", "way", "try", "outcome", "by", "started", "error"]);
+    for attempt in &found.attempts {
+        let outcome = attempt.outcome.map(|outcome| outcome.to_string());
+        table.add_row([
+            attempt.step.clone(),
+            attempt.direction.to_string(),
+            attempt.attempt.to_string(),
+            outcome.unwrap_or_default(),
+            attempt.worker.clone().unwrap_or_default(),
+            shown(&attempt.started_at),
+            one_line(attempt.error.as_deref().unwrap_or_default()),
+        ]);
+    }
+    text + &format!("{table}\n")
 }
 
-fn preview(found: &BulkPreview) -> String {
-    let at_least = if found.complete { "" } else { "at least " };
-    let mut text = format!("{at_least}{} tasks; nothing was changed\n", found.count);
-    for task in &found.tasks {
-        text += &format!("{task}\n");
+fn poison(found: &PoisonMessages) -> String {
+    let mut table = table::table(&["message", "queue", "subject", "bytes", "kept", "why"]);
+    for one in &found.items {
+        table.add_row([
+            one.id.clone(),
+            one.queue.clone(),
+            one_line(&one.subject),
+            one.size_bytes.to_string(),
+            shown(&one.at),
+            one_line(&one.reason),
+        ]);
     }
-    text
+    table::page(&table, "poison messages", false, None)
 }
 
 fn groups(found: &DeadLetterGroups, filtered: bool) -> String {

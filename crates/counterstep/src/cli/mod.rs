@@ -7,6 +7,7 @@ mod dead_letters;
 mod demo;
 mod describe;
 mod dev;
+mod edit;
 mod fsck;
 mod keys;
 mod limits;
@@ -26,6 +27,7 @@ mod task_filter;
 mod tasks;
 mod times;
 mod types;
+mod which;
 mod workers;
 
 use crate::program::{OwnCommands, Program};
@@ -105,7 +107,7 @@ enum Command {
     Tasks(tasks::TasksArgs),
     /// Count parked tasks by cause, and redrive or resolve many of them, over the HTTP API
     DeadLetters(dead_letters::DeadLettersArgs),
-    /// List, show and stop operations on many tasks, over the HTTP API
+    /// Cancel or run again many tasks, and list, show and stop such operations, over the HTTP API
     Bulk(bulk::BulkArgs),
     /// List, disable and enable task types over the HTTP API
     Types(types::TypesArgs),

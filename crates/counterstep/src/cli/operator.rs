@@ -1,18 +1,19 @@
-//! `counterstep tasks plan | why | dead-letters | resolve | retry | recoveries`: what tasks wait
-//! for, and what a person decides about those that are parked.
+//! `counterstep tasks plan | why | dead-letters | resolve | retry | run-again | recoveries`: what tasks wait
+//! for, and what a person decides about those that are parked or have ended.
 
+use super::edit::EditArgs;
 use super::output::json;
 use super::proposal::Caller;
 use super::remote::Remote;
 use super::table;
 use super::task_filter::TaskFilter;
 use super::times::{Since, shown};
-use counterstep_contracts::http::Page;
+use counterstep_contracts::http::{Accepted, Page};
 use counterstep_contracts::operator::{
-    DeadLetter, OperatorAnswer, RecoveriesRequest, ResolveRequest, RetryRequest, SettledAs,
-    UndoPlan, Why,
+    DeadLetter, OperatorAnswer, RecoveriesRequest, ResolveRequest, RetryRequest, UndoPlan, Why,
 };
-use counterstep_contracts::{Direction, TaskId};
+use counterstep_contracts::run_again::RunAgainRequest;
+use counterstep_contracts::{Direction, SettledAs, TaskId};
 use counterstep_node::Exit;
 
 #[derive(Debug, Clone, clap::Subcommand)]
@@ -48,6 +49,9 @@ pub(super) enum OperatorCommand {
         /// The step's output as JSON, with --as done
         #[arg(long, value_parser = parse_json)]
         output: Option<serde_json::Value>,
+        /// The task that has done it, with --as redriven
+        #[arg(long)]
+        task: Option<TaskId>,
         #[command(flatten)]
         signed: Signed,
     },
@@ -57,8 +61,22 @@ pub(super) enum OperatorCommand {
         /// Its id
         id: TaskId,
         /// Undo a dead letter instead of running it again
-        #[arg(long)]
+        #[arg(long, conflicts_with_all = ["request", "set"])]
         undo: bool,
+        #[command(flatten)]
+        edit: EditArgs,
+        #[command(flatten)]
+        signed: Signed,
+    },
+    /// Runs a task that has ended again, as a new task, whose id it prints
+    RunAgain {
+        /// Its id
+        id: TaskId,
+        /// From this step, with what the steps before it gave; without it from the start
+        #[arg(long, value_name = "STEP")]
+        from: Option<String>,
+        #[command(flatten)]
+        edit: EditArgs,
         #[command(flatten)]
         signed: Signed,
     },
@@ -103,6 +121,10 @@ pub(super) enum Settled {
     Undone,
     /// Left as it is
     Skipped,
+    /// Not needed any more, and left as it is
+    NotNeeded,
+    /// Done by another task: give it with --task
+    Redriven,
 }
 
 impl From<Settled> for SettledAs {
@@ -111,6 +133,8 @@ impl From<Settled> for SettledAs {
             Settled::Done => Self::Done,
             Settled::Undone => Self::Undone,
             Settled::Skipped => Self::Skipped,
+            Settled::NotNeeded => Self::NotNeeded,
+            Settled::Redriven => Self::Redriven,
         }
     }
 }
@@ -155,12 +179,14 @@ pub(super) async fn run(
             step,
             settled,
             output,
+            task,
             signed,
         } => {
             let body = ResolveRequest {
                 step: step.clone(),
                 settled: (*settled).into(),
                 output: output.clone(),
+                task: *task,
                 note: signed.note.clone(),
                 actor: signed.actor(),
             };
@@ -171,10 +197,18 @@ pub(super) async fn run(
                 decided(&answer)
             }
         }
-        OperatorCommand::Retry { id, undo, signed } => {
+        OperatorCommand::Retry {
+            id,
+            undo,
+            edit,
+            signed,
+        } => {
             let direction = undo.then_some(Direction::Undo);
+            let (request, patch) = edit.read()?;
             let body = RetryRequest {
                 direction,
+                request,
+                patch,
                 note: signed.note.clone(),
                 actor: signed.actor(),
             };
@@ -183,6 +217,28 @@ pub(super) async fn run(
                 json(&answer)?
             } else {
                 decided(&answer)
+            }
+        }
+        OperatorCommand::RunAgain {
+            id,
+            from,
+            edit,
+            signed,
+        } => {
+            let (request, patch) = edit.read()?;
+            let body = RunAgainRequest {
+                from: from.clone(),
+                request,
+                patch,
+                note: signed.note.clone(),
+                actor: signed.actor(),
+            };
+            let path = format!("/api/tasks/{id}/run-again");
+            let accepted: Accepted = remote.post_to(&path, Some(&body)).await?;
+            if as_json {
+                json(&accepted)?
+            } else {
+                format!("{} {}\n", accepted.task_id, accepted.status)
             }
         }
         OperatorCommand::Recoveries { id, set, signed } => {

@@ -48,6 +48,7 @@ impl Caller {
                     say(&["--undo"]);
                 }
             }
+            ("POST", "/run-again") => say(&["run-again", &id]),
             ("POST", "/resolve") => {
                 say(&["resolve", &id]);
                 if let Some(step) = text("step") {

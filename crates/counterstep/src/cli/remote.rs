@@ -385,7 +385,16 @@ impl Remote {
     }
 
     pub(super) async fn delete_schedule(&self, name: &str) -> Result<(), Exit> {
-        let request = self.http.client.delete(self.schedule_at(name));
+        self.delete(self.schedule_at(name)).await
+    }
+
+    /// Deletes what is at an address.
+    pub(super) async fn delete_at(&self, path: &str) -> Result<(), Exit> {
+        self.delete(format!("{}{path}", self.http.base)).await
+    }
+
+    async fn delete(&self, url: String) -> Result<(), Exit> {
+        let request = self.http.client.delete(url);
         let deleted = self.http.answer(request.timeout(ANSWER)).await;
         deleted.map(drop).map_err(|error| self.exit(error))
     }

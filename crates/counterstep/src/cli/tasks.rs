@@ -327,7 +327,17 @@ pub(super) fn show(task: &TaskView) -> String {
     if !task.labels.is_empty() {
         text.push_str(&format!("labels: {}\n", table::labels(&task.labels)));
     }
+    text.extend(task.settled.map(|settled| match settled.task {
+        Some(task) => format!("settled as: {}, by {task}\n", settled.settled),
+        None => format!("settled as: {}\n", settled.settled),
+    }));
     text.extend(task.parent.map(parent));
+    text.extend(task.predecessor.iter().map(|it| match &it.from {
+        Some(step) => format!("runs again: {}, from {step}\n", it.task_id),
+        None => format!("runs again: {}\n", it.task_id),
+    }));
+    let successors = task.successors.iter();
+    text.extend(successors.map(|task| format!("run again as: {task}\n")));
     for children in &task.children {
         let counts: Vec<_> = children
             .by_status

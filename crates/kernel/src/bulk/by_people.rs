@@ -123,6 +123,7 @@ async fn put(
         details: json!({
             "action": spec.action,
             "as": spec.settled,
+            "from": spec.from,
             "type": spec.selection.task_type,
             "statuses": spec.selection.statuses,
             "group": group,

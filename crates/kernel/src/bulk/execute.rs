@@ -2,32 +2,31 @@
 //! slice by writing it down and moving the due time. One that stops in the middle leaves a slice that
 //! another one takes over; what was done of it shows in the journals of its tasks, so none is done twice.
 
-use super::operation::{BulkSpec, CLAIM, Chosen, KIND, Operation, Outcome};
+use super::decide;
+use super::operation::{CLAIM, Chosen, KIND, Operation, Outcome};
 use crate::cancel::CancelToken;
-use crate::change::ChangeError;
 use crate::dead_letters::Selection;
 use crate::documents::{delete, postponed};
-use crate::draft::BULK;
 use crate::engine::Engine;
-use crate::load;
-use crate::operator::{self, OfBulk, OperatorError, Resolution, Retrial};
 use crate::ports::{Document, DocumentQuery, StoreError};
-use crate::record::{DbTime, TaskRow};
+use crate::record::DbTime;
+use counterstep_contracts::TaskId;
 use counterstep_contracts::bulk::{BulkAction, BulkStatus};
-use counterstep_contracts::operator::{OperatorAnswer, SettledAs};
-use counterstep_contracts::{Rev, TaskId};
 use futures::future::{BoxFuture, join_all};
 use futures::{FutureExt, StreamExt, stream};
 use std::time::Duration;
 
-/// Tasks of a slice.
-const SLICE: usize = 200;
+/// Tasks of a slice: so many as are done with long before a claim is over. Those that run again may have
+/// files to be copied.
+const fn slice_of(action: BulkAction) -> usize {
+    match action {
+        BulkAction::Redrive | BulkAction::Resolve | BulkAction::Cancel => 200,
+        BulkAction::RunAgain => 32,
+    }
+}
 
 /// Of these side by side.
 const AT_ONCE: usize = 16;
-
-/// So often another writer may be faster before a task is left alone.
-const TRIES: u32 = 5;
 
 /// Pages that are walked for one slice. Where none of them has a task that fits, the place is noted.
 const PAGES: usize = 20;
@@ -141,7 +140,9 @@ async fn choose(engine: &Engine, operation: &mut Operation) -> Result<(), StoreE
             task: line.task,
             rev: line.rev,
         });
-        operation.slice.extend(chosen.by_ref().take(SLICE));
+        operation
+            .slice
+            .extend(chosen.by_ref().take(slice_of(operation.spec.action)));
         if chosen.next().is_some() {
             operation.before = operation.slice.last().map(|last| last.task);
             operation.is_last = false;
@@ -163,7 +164,7 @@ async fn execute(
         .clone()
         .into_iter()
         .map(|chosen| async move {
-            let outcome = one(engine, id, operation, chosen).await?;
+            let outcome = decide::one(engine, id, operation, chosen).await?;
             Ok::<_, StoreError>((chosen.task, outcome))
         });
     let mut outcomes = Vec::with_capacity(operation.slice.len());
@@ -172,90 +173,6 @@ async fn execute(
         outcomes.push(outcome?);
     }
     Ok(outcomes)
-}
-
-async fn one(
-    engine: &Engine,
-    id: &str,
-    operation: &Operation,
-    Chosen { task, rev }: Chosen,
-) -> Result<Outcome, StoreError> {
-    let mut rev = rev;
-    for _ in 0..TRIES {
-        match decide(engine, id, &operation.spec, task, rev).await {
-            Ok(_) => return Ok(Outcome::Done),
-            Err(OperatorError::Moved | OperatorError::NotParked(_)) => {}
-            Err(OperatorError::Gone | OperatorError::Change(ChangeError::Gone)) => break,
-            Err(OperatorError::Change(ChangeError::Store(error))) if !is_of_the_task(&error) => {
-                return Err(error);
-            }
-            Err(error) => return Ok(Outcome::Failed(error.to_string())),
-        }
-        // Changed by this operation, before the process that did it ended; by others; or by a sweep of its
-        // objects, which is no change for people. The revision is read before the journal: where that has
-        // no entry of this operation, there was none at that revision.
-        let there = load::read(engine, task).await?;
-        if was_done(engine, id, task).await? {
-            return Ok(Outcome::Done);
-        }
-        let same = |row: &TaskRow| {
-            row.status.is_parked() && row.updated_at <= operation.created_at && row.rev != rev
-        };
-        match there.filter(|there| same(&there.task)) {
-            Some(there) => rev = there.task.rev,
-            None => break,
-        }
-    }
-    Ok(Outcome::Skipped)
-}
-
-async fn decide(
-    engine: &Engine,
-    id: &str,
-    spec: &BulkSpec,
-    task: TaskId,
-    rev: Rev,
-) -> Result<OperatorAnswer, OperatorError> {
-    let (actor, note) = (spec.actor.clone(), spec.note.clone());
-    let id = id.to_owned();
-    let bulk = Some(OfBulk { id, rev });
-    match spec.action {
-        BulkAction::Redrive => {
-            let retrial = Retrial {
-                direction: None,
-                actor,
-                note,
-                bulk,
-            };
-            operator::retry(engine, task, retrial).await
-        }
-        BulkAction::Resolve => {
-            let resolution = Resolution {
-                step: None,
-                settled: spec.settled.unwrap_or(SettledAs::Skipped),
-                output: None,
-                actor,
-                note,
-                bulk,
-            };
-            operator::resolve(engine, task, resolution).await
-        }
-    }
-}
-
-/// Whether an error is of this task alone: it will not go away.
-const fn is_of_the_task(error: &StoreError) -> bool {
-    matches!(error, StoreError::Corrupt(_) | StoreError::Unsupported(_))
-}
-
-/// Whether the journal of a task has an entry of this operation.
-async fn was_done(engine: &Engine, id: &str, task: TaskId) -> Result<bool, StoreError> {
-    let history = match engine.ports.store.history(task).await {
-        Err(error) if is_of_the_task(&error) => return Ok(false),
-        history => history?,
-    };
-    let mut entries = history.audit.iter().rev();
-    Ok(entries.any(|row| row.entry.details[BULK] == id))
 }
 
 /// Notes what became of a slice, also where the operation was stopped meanwhile.

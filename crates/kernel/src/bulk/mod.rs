@@ -3,6 +3,7 @@
 //! other. Must not know HTTP.
 
 mod by_people;
+mod decide;
 mod execute;
 mod operation;
 

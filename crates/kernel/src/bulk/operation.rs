@@ -7,10 +7,11 @@ use crate::documents::{read_document, write_document};
 use crate::ports::{Document, DocumentChange, DocumentKind, DocumentWrite, StoreError};
 use crate::record::DbTime;
 use crate::times::rfc3339;
+use counterstep_contracts::SettledAs;
 use counterstep_contracts::bulk::{BulkAction, BulkFailure, BulkFilter, BulkStatus, BulkView};
-use counterstep_contracts::operator::SettledAs;
 use counterstep_contracts::{Rev, TaskId, Tenant};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::time::Duration;
 
 pub(super) const KIND: DocumentKind = DocumentKind::Bulk;
@@ -35,6 +36,13 @@ pub struct BulkSpec {
     pub action: BulkAction,
     /// What has become of each task, with [`BulkAction::Resolve`].
     pub settled: Option<SettledAs>,
+    /// What is to be different in the request of each, as a merge patch, with [`BulkAction::Redrive`] and
+    /// [`BulkAction::RunAgain`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patch: Option<Value>,
+    /// The step from which each runs, with [`BulkAction::RunAgain`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
     /// Which tasks.
     pub selection: Selection,
     /// Why.
@@ -171,13 +179,18 @@ impl Operation {
             labels,
             failure,
             group,
+            since,
+            until,
         } = self.spec.selection.clone();
+        let time = |millis: u64| rfc3339(DbTime(i64::try_from(millis * 1_000).unwrap_or(i64::MAX)));
         let gone = self.done + self.failed + self.skipped;
         let left = self.total.map(|total| total.saturating_sub(gone));
         BulkView {
             id: document.name.clone(),
             action: self.spec.action,
             settled: self.spec.settled,
+            patch: self.spec.patch.clone(),
+            from: self.spec.from.clone(),
             group,
             filter: BulkFilter {
                 task_type,
@@ -185,6 +198,8 @@ impl Operation {
                 labels,
                 failure_class: failure.class,
                 failure_text: failure.text,
+                since: since.map(time),
+                until: until.map(time),
             },
             note: self.spec.note.clone(),
             actor: self.spec.actor.clone(),

@@ -118,7 +118,7 @@ fn stop_one(draft: &mut Draft, how: Stop) -> Result<bool, Illegal> {
             if draft.is_cancel_requested() {
                 Ok(draft.status() == TaskStatus::Running)
             } else {
-                draft.cancel()
+                draft.cancel(None)
             }
         }
         TaskStatus::Completed if how == Stop::All => draft.undo_with_parent().map(|()| false),

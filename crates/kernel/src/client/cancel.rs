@@ -1,7 +1,7 @@
 //! Cancels. One row decides between a cancel and a completion: the second commit sees the first.
 
 use crate::change::ChangeError;
-use crate::draft::{As, will_undo};
+use crate::draft::{As, Decision, will_undo};
 use crate::engine::Engine;
 use crate::load;
 use crate::ports::Signal;
@@ -46,6 +46,19 @@ pub fn cancel<'a>(
     task: TaskId,
     actor: &'a str,
 ) -> BoxFuture<'a, Result<Cancelled, Refusal>> {
+    cancel_for(engine, task, actor, None)
+}
+
+/// The same, of a person who says why.
+///
+/// # Errors
+/// [`Refusal`].
+pub(crate) fn cancel_for<'a>(
+    engine: &'a Engine,
+    task: TaskId,
+    actor: &'a str,
+    decision: Option<Decision>,
+) -> BoxFuture<'a, Result<Cancelled, Refusal>> {
     Box::pin(async move {
         let record = load::read(engine, task)
             .await
@@ -83,7 +96,7 @@ pub fn cancel<'a>(
                 | TaskStatus::Dispatched
                 | TaskStatus::Waiting
                 | TaskStatus::Running => {
-                    let stopping = draft.cancel()?;
+                    let stopping = draft.cancel(decision.as_ref())?;
                     Ok(match draft.status() {
                         TaskStatus::Cancelled => CancelOutcome::NothingHadRun,
                         _ if stopping => CancelOutcome::Stopping,

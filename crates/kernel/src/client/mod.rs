@@ -5,14 +5,17 @@ mod cancel;
 mod idempotency;
 mod inline_steps;
 mod prepared;
+mod run_again;
 mod signal;
 mod submission;
 mod texts;
 mod upload_session;
 
 pub use batch::{BatchItem, submit_all};
+pub(crate) use cancel::cancel_for;
 pub use cancel::{Cancelled, Refusal, cancel};
 pub use prepared::{Preparation, Prepared, prepare};
+pub use run_again::{AgainError, CannotKeep, RunAgain, run_again};
 pub use signal::{SignalRefusal, signal};
 pub use submission::{Submission, SubmitError, Submitted, TooManyAtOnce};
 pub use upload_session::{Firing, UploadSession};

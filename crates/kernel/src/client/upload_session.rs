@@ -3,11 +3,13 @@
 //! and upload steps in one change.
 
 mod abandon;
+mod again;
 mod place;
 mod submit;
 
 pub(super) use submit::{Decided, NewSubmission};
 
+use super::run_again::Plan;
 use super::submission::{Submission, SubmitError, both, from_commit, from_objects, invalid};
 use super::texts::Fields;
 use super::{idempotency, request_uploads};
@@ -71,6 +73,8 @@ pub struct UploadSession {
     replay: Option<(String, Value)>,
     key_begun: bool,
     firing: Option<Firing>,
+    /// The task that it runs again, where it does.
+    again: Option<Plan>,
     /// The row of a disabled type that says that this is its probe.
     probe: Option<TypeRow>,
 }
@@ -141,6 +145,7 @@ impl UploadSession {
                 replay,
                 key_begun: false,
                 firing: None,
+                again: None,
                 probe,
             })
         })

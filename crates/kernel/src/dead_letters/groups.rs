@@ -6,7 +6,7 @@ use super::mask::mask;
 use super::selection::Selection;
 use crate::digest::hex;
 use crate::ports::{Store, StoreError, TaskLine};
-use crate::record::{DbTime, Failure, TaskRow};
+use crate::record::{DbTime, Failure};
 use crate::times::rfc3339;
 use counterstep_contracts::bulk::{DeadLetterGroup, DeadLetterGroups};
 use counterstep_contracts::{TaskId, TaskStatus};
@@ -30,16 +30,7 @@ pub(super) struct Cause<'a> {
 
 impl<'a> Cause<'a> {
     pub(super) fn of(line: &'a TaskLine) -> Self {
-        Self::with(&line.task_type, line.failure.as_ref())
-    }
-
-    fn with(task_type: &'a str, failure: Option<&'a Failure>) -> Self {
-        Self {
-            task_type,
-            step: failure.and_then(|failure| failure.step.as_deref()),
-            class: failure.map(|failure| failure.class.as_str()),
-            text: failure.map_or_else(String::new, |failure| mask(&failure.message)),
-        }
+        (&*line.task_type, line.failure.as_ref()).into()
     }
 
     /// The same at any time and in any process.
@@ -61,10 +52,21 @@ impl<'a> Cause<'a> {
     }
 }
 
-/// The id of the group that a parked task is in.
+/// The id of the group of a task of this type with this failure.
 #[must_use]
-pub fn group_of(task: &TaskRow) -> String {
-    Cause::with(&task.task_type, task.failure.as_ref()).id()
+pub fn group_of(task_type: &str, failure: Option<&Failure>) -> String {
+    Cause::from((task_type, failure)).id()
+}
+
+impl<'a> From<(&'a str, Option<&'a Failure>)> for Cause<'a> {
+    fn from((task_type, failure): (&'a str, Option<&'a Failure>)) -> Self {
+        Self {
+            task_type,
+            step: failure.and_then(|failure| failure.step.as_deref()),
+            class: failure.map(|failure| failure.class.as_str()),
+            text: failure.map_or_else(String::new, |failure| mask(&failure.message)),
+        }
+    }
 }
 
 struct Group {

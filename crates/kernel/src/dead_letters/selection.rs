@@ -2,7 +2,7 @@
 //! there are. Must not change a task.
 
 use super::groups;
-use crate::ports::{FailureFilter, Store, StoreError, TaskLine, TaskQuery};
+use crate::ports::{FailureFilter, Store, StoreError, TaskLine, TaskQuery, first_id_at};
 use crate::record::DbTime;
 use counterstep_contracts::{Labels, TaskId, TaskStatus, Tenant};
 use serde::{Deserialize, Serialize};
@@ -28,6 +28,12 @@ pub struct Selection {
     /// Of this group.
     #[serde(default)]
     pub group: Option<String>,
+    /// Submitted not before this time, in milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<u64>,
+    /// Submitted before this time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<u64>,
 }
 
 /// A page of a walk.
@@ -50,6 +56,8 @@ impl Selection {
         before: Option<TaskId>,
     ) -> Result<Walked, StoreError> {
         let (mut lines, mut next) = (Vec::new(), None);
+        let until = self.until.map(first_id_at);
+        let before = before.into_iter().chain(until).min();
         // Each state along its index: together they would be sorted from end to end.
         for status in &self.statuses {
             let query = TaskQuery {
@@ -57,6 +65,7 @@ impl Selection {
                 task_type: self.task_type.clone(),
                 statuses: vec![*status],
                 labels: self.labels.clone(),
+                from: self.since.map(first_id_at),
                 before,
                 limit: PAGE,
                 ..TaskQuery::default()
@@ -88,8 +97,12 @@ impl Selection {
         is_like && group.is_none_or(|group| *group == groups::Cause::of(line).id())
     }
 
-    /// Whether a task was as it is at this time.
+    /// Whether a task was as it is at this time; one that has not ended and is not parked, whether it was there.
     pub(crate) fn is_of(line: &TaskLine, at: DbTime) -> bool {
-        line.updated_at <= at
+        if line.status.is_at_rest() {
+            line.updated_at <= at
+        } else {
+            line.created_at <= at
+        }
     }
 }

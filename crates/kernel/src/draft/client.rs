@@ -1,6 +1,6 @@
 //! What clients cause: submissions and cancels.
 
-use super::{Draft, Note};
+use super::{Decision, Draft, Note};
 use crate::journal::LABELS;
 use crate::plan::{self, ForwardPlan};
 use crate::record::{DbTime, StepRow, TaskRecord, TaskRow, UndoGoal};
@@ -79,6 +79,8 @@ impl Draft {
             response: None,
             failure: None,
             residue: false,
+            settled: None,
+            earlier_requests: Vec::new(),
             traceparent: new.traceparent,
             labels: new.labels,
             parent: new.parent,
@@ -124,6 +126,7 @@ impl Draft {
     ) -> Result<(), Illegal> {
         let details = self.submission_details();
         self.apply(LifecycleEvent::Submitted, Note::default().with(details))?;
+        self.keep_steps()?;
         for upload in received {
             self.receive_step(upload)?;
         }
@@ -173,13 +176,15 @@ impl Draft {
         self.step_succeeded(at, output, has_intent)
     }
 
-    /// Accepts a cancel. Returns whether a host has to be told to stop.
+    /// Accepts a cancel; `decision`: of a person who has said why. Returns whether a host has to be told to
+    /// stop.
     ///
     /// # Errors
     /// As the judge says.
-    pub fn cancel(&mut self) -> Result<bool, Illegal> {
+    pub fn cancel(&mut self, decision: Option<&Decision>) -> Result<bool, Illegal> {
         let host = self.record().task.host;
-        self.apply(LifecycleEvent::CancelRequested, Note::default())?;
+        let note = decision.map(|decision| decision.note(Value::Null));
+        self.apply(LifecycleEvent::CancelRequested, note.unwrap_or_default())?;
         self.mark_cancel_requested();
         match self.status() {
             TaskStatus::Running => Ok(true),

@@ -21,6 +21,8 @@ impl Draft {
     pub fn start_step(&mut self, at: usize, sweep_after: Duration) -> Result<Execution, Illegal> {
         let attempt = self.step(at).attempts.next();
         self.apply(StepEvent::Started.at(at), Note::attempt(attempt))?;
+        let earlier = self.record().task.earlier_requests.len();
+        self.step_mut(at).request = u32::try_from(earlier).unwrap_or(u32::MAX);
         Ok(self.open_attempt(at, Direction::Forward, attempt, sweep_after))
     }
 

@@ -1,6 +1,7 @@
 //! A change in the making: events go in, the judge rules on each, and out comes one [`Transition`]
 //! in which every event has its audit entry. The only place that builds transitions of tasks.
 
+mod again;
 mod attempts;
 mod children;
 mod claim;
@@ -16,6 +17,7 @@ mod sweep;
 mod undo;
 mod waits;
 
+pub(crate) use again::{Again, KeptStep};
 pub use client::{NewTask, Received, will_undo};
 pub(crate) use dropped::DroppedResult;
 pub(crate) use operator::BULK;
@@ -76,6 +78,7 @@ pub struct Draft {
     children: Vec<Transition>,
     children_seen: Vec<(StepNo, u32)>,
     submitted: Value,
+    again: Option<Again>,
     sql: Vec<Sql>,
     earlier_losses: Vec<Loss>,
 }
@@ -153,6 +156,7 @@ impl Draft {
             children: Vec::new(),
             children_seen: Vec::new(),
             submitted: Value::Null,
+            again: None,
             sql: Vec::new(),
             earlier_losses: Vec::new(),
         }

@@ -6,8 +6,7 @@ use crate::plan::{self, BackwardPlan};
 use crate::record::UndoGoal;
 use crate::saga::{Illegal, LifecycleEvent, Operator, StepEvent};
 use crate::transition::{AttemptWrite, Time};
-use counterstep_contracts::operator::SettledAs;
-use counterstep_contracts::{StepStatus, TaskStatus};
+use counterstep_contracts::{Settled, SettledAs, StepStatus, TaskStatus};
 use serde_json::{Value, json};
 
 /// Where the details of an entry name the bulk operation that it is of.
@@ -23,7 +22,7 @@ pub struct Decision {
 }
 
 impl Decision {
-    fn note(&self, more: Value) -> Note {
+    pub(super) fn note(&self, more: Value) -> Note {
         let mut details = json!({"note": self.note});
         if let (Some(details), Value::Object(more)) = (details.as_object_mut(), more) {
             details.extend(more);
@@ -40,19 +39,19 @@ impl Draft {
     ///
     /// # Errors
     /// As the judge says.
-    pub fn resolve_task(&mut self, settled: SettledAs, decision: &Decision) -> Result<(), Illegal> {
-        let told = json!({"as": settled});
+    pub fn resolve_task(&mut self, settled: Settled, decision: &Decision) -> Result<(), Illegal> {
         if self.status() == TaskStatus::CompensationFailed {
             for at in self.steps_at(StepStatus::CompensationFailed) {
-                self.settle_undo(at, settled, decision)?;
+                self.settle_undo(at, settled.settled, decision)?;
             }
         }
         let left = plan::undo_order(self.decl(), &self.record().steps);
         self.apply(
             LifecycleEvent::Operator(Operator::Resolve),
-            decision.note(told),
+            decision.note(json!(settled)),
         )?;
-        match settled {
+        self.task_mut().settled = Some(settled);
+        match settled.settled {
             SettledAs::Done => {}
             // The operator had to delete what the steps stored: what is left of it is open to the
             // sweep.
@@ -62,7 +61,9 @@ impl Draft {
                     self.push_attempt(AttemptWrite::Release { step });
                 }
             }
-            SettledAs::Skipped => self.task_mut().residue |= !left.is_empty(),
+            SettledAs::Skipped | SettledAs::NotNeeded | SettledAs::Redriven => {
+                self.task_mut().residue |= !left.is_empty();
+            }
         }
         Ok(())
     }
@@ -96,7 +97,7 @@ impl Draft {
         )?;
         let step = self.step(at).no;
         self.push_attempt(AttemptWrite::Release { step });
-        if settled == SettledAs::Skipped {
+        if !matches!(settled, SettledAs::Done | SettledAs::Undone) {
             self.task_mut().residue = true;
         }
         Ok(())
@@ -118,30 +119,39 @@ impl Draft {
         row.error = None;
         row.due_at = None;
         if self.steps_at(StepStatus::Failed).is_empty() {
-            self.go_forward(decision)?;
+            self.go_forward(Value::Null, decision)?;
         }
         Ok(())
     }
 
-    /// The steps that gave up run again, with their retries, and the task's time, anew.
+    /// The steps that gave up run again, with their retries, and the task's time, anew. `request`: what
+    /// steps are given that start from now on, where it is another one.
     ///
     /// # Errors
     /// As the judge says.
-    pub fn redrive(&mut self, decision: &Decision) -> Result<(), Illegal> {
+    pub fn redrive(&mut self, request: Option<Value>, decision: &Decision) -> Result<(), Illegal> {
+        let told = match &request {
+            Some(_) => json!({"request_changed": true}),
+            None => Value::Null,
+        };
+        if let Some(request) = request {
+            let task = self.task_mut();
+            let before = std::mem::replace(&mut task.request, request);
+            task.earlier_requests.push(before);
+        }
         for at in self.steps_at(StepStatus::Failed) {
             self.apply(StepEvent::Redriven.at(at), decision.note(Value::Null))?;
             // From its own code on, and a wait from its beginning.
             let row = self.step_mut(at);
             (row.due_at, row.in_fallback) = (None, false);
         }
-        self.go_forward(decision)
+        self.go_forward(told, decision)
     }
 
-    fn go_forward(&mut self, decision: &Decision) -> Result<(), Illegal> {
-        self.apply(
-            LifecycleEvent::Operator(Operator::Redrive),
-            decision.note(json!({"failure": self.record().task.failure})),
-        )?;
+    fn go_forward(&mut self, told: Value, decision: &Decision) -> Result<(), Illegal> {
+        let mut note = decision.note(told);
+        note.details["failure"] = json!(self.record().task.failure);
+        self.apply(LifecycleEvent::Operator(Operator::Redrive), note)?;
         for at in 0..self.record().steps.len() {
             if self.step(at).retries_used > 0 && self.step(at).status != StepStatus::Skipped {
                 self.step_mut(at).retries_used = 0;

@@ -264,6 +264,7 @@ pub(super) struct StepBody {
 /// What clients and steps handed in.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Data {
+    /// In a row behind the first: the one that takes the place of the request before.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",

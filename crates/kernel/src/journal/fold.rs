@@ -227,6 +227,7 @@ impl Fold {
         } = &mut self.record;
         *marks = Vec::new();
         (task.request, task.response) = (Value::Null, None);
+        task.earlier_requests = Vec::new();
         (task.client_key, task.failure) = (None, None);
         for step in steps {
             (step.output, step.signal, step.error) = (None, None, None);
@@ -313,7 +314,11 @@ impl Fold {
             (task.lease_owner, task.lease_expires_at) = (owner, until);
         }
         if let Some(request) = data.request {
-            task.request = request;
+            let before = std::mem::replace(&mut task.request, request);
+            // A later row has one where an operator has changed it.
+            if row.rev != Rev(1) {
+                task.earlier_requests.push(before);
+            }
         }
         if data.client_key.is_some() {
             task.client_key = data.client_key;
@@ -408,6 +413,8 @@ pub(super) fn blank(task: TaskId) -> TaskRow {
         response: None,
         failure: None,
         residue: false,
+        settled: None,
+        earlier_requests: Vec::new(),
         traceparent: None,
         labels: Labels::new(),
         parent: None,

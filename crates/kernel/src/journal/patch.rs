@@ -4,7 +4,7 @@
 use crate::record::{ChildrenRow, DbTime, Failure, StepFailure, StepRow, TaskRow, UndoGoal};
 use crate::transition::Time;
 use counterstep_contracts::{
-    Attempt, AuditSeq, Host, ParentRef, StepNo, StepStatus, TaskStatus, Tenant, WaitReason,
+    Attempt, AuditSeq, Host, ParentRef, Settled, StepNo, StepStatus, TaskStatus, Tenant, WaitReason,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use std::time::Duration;
@@ -63,6 +63,7 @@ patch! {
         audit_seq: AuditSeq,
         failure: Option<Failure>,
         residue: bool,
+        settled: Option<Settled>,
         parent: Option<ParentRef>,
         webhook: Option<String>,
         place_key: Option<String>,
@@ -84,6 +85,8 @@ patch! {
         error: Option<StepFailure>,
         due_at: Option<DbTime>,
         in_fallback: bool,
+        kept: bool,
+        request: u32,
         children: Option<ChildrenRow>,
     }
 }

@@ -80,9 +80,16 @@ fn write(before: Option<&TaskRecord>, actor: &str, change: &Transition) -> Optio
         }
     }
     times(&mut body, actor, to);
-    if before.is_none() {
-        data.request = Some(&to.row.request).filter(|new| !new.is_null()).cloned();
-        data.client_key.clone_from(&to.row.client_key);
+    match before {
+        None => {
+            data.request = Some(&to.row.request).filter(|new| !new.is_null()).cloned();
+            data.client_key.clone_from(&to.row.client_key);
+        }
+        Some(before) => {
+            let known = before.task.earlier_requests.len();
+            let is_changed = to.row.earlier_requests.len() != known;
+            data.request = is_changed.then(|| to.row.request.clone());
+        }
     }
     let response = before.and_then(|before| before.task.response.as_ref());
     data.response = to.row.response.clone().filter(|new| response != Some(new));
@@ -246,6 +253,7 @@ impl Base {
             audit_seq: from.audit_seq,
             failure: from.failure.clone(),
             residue: from.residue,
+            settled: from.settled,
             parent: from.parent,
             webhook: from.webhook.clone(),
             place_key: from.place_key.clone(),

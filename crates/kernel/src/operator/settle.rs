@@ -5,10 +5,12 @@ use crate::change::ChangeError;
 use crate::draft::{As, Decision, Draft, will_undo};
 use crate::engine::Engine;
 use crate::load;
+use crate::record::StepRow;
+use crate::request_edit::{EditError, RequestEdit};
 use crate::saga::Illegal;
 use crate::task::{RequestError, TaskType};
-use counterstep_contracts::operator::{OperatorAnswer, SettledAs};
-use counterstep_contracts::{Direction, Rev, StepStatus, TaskId, TaskStatus};
+use counterstep_contracts::operator::OperatorAnswer;
+use counterstep_contracts::{Direction, Rev, Settled, SettledAs, StepStatus, TaskId, TaskStatus};
 use futures::future::BoxFuture;
 use serde_json::Value;
 
@@ -21,6 +23,8 @@ pub struct Resolution {
     pub settled: SettledAs,
     /// The step's output, with [`SettledAs::Done`].
     pub output: Option<Value>,
+    /// The task that has done it, with [`SettledAs::Redriven`]. It is there, and of the same tenant.
+    pub task: Option<TaskId>,
     /// Who, as the audit is to say it.
     pub actor: String,
     /// Why.
@@ -34,6 +38,8 @@ pub struct Resolution {
 pub struct Retrial {
     /// Which way; `None`: the one in which it gave up.
     pub direction: Option<Direction>,
+    /// What is to be different in its request, where it goes forward.
+    pub edit: Option<RequestEdit>,
     /// Who, as the audit is to say it.
     pub actor: String,
     /// Why.
@@ -86,6 +92,12 @@ pub enum OperatorError {
     /// The output does not fit.
     #[error("the output does not fit: {0}")]
     Output(RequestError),
+    /// Its request cannot be changed, or not so.
+    #[error(transparent)]
+    Edit(#[from] EditError),
+    /// Its request cannot be changed in its state.
+    #[error("{0}")]
+    NotEditable(String),
     /// It is not at the revision for which a bulk operation decided.
     #[error("the task has changed since the operation has chosen it")]
     Moved,
@@ -109,12 +121,25 @@ pub fn resolve(engine: &Engine, task: TaskId, resolution: Resolution) -> BoxFutu
                 note: resolution.note.clone(),
                 bulk: resolution.bulk.as_ref().map(|of| of.id.clone()),
             };
+            let is_named = resolution.task.is_some();
+            if is_named != (resolution.settled == SettledAs::Redriven) {
+                return Ok(Err(OperatorError::NotSettleable(
+                    "`redriven` names the task that has done it, and only `redriven` does"
+                        .to_owned(),
+                )));
+            }
             match &resolution.step {
                 Some(step) => settle_step(task_type, draft, step, &resolution, &decision),
                 None if resolution.output.is_some() => Ok(Err(OperatorError::NotSettleable(
                     "an output is of one step: name the step, or leave the output out".to_owned(),
                 ))),
-                None => draft.resolve_task(resolution.settled, &decision).map(Ok),
+                None => {
+                    let settled = Settled {
+                        settled: resolution.settled,
+                        task: resolution.task,
+                    };
+                    draft.resolve_task(settled, &decision).map(Ok)
+                }
             }
         })
         .await
@@ -129,14 +154,24 @@ pub fn retry(engine: &Engine, task: TaskId, retrial: Retrial) -> BoxFuture<'_, D
     Box::pin(async move {
         let actor = retrial.actor.clone();
         let rev = retrial.bulk.as_ref().map(|of| of.rev);
-        decide(engine, task, &actor, rev, move |_, draft| {
+        decide(engine, task, &actor, rev, move |task_type, draft| {
             let decision = Decision {
                 note: retrial.note.clone(),
                 bulk: retrial.bulk.as_ref().map(|of| of.id.clone()),
             };
             let parked_going_forward = draft.status() == TaskStatus::DeadLettered;
+            let forward = parked_going_forward && retrial.direction != Some(Direction::Undo);
+            let request = match retrial.edit.as_ref().map(|edit| edited(task_type, draft, edit)) {
+                Some(_) if !forward => {
+                    let why = "only what goes forward is given another request: an undo takes back what was done";
+                    return Ok(Err(OperatorError::NotEditable(why.to_owned())));
+                }
+                Some(Err(error)) => return Ok(Err(error)),
+                Some(Ok(request)) => request,
+                None => None,
+            };
             match (parked_going_forward, retrial.direction) {
-                (true, None | Some(Direction::Forward)) => draft.redrive(&decision).map(Ok),
+                (true, None | Some(Direction::Forward)) => draft.redrive(request, &decision).map(Ok),
                 (true, Some(Direction::Undo)) => draft.undo_parked(&decision).map(Ok),
                 (false, None | Some(Direction::Undo)) => draft.retry_undo(&decision).map(Ok),
                 (false, Some(Direction::Forward)) => Ok(Err(OperatorError::NoWayForward)),
@@ -144,6 +179,28 @@ pub fn retry(engine: &Engine, task: TaskId, retrial: Retrial) -> BoxFuture<'_, D
         })
         .await
     })
+}
+
+/// The request that steps are given from now on; `None`: it stays.
+fn edited(
+    task_type: &TaskType,
+    draft: &Draft,
+    edit: &RequestEdit,
+) -> Result<Option<Value>, OperatorError> {
+    let record = draft.record();
+    // Which tasks it submits follows from its request: of another one it would take those that are there
+    // for its own.
+    let mut steps = record.steps.iter();
+    let submits = |row: &&StepRow| row.children.is_some() && row.status != StepStatus::Completed;
+    if let Some(row) = steps.find(submits) {
+        let why = format!(
+            "step `{}` has submitted tasks by the request as it is: it cannot be changed before the step has completed",
+            row.name
+        );
+        return Err(OperatorError::NotEditable(why));
+    }
+    let request = edit.of(&record.task.request, task_type.read_request)?;
+    Ok((request != record.task.request).then_some(request))
 }
 
 async fn decide(
@@ -227,6 +284,9 @@ fn settle_step(
     let refused = |why: String| Ok(Err(OperatorError::NotSettleable(why)));
     let status = draft.step(at).status;
     match (draft.status(), resolution.settled) {
+        (_, SettledAs::NotNeeded | SettledAs::Redriven) => refused(format!(
+            "`{}` is said of a whole task: leave the step out", resolution.settled
+        )),
         (TaskStatus::DeadLettered, SettledAs::Done) => {
             if !matches!(status, StepStatus::Failed | StepStatus::InDoubt) {
                 return refused(format!(

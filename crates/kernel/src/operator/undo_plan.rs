@@ -33,7 +33,7 @@ pub fn undo_plan(task_type: &TaskType, record: &TaskRecord) -> UndoPlan {
         }
     }
     let mut order: Vec<usize> = (0..record.steps.len())
-        .filter(|&at| record.steps[at].started_seq.is_some())
+        .filter(|&at| record.steps[at].started_seq.is_some() || record.steps[at].kept)
         .collect();
     order.sort_by_key(|&at| std::cmp::Reverse(record.steps[at].started_seq));
     let not_undone = order
@@ -74,6 +74,10 @@ fn not_undone(decl: &StepDecl, row: &StepRow, task: TaskStatus) -> Option<NotUnd
         (_, StepStatus::Resolved) => (
             NotUndoneKind::Settled,
             "an operator has settled its undo".to_owned(),
+        ),
+        _ if row.kept => (
+            NotUndoneKind::Kept,
+            "the task that this one runs again did it, and it belongs to that task".to_owned(),
         ),
         (UndoDecl::Waived { reason }, _) => (NotUndoneKind::Waived, reason.to_owned()),
         (UndoDecl::Pure, _) => (NotUndoneKind::Pure, "it has no effects".to_owned()),

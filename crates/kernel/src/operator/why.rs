@@ -91,7 +91,10 @@ pub fn why_among(registry: &Registry, record: &TaskRecord, around: &Surroundings
         parent: task.parent.map(Into::into),
         because,
         operator_can: moves(registry, record),
-        group: task.status.is_parked().then(|| group_of(task)),
+        group: task
+            .status
+            .is_parked()
+            .then(|| group_of(&task.task_type, task.failure.as_ref())),
     }
 }
 
@@ -492,10 +495,14 @@ fn moves(registry: &Registry, record: &TaskRecord) -> Vec<OperatorMove> {
             }
             moves
         }
-        TaskStatus::Compensating
-        | TaskStatus::Completed
+        TaskStatus::Completed
         | TaskStatus::Failed
         | TaskStatus::Cancelled
-        | TaskStatus::Resolved => Vec::new(),
+        | TaskStatus::Resolved => vec![post(
+            "run-again",
+            json!({"note": note}),
+            "runs it again from the start, as a new task",
+        )],
+        TaskStatus::Compensating => Vec::new(),
     }
 }

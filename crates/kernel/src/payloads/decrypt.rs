@@ -115,6 +115,11 @@ impl Decrypt<'_> {
         if !value(Place::Request, &mut task.request) {
             task.request = Value::Null;
         }
+        for earlier in &mut task.earlier_requests {
+            if !value(Place::Request, earlier) {
+                *earlier = Value::Null;
+            }
+        }
         if let Some(response) = &mut task.response
             && !value(Place::Response, response)
         {

@@ -151,7 +151,8 @@ pub(super) fn document_place(kind: DocumentKind, tenant: &Tenant, name: &str) ->
         | DocumentKind::Audit
         | DocumentKind::Limit
         | DocumentKind::LimitValues
-        | DocumentKind::Queue => None,
+        | DocumentKind::Queue
+        | DocumentKind::Poison => None,
     }
 }
 

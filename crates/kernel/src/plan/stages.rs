@@ -33,7 +33,8 @@ pub fn states(decl: &TaskDecl, steps: &[StepRow]) -> Vec<StepState> {
         .zip(steps)
         .map(|(decl, row)| StepState {
             status: row.status,
-            effects: decl.undo.has_effects(),
+            // What another task did is not undone with this one.
+            effects: decl.undo.has_effects() && !row.kept,
             started: row.started_seq.is_some(),
         })
         .collect()

@@ -30,6 +30,8 @@ pub enum DocumentKind {
     Audit,
     /// An operation on many tasks.
     Bulk,
+    /// A message that no host can read.
+    Poison,
 }
 
 impl DocumentKind {
@@ -63,6 +65,7 @@ impl DocumentKind {
             Self::Listing => "listing",
             Self::Audit => "audit",
             Self::Bulk => "bulk",
+            Self::Poison => "poison",
         }
     }
 
@@ -81,6 +84,7 @@ impl DocumentKind {
                 | Self::Queue
                 | Self::Audit
                 | Self::Bulk
+                | Self::Poison
         )
     }
 }

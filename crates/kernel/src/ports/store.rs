@@ -14,7 +14,6 @@ use super::statement::SqlStatement;
 use super::types::{FailureQuery, WaitingQuery};
 use super::upkeep::Upkeep;
 use super::workers::{Flow, FlowQuery, Gauges};
-use crate::poison::PoisonRow;
 use crate::record::{DbTime, History, TaskRecord};
 use crate::transition::{Guard, Transition};
 use async_trait::async_trait;
@@ -71,10 +70,6 @@ pub enum OutboxOp {
     Published(Vec<i64>),
     /// The events of these changes are published: their rows are deleted.
     PublishedOf(Vec<counterstep_contracts::ChangeId>),
-    /// Keeps a poison message; durable when it returns. One row for each
-    /// [`Poison::source`](crate::poison::Poison::source): a repetition is success and changes
-    /// nothing.
-    Poison(PoisonRow),
 }
 
 /// The row of a client's idempotency key.
@@ -193,7 +188,7 @@ pub trait Store: Upkeep + Logs + Send + Sync + Debug {
     /// cannot be read, are left out.
     async fn lines(&self, tasks: &[TaskId]) -> Result<Vec<TaskLine>, StoreError>;
 
-    /// Takes or deletes events, or keeps poison. Only a take returns any.
+    /// Takes or deletes events. Only a take returns any.
     async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError>;
 
     /// The unexpired row of a client's key.

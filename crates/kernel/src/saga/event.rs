@@ -13,6 +13,8 @@ pub enum Operator {
     Redrive,
     /// Undo a task that was parked going forward.
     Undo,
+    /// Run a task that has ended again: as this one.
+    RunAgain,
     /// Set the count of lost hosts: they were lost for reasons that are not the task's own.
     SetRecoveries,
 }
@@ -78,6 +80,8 @@ pub enum StepEvent {
     Started,
     /// The condition says no.
     Skipped,
+    /// The task that this one runs again had completed it: its output counts here too.
+    Kept,
     /// The attempt's output is committed.
     Succeeded,
     /// The attempt failed and another one will follow.
@@ -201,6 +205,7 @@ impl LifecycleEvent {
             Self::Operator(Operator::Resolve) => "operator_resolved",
             Self::Operator(Operator::Redrive) => "operator_redrove",
             Self::Operator(Operator::Undo) => "operator_undid",
+            Self::Operator(Operator::RunAgain) => "operator_ran_again",
             Self::Operator(Operator::SetRecoveries) => "operator_set_recoveries",
         }
     }
@@ -227,6 +232,7 @@ impl LifecycleEvent {
             Self::Operator(Operator::Resolve),
             Self::Operator(Operator::Redrive),
             Self::Operator(Operator::Undo),
+            Self::Operator(Operator::RunAgain),
             Self::Operator(Operator::SetRecoveries),
         ];
         all.extend(WaitReason::ALL.iter().map(|&reason| Self::Waits(reason)));
@@ -239,6 +245,7 @@ impl StepEvent {
     const SAMPLES: &[Self] = &[
         Self::Started,
         Self::Skipped,
+        Self::Kept,
         Self::Succeeded,
         Self::Retries,
         Self::Failed,
@@ -276,6 +283,7 @@ impl StepEvent {
         match self {
             Self::Started => "step_started",
             Self::Skipped => "step_skipped",
+            Self::Kept => "step_kept",
             Self::Succeeded => "step_succeeded",
             Self::Retries => "step_retries",
             Self::Failed => "step_failed",

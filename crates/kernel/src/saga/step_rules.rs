@@ -29,6 +29,13 @@ pub(super) fn rule(state: &State<'_>, task: TaskStatus, step: StepState, event: 
             going_forward(task, &[TaskStatus::Submitted, TaskStatus::Running])?;
             one_of(from, &[StepStatus::Pending], StepStatus::Skipped)
         }
+        StepEvent::Kept => {
+            going_forward(task, &[TaskStatus::Submitted])?;
+            if step.effects {
+                return Err("what it did belongs to another task");
+            }
+            one_of(from, &[StepStatus::Pending], StepStatus::Completed)
+        }
         StepEvent::Succeeded => {
             going_forward(task, &[TaskStatus::Submitted, TaskStatus::Running])?;
             one_of(from, &[StepStatus::Running], StepStatus::Completed)

@@ -287,6 +287,7 @@ fn operator(state: &State<'_>, status: TaskStatus, decision: Operator) -> Rule {
             }
         }
         (Operator::Undo, TaskStatus::DeadLettered) => Ok(TaskStatus::Compensating),
+        (Operator::RunAgain, TaskStatus::Submitted) => Ok(TaskStatus::Submitted),
         (Operator::SetRecoveries, status) => match status {
             TaskStatus::Submitted
             | TaskStatus::Dispatched
@@ -303,5 +304,6 @@ fn operator(state: &State<'_>, status: TaskStatus, decision: Operator) -> Rule {
         (Operator::RetryUndo, _) => Err("no undo of it has given up"),
         (Operator::Redrive | Operator::Undo, _) => Err("it is not dead-lettered"),
         (Operator::Resolve, _) => Err("it is not parked"),
+        (Operator::RunAgain, _) => Err("only with its first change is a task another one again"),
     }
 }

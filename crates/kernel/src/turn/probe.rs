@@ -61,7 +61,7 @@ impl Turn<'_> {
                 at,
                 probe,
                 execution,
-                inputs: self.inputs(),
+                inputs: self.inputs_of(at),
                 limit,
                 facts: self.record.task.facts(),
                 log: self.log.attempt(&row.name, LogPart::Probe, row.attempts),

@@ -366,7 +366,7 @@ impl<'a> Turn<'a> {
             self.running.insert(at);
             let own_output = self.record.steps[at].output.clone();
             let fallback = direction == Direction::Forward && self.record.steps[at].in_fallback;
-            let (inputs, facts) = (self.inputs(), self.record.task.facts());
+            let (inputs, facts) = (self.inputs_of(at), self.record.task.facts());
             let (meter, beats) = self
                 .board
                 .meter(&execution.step, direction, execution.attempt);
@@ -418,9 +418,10 @@ impl<'a> Turn<'a> {
         self.reserved.give_back();
     }
 
-    /// For code whose output is stored.
-    pub(super) fn inputs(&self) -> Inputs {
-        inputs_of(self.engine, &self.record)
+    /// For an attempt of a step that has started, in either direction.
+    pub(super) fn inputs_of(&self, at: usize) -> Inputs {
+        let request = self.record.request_of(at).clone();
+        self.engine.inputs(request, outputs_of(&self.record))
     }
 
     pub(super) fn delay(&mut self, at: usize, delay: Duration, cancel: CancelToken) {
@@ -453,7 +454,11 @@ impl<'a> Turn<'a> {
 
 /// The request and the outputs committed so far.
 pub(super) fn inputs_of(engine: &Engine, record: &TaskRecord) -> Inputs {
-    let outputs = record
+    engine.inputs(record.task.request.clone(), outputs_of(record))
+}
+
+fn outputs_of(record: &TaskRecord) -> BTreeMap<String, Value> {
+    record
         .steps
         .iter()
         .filter_map(|row| {
@@ -461,6 +466,5 @@ pub(super) fn inputs_of(engine: &Engine, record: &TaskRecord) -> Inputs {
                 .as_ref()
                 .map(|output| (row.name.clone(), output.clone()))
         })
-        .collect();
-    engine.inputs(record.task.request.clone(), outputs)
+        .collect()
 }

@@ -159,6 +159,8 @@ fn submitted() -> TaskRow {
         response: None,
         failure: None,
         residue: false,
+        settled: None,
+        earlier_requests: Vec::new(),
         traceparent: None,
         labels: Labels::new(),
         created_at: DbTime(0),

@@ -3,14 +3,14 @@
 //! shows here and nowhere else.
 
 use counterstep_contracts::{Rev, StepNo, StepStatus, TaskDecl, TaskStatus};
-use counterstep_kernel::record::{AuditRow, TaskRecord};
+use counterstep_kernel::record::{AuditRow, StepRow, TaskRecord};
 use counterstep_kernel::saga::{Event, Ruling, State, StepEvent, StepState, judge};
 
 /// What the judge asks of a task, before a change of it.
 pub(super) struct Before {
     status: Option<TaskStatus>,
     is_cancel_requested: bool,
-    steps: Vec<(StepNo, StepStatus, bool)>,
+    steps: Vec<Marks>,
 }
 
 impl Before {
@@ -23,12 +23,23 @@ impl Before {
     }
 }
 
-fn steps_of(record: &TaskRecord) -> Vec<(StepNo, StepStatus, bool)> {
-    record
-        .steps
-        .iter()
-        .map(|row| (row.no, row.status, row.started_seq.is_some()))
-        .collect()
+/// What the judge asks of a step beside its declaration.
+#[derive(Clone, Copy)]
+struct Marks {
+    no: StepNo,
+    status: StepStatus,
+    started: bool,
+    kept: bool,
+}
+
+fn steps_of(record: &TaskRecord) -> Vec<Marks> {
+    let marks = |row: &StepRow| Marks {
+        no: row.no,
+        status: row.status,
+        started: row.started_seq.is_some(),
+        kept: row.kept,
+    };
+    record.steps.iter().map(marks).collect()
 }
 
 /// What each event of a change is that the judge does not allow, in words.
@@ -109,8 +120,8 @@ pub(super) fn illegal(
     for (step, was) in decl.steps.iter().zip(&started[0]) {
         let is = ends
             .iter()
-            .find(|row| row.0 == step.no)
-            .map_or(StepStatus::Pending, |row| row.1);
+            .find(|row| row.no == step.no)
+            .map_or(StepStatus::Pending, |row| row.status);
         if is != was.status {
             found.push(format!("it leaves step {} {is} without an event", step.no));
         }
@@ -118,19 +129,18 @@ pub(super) fn illegal(
     found
 }
 
-/// The steps with their states in `rows` and their starts in `marks`.
-fn states(
-    decl: &TaskDecl,
-    rows: &[(StepNo, StepStatus, bool)],
-    marks: &[(StepNo, StepStatus, bool)],
-) -> Vec<StepState> {
-    let of = |rows: &[(StepNo, StepStatus, bool)], no| rows.iter().find(|row| row.0 == no).copied();
+/// The steps with their states in `rows` and their starts in `marks`. What is kept is from the first change on.
+fn states(decl: &TaskDecl, rows: &[Marks], marks: &[Marks]) -> Vec<StepState> {
+    let of = |rows: &[Marks], no| rows.iter().find(|row| row.no == no).copied();
     decl.steps
         .iter()
-        .map(|step| StepState {
-            status: of(rows, step.no).map_or(StepStatus::Pending, |row| row.1),
-            effects: step.undo.has_effects(),
-            started: of(marks, step.no).is_some_and(|row| row.2),
+        .map(|step| {
+            let marks = of(marks, step.no);
+            StepState {
+                status: of(rows, step.no).map_or(StepStatus::Pending, |row| row.status),
+                effects: step.undo.has_effects() && !marks.is_some_and(|row| row.kept),
+                started: marks.is_some_and(|row| row.started),
+            }
         })
         .collect()
 }

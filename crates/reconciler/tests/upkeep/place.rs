@@ -402,6 +402,8 @@ fn row(id: TaskId, status: TaskStatus, change_id: ChangeId) -> TaskRow {
         response: None,
         failure: None,
         residue: false,
+        settled: None,
+        earlier_requests: Vec::new(),
         traceparent: None,
         labels: Labels::new(),
         created_at: DbTime(0),

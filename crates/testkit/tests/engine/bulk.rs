@@ -3,21 +3,23 @@
 
 use crate::errand::only;
 use counterstep_adapters::payload_keys::{EncryptedPayloads, PayloadKey, PayloadKeys, TenantKeys};
+use counterstep_contracts::SettledAs;
 use counterstep_contracts::bulk::{BulkAction, BulkStatus, BulkView};
-use counterstep_contracts::operator::SettledAs;
-use counterstep_contracts::{TaskId, TaskStatus, Tenant};
+use counterstep_contracts::{Labels, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::Engine;
 use counterstep_kernel::bulk::{self, BulkSpec};
 use counterstep_kernel::dead_letters::{Selection, groups};
 use counterstep_kernel::payloads::PayloadStore;
-use counterstep_kernel::ports::{DocumentKind, DocumentQuery, FailureFilter, PayloadError, Store};
+use counterstep_kernel::ports::{
+    DocumentKind, DocumentQuery, FailureFilter, PayloadError, Store, TaskQuery,
+};
 use counterstep_macros::distributed_task;
 use counterstep_steps::times::DbTime;
 use counterstep_steps::{State, StepContext, StepError, StepResult, UndoResult};
 use counterstep_testkit::{Form, Harness, Site};
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -129,12 +131,25 @@ impl Bench {
         BulkSpec {
             action: BulkAction::Redrive,
             settled: None,
+            patch: None,
+            from: None,
             selection: Selection {
                 group,
                 ..parked("default")
             },
             note: "the bank is back".to_owned(),
             actor: "operator:kim".to_owned(),
+        }
+    }
+
+    fn of(&self, action: BulkAction, statuses: &[TaskStatus]) -> BulkSpec {
+        BulkSpec {
+            action,
+            selection: Selection {
+                statuses: statuses.to_vec(),
+                ..parked("default")
+            },
+            ..self.spec(None)
         }
     }
 
@@ -190,6 +205,8 @@ fn parked(tenant: &str) -> Selection {
         labels: counterstep_contracts::Labels::new(),
         failure: FailureFilter::default(),
         group: None,
+        since: None,
+        until: None,
     }
 }
 
@@ -328,11 +345,78 @@ async fn another_process_takes_over_what_a_killed_one_has_begun_and_does_none_tw
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn ended_tasks_run_again_once_each_also_where_an_executor_is_killed() {
+    let mut bench = Bench::with(60).await;
+    let settle = BulkSpec {
+        action: BulkAction::Resolve,
+        settled: Some(SettledAs::NotNeeded),
+        ..bench.spec(None)
+    };
+    let settled = bench.start(settle).await;
+    bench.execute(&settled.id).await;
+    let again = bench.of(BulkAction::RunAgain, &[TaskStatus::Resolved]);
+    let started = bench.start(again).await;
+    killed_at_the_first(&bench, &NEW).await;
+    bench.site.restart().await;
+    bench.site.clock.advance("61s");
+    let ended = bench.execute(&started.id).await;
+    assert_eq!((ended.done, ended.skipped, ended.failed), (60, 0, 0));
+    let found = listed(&bench, &NEW).await;
+    let old: BTreeSet<_> = found
+        .iter()
+        .filter_map(Labels::predecessor)
+        .map(|it| it.0)
+        .collect();
+    assert_eq!(
+        (found.len(), old),
+        (60, bench.tasks.iter().copied().collect())
+    );
+
+    let cancel = bench.of(BulkAction::Cancel, &NEW);
+    let started = bench.start(cancel).await;
+    killed_at_the_first(&bench, &[TaskStatus::Cancelled]).await;
+    bench.site.restart().await;
+    bench.site.clock.advance("61s");
+    let ended = bench.execute(&started.id).await;
+    assert_eq!((ended.done, ended.skipped, ended.failed), (60, 0, 0));
+    assert_eq!(listed(&bench, &[TaskStatus::Cancelled]).await.len(), 60);
+}
+
+/// Where a task is that no worker has begun.
+const NEW: [TaskStatus; 2] = [TaskStatus::Submitted, TaskStatus::Dispatched];
+
+/// Works on an operation until a first task is in one of these states.
+async fn killed_at_the_first(bench: &Bench, statuses: &[TaskStatus]) {
+    tokio::select! {
+        biased;
+        () = async {
+            while listed(bench, statuses).await.is_empty() {
+                tokio::task::yield_now().await;
+            }
+        } => {}
+        ended = bulk::work(bench.engine()) => panic!("nothing was cut off: {ended:?}"),
+    }
+}
+
+/// The labels of the tasks in these states.
+async fn listed(bench: &Bench, statuses: &[TaskStatus]) -> Vec<Labels> {
+    let query = TaskQuery {
+        statuses: statuses.to_vec(),
+        limit: 1_000,
+        ..TaskQuery::default()
+    };
+    let found = bench.engine().ports.store.list(&query).await;
+    let lines = found.expect("the store answers").lines;
+    lines.into_iter().map(|line| line.labels).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn tasks_that_others_have_decided_on_or_that_are_parked_later_are_left_alone() {
     let mut bench = Bench::with(6).await;
     let started = bench.start(bench.spec(None)).await;
     let by_hand = counterstep_kernel::operator::Retrial {
         direction: Some(counterstep_contracts::Direction::Undo),
+        edit: None,
         actor: "operator:lee".to_owned(),
         note: "not needed".to_owned(),
         bulk: None,
@@ -374,6 +458,8 @@ async fn many_are_settled_by_hand_and_those_of_another_tenant_are_not() {
     let spec = BulkSpec {
         action: BulkAction::Resolve,
         settled: Some(SettledAs::Skipped),
+        patch: None,
+        from: None,
         ..bench.spec(None)
     };
     let started = bench.start(spec).await;

@@ -501,6 +501,59 @@ async fn a_list_gives_its_responses_in_order_and_so_many_run_at_a_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn while_its_parent_may_undo_it_a_task_runs_again_from_the_start_only() {
+    let mut site = Harness::embedded(types()).start().await;
+    let seats = json!([{"no": 1}, {"no": 2, "takes_ms": 600_000}]);
+    let form = Form::to::<BookAll>()
+        .field("seats", seats)
+        .field("at_a_time", 2);
+    let all = site.submit(form).await;
+    site.serve(2);
+    let [quick, slow] = eventually("the children", || async {
+        <[ChildLine; 2]>::try_from(children_of(&site, all).await).ok()
+    })
+    .await
+    .map(|line| line.task);
+    site.clock.runs(slow);
+    site.all_are(TaskStatus::Completed, &[quick]).await;
+    until_works(slow).await;
+    let again = |from: Option<&str>| client::RunAgain {
+        from: from.map(str::to_owned),
+        edit: None,
+        actor: "ada".to_owned(),
+        note: "once more".to_owned(),
+        key: None,
+        traceparent: None,
+        bulk: None,
+    };
+    let refused = client::run_again(&site.engine, quick, again(Some("confirm")))
+        .await
+        .expect_err("its parent waits");
+    assert!(
+        matches!(refused, client::AgainError::ParentOpen { parent, .. } if parent == all),
+        "{refused}"
+    );
+    let whole = client::run_again(&site.engine, quick, again(None)).await;
+    let whole = whole.expect("from the start").answer.task_id;
+    site.all_are(TaskStatus::Completed, &[whole]).await;
+    client::cancel(&site.engine, all, "client")
+        .await
+        .expect("a cancel is accepted");
+    site.all_are(TaskStatus::Cancelled, &[all, quick, slow])
+        .await;
+    let from = client::run_again(&site.engine, quick, again(Some("confirm"))).await;
+    assert!(
+        matches!(
+            from,
+            Err(client::AgainError::Kept(client::CannotKeep::Undone { .. }))
+        ),
+        "{from:?}"
+    );
+    site.assert_invariants(&[all, quick, slow, whole]).await;
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn responses_that_are_more_than_a_step_may_give_fail_it() {
     let small = |settings: &mut EngineSettings| settings.output_limit = OutputLimit(100);
     let mut site = Harness::embedded(types()).settings(small).start().await;

@@ -1,7 +1,7 @@
 //! Types whose steps submit tasks, as their authors test them: the harness gives turns to the whole
 //! family, answers the signals of children, strikes their steps, and names what waits for a person.
 
-use counterstep_contracts::operator::SettledAs;
+use counterstep_contracts::SettledAs;
 use counterstep_contracts::{Outcome, StepStatus, TaskStatus, WaitReason};
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::operator::{self, Resolution};
@@ -527,6 +527,7 @@ async fn a_family_goes_on_once_a_person_has_decided() {
         note: "the receiver sends it back".to_owned(),
         settled: SettledAs::Undone,
         output: None,
+        task: None,
     };
     operator::resolve(&task.engine, child.task.id, resolution)
         .await

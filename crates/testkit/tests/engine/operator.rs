@@ -2,7 +2,7 @@
 
 use crate::cancel::until;
 use crate::errand::{Errand, Hasty, Stubborn, only};
-use counterstep_contracts::operator::SettledAs;
+use counterstep_contracts::SettledAs;
 use counterstep_contracts::{Direction, StepStatus, TaskStatus};
 use counterstep_kernel::draft::{As, Draft};
 use counterstep_kernel::events::{COMPENSATION_FAILED, events_of};
@@ -18,6 +18,7 @@ fn resolution(step: Option<&str>, settled: SettledAs, output: Option<Value>) -> 
         step: step.map(str::to_owned),
         settled,
         output,
+        task: None,
         actor,
         note,
         bulk: None,
@@ -27,6 +28,7 @@ fn resolution(step: Option<&str>, settled: SettledAs, output: Option<Value>) -> 
 fn retrial(direction: Option<Direction>) -> Retrial {
     Retrial {
         direction,
+        edit: None,
         actor: "operator:kim".to_owned(),
         note: "it was the network".to_owned(),
         bulk: None,

@@ -354,6 +354,7 @@ async fn a_redriven_wait_begins_anew() {
         &task.engine,
         task.id,
         Retrial {
+            edit: None,
             bulk: None,
             direction: None,
             actor,

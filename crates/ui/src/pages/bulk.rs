@@ -140,6 +140,7 @@ fn fields(body: &Value) -> Markup {
                 option value="skipped" { "left as they are, with their effects" }
                 option value="undone" { "undone by hand" }
                 option value="done" { "done by hand" }
+                option value="not_needed" { "not needed any more" }
             }
         }
     }

@@ -172,19 +172,6 @@ CREATE TABLE outbox (
 CREATE UNIQUE INDEX outbox_to_relay ON outbox (id) WHERE id > 0;
 CREATE INDEX outbox_by_change ON outbox (change_id) WHERE change_id > '00000000-0000-0000-0000-000000000000';
 
--- Messages that no host could read, for a person to look at. One row for each, however often it was delivered.
-CREATE TABLE poison (
-    id         BIGINT      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    source     TEXT        NOT NULL UNIQUE,
-    queue      TEXT        NOT NULL,
-    subject    TEXT        NOT NULL,
-    -- At most the first 64 KiB.
-    payload    BYTEA       NOT NULL,
-    size_bytes BIGINT      NOT NULL,
-    reason     TEXT        NOT NULL,
-    at         TIMESTAMPTZ NOT NULL
-);
-
 CREATE TABLE idempotency (
     tenant      TEXT        NOT NULL COLLATE "C",
     key         TEXT        NOT NULL COLLATE "C",

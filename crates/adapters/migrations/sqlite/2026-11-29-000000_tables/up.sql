@@ -171,19 +171,6 @@ CREATE TABLE idempotency (
 
 CREATE INDEX idempotency_by_task ON idempotency (task);
 
--- Messages that no host could read. One row for each message, however often it was delivered.
-CREATE TABLE poison (
-    id         INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
-    source     TEXT    NOT NULL UNIQUE,
-    queue      TEXT    NOT NULL,
-    subject    TEXT    NOT NULL,
-    -- At most the first 64 KiB.
-    payload    BLOB    NOT NULL,
-    size_bytes INTEGER NOT NULL,
-    reason     TEXT    NOT NULL,
-    at         INTEGER NOT NULL
-) STRICT;
-
 -- A task whose rows are deleted, until nothing is left of its objects either.
 CREATE TABLE tombstones (
     task   TEXT    NOT NULL PRIMARY KEY,

@@ -6,7 +6,7 @@ mod take_backs;
 
 use super::{database, number, open, options, raw};
 use crate::suite::{LIMIT, eventually};
-use counterstep_contracts::operator::SettledAs;
+use counterstep_contracts::SettledAs;
 use counterstep_contracts::{TaskId, TaskStatus, Tenant, WaitReason};
 use counterstep_kernel::client;
 use counterstep_kernel::client::SubmitError;
@@ -245,6 +245,7 @@ async fn parcel(stage: &Stage, fate: &str) -> TaskId {
                 step,
                 settled: SettledAs::Undone,
                 output: None,
+                task: None,
                 actor,
                 note,
             };

@@ -172,7 +172,6 @@ async fn the_submitters_role_executes_the_statement_and_nothing_else() {
         "SELECT 1 FROM receives",
         "SELECT 1 FROM documents",
         "INSERT INTO documents VALUES ('worker', 'default', 'x', 1, '{}', NULL, now())",
-        "SELECT 1 FROM poison",
         "SELECT 1 FROM tombstones",
         "SELECT 1 FROM __diesel_schema_migrations",
         "SELECT counterstep_erase(gen_random_uuid())",

@@ -100,6 +100,8 @@ pub(crate) fn row(id: TaskId) -> TaskRow {
         response: None,
         failure: None,
         residue: false,
+        settled: None,
+        earlier_requests: Vec::new(),
         traceparent: None,
         labels: Labels::new(),
         created_at: DbTime(0),

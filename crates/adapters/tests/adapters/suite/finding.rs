@@ -2,9 +2,10 @@
 
 use super::changes::*;
 use counterstep_contracts::{QueueName, Rev, TaskId, TaskStatus, Tenant, WaitReason};
+use counterstep_kernel::poison;
 use counterstep_kernel::ports::{
-    Due, InFlight, KnownType, Lost, LostOf, OutboxOp, OutboxRow, Poison, PoisonRow, Ports,
-    Revisions, RevisionsOf, Store, TaskQuery, TaskRevision,
+    Due, InFlight, KnownType, Lost, LostOf, OutboxOp, OutboxRow, Poison, Ports, Revisions,
+    RevisionsOf, Store, TaskQuery, TaskRevision,
 };
 use counterstep_kernel::record::{TaskRecord, TaskRow};
 use counterstep_kernel::transition::{LeaseChange, Time, Transition};
@@ -584,24 +585,29 @@ pub(crate) async fn what_is_published_of_a_change_leaves_the_others_in_the_outbo
     );
 }
 
-pub(crate) async fn poison_may_be_kept_twice_and_is_no_message(ports: &Ports) {
-    let payload = vec![0; 70_000].into();
-    let poison = Poison::new(
-        "work/1".into(),
-        "work.files.Zip.v1".into(),
-        &payload,
-        "no JSON".into(),
+pub(crate) async fn poison_is_kept_once_until_a_person_removes_it(ports: &Ports) {
+    let store = &*ports.store;
+    let queue = QueueName("files".into());
+    for (bytes, reason) in [(70_000, "no JSON \0"), (1, "again")] {
+        let payload = vec![b'x'; bytes].into();
+        let (source, subject) = ("work/1".into(), "work.files.Zip.v1".into());
+        let poison = Poison::new(source, subject, &payload, reason.into());
+        poison::keep(store, &queue, &poison).await.unwrap();
+    }
+    assert_eq!(take(store, Duration::ZERO).await, []);
+    let [kept] = &poison::list(store).await.unwrap()[..] else {
+        panic!("one message");
+    };
+    assert_eq!(
+        (&*kept.queue, &*kept.source, &*kept.subject),
+        ("files", "work/1", "work.files.Zip.v1")
     );
     assert_eq!(
-        (poison.payload.len(), poison.size_bytes),
-        (64 * 1024, 70_000)
+        (kept.payload.len(), kept.size_bytes, &*kept.reason),
+        (64 * 1024, 70_000, "no JSON \0")
     );
-    for _ in 0..2 {
-        let row = PoisonRow {
-            queue: QueueName("files".into()),
-            poison: poison.clone(),
-        };
-        assert_eq!(ports.store.outbox(OutboxOp::Poison(row)).await.unwrap(), []);
-    }
-    assert_eq!(take(&*ports.store, Duration::ZERO).await, []);
+    let remove = || poison::remove(store, &kept.id, "client:kim");
+    assert!(remove().await.unwrap());
+    assert!(!remove().await.unwrap());
+    assert_eq!(poison::list(store).await.unwrap(), []);
 }

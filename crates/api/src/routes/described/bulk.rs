@@ -46,7 +46,7 @@ pub(in super::super) const LIST: Operation = Operation::new(
 pub(in super::super) const START: Operation = Operation::new(
     "startBulkOperation",
     Tag::Deciding,
-    "Redrive or resolve many parked tasks",
+    "Redrive, resolve, cancel or run again many tasks",
 )
 .body::<BulkRequest>(examples::bulk_request)
 .replies(&[

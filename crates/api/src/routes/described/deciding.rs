@@ -59,6 +59,7 @@ pub(in super::super) const RETRY: Operation =
             C::AlreadyResolved,
             C::NotParked,
             C::NoWayForward,
+            C::RequestNotChangeable,
         ]);
 
 pub(in super::super) const RECOVERIES: Operation = Operation::new(

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-const GROUP: &str = "9f2c41d07be65a38";
-const TASK: &str = "01930d2c-6c4b-7d5e-8f00-0123456789ab";
+pub(super) const GROUP: &str = "9f2c41d07be65a38";
+pub(super) const TASK: &str = "01930d2c-6c4b-7d5e-8f00-0123456789ab";
 const OTHER: &str = "01930d2c-70aa-7e01-9c11-ba9876543210";
-const MADE: &str = "2026-11-20T18:00:00.000000Z";
-const CHANGED: &str = "2026-11-20T18:00:02.000000Z";
+pub(super) const MADE: &str = "2026-11-20T18:00:00.000000Z";
+pub(super) const CHANGED: &str = "2026-11-20T18:00:02.000000Z";
 const WEBHOOK: &str = "01930d2c-6c4b-7d5e-8f00-0123456789ab.7";
 
 pub(super) fn accepted() -> Value {
@@ -28,7 +28,7 @@ pub(super) fn batch_answer() -> Value {
     ]})
 }
 
-fn step(no: u32, name: &str, status: &str, attempts: u32) -> Value {
+pub(super) fn step(no: u32, name: &str, status: &str, attempts: u32) -> Value {
     json!({ "no": no, "name": name, "status": status, "attempts": attempts, "undo_attempts": 0 })
 }
 
@@ -95,7 +95,7 @@ pub(super) fn audit() -> Value {
             "attempt": 1, "epoch": 1, "actor": "worker:08a4bd91a6db", "details": { "queue": "file-processing" },
         }],
         "attempts": [{
-            "step": "create_zip_archive", "direction": "forward", "attempt": 1, "epoch": 1,
+            "step": "create_zip_archive", "direction": "forward", "attempt": 1, "epoch": 1, "worker": "worker:08a4bd91a6db",
             "outcome": "succeeded", "started_at": MADE, "ended_at": CHANGED,
         }],
     })
@@ -115,7 +115,7 @@ pub(super) fn payloads() -> Value {
     })
 }
 
-fn failure() -> Value {
+pub(super) fn failure() -> Value {
     json!({ "step": "charge", "class": "permanent", "message": "the card was declined" })
 }
 

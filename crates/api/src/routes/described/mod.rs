@@ -1,9 +1,11 @@
 //! What the document says of each route, beside the code that answers it. Must not answer a request.
 
+mod dead_letter_examples;
 mod examples;
 mod params;
 
 pub(super) mod bulk;
+pub(super) mod dead_letters;
 pub(super) mod deciding;
 pub(super) mod events;
 pub(super) mod keys;
@@ -11,6 +13,7 @@ pub(super) mod limits;
 pub(super) mod links;
 pub(super) mod process;
 pub(super) mod queues;
+pub(super) mod run_again;
 pub(super) mod schedules;
 pub(super) mod submitting;
 pub(super) mod tasks;

@@ -65,8 +65,20 @@ fn event_id() -> Value {
     json!({ "type": "integer", "format": "int64", "minimum": 0, "maximum": i64::MAX })
 }
 
+fn key() -> Value {
+    let plain = "[!#-~][!-~]{0,254}";
+    let quoted = r#""([!#-\[\]-~]|\\["\\]){1,255}""#;
+    json!({ "type": "string", "pattern": format!("^({plain}|{quoted})$") })
+}
+
 pub(super) const TASK_ID: Param = param("task_id", "The id of the task", uuid, TASK);
 
+pub(super) const KEY: Param = param(
+    "Idempotency-Key",
+    "A request that is repeated with the same key gets the answer of the first one",
+    key,
+    "order-4711",
+);
 pub(super) const WAIT: Param = param(
     "wait",
     "Answer when the task is at rest (terminal or parked), or after this time, at most 60 seconds",
@@ -189,6 +201,7 @@ pub(super) const TASK_LINKS: &[Link] = &[
     of_task("retryTask"),
     of_task("resolveTask"),
     of_task("setRecoveries"),
+    of_task("runTaskAgain"),
 ];
 
 /// Where an answer on what the path names leads.

@@ -2,29 +2,17 @@
 
 use super::examples;
 use super::params::{
-    LOCATION, PREFER, PREFERENCE_APPLIED, REPLAYED, RETRY_AFTER, TASK_LINKS, WAIT, param, text,
+    KEY, LOCATION, PREFER, PREFERENCE_APPLIED, REPLAYED, RETRY_AFTER, TASK_LINKS, WAIT, param, text,
 };
 use crate::openapi::{Operation, Param, PerType, Reply, Tag};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::http::{Accepted, BatchAnswer, BatchRequest, TaskView};
 use serde_json::{Value, json};
 
-fn key() -> Value {
-    let plain = "[!#-~][!-~]{0,254}";
-    let quoted = r#""([!#-\[\]-~]|\\["\\]){1,255}""#;
-    json!({ "type": "string", "pattern": format!("^({plain}|{quoted})$") })
-}
-
 fn url() -> Value {
     json!({ "type": "string", "format": "uri", "pattern": "^https?://", "maxLength": 2000 })
 }
 
-const KEY: Param = param(
-    "Idempotency-Key",
-    "A request that is repeated with the same key gets the answer of the first one",
-    key,
-    "order-4711",
-);
 const LABELS: Param = param(
     "Counterstep-Label",
     "Labels of the task, `name=value`, several with commas between them; a value with a comma or a quote stands in quotes",

@@ -2,6 +2,7 @@
 //! parked until an operator decides.
 
 use super::Stage;
+use counterstep_contracts::http::Accepted;
 use counterstep_contracts::{Host, StepStatus, TaskStatus};
 
 pub(super) async fn calm(stage: &mut Stage) {
@@ -18,6 +19,11 @@ pub(super) async fn calm(stage: &mut Stage) {
     for task in [plain, skips, uploads] {
         stage.until(task, TaskStatus::Completed).await;
     }
+    let again = format!("/api/tasks/{plain}/run-again");
+    let body = r#"{"from":"finish","note":"once more"}"#;
+    let again: Accepted = stage.site.post(&again, body).await.json(202);
+    stage.tasks.push(again.task_id);
+    stage.until(again.task_id, TaskStatus::Completed).await;
 }
 
 pub(super) async fn cancels(stage: &mut Stage) {

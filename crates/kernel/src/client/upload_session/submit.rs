@@ -84,7 +84,10 @@ impl UploadSession {
             let request = self.read()?;
             let uploads = request_uploads(&self.engine, &self.task_type, &request)
                 .map_err(|error| self.of_declaration(error))?;
-            let fingerprint = fingerprint(&self.task_type, &request);
+            let fingerprint = match &self.again {
+                Some(plan) => plan.fingerprint.clone(),
+                None => fingerprint(&self.task_type, &request),
+            };
             if let Some((first, answer)) = &self.replay {
                 if *first != fingerprint {
                     return Err(SubmitError::KeyMismatch);
@@ -93,11 +96,9 @@ impl UploadSession {
                 self.is_no_probe().await;
                 return answer.map(Decided::Replayed);
             }
-            if self
-                .received
-                .keys()
-                .any(|received| !uploads.iter().any(|(at, _)| at == received))
-            {
+            if self.received.keys().any(|received| {
+                !self.keeps(*received) && !uploads.iter().any(|(at, _)| at == received)
+            }) {
                 return Err(invalid(".", MOVED).into());
             }
             if !self.received.is_empty() {
@@ -107,6 +108,7 @@ impl UploadSession {
             }
             let mut received = uploads
                 .iter()
+                .filter(|(at, _)| !self.keeps(*at))
                 .map(|(at, upload)| self.outputs_of(*at, upload))
                 .collect::<Result<Vec<_>, SubmitError>>()?;
             let labels = self.labels(&request)?;
@@ -115,21 +117,24 @@ impl UploadSession {
                 id: self.id,
                 tenant: self.submission.tenant.clone(),
                 request,
-                client_key: self.submission.key.clone(),
+                // Of a task that runs again the key is that of an operator.
+                client_key: self.submission.key.clone().filter(|_| self.again.is_none()),
                 traceparent: self.submission.traceparent.clone(),
                 labels,
                 parent: None,
                 webhook: self.submission.webhook.clone(),
                 place_key: key,
             };
-            inline_steps::run(
-                &self.engine,
-                &self.task_type,
-                &new,
-                &mut received,
-                inline_until,
-            )
-            .await;
+            if !self.keeps(0) {
+                inline_steps::run(
+                    &self.engine,
+                    &self.task_type,
+                    &new,
+                    &mut received,
+                    inline_until,
+                )
+                .await;
+            }
             let actor = self
                 .firing
                 .as_ref()
@@ -137,6 +142,9 @@ impl UploadSession {
             let mut draft = Draft::of_submission(self.task_type.decl, new, actor);
             if let Some(Firing { write, details, .. }) = self.firing.clone() {
                 draft.set_schedule(write, details);
+            }
+            if let Some(again) = self.again_write() {
+                draft.set_again(again);
             }
             let mut failed = None;
             let respond = |record: &TaskRecord| self.respond(record, &mut failed);
@@ -239,6 +247,9 @@ impl UploadSession {
 
     /// What the client said, and what the declaration makes of the request. An empty text is no label.
     fn labels(&self, request: &Value) -> Result<Labels, SubmitError> {
+        if let Some(plan) = &self.again {
+            return self.labels_again(plan);
+        }
         let mut labels = self.submission.labels.clone();
         if let Some(declared) = self.task_type.labels {
             let inputs = self.engine.inputs(request.clone(), BTreeMap::new());

@@ -13,7 +13,8 @@ use crate::visit::Visit;
 use actix_web::{HttpRequest, web};
 use counterstep_contracts::access::Role;
 use counterstep_contracts::http::TaskView;
-use counterstep_contracts::operator::{SettledAs, UndoPlan};
+use counterstep_contracts::operator::UndoPlan;
+use counterstep_contracts::settled::SettledAs;
 use counterstep_contracts::{ProblemCode, StepStatus, TaskStatus, WaitReason};
 use maud::{Markup, html};
 use serde_json::{Value, json};
@@ -51,6 +52,8 @@ impl Decision {
             Self::Settled(SettledAs::Undone) => "settle-undone",
             Self::Settled(SettledAs::Done) => "settle-done",
             Self::Settled(SettledAs::Skipped) => "settle-skipped",
+            Self::Settled(SettledAs::NotNeeded) => "settle-not-needed",
+            Self::Settled(SettledAs::Redriven) => "settle-redriven",
             Self::Signal(_) => "signal",
             Self::Recount => "recount",
         }
@@ -79,6 +82,8 @@ impl Decision {
             (Self::Settled(SettledAs::Undone), _) => "undid all of it by hand".to_owned(),
             (Self::Settled(SettledAs::Done), _) => "did all of it by hand".to_owned(),
             (Self::Settled(SettledAs::Skipped), _) => "leave all of it as it is".to_owned(),
+            (Self::Settled(SettledAs::NotNeeded), _) => "need it no more".to_owned(),
+            (Self::Settled(SettledAs::Redriven), _) => "had another task do it".to_owned(),
             (Self::Signal(step), _) => format!("answer {step}"),
             (Self::Recount, _) => "count its lost hosts anew".to_owned(),
         }
@@ -98,7 +103,7 @@ impl Decision {
             Self::Settled(SettledAs::Undone | SettledAs::Done) => {
                 "It ends as resolved. Nothing more runs."
             }
-            Self::Settled(SettledAs::Skipped) => "It ends as resolved, with its effects left.",
+            Self::Settled(_) => "It ends as resolved, with its effects left.",
             Self::Signal(_) => "The step that waits gets this answer.",
             Self::Recount => "The next loss counts as the first one. Nothing else changes.",
         }
@@ -149,12 +154,8 @@ impl Decision {
             Self::StepUndone(step) => resolve(step, "undone"),
             Self::StepSkipped(step) => resolve(step, "skipped"),
             Self::Settled(settled) => {
-                let name = match settled {
-                    SettledAs::Done => "done",
-                    SettledAs::Undone => "undone",
-                    SettledAs::Skipped => "skipped",
-                };
-                let words = ["tasks", "resolve", &id, "--as", name, "--note", note];
+                let name = settled.as_str().replace('_', "-");
+                let words = ["tasks", "resolve", &id, "--as", &name, "--note", note];
                 let body = json!({ "as": settled, "note": note });
                 Elsewhere::new("POST", path("resolve"), &words).body(body)
             }
@@ -202,6 +203,7 @@ fn all(found: &Found) -> Vec<Decision> {
                 Decision::Settled(SettledAs::Undone),
                 Decision::Settled(SettledAs::Done),
                 Decision::Settled(SettledAs::Skipped),
+                Decision::Settled(SettledAs::NotNeeded),
             ]);
         }
         TaskStatus::CompensationFailed => {

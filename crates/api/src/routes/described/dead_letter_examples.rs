@@ -1,0 +1,26 @@
+//! Examples of the bodies that show a dead letter and a poison message.
+
+use super::examples::{CHANGED, GROUP, MADE, TASK, failure, step};
+use serde_json::{Value, json};
+
+pub(super) fn one() -> Value {
+    json!({
+        "task_id": TASK, "task_type": "BookSeat", "version": 1, "status": "dead_lettered",
+        "created_at": MADE, "updated_at": CHANGED, "failure": failure(), "group": GROUP,
+        "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736", "worker": "worker:08a4bd91a6db",
+        "request": { "seat": "4A", "card": "tok_1" }, "steps": [step(1, "charge", "failed", 1)],
+        "attempts": [{
+            "step": "charge", "direction": "forward", "attempt": 1, "epoch": 1,
+            "worker": "worker:08a4bd91a6db", "outcome": "failed",
+            "error": "the card was declined (permanent)", "started_at": MADE, "ended_at": CHANGED,
+        }],
+    })
+}
+
+pub(super) fn poison() -> Value {
+    json!({ "items": [{
+        "id": "5f0c1e7ab2d94c335f0c1e7ab2d94c33", "queue": "file-processing",
+        "subject": "counterstep.work.file-processing.CreateZipFromFiles.v1", "source": "counterstep-work/71",
+        "reason": "it is no JSON", "payload": "not json", "size_bytes": 8, "at": MADE,
+    }]})
+}

@@ -1,0 +1,114 @@
+//! How a command line changes a request: whole, from a file, or field by field.
+
+use counterstep_node::Exit;
+use serde_json::{Map, Value};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// What is to be different in a request.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(super) struct EditArgs {
+    /// File with another request as JSON, or - for standard input; it must have the same files
+    #[arg(long, value_name = "FILE", conflicts_with = "set")]
+    request: Option<PathBuf>,
+    #[command(flatten)]
+    fields: SetArgs,
+}
+
+/// Fields that are to be different.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(super) struct SetArgs {
+    /// Give a field of the request another value, as amount=12 or address.city=Bonn; what is no JSON
+    /// is a text, and null removes the field. May be repeated
+    #[arg(long, value_name = "FIELD=VALUE", value_parser = field)]
+    set: Vec<(String, Value)>,
+}
+
+fn field(text: &str) -> Result<(String, Value), String> {
+    let (name, value) = text.split_once('=').ok_or("expected FIELD=VALUE")?;
+    if name.split('.').any(str::is_empty) {
+        return Err("expected the name of a field before the =, as address.city".to_owned());
+    }
+    let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+    Ok((name.to_owned(), value))
+}
+
+impl SetArgs {
+    /// As a JSON merge patch; `None`: nothing is to be different.
+    pub(super) fn patch(&self) -> Result<Option<Value>, Exit> {
+        let mut patch = Map::new();
+        for (name, value) in &self.set {
+            let mut parts: Vec<_> = name.split('.').collect();
+            let last = parts.pop().unwrap_or_default();
+            let mut place = &mut patch;
+            for part in parts {
+                let inner = place
+                    .entry(part)
+                    .or_insert_with(|| Value::Object(Map::new()));
+                let Value::Object(inner) = inner else {
+                    let text = format!("--set {name}: `{part}` is given a value of its own too");
+                    return Err(Exit::config(text));
+                };
+                place = inner;
+            }
+            if place.insert(last.to_owned(), value.clone()).is_some() {
+                return Err(Exit::config(format!("--set {name}: it stands twice")));
+            }
+        }
+        Ok((!patch.is_empty()).then_some(Value::Object(patch)))
+    }
+}
+
+impl EditArgs {
+    /// The whole request, and the patch, of which there is one at most.
+    pub(super) fn read(&self) -> Result<(Option<Value>, Option<Value>), Exit> {
+        let request = self.request.as_deref().map(read_file).transpose()?;
+        Ok((request, self.fields.patch()?))
+    }
+}
+
+fn read_file(file: &Path) -> Result<Value, Exit> {
+    let text = if file == Path::new("-") {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).map(|_| text)
+    } else {
+        std::fs::read_to_string(file)
+    };
+    let shown = file.display();
+    let text = text.map_err(|error| Exit::config(format!("{shown}: {error}")))?;
+    serde_json::from_str(&text)
+        .map_err(|error| Exit::config(format!("{shown}: invalid request: {error}; expected JSON")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn patch(texts: &[&str]) -> Result<Option<Value>, Exit> {
+        let set = texts.iter().map(|text| field(text).expect("a field"));
+        SetArgs { set: set.collect() }.patch()
+    }
+
+    #[test]
+    fn fields_become_a_merge_patch() {
+        let found = patch(&[
+            "amount=12",
+            "address.city=Bonn",
+            "address.zip=\"53111\"",
+            "note=null",
+            "name=a=b",
+        ]);
+        let expected = json!({
+            "amount": 12, "address": {"city": "Bonn", "zip": "53111"}, "note": null, "name": "a=b",
+        });
+        assert_eq!(found.expect("a patch"), Some(expected));
+        assert_eq!(patch(&[]).expect("a patch"), None);
+        for twice in [&["a=1", "a=2"], &["a=1", "a.b=2"], &["a.b=1", "a=2"]] {
+            assert!(patch(twice).is_err(), "{twice:?}");
+        }
+        for odd in ["amount", "=1", "a..b=1"] {
+            assert!(field(odd).is_err(), "{odd}");
+        }
+    }
+}

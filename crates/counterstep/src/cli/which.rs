@@ -1,0 +1,83 @@
+//! The flags that name many tasks at once, as the body of a bulk operation.
+
+use super::operator::Signed;
+use super::times::Since;
+use counterstep_contracts::bulk::{BulkAction, BulkFilter, BulkRequest};
+use counterstep_contracts::http::FAILURE_CLASSES;
+use counterstep_contracts::{Labels, TaskStatus};
+use counterstep_node::Exit;
+
+/// Which tasks.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct WhichArgs {
+    /// Of this group: see `dead-letters groups`
+    #[arg(long, required_unless_present_any = ["all", "task_type", "status", "label", "since", "until", "failure_class", "failure_text"])]
+    group: Option<String>,
+    /// All that it can be done with
+    #[arg(long, conflicts_with_all = ["group", "task_type", "status", "label", "since", "until", "failure_class", "failure_text"])]
+    all: bool,
+    /// Of this type only
+    #[arg(long = "type")]
+    task_type: Option<String>,
+    /// In this state only; repeated: in one of these
+    #[arg(long)]
+    status: Vec<TaskStatus>,
+    /// With this label only, as order=4711; may be repeated, and then all must be there
+    #[arg(long, value_name = "NAME=VALUE", value_parser = label)]
+    label: Vec<(String, String)>,
+    /// Submitted at most so long ago, as 2h, or not before this time
+    #[arg(long)]
+    since: Option<Since>,
+    /// Submitted before this time, or longer ago than this
+    #[arg(long)]
+    until: Option<Since>,
+    /// With a failure of this class only
+    #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(FAILURE_CLASSES))]
+    failure_class: Option<String>,
+    /// With this in the text of the failure
+    #[arg(long)]
+    failure_text: Option<String>,
+    /// Count them and change nothing
+    #[arg(long)]
+    preview: bool,
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    let checked = Labels::new().look_for(name, value);
+    checked.map_err(|error| error.to_string())?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+impl WhichArgs {
+    fn filter(&self) -> Result<BulkFilter, Exit> {
+        let mut labels = Labels::new();
+        for (name, value) in &self.label {
+            labels.look_for(name, value).map_err(Exit::config)?;
+        }
+        Ok(BulkFilter {
+            task_type: self.task_type.clone(),
+            status: self.status.clone(),
+            labels,
+            failure_class: self.failure_class.clone(),
+            failure_text: self.failure_text.clone(),
+            since: self.since.map(Since::rfc3339),
+            until: self.until.map(Since::rfc3339),
+        })
+    }
+
+    /// The body of an operation on them, without what it needs more.
+    pub(super) fn request(&self, action: BulkAction, signed: &Signed) -> Result<BulkRequest, Exit> {
+        Ok(BulkRequest {
+            action,
+            settled: None,
+            patch: None,
+            from: None,
+            group: self.group.clone(),
+            filter: Some(self.filter()?),
+            note: signed.note.clone(),
+            actor: signed.actor(),
+            preview: self.preview,
+        })
+    }
+}

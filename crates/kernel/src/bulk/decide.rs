@@ -1,0 +1,185 @@
+//! What a bulk operation does with one task: the same call as for one alone. Done twice, after a process ended in
+//! between, it comes to the same.
+
+use super::operation::{BulkSpec, Chosen, Operation, Outcome};
+use crate::change::ChangeError;
+use crate::client::{self, AgainError, Refusal, RunAgain, SubmitError};
+use crate::draft::{BULK, Decision};
+use crate::engine::Engine;
+use crate::load;
+use crate::operator::{self, OfBulk, OperatorError, Resolution, Retrial};
+use crate::ports::{ObjectError, StoreError};
+use crate::record::TaskRow;
+use crate::request_edit::RequestEdit;
+use counterstep_contracts::bulk::BulkAction;
+use counterstep_contracts::operator::OperatorAnswer;
+use counterstep_contracts::{Rev, SettledAs, TaskId};
+use std::time::Duration;
+
+/// So often another writer may be faster before a task is left alone.
+const TRIES: u32 = 5;
+
+/// Another process that has begun the same is waited for: so often, and so long each time.
+const LOOKS: u32 = 60;
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Decides on one task of a slice.
+///
+/// # Errors
+/// [`StoreError`], where a server does not answer: nothing is known of the task then.
+pub(super) async fn one(
+    engine: &Engine,
+    id: &str,
+    operation: &Operation,
+    chosen: Chosen,
+) -> Result<Outcome, StoreError> {
+    match operation.spec.action {
+        BulkAction::Redrive | BulkAction::Resolve => parked(engine, id, operation, chosen).await,
+        BulkAction::Cancel => cancel(engine, id, &operation.spec, chosen.task).await,
+        BulkAction::RunAgain => run_again(engine, id, &operation.spec, chosen.task).await,
+    }
+}
+
+async fn parked(
+    engine: &Engine,
+    id: &str,
+    operation: &Operation,
+    Chosen { task, rev }: Chosen,
+) -> Result<Outcome, StoreError> {
+    let mut rev = rev;
+    for _ in 0..TRIES {
+        match decide(engine, id, &operation.spec, task, rev).await {
+            Ok(_) => return Ok(Outcome::Done),
+            Err(OperatorError::Moved | OperatorError::NotParked(_)) => {}
+            Err(OperatorError::Gone | OperatorError::Change(ChangeError::Gone)) => break,
+            Err(OperatorError::Change(ChangeError::Store(error))) if !is_of_the_task(&error) => {
+                return Err(error);
+            }
+            Err(error) => return Ok(Outcome::Failed(error.to_string())),
+        }
+        // Changed by this operation, before the process that did it ended; by others; or by a sweep of its
+        // objects, which is no change for people. The revision is read before the journal: where that has
+        // no entry of this operation, there was none at that revision.
+        let there = load::read(engine, task).await?;
+        if was_done(engine, id, task).await? {
+            return Ok(Outcome::Done);
+        }
+        let same = |row: &TaskRow| {
+            row.status.is_parked() && row.updated_at <= operation.created_at && row.rev != rev
+        };
+        match there.filter(|there| same(&there.task)) {
+            Some(there) => rev = there.task.rev,
+            None => break,
+        }
+    }
+    Ok(Outcome::Skipped)
+}
+
+async fn decide(
+    engine: &Engine,
+    id: &str,
+    spec: &BulkSpec,
+    task: TaskId,
+    rev: Rev,
+) -> Result<OperatorAnswer, OperatorError> {
+    let (actor, note) = (spec.actor.clone(), spec.note.clone());
+    let id = id.to_owned();
+    let bulk = Some(OfBulk { id, rev });
+    if spec.action == BulkAction::Resolve {
+        let resolution = Resolution {
+            step: None,
+            settled: spec.settled.unwrap_or(SettledAs::Skipped),
+            output: None,
+            task: None,
+            actor,
+            note,
+            bulk,
+        };
+        return operator::resolve(engine, task, resolution).await;
+    }
+    let retrial = Retrial {
+        direction: None,
+        edit: spec.patch.clone().map(RequestEdit::Patch),
+        actor,
+        note,
+        bulk,
+    };
+    operator::retry(engine, task, retrial).await
+}
+
+/// Whether an error is of this task alone: it will not go away.
+const fn is_of_the_task(error: &StoreError) -> bool {
+    matches!(error, StoreError::Corrupt(_) | StoreError::Unsupported(_))
+}
+
+/// Whether the journal of a task has an entry of this operation.
+async fn was_done(engine: &Engine, id: &str, task: TaskId) -> Result<bool, StoreError> {
+    let history = match engine.ports.store.history(task).await {
+        Err(error) if is_of_the_task(&error) => return Ok(false),
+        history => history?,
+    };
+    let mut entries = history.audit.iter().rev();
+    Ok(entries.any(|row| row.entry.details[BULK] == id))
+}
+
+/// A cancel that was accepted before is accepted again.
+async fn cancel(
+    engine: &Engine,
+    id: &str,
+    spec: &BulkSpec,
+    task: TaskId,
+) -> Result<Outcome, StoreError> {
+    let decision = Decision {
+        note: spec.note.clone(),
+        bulk: Some(id.to_owned()),
+    };
+    match client::cancel_for(engine, task, &spec.actor, Some(decision)).await {
+        Ok(_) => Ok(Outcome::Done),
+        // What this operation has cancelled may be undone by now.
+        Err(Refusal::TooLate(_)) if was_done(engine, id, task).await? => Ok(Outcome::Done),
+        Err(Refusal::Gone | Refusal::TooLate(_) | Refusal::Change(ChangeError::Gone)) => {
+            Ok(Outcome::Skipped)
+        }
+        Err(Refusal::Change(ChangeError::Store(error))) if !is_of_the_task(&error) => Err(error),
+        Err(error) => Ok(Outcome::Failed(error.to_string())),
+    }
+}
+
+/// Its key makes a second time the first one's task.
+async fn run_again(
+    engine: &Engine,
+    id: &str,
+    spec: &BulkSpec,
+    task: TaskId,
+) -> Result<Outcome, StoreError> {
+    for _ in 0..LOOKS {
+        let order = RunAgain {
+            from: spec.from.clone(),
+            edit: spec.patch.clone().map(RequestEdit::Patch),
+            actor: spec.actor.clone(),
+            note: spec.note.clone(),
+            key: Some(format!("bulk:{id}:{task}")),
+            traceparent: engine.traceparent_of_submission(None),
+            bulk: Some(id.to_owned()),
+        };
+        return match client::run_again(engine, task, order).await {
+            Ok(_) => Ok(Outcome::Done),
+            Err(AgainError::Gone | AgainError::NotEnded(_)) => Ok(Outcome::Skipped),
+            // A process that was taken for gone copies large files still.
+            Err(AgainError::Submit(SubmitError::InProgress)) => {
+                engine.ports.clock.sleep(PAUSE).await;
+                continue;
+            }
+            Err(AgainError::Submit(SubmitError::Store(error))) if !is_of_the_task(&error) => {
+                Err(error)
+            }
+            Err(AgainError::Submit(SubmitError::Objects(ObjectError::Unavailable(why)))) => {
+                Err(StoreError::Unavailable(why))
+            }
+            Err(error) => Ok(Outcome::Failed(error.to_string())),
+        };
+    }
+    Ok(Outcome::Failed(
+        "another process has begun it and does not come to an end".to_owned(),
+    ))
+}

@@ -1,0 +1,266 @@
+//! A dead letter that is redriven with another request: what was done keeps what it was told to do, what
+//! follows is given the other one.
+
+use crate::errand::only;
+use counterstep_contracts::{Direction, Settled, SettledAs, TaskStatus};
+use counterstep_kernel::operator::{self, OperatorError, Resolution, Retrial};
+use counterstep_kernel::record::AuditEntry;
+use counterstep_kernel::request_edit::{EditError, RequestEdit};
+use counterstep_macros::distributed_task;
+use counterstep_steps::{State, StepError, StepResult, UndoResult};
+use counterstep_testkit::{Form, Harness, TestTask};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::sync::{Arc, Mutex};
+
+/// What the steps have seen, in order.
+#[derive(Clone, Default)]
+struct Seen(Arc<Mutex<Vec<String>>>);
+
+impl Seen {
+    fn note(&self, what: &str, account: &str) {
+        let mut seen = self.0.lock().expect("a list");
+        seen.push(format!("{what} {account}"));
+    }
+
+    fn all(&self) -> Vec<String> {
+        self.0.lock().expect("a list").clone()
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Transfer {
+    account: String,
+    #[serde(default)]
+    bounces: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Reserved(u32);
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Paid(u32);
+
+struct MoveMoney;
+
+#[distributed_task(name = "MoveMoney", queue = "money", cancellable)]
+impl MoveMoney {
+    type Request = Transfer;
+    type Response = String;
+
+    #[step(1, host = "worker", undo = release)]
+    async fn reserve(req: &Transfer, seen: &State<Seen>) -> StepResult<Reserved> {
+        seen.note("reserve", &req.account);
+        Ok(Reserved(1))
+    }
+
+    async fn release(req: &Transfer, seen: &State<Seen>) -> UndoResult {
+        seen.note("release", &req.account);
+        Ok(())
+    }
+
+    #[step(2, host = "worker", undo = refund, on_exhausted = "dead_letter")]
+    async fn pay(req: &Transfer, seen: &State<Seen>) -> StepResult<Paid> {
+        seen.note("pay", &req.account);
+        if req.account == "closed" {
+            return Err(StepError::permanent("the account is closed"));
+        }
+        Ok(Paid(2))
+    }
+
+    async fn refund(req: &Transfer, seen: &State<Seen>) -> UndoResult {
+        seen.note("refund", &req.account);
+        Ok(())
+    }
+
+    #[step(3, host = "worker", no_undo = "tells a person")]
+    async fn confirm(req: &Transfer) -> StepResult<()> {
+        if req.bounces {
+            return Err(StepError::permanent("the letter came back"));
+        }
+        Ok(())
+    }
+
+    fn respond(req: &Transfer, _paid: &Paid) -> String {
+        req.account.clone()
+    }
+}
+
+async fn dead_letter(seen: &Seen) -> TestTask {
+    let harness = Harness::embedded(only::<MoveMoney>()).provide(seen.clone());
+    let task = harness.submit(Form::new().field("account", "closed")).await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::DeadLettered);
+    task
+}
+
+fn retrial(direction: Option<Direction>, edit: RequestEdit) -> Retrial {
+    Retrial {
+        direction,
+        edit: Some(edit),
+        actor: "operator:kim".to_owned(),
+        note: "the client has another account".to_owned(),
+        bulk: None,
+    }
+}
+
+async fn last(task: &TestTask, event: &str) -> AuditEntry {
+    let history = task.history().await;
+    let mut rows = history.audit.into_iter().rev();
+    let found = rows.find(|row| row.entry.event == event);
+    found.unwrap_or_else(|| panic!("no {event}")).entry
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redriven_task_goes_on_with_another_request() {
+    let seen = Seen::default();
+    let task = dead_letter(&seen).await;
+    let edit = RequestEdit::Patch(json!({"account": "open"}));
+    let answer = operator::retry(&task.engine, task.id, retrial(None, edit)).await;
+    assert_eq!(answer.expect("accepted").status, TaskStatus::Dispatched);
+    assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
+    assert_eq!(seen.all(), ["reserve closed", "pay closed", "pay open"]);
+    let record = task.record().await;
+    assert_eq!(record.task.response, Some(json!("open")));
+    assert_eq!(
+        record.task.earlier_requests,
+        [json!({"account": "closed", "bounces": false})]
+    );
+    let entry = last(&task, "operator_redrove").await;
+    assert_eq!(entry.actor, "operator:kim");
+    assert_eq!(entry.details["request_changed"], true);
+    assert_eq!(entry.details["note"], "the client has another account");
+    task.assert_invariants().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_step_is_undone_by_the_request_that_it_was_given() {
+    let seen = Seen::default();
+    let task = dead_letter(&seen).await;
+    let other = json!({"account": "open", "bounces": true});
+    let edit = RequestEdit::Whole(other);
+    operator::retry(&task.engine, task.id, retrial(None, edit))
+        .await
+        .expect("accepted");
+    assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
+    assert_eq!(
+        seen.all(),
+        [
+            "reserve closed",
+            "pay closed",
+            "pay open",
+            "refund open",
+            "release closed"
+        ]
+    );
+    task.assert_invariants().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_not_started_again_is_undone_by_the_request_of_its_last_try() {
+    let seen = Seen::default();
+    let task = dead_letter(&seen).await;
+    let edit = RequestEdit::Patch(json!({"account": "open"}));
+    operator::retry(&task.engine, task.id, retrial(None, edit))
+        .await
+        .expect("accepted");
+    counterstep_kernel::client::cancel(&task.engine, task.id, "client")
+        .await
+        .expect("accepted");
+    assert_eq!(task.run_to_rest().await, TaskStatus::Cancelled);
+    assert_eq!(
+        seen.all(),
+        [
+            "reserve closed",
+            "pay closed",
+            "refund closed",
+            "release closed"
+        ]
+    );
+    task.assert_invariants().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_does_not_fit_or_would_not_be_used_is_refused() {
+    let seen = Seen::default();
+    let task = dead_letter(&seen).await;
+    let before = task.record().await;
+    let edit = RequestEdit::Patch(json!({"account": 7}));
+    let refused = operator::retry(&task.engine, task.id, retrial(None, edit)).await;
+    assert!(
+        matches!(&refused, Err(OperatorError::Edit(EditError::Invalid(error))) if error.pointer == "account"),
+        "{refused:?}"
+    );
+    let edit = RequestEdit::Patch(json!({"account": "open"}));
+    let undo = retrial(Some(Direction::Undo), edit);
+    let refused = operator::retry(&task.engine, task.id, undo).await;
+    assert!(
+        matches!(refused, Err(OperatorError::NotEditable(_))),
+        "{refused:?}"
+    );
+    assert_eq!(task.record().await.task, before.task);
+    // The same request again is no other one.
+    let same = RequestEdit::Patch(json!({"account": "closed"}));
+    operator::retry(&task.engine, task.id, retrial(None, same))
+        .await
+        .expect("accepted");
+    let record = task.record().await;
+    assert!(record.task.earlier_requests.is_empty());
+    let entry = last(&task, "operator_redrove").await;
+    assert!(entry.details.get("request_changed").is_none());
+}
+
+fn resolution(settled: SettledAs, other: Option<counterstep_contracts::TaskId>) -> Resolution {
+    Resolution {
+        step: None,
+        settled,
+        output: None,
+        task: other,
+        actor: "operator:kim".to_owned(),
+        note: "seen to it".to_owned(),
+        bulk: None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_settled_task_says_what_has_become_of_it() {
+    let other = "01930d2c-6c4b-7d5e-8f00-0123456789ab"
+        .parse()
+        .expect("an id");
+    for (settled, of) in [
+        (SettledAs::Done, None),
+        (SettledAs::NotNeeded, None),
+        (SettledAs::Redriven, Some(other)),
+    ] {
+        let task = dead_letter(&Seen::default()).await;
+        operator::resolve(&task.engine, task.id, resolution(settled, of))
+            .await
+            .expect("accepted");
+        let record = task.record().await;
+        assert_eq!(record.task.status, TaskStatus::Resolved);
+        let expected = Settled { settled, task: of };
+        assert_eq!(record.task.settled, Some(expected));
+        // Its reservation stays, unless a person has seen to all of it.
+        assert_eq!(record.task.residue, settled != SettledAs::Done, "{settled}");
+        let details = last(&task, "operator_resolved").await.details;
+        assert_eq!(details["as"], settled.as_str());
+        assert_eq!(details.get("task").is_some(), of.is_some());
+        task.assert_invariants().await;
+    }
+    let task = dead_letter(&Seen::default()).await;
+    for (settled, of) in [(SettledAs::Redriven, None), (SettledAs::Done, Some(other))] {
+        let refused = operator::resolve(&task.engine, task.id, resolution(settled, of)).await;
+        assert!(
+            matches!(refused, Err(OperatorError::NotSettleable(_))),
+            "{refused:?}"
+        );
+    }
+    let of_a_step = Resolution {
+        step: Some("pay".to_owned()),
+        ..resolution(SettledAs::NotNeeded, None)
+    };
+    let refused = operator::resolve(&task.engine, task.id, of_a_step).await;
+    assert!(
+        matches!(refused, Err(OperatorError::NotSettleable(_))),
+        "{refused:?}"
+    );
+}
