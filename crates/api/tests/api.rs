@@ -4,6 +4,8 @@
 mod access;
 #[path = "api/administration.rs"]
 mod administration;
+#[path = "api/alerts.rs"]
+mod alerts;
 #[path = "api/batches.rs"]
 mod batches;
 #[path = "api/bounds.rs"]

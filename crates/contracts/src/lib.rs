@@ -5,6 +5,7 @@
 //! (that is `counterstep_kernel::saga`).
 
 pub mod access;
+pub mod alert;
 mod archive_name;
 pub mod breaker;
 pub mod bulk;

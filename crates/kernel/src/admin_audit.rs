@@ -238,7 +238,17 @@ pub(crate) async fn put<S: Store + ?Sized>(
     write: DocumentWrite,
     change: AdminChange<'_>,
 ) -> Result<bool, StoreError> {
+    put_all(store, vec![write], change).await
+}
+
+/// The same for several documents: all are written, or none.
+pub(crate) async fn put_all<S: Store + ?Sized>(
+    store: &S,
+    mut writes: Vec<DocumentWrite>,
+    change: AdminChange<'_>,
+) -> Result<bool, StoreError> {
     debug_assert!(ADMIN_EVENTS.contains(&change.event), "{}", change.event);
+    let of_change = writes.len();
     let audit = |name: String, expected, body: String| DocumentWrite {
         kind: KIND,
         tenant: Tenant::default(),
@@ -246,7 +256,6 @@ pub(crate) async fn put<S: Store + ?Sized>(
         expected: Some(expected),
         change: DocumentChange::Put { body, due_at: None },
     };
-    let mut writes = vec![write];
     for _ in 0..TRIES {
         let tip = tip(store).await?;
         let says = AdminSays {
@@ -272,12 +281,12 @@ pub(crate) async fn put<S: Store + ?Sized>(
                 link: link.clone(),
             },
         );
-        writes.truncate(1);
+        writes.truncate(of_change);
         writes.push(audit(name(no), Rev(0), text(&of_entry)));
         writes.push(audit(TIP.to_owned(), tip.rev, text(&TipBody { no, link })));
         match store.put_documents(&writes).await? {
             DocumentsPut::Written(_) => return Ok(true),
-            DocumentsPut::Refused(0) => return Ok(false),
+            DocumentsPut::Refused(place) if place < of_change => return Ok(false),
             DocumentsPut::Refused(_) => {}
         }
     }

@@ -14,6 +14,7 @@ use crate::task::TaskType;
 use crate::transition::{Guard, Transition};
 use crate::unknown_commits::{self, Doubts};
 use crate::webhooks::add_webhook;
+use crate::webhooks::alerts::add_alert;
 use counterstep_contracts::{Rev, TaskDecl, TaskId};
 use std::future::Future;
 use std::time::Duration;
@@ -161,6 +162,7 @@ impl Engine {
             }
             let (guard, mut transition) = draft.finish(self.new_change_id(), by);
             add_outgoing(self, task_type.decl, &mut transition);
+            add_alert(self, &mut transition, record.now);
             let store = &self.ports.store;
             let committed = match encrypt_row(store.payload_codec(), &mut transition) {
                 Ok(()) => store.commit(guard, &transition).await,

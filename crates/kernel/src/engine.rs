@@ -14,6 +14,7 @@ use crate::settings::EngineSettings;
 use crate::task::{Inputs, Registry, TaskType};
 use crate::vitals::Vitals;
 use crate::waiting_tasks::WaitingTasks;
+use crate::webhooks::raised::Raised;
 use counterstep_contracts::{ChangeId, TaskId};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -58,6 +59,8 @@ pub struct Engine {
     pub(crate) paused: Arc<PausedQueues>,
     /// How many tasks of a tenant wait.
     pub(crate) waiting: Arc<WaitingTasks>,
+    /// Alerts that this process has raised.
+    pub(crate) raised: Arc<Raised>,
     /// Whether its loops go round.
     pub(crate) vitals: Arc<Vitals>,
     /// Since when the store answers.
@@ -94,6 +97,7 @@ impl Engine {
             limits,
             paused: Arc::default(),
             waiting: Arc::default(),
+            raised: Arc::default(),
             vitals: Arc::default(),
             contact: Arc::default(),
         }

@@ -65,8 +65,8 @@ pub use traces::{NoTraces, Traces};
 pub use types::{Disabled, FailureQuery, TypeRow, TypeRows, WaitingQuery};
 pub use upkeep::{EndedTask, PurgeOp, Receive, ReceiveOp, Receives, SweepOp, Upkeep};
 pub use workers::{
-    Flow, FlowQuery, Gauges, KeptResults, MOST_LABEL_VALUES, OTHER, Passed, TaskCount,
-    WORKERS_READ, WorkerRow, WorkerSeen, Workers,
+    Flow, FlowQuery, Gauges, KeptResults, MOST_LABEL_VALUES, MOST_PARKED_TYPES, OTHER, ParkedCount,
+    Passed, TaskCount, WORKERS_READ, WorkerRow, WorkerSeen, Workers,
 };
 pub(crate) use workers::{REFRESH_TAKES, refreshed_every};
 

@@ -7,6 +7,7 @@ use crate::draft::{As, Draft};
 use crate::engine::Engine;
 use crate::load::{complete, misfit};
 use crate::ports::{CommitError, Salvaged, StoreError, Unread};
+use crate::webhooks::alerts::add_alert;
 use counterstep_contracts::{TaskId, TaskStatus};
 
 /// So often another writer may be faster before the task is left to the next sweep.
@@ -57,11 +58,13 @@ pub async fn quarantine(engine: &Engine, task: TaskId) -> Result<Quarantine, Cha
             return Ok(Quarantine::Parked(record.task.status));
         }
         complete(&task_type, &mut record);
+        let now = record.now;
         let mut draft = Draft::new(task_type.decl, record, engine.id.as_ref());
         draft.quarantine(&unreadable)?;
         let status = draft.status();
         let (guard, mut transition) = draft.finish(engine.new_change_id(), As::Anyone);
         add_outgoing(engine, task_type.decl, &mut transition);
+        add_alert(engine, &mut transition, now);
         match engine.ports.store.commit(guard, &transition).await {
             Ok(committed) => {
                 let unreadable: Vec<_> = unreadable

@@ -58,6 +58,8 @@ pub struct EngineSettings {
     pub metrics_labels: Vec<String>,
     /// Networks that webhooks may reach although they are private, and without TLS.
     pub webhook_allow: AllowedNets,
+    /// Whether operators are told of dead letters and the like, by an API process.
+    pub alerts: bool,
     /// Planted faults.
     pub faults: Vec<Fault>,
 }
@@ -86,6 +88,7 @@ impl Default for EngineSettings {
             max_waiting: None,
             metrics_labels: Vec::new(),
             webhook_allow: AllowedNets::default(),
+            alerts: false,
             faults: Vec::new(),
         }
     }

@@ -6,7 +6,9 @@ use crate::documents::TypedDocuments;
 use crate::engine::Engine;
 use crate::limits::{self, LimitUse};
 use crate::paused_queues;
-use crate::ports::{Flow, FlowQuery, StoreError, TaskCount, WorkerSeen, Workers};
+use crate::ports::{
+    Flow, FlowQuery, Gauges, ParkedCount, StoreError, TaskCount, WorkerSeen, Workers,
+};
 use crate::record::DbTime;
 use crate::times::rfc3339;
 use crate::turn::breaker_of;
@@ -17,7 +19,7 @@ use counterstep_contracts::workers::{
 };
 use counterstep_contracts::{QueueName, TaskId, TaskStatus};
 use futures::future::{BoxFuture, join_all};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// What metrics show of an installation.
@@ -27,6 +29,8 @@ pub struct InstallationFigures {
     pub view: WorkersView,
     /// Tasks that have not ended, by state, queue and the labels of the settings.
     pub tasks: Vec<TaskCount>,
+    /// Parked tasks by state and type; of the types of this program also where there are none.
+    pub parked: Vec<ParkedCount>,
     /// The queues, and which are paused.
     pub queues: BTreeMap<QueueName, bool>,
     /// The limits of steps.
@@ -58,7 +62,7 @@ pub fn read(engine: &Engine) -> BoxFuture<'_, Result<WorkersView, StoreError>> {
 /// When the store does not answer.
 pub fn figures(engine: &Engine) -> BoxFuture<'_, Result<InstallationFigures, StoreError>> {
     Box::pin(async move {
-        let (view, tasks) = read_by(engine, &engine.settings.metrics_labels).await?;
+        let (view, gauges) = read_by(engine, &engine.settings.metrics_labels).await?;
         let limits = limits::limits(engine).await?.into_iter().map(|row| {
             let sum = |of: fn(&LimitUse) -> u32| row.uses.iter().map(|it| u64::from(of(it))).sum();
             LimitFigures {
@@ -69,17 +73,15 @@ pub fn figures(engine: &Engine) -> BoxFuture<'_, Result<InstallationFigures, Sto
         });
         Ok(InstallationFigures {
             view,
-            tasks,
+            tasks: gauges.tasks,
+            parked: with_zeros(engine, gauges.parked),
             queues: paused_queues::pauses(engine).await?,
             limits: limits.collect(),
         })
     })
 }
 
-async fn read_by(
-    engine: &Engine,
-    labels: &[String],
-) -> Result<(WorkersView, Vec<TaskCount>), StoreError> {
+async fn read_by(engine: &Engine, labels: &[String]) -> Result<(WorkersView, Gauges), StoreError> {
     let gauges = engine.ports.store.gauges(labels).await?;
     let found = engine.ports.store.workers().await?;
     let count = |state| {
@@ -101,7 +103,7 @@ async fn read_by(
         status,
         workers: views(found),
     };
-    Ok((view, gauges.tasks))
+    Ok((view, gauges))
 }
 
 /// A look at the installation: how it stands, and what came and went since the look before.
@@ -156,6 +158,25 @@ fn sample(now: DbTime, since: DbTime, view: &WorkersView, flow: Flow) -> SampleV
         slots: alive().map(|it| u64::from(it.concurrency)).sum(),
         slots_busy: alive().map(|it| u64::from(it.running_count)).sum(),
     }
+}
+
+/// A figure that is missing until something is parked would make an alarm on it late.
+fn with_zeros(engine: &Engine, mut parked: Vec<ParkedCount>) -> Vec<ParkedCount> {
+    let known: BTreeSet<&str> = engine.registry.iter().map(|it| it.decl.name).collect();
+    let states = TaskStatus::ALL.iter().filter(|it| it.is_parked());
+    let all = states.flat_map(|status| known.iter().map(|name| (*status, *name)));
+    for (status, name) in all {
+        let is_it = |it: &ParkedCount| (it.status, &*it.task_type) == (status, name);
+        if !parked.iter().any(is_it) {
+            parked.push(ParkedCount {
+                status,
+                task_type: name.to_owned(),
+                count: 0,
+                oldest: Duration::ZERO,
+            });
+        }
+    }
+    parked
 }
 
 /// The breakers of this program's task types, by key, as this process sees them. Without a server for

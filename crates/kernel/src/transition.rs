@@ -327,6 +327,9 @@ pub struct Transition {
     pub document: Option<Box<DocumentWrite>>,
     /// What becomes of the task's row in `places`; `None`: it stays, or there is none.
     pub place: Option<PlaceWrite>,
+    /// What operators are told of: a document that is written where there is none of its name, and else left
+    /// as it is. Such a change is written alone.
+    pub alert: Option<Box<DocumentWrite>>,
     /// Tasks that a step submits: their first changes, each with a row that says of which task it is
     /// a child. Written in the same transaction, or not at all; a change that has some is written
     /// alone.
@@ -356,6 +359,7 @@ impl Transition {
             idempotency: None,
             document: None,
             place: None,
+            alert: None,
             children: Vec::new(),
             children_seen: Vec::new(),
             sql: Vec::new(),

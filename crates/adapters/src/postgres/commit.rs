@@ -58,7 +58,10 @@ pub(super) async fn write(
 
 /// Whether the change comes with statements of its own, which wait for locks of their own.
 pub(super) fn has_statements(transition: &Transition) -> bool {
-    !transition.sql.is_empty() || transition.document.is_some() || !transition.children.is_empty()
+    !transition.sql.is_empty()
+        || transition.document.is_some()
+        || transition.alert.is_some()
+        || !transition.children.is_empty()
 }
 
 /// What can be said without writing.

@@ -5,7 +5,10 @@ use super::fault::{Fault, parse};
 use super::statement::{Statement, Str, time, values};
 use super::states::{open, states};
 use crate::columns::read_json;
-use counterstep_kernel::ports::{Gauges, MOST_LABEL_VALUES, OTHER, TaskCount};
+use counterstep_contracts::TaskStatus;
+use counterstep_kernel::ports::{
+    Gauges, MOST_LABEL_VALUES, MOST_PARKED_TYPES, OTHER, ParkedCount, TaskCount,
+};
 use diesel::pg::data_types::PgTimestamp;
 use diesel::sql_types as sql;
 
@@ -129,4 +132,41 @@ pub(super) fn decode(rows: Vec<GaugeRead>, labels: &[String]) -> Result<Gauges, 
         }
     }
     Ok(gauges)
+}
+
+/// A state, a type, its parked tasks, the last change of the oldest, and the clock.
+pub(super) type ParkedRead = (String, String, i64, PgTimestamp, PgTimestamp);
+type ParkedTypes = (
+    sql::Text,
+    sql::Text,
+    sql::BigInt,
+    sql::Timestamptz,
+    sql::Timestamptz,
+);
+
+const PARKED: &str = concat!(
+    "SELECT t.status, t.task_type, count(*) AS tasks, min(t.updated_at), now()
+     FROM unnest(?) AS s (status) JOIN tasks t ON t.status = s.status AND ",
+    open!(),
+    " GROUP BY t.status, t.task_type ORDER BY tasks DESC, t.status, t.task_type LIMIT ?"
+);
+
+/// Parked tasks by state and type.
+pub(super) fn parked() -> Statement<'static, ParkedTypes> {
+    let parked = TaskStatus::ALL.iter().filter(|it| it.is_parked());
+    let states: Vec<Str<'_>> = parked.map(|it| it.as_str().into()).collect();
+    Statement::of(PARKED, values![states, MOST_PARKED_TYPES])
+}
+
+/// What [`parked`] has read.
+pub(super) fn decode_parked(rows: Vec<ParkedRead>) -> Result<Vec<ParkedCount>, Fault> {
+    let one = |(status, task_type, count, since, now): ParkedRead| {
+        Ok(ParkedCount {
+            status: parse("tasks.status", &status)?,
+            task_type,
+            count: u64::try_from(count).unwrap_or_default(),
+            oldest: time(now).after(time(since)),
+        })
+    };
+    rows.into_iter().map(one).collect()
 }

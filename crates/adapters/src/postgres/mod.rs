@@ -283,7 +283,11 @@ impl Store for PostgresStore {
 
     async fn gauges(&self, labels: &[String]) -> Result<Gauges, StoreError> {
         let rows: Vec<gauges::GaugeRead> = self.lists.read(gauges::read(labels)).await?;
-        Ok(gauges::decode(rows, labels)?)
+        let parked: Vec<gauges::ParkedRead> = self.lists.read(gauges::parked()).await?;
+        Ok(Gauges {
+            parked: gauges::decode_parked(parked)?,
+            ..gauges::decode(rows, labels)?
+        })
     }
 
     async fn flow(&self, query: &FlowQuery) -> Result<Flow, StoreError> {

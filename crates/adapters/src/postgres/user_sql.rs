@@ -115,6 +115,11 @@ async fn execute_all(lent: &Lent, transition: &Transition, lock: Duration) -> Re
             return Err(CommitError::Moved.into());
         }
     }
+    if let Some(write) = &transition.alert {
+        let put = async { lent.rows(documents::put(write, true)?).await };
+        // One of its name may be there, and stays.
+        let _: Vec<PgTimestamp> = put.await.map_err(Fault::of_a_read)?;
+    }
     if !transition.children.is_empty() {
         let children: Vec<&Transition> = transition.children.iter().collect();
         commit::write_new(lent, &children, lock)

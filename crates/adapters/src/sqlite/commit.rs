@@ -53,6 +53,10 @@ pub(super) fn write(
     {
         return Err(CommitError::Moved.into());
     }
+    if let Some(write) = &transition.alert {
+        // One of its name may be there, and stays.
+        documents::put(connection, write, now)?;
+    }
     for child in &transition.children {
         write(connection, now, NEW, child)?;
     }

@@ -5,7 +5,10 @@ use super::fault::{Fault, parse};
 use super::prepared::Prepare;
 use super::revisions::states;
 use crate::columns::read_json;
-use counterstep_kernel::ports::{Gauges, MOST_LABEL_VALUES, OTHER, TaskCount};
+use counterstep_contracts::TaskStatus;
+use counterstep_kernel::ports::{
+    Gauges, MOST_LABEL_VALUES, MOST_PARKED_TYPES, OTHER, ParkedCount, TaskCount,
+};
 use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
 use diesel::prelude::*;
@@ -118,5 +121,41 @@ pub(super) fn read(
         oldest_running: age(running),
         oldest_due: age(due),
         oldest_unpublished: age(oldest.first().map(|oldest| oldest.created_at)),
+        parked: parked(connection, now)?,
     })
+}
+
+#[derive(Debug, QueryableByName)]
+struct Parked {
+    #[diesel(sql_type = Text)]
+    status: String,
+    #[diesel(sql_type = Text)]
+    task_type: String,
+    #[diesel(sql_type = BigInt)]
+    tasks: i64,
+    #[diesel(sql_type = BigInt)]
+    since: i64,
+}
+
+const PARKED: &str = "SELECT status, task_type, count(*) AS tasks, min(updated_at) AS since
+     FROM tasks INDEXED BY tasks_by_status WHERE status IN (SELECT value FROM json_each(?1))
+     GROUP BY status, task_type ORDER BY tasks DESC, status, task_type LIMIT ?2";
+
+fn parked(connection: &mut SqliteConnection, now: i64) -> Result<Vec<ParkedCount>, Fault> {
+    let states = TaskStatus::ALL.iter().filter(|it| it.is_parked());
+    let states: Vec<_> = states.map(|it| it.as_str()).collect();
+    let found: Vec<Parked> = diesel::sql_query(PARKED)
+        .bind::<Text, _>(serde_json::json!(states).to_string())
+        .bind::<BigInt, _>(MOST_PARKED_TYPES)
+        .prepared()
+        .load(connection)?;
+    let one = |row: Parked| {
+        Ok(ParkedCount {
+            status: parse("tasks.status", &row.status)?,
+            task_type: row.task_type,
+            count: u64::try_from(row.tasks).unwrap_or_default(),
+            oldest: DbTime(now).after(DbTime(row.since)),
+        })
+    };
+    found.into_iter().map(one).collect()
 }

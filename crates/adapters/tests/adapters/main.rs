@@ -169,6 +169,7 @@ macro_rules! row_cases {
                 relative_times_start_from_the_databases_now,
                 a_cancel_request_is_set_once_and_stays,
                 a_change_whose_last_part_fails_leaves_nothing,
+                an_alert_is_written_with_its_change_and_once,
                 a_receive_leaves_a_task_that_exists_alone,
                 a_row_that_skips_a_revision_is_refused,
                 a_heartbeat_prolongs_and_tells_of_a_cancel,

@@ -3,10 +3,12 @@
 use crate::postgres;
 use crate::suite::chain::check;
 use crate::suite::{LIMIT, eventually};
+use counterstep_contracts::alert::AlertEvent;
 use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus};
 use counterstep_kernel::load;
 use counterstep_kernel::ports::{AuditPage, Lost, StoreError};
 use counterstep_kernel::turn::{TurnEnd, turn};
+use counterstep_kernel::webhooks::alerts;
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_macros::distributed_task;
 use counterstep_reconciler::audit::{Damage, Scope};
@@ -55,6 +57,7 @@ async fn engine(url: &str, role: &str) -> (Engine, TempDir) {
     };
     let settings = EngineSettings {
         lease: Duration::from_secs(1),
+        alerts: true,
         ..EngineSettings::default()
     };
     (
@@ -232,6 +235,14 @@ async fn one_unreadable_task_among_a_thousand_stops_nobody() {
     assert!(
         failure.message.contains("row 1 of the journal"),
         "{failure:?}"
+    );
+    let store = first.ports.store.as_ref();
+    let [alert] = &alerts::list(store).await.expect("a list")[..] else {
+        panic!("one alert")
+    };
+    assert_eq!(
+        (alert.event, alert.data.example),
+        (AlertEvent::Quarantined, Some(victim))
     );
 }
 

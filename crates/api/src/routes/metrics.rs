@@ -11,7 +11,7 @@ use counterstep_contracts::http::Page;
 use counterstep_contracts::workers::{
     BreakerStanding, BreakerView, StatusView, WorkerState, WorkerView,
 };
-use counterstep_kernel::ports::TaskCount;
+use counterstep_kernel::ports::{ParkedCount, TaskCount};
 use counterstep_kernel::status::{self, InstallationFigures, LimitFigures};
 use counterstep_node::metrics::{Format, label_key};
 use counterstep_steps::breaker::BreakerState;
@@ -89,6 +89,7 @@ fn registry(found: Option<&InstallationFigures>, task_labels: &[String]) -> Regi
         tasks,
         queues,
         limits,
+        parked,
     }) = found
     else {
         return registry;
@@ -100,6 +101,7 @@ fn registry(found: Option<&InstallationFigures>, task_labels: &[String]) -> Regi
     add(&mut registry, "queue_paused", help, paused);
     add_limits(&mut registry, limits);
     add_tasks(&mut registry, tasks, task_labels);
+    add_parked(&mut registry, parked);
     add_status(&mut registry, &found.status);
     let passes = found
         .workers
@@ -173,6 +175,20 @@ fn add_limits(registry: &mut Registry, limits: &[LimitFigures]) {
         help,
         of(|it| it.waiting),
     );
+}
+
+fn add_parked(registry: &mut Registry, parked: &[ParkedCount]) {
+    let labels = |it: &ParkedCount| {
+        let mut labels = labelled("status", it.status.as_str());
+        labels.push(("task_type".into(), it.task_type.clone()));
+        labels
+    };
+    let counts = parked.iter().map(|it| (labels(it), it.count));
+    let help = "Tasks that wait for a person, by status and type";
+    add(registry, "parked_tasks", help, counts);
+    let ages = parked.iter().map(|it| (labels(it), it.oldest.as_secs()));
+    let help = "Since the last change of the one of these that has changed least lately";
+    add(registry, "oldest_parked_seconds", help, ages);
 }
 
 fn add_status(registry: &mut Registry, status: &StatusView) {

@@ -2,6 +2,7 @@
 //! about tasks.
 
 mod address;
+mod alerts;
 mod answer;
 mod audit;
 mod batch;

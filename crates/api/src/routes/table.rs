@@ -3,9 +3,9 @@
 
 use super::described as about;
 use super::{
-    audit, batch, bulk, caller, cancel, children, dead_letters, docs, events, health, keys, limits,
-    links, list, log, metrics, operator, payloads, plan_and_why, poison, queues, result, run_again,
-    schedules, signals, submit, task, types, webhooks,
+    alerts, audit, batch, bulk, caller, cancel, children, dead_letters, docs, events, health, keys,
+    limits, links, list, log, metrics, operator, payloads, plan_and_why, poison, queues, result,
+    run_again, schedules, signals, submit, task, types, webhooks,
 };
 use crate::openapi::{Operation, PerType, Row};
 use crate::origins;
@@ -130,8 +130,8 @@ pub(crate) const ENDPOINTS: &[Endpoint] = endpoints! {
     Get "/api/dead-letters" READ => dead_letters::get, about::deciding::DEAD_LETTERS;
     Get "/api/dead-letters/groups" READ => dead_letters::by_cause, about::bulk::GROUPS;
     Get "/api/dead-letters/{id}" READ => dead_letters::one, about::dead_letters::ONE;
-    Get "/api/poison-messages" ADMIN => poison::list, about::dead_letters::POISON;
-    Delete "/api/poison-messages/{id}" ADMIN => poison::delete, about::dead_letters::REMOVE_POISON;
+    Get "/api/poison-messages" INSTALLATION => poison::list, about::dead_letters::POISON;
+    Delete "/api/poison-messages/{id}" INSTALLATION => poison::delete, about::dead_letters::REMOVE_POISON;
     Get "/api/bulk-operations" READ => bulk::list, about::bulk::LIST;
     Post "/api/bulk-operations" OPERATE => bulk::post, about::bulk::START;
     Get "/api/bulk-operations/{id}" READ => bulk::get, about::bulk::GET;
@@ -153,6 +153,9 @@ pub(crate) const ENDPOINTS: &[Endpoint] = endpoints! {
     Get "/api/task-types" READ => types::get, about::types::LIST;
     Post "/api/task-types/{id}/disable" INSTALLATION => types::disable, about::types::DISABLE;
     Post "/api/task-types/{id}/enable" INSTALLATION => types::enable, about::types::ENABLE;
+    Get "/api/alerts" INSTALLATION => alerts::list, about::alerts::LIST;
+    Post "/api/alerts/test" INSTALLATION => alerts::test, about::alerts::TEST;
+    Get "/api/alert-secrets" INSTALLATION => alerts::secrets, about::alerts::SECRETS;
     Get "/api/workers" INSTALLATION => metrics::workers, about::process::WORKERS;
     Get "/api/history" INSTALLATION => metrics::history, about::process::HISTORY;
     Get "/api/breakers" INSTALLATION => metrics::breakers, about::process::BREAKERS;

@@ -178,7 +178,7 @@ async fn shown(site: &Site, name: &str) -> SwitchView {
 }
 
 /// Two failures, and what follows from them.
-async fn disable_by_failures(site: &Site, route: &str) {
+pub(crate) async fn disable_by_failures(site: &Site, route: &str) {
     for _ in 0..2 {
         ends(site, route, "fails", TaskStatus::Failed).await;
     }

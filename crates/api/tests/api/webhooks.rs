@@ -11,6 +11,7 @@ use counterstep_contracts::{TaskId, TaskStatus, Tenant};
 use counterstep_kernel::EngineSettings;
 use counterstep_kernel::webhooks::{AllowedNets, WebhookSecrets, Webhooks};
 use counterstep_steps::times::read_rfc3339;
+use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +21,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 const SECRETS: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const NOTE: &str = r#"{"text":"hello"}"#;
 
-fn secrets() -> WebhookSecrets {
+pub(crate) fn secrets() -> WebhookSecrets {
     WebhookSecrets::parse(SECRETS).expect("a secret")
 }
 
@@ -33,6 +34,7 @@ pub(crate) fn sending(
         counterstep_adapters::tls::install_provider();
         engine.webhook_allow = allowed.clone();
         api.webhooks = Some(Webhooks {
+            alerts: None,
             sender: Arc::new(ReqwestWebhooks::open(allowed).expect("a client")),
             secrets: secrets(),
         });
@@ -41,18 +43,18 @@ pub(crate) fn sending(
 
 /// A request that a receiver got.
 #[derive(Debug, Clone)]
-struct Got {
+pub(crate) struct Got {
     headers: BTreeMap<String, String>,
     body: Vec<u8>,
 }
 
 impl Got {
-    fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", String::as_str)
     }
 
     /// Checks the signature as a receiver does, with what the API shows, and reads the body.
-    fn verified(&self, tenant: &Tenant) -> WebhookBody {
+    pub(crate) fn verified<T: DeserializeOwned>(&self, tenant: &Tenant) -> T {
         let sent_at = self.header("webhook-timestamp").parse().expect("seconds");
         let expected = secrets().sign(tenant, self.header("webhook-id"), sent_at, &self.body);
         assert_eq!(self.header("webhook-signature"), expected);
@@ -61,13 +63,13 @@ impl Got {
 }
 
 /// A receiver on loopback, which answers with these statuses, and then 200.
-struct Receiver {
+pub(crate) struct Receiver {
     address: SocketAddr,
     got: Arc<Mutex<Vec<Got>>>,
 }
 
 impl Receiver {
-    fn start(answers: Vec<&'static str>) -> Self {
+    pub(crate) fn start(answers: Vec<&'static str>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
         listener.set_nonblocking(true).expect("a socket");
@@ -113,11 +115,11 @@ impl Receiver {
         Self { address, got }
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}/hook?from=test", self.address)
     }
 
-    fn got(&self) -> Vec<Got> {
+    pub(crate) fn got(&self) -> Vec<Got> {
         lock(&self.got).clone()
     }
 }
@@ -193,7 +195,7 @@ async fn a_receiver_that_fails_five_times_gets_one_verified_webhook() {
     let ids: std::collections::BTreeSet<_> = got.iter().map(|it| it.header("webhook-id")).collect();
     assert_eq!(ids, [done.id.as_str()].into(), "all attempts have one id");
     for one in &got {
-        let body = one.verified(&Tenant::default());
+        let body = one.verified::<WebhookBody>(&Tenant::default());
         assert_eq!(body.event, "task.completed");
         assert_eq!(
             (body.data.task_id, body.data.status),
@@ -258,7 +260,7 @@ async fn each_rest_is_a_webhook_of_its_own_and_a_child_of_none() {
     let bodies = receiver
         .got()
         .into_iter()
-        .map(|it| it.verified(&Tenant::default()));
+        .map(|it| it.verified::<WebhookBody>(&Tenant::default()));
     for body in bodies {
         assert_eq!(body.data.labels.get("order"), Some("4711"));
     }

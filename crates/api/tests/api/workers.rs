@@ -320,6 +320,22 @@ async fn metrics_show_what_is_under_way() {
         ),
         (0.0, 4.0)
     );
+    let parked = r#"counterstep_parked_tasks{status="dead_lettered",task_type="AsksAPerson"}"#;
+    let oldest =
+        r#"counterstep_oldest_parked_seconds{status="dead_lettered",task_type="AsksAPerson"}"#;
+    assert_eq!((runs[parked], runs[oldest]), (0.0, 0.0));
+    let letter = site.submit("/api/tasks/asks-a-person").await;
+    site.until(letter, TaskStatus::DeadLettered).await;
+    site.clock.advance("7s");
+    eventually("a dead letter is counted", || async {
+        let metrics = scrape(&site).await;
+        if metrics[parked] == 1.0 && metrics[oldest] >= 7.0 {
+            Ok(())
+        } else {
+            Err(format!("{metrics:?}"))
+        }
+    })
+    .await;
     worker.stop().await;
     site.submit("/api/tasks/asks-a-person").await;
     site.clock.advance("1s");

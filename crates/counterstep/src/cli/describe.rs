@@ -5,7 +5,8 @@ use counterstep_contracts::bytes::format_bytes;
 use counterstep_contracts::declaration::{NamedBreaker, NamedPolicy};
 use counterstep_contracts::retry::format_duration;
 use counterstep_contracts::{
-    Backoff, Beyond, BreakerPolicy, Direction, Limit, LimitScope, Priority, RetryPolicy, StepDecl, TaskDecl, UndoDecl, WaitDecl, WhenCutOff,
+    Backoff, Beyond, BreakerPolicy, Direction, Limit, LimitScope, Priority, RetryPolicy, StepDecl,
+    TaskDecl, UndoDecl, WaitDecl, WhenCutOff,
 };
 use counterstep_node::Exit;
 use counterstep_node::settings::{SettingsFor, commands};

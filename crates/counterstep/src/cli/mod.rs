@@ -1,5 +1,6 @@
 //! The command line: every role and every operator's command in one program.
 
+mod alerts;
 mod audit;
 mod bulk;
 mod check_deploy;
@@ -109,6 +110,8 @@ enum Command {
     DeadLetters(dead_letters::DeadLettersArgs),
     /// Cancel or run again many tasks, and list, show and stop such operations, over the HTTP API
     Bulk(bulk::BulkArgs),
+    /// List and test alerts to operators, and print their secrets, over the HTTP API
+    Alerts(alerts::AlertsArgs),
     /// List, disable and enable task types over the HTTP API
     Types(types::TypesArgs),
     /// List, pause and resume queues over the HTTP API
@@ -190,6 +193,7 @@ pub(crate) fn run(registry: Registry, beside: Beside, own: OwnCommands) -> ExitC
         Command::Tasks(args) => tasks::main(args, program),
         Command::DeadLetters(args) => dead_letters::main(args),
         Command::Bulk(args) => bulk::main(args),
+        Command::Alerts(args) => alerts::main(args),
         Command::Types(args) => types::main(args),
         Command::Queues(args) => queues::main(args),
         Command::Limits(args) => limits::main(args),

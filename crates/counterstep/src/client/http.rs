@@ -8,6 +8,7 @@ use counterstep_contracts::http::{
 };
 use counterstep_contracts::log::LogPage;
 use counterstep_contracts::problem::Problem;
+use counterstep_contracts::run_again::RunAgainRequest;
 use counterstep_steps::error::chain;
 use futures::StreamExt;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue, RETRY_AFTER};
@@ -328,6 +329,24 @@ impl OverHttp {
             .client
             .delete(format!("{}/api/tasks/{task}", self.base));
         Ok(self.read(request.timeout(ANSWER)).await?)
+    }
+
+    pub(super) async fn run_again(
+        &self,
+        task: TaskId,
+        from: Option<&str>,
+        note: &str,
+    ) -> Result<TaskId, ClientError> {
+        let body = RunAgainRequest {
+            from: from.map(str::to_owned),
+            request: None,
+            patch: None,
+            note: note.to_owned(),
+            actor: None,
+        };
+        let url = format!("{}/api/tasks/{task}/run-again", self.base);
+        let request = self.client.post(url).json(&body).timeout(ANSWER);
+        Ok(self.read::<Accepted>(request).await?.task_id)
     }
 
     pub(super) async fn signal(

@@ -6,7 +6,7 @@ use counterstep_contracts::http::{BatchRequest, CancelAnswer, ChildSummary};
 use counterstep_contracts::log::LogPage;
 use counterstep_contracts::{TaskId, Tenant};
 use counterstep_kernel::client::{
-    self, BatchItem, Preparation, Submission, SubmitError, UploadSession,
+    self, BatchItem, Preparation, RunAgain, Submission, SubmitError, UploadSession,
 };
 use counterstep_kernel::ports::{ChildQuery, Signal, StoreError};
 use counterstep_kernel::record::TaskRecord;
@@ -281,6 +281,30 @@ impl InProcess {
         to_its_end(async move {
             let cancelled = client::cancel(&engine, task, "client").await;
             cancelled.map(|it| it.answer).map_err(refused)
+        })
+        .await
+    }
+
+    pub(super) async fn run_again(
+        &self,
+        task: TaskId,
+        from: Option<&str>,
+        note: &str,
+    ) -> Result<TaskId, ClientError> {
+        self.look(task).await?;
+        let order = RunAgain {
+            from: from.map(str::to_owned),
+            edit: None,
+            actor: ACTOR.to_owned(),
+            note: note.to_owned(),
+            key: None,
+            traceparent: self.engine.traceparent_of_submission(None),
+            bulk: None,
+        };
+        let engine = self.engine.clone();
+        to_its_end(async move {
+            let again = client::run_again(&engine, task, order).await;
+            again.map(|it| it.answer.task_id).map_err(refused)
         })
         .await
     }

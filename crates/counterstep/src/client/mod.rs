@@ -387,6 +387,19 @@ impl<T: DistributedTask> Handle<T> {
         }
     }
 
+    /// Runs it again once it has ended, as a new task: from the start, or from a step, with what the steps before it
+    /// gave. `note`: why, for the audit. Over HTTP the key or token needs the role `operate`.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`], where it has not ended, or cannot run again from that step.
+    pub async fn run_again(&self, from: Option<&str>, note: &str) -> Result<Self, ClientError> {
+        let task = match &self.client.0 {
+            Way::InProcess(here) => here.run_again(self.task, from, note).await,
+            Way::Http(http) => http.run_again(self.task, from, note).await,
+        };
+        Ok(self.client.handle(task?))
+    }
+
     /// Sends the signal that this step waits for, or will.
     ///
     /// # Errors

@@ -218,6 +218,13 @@ async fn a_cancel_ends_a_task_and_one_that_is_not_there_is_refused() {
             let task = client.submit::<Invite>(&ada()).await.expect("accepted");
             task.cancel().await.expect("it waits");
             assert_eq!(task.wait().await.expect("it rests"), TaskStatus::Cancelled);
+            let again = task.run_again(None, "she comes after all").await;
+            let again = again.expect("accepted");
+            assert_ne!(again.task_id(), task.task_id());
+            let too_early = again.run_again(None, "twice").await;
+            assert!(matches!(too_early, Err(ClientError::Refused(_))));
+            let no_step = task.run_again(Some("bake"), "from nowhere").await;
+            assert!(matches!(no_step, Err(ClientError::Refused(_))));
             let nothing = client.handle::<Invite>(TaskId(Default::default()));
             let refused = nothing.status().await;
             assert!(

@@ -21,11 +21,12 @@ const MOST_GROUPS: usize = 1_000;
 
 /// What tasks of one group have in common.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Cause<'a> {
+pub(crate) struct Cause<'a> {
     task_type: &'a str,
-    step: Option<&'a str>,
-    class: Option<&'a str>,
-    text: String,
+    pub(crate) step: Option<&'a str>,
+    pub(crate) class: Option<&'a str>,
+    /// Masked.
+    pub(crate) text: String,
 }
 
 impl<'a> Cause<'a> {
@@ -34,7 +35,7 @@ impl<'a> Cause<'a> {
     }
 
     /// The same at any time and in any process.
-    pub(super) fn id(&self) -> String {
+    pub(crate) fn id(&self) -> String {
         let mut digest = Sha256::new();
         let parts = [
             Some(self.task_type),
@@ -66,6 +67,22 @@ impl<'a> From<(&'a str, Option<&'a Failure>)> for Cause<'a> {
             class: failure.map(|failure| failure.class.as_str()),
             text: failure.map_or_else(String::new, |failure| mask(&failure.message)),
         }
+    }
+}
+
+/// The cause of a failure; without its text where that must not be told.
+pub(crate) fn cause_of<'a>(
+    task_type: &'a str,
+    failure: Option<&'a Failure>,
+    with_text: bool,
+) -> Cause<'a> {
+    let cause = Cause::from((task_type, failure));
+    if with_text {
+        return cause;
+    }
+    Cause {
+        text: String::new(),
+        ..cause
     }
 }
 

@@ -4,10 +4,11 @@ use super::judge::{COUNTED, ProbeState, ProbeTimes, TypeStep, TypeVerdict, settl
 use crate::admin_audit::{self, AdminChange};
 use crate::documents::{TypedDocuments, type_write};
 use crate::engine::Engine;
-use crate::ports::{Disabled, FailureQuery, StoreError, TypeRow, TypeRows};
+use crate::ports::{Disabled, DocumentWrite, FailureQuery, StoreError, TypeRow, TypeRows};
 use crate::record::{DbTime, LOST, TaskRow};
 use crate::task::TaskType;
 use crate::transition::Transition;
+use crate::webhooks::alerts;
 use counterstep_contracts::declaration::StepKind;
 use counterstep_contracts::{Host, Rev, StepDecl, TaskStatus, Tenant};
 use futures::future::BoxFuture;
@@ -194,7 +195,12 @@ pub(super) async fn settled_row(
 async fn take(engine: &Engine, step: TypeStep) -> Result<bool, StoreError> {
     let TypeStep { row, verdict } = step;
     let written = match verdict {
-        TypeVerdict::Disabled => put(engine, &row, "type_disabled", None).await?,
+        TypeVerdict::Disabled => {
+            let since = row.disabled.as_ref().map(|disabled| disabled.since);
+            let alert =
+                since.and_then(|since| alerts::of_type(engine, &row.name, &row.reason, since));
+            put_with(engine, &row, "type_disabled", None, alert).await?
+        }
         TypeVerdict::Enabled => put(engine, &row, "type_enabled", None).await?,
         TypeVerdict::StaysDisabled | TypeVerdict::ProbeGone => {
             engine.ports.store.put_type(&row).await?
@@ -344,6 +350,17 @@ async fn put(
     event: &'static str,
     by: Option<TypeDecision<'_>>,
 ) -> Result<bool, StoreError> {
+    put_with(engine, row, event, by, None).await
+}
+
+/// The same, with what operators are told of it.
+async fn put_with(
+    engine: &Engine,
+    row: &TypeRow,
+    event: &'static str,
+    by: Option<TypeDecision<'_>>,
+    alert: Option<DocumentWrite>,
+) -> Result<bool, StoreError> {
     let change = AdminChange {
         event,
         actor: by.map_or(&row.by, |by| by.actor),
@@ -354,7 +371,8 @@ async fn put(
             None => json!({"note": row.reason}),
         },
     };
-    admin_audit::put(engine.ports.store.as_ref(), type_write(row)?, change).await
+    let writes = [type_write(row)?].into_iter().chain(alert).collect();
+    admin_audit::put_all(engine.ports.store.as_ref(), writes, change).await
 }
 
 async fn switch(

@@ -160,6 +160,22 @@ pub struct TaskCount {
     pub count: u64,
 }
 
+/// So many tasks of a type are parked in a state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParkedCount {
+    /// The state.
+    pub status: TaskStatus,
+    /// Declared name of their type.
+    pub task_type: String,
+    /// How many.
+    pub count: u64,
+    /// Since the last change of the one that has changed least lately.
+    pub oldest: Duration,
+}
+
+/// Types of parked tasks that are counted apart, in each state: those with the most.
+pub const MOST_PARKED_TYPES: i64 = 1_000;
+
 /// The value in metrics of labels whose own values are beyond [`MOST_LABEL_VALUES`].
 pub const OTHER: &str = "other";
 
@@ -197,4 +213,6 @@ pub struct Gauges {
     pub oldest_due: Option<Duration>,
     /// Of the oldest event that is not published.
     pub oldest_unpublished: Option<Duration>,
+    /// Parked tasks, the most of a type and state first.
+    pub parked: Vec<ParkedCount>,
 }

@@ -11,6 +11,8 @@ use crate::plan::{self, ForwardPlan, HeldBackBy, StartWait};
 use crate::ports::PortsRuntime;
 use crate::record::{StepRow, TaskRecord};
 use crate::task::TaskType;
+use crate::webhooks::alerts::{self, Incident};
+use counterstep_contracts::alert::AlertEvent;
 use counterstep_contracts::{Direction, StepDecl, StepStatus};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -85,7 +87,10 @@ impl Permits {
                         permits.probes.insert(at, (breaker, ticket));
                     }
                     Admission::Go(_) => {}
-                    Admission::Wait(left) => permits.wait(engine, at, &breaker, left),
+                    Admission::Wait(left) => {
+                        permits.wait(engine, at, &breaker, left);
+                        alert_open(engine, &breaker).await;
+                    }
                 }
             } else {
                 match breaker.standing().await {
@@ -187,7 +192,23 @@ impl Turn<'_> {
             Err(error) => Verdict::of(error.class),
         };
         breaker.report(ticket, verdict).await;
+        if verdict == Verdict::Failed {
+            alert_open(engine, &breaker).await;
+        }
     }
+}
+
+/// Operators are told once an hour of a breaker that is open.
+async fn alert_open(engine: &Engine, breaker: &Breaker) {
+    if !engine.settings.alerts || !matches!(breaker.standing().await, BreakerState::Open(_)) {
+        return;
+    }
+    let incident = Incident {
+        event: AlertEvent::BreakerOpen,
+        about: breaker.key(),
+        detail: "what it guards has failed too often; attempts wait",
+    };
+    alerts::raise(engine, incident).await;
 }
 
 fn is_running(row: &StepRow) -> bool {

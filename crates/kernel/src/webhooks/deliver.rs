@@ -3,7 +3,7 @@
 //! more, under the same id.
 
 use super::delivery::{self, Delivery};
-use super::{WebhookSecrets, WebhookSender};
+use super::{WebhookSecrets, WebhookSender, WebhookUrl, alerts};
 use crate::cancel::CancelToken;
 use crate::documents::postponed;
 use crate::engine::Engine;
@@ -66,6 +66,8 @@ pub struct Webhooks {
     pub sender: Arc<dyn WebhookSender>,
     /// Signs it.
     pub secrets: WebhookSecrets,
+    /// Where alerts of the installation go.
+    pub alerts: Option<WebhookUrl>,
 }
 
 /// Sends those that are due until `shutdown`, and ends when those under way have.
@@ -194,6 +196,19 @@ async fn deliver(
     if delivery.status != DeliveryStatus::Pending {
         return delivery::delete(store, &document).await;
     }
+    let url = match (delivery.alert(), &webhooks.alerts) {
+        (None, _) => delivery.url.clone(),
+        (Some(_), Some(url)) => url.as_str().to_owned(),
+        (Some(_), None) => {
+            // Another process knows where it goes.
+            let later = postponed(delivery::KIND, &document, read_at.later(CLAIM));
+            return store.put_document(&later).await.map(drop);
+        }
+    };
+    if let Some(alert) = delivery.alert().filter(|_| delivery.attempts == 0) {
+        let count = alerts::count(store, alert).await?;
+        delivery.set_count(count);
+    }
     // The document was written last in the commit that brought the task to rest.
     let at = *delivery.at.get_or_insert(document.seen_at);
     delivery.attempts = delivery.attempts.saturating_add(1);
@@ -205,8 +220,7 @@ async fn deliver(
         rev: Rev(document.rev.0 + 1),
         ..document
     };
-    let body = serde_json::to_vec(&delivery.body(at));
-    let body = body.map_err(|error| StoreError::Corrupt(error.to_string()))?;
+    let body = delivery.body(at)?;
     let sent_at = now.0.div_euclid(1_000_000);
     let headers = [
         ("webhook-id", document.name.clone()),
@@ -219,7 +233,7 @@ async fn deliver(
         ),
     ];
     let began = engine.ports.clock.monotonic();
-    let answered = webhooks.sender.post(&delivery.url, &headers, body).await;
+    let answered = webhooks.sender.post(&url, &headers, body).await;
     let took = engine.ports.clock.monotonic().saturating_sub(began);
     let is_delivered = matches!(answered, Ok(200..=299));
     // The receiver wants no more of it.

@@ -1,5 +1,6 @@
 //! Webhooks as documents: what is to be sent, how often it was, and when it is due. Must not send.
 
+use super::alerts::Alert;
 use crate::documents::{self, read_document, write_document};
 use crate::ports::{
     Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Documents, DuePlace,
@@ -7,6 +8,7 @@ use crate::ports::{
 };
 use crate::record::{DbTime, TaskRow};
 use crate::times::rfc3339;
+use counterstep_contracts::alert::AlertBody;
 use counterstep_contracts::webhook::{DeliveryStatus, DeliveryView, WebhookBody, WebhookData};
 use counterstep_contracts::{Rev, TaskId, Tenant};
 use serde::{Deserialize, Serialize};
@@ -16,11 +18,20 @@ pub(super) const KIND: DocumentKind = DocumentKind::Webhook;
 /// More than a task has: one for each time that it came to rest.
 const MOST_OF_A_TASK: u32 = 200;
 
+/// What is told of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Told {
+    Alert(Box<Alert>),
+    Task(WebhookData),
+}
+
 /// The body of the document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Delivery {
+    /// Empty for an alert: that goes where the settings of its sender say.
     pub(super) url: String,
-    data: WebhookData,
+    data: Told,
     pub(super) status: DeliveryStatus,
     pub(super) attempts: u32,
     /// When the task came to rest; `None` before the first attempt, which reads it.
@@ -34,17 +45,44 @@ impl Delivery {
     pub(super) fn of(row: &TaskRow, url: &str) -> Self {
         Self {
             url: url.to_owned(),
-            data: WebhookData {
+            data: Told::Task(WebhookData {
                 task_id: row.id,
                 task_type: row.task_type.clone(),
                 version: row.version,
                 status: row.status,
                 labels: row.labels.clone(),
-            },
+            }),
             status: DeliveryStatus::Pending,
             attempts: 0,
             at: None,
             last: None,
+        }
+    }
+
+    /// That of an alert.
+    pub(super) fn of_alert(alert: Alert) -> Self {
+        Self {
+            url: String::new(),
+            data: Told::Alert(Box::new(alert)),
+            status: DeliveryStatus::Pending,
+            attempts: 0,
+            at: None,
+            last: None,
+        }
+    }
+
+    /// The alert, where it is one.
+    pub(super) fn alert(&self) -> Option<&Alert> {
+        match &self.data {
+            Told::Alert(alert) => Some(alert),
+            Told::Task(_) => None,
+        }
+    }
+
+    /// Notes how many tasks an alert is about.
+    pub(super) fn set_count(&mut self, count: Option<u64>) {
+        if let Told::Alert(alert) = &mut self.data {
+            alert.data.count = count;
         }
     }
 
@@ -86,16 +124,28 @@ impl Delivery {
     }
 
     fn event(&self) -> String {
-        format!("task.{}", self.data.status)
+        match &self.data {
+            Told::Task(data) => format!("task.{}", data.status),
+            Told::Alert(alert) => format!("alert.{}", alert.alert),
+        }
     }
 
-    /// What is sent.
-    pub(super) fn body(&self, at: DbTime) -> WebhookBody {
-        WebhookBody {
-            event: self.event(),
-            timestamp: rfc3339(at),
-            data: self.data.clone(),
-        }
+    /// What is sent, as JSON.
+    pub(super) fn body(&self, at: DbTime) -> Result<Vec<u8>, StoreError> {
+        let (event, timestamp) = (self.event(), rfc3339(at));
+        let body = match &self.data {
+            Told::Task(data) => serde_json::to_vec(&WebhookBody {
+                event,
+                timestamp,
+                data: data.clone(),
+            }),
+            Told::Alert(alert) => serde_json::to_vec(&AlertBody {
+                event,
+                timestamp,
+                data: alert.data.clone(),
+            }),
+        };
+        body.map_err(|error| StoreError::Corrupt(error.to_string()))
     }
 }
 

@@ -3,8 +3,10 @@
 //! tells of a change that rolled back; API processes send those that are due. Must not know HTTP.
 
 mod address;
+pub mod alerts;
 mod deliver;
 mod delivery;
+pub(crate) mod raised;
 mod secret;
 
 pub use address::{AllowedNets, InvalidNet, InvalidUrl, WebhookUrl, is_public};

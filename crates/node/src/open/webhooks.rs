@@ -3,7 +3,7 @@
 use super::secret_file::SecretFile;
 use crate::exit::Exit;
 use crate::settings::{Layers, Settings};
-use counterstep_kernel::webhooks::{WebhookSecrets, WebhookSender, Webhooks};
+use counterstep_kernel::webhooks::{WebhookSecrets, WebhookSender, WebhookUrl, Webhooks};
 use std::sync::Arc;
 
 /// How the API of these settings signs and sends webhooks; `None`: it sends none.
@@ -17,8 +17,14 @@ pub fn webhooks(given: &Layers, settings: &Settings) -> Result<Option<Webhooks>,
         // Without an HTTP client none is needed.
         made_as: cfg!(feature = "http").then_some("webhook-secret"),
     };
+    let alerts = alerts(settings)?;
     let Some((file, text)) = place.read(given, settings, WebhookSecrets::line)? else {
-        return Ok(None);
+        return match alerts {
+            None => Ok(None),
+            Some(_) => Err(Exit::config(
+                "setting `alert_webhook`: alerts are signed: set `webhook_secret_file` for the API too",
+            )),
+        };
     };
     let secrets = WebhookSecrets::parse(&text).map_err(|error| {
         Exit::config(format_args!(
@@ -27,7 +33,27 @@ pub fn webhooks(given: &Layers, settings: &Settings) -> Result<Option<Webhooks>,
         ))
     })?;
     let sender = sender(settings)?;
-    Ok(sender.map(|sender| Webhooks { sender, secrets }))
+    if sender.is_none() && alerts.is_some() {
+        return Err(Exit::config(
+            "setting `alert_webhook`: this program can send none: build it with `--features servers`, or set \
+             `webhook_allow`",
+        ));
+    }
+    Ok(sender.map(|sender| Webhooks {
+        sender,
+        secrets,
+        alerts,
+    }))
+}
+
+/// Where alerts go.
+fn alerts(settings: &Settings) -> Result<Option<WebhookUrl>, Exit> {
+    let Some(url) = &settings.alert_webhook else {
+        return Ok(None);
+    };
+    let read = WebhookUrl::parse(url, &settings.engine.webhook_allow);
+    read.map(Some)
+        .map_err(|error| Exit::config(format_args!("setting `alert_webhook`: {error}")))
 }
 
 #[cfg(feature = "http")]

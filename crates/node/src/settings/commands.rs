@@ -61,6 +61,7 @@ pub const COMMANDS: &[(&str, u32)] = &[
     ("tasks", REMOTE),
     ("dead-letters", REMOTE),
     ("bulk", REMOTE),
+    ("alerts", REMOTE),
     ("types", REMOTE),
     ("queues", REMOTE),
     ("limits", REMOTE),

@@ -89,6 +89,8 @@ pub struct Settings {
     pub link_secret_file: Option<PathBuf>,
     /// With the secrets that sign webhooks.
     pub webhook_secret_file: Option<PathBuf>,
+    /// Where operators are told of dead letters and the like; checked where it is used.
+    pub alert_webhook: Option<String>,
     /// Where spans go; `None`: nowhere.
     pub traces: Option<TraceSettings>,
     /// Log filter.
@@ -125,6 +127,7 @@ impl Settings {
             payload_keys: None,
             link_secret_file: None,
             webhook_secret_file: None,
+            alert_webhook: None,
             traces: None,
             log: "info".to_owned(),
             log_format: LogFormat::Text,

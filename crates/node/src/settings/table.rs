@@ -103,6 +103,7 @@ declare! {
         lost_after: Duration = engine().lost_after => "List this process as lost when the database has not seen it for this long; it refreshes its entry three times as often";
         idempotency_ttl: Duration = engine().idempotency_ttl => "Set how long the answer to an idempotency key is kept";
         output_limit: Number<4096, UNBOUNDED> = engine().output_limit.0 => "Set the maximum bytes of an output, a response or a signal as JSON, 4096 or more; larger data belongs in objects";
+        alert_webhook: String ["none"] => "Tell this address of dead letters, undos that gave up, disabled types and open breakers; set it for all processes";
         events(Switch): bool = false => "Publish every change as an event on NATS, for one row more a change";
     }
 

@@ -50,6 +50,7 @@ fn is_erased(record: &TaskRecord, history: &History) -> bool {
         |row: &AuditRow| row.entry.event != "submitted" && !row.entry.details.is_null();
     let has_values = |step: &StepRow| step.output.is_some() || step.signal.is_some();
     record.task.request.is_null()
+        && record.task.earlier_requests.iter().all(Value::is_null)
         && record.task.response.is_none()
         && !record.steps.iter().any(has_values)
         && !history.audit.iter().any(has_details)
@@ -106,9 +107,11 @@ fn json_of_task(row: &TaskRow) -> Value {
         "recovery_attempts": row.recovery_attempts,
         "audit_seq": row.audit_seq,
         "request": row.request,
+        "earlier_requests": row.earlier_requests,
         "response": row.response,
         "failure": row.failure,
         "residue": row.residue,
+        "settled": row.settled,
         "traceparent": row.traceparent,
         "parent": row.parent,
         "labels": row.labels,
@@ -134,6 +137,8 @@ fn json_of_step(row: &StepRow) -> Value {
         "signal": row.signal,
         "in_fallback": row.in_fallback,
         "children": row.children,
+        "kept": row.kept,
+        "request": row.request,
     })
 }
 

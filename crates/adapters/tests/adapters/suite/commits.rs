@@ -4,9 +4,14 @@ use super::changes::*;
 use counterstep_contracts::{
     AuditSeq, Epoch, Rev, StepNo, StepStatus, TaskStatus, Tenant, WaitReason,
 };
-use counterstep_kernel::ports::{CommitError, Heartbeat, OutboxOp, Ports, StoreError};
-use counterstep_kernel::record::{Failure, History, SignalRow, StepFailure, StepRow, UndoGoal};
-use counterstep_kernel::transition::{Guard, IdempotencyWrite, LeaseChange, Time};
+use counterstep_kernel::ports::{
+    CommitError, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Heartbeat, OutboxOp,
+    Ports, StoreError,
+};
+use counterstep_kernel::record::{
+    Failure, History, SignalRow, StepFailure, StepRow, TaskRecord, UndoGoal,
+};
+use counterstep_kernel::transition::{Guard, IdempotencyWrite, LeaseChange, Time, Transition};
 use counterstep_steps::times::DbTime;
 use futures::future::join_all;
 use serde_json::json;
@@ -435,4 +440,47 @@ pub(crate) async fn of_fifty_racing_claims_one_wins_each_task(ports: &Ports) {
             "{results:?}"
         );
     }
+}
+
+pub(crate) async fn an_alert_is_written_with_its_change_and_once(ports: &Ports) {
+    let store = &*ports.store;
+    let installation = || Tenant(":installation".to_owned());
+    let alert = |body: &str| {
+        Some(Box::new(DocumentWrite {
+            kind: DocumentKind::Webhook,
+            tenant: installation(),
+            name: "dead_lettered_7".to_owned(),
+            expected: Some(Rev(0)),
+            change: DocumentChange::Put {
+                body: body.to_owned(),
+                due_at: None,
+            },
+        }))
+    };
+    let found = || async {
+        let query = DocumentQuery::Page {
+            kind: DocumentKind::Webhook,
+            tenant: installation(),
+            after: None,
+            limit: 10,
+        };
+        let rows = store.documents(&query).await.unwrap().rows.into_iter();
+        rows.map(|row| (row.body, row.rev)).collect::<Vec<_>>()
+    };
+    let one = submitted(store, row(new_task())).await;
+    let two = submitted(store, row(new_task())).await;
+    let change = |record: &TaskRecord, body: &str| Transition {
+        alert: alert(body),
+        ..after(record)
+    };
+    let stale = Guard::Free { rev: Rev(7) };
+    let refused = commit(store, stale, &change(&one, "0")).await;
+    assert!(refused.is_err());
+    assert_eq!(found().await, [], "there is no change");
+    for (record, body) in [(&one, "1"), (&two, "2")] {
+        commit(store, free(record), &change(record, body))
+            .await
+            .expect("a change");
+    }
+    assert_eq!(found().await, [("1".to_owned(), Rev(1))]);
 }

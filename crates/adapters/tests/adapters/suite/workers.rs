@@ -207,7 +207,10 @@ pub(crate) async fn what_is_under_way_is_counted_and_its_age_told(ports: &Ports)
         (nothing.tasks, nothing.oldest_running, nothing.oldest_due),
         (Vec::new(), None, None)
     );
-    assert_eq!(nothing.oldest_unpublished, None);
+    assert_eq!(
+        (nothing.oldest_unpublished, nothing.parked),
+        (None, Vec::new())
+    );
 
     // Neither can be claimed.
     task(store, TaskStatus::Waiting, "files", Some(MINUTE)).await;
@@ -248,6 +251,24 @@ pub(crate) async fn what_is_under_way_is_counted_and_its_age_told(ports: &Ports)
             of(TaskStatus::Waiting, "other", 1),
         ]
     );
+    // Parked ones by type too, the most first.
+    for status in [TaskStatus::CompensationFailed, TaskStatus::DeadLettered] {
+        task(store, status, "other", None).await;
+    }
+    let parked = store.gauges(&[]).await.unwrap().parked;
+    let name = row(new_task()).task_type;
+    let counts: Vec<_> = parked
+        .iter()
+        .map(|it| (it.status, &it.task_type, it.count))
+        .collect();
+    assert_eq!(
+        counts,
+        [
+            (TaskStatus::DeadLettered, &name, 2),
+            (TaskStatus::CompensationFailed, &name, 1),
+        ]
+    );
+    assert!(parked[0].oldest > parked[1].oldest, "{parked:?}");
     // By the database's clock: none can be older than its row.
     let now = load(store, running.task.id).await.now;
     assert!(

@@ -12,7 +12,9 @@ use crate::waits::Wait;
 use counterstep_contracts::declaration::{FallbackDecl, InputDecl, NamedPolicy};
 use counterstep_contracts::retry::parse_duration;
 use counterstep_contracts::{
-    AuditSeq, FlowDecl, Host, Labels, OnExhausted, OnLost, OnUndoFailure, RetryPolicy, StepDecl, StepKind, StepNo, StepStatus, TaskDecl, TaskId, TaskStatus, Tenant, UndoDecl, WaitDecl, WhenCutOff,
+    AuditSeq, FlowDecl, Host, Labels, OnExhausted, OnLost, OnUndoFailure, RetryPolicy, StepDecl,
+    StepKind, StepNo, StepStatus, TaskDecl, TaskId, TaskStatus, Tenant, UndoDecl, WaitDecl,
+    WhenCutOff,
 };
 use counterstep_steps::ChildOutcome;
 use serde_json::{Value, json};

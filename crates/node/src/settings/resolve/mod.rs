@@ -79,6 +79,7 @@ impl Layers {
                 },
                 machine: machine(),
                 webhook_allow: self.webhook_nets()?,
+                alerts: self.alert_webhook()?.is_some(),
                 faults: self.faults.clone(),
                 ..EngineSettings::default()
             },
@@ -87,6 +88,7 @@ impl Layers {
             payload_keys: self.payload_keys()?,
             link_secret_file: self.link_secret_file()?,
             webhook_secret_file: self.webhook_secret_file()?,
+            alert_webhook: self.alert_webhook()?,
             traces: if takes(self.uses, Group::Traces) {
                 self.traces()?
             } else {
