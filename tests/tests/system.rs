@@ -35,6 +35,7 @@ mod system {
     mod orders;
     mod outage;
     mod page;
+    mod parked;
     mod payloads;
     mod processes;
     mod queues_and_limits;
