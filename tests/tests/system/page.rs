@@ -1,6 +1,7 @@
 //! The operator's page in a real browser: what a person does there, from a submission to the way back, with
 //! mouse and keyboard, signed in and not; and that no page has a barrier that a program can find.
 
+mod again;
 mod barriers;
 mod commands;
 mod figures;

@@ -32,6 +32,16 @@ const ACTIONS: &[(&str, &str, &str)] = &[
         "settle them by hand",
         "Each ends as resolved. Nothing more runs.",
     ),
+    (
+        "cancel",
+        "cancel them",
+        "The step of each is told to stop, and what it has done is undone. What waits for a person is not among them.",
+    ),
+    (
+        "run-again",
+        "run them again",
+        "For each a new task does the same from the start, with copies of its files. What has ended stays as it is.",
+    ),
 ];
 
 /// The body that the parameters of its page ask for.
@@ -91,6 +101,8 @@ async fn asked(visit: &Visit) -> Result<(Proposal, Value), Failed> {
         button: match action.as_str() {
             "redrive" => "Redrive all of them",
             "resolve" => "Settle all of them",
+            "cancel" => "Cancel all of them",
+            "run-again" => "Run all of them again",
             _ => "Do it for all of them",
         },
         did: "started",
@@ -100,7 +112,11 @@ async fn asked(visit: &Visit) -> Result<(Proposal, Value), Failed> {
 }
 
 fn elsewhere(action: &str, query: &Fields, body: Value) -> Elsewhere {
-    let mut words = vec!["dead-letters", action];
+    let group = match action {
+        "cancel" | "run-again" => "bulk",
+        _ => "dead-letters",
+    };
+    let mut words = vec![group, action];
     for (name, flag) in [
         ("group", "--group"),
         ("type", "--type"),
@@ -125,7 +141,7 @@ fn preview(visit: &Visit, found: &BulkPreview, does: &str) -> Markup {
     html! {
         p.count { b { (number(found.count)) } @if !found.complete { " or more" } @if found.count == 1 { " task" } @else { " tasks" } }
         p { (does) }
-        p.quiet { "Tasks that are parked later are not among them, and others may change some before their turn comes." }
+        p.quiet { "Tasks that come to this later are not among them, and others may change some before their turn comes." }
         @if !found.tasks.is_empty() {
             p { "The last submitted: " @for task in &found.tasks { (task_link(&visit.shell.base, *task)) " " } }
         }

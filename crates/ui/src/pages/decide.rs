@@ -69,6 +69,17 @@ pub(super) async fn send(
     fields: &Fields,
     body: Option<Value>,
 ) -> Answer {
+    send_to(visit, it, fields, body, |_| None).await
+}
+
+/// The same, and leads to the page that the answer names, where it names one.
+pub(super) async fn send_to(
+    visit: &Visit,
+    it: &Proposal,
+    fields: &Fields,
+    body: Option<Value>,
+    to: impl FnOnce(&Value) -> Option<String>,
+) -> Answer {
     let method = match it.elsewhere.method {
         "DELETE" => Method::DELETE,
         "PUT" => Method::PUT,
@@ -78,7 +89,10 @@ pub(super) async fn send(
         .json::<Value>(method, &it.elsewhere.path, body.as_ref())
         .await
     {
-        Ok(_) => Ok(super::done(visit, &it.about.1, it.did)),
+        Ok(answer) => {
+            let to = to(&answer).unwrap_or_else(|| it.about.1.clone());
+            Ok(super::done(visit, &to, it.did))
+        }
         Err(failed) if failed.problem().is_some_and(|it| it.status < 500) => {
             let mut answer = page(visit, it, Some((&failed, fields)));
             *answer.status_mut() = actix_web::ResponseError::status_code(&failed);

@@ -9,6 +9,7 @@ use crate::when::ago;
 use actix_web::http::header::LOCATION;
 use actix_web::{HttpRequest, HttpResponse};
 use counterstep_contracts::access::Role;
+use counterstep_contracts::bulk::BulkAction;
 use counterstep_contracts::http::{Page, TaskSummary};
 use counterstep_contracts::{TaskId, TaskStatus};
 use jiff::{Timestamp, ToSpan};
@@ -183,28 +184,49 @@ fn filters(visit: &Visit, filter: &Filter, types: &[&str]) -> Markup {
     }
 }
 
-/// The way to a decision about all tasks of the filter that wait for a person.
+/// What may be decided about many tasks at once: about which, and by which names.
+const MANY: &[(&str, BulkAction, &str)] = &[
+    ("that wait for a person", BulkAction::Redrive, "redrive"),
+    (
+        "that wait for a person",
+        BulkAction::Resolve,
+        "settle by hand",
+    ),
+    ("that have not ended", BulkAction::Cancel, "cancel"),
+    ("that have ended", BulkAction::RunAgain, "run again"),
+];
+
+/// The ways to decisions about all tasks of the filter.
 fn many(visit: &Visit, filter: &Filter) -> Markup {
-    let is_parked = |name: &&String| name.parse().is_ok_and(TaskStatus::is_parked);
-    let parked: Vec<_> = filter.status.iter().filter(is_parked).collect();
-    let is_narrowed = filter.task_type.is_some() || filter.label.is_some() || !parked.is_empty();
-    let has_others = !filter.status.is_empty() && parked.is_empty();
-    if !visit.may(Role::Operate) || !is_narrowed || has_others {
+    if !visit.may(Role::Operate) {
         return html! {};
     }
-    let all = |action: &str| {
-        Address::new(visit.at("/bulk/new"))
+    let ways = MANY.iter().filter_map(|(of, action, name)| {
+        let is_for = |name: &&String| name.parse().is_ok_and(|status| action.is_for(status));
+        let states: Vec<_> = filter.status.iter().filter(is_for).collect();
+        // All that has ever ended is more than a filter without a state means.
+        let is_narrowed = filter.task_type.is_some() || filter.label.is_some();
+        let has_any = filter.status.is_empty() && is_narrowed && *action != BulkAction::RunAgain;
+        let fits = !states.is_empty() || has_any;
+        let address = Address::new(visit.at("/bulk/new"))
             .with("action", action)
             .with_some("type", filter.task_type.as_deref())
             .with_some("label", filter.label.as_deref())
             .with_some("failure_text", filter.text.as_deref())
-            .all("status", &parked)
-            .text()
-    };
+            .all("status", &states);
+        fits.then(|| (*of, *name, address.text()))
+    });
+    let ways: Vec<_> = ways.collect();
     html! {
-        p #many.quiet {
-            "All of these that wait for a person, whenever they were submitted: "
-            a href=(all("redrive")) { "redrive" } " or " a href=(all("resolve")) { "settle by hand" } "."
+        @if !ways.is_empty() {
+            p #many.quiet {
+                "All of these, whenever they were submitted: "
+                @for (at, (of, name, to)) in ways.iter().enumerate() {
+                    @if at > 0 { ", " }
+                    a href=(to) title={ "those " (of) } { (name) }
+                }
+                "."
+            }
         }
     }
 }

@@ -27,8 +27,12 @@ async fn each_command_line_of_a_button_is_one_that_the_program_takes() {
         "/ui/limits/carrier/reset".to_owned(),
         "/ui/bulk/new?action=resolve&amp;type=CheckStock&amp;status=dead_lettered".to_owned(),
         "/ui/bulk/new?action=redrive&amp;label=order%3D1&amp;failure_text=shelf".to_owned(),
+        "/ui/bulk/new?action=cancel&amp;type=CheckStock&amp;status=submitted".to_owned(),
+        "/ui/bulk/new?action=run-again&amp;type=CheckStock&amp;status=completed".to_owned(),
     ];
-    for task in [parked, dead, waits] {
+    let done = shop.submit("order-lamp", r#"{"name":"Aurora"}"#).await;
+    shop.api.at_rest(done).await;
+    for task in [parked, dead, waits, done] {
         let page = text(&shop, &format!("/ui/tasks/{task}")).await;
         pages.extend(
             between(&page, "href=\"", "\"")

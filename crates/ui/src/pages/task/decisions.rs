@@ -3,17 +3,17 @@
 
 use super::super::decide::{self, Proposal};
 use super::found::Found;
+use super::preview::{again, left, undone};
 use crate::elsewhere::Elsewhere;
 use crate::failed::{Answer, Failed};
 use crate::forms;
 use crate::layout::Chapter;
-use crate::markup::{glyph, number, plain, step_state};
+use crate::markup::{glyph, number, plain};
 use crate::query::{Address, Fields, segment};
 use crate::visit::Visit;
 use actix_web::{HttpRequest, web};
 use counterstep_contracts::access::Role;
 use counterstep_contracts::http::TaskView;
-use counterstep_contracts::operator::UndoPlan;
 use counterstep_contracts::settled::SettledAs;
 use counterstep_contracts::{ProblemCode, StepStatus, TaskStatus, WaitReason};
 use maud::{Markup, html};
@@ -37,6 +37,8 @@ enum Decision {
     Settled(SettledAs),
     Signal(String),
     Recount,
+    /// A new task does what this one was to do.
+    RunAgain,
 }
 
 impl Decision {
@@ -56,6 +58,7 @@ impl Decision {
             Self::Settled(SettledAs::Redriven) => "settle-redriven",
             Self::Signal(_) => "signal",
             Self::Recount => "recount",
+            Self::RunAgain => "run-again",
         }
     }
 
@@ -86,6 +89,7 @@ impl Decision {
             (Self::Settled(SettledAs::Redriven), _) => "had another task do it".to_owned(),
             (Self::Signal(step), _) => format!("answer {step}"),
             (Self::Recount, _) => "count its lost hosts anew".to_owned(),
+            (Self::RunAgain, _) => "run it again".to_owned(),
         }
     }
 
@@ -106,6 +110,9 @@ impl Decision {
             Self::Settled(_) => "It ends as resolved, with its effects left.",
             Self::Signal(_) => "The step that waits gets this answer.",
             Self::Recount => "The next loss counts as the first one. Nothing else changes.",
+            Self::RunAgain => {
+                "A new task does the same, from the start or from a step. This one stays as it is."
+            }
         }
     }
 
@@ -169,6 +176,12 @@ impl Decision {
                 let body = json!({ "recovery_attempts": 0, "note": note });
                 Elsewhere::new("POST", path("recoveries"), &words).body(body)
             }
+            Self::RunAgain => Elsewhere::new(
+                "POST",
+                path("run-again"),
+                &["tasks", "run-again", &id, "--note", note],
+            )
+            .body(json!({ "note": note })),
         }
     }
 
@@ -179,6 +192,7 @@ impl Decision {
             Self::Undo => "undone",
             Self::Signal(_) => "signalled",
             Self::Recount => "recounted",
+            Self::RunAgain => "submitted",
             Self::StepDone(_) | Self::StepUndone(_) | Self::StepSkipped(_) | Self::Settled(_) => {
                 "resolved"
             }
@@ -236,11 +250,11 @@ fn all(found: &Found) -> Vec<Decision> {
                 all.push(Decision::Cancel);
             }
         }
-        TaskStatus::Compensating
-        | TaskStatus::Completed
+        TaskStatus::Completed
         | TaskStatus::Failed
         | TaskStatus::Cancelled
-        | TaskStatus::Resolved => {}
+        | TaskStatus::Resolved => all.push(Decision::RunAgain),
+        TaskStatus::Compensating => {}
     }
     if task.recovery_attempts > 0 && !task.status.is_terminal() {
         all.push(Decision::Recount);
@@ -334,27 +348,38 @@ pub(crate) async fn post(request: HttpRequest, payload: web::Payload) -> Answer 
     if let Some(body) = body.as_mut().filter(|_| proposal.has_note) {
         body["note"] = json!(fields.get("note").unwrap_or_default());
     }
-    let given = match &decision {
-        Decision::StepDone(_) => fields.get("output").unwrap_or("null"),
-        Decision::Signal(_) => fields.get("body").unwrap_or("null"),
+    let to_new = |answer: &Value| answer["task_id"].as_str().map(|id| format!("/tasks/{id}"));
+    let (given, field) = match &decision {
+        Decision::StepDone(_) => (fields.get("output").unwrap_or("null"), Some("output")),
+        Decision::Signal(_) => (fields.get("body").unwrap_or("null"), None),
+        Decision::Retry | Decision::RunAgain => (fields.get("patch").unwrap_or(""), Some("patch")),
         _ => return decide::send(&visit, &proposal, &fields, body).await,
     };
-    let value: Value = match serde_json::from_str(given) {
-        Ok(value) => value,
+    if let Some(from) = fields.get("from").filter(|from| !from.is_empty()) {
+        body.get_or_insert_default()["from"] = json!(from);
+    }
+    let value = match serde_json::from_str::<Value>(given) {
+        Ok(value) => Some(value),
+        Err(_) if field == Some("patch") && given.trim().is_empty() => None,
         Err(error) => {
             let detail = format!("what was given is no JSON: {error}");
             let failed = visit.refused(ProblemCode::MalformedBody, &detail);
             return Ok(decide::page(&visit, &proposal, Some((&failed, &fields))));
         }
     };
-    let body = match (&decision, body) {
-        (Decision::StepDone(_), Some(mut body)) => {
-            body["output"] = value;
-            body
+    let body = match (field, value) {
+        (Some(field), Some(value)) => {
+            let mut body = body.unwrap_or_default();
+            body[field] = value;
+            Some(body)
         }
-        _ => value,
+        (None, Some(value)) => Some(value),
+        (_, None) => body,
     };
-    decide::send(&visit, &proposal, &fields, Some(body)).await
+    match decision {
+        Decision::RunAgain => decide::send_to(&visit, &proposal, &fields, body, to_new).await,
+        _ => decide::send(&visit, &proposal, &fields, body).await,
+    }
 }
 
 fn proposal(found: &Found, decision: &Decision) -> Proposal {
@@ -371,7 +396,7 @@ fn proposal(found: &Found, decision: &Decision) -> Proposal {
             format!("/tasks/{}", task.task_id),
         ),
         preview: preview(found, decision),
-        fields: fields(decision),
+        fields: fields(task, decision),
         has_note: !matches!(decision, Decision::Cancel | Decision::Signal(_)),
         button: button(decision),
         did: decision.did(),
@@ -390,10 +415,17 @@ const fn button(decision: &Decision) -> &'static str {
         Decision::Settled(_) => "Settle it",
         Decision::Signal(_) => "Answer",
         Decision::Recount => "Count anew",
+        Decision::RunAgain => "Run it again",
     }
 }
 
-fn fields(decision: &Decision) -> Markup {
+fn fields(task: &TaskView, decision: &Decision) -> Markup {
+    let changes = |of: &str| {
+        html! {
+            label for="patch" { "Other fields of the request" span.quiet { ", as a JSON merge patch; empty: " (of) } }
+            textarea #patch.code name="patch" rows="3" spellcheck="false" placeholder="{\"field\": \"value\"}" {}
+        }
+    };
     match decision {
         Decision::StepDone(step) => html! {
             label for="output" { "Output of " code { (step) } span.quiet { ", as JSON of its declared type" } }
@@ -402,6 +434,17 @@ fn fields(decision: &Decision) -> Markup {
         Decision::Signal(step) => html! {
             label for="body" { "Answer for " code { (step) } span.quiet { ", as JSON of its declared type" } }
             textarea #body.code name="body" rows="4" spellcheck="false" required { "{}" }
+        },
+        Decision::Retry if task.status == TaskStatus::DeadLettered => changes("it stays as it is"),
+        Decision::RunAgain => html! {
+            label for="from" { "From" }
+            select #from name="from" {
+                option value="" { "the start" }
+                @for step in task.steps.iter().skip(1) {
+                    option value=(step.name) { (step.name) ", with what the steps before it gave" }
+                }
+            }
+            (changes("the same request"))
         },
         _ => html! {},
     }
@@ -418,79 +461,7 @@ fn preview(found: &Found, decision: &Decision) -> Markup {
             Decision::Retry => (again(found)),
             Decision::StepUndone(step) | Decision::StepSkipped(step) => (undoes(Some(step))),
             Decision::Settled(_) => (left(found.plan.as_ref())),
-            Decision::StepDone(_) | Decision::Signal(_) | Decision::Recount => "",
-        }
-    }
-}
-
-fn again(found: &Found) -> Markup {
-    let open = [StepStatus::Failed, StepStatus::InDoubt, StepStatus::Pending];
-    let steps = found
-        .task
-        .steps
-        .iter()
-        .filter(|step| open.contains(&step.status));
-    html! {
-        h2 { "Would run, in this order" }
-        ol.plan { @for step in steps { li { b { (step.name) } " " (step_state(step.status)) } } }
-    }
-}
-
-/// The undos that would run, without the step that a person settles.
-fn undone(plan: Option<&UndoPlan>, but: Option<&str>) -> Markup {
-    let Some(plan) = plan else {
-        return html! { p.quiet { "What would be undone is not known here: this server does not know the task's type as it was submitted." } };
-    };
-    let stages = plan
-        .stages
-        .iter()
-        .filter(|stage| stage.steps.iter().any(|it| Some(it.step.as_str()) != but));
-    let stages: Vec<_> = stages.collect();
-    html! {
-        @if stages.is_empty() {
-            p { "Nothing is left to undo." }
-        } @else {
-            h2 { "Would be undone, in this order" }
-            ol.plan {
-                @for stage in stages {
-                    li {
-                        @for it in stage.steps.iter().filter(|it| Some(it.step.as_str()) != but) {
-                            div {
-                                (glyph("back")) b { (it.step) } " by " code { (it.undo) } " "
-                                @if it.in_doubt { (step_state(StepStatus::InDoubt)) }
-                                @if let Some(probe) = &it.probe { span.quiet { " after " code { (probe) } } }
-                                @if it.gave_up { span.quiet { " gave up before, after " (it.undo_attempts.0) " tries" } }
-                            }
-                        }
-                        @if stage.steps.len() > 1 { span.quiet { "side by side" } }
-                    }
-                }
-            }
-        }
-        (not_undone(plan))
-    }
-}
-
-fn not_undone(plan: &UndoPlan) -> Markup {
-    html! {
-        @if !plan.not_undone.is_empty() {
-            h2 { "Would stay" }
-            ul.plan { @for it in &plan.not_undone { li { b { (it.step) } " " span.quiet { (it.reason) } } } }
-        }
-    }
-}
-
-/// What nothing would undo any more.
-fn left(plan: Option<&UndoPlan>) -> Markup {
-    let steps = plan
-        .into_iter()
-        .flat_map(|it| &it.stages)
-        .flat_map(|it| &it.steps);
-    let steps: Vec<_> = steps.collect();
-    html! {
-        @if !steps.is_empty() {
-            h2 { "Nothing would undo any more" }
-            ul.plan { @for it in steps { li { b { (it.step) } " " (step_state(it.status)) } } }
+            Decision::StepDone(_) | Decision::Signal(_) | Decision::Recount | Decision::RunAgain => "",
         }
     }
 }

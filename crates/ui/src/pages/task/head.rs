@@ -37,6 +37,15 @@ pub(super) fn of(visit: &Visit, found: &Found) -> Markup {
             @if let Some(parent) = &task.parent {
                 div { dt { "Parent" } dd { (task_link(base, parent.task_id)) } }
             }
+            @if let Some(before) = &task.predecessor {
+                div {
+                    dt { "Runs again" }
+                    dd {
+                        (task_link(base, before.task_id))
+                        @if let Some(from) = &before.from { " " span.quiet { "from " (from) } }
+                    }
+                }
+            }
             @if let Some(trace) = &task.trace_id {
                 div { dt { "Trace" } dd { (copied(trace)) } }
             }

@@ -6,6 +6,7 @@ mod doubt;
 mod found;
 mod head;
 mod past;
+mod preview;
 mod steps;
 
 pub(crate) use found::Found;
