@@ -63,12 +63,13 @@ impl OrderLamp {
     async fn polish(ctx: &StepContext, lamp: &Lamp) -> StepResult<u32> {
         let parts = 20;
         for part in 0..parts {
-            ctx.progress(part, parts);
+            ctx.progress_with(part, parts, "with a soft cloth");
             tokio::select! {
                 () = tokio::time::sleep(Duration::from_millis(lamp.polish_ms / parts)) => {}
                 _ = ctx.cancel().cancelled() => return Err(StepError::cancelled()),
             }
         }
+        ctx.log(LogLevel::Warn, "a scratch <b>near the switch</b>");
         Ok(20)
     }
 

@@ -34,6 +34,7 @@ async fn a_task_is_submitted_watched_and_cancelled() {
     )
     .await;
     tab.until("its progress is shown", "[...document.querySelectorAll('.segment.run text')].some(it => it.textContent.endsWith('%'))").await;
+    tab.shows("with a soft cloth").await;
     tab.until(
         "it waits for the approval",
         "document.querySelector('.standing').innerText.includes('waiting')",
@@ -46,6 +47,8 @@ async fn a_task_is_submitted_watched_and_cancelled() {
             .unwrap()
             .starts_with("waiting")
     );
+    // What a step has logged is shown as it is, and is no markup.
+    tab.shows("a scratch <b>near the switch</b>").await;
     // A section that was opened stays open, whatever comes.
     tab.click("#step-2 summary").await;
     tab.follow("a[href*='/decide/cancel']").await;

@@ -8,6 +8,7 @@ use crate::when;
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::bulk::{DeadLetterGroup, DeadLetterGroups};
 use counterstep_contracts::http::{AuditTrail, ChainView, Page, TaskView};
+use counterstep_contracts::log::LogPage;
 use counterstep_contracts::operator::{UndoPlan, Why};
 use serde_json::Value;
 
@@ -20,6 +21,8 @@ pub(crate) struct Found {
     /// Its type as this server knows it; of another version than the task's it says nothing.
     pub(crate) declaration: Option<Value>,
     pub(crate) chain: Option<ChainView>,
+    /// What its steps have logged.
+    pub(crate) log: Option<LogPage>,
     /// Where it is parked: the tasks that failed for the same cause, itself among them.
     pub(crate) group: Option<DeadLetterGroup>,
 }
@@ -38,6 +41,9 @@ impl Found {
         let chain = visit
             .find::<ChainView>(&format!("{path}/audit/chain"))
             .await;
+        let log = visit
+            .find::<LogPage>(&format!("{path}/log?limit=200"))
+            .await;
         let group = why.as_ref().and_then(|why| why.group.clone());
         let group = match group {
             Some(id) => group_of(visit, &task, &id).await,
@@ -50,6 +56,7 @@ impl Found {
             why,
             declaration,
             chain,
+            log,
             group,
         })
     }

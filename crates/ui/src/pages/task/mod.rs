@@ -5,6 +5,7 @@ pub(crate) mod decisions;
 mod doubt;
 mod found;
 mod head;
+mod log;
 mod past;
 mod preview;
 mod steps;
@@ -52,6 +53,7 @@ pub(crate) fn live_part(visit: &Visit, found: &Found) -> Markup {
             (doubt::of(visit, found, &story))
             (decisions::list(visit, found))
             (steps::of(found, &story))
+            (log::of(found))
             (past::of(visit, found))
         }
     }

@@ -63,6 +63,7 @@ fn progress(of: &counterstep_contracts::http::StepProgress) -> Markup {
                 progress max="100" value=(percent) aria-label="Progress of the step" {}
                 " " (percent) " %"
             } @else { (crate::markup::number(of.done)) " done" }
+            @if let Some(message) = &of.message { ", " (message) }
         }
     }
 }
