@@ -19,7 +19,6 @@ mod logs;
 mod migrate;
 mod outbox;
 mod places;
-mod poison;
 pub(crate) mod pool;
 mod prepared;
 mod receives;
@@ -121,7 +120,10 @@ fn read_task(
         response,
         parent,
         webhook,
-    earlier_requests, place_key, place_no, settled,
+        earlier_requests,
+        place_key,
+        place_no,
+        settled,
         steps,
         marks,
         instead,
@@ -134,7 +136,10 @@ fn read_task(
             response,
             parent,
             webhook,
-    earlier_requests, place_key, place_no, settled,
+            earlier_requests,
+            place_key,
+            place_no,
+            settled,
             ..row
         },
         steps,
