@@ -96,7 +96,7 @@ macro_rules! rows {
     };
 }
 
-// Those that wait for a version, and those that are being undone, are in nobody's way.
+// Those that wait for a version, and those that are being undone, keep no other waiting.
 macro_rules! of {
     ($order:literal) => {
         concat!(

@@ -104,7 +104,7 @@ macro_rules! rows {
 
 const HELD: &str = rows!("p.key = ?1 AND p.no IS NOT NULL ORDER BY p.no");
 
-// Those that wait for a version, and those that are being undone, are in nobody's way.
+// Those that wait for a version, and those that are being undone, keep no other waiting.
 macro_rules! waiting {
     ($order:literal) => {
         concat!(

@@ -8,6 +8,7 @@ mod settle;
 mod undo_plan;
 mod why;
 mod why_children;
+mod why_hosts;
 mod why_places;
 
 pub use deploy::check_deploy;

@@ -2,9 +2,10 @@
 //! have said of themselves. Says only what they show.
 
 use super::why_children::{self, ChildrenFound};
+use super::why_hosts::takers;
 use super::why_places;
 use crate::dead_letters::group_of;
-use crate::ports::{KnownType, PlaceRow, Workers};
+use crate::ports::{PlaceRow, Workers};
 use crate::record::{DbTime, TaskRecord};
 use crate::task::Registry;
 use crate::times::rfc3339;
@@ -201,53 +202,6 @@ fn held(record: &TaskRecord, workers: Option<&Workers>) -> Option<WhyReason> {
         steps: under_way,
         ..reason(code, detail)
     })
-}
-
-/// How many processes that are alive take such a task, in words; empty where that is unknown. One
-/// that has missed a refresh may have been killed: its slots are no free ones.
-fn takers(record: &TaskRecord, workers: Option<&Workers>) -> String {
-    let Some(known) = workers.filter(|known| !known.rows.is_empty()) else {
-        return String::new();
-    };
-    let task = &record.task;
-    let of = KnownType {
-        name: task.task_type.clone(),
-        version: task.version,
-        definition: task.definition_hash.clone(),
-    };
-    let (fresh, silent): (Vec<_>, Vec<_>) = known
-        .rows
-        .iter()
-        .filter(|seen| seen.state(known.now) == WorkerState::Alive && seen.serves(&task.queue, &of))
-        .partition(|seen| seen.is_fresh(known.now));
-    let free = fresh
-        .iter()
-        .filter(|seen| seen.row.running_count < seen.row.concurrency)
-        .count();
-    let mut text = match fresh.len() {
-        0 => "; no process that takes it is known to be alive".to_owned(),
-        1 if free == 1 => "; 1 process that takes it is alive, with a free slot".to_owned(),
-        1 => "; 1 process that takes it is alive, and has no free slot".to_owned(),
-        count => {
-            format!("; {count} processes that take it are alive, {free} of them with a free slot")
-        }
-    };
-    if let Some(last) = silent
-        .iter()
-        .map(|seen| known.now.after(seen.seen_at).as_secs())
-        .min()
-    {
-        let ago = format_duration(Duration::from_secs(last));
-        text += &match silent.len() {
-            1 => format!("; 1 that takes it has missed a refresh and may be gone: seen {ago} ago"),
-            count => {
-                format!(
-                    "; {count} that take it have missed a refresh and may be gone: the last was seen {ago} ago"
-                )
-            }
-        };
-    }
-    text
 }
 
 fn version(registry: &Registry, record: &TaskRecord) -> WhyReason {

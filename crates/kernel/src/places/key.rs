@@ -10,22 +10,8 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
-/// Stands before the name of a type where it names what may be under way of it, beside the names of limits.
-pub const TYPE_PREFIX: &str = "type:";
-
 /// So many hexadecimal digits of the digest.
 const DIGITS: usize = 32;
-
-/// Under which name a person sets how many tasks of a type may be under way.
-pub(crate) fn limit_name(task_type: &str) -> String {
-    format!("{TYPE_PREFIX}{task_type}")
-}
-
-/// The type whose tasks a key counts.
-#[must_use]
-pub fn type_of(key: &str) -> &str {
-    key.split_once('/').map_or(key, |(name, _)| name)
-}
 
 /// The key of a request; `None`: its type counts no tasks. What the declaration makes of the request is
 /// not in it, but its digest: it may be about a person.

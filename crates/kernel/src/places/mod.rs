@@ -5,13 +5,15 @@
 mod ask;
 mod decide;
 mod key;
+mod name;
 mod replace;
 mod wake;
 
 pub(crate) use ask::{Asked, Sleeps, ask, sleep};
 pub(crate) use decide::free_numbers;
-pub use key::{TYPE_PREFIX, type_of};
-pub(crate) use key::{key_of, limit_name, named};
+pub(crate) use key::{key_of, named};
+pub(crate) use name::limit_name;
+pub use name::{TYPE_PREFIX, type_of};
 pub(crate) use replace::give_way;
 pub use wake::not_woken;
 pub(crate) use wake::wake_after;

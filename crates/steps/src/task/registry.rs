@@ -476,8 +476,7 @@ impl Registry {
             .collect()
     }
 
-    /// Without the other types and versions, for a process that leaves those to others. Schedules and what
-    /// else is declared of them stays.
+    /// Without the other types and versions, for a process that leaves those to others.
     #[must_use]
     pub fn only(mut self, is_kept: impl Fn(&str, u32) -> bool) -> Self {
         self.types

@@ -91,7 +91,7 @@ CREATE TABLE places (
     created_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- No place is held twice, whoever claims a task and whenever.
+-- No place is held twice, whichever process claims a task and whenever.
 CREATE UNIQUE INDEX places_taken ON places (key, no) WHERE no IS NOT NULL;
 CREATE INDEX places_in_line ON places (key, created_at, task);
 

@@ -201,7 +201,7 @@ pub(crate) async fn those_that_wait_stand_in_the_order_of_their_submissions(port
         cancel_requested: false,
     };
     assert_eq!(*row, expected);
-    // One that waits for a version of its host is in nobody's way.
+    // One that waits for a version of its host keeps no other waiting.
     let mut change = after(&tasks[0]);
     let write = write_of(&mut change);
     write.row.status = TaskStatus::Waiting;
