@@ -36,7 +36,7 @@ pub(crate) async fn give_way(engine: &Engine, task: TaskId, by: TaskId) -> Resul
         if !goes_forward || draft.is_cancel_requested() {
             return Ok(false);
         }
-        let stopping = draft.cancel()?;
+        let stopping = draft.cancel(None)?;
         draft.add_detail("replaced_by", json!(by));
         draft.task_mut().failure = Some(Failure {
             step: None,

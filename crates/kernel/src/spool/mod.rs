@@ -113,7 +113,12 @@ impl<'a> Spooling<'a> {
         let outcome = match written {
             Ok(_) => SpoolOutcome::Committed,
             // It is looked at again, and named where it is another host's.
-            Err(ChangeError::Fenced | ChangeError::Gone | ChangeError::Store(_)) => return,
+            Err(
+                ChangeError::Fenced
+                | ChangeError::Gone
+                | ChangeError::PlaceTaken
+                | ChangeError::Store(_),
+            ) => return,
             Err(
                 ChangeError::Illegal(_)
                 | ChangeError::KeyTaken

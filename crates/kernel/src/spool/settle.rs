@@ -10,6 +10,9 @@ use crate::ports::{SpoolEntry, SpoolKey, SpoolOutcome};
 use crate::record::TaskRecord;
 use crate::task::TaskType;
 use crate::turn::Ended;
+use crate::webhooks::alerts::{Incident, raise};
+use counterstep_contracts::alert::AlertEvent;
+use counterstep_contracts::retry::format_duration;
 use std::time::Duration;
 
 /// A result that a turn is to write down.
@@ -54,6 +57,7 @@ impl Spooling<'_> {
             Ok(None) => return self.drop_as(key, SpoolOutcome::Unusable).await,
             Err(error) => return later(key, &error),
         };
+        self.tell(Duration::from_millis(age)).await;
         let Some(task_type) = engine.registry.of(&record.task) else {
             return later(key, &"this program does not know its type and version");
         };
@@ -76,6 +80,20 @@ impl Spooling<'_> {
                 self.drop_as(key, SpoolOutcome::Unusable).await
             }
         }
+    }
+
+    /// Tells operators that results had to be kept, now that the database can be told.
+    async fn tell(&self, age: Duration) {
+        let detail = format!(
+            "results of steps were kept on the disk of this worker for up to {}: it could not reach the database",
+            format_duration(Duration::from_secs(age.as_secs() + 1))
+        );
+        let incident = Incident {
+            event: AlertEvent::SpoolGrowing,
+            about: &self.engine.id,
+            detail: &detail,
+        };
+        raise(self.engine, incident).await;
     }
 
     async fn drop_as(&self, key: &SpoolKey, outcome: SpoolOutcome) -> Settled {

@@ -319,6 +319,7 @@ async fn a_parked_task_holds_no_place_and_waits_for_one_when_it_is_redriven() {
         actor: "operator:kim".to_owned(),
         note: "it was the network".to_owned(),
         bulk: None,
+        edit: None,
     };
     retry(&site.engine, parked, retrial)
         .await
