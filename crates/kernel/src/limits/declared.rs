@@ -1,20 +1,18 @@
 //! The limits that a program declares, by the names under which a person sets them: those of steps by their own,
 //! how many tasks of a type may be under way by the type's.
 
-use super::LimitError;
-use crate::engine::Engine;
-use crate::places::{TYPE_PREFIX, limit_name};
-use crate::task::TaskType;
-use counterstep_contracts::limit::{DeclaredLimit, Rate, fault_of};
-use counterstep_contracts::{ConcurrencyDecl, Limit};
+use crate::places::limit_name;
+use crate::task::{Registry, TaskType};
+use counterstep_contracts::Limit;
+use counterstep_contracts::limit::DeclaredLimit;
 use std::collections::BTreeMap;
 
 /// What has the whole number for itself where tasks are counted by a key.
 const PER_KEY: &str = "key";
 
 /// All of them.
-pub(super) fn declared(engine: &Engine) -> BTreeMap<String, DeclaredLimit> {
-    let types = engine.registry.iter();
+pub(super) fn declared(registry: &Registry) -> BTreeMap<String, DeclaredLimit> {
+    let types = registry.iter();
     types.flat_map(of_type).collect()
 }
 
@@ -41,21 +39,5 @@ fn shown(limit: &Limit) -> DeclaredLimit {
         at_once: limit.at_once,
         rate: limit.rate,
         scope: limit.scope.shown(),
-    }
-}
-
-/// Whether such values fit the limit of this name.
-pub(super) fn check(
-    name: &str,
-    at_once: Option<u32>,
-    rate: Option<Rate>,
-) -> Result<(), LimitError> {
-    if let Some(fault) = fault_of(at_once, rate) {
-        return Err(LimitError::Impossible(fault));
-    }
-    let counts = at_once.is_some_and(|at_once| at_once <= ConcurrencyDecl::MOST);
-    match name.starts_with(TYPE_PREFIX) && (rate.is_some() || !counts) {
-        true => Err(LimitError::NotOfTasks),
-        false => Ok(()),
     }
 }

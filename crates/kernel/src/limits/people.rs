@@ -2,18 +2,18 @@
 //! a person sets hold for all processes within a second, and stand until they are taken back.
 
 use super::LimitValues;
-use super::declared::{check, declared};
+use super::declared::declared;
 use super::state::LimitState;
 use crate::admin_audit::{self, AdminChange};
 use crate::documents::{delete, read_document, write_document};
 use crate::engine::Engine;
-use crate::places::{limit_name, type_of};
+use crate::places::{TYPE_PREFIX, limit_name, type_of};
 use crate::ports::{
     Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, PlaceCount, StoreError,
 };
 use crate::record::DbTime;
-use counterstep_contracts::limit::{DeclaredLimit, LimitFault, Rate};
-use counterstep_contracts::{Rev, Tenant};
+use counterstep_contracts::limit::{DeclaredLimit, LimitFault, Rate, fault_of};
+use counterstep_contracts::{ConcurrencyDecl, Rev, Tenant};
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -141,7 +141,7 @@ fn read(row: &Document) -> Option<SetLimit> {
 pub fn limits(engine: &Engine) -> BoxFuture<'_, Result<Vec<LimitRow>, StoreError>> {
     Box::pin(async move {
         let mut rows: BTreeMap<String, LimitRow> = BTreeMap::new();
-        for (name, limit) in declared(engine) {
+        for (name, limit) in declared(&engine.registry) {
             row_of(&mut rows, &name).declared = Some(limit);
         }
         for document in latest(engine, KIND, MOST).await? {
@@ -239,6 +239,18 @@ pub struct NewLimit<'a> {
     pub note: &'a str,
 }
 
+/// Whether such values fit the limit of this name.
+fn check(name: &str, at_once: Option<u32>, rate: Option<Rate>) -> Result<(), LimitError> {
+    if let Some(fault) = fault_of(at_once, rate) {
+        return Err(LimitError::Impossible(fault));
+    }
+    let counts = at_once.is_some_and(|at_once| at_once <= ConcurrencyDecl::MOST);
+    match name.starts_with(TYPE_PREFIX) && (rate.is_some() || !counts) {
+        true => Err(LimitError::NotOfTasks),
+        false => Ok(()),
+    }
+}
+
 /// Sets the values of a limit in place of those that are declared.
 ///
 /// # Errors
@@ -261,7 +273,7 @@ pub fn set_limit<'a>(
         )?;
         for _ in 0..TRIES {
             let rev = revision(engine, name).await?;
-            if rev.is_none() && !declared(engine).contains_key(name) {
+            if rev.is_none() && !declared(&engine.registry).contains_key(name) {
                 return Err(LimitError::Unknown);
             }
             let write = DocumentWrite {
@@ -302,7 +314,7 @@ pub fn reset_limit<'a>(
     Box::pin(async move {
         for _ in 0..TRIES {
             let Some(rev) = revision(engine, name).await? else {
-                return match declared(engine).contains_key(name) {
+                return match declared(&engine.registry).contains_key(name) {
                     true => Ok(false),
                     false => Err(LimitError::Unknown),
                 };
