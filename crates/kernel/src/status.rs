@@ -82,7 +82,8 @@ pub fn figures(engine: &Engine) -> BoxFuture<'_, Result<InstallationFigures, Sto
 }
 
 async fn read_by(engine: &Engine, labels: &[String]) -> Result<(WorkersView, Gauges), StoreError> {
-    let gauges = engine.ports.store.gauges(labels).await?;
+    let mut gauges = engine.ports.store.gauges(labels).await?;
+    gauges.tasks = of_queues(gauges.tasks);
     let found = engine.ports.store.workers().await?;
     let count = |state| {
         found
@@ -232,6 +233,23 @@ pub fn check_store(engine: &Engine) -> BoxFuture<'_, Result<(), StoreError>> {
         }
         Ok(())
     })
+}
+
+/// Tasks in the lanes of a queue are tasks of the queue.
+fn of_queues(tasks: Vec<TaskCount>) -> Vec<TaskCount> {
+    let mut summed: Vec<TaskCount> = Vec::with_capacity(tasks.len());
+    for mut tasks in tasks {
+        tasks.queue = QueueName(tasks.queue).base().0;
+        let is_same = |it: &&mut TaskCount| {
+            (it.status, &it.queue, &it.labels) == (tasks.status, &tasks.queue, &tasks.labels)
+        };
+        match summed.iter_mut().find(is_same) {
+            Some(same) => same.count += tasks.count,
+            None => summed.push(tasks),
+        }
+    }
+    summed.sort_by(|one, two| (one.status, &one.queue).cmp(&(two.status, &two.queue)));
+    summed
 }
 
 /// Whatever their labels are.

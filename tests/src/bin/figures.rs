@@ -146,6 +146,27 @@ impl Rest {
     fn respond() {}
 }
 
+/// Waits for a person.
+struct Park;
+
+#[distributed_task(queue = "walks")]
+impl Park {
+    type Request = End;
+    type Response = ();
+
+    #[step(
+        1,
+        host = "worker",
+        on_exhausted = "dead_letter",
+        no_undo = "it does nothing"
+    )]
+    async fn park(_end: &End) -> StepResult<u32> {
+        Err(StepError::permanent("a person has to look"))
+    }
+
+    fn respond() {}
+}
+
 fn main() -> ExitCode {
     let registry = Registry::new()
         .with::<Walk>()
@@ -153,6 +174,7 @@ fn main() -> ExitCode {
         .with::<Queue>()
         .with::<Cross>()
         .with::<Linger>()
-        .with::<Rest>();
+        .with::<Rest>()
+        .with::<Park>();
     counterstep::cli::main(registry)
 }

@@ -243,6 +243,12 @@ async fn each_documented_figure_moves_and_alarms_and_dashboard_ask_for_what_is_t
     first.signal(Signal::Continue);
     figures.moves("counterstep_leases_lost_total").await;
 
+    accept(&api, "park", "works", &[]).await;
+    for name in ["parked_tasks", "oldest_parked_seconds"] {
+        let of_type = "{status=\"dead_lettered\",task_type=\"Park\"}";
+        figures.moves(&format!("counterstep_{name}{of_type}")).await;
+    }
+
     // Servers that are away.
     servers.nats.stop();
     accept(&api, "walk", "works", &[]).await;

@@ -125,7 +125,7 @@ async fn an_operator_disables_and_enables_a_type() {
     let said = &disabled.assert_code(0).stdout;
     assert!(
         said.contains("CreateZipFromFiles is disabled")
-            && said.contains("operator: the bucket moves (by ada)"),
+            && said.contains("by operator (ada): the bucket moves"),
         "{said}"
     );
     let list = ask(&["list"]);

@@ -182,11 +182,17 @@ fn remove_older(folder: &Path, name: &str) {
         let file = entry.file_name();
         let draft = file.to_str().and_then(|file| file.strip_suffix(DRAFT));
         let of = draft.and_then(|draft| draft.rsplit_once('-'));
-        if of.is_some_and(|(of, _)| of != attempt) {
+        if of.is_some_and(|(of, _)| numbers(of) < numbers(attempt)) {
             // What stays is removed with the folder of the task.
             let _ = std::fs::remove_file(entry.path());
         }
     }
+}
+
+/// The numbers of `e{epoch}.{attempt}`; an attempt of a later host has the higher ones.
+fn numbers(attempt: &str) -> Option<(u64, u64)> {
+    let (epoch, attempt) = attempt.strip_prefix('e')?.split_once('.')?;
+    Some((epoch.parse().ok()?, attempt.parse().ok()?))
 }
 
 /// What files below a folder take on the disk. Files come and go meanwhile.

@@ -149,22 +149,25 @@ pub(super) fn decode(
     })
 }
 
-pub(super) type CountTypes = (sql::Text, sql::BigInt, sql::BigInt);
-pub(super) type CountRead = (String, i64, i64);
+pub(super) type CountTypes = (sql::Text, sql::BigInt, sql::BigInt, sql::BigInt);
+pub(super) type CountRead = (String, i64, i64, i64);
 
 /// How many there are of each key.
 pub(super) fn counts(after: Option<&str>, limit: u32) -> Result<Statement<'_, CountTypes>, Fault> {
     let after = name("places.key", after.unwrap_or_default())?;
     Ok(Statement::of(
-        "SELECT key, count(no), count(*) - count(no) FROM places WHERE key > ? GROUP BY key ORDER BY key LIMIT ?",
+        "SELECT p.key, count(p.no), count(*) - count(p.no),
+           count(*) FILTER (WHERE p.no IS NULL AND t.waiting = 'concurrency')
+         FROM places p JOIN tasks t ON t.id = p.task WHERE p.key > ? GROUP BY p.key ORDER BY p.key LIMIT ?",
         values![after, i64::from(limit)],
     ))
 }
 
-pub(super) fn decode_count((key, held, waiting): CountRead) -> Result<PlaceCount, Fault> {
+pub(super) fn decode_count((key, held, waiting, asleep): CountRead) -> Result<PlaceCount, Fault> {
     Ok(PlaceCount {
         key,
         held: count("places", held)?,
         waiting: count("places", waiting)?,
+        asleep: count("places", asleep)?,
     })
 }

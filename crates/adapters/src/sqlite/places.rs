@@ -164,6 +164,8 @@ struct CountRow {
     held: i64,
     #[diesel(sql_type = BigInt)]
     waiting: i64,
+    #[diesel(sql_type = BigInt)]
+    asleep: i64,
 }
 
 /// How many there are of each key.
@@ -173,8 +175,9 @@ pub(super) fn counts(
     limit: u32,
 ) -> Result<Vec<PlaceCount>, Fault> {
     let rows: Vec<CountRow> = diesel::sql_query(
-        "SELECT key, count(no) AS held, count(*) - count(no) AS waiting FROM places
-         WHERE key > ? GROUP BY key ORDER BY key LIMIT ?",
+        "SELECT p.key AS key, count(p.no) AS held, count(*) - count(p.no) AS waiting,
+           count(*) FILTER (WHERE p.no IS NULL AND t.waiting = 'concurrency') AS asleep
+         FROM places p JOIN tasks t ON t.id = p.task WHERE p.key > ? GROUP BY p.key ORDER BY p.key LIMIT ?",
     )
     .bind::<Text, _>(after.unwrap_or_default())
     .bind::<BigInt, _>(i64::from(limit))
@@ -185,6 +188,7 @@ pub(super) fn counts(
             key: row.key,
             held: count("places", row.held)?,
             waiting: count("places", row.waiting)?,
+            asleep: count("places", row.asleep)?,
         })
     };
     rows.into_iter().map(decode).collect()

@@ -92,6 +92,9 @@ fn run(
     std::thread::Builder::new()
         .name("step-line".to_owned())
         .spawn(move || reads.read(read))?;
+    // From here on the end of the line ends this process, with all that its code has started. The signal would
+    // end it before it could.
+    set_parent_process_death_signal(None)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()

@@ -14,6 +14,7 @@ use counterstep_contracts::{ProblemCode, QueueName};
 use counterstep_kernel::Engine;
 use counterstep_kernel::paused_queues::{self, PauseError, QueueRow};
 use counterstep_steps::times::rfc3339;
+use std::collections::BTreeMap;
 
 pub(super) async fn list(api: web::Data<Api>, request: HttpRequest) -> Answer {
     Params::of(&request, &[])?;
@@ -74,6 +75,11 @@ async fn named(engine: &Engine, name: QueueName) -> Result<QueueView, Refused> {
 }
 
 fn view(row: QueueRow) -> QueueView {
+    let mut tasks = BTreeMap::new();
+    // Its lanes are counted one by one.
+    for it in row.tasks {
+        *tasks.entry(it.status).or_default() += it.count;
+    }
     QueueView {
         name: row.name.0,
         paused: row.paused.map(|pause| PauseView {
@@ -81,11 +87,7 @@ fn view(row: QueueRow) -> QueueView {
             by: pause.by,
             note: pause.note,
         }),
-        tasks: row
-            .tasks
-            .into_iter()
-            .map(|it| (it.status, it.count))
-            .collect(),
+        tasks,
     }
 }
 

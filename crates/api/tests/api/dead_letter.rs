@@ -40,8 +40,8 @@ async fn a_dead_letter_shows_its_request_its_attempts_and_who_ran_them() {
     assert_eq!(last.worker.as_deref(), Some(&*site.engine.id));
     assert_eq!(view.worker, last.worker);
     let nowhere = "01930d2c-6c4b-7d5e-8f00-0123456789ab";
-    let path = format!("/api/dead-letters/{nowhere}");
-    site.get(&path).await.problem(404, "no-such-task");
+    let of_nothing = format!("/api/dead-letters/{nowhere}");
+    site.get(&of_nothing).await.problem(404, "no-such-task");
     let settle = r#"{"as":"not_needed","note":"the client has left"}"#;
     let resolve = format!("/api/tasks/{task}/resolve");
     site.post(&resolve, settle)

@@ -179,7 +179,8 @@ async fn run_again(
             Err(error) => Ok(Outcome::Failed(error.to_string())),
         };
     }
-    Ok(Outcome::Failed(
-        "another process has begun it and does not come to an end".to_owned(),
+    // The operation is gone on with once that process has ended it, or is taken for gone.
+    Err(StoreError::Unavailable(
+        "another process copies the files of a task still".to_owned(),
     ))
 }

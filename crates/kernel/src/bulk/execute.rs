@@ -169,10 +169,15 @@ async fn execute(
         });
     let mut outcomes = Vec::with_capacity(operation.slice.len());
     let mut tasks = stream::iter(tasks).buffer_unordered(AT_ONCE);
+    // One that fails for now does not cut off the others: what they have begun would stand half done.
+    let mut failed = None;
     while let Some(outcome) = tasks.next().await {
-        outcomes.push(outcome?);
+        match outcome {
+            Ok(outcome) => outcomes.push(outcome),
+            Err(error) => failed = Some(error),
+        }
     }
-    Ok(outcomes)
+    failed.map_or(Ok(outcomes), Err)
 }
 
 /// Notes what became of a slice, also where the operation was stopped meanwhile.

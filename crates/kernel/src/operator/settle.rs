@@ -5,6 +5,7 @@ use crate::change::ChangeError;
 use crate::draft::{As, Decision, Draft, will_undo};
 use crate::engine::Engine;
 use crate::load;
+use crate::places::key_of;
 use crate::record::StepRow;
 use crate::request_edit::{EditError, RequestEdit};
 use crate::saga::Illegal;
@@ -170,6 +171,13 @@ pub fn retry(engine: &Engine, task: TaskId, retrial: Retrial) -> BoxFuture<'_, D
                 Some(Ok(request)) => request,
                 None => None,
             };
+            if let Some(request) = &request {
+                let tenant = draft.record().task.tenant.clone();
+                match key_of(engine, task_type, (&tenant, request)) {
+                    Ok(key) => draft.task_mut().place_key = key,
+                    Err(error) => return Ok(Err(OperatorError::NotEditable(error.to_string()))),
+                }
+            }
             match (parked_going_forward, retrial.direction) {
                 (true, None | Some(Direction::Forward)) => draft.redrive(request, &decision).map(Ok),
                 (true, Some(Direction::Undo)) => draft.undo_parked(&decision).map(Ok),

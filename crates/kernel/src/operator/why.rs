@@ -12,7 +12,7 @@ use crate::times::rfc3339;
 use counterstep_contracts::operator::{OperatorMove, Why, WhyCode, WhyReason};
 use counterstep_contracts::retry::format_duration;
 use counterstep_contracts::workers::WorkerState;
-use counterstep_contracts::{StepStatus, TaskStatus, WaitReason};
+use counterstep_contracts::{QueueName, StepStatus, TaskStatus, WaitReason};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -282,13 +282,14 @@ fn due(record: &TaskRecord, what: &str) -> WhyReason {
 
 fn unclaimed(record: &TaskRecord, workers: Option<&Workers>) -> WhyReason {
     let task = &record.task;
+    let queue = QueueName(task.queue.clone()).base();
     let since = age(record, task.updated_at);
     let hosts = format!("{} host", task.host);
     let detail = if since >= LONG {
         format!(
             "it was offered on queue `{}` {} ago and no {hosts} has claimed it: is one running that serves this queue \
              and knows {} version {}, and has it a free slot?",
-            task.queue,
+            queue,
             format_duration(since),
             task.task_type,
             task.version
@@ -296,12 +297,12 @@ fn unclaimed(record: &TaskRecord, workers: Option<&Workers>) -> WhyReason {
     } else {
         format!(
             "it was offered on queue `{}` and waits for a free slot of a {hosts}",
-            task.queue
+            queue
         )
     };
     let detail = detail + &takers(record, workers);
     WhyReason {
-        queue: Some(task.queue.clone()),
+        queue: Some(queue.0),
         ..reason(WhyCode::Unclaimed, detail)
     }
 }

@@ -3,6 +3,7 @@
 //! room for newer ones.
 
 use super::decide::{Verdict, decide};
+use super::wake::wake_sleepers;
 use super::{Allowed, allowed, give_way};
 use crate::change::ChangeError;
 use crate::children;
@@ -133,7 +134,7 @@ pub(crate) async fn sleep(
     record: TaskRecord,
     why: Sleeps,
 ) -> Result<(), ChangeError> {
-    let rev = record.task.rev;
+    let (rev, key) = (record.task.rev, record.task.place_key.clone());
     let limit = super::limit_name(task_type.decl.name);
     let (reason, time, details) = match why {
         Sleeps::ForAPlace(at_once) => (
@@ -150,5 +151,10 @@ pub(crate) async fn sleep(
         }
         Ok(())
     });
-    slept.await.map(drop)
+    slept.await?;
+    // A place that was given back before this was written has woken no sleeper.
+    if let (Sleeps::ForAPlace(_), Some(key)) = (why, key) {
+        wake_sleepers(engine, &key).await;
+    }
+    Ok(())
 }

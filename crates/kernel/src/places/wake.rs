@@ -2,18 +2,23 @@
 
 use super::ask::look;
 use super::decide::to_wake;
-use super::{allowed, type_of};
+use super::{Allowed, allowed, type_of};
 use crate::children;
 use crate::engine::Engine;
 use crate::ports::{PlaceCount, StoreError};
 use crate::transition::{PlaceWrite, Transition};
-use counterstep_contracts::TaskId;
+use counterstep_contracts::{Beyond, ConcurrencyDecl, TaskId};
 
 /// After a change that gave a place back: wakes those that it is for.
 pub(crate) async fn wake_after(engine: &Engine, transition: &Transition) {
-    let Some(PlaceWrite::Leave { key, no: Some(_) }) = &transition.place else {
+    let Some(PlaceWrite::Leave { key, .. }) = &transition.place else {
         return;
     };
+    wake_sleepers(engine, key).await;
+}
+
+/// Wakes the tasks of a key that sleep though there is a place for them.
+pub(super) async fn wake_sleepers(engine: &Engine, key: &str) {
     let woken = async {
         for task in sleepers(engine, key).await? {
             children::wake(engine, task).await?;
@@ -30,9 +35,13 @@ async fn sleepers(engine: &Engine, key: &str) -> Result<Vec<TaskId>, StoreError>
     let Some(task_type) = engine.registry.newest(type_of(key)) else {
         return Ok(Vec::new());
     };
-    let Some(allowed) = allowed(engine, task_type.decl).await else {
-        return Ok(Vec::new());
+    // Where the type counts its tasks no more, nothing keeps them.
+    let free = Allowed {
+        at_once: ConcurrencyDecl::MOST,
+        beyond: Beyond::Wait,
+        debounce: None,
     };
+    let allowed = allowed(engine, task_type.decl).await.unwrap_or(free);
     let rows = engine.ports.store.places(&look(key, allowed)).await?;
     Ok(to_wake(&rows, allowed.at_once))
 }
@@ -69,12 +78,12 @@ pub async fn not_woken(engine: &Engine, limit: u32) -> Result<Vec<TaskId>, Store
 const PAGE: u32 = 1_000;
 
 async fn has_room(engine: &Engine, count: &PlaceCount) -> bool {
-    if count.waiting == 0 {
+    if count.asleep == 0 {
         return false;
     }
     let Some(task_type) = engine.registry.newest(type_of(&count.key)) else {
         return false;
     };
     let allowed = allowed(engine, task_type.decl).await;
-    allowed.is_some_and(|allowed| count.held < allowed.at_once)
+    allowed.is_none_or(|allowed| count.held < allowed.at_once)
 }

@@ -57,4 +57,6 @@ pub struct PlaceCount {
     pub held: u32,
     /// So many hold none.
     pub waiting: u32,
+    /// So many of these sleep until there is one.
+    pub asleep: u32,
 }

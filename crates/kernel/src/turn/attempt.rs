@@ -152,7 +152,10 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
         .measured_by(meter)
         .logged_by(log.for_code());
     let context = Arc::new(context);
-    let scratch = ScratchUse::of(engine, (task, &step), task_type.decl.steps[at].scratch);
+    // What takes back, or stands in for a step that failed, is not to fail by the files of that step.
+    let is_bounded = direction == Direction::Forward && !fallback;
+    let most = task_type.decl.steps[at].scratch.filter(|_| is_bounded);
+    let scratch = ScratchUse::of(engine, (task, &step), most);
 
     let isolated = engine
         .processes_of(task_type, at)

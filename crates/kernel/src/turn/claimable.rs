@@ -80,6 +80,9 @@ pub(super) async fn claimable(
     let Some(task_type) = engine.registry.of(row) else {
         return Err(version::leave(engine, record).await);
     };
+    if !engine.registry.takes(&task_type) {
+        return Err(TurnEnd::UnknownType);
+    }
     if !fits(&task_type, &record) {
         return Err(quarantined(engine, task).await);
     }

@@ -5,6 +5,7 @@ mod facts;
 mod inputs;
 mod registry;
 mod request;
+mod taken;
 mod types;
 
 pub use awaited::MissingType;

@@ -9,13 +9,15 @@ use crate::schedule::{self, Schedule, ScheduleMistake};
 use crate::state::{MissingState, NotMade, States};
 use counterstep_contracts::declaration::NamedPolicy;
 use counterstep_contracts::overrides::OTHERS;
-use counterstep_contracts::{Host, QueueName, Retention, ScheduleSpec, StepDecl};
+use counterstep_contracts::{Host, Retention, ScheduleSpec, StepDecl, UndoDecl};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The task types that a process knows.
 #[derive(Debug, Clone, Default)]
 pub struct Registry {
     types: BTreeMap<(&'static str, u32), TaskType>,
+    /// Those whose tasks it leaves to other processes.
+    pub(super) left: BTreeSet<(&'static str, u32)>,
     /// Worked out once: every claim compares one.
     definitions: BTreeMap<(&'static str, u32), String>,
     policies: Vec<NamedPolicy>,
@@ -186,11 +188,17 @@ impl Registry {
         self.states.make_only(taken).await
     }
 
-    /// The first type with a step on one of these hosts whose code runs in a process of its own.
+    /// The first type with a step whose code runs in a process of its own on one of these hosts. An undo and a
+    /// probe may run on any.
     #[must_use]
     pub fn isolated_on(&self, hosts: &[Host]) -> Option<&'static str> {
         let mut types = self.types.values().map(|task_type| task_type.decl);
-        let isolated = |step: &StepDecl| step.isolate.is_some() && hosts.contains(&step.host);
+        let runs_anywhere = |step: &StepDecl| {
+            step.probe.is_some() || matches!(step.undo, UndoDecl::Function { .. })
+        };
+        let isolated = |step: &StepDecl| {
+            step.isolate.is_some() && (hosts.contains(&step.host) || runs_anywhere(step))
+        };
         let found = types.find(|decl| decl.steps.iter().any(isolated))?;
         Some(found.name)
     }
@@ -432,22 +440,10 @@ impl Registry {
     }
 
     /// Digest of a registered type's declaration.
-    fn definition_of(&self, task_type: &TaskType) -> &str {
+    pub(super) fn definition_of(&self, task_type: &TaskType) -> &str {
         self.definitions
             .get(&(task_type.decl.name, task_type.decl.version))
             .map_or("", String::as_str)
-    }
-
-    /// What a host of this program can run.
-    #[must_use]
-    pub fn known(&self) -> Vec<KnownType> {
-        self.iter()
-            .map(|known| KnownType {
-                name: known.decl.name.to_owned(),
-                version: known.decl.version,
-                definition: self.definition_of(known).to_owned(),
-            })
-            .collect()
     }
 
     /// The newest version of the type with this route.
@@ -457,31 +453,6 @@ impl Registry {
             .values()
             .rfind(|task_type| task_type.decl.route() == route)
             .copied()
-    }
-
-    /// Whether a type of this queue has a high priority.
-    #[must_use]
-    pub fn has_urgent(&self, queue: &QueueName) -> bool {
-        self.iter()
-            .any(|task_type| task_type.decl.queue_of(Host::Worker) == queue.urgent())
-    }
-
-    /// The queues on which steps of `host` are dispatched, of all types, without their lanes.
-    #[must_use]
-    pub fn queues(&self, host: Host) -> Vec<QueueName> {
-        self.iter()
-            .map(|task_type| task_type.decl.queue_of(host).base())
-            .collect::<BTreeSet<_>>()
-            .into_iter()
-            .collect()
-    }
-
-    /// Without the other types and versions, for a process that leaves those to others.
-    #[must_use]
-    pub fn only(mut self, is_kept: impl Fn(&str, u32) -> bool) -> Self {
-        self.types
-            .retain(|(name, version), _| is_kept(name, *version));
-        self
     }
 
     /// The newest version of the type with this declared name.

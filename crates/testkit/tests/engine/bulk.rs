@@ -346,7 +346,7 @@ async fn another_process_takes_over_what_a_killed_one_has_begun_and_does_none_tw
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ended_tasks_run_again_once_each_also_where_an_executor_is_killed() {
-    let mut bench = Bench::with(60).await;
+    let mut bench = Bench::with(300).await;
     let settle = BulkSpec {
         action: BulkAction::Resolve,
         settled: Some(SettledAs::NotNeeded),
@@ -360,7 +360,7 @@ async fn ended_tasks_run_again_once_each_also_where_an_executor_is_killed() {
     bench.site.restart().await;
     bench.site.clock.advance("61s");
     let ended = bench.execute(&started.id).await;
-    assert_eq!((ended.done, ended.skipped, ended.failed), (60, 0, 0));
+    assert_eq!((ended.done, ended.skipped, ended.failed), (300, 0, 0));
     let found = listed(&bench, &NEW).await;
     let old: BTreeSet<_> = found
         .iter()
@@ -369,7 +369,7 @@ async fn ended_tasks_run_again_once_each_also_where_an_executor_is_killed() {
         .collect();
     assert_eq!(
         (found.len(), old),
-        (60, bench.tasks.iter().copied().collect())
+        (300, bench.tasks.iter().copied().collect())
     );
 
     let cancel = bench.of(BulkAction::Cancel, &NEW);
@@ -378,8 +378,8 @@ async fn ended_tasks_run_again_once_each_also_where_an_executor_is_killed() {
     bench.site.restart().await;
     bench.site.clock.advance("61s");
     let ended = bench.execute(&started.id).await;
-    assert_eq!((ended.done, ended.skipped, ended.failed), (60, 0, 0));
-    assert_eq!(listed(&bench, &[TaskStatus::Cancelled]).await.len(), 60);
+    assert_eq!((ended.done, ended.skipped, ended.failed), (300, 0, 0));
+    assert_eq!(listed(&bench, &[TaskStatus::Cancelled]).await.len(), 300);
 }
 
 /// Where a task is that no worker has begun.

@@ -22,7 +22,7 @@ impl ImportLast {
     type Request = Import;
     type Response = ();
 
-    #[step(1, host = "worker", no_undo = "does nothing")]
+    #[step(1, host = "worker", timeout = "1h", no_undo = "does nothing")]
     async fn import(req: &Import) -> StepResult<u32> {
         service(&req.service).call().await;
         Ok(1)

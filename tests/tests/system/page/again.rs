@@ -28,7 +28,10 @@ async fn a_dead_letter_goes_on_with_another_request() {
         "document.querySelector('.standing')?.innerText.includes('completed')",
     )
     .await;
-    shop.assert_own(&tab);
+    // The browser names an answer that is a refusal.
+    let errors = tab.errors();
+    assert!(errors.iter().all(|it| it.contains("422")), "{errors:?}");
+    shop.assert_asks_own(&tab);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -152,6 +152,11 @@ impl Shop {
     /// No page had an error, and none asked another server for anything.
     pub(super) fn assert_own(&self, tab: &Tab) {
         assert_eq!(tab.errors(), [] as [String; 0]);
+        self.assert_asks_own(tab);
+    }
+
+    /// None asked another server for anything.
+    pub(super) fn assert_asks_own(&self, tab: &Tab) {
         let own = format!("{}/ui", self.api.url());
         let strange: Vec<_> = tab
             .requests()

@@ -66,7 +66,7 @@ async fn a_progress_is_one_readable_message_and_what_is_none_is_left_alone() {
         serde_json::json!({
             "task": progress.task, "epoch": 3, "seq": 7,
             "steps": {"render": {
-                "direction": "forward", "attempt": 2, "done": 40, "total": 100, "at": "2026-11-21T03:30:00.000000Z",
+                "direction": "forward", "attempt": 2, "done": 40, "total": 100, "message": "page 7", "at": "2026-11-21T03:30:00.000000Z",
             }},
         })
     );

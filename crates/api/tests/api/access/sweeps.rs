@@ -219,6 +219,10 @@ impl Umbra<'_> {
                 let (task, webhook) = self.webhook().await;
                 (of_task(task).replace("{webhook}", &webhook), note)
             }
+            (_, path) if path.starts_with("/api/dead-letters/{id}") => {
+                let id = self.task_in("asks-a-person", "dead_lettered").await;
+                (of_task(id), note)
+            }
             (_, path) if path.contains("/result/") => {
                 let name = if path.contains("{index}") {
                     "files"

@@ -137,6 +137,7 @@ const OF_COUNTERSTEP: &[&str] = &[
     "counterstep_read",
     "counterstep_work",
     "counterstep_upkeep",
+    "counterstep_poison",
     // The streams that a program makes.
     "stream: counterstep-work\n",
     "or counterstep-work without one",

@@ -41,6 +41,20 @@ pub(in crate::client) fn refs(value: &Value, of: TaskId) -> Result<Vec<FileRef>,
     Ok(found)
 }
 
+/// The key of a file that another task has stored: it goes when that one says.
+pub(in crate::client) fn foreign(value: &Value, of: TaskId) -> Option<String> {
+    if let Some((_, key, ..)) = file(value) {
+        return ObjectKey::parse(&key)
+            .is_some_and(|key| key.task != of)
+            .then_some(key);
+    }
+    match value {
+        Value::Object(fields) => fields.values().find_map(|value| foreign(value, of)),
+        Value::Array(list) => list.iter().find_map(|value| foreign(value, of)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    }
+}
+
 /// A key that stands outside of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::client) struct KeyAlone;

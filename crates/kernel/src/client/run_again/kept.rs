@@ -5,7 +5,7 @@ use crate::draft::KeptStep;
 use crate::plan;
 use crate::record::TaskRecord;
 use crate::scratch::scratch_files_in;
-use counterstep_contracts::{StepStatus, TaskDecl};
+use counterstep_contracts::{SettledAs, StepStatus, TaskDecl};
 
 /// A task cannot run again from a step.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -69,6 +69,8 @@ pub(super) fn kept(
         let known: Vec<_> = decl.steps.iter().map(|step| step.name).collect();
         return Err(CannotKeep::NoSuchStep(known.join(", ")));
     };
+    let settled = record.task.settled.as_ref();
+    let was_undone_by_hand = settled.is_some_and(|it| it.settled == SettledAs::Undone);
     // The steps of a group go side by side, and start together.
     let first = plan::stage_of(decl, at).into_iter().min().unwrap_or(at);
     let mut kept = Vec::with_capacity(first);
@@ -77,6 +79,13 @@ pub(super) fn kept(
         match status {
             StepStatus::Completed if step.has_children() => {
                 return Err(CannotKeep::Submitted(step.name));
+            }
+            // By a person, who has settled the whole task so.
+            StepStatus::Completed if step.undo.has_effects() && was_undone_by_hand => {
+                return Err(CannotKeep::Undone {
+                    step: step.name,
+                    status: StepStatus::Resolved,
+                });
             }
             StepStatus::Completed => {}
             StepStatus::Skipped => {

@@ -4,7 +4,7 @@
 mod files;
 mod kept;
 
-pub(super) use files::{FileRef, Place, refs, renamed};
+pub(super) use files::{FileRef, Place, foreign, refs, renamed};
 pub use kept::CannotKeep;
 
 use super::submission::{Submission, SubmitError, Submitted};

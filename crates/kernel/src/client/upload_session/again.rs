@@ -4,7 +4,9 @@
 use super::UploadSession;
 use crate::builtin::FileSource;
 use crate::client::request_uploads;
-use crate::client::run_again::{AgainError, CannotKeep, FileRef, Place, Plan, refs, renamed};
+use crate::client::run_again::{
+    AgainError, CannotKeep, FileRef, Place, Plan, foreign, refs, renamed,
+};
 use crate::client::submission::{Submission, SubmitError, Submitted, from_objects, invalid};
 use crate::digest::measured;
 use crate::draft::{Again, KeptStep};
@@ -95,6 +97,17 @@ impl UploadSession {
     fn copies(&self, plan: &Plan) -> Result<Vec<Copy>, AgainError> {
         let decl = self.task_type.decl;
         let mut copies = Vec::<Copy>::new();
+        let uploaded = request_edit::files(&plan.request);
+        let outputs = plan.kept.iter().filter_map(|step| step.output.as_ref());
+        let of_others = outputs
+            .chain([&plan.request])
+            .filter_map(|value| foreign(value, plan.predecessor));
+        for name in of_others {
+            if !uploaded.iter().any(|file| file.key == name) {
+                let why = "it belongs to another task, which may delete it";
+                return Err(AgainError::FilesGone { name, why });
+            }
+        }
         for KeptStep { at, output, .. } in &plan.kept {
             let name = decl.steps[*at].name;
             let output = output.as_ref();
@@ -117,7 +130,7 @@ impl UploadSession {
         }
         let uploads = request_uploads(&self.engine, &self.task_type, &plan.request)
             .map_err(|error| self.of_declaration(error))?;
-        for file in request_edit::files(&plan.request) {
+        for file in uploaded {
             let place = (file.bucket.clone(), file.key.clone());
             if copies.iter().any(|copy| copy.from.place == place) {
                 continue;

@@ -2,7 +2,7 @@
 //! Must not store a file: that is over by then.
 
 use super::place::Place;
-use super::{Firing, UploadSession};
+use super::{Firing, Plan, UploadSession};
 use crate::announce::{announce, announce_briefly};
 use crate::builtin::{FileSource, Upload};
 use crate::change::add_outgoing;
@@ -11,7 +11,7 @@ use crate::client::submission::{
 };
 use crate::client::{idempotency, inline_steps, request_uploads};
 use crate::disable::admission;
-use crate::draft::{As, Draft, NewTask, Received};
+use crate::draft::{As, BULK, Draft, NewTask, Received};
 use crate::error::StepError;
 use crate::payloads::without_text;
 use crate::policy::INLINE_LIMIT;
@@ -28,6 +28,9 @@ use std::time::Duration;
 
 /// So often a submission is decided that other submissions take the place of.
 const TRIES: u32 = 8;
+
+/// So long the key of a task of a bulk operation is remembered at least: the operation is listed no longer.
+const BULK_KEY: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// What a request that has arrived whole comes to.
 #[derive(Debug)]
@@ -50,6 +53,16 @@ const MOVED: &str =
     "the form's later fields changed where its files belong: send text fields first";
 
 impl UploadSession {
+    /// How long its key is remembered: of a bulk operation, for as long as that may be gone on with.
+    fn remembered_for(&self) -> Duration {
+        let ttl = self.engine.settings.idempotency_ttl;
+        let of_bulk = |plan: &Plan| !plan.details[BULK].is_null();
+        match self.again.as_ref().is_some_and(of_bulk) {
+            true => ttl.max(BULK_KEY),
+            false => ttl,
+        }
+    }
+
     /// The request has arrived whole: checks it and makes the task.
     ///
     /// # Errors
@@ -167,7 +180,7 @@ impl UploadSession {
                     key,
                     fingerprint: fingerprint.clone(),
                     answer: json!(answer),
-                    expires_in: self.engine.settings.idempotency_ttl,
+                    expires_in: self.remembered_for(),
                 });
             }
             let (_, mut transition) = draft.finish(self.engine.new_change_id(), As::Anyone);

@@ -1,0 +1,59 @@
+//! Of which task types a process takes tasks: of all that it knows, or of some. Others it knows all the same, since its
+//! steps may submit tasks of them.
+
+use super::registry::{KnownType, Registry};
+use super::types::TaskType;
+use counterstep_contracts::{Host, QueueName};
+use std::collections::BTreeSet;
+
+impl Registry {
+    /// For a process that leaves the tasks of the other types and versions to others.
+    #[must_use]
+    pub fn only(mut self, is_taken: impl Fn(&str, u32) -> bool) -> Self {
+        let all = self.iter().map(|it| (it.decl.name, it.decl.version));
+        self.left = all
+            .filter(|(name, version)| !is_taken(name, *version))
+            .collect();
+        self
+    }
+
+    /// Whether this process takes tasks of the type.
+    #[must_use]
+    pub fn takes(&self, task_type: &TaskType) -> bool {
+        let decl = task_type.decl;
+        !self.left.contains(&(decl.name, decl.version))
+    }
+
+    fn taken(&self) -> impl Iterator<Item = &TaskType> {
+        self.iter().filter(|task_type| self.takes(task_type))
+    }
+
+    /// Whether a type of this queue has a high priority.
+    #[must_use]
+    pub fn has_urgent(&self, queue: &QueueName) -> bool {
+        self.taken()
+            .any(|task_type| task_type.decl.queue_of(Host::Worker) == queue.urgent())
+    }
+
+    /// The queues on which steps of `host` are dispatched, of all types, without their lanes.
+    #[must_use]
+    pub fn queues(&self, host: Host) -> Vec<QueueName> {
+        self.taken()
+            .map(|task_type| task_type.decl.queue_of(host).base())
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect()
+    }
+
+    /// What a host of this program can run.
+    #[must_use]
+    pub fn known(&self) -> Vec<KnownType> {
+        self.taken()
+            .map(|known| KnownType {
+                name: known.decl.name.to_owned(),
+                version: known.decl.version,
+                definition: self.definition_of(known).to_owned(),
+            })
+            .collect()
+    }
+}
