@@ -377,6 +377,12 @@ async fn every_edge_is_taken_over_http_and_stands_in_the_audit() {
         ("pending", "undo_started", "compensating"),
         ("pending", "undo_waived", "pending"),
     ];
+    // Said by a worker that was cut off from PostgreSQL, of whatever its step has come to: the engine's tests
+    // (`cut_off`) and those of outages take it.
+    let of_steps: BTreeSet<Edge> = of_steps
+        .into_iter()
+        .filter(|(_, event, _)| event != "result_dropped")
+        .collect();
     let never = never.map(|(from, event, to)| (from.to_owned(), event.to_owned(), to.to_owned()));
     assert_eq!(
         not_taken(&of_steps, &steps),

@@ -5,7 +5,7 @@ use crate::errand::only;
 use counterstep_adapters::payload_keys::{EncryptedPayloads, PayloadKey, PayloadKeys, TenantKeys};
 use counterstep_contracts::SettledAs;
 use counterstep_contracts::bulk::{BulkAction, BulkStatus, BulkView};
-use counterstep_contracts::{Labels, TaskId, TaskStatus, Tenant};
+use counterstep_contracts::{TaskId, TaskStatus, Tenant};
 use counterstep_kernel::Engine;
 use counterstep_kernel::bulk::{self, BulkSpec};
 use counterstep_kernel::dead_letters::{Selection, groups};
@@ -356,7 +356,12 @@ async fn ended_tasks_run_again_once_each_also_where_an_executor_is_killed() {
     bench.execute(&settled.id).await;
     let again = bench.of(BulkAction::RunAgain, &[TaskStatus::Resolved]);
     let started = bench.start(again).await;
-    killed_at_the_first(&bench, &NEW).await;
+    let begun = async {
+        while listed(&bench, &NEW).await.is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    killed_when(&bench, begun).await;
     bench.site.restart().await;
     bench.site.clock.advance("61s");
     let ended = bench.execute(&started.id).await;
@@ -364,7 +369,7 @@ async fn ended_tasks_run_again_once_each_also_where_an_executor_is_killed() {
     let found = listed(&bench, &NEW).await;
     let old: BTreeSet<_> = found
         .iter()
-        .filter_map(Labels::predecessor)
+        .filter_map(|line| line.labels.predecessor())
         .map(|it| it.0)
         .collect();
     assert_eq!(
@@ -374,7 +379,14 @@ async fn ended_tasks_run_again_once_each_also_where_an_executor_is_killed() {
 
     let cancel = bench.of(BulkAction::Cancel, &NEW);
     let started = bench.start(cancel).await;
-    killed_at_the_first(&bench, &[TaskStatus::Cancelled]).await;
+    // The newest are cancelled first.
+    let newest = found.iter().map(|line| line.task).max().expect("a task");
+    let begun = async {
+        while NEW.contains(&bench.site.record(newest).await.task.status) {
+            tokio::task::yield_now().await;
+        }
+    };
+    killed_when(&bench, begun).await;
     bench.site.restart().await;
     bench.site.clock.advance("61s");
     let ended = bench.execute(&started.id).await;
@@ -385,29 +397,24 @@ async fn ended_tasks_run_again_once_each_also_where_an_executor_is_killed() {
 /// Where a task is that no worker has begun.
 const NEW: [TaskStatus; 2] = [TaskStatus::Submitted, TaskStatus::Dispatched];
 
-/// Works on an operation until a first task is in one of these states.
-async fn killed_at_the_first(bench: &Bench, statuses: &[TaskStatus]) {
+/// Works on an operation until this has happened.
+async fn killed_when(bench: &Bench, begun: impl Future<Output = ()>) {
     tokio::select! {
         biased;
-        () = async {
-            while listed(bench, statuses).await.is_empty() {
-                tokio::task::yield_now().await;
-            }
-        } => {}
+        () = begun => {}
         ended = bulk::work(bench.engine()) => panic!("nothing was cut off: {ended:?}"),
     }
 }
 
-/// The labels of the tasks in these states.
-async fn listed(bench: &Bench, statuses: &[TaskStatus]) -> Vec<Labels> {
+/// The tasks in these states.
+async fn listed(bench: &Bench, statuses: &[TaskStatus]) -> Vec<TaskLine> {
     let query = TaskQuery {
         statuses: statuses.to_vec(),
         limit: 1_000,
         ..TaskQuery::default()
     };
     let found = bench.engine().ports.store.list(&query).await;
-    let lines = found.expect("the store answers").lines;
-    lines.into_iter().map(|line| line.labels).collect()
+    found.expect("the store answers").lines
 }
 
 #[tokio::test(flavor = "multi_thread")]
