@@ -11,7 +11,7 @@ use counterstep_kernel::bulk::{self, BulkSpec};
 use counterstep_kernel::dead_letters::{Selection, groups};
 use counterstep_kernel::payloads::PayloadStore;
 use counterstep_kernel::ports::{
-    DocumentKind, DocumentQuery, FailureFilter, PayloadError, Store, TaskQuery,
+    DocumentKind, DocumentQuery, FailureFilter, PayloadError, Store, TaskLine, TaskQuery,
 };
 use counterstep_macros::distributed_task;
 use counterstep_steps::times::DbTime;
