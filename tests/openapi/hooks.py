@@ -91,10 +91,24 @@ def before_call(context, case, kwargs):
     if operation == "startBulkOperation" and isinstance(case.body, dict):
         if case.body.get("filter") is None:
             case.body["filter"] = {}
-        case.body.pop("as", None)
+        for name in ("as", "from", "patch"):
+            case.body.pop(name, None)
+        case.body["filter"].pop("status", None)
         if case.body.get("action") == "resolve":
             case.body["as"] = "done"
+        if case.body.get("action") in ("cancel", "run-again"):
+            case.body.pop("group", None)
+        if case.body.get("action") == "run-again":
+            case.body["filter"]["status"] = ["failed"]
         case.body["preview"] = next(TURNS[operation]) % 2 == 0
+
+
+    # Another request has to be one of the task's type, a step one of the task's, and another task one that is there.
+    if operation in ("retryTask", "runTaskAgain", "resolveTask") and isinstance(case.body, dict):
+        for name in ("request", "patch", "from", "task"):
+            case.body.pop(name, None)
+        if case.body.get("as") == "redriven":
+            case.body["as"] = "not_needed"
 
 
 # How often each operation answered with each status: the test looks whether what is valid was ever accepted.

@@ -124,7 +124,7 @@ problem_codes! {
     /// Run again: files that it needs are not there any more.
     FilesGone = "files-gone", 409, "The files of the task are not there any more";
     /// Alerts: no address is set to which they go.
-    AlertsOff = "alerts-off", 422, "Alerts go nowhere";
+    AlertsOff = "alerts-off", 409, "Alerts go nowhere";
     /// Retry: a step has submitted tasks by the request, or the task is being undone.
     RequestNotChangeable = "request-not-changeable", 409, "The task's request cannot be changed now";
     /// Its type takes no submissions for now.

@@ -153,8 +153,9 @@ async fn in_turn_under_kills(keys: usize, each: usize, kills: usize) {
         workers.remove(1 + kill % 2).kill();
         workers.push(program.worker());
         let now = service.told(|told| told.keys.values().map(|it| it.begun).sum::<usize>());
+        // The last one of each key may have been with a killed worker.
         assert!(
-            now > begun || now == submitted.len(),
+            now > begun || submitted.len() - now <= keys,
             "no task has begun meanwhile: {begun} of {}",
             submitted.len()
         );

@@ -179,7 +179,7 @@ async fn a_test_alert_says_whether_alerts_arrive() {
     silent
         .post("/api/alerts/test", "")
         .await
-        .problem(422, "alerts-off");
+        .problem(409, "alerts-off");
     silent.run_worker();
     let task = silent.submit("/api/tasks/asks-a-person").await;
     silent.until(task, TaskStatus::DeadLettered).await;

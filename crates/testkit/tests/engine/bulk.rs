@@ -55,7 +55,7 @@ struct Reserved(u32);
 
 struct ChargeCard;
 
-#[distributed_task(name = "ChargeCard", queue = "cards")]
+#[distributed_task(name = "ChargeCard", queue = "cards", cancellable)]
 impl ChargeCard {
     type Request = Charge;
     type Response = u32;
