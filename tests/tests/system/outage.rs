@@ -103,7 +103,13 @@ fn attempts_in_doubt(known: &Known) -> usize {
 
 /// Servers go away under running steps for three leases.
 async fn outage(fleet: &Fleet, api: &Api, (worker, away): (&Process, Away)) {
-    let step_ms = |number: usize| if number % 2 == 0 { SHORT_MS } else { LONG_MS };
+    let step_ms = |number: usize| {
+        if number.is_multiple_of(2) {
+            SHORT_MS
+        } else {
+            LONG_MS
+        }
+    };
     let enduring = submit_all(api, "endure", STEPS, step_ms).await;
     let faltering = submit_all(api, "falter", STEPS, |_| LONG_MS).await;
     until_begun(fleet, &[&enduring], "endure").await;
