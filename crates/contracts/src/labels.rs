@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_of_the_engine_are_set_by_nobody_else_and_looked_for_by_all() {
+    fn labels_of_the_engine_are_set_by_the_engine_alone_and_looked_for_by_all() {
         let predecessor: TaskId = "01930d2c-6c4b-7d5e-8f00-0123456789ab".parse().unwrap();
         let mut labels = Labels::new();
         for n in 0..16 {
