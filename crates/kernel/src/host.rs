@@ -93,6 +93,7 @@ async fn take_until_done(
             resumed.take_until(engine, shutdown, spawn),
             take_deliveries(engine, settings, &slots, shutdown, spawn),
             take_due(engine, settings, &slots, shutdown, spawn),
+            take_left(engine, settings, &slots, shutdown, spawn),
             clear_outbox_often(engine, shutdown)
         );
     };
@@ -188,9 +189,8 @@ async fn take_deliveries(
     }
 }
 
-/// What a host fetches from: the lanes of a queue are asked beside it, for as many messages each, so that
-/// a tenant with many waiting tasks has at most half of what is delivered where others wait, and what is
-/// urgent waits for none of them. A lane for which no type has anything costs a broker a consumer.
+/// What a host fetches from: the lanes of a queue are asked beside it, so that a tenant with many waiting tasks
+/// keeps no other one waiting, and what is urgent waits for none of them. A lane for which no type has anything costs a broker a consumer.
 fn lanes(engine: &Engine, queues: Vec<QueueName>) -> Vec<QueueName> {
     let all = queues.iter().flat_map(QueueName::lanes);
     if engine.ports.queue.hands_out_tasks() {
@@ -416,6 +416,39 @@ async fn take_due(
                 drop(permit);
             }));
         }
+    }
+}
+
+/// Tasks that were left because the line of their limit was full, as places become free there.
+async fn take_left(
+    engine: &Engine,
+    settings: &HostSettings,
+    slots: &Arc<Semaphore>,
+    shutdown: &CancelToken,
+    spawn: &Spawn,
+) {
+    let caller = engine
+        .limits
+        .caller(settings.host, engine.registration.concurrency());
+    loop {
+        let next = Box::pin(caller.next());
+        let called = match select(next, Box::pin(shutdown.cancelled())).await {
+            Either::Left((called, _)) => called,
+            Either::Right(_) => return,
+        };
+        // Those of a paused queue are forgotten: they are found when it goes on.
+        let queue = called.left.queue.base();
+        if engine.not_paused(&[queue]).await.is_empty() {
+            continue;
+        }
+        let Some(permit) = slot(slots, shutdown).await else {
+            return;
+        };
+        let (engine, host, shutdown) = (engine.clone(), settings.host, shutdown.clone());
+        spawn(Box::pin(async move {
+            run_due(&engine, host, called.left.task, &shutdown).await;
+            drop((called, permit));
+        }));
     }
 }
 

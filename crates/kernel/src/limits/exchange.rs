@@ -130,7 +130,7 @@ pub(crate) async fn set_values_of(engine: &Engine, name: &str) -> Option<LimitVa
 }
 
 async fn exchange(engine: &Engine, key: &LimitKey) -> Result<(), StoreError> {
-    let lease = engine.settings.lease;
+    let lease = held_at_most(engine);
     for _ in 0..TRIES {
         let sent = engine.ports.clock.monotonic();
         let query = DocumentQuery::Named {
@@ -177,7 +177,13 @@ fn held_for(state: &LimitState, engine: &Engine, now: DbTime) -> Duration {
     state
         .holders
         .get(&*engine.id)
-        .map_or(engine.settings.lease, |holder| holder.until.after(now))
+        .map_or(held_at_most(engine), |holder| holder.until.after(now))
+}
+
+/// Somewhat less than a lease: with the look of another process, a permit whose holder is gone is idle for no
+/// longer than a lease.
+fn held_at_most(engine: &Engine) -> Duration {
+    engine.settings.lease * 9 / 10
 }
 
 /// Writes a record over the one that was read. `false`: another process was faster.
@@ -289,5 +295,8 @@ impl Limits {
         };
         // Where an attempt came or ended meanwhile, it is exchanged at once.
         share.next_exchange = share.next_exchange.min(now + again);
+        drop(shares);
+        // The next start may be another one than the tasks that were left wait for.
+        self.vacant.notify_waiters();
     }
 }

@@ -5,6 +5,7 @@
 mod declared;
 pub(crate) mod exchange;
 mod key;
+mod left;
 mod people;
 mod permit;
 mod set_values;
@@ -13,6 +14,7 @@ mod unused;
 
 pub(crate) use exchange::set_values_of;
 pub(crate) use key::LimitKey;
+pub(crate) use left::LeftTask;
 pub use people::{
     LimitError, LimitRow, LimitSetting, LimitUse, NewLimit, limits, reset_limit, set_limit,
 };
@@ -22,9 +24,10 @@ pub use unused::forget_unused_limits;
 
 use crate::ports::Clock;
 use crate::waiting_looks::Looks;
-use counterstep_contracts::Limit;
+use counterstep_contracts::{Host, Limit, TaskId};
 use futures::channel::oneshot;
 use futures::future::{Either, select};
+use left::LeftTasks;
 use set_values::SetValues;
 use state::{Grant, Need};
 use std::collections::{BTreeMap, VecDeque};
@@ -49,6 +52,8 @@ pub(crate) struct Limits {
     shares: Mutex<Shares>,
     /// Something is to be exchanged.
     pub(crate) wanted: Notify,
+    /// A place in a line may be free, or a task was left.
+    vacant: Notify,
     /// The one loop of a process that exchanges; its parts take turns.
     pub(crate) exchanging: tokio::sync::Mutex<()>,
     /// What people have set.
@@ -59,6 +64,8 @@ pub(crate) struct Limits {
 struct Shares {
     by_key: BTreeMap<LimitKey, Share>,
     in_line: usize,
+    /// The hosts of this process that call what they have left.
+    callers: Vec<Host>,
 }
 
 /// What a process has of one limit.
@@ -77,6 +84,7 @@ struct Share {
     starts: VecDeque<Duration>,
     waiting: VecDeque<oneshot::Sender<LimitPermit>>,
     in_line: usize,
+    left: LeftTasks,
     /// The last exchange left some without.
     is_used_up: bool,
     /// When it is exchanged next, by this process's timer.
@@ -91,15 +99,20 @@ struct Share {
 pub(crate) struct PlaceInLine {
     limits: Arc<Limits>,
     key: LimitKey,
+    /// Its task was left before, and was called.
+    pub(crate) is_called: bool,
 }
 
 impl Drop for PlaceInLine {
     fn drop(&mut self) {
-        let mut shares = self.limits.shares();
-        shares.in_line -= 1;
-        if let Some(share) = shares.by_key.get_mut(&self.key) {
-            share.in_line -= 1;
+        {
+            let mut shares = self.limits.shares();
+            shares.in_line -= 1;
+            if let Some(share) = shares.by_key.get_mut(&self.key) {
+                share.in_line -= 1;
+            }
         }
+        self.limits.vacant.notify_waiters();
     }
 }
 
@@ -109,6 +122,7 @@ impl Limits {
             clock,
             shares: Mutex::default(),
             wanted: Notify::new(),
+            vacant: Notify::new(),
             exchanging: tokio::sync::Mutex::default(),
             set: Mutex::default(),
         }
@@ -141,17 +155,21 @@ impl Limits {
         }
     }
 
-    /// A place in the line of a limit, for a task with a slot and without a lease.
+    /// A place in the line of a limit, for a task with a slot and without a lease. Tasks that were left before
+    /// it have theirs first.
     pub(crate) fn stand_in_line(
         self: &Arc<Self>,
         (key, limit): (&LimitKey, &Limit),
+        task: TaskId,
         slots: usize,
     ) -> Option<PlaceInLine> {
         let mut shares = self.shares();
-        let places = (slots / SLOTS_IN_LINE).max(1);
-        let is_full = shares.in_line >= places;
+        let taken = shares.in_line;
         let share = shares.of(key, limit);
-        if is_full || share.in_line >= (places / LINES).max(1) {
+        if let Some(place) = share.left.place_of(task) {
+            return Some(place);
+        }
+        if !share.left.is_empty() || !share.has_place(taken, slots) {
             return None;
         }
         share.in_line += 1;
@@ -159,6 +177,7 @@ impl Limits {
         Some(PlaceInLine {
             limits: self.clone(),
             key: key.clone(),
+            is_called: false,
         })
     }
 
@@ -176,13 +195,10 @@ impl Limits {
         shares.by_key.get(key).is_some_and(|share| share.is_used_up)
     }
 
-    /// When to look again at a task for which there was no place.
+    /// When to look again at a task that sleeps until there is a permit.
     pub(crate) fn look_again(&self, (key, limit): (&LimitKey, &Limit)) -> Duration {
         let now = self.clock.monotonic();
-        let mut shares = self.shares();
-        let share = shares.of(key, limit);
-        let start = share.next_start.saturating_sub(now);
-        share.looks.next(now).max(start.min(Looks::LATEST))
+        self.shares().of(key, limit).look_again(now)
     }
 
     /// An attempt has ended.
@@ -233,6 +249,7 @@ impl Shares {
             starts: VecDeque::new(),
             waiting: VecDeque::new(),
             in_line: 0,
+            left: LeftTasks::default(),
             is_used_up: false,
             next_exchange: Duration::ZERO,
             next_start: Duration::ZERO,
@@ -275,6 +292,18 @@ impl Share {
         }
     }
 
+    /// Whether one more may stand in its line, beside so many in all lines of a process with these slots.
+    fn has_place(&self, taken: usize, slots: usize) -> bool {
+        let places = (slots / SLOTS_IN_LINE).max(1);
+        taken < places && self.in_line < (places / LINES).max(1)
+    }
+
+    /// When to look again at one more task, other than by a call.
+    fn look_again(&mut self, now: Duration) -> Duration {
+        let start = self.next_start.saturating_sub(now);
+        self.looks.next(now).max(start.min(Looks::LATEST))
+    }
+
     fn is_waited_for(&self) -> bool {
         !self.waiting.is_empty()
     }
@@ -285,12 +314,17 @@ impl Share {
             in_use: self.in_use,
             waiting: count(self.waiting.len()),
             starts: count(self.starts.len()),
+            next: count(self.left.len().min(self.in_line)),
         }
     }
 
     /// Nothing is left of it here.
     fn is_idle(&self) -> bool {
-        self.in_use == 0 && self.held == 0 && self.waiting.is_empty() && self.in_line == 0
+        self.in_use == 0
+            && self.held == 0
+            && self.waiting.is_empty()
+            && self.in_line == 0
+            && self.left.is_empty()
     }
 
     fn granted(&mut self, grant: Grant, starts: VecDeque<Duration>, until: Duration) {

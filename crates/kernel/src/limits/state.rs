@@ -44,6 +44,8 @@ pub(crate) struct Need {
     pub(crate) waiting: u32,
     /// Starts that it has not used yet.
     pub(crate) starts: u32,
+    /// Attempts that will wait as soon as those that wait now have theirs.
+    pub(crate) next: u32,
 }
 
 /// The values of a limit that are in effect.
@@ -100,7 +102,13 @@ impl LimitState {
                 (target.max(need.in_use), share)
             }
         };
-        let starts = self.starts(need, held, values.rate, now);
+        // Permits are for those that wait now. Where a limit has none, the starts are all that there is.
+        let could_start = match values.at_once {
+            None => need.waiting.saturating_add(need.next),
+            Some(_) => need.waiting.min(held.saturating_sub(need.in_use)),
+        };
+        let lacking = could_start.saturating_sub(need.starts);
+        let starts = self.starts(lacking, values.rate, now);
         self.hold(process, (held, wanted), values, (now, lease));
         let grant = Grant {
             held,
@@ -137,21 +145,13 @@ impl LimitState {
         }
     }
 
-    fn starts(
-        &mut self,
-        need: Need,
-        held: u32,
-        rate: Option<Rate>,
-        now: DbTime,
-    ) -> VecDeque<DbTime> {
+    fn starts(&mut self, lacking: u32, rate: Option<Rate>, now: DbTime) -> VecDeque<DbTime> {
         let mut starts = VecDeque::new();
         let Some(rate) = rate else {
             self.next_start = None;
             return starts;
         };
         let between = rate.per / rate.starts;
-        let free = held.saturating_sub(need.in_use);
-        let lacking = need.waiting.min(free).saturating_sub(need.starts);
         let mut next = self.next_start.map_or(now, |next| next.max(now));
         // A rate that was lower before may have left a start far ahead.
         if next.after(now) > rate.per {
@@ -180,6 +180,7 @@ mod tests {
             in_use,
             waiting,
             starts: 0,
+            next: 0,
         }
     }
 
@@ -270,6 +271,24 @@ mod tests {
         let at = |n: u32| NOW.later(Duration::from_millis(20) * n);
         assert_eq!(a.starts, [at(0), at(1), at(2)]);
         assert_eq!(b.starts, [at(3), at(4)]);
+    }
+
+    #[test]
+    fn those_that_will_wait_have_their_starts_already() {
+        let mut state = LimitState::default();
+        let need = Need {
+            next: 3,
+            starts: 1,
+            ..need(0, 2)
+        };
+        let (a, _) = state.exchange("a", need, rate(50), (NOW, LEASE));
+        assert_eq!(a.starts.len(), 4);
+        let both = LimitValues {
+            at_once: Some(2),
+            ..rate(50)
+        };
+        let (b, _) = state.exchange("b", Need { starts: 0, ..need }, both, (NOW, LEASE));
+        assert_eq!((b.held, b.starts.len()), (2, 2));
     }
 
     #[test]

@@ -127,7 +127,7 @@ async fn take_turn_with(
         .for_next(
             engine,
             (&task_type, host),
-            &as_taken_over(&record),
+            (&as_taken_over(&record), wanted.offer.is_some()),
             shutdown,
         )
         .await

@@ -3,11 +3,11 @@
 use super::lock::LOOK_AGAIN;
 use crate::cancel::CancelToken;
 use crate::engine::Engine;
-use crate::limits::{LimitKey, LimitPermit, SHORT};
+use crate::limits::{LeftTask, LimitKey, LimitPermit, SHORT};
 use crate::plan::{self, ForwardPlan, StartWait};
 use crate::record::TaskRecord;
 use crate::task::TaskType;
-use counterstep_contracts::{Host, Limit, StepDecl, TaskStatus};
+use counterstep_contracts::{Host, Limit, QueueName, StepDecl, TaskStatus};
 use futures::future::{Either, select};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -125,12 +125,13 @@ pub(super) enum Room {
 }
 
 impl Reserved {
-    /// Takes the room and the permit that the next step of a task needs.
+    /// Takes the room and the permit that the next step of a task needs. `is_offered`: by a message, which comes
+    /// again where the task is left.
     pub(super) async fn for_next(
         &self,
         engine: &Engine,
         (task_type, host): (&TaskType, Host),
-        record: &TaskRecord,
+        (record, is_offered): (&TaskRecord, bool),
         shutdown: &CancelToken,
     ) -> Room {
         let next = next_steps(task_type, record);
@@ -152,7 +153,13 @@ impl Reserved {
         // Room that waits for a permit is not another step's.
         let at_most = if is_heavy { SHORT } else { IN_LINE_FOR };
         match self
-            .permit_for_next(engine, (at, &limit), (record, at_most), shutdown)
+            .permit_for_next(
+                engine,
+                (host, is_offered),
+                (at, &limit),
+                (record, at_most),
+                shutdown,
+            )
             .await
         {
             Room::Enough => room,
@@ -182,18 +189,26 @@ impl Reserved {
     async fn permit_for_next(
         &self,
         engine: &Engine,
+        (host, is_offered): (Host, bool),
         (at, limit): (usize, &Limit),
         (record, at_most): (&TaskRecord, Duration),
         shutdown: &CancelToken,
     ) -> Room {
         let (limits, clock) = (&engine.limits, &engine.ports.clock);
         let key = LimitKey::of(limit, &record.task);
-        let place = limits.stand_in_line((&key, limit), engine.registration.concurrency());
+        let (task, slots) = (record.task.id, engine.registration.concurrency());
+        let place = limits.stand_in_line((&key, limit), task, slots);
+        let is_called = place.as_ref().is_some_and(|place| place.is_called);
+        let leave = || {
+            let queue = QueueName(record.task.queue.clone());
+            let left = LeftTask { task, host, queue };
+            // What was found by looking is in the list of the process that has its message.
+            let left = (is_offered || is_called).then_some(left);
+            Room::LookAgain(limits.leave((&key, limit), left))
+        };
         let at_most = match &place {
             Some(_) => at_most,
-            None if limits.is_used_up(&key) => {
-                return Room::LookAgain(limits.look_again((&key, limit)));
-            }
+            None if limits.is_used_up(&key) || limits.has_left(&key) => return leave(),
             // All places are taken by those that wait for the first exchange.
             None => SHORT,
         };
@@ -208,7 +223,7 @@ impl Reserved {
                     Room::Waited
                 }
             }
-            Either::Left((None, _)) => Room::LookAgain(limits.look_again((&key, limit))),
+            Either::Left((None, _)) => leave(),
             Either::Right(_) => Room::LookAgain(LOOK_AGAIN),
         }
     }
