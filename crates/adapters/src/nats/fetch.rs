@@ -14,7 +14,12 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 /// Less than this is not worth a request.
 const SHORTEST: Duration = Duration::from_millis(5);
 
-/// Which queue comes first: another one each time, so that a busy one does not keep the others out.
+/// What a lane brings next is waited for so long before a lower one has its turn: about a round trip.
+const ROUND_TRIP: Duration = Duration::from_millis(5);
+
+/// Which queue comes first: another one each time, so that a busy one does not keep the others out. Of the lanes of
+/// queues the higher ones come first in three of four fetches; in the fourth the lower ones do, in turn, so that a
+/// lane which is never empty does not starve them.
 static TURN: AtomicUsize = AtomicUsize::new(0);
 
 /// Up to `max` deliveries, waiting up to `wait` for the first.
@@ -31,6 +36,12 @@ pub(super) async fn fetch(
         return Ok(Vec::new());
     }
     let mut fetching = Fetching::begin(pool, queues, max);
+    // Of all lanes, also where one has messages here already: they must not hide those of a higher one. A failure is
+    // told below, where nothing is here.
+    let are_known = fetching.lanes.iter().all(|(queue, _)| streams.knows(queue));
+    if are_known && streams.link.check().is_ok() && fetching.ask(streams, wait).await.is_ok() {
+        fetching.higher_lanes().await;
+    }
     // What a request of an earlier fetch has brought is handed over whatever the connection does
     // now.
     fetching.collect().await;
@@ -72,6 +83,8 @@ struct Fetching<'a> {
     lanes: Vec<(QueueName, Lane)>,
     found: Vec<(QueueName, Message)>,
     max: usize,
+    /// The lanes are in the order of their ranks.
+    by_rank: bool,
 }
 
 impl<'a> Fetching<'a> {
@@ -80,13 +93,56 @@ impl<'a> Fetching<'a> {
             .iter()
             .map(|queue| (queue.clone(), pool.take(queue)))
             .collect();
-        let first = TURN.fetch_add(1, Ordering::Relaxed) % lanes.len();
+        let turn = TURN.fetch_add(1, Ordering::Relaxed);
+        let by_rank = turn % 4 != 3;
+        let first = if by_rank { turn } else { turn / 4 } % lanes.len();
         lanes.rotate_left(first);
+        let highest = lanes.iter().map(|(queue, _)| queue.rank()).min();
+        lanes.sort_by_key(|(queue, _)| match by_rank {
+            true => queue.rank(),
+            false => u8::from(Some(queue.rank()) == highest),
+        });
         Self {
             pool,
             lanes,
             found: Vec::new(),
             max,
+            by_rank,
+        }
+    }
+
+    /// Takes what the higher lanes bring in a moment, before lower ones have their turn.
+    async fn higher_lanes(&mut self) {
+        let lowest = self.lanes.iter().map(|(queue, _)| queue.rank()).max();
+        if !self.by_rank {
+            return;
+        }
+        let until = Instant::now() + ROUND_TRIP;
+        let Self {
+            lanes, found, max, ..
+        } = self;
+        let mut higher: Vec<_> = lanes
+            .iter_mut()
+            .filter(|(queue, _)| Some(queue.rank()) != lowest)
+            .collect();
+        while found.len() < *max && higher.iter().any(|(_, lane)| lane.brings_more()) {
+            let next = std::future::poll_fn(|cx| {
+                for (queue, lane) in &mut higher {
+                    if let Some(arrived) = lane.poll(cx) {
+                        return Poll::Ready(Some((queue.clone(), arrived)));
+                    }
+                }
+                match higher.iter().any(|(_, lane)| lane.brings_more()) {
+                    true => Poll::Pending,
+                    false => Poll::Ready(None),
+                }
+            });
+            match timeout_at(until, next).await {
+                Ok(Some((queue, Arrived::Message(message)))) => found.push((queue, *message)),
+                // The next request of this queue says it again.
+                Ok(Some((_, Arrived::Failed(_)))) => {}
+                Ok(None) | Err(_) => break,
+            }
         }
     }
 

@@ -62,6 +62,8 @@ pub(super) struct Lane {
     /// Arrived, and not handed over.
     spare: VecDeque<(Message, Instant)>,
     requests: Vec<Request>,
+    /// The last request to end has brought all that it asked for: there is likely more.
+    flows: bool,
     /// The last time that a fetch waited for messages of it.
     asked: Option<Instant>,
     /// The last time that one arrived.
@@ -80,6 +82,11 @@ impl Lane {
                 .sum::<usize>()
     }
 
+    /// Whether its next message is likely to be here in a moment.
+    pub(super) fn brings_more(&self) -> bool {
+        self.flows && self.spare.is_empty() && self.requests.iter().any(Request::is_running)
+    }
+
     pub(super) fn add(&mut self, request: Request) {
         self.asked = Some(Instant::now());
         self.requests.push(request);
@@ -96,7 +103,7 @@ impl Lane {
         if let Some((message, _)) = self.spare.pop_front() {
             return Some(Arrived::Message(Box::new(message)));
         }
-        let mut found = None;
+        let (mut found, mut flows) = (None, self.flows);
         self.requests.retain_mut(|request| {
             if found.is_some() {
                 return true;
@@ -104,6 +111,7 @@ impl Lane {
             match request.batch.poll_next_unpin(cx) {
                 Poll::Ready(Some(Ok(message))) => {
                     request.left = request.left.saturating_sub(1);
+                    flows = request.left == 0;
                     found = Some(Arrived::Message(Box::new(message)));
                     true
                 }
@@ -111,10 +119,14 @@ impl Lane {
                     found = Some(Arrived::Failed(error.to_string()));
                     false
                 }
-                Poll::Ready(None) => false,
+                Poll::Ready(None) => {
+                    flows &= request.left == 0;
+                    false
+                }
                 Poll::Pending => Instant::now() < request.until + GRACE,
             }
         });
+        self.flows = flows;
         if matches!(found, Some(Arrived::Message(_))) {
             self.arrived = Some(Instant::now());
         }
@@ -145,6 +157,7 @@ impl Pool {
         let rest = Lane {
             asked: Some(Instant::now()),
             arrived: lane.arrived,
+            flows: lane.flows,
             ..Lane::default()
         };
         std::mem::replace(lane, rest)
@@ -162,6 +175,7 @@ impl Pool {
                 parked: now,
                 ..request
             }));
+        parked.flows = lane.flows;
         parked.arrived = parked.arrived.max(lane.arrived);
         parked.asked = parked.asked.max(lane.asked);
     }

@@ -220,6 +220,11 @@ impl Streams {
         Ok(consumer)
     }
 
+    /// Whether the consumer of a queue was seen.
+    pub(super) fn knows(&self, queue: &QueueName) -> bool {
+        self.cached().contains_key(queue)
+    }
+
     /// Forgets that a consumer was seen: the next use makes it where it is missing.
     pub(super) fn forget(&self, queue: &QueueName) {
         self.cached().remove(queue);

@@ -12,8 +12,9 @@ use crate::time_limits::best_effort;
 use counterstep_contracts::{QueueName, Tenant};
 use counts::{Counted, Of};
 
-/// A tenant with more waiting tasks has the further ones in the backlog of their queue.
-pub(crate) const SHARE: u32 = 100;
+/// A tenant with more waiting tasks has the further ones in the backlog of their queue: a few, since those of other
+/// tenants stand behind them.
+pub(crate) const SHARE: u32 = 40;
 
 impl Engine {
     /// How many tasks of a tenant wait, about, with one that comes to wait now. More than `at_most` is
