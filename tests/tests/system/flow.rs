@@ -122,8 +122,9 @@ async fn all_completed(api: &Api, tasks: &[TaskId]) {
     }
 }
 
-/// Tasks under the limit of ten, with three workers of which two are killed again and again.
-async fn under_kills(tasks: u32, kills: usize) {
+/// Tasks under the limit of ten, with three workers of which two are killed again and again. Returns the
+/// longest time with fewer than ten calls.
+async fn under_kills(tasks: u32, kills: usize) -> Duration {
     let service = Service::start(Duration::from_millis(50), 10).await;
     let program = OwnProgram::start(env!("CARGO_BIN_EXE_limited"), TIMES)
         .variable("SERVICE", &service.address);
@@ -154,10 +155,8 @@ async fn under_kills(tasks: u32, kills: usize) {
         service.seen(|calls| calls.starts.len())
     );
     assert_eq!(most.max(service.seen(|calls| calls.most)), 10);
-    // The permits of two that were killed one after the other are missed for two leases at most, and
-    // the machine may have other things to do.
-    assert!(longest_free < 3 * LEASE, "{longest_free:?}");
     program.assert_sound();
+    longest_free
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -168,7 +167,10 @@ async fn never_more_calls_at_a_time_than_the_limit_while_workers_are_killed() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes two minutes; run by hand: cargo test -p counterstep-tests -- --ignored two_minutes_of_kills --nocapture"]
 async fn two_minutes_of_kills() {
-    under_kills(24_000, 50).await;
+    let longest_free = under_kills(24_000, 50).await;
+    // The permits of two that were killed one after the other are missed for two leases at most, and
+    // the machine may have other things to do.
+    assert!(longest_free < 3 * LEASE, "{longest_free:?}");
 }
 
 /// Most starts in a second, wherever it begins.
