@@ -172,11 +172,15 @@ async fn take_deliveries(
         };
         let mut deliveries = deliveries.into_iter();
         while let Some(delivery) = deliveries.next() {
-            // Due tasks may have taken the slots meanwhile; then this waits, and the delivery with
-            // it.
-            let Some(permit) = slot(slots, shutdown).await else {
+            // Other tasks may have taken the slots meanwhile: then this waits, and the delivery with it, but not
+            // for long, since other hosts may be idle.
+            let waits = engine.ports.clock.sleep(SLOT_WITHIN);
+            let Either::Left((Some(permit), _)) =
+                select(Box::pin(slot(slots, shutdown)), waits).await
+            else {
                 let unstarted = std::iter::once(delivery).chain(deliveries);
-                return give_back(engine, unstarted).await;
+                give_back(engine, unstarted).await;
+                break;
             };
             spawn(Box::pin(run_delivery(
                 engine.clone(),
@@ -188,6 +192,9 @@ async fn take_deliveries(
         }
     }
 }
+
+/// So long a delivery waits for a slot.
+const SLOT_WITHIN: Duration = Duration::from_secs(1);
 
 /// What a host fetches from: the lanes of a queue are asked beside it, so that a tenant with many waiting tasks
 /// keeps no other one waiting, and what is urgent waits for none of them. A lane for which no type has anything costs a broker a consumer.
@@ -445,12 +452,25 @@ async fn take_left(
             return;
         };
         let (engine, host, shutdown) = (engine.clone(), settings.host, shutdown.clone());
+        let has_room = room(&engine, settings, 1) > 0;
         spawn(Box::pin(async move {
-            run_due(&engine, host, called.left.task, &shutdown).await;
-            drop((called, permit));
+            let end = match has_room {
+                true => Some(run_due(&engine, host, called.left.task, &shutdown).await),
+                false => None,
+            };
+            drop(permit);
+            if matches!(end, None | Some(TurnEnd::StoreDown | TurnEnd::NoRoom(_))) {
+                // Its place is kept meanwhile, or the next one would end like it at once.
+                called.put_back();
+                let pause = engine.ports.clock.sleep(CALLED_AGAIN);
+                select(pause, Box::pin(shutdown.cancelled())).await;
+            }
         }));
     }
 }
+
+/// A task that was called and could not start is called again after so long.
+const CALLED_AGAIN: Duration = Duration::from_secs(1);
 
 /// A task that another program is meant for is looked at again after this long.
 const UNKNOWN_FOR: Duration = Duration::from_secs(10);

@@ -257,13 +257,17 @@ async fn a_task_that_waits_for_its_turn_says_so_and_an_operator_allows_more() {
     })
     .await;
     let path = format!("/api/tasks/{second}/why");
-    let why = api
-        .request(Method::GET, &path)
-        .send()
-        .await
-        .expect("an answer");
-    let why: Value = why.json().await.expect("JSON");
-    assert_eq!(why["because"][0]["tasks"], json!([first.to_string()]));
+    // It looks for its turn from time to time, and waits for none meanwhile.
+    until(
+        "the task that is under way, as the reason",
+        LATER,
+        || async {
+            let why = api.request(Method::GET, &path).send().await;
+            let why: Value = why.expect("an answer").json().await.expect("JSON");
+            (why["because"][0]["tasks"] == json!([first.to_string()])).then_some(())
+        },
+    )
+    .await;
     let set = api
         .request(Method::PUT, "/api/limits/type:InTurn")
         .json(&json!({"at_once": 2, "note": "there is room"}))

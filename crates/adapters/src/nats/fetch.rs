@@ -6,7 +6,6 @@ use super::streams::Streams;
 use async_nats::jetstream::Message;
 use counterstep_contracts::{QueueName, WorkerMessage};
 use counterstep_kernel::ports::{Delivery, DeliveryTag, MessageSource, QueueError};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
@@ -16,11 +15,6 @@ const SHORTEST: Duration = Duration::from_millis(5);
 
 /// What a lane brings next is waited for so long before a lower one has its turn: about a round trip.
 const ROUND_TRIP: Duration = Duration::from_millis(5);
-
-/// Which queue comes first: another one each time, so that a busy one does not keep the others out. Of the lanes of
-/// queues the higher ones come first in three of four fetches; in the fourth the lower ones do, in turn, so that a
-/// lane which is never empty does not starve them.
-static TURN: AtomicUsize = AtomicUsize::new(0);
 
 /// Up to `max` deliveries, waiting up to `wait` for the first.
 pub(super) async fn fetch(
@@ -40,7 +34,7 @@ pub(super) async fn fetch(
     // told below, where nothing is here.
     let are_known = fetching.lanes.iter().all(|(queue, _)| streams.knows(queue));
     if are_known && streams.link.check().is_ok() && fetching.ask(streams, wait).await.is_ok() {
-        fetching.higher_lanes().await;
+        fetching.higher_lanes(streams).await;
     }
     // What a request of an earlier fetch has brought is handed over whatever the connection does
     // now.
@@ -63,8 +57,7 @@ pub(super) async fn fetch(
         match timeout_at(limit, fetching.first()).await {
             Ok(None) => fetching.collect().await,
             Ok(Some((queue, error))) => {
-                tracing::warn!(%queue, error, "a pull request failed; looking for its consumer");
-                streams.forget(&queue);
+                told(streams, &queue, &error);
                 sleep(left.min(SHORTEST * 10)).await;
             }
             // The wait is over. What the request may still bring is for the next fetch.
@@ -75,6 +68,11 @@ pub(super) async fn fetch(
         }
     }
     Ok(fetching.finish(streams.options.max_message_bytes))
+}
+
+fn told(streams: &Streams, queue: &QueueName, error: &str) {
+    tracing::warn!(%queue, error, "a pull request failed; looking for its consumer");
+    streams.forget(queue);
 }
 
 /// The lanes that a fetch has taken, and what it has found. Dropped, it gives everything back.
@@ -93,15 +91,7 @@ impl<'a> Fetching<'a> {
             .iter()
             .map(|queue| (queue.clone(), pool.take(queue)))
             .collect();
-        let turn = TURN.fetch_add(1, Ordering::Relaxed);
-        let by_rank = turn % 4 != 3;
-        let first = if by_rank { turn } else { turn / 4 } % lanes.len();
-        lanes.rotate_left(first);
-        let highest = lanes.iter().map(|(queue, _)| queue.rank()).min();
-        lanes.sort_by_key(|(queue, _)| match by_rank {
-            true => queue.rank(),
-            false => u8::from(Some(queue.rank()) == highest),
-        });
+        let by_rank = pool.in_order(&mut lanes);
         Self {
             pool,
             lanes,
@@ -112,7 +102,7 @@ impl<'a> Fetching<'a> {
     }
 
     /// Takes what the higher lanes bring in a moment, before lower ones have their turn.
-    async fn higher_lanes(&mut self) {
+    async fn higher_lanes(&mut self, streams: &Streams) {
         let lowest = self.lanes.iter().map(|(queue, _)| queue.rank()).max();
         if !self.by_rank {
             return;
@@ -139,9 +129,12 @@ impl<'a> Fetching<'a> {
             });
             match timeout_at(until, next).await {
                 Ok(Some((queue, Arrived::Message(message)))) => found.push((queue, *message)),
-                // The next request of this queue says it again.
-                Ok(Some((_, Arrived::Failed(_)))) => {}
-                Ok(None) | Err(_) => break,
+                Ok(Some((queue, Arrived::Failed(error)))) => told(streams, &queue, &error),
+                Ok(None) => break,
+                Err(_) => {
+                    higher.iter_mut().for_each(|(_, lane)| lane.has_dried_up());
+                    break;
+                }
             }
         }
     }

@@ -10,6 +10,7 @@ use async_nats::jetstream::consumer::pull::Batch;
 use counterstep_contracts::QueueName;
 use futures::StreamExt;
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -87,6 +88,11 @@ impl Lane {
         self.flows && self.spare.is_empty() && self.requests.iter().any(Request::is_running)
     }
 
+    /// It has brought nothing more in a moment.
+    pub(super) fn has_dried_up(&mut self) {
+        self.flows = false;
+    }
+
     pub(super) fn add(&mut self, request: Request) {
         self.asked = Some(Instant::now());
         self.requests.push(request);
@@ -111,7 +117,7 @@ impl Lane {
             match request.batch.poll_next_unpin(cx) {
                 Poll::Ready(Some(Ok(message))) => {
                     request.left = request.left.saturating_sub(1);
-                    flows = request.left == 0;
+                    flows |= request.left == 0;
                     found = Some(Arrived::Message(Box::new(message)));
                     true
                 }
@@ -136,7 +142,13 @@ impl Lane {
 
 /// The lanes that no fetch has in its hands.
 #[derive(Default)]
-pub(super) struct Pool(Mutex<HashMap<QueueName, Lane>>);
+pub(super) struct Pool {
+    lanes: Mutex<HashMap<QueueName, Lane>>,
+    /// Which queue comes first: another one each time, so that a busy one does not keep the others out. Of the lanes
+    /// of queues the higher ones come first in three of four fetches; in the fourth the lower ones do, in turn, so
+    /// that a lane which is never empty does not starve them.
+    turns: AtomicUsize,
+}
 
 impl std::fmt::Debug for Pool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -146,7 +158,25 @@ impl std::fmt::Debug for Pool {
 
 impl Pool {
     fn lanes(&self) -> MutexGuard<'_, HashMap<QueueName, Lane>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts lanes in the order of the next fetch. Returns whether that is the order of their ranks.
+    pub(super) fn in_order(&self, lanes: &mut [(QueueName, Lane)]) -> bool {
+        let turn = self.turns.fetch_add(1, Ordering::Relaxed);
+        let by_rank = turn % 4 != 3;
+        // Of each kind of turn the next one.
+        let first = if by_rank { turn - turn / 4 } else { turn / 4 };
+        let (count, highest) = (
+            lanes.len(),
+            lanes.iter().map(|(queue, _)| queue.rank()).min(),
+        );
+        lanes.rotate_left(first % count.max(1));
+        lanes.sort_by_key(|(queue, _)| match by_rank {
+            true => queue.rank(),
+            false => u8::from(Some(queue.rank()) == highest),
+        });
+        by_rank
     }
 
     /// Takes a queue's lane; another fetch at the same time gets an empty one.

@@ -16,7 +16,7 @@ const ENDS_WITHIN: Duration = Duration::from_secs(1);
 /// Between two looks whether it has.
 const LOOK: Duration = Duration::from_millis(2);
 
-type Job = (Command, oneshot::Sender<io::Result<Child>>);
+type Job = (Command, oneshot::Sender<io::Result<StepProcess>>);
 
 /// The thread that starts the processes. It lives as long as this process: the system ends a process whose
 /// parent is gone by the thread that has started it.
@@ -30,10 +30,11 @@ fn starter() -> io::Result<&'static Sender<Job>> {
         .name("step-processes".to_owned())
         .spawn(move || {
             for (mut command, reply) in jobs {
-                // Nothing waits for it any more.
-                if let Err(Ok(child)) = reply.send(command.spawn()) {
-                    end(child);
-                }
+                let started = command
+                    .spawn()
+                    .map(|child| StepProcess { child: Some(child) });
+                // Where nothing waits for it any more, before or after this, it is dropped, and so killed.
+                let _ = reply.send(started);
             }
         })?;
     // Another caller may have been faster: its thread is used, and this one ends.
@@ -54,8 +55,7 @@ impl StepProcess {
         let (reply, started) = oneshot::channel();
         let gone = || io::Error::other("the thread that starts processes is gone");
         starter()?.send((command, reply)).map_err(|_| gone())?;
-        let child = started.await.map_err(|_| gone())??;
-        Ok(Self { child: Some(child) })
+        started.await.map_err(|_| gone())?
     }
 
     pub(super) fn id(&self) -> u32 {

@@ -290,13 +290,19 @@ impl Limits {
             // Not before there is a start to be had.
             let start = share.next_start.saturating_sub(now + super::state::AHEAD);
             LOOK.max(start)
+        } else if share.held == 0 && share.in_use == 0 {
+            // Only tasks that were left, and those ask when they are called.
+            IDLE
         } else {
             until.saturating_sub(now) / 2
         };
         // Where an attempt came or ended meanwhile, it is exchanged at once.
         share.next_exchange = share.next_exchange.min(now + again);
+        let has_left = !share.left.is_empty();
         drop(shares);
-        // The next start may be another one than the tasks that were left wait for.
-        self.vacant.notify_waiters();
+        // The next start may be another one than they wait for.
+        if has_left {
+            self.vacant.notify_waiters();
+        }
     }
 }

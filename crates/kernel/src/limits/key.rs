@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// What has a limit for itself. It orders and names the record that all processes share.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LimitKey {
     /// The limit's name.
     pub(crate) limit: Arc<str>,

@@ -1,15 +1,17 @@
 //! Tasks that this process has read and left because the line of their limit was full. As places become free they
 //! are called one after the other, so that no permit waits for a message to come again. Must not read a task.
 
-use super::{LimitKey, Limits, PlaceInLine, Share, state};
+use super::{LimitKey, Limits, PlaceInLine, Share, Shares, state};
 use crate::waiting_looks::Looks;
 use counterstep_contracts::{Host, Limit, QueueName, TaskId};
 use futures::future::select;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::hash_map::Entry;
+use std::collections::{HashSet, VecDeque};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// So many are remembered for a limit. The others are looked at again when their messages come again.
+/// So many are remembered for all limits. The others are looked at again when their messages come again.
 const MOST: usize = 10_000;
 
 /// Where there is no one to call, the loop is woken by what comes.
@@ -33,15 +35,20 @@ pub(super) struct LeftTasks {
     calls: usize,
     /// The last call, by this process's timer.
     called_at: Duration,
-    /// Called, each with the place that it has not taken yet.
-    called: HashMap<TaskId, PlaceInLine>,
 }
 
 #[derive(Debug)]
 struct Line {
     host: Host,
     rank: u8,
-    tasks: VecDeque<(u64, LeftTask)>,
+    tasks: VecDeque<Numbered>,
+}
+
+/// In the order in which they were left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Numbered {
+    no: u64,
+    left: LeftTask,
 }
 
 impl LeftTasks {
@@ -49,74 +56,92 @@ impl LeftTasks {
         self.ids.is_empty()
     }
 
+    fn has_of(&self, host: Host) -> bool {
+        let mut of_host = self.lines.iter().filter(|line| line.host == host);
+        of_host.any(|line| !line.tasks.is_empty())
+    }
+
     pub(super) fn len(&self) -> usize {
         self.ids.len()
     }
 
-    /// Remembers a task behind the others of its lane. `false`: there are too many.
-    pub(super) fn push(&mut self, left: LeftTask) -> bool {
-        if self.ids.contains(&left.task) || self.called.contains_key(&left.task) {
-            return true;
+    /// Remembers a task behind the others of its lane, or one that was called under this number before them.
+    fn push(&mut self, left: LeftTask, called_as: Option<u64>) {
+        if !self.ids.insert(left.task) {
+            return;
         }
-        if self.ids.len() >= MOST {
-            return false;
+        let (host, rank) = (left.host, left.queue.rank());
+        let is_its = |line: &Line| line.host == host && line.rank == rank;
+        let at = self.lines.iter().position(is_its).unwrap_or_else(|| {
+            let tasks = VecDeque::new();
+            self.lines.push(Line { host, rank, tasks });
+            self.lines.len() - 1
+        });
+        let tasks = &mut self.lines[at].tasks;
+        match called_as {
+            Some(no) => tasks.push_front(Numbered { no, left }),
+            None => {
+                let no = self.next_no;
+                self.next_no += 1;
+                tasks.push_back(Numbered { no, left });
+            }
         }
-        self.ids.insert(left.task);
-        let (host, rank, no) = (left.host, left.queue.rank(), self.next_no);
-        self.next_no += 1;
-        let is_its = |line: &&mut Line| line.host == host && line.rank == rank;
-        match self.lines.iter_mut().find(is_its) {
-            Some(line) => line.tasks.push_back((no, left)),
-            None => self.lines.push(Line {
-                host,
-                rank,
-                tasks: VecDeque::from([(no, left)]),
-            }),
-        }
-        true
     }
 
     /// The next one: three of four by their lane, each fourth the one that was left first, so that a lane
     /// which is never empty does not starve the others.
-    fn pop(&mut self, host: Host) -> Option<LeftTask> {
+    fn pop(&mut self, host: Host) -> Option<Numbered> {
         let by_lane = self.calls % 4 != 3;
         let order = |line: &Line| {
-            let no = line.tasks.front().map_or(u64::MAX, |(no, _)| *no);
+            let no = line.tasks.front().map_or(u64::MAX, |next| next.no);
             if by_lane { (line.rank, no) } else { (0, no) }
         };
         let of_host = self
             .lines
             .iter_mut()
             .filter(|line| line.host == host && !line.tasks.is_empty());
-        let (_, left) = of_host.min_by_key(|line| order(line))?.tasks.pop_front()?;
+        let next = of_host.min_by_key(|line| order(line))?.tasks.pop_front()?;
         self.calls += 1;
-        self.ids.remove(&left.task);
-        Some(left)
+        self.ids.remove(&next.left.task);
+        Some(next)
     }
 
-    /// The place of a task that was called.
-    pub(super) fn place_of(&mut self, task: TaskId) -> Option<PlaceInLine> {
-        self.called.remove(&task)
+    /// Those of a host, whom nothing calls any more.
+    fn forget(&mut self, host: Host) {
+        for line in self.lines.iter().filter(|line| line.host == host) {
+            for next in &line.tasks {
+                self.ids.remove(&next.left.task);
+            }
+        }
+        self.lines.retain(|line| line.host != host);
     }
 }
 
-/// A task that is to have a turn: a place in the line of its limit is kept for it until this is dropped.
+/// A task that is to have a turn: a place in the line of its limit is kept for it until it has been there, or this is
+/// dropped.
 #[derive(Debug)]
 pub(crate) struct Called {
     limits: Arc<Limits>,
     key: LimitKey,
+    no: u64,
     pub(crate) left: LeftTask,
+}
+
+impl Called {
+    /// It had no turn: it is the next one again.
+    pub(crate) fn put_back(&self) {
+        let mut shares = self.limits.shares();
+        let is_called = shares.callers.contains(&self.left.host);
+        let share = shares.by_key.get_mut(&self.key);
+        if let Some(share) = share.filter(|_| is_called) {
+            share.left.push(self.left.clone(), Some(self.no));
+        }
+    }
 }
 
 impl Drop for Called {
     fn drop(&mut self) {
-        let place = {
-            let mut shares = self.limits.shares();
-            let share = shares.by_key.get_mut(&self.key);
-            share.and_then(|share| share.left.place_of(self.left.task))
-        };
-        // Outside of the lock that it takes.
-        drop(place);
+        self.limits.is_past_the_line(self.left.task);
     }
 }
 
@@ -133,6 +158,11 @@ impl Drop for Caller {
         let mut shares = self.limits.shares();
         if let Some(at) = shares.callers.iter().position(|host| *host == self.host) {
             shares.callers.swap_remove(at);
+        }
+        if !shares.callers.contains(&self.host) {
+            for share in shares.by_key.values_mut() {
+                share.left.forget(self.host);
+            }
         }
     }
 }
@@ -163,26 +193,37 @@ impl Limits {
         }
     }
 
-    /// Leaves a task for which there was no place or no permit, to be called where it is given. Returns when to look
-    /// at it again otherwise.
+    /// Leaves a task for which there was no place or no permit, to be called where it is given: with the number under which
+    /// it was called before. Returns when to look at it again otherwise.
     pub(crate) fn leave(
         &self,
         (key, limit): (&LimitKey, &Limit),
-        left: Option<LeftTask>,
+        left: Option<(LeftTask, Option<u64>)>,
     ) -> Duration {
         let now = self.clock.monotonic();
         let mut shares = self.shares();
-        let left = left.filter(|left| shares.callers.contains(&left.host));
+        let remembered: usize = shares.by_key.values().map(|share| share.left.len()).sum();
+        let left = left.filter(|(left, _)| {
+            shares.callers.contains(&left.host) && !shares.called.contains_key(&left.task)
+        });
         let share = shares.of(key, limit);
-        let is_called = left.is_some_and(|left| share.left.push(left));
-        if !is_called && share.left.is_empty() {
-            return share.look_again(now);
-        }
+        let Some((left, called_as)) = left.filter(|_| remembered < MOST) else {
+            return match share.left.is_empty() {
+                true => share.look_again(now),
+                false => Looks::LATEST,
+            };
+        };
+        share.left.push(left, called_as);
         drop(shares);
-        if is_called {
-            self.vacant.notify_waiters();
-        }
+        self.vacant.notify_waiters();
         Looks::LATEST
+    }
+
+    /// A task that was called has not asked for its place, and does not any more.
+    pub(crate) fn is_past_the_line(&self, task: TaskId) {
+        let place = self.shares().called.remove(&task);
+        // Outside of the lock that it takes.
+        drop(place);
     }
 
     /// Whether tasks were left that are called before others.
@@ -192,40 +233,61 @@ impl Limits {
         share.is_some_and(|share| !share.left.is_empty())
     }
 
-    /// The next task of a host, or how long there is none as far as is known.
+    /// The next task of a host, of the limits in turn, or how long there is none as far as is known.
     fn call(self: &Arc<Self>, host: Host, slots: usize) -> Result<Called, Duration> {
         let now = self.clock.monotonic();
         let mut shares = self.shares();
-        let shares = &mut *shares;
-        let mut wait = IDLE;
-        for (key, share) in &mut shares.by_key {
-            if share.left.is_empty() || !share.has_place(shares.in_line, slots) {
+        let Shares {
+            by_key,
+            in_line,
+            called,
+            last_called,
+            ..
+        } = &mut *shares;
+        let (mut wait, mut next) = (IDLE, None);
+        let after = last_called
+            .clone()
+            .map_or(Bound::Unbounded, Bound::Excluded);
+        let turn = by_key
+            .range((after.clone(), Bound::Unbounded))
+            .chain(by_key.range(..=last_called.clone().unwrap_or_default()));
+        for (key, share) in turn.filter(|(_, share)| share.left.has_of(host)) {
+            if !share.has_place(*in_line, slots) {
                 continue;
             }
-            let until_start = share.until_start(now);
-            if !until_start.is_zero() {
-                wait = wait.min(until_start);
-                continue;
+            match share.until_start(now) {
+                Duration::ZERO => {
+                    next = Some(key.clone());
+                    break;
+                }
+                until_start => wait = wait.min(until_start),
             }
-            let Some(left) = share.left.pop(host) else {
-                continue;
-            };
-            share.left.called_at = now;
+        }
+        let Some(key) = next else { return Err(wait) };
+        let Some(share) = by_key.get_mut(&key) else {
+            return Err(wait);
+        };
+        let Some(Numbered { no, left }) = share.left.pop(host) else {
+            return Err(wait);
+        };
+        share.left.called_at = now;
+        *last_called = Some(key.clone());
+        // Called already for another limit: it asks again for this one.
+        if let Entry::Vacant(place) = called.entry(left.task) {
             share.in_line += 1;
-            shares.in_line += 1;
-            let place = PlaceInLine {
+            *in_line += 1;
+            place.insert(PlaceInLine {
                 limits: self.clone(),
                 key: key.clone(),
-                is_called: true,
-            };
-            share.left.called.insert(left.task, place);
-            return Ok(Called {
-                limits: self.clone(),
-                key: key.clone(),
-                left,
+                called_as: Some(no),
             });
         }
-        Err(wait)
+        Ok(Called {
+            limits: self.clone(),
+            key,
+            no,
+            left,
+        })
     }
 }
 
@@ -256,10 +318,12 @@ mod tests {
         let backlog = [left("calls.backlog"), left("calls.backlog")];
         let urgent: Vec<_> = (0..6).map(|_| left("calls.urgent")).collect();
         for task in backlog.iter().chain(&urgent) {
-            assert!(tasks.push(task.clone()));
-            assert!(tasks.push(task.clone()), "once");
+            tasks.push(task.clone(), None);
+            tasks.push(task.clone(), None);
         }
-        let called: Vec<_> = std::iter::from_fn(|| tasks.pop(Host::Worker)).collect();
+        let called: Vec<_> = std::iter::from_fn(|| tasks.pop(Host::Worker))
+            .map(|next| next.left)
+            .collect();
         let expected = [
             &urgent[0],
             &urgent[1],
@@ -277,8 +341,30 @@ mod tests {
     #[test]
     fn tasks_of_another_host_are_not_called() {
         let mut tasks = LeftTasks::default();
-        tasks.push(left("calls"));
+        tasks.push(left("calls"), None);
         assert_eq!(tasks.pop(Host::Api), None);
         assert!(tasks.pop(Host::Worker).is_some());
+    }
+
+    #[test]
+    fn a_task_that_is_left_again_after_a_call_is_the_next_one() {
+        let mut tasks = LeftTasks::default();
+        let (first, second) = (left("calls"), left("calls"));
+        tasks.push(first.clone(), None);
+        tasks.push(second.clone(), None);
+        let called = tasks.pop(Host::Worker).expect("the first one");
+        tasks.push(first.clone(), Some(called.no));
+        assert_eq!(tasks.pop(Host::Worker), Some(called));
+        assert_eq!(tasks.pop(Host::Worker).map(|next| next.left), Some(second));
+    }
+
+    #[test]
+    fn tasks_of_a_host_that_calls_no_more_are_forgotten() {
+        let mut tasks = LeftTasks::default();
+        tasks.push(left("calls"), None);
+        tasks.forget(Host::Api);
+        assert!(tasks.has_of(Host::Worker));
+        tasks.forget(Host::Worker);
+        assert!(tasks.is_empty() && !tasks.has_of(Host::Worker));
     }
 }

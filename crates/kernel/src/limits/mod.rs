@@ -30,7 +30,7 @@ use futures::future::{Either, select};
 use left::LeftTasks;
 use set_values::SetValues;
 use state::{Grant, Need};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -66,6 +66,9 @@ struct Shares {
     in_line: usize,
     /// The hosts of this process that call what they have left.
     callers: Vec<Host>,
+    /// Tasks that were called, each with the place that it has not taken yet.
+    called: HashMap<TaskId, PlaceInLine>,
+    last_called: Option<LimitKey>,
 }
 
 /// What a process has of one limit.
@@ -99,8 +102,8 @@ struct Share {
 pub(crate) struct PlaceInLine {
     limits: Arc<Limits>,
     key: LimitKey,
-    /// Its task was left before, and was called.
-    pub(crate) is_called: bool,
+    /// The number under which its task was left before, where it was called.
+    pub(crate) called_as: Option<u64>,
 }
 
 impl Drop for PlaceInLine {
@@ -164,11 +167,15 @@ impl Limits {
         slots: usize,
     ) -> Option<PlaceInLine> {
         let mut shares = self.shares();
+        if shares
+            .called
+            .get(&task)
+            .is_some_and(|place| place.key == *key)
+        {
+            return shares.called.remove(&task);
+        }
         let taken = shares.in_line;
         let share = shares.of(key, limit);
-        if let Some(place) = share.left.place_of(task) {
-            return Some(place);
-        }
         if !share.left.is_empty() || !share.has_place(taken, slots) {
             return None;
         }
@@ -177,7 +184,7 @@ impl Limits {
         Some(PlaceInLine {
             limits: self.clone(),
             key: key.clone(),
-            is_called: false,
+            called_as: None,
         })
     }
 
@@ -314,7 +321,11 @@ impl Share {
             in_use: self.in_use,
             waiting: count(self.waiting.len()),
             starts: count(self.starts.len()),
-            next: count(self.left.len().min(self.in_line)),
+            next: match self.waiting.len() {
+                // A start that no one waits for yet may be lost.
+                0 => 0,
+                _ => count(self.left.len().min(self.in_line)),
+            },
         }
     }
 

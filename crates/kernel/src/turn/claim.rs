@@ -123,15 +123,19 @@ async fn take_turn_with(
     // Only once the task is admitted: room that waits for other turns to end could be the room that
     // they wait for.
     let reserved = Reserved::default();
-    let record = match reserved
+    let room = reserved
         .for_next(
             engine,
             (&task_type, host),
             (&as_taken_over(&record), wanted.offer.is_some()),
             shutdown,
         )
-        .await
-    {
+        .await;
+    // A task that is left keeps the place that it has not taken: the next one would be left like it.
+    if !matches!(room, Room::LookAgain(_)) {
+        engine.limits.is_past_the_line(wanted.task);
+    }
+    let record = match room {
         Room::Enough => record,
         Room::LookAgain(left) => return TurnEnd::NoRoom(left),
         // Another host may have had it meanwhile.

@@ -18,6 +18,9 @@ use tokio::sync::OwnedSemaphorePermit;
 /// is left to other hosts.
 const IN_LINE_FOR: Duration = Duration::from_secs(5);
 
+/// The message of a task that was found by looking comes to some process within this time, unless it is lost.
+const MESSAGE_COMES_WITHIN: Duration = Duration::from_secs(120);
+
 /// After a wait as short as this, the row is taken as it was read.
 const AT_ONCE: Duration = Duration::from_millis(20);
 
@@ -198,12 +201,15 @@ impl Reserved {
         let key = LimitKey::of(limit, &record.task);
         let (task, slots) = (record.task.id, engine.registration.concurrency());
         let place = limits.stand_in_line((&key, limit), task, slots);
-        let is_called = place.as_ref().is_some_and(|place| place.is_called);
+        let called_as = place.as_ref().and_then(|place| place.called_as);
         let leave = || {
             let queue = QueueName(record.task.queue.clone());
             let left = LeftTask { task, host, queue };
-            // What was found by looking is in the list of the process that has its message.
-            let left = (is_offered || is_called).then_some(left);
+            // Another process is likely to remember it: the one that has its message.
+            let has_message = record.task.status == TaskStatus::Dispatched
+                && record.now.after(record.task.updated_at) < MESSAGE_COMES_WITHIN;
+            let is_remembered = is_offered || called_as.is_some() || !has_message;
+            let left = is_remembered.then_some((left, called_as));
             Room::LookAgain(limits.leave((&key, limit), left))
         };
         let at_most = match &place {

@@ -29,31 +29,42 @@ const MOST: f64 = 1500.0;
 #[tokio::test(flavor = "multi_thread")]
 async fn no_page_has_a_barrier_that_can_be_found_in_light_dark_and_on_a_phone() {
     let shop = Shop::open().await;
-    let axe = axe();
     let browser = Browser::start().await;
     let tab = browser.tab().await;
     let mut barriers = Vec::new();
     for (name, path) in pages(&shop).await {
-        for (kind, view) in [("light", WIDE), ("dark", DARK), ("narrow", NARROW)] {
-            tab.look(view).await;
-            tab.open(&shop.url(&path)).await;
-            barriers.extend(found(&tab, &axe, &format!("{name} in {kind}")).await);
-            let wide = tab
-                .eval("document.documentElement.scrollWidth - innerWidth")
+        barriers.extend(looked_at(&tab, name, &shop.url(&path)).await);
+    }
+    shop.assert_own(&tab);
+    let locked = Shop::locked().await;
+    let tab = browser.tab().await;
+    barriers.extend(looked_at(&tab, "sign-in", &locked.url("/ui/sign-in")).await);
+    locked.assert_own(&tab);
+    assert_eq!(barriers, [] as [String; 0]);
+}
+
+/// Looks at a page in each view, and takes its pictures where they are asked for.
+async fn looked_at(tab: &Tab, name: &str, url: &str) -> Vec<String> {
+    let axe = axe();
+    let mut barriers = Vec::new();
+    for (kind, view) in [("light", WIDE), ("dark", DARK), ("narrow", NARROW)] {
+        tab.look(view).await;
+        tab.open(url).await;
+        barriers.extend(found(tab, &axe, &format!("{name} in {kind}")).await);
+        let wide = tab
+            .eval("document.documentElement.scrollWidth - innerWidth")
+            .await;
+        if wide.as_f64().is_none_or(|wide| wide > 0.0) {
+            barriers.push(format!("{name} in {kind} is too wide by {wide}"));
+        }
+        if std::env::var_os(BLESS).is_some() {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/ui");
+            std::fs::create_dir_all(&folder).expect("a folder");
+            tab.picture(&folder.join(format!("{name}-{kind}.png")), MOST)
                 .await;
-            if wide.as_f64().is_none_or(|wide| wide > 0.0) {
-                barriers.push(format!("{name} in {kind} is too wide by {wide}"));
-            }
-            if std::env::var_os(BLESS).is_some() {
-                let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/ui");
-                std::fs::create_dir_all(&folder).expect("a folder");
-                tab.picture(&folder.join(format!("{name}-{kind}.png")), MOST)
-                    .await;
-            }
         }
     }
-    assert_eq!(barriers, [] as [String; 0]);
-    shop.assert_own(&tab);
+    barriers
 }
 
 /// The pages, each with its name and its address, with something to show on each.
@@ -88,8 +99,13 @@ async fn pages(shop: &Shop) -> Vec<(&'static str, String)> {
             format!("/ui/tasks/{parked}/decide/step-undone?step=charge"),
         ),
         ("audit", format!("/ui/tasks/{undone}/audit")),
+        ("submit-types", "/ui/submit".to_owned()),
         ("submit", "/ui/submit/order-lamp".to_owned()),
         ("parked", "/ui/parked".to_owned()),
+        (
+            "bulk",
+            "/ui/bulk/new?action=redrive&type=CheckStock&status=dead_lettered".to_owned(),
+        ),
         ("types", "/ui/types".to_owned()),
         ("type", "/ui/types/order-lamp".to_owned()),
         ("schedules", "/ui/schedules".to_owned()),
