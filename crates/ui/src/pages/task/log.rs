@@ -15,7 +15,7 @@ pub(super) fn of(found: &Found) -> Markup {
         section.log aria-labelledby="log" {
             h2 #log { "Log" }
             details open {
-                summary { (rows.len()) " lines" }
+                summary { (rows.len()) (if rows.len() == 1 { " line" } else { " lines" }) }
                 @if log.dropped > 0 { p.quiet { (number(log.dropped)) " lines before these are gone: a log is bounded." } }
                 @if log.unreadable > 0 { p.quiet { (number(log.unreadable)) " lines cannot be read: the keys of their tenant are not here." } }
                 @if !rows.is_empty() { (table("Lines of the log", &["Time, UTC", "Step", "Level", "What"], &rows)) }
