@@ -7,8 +7,8 @@ use crate::engine::Engine;
 use crate::isolation::WhenFull;
 use crate::limits::exchange::keep_exchanged;
 use crate::outages::keep_watched;
-use crate::poison;
-use crate::ports::{Delivery, DeliveryTag, Due, Poison, Settle};
+use crate::poisoned::keep_poison;
+use crate::ports::{Delivery, Due, Settle};
 use crate::registration::Part;
 use crate::spool::Resumed;
 use crate::task::Registry;
@@ -140,6 +140,7 @@ async fn take_deliveries(
     shutdown: &CancelToken,
     spawn: &Spawn,
 ) {
+    let mut was_late = false;
     while !shutdown.is_cancelled() {
         // Never more than there are free slots: what waits here could run elsewhere. The slot
         // itself is not held while waiting for messages, or a host of one slot could never look for
@@ -148,7 +149,9 @@ async fn take_deliveries(
             return;
         };
         let max = room(engine, settings, slots.available_permits() + 1);
-        drop(free);
+        // Unless the last delivery found that other tasks had taken it.
+        let mut kept = was_late.then_some(free);
+        was_late = false;
         // A task that was lost with its hosts runs among few: what is fetched now would only be
         // given back. Or abandoned code blocks as many threads as there are slots.
         if max == 0 {
@@ -174,12 +177,20 @@ async fn take_deliveries(
         while let Some(delivery) = deliveries.next() {
             // Other tasks may have taken the slots meanwhile: then this waits, and the delivery with it, but not
             // for long, since other hosts may be idle.
-            let waits = engine.ports.clock.sleep(SLOT_WITHIN);
-            let Either::Left((Some(permit), _)) =
-                select(Box::pin(slot(slots, shutdown)), waits).await
-            else {
+            let permit = match kept.take() {
+                Some(kept) => Some(kept),
+                None => {
+                    let waits = engine.ports.clock.sleep(SLOT_WITHIN);
+                    match select(Box::pin(slot(slots, shutdown)), waits).await {
+                        Either::Left((permit, _)) => permit,
+                        Either::Right(_) => None,
+                    }
+                }
+            };
+            let Some(permit) = permit else {
                 let unstarted = std::iter::once(delivery).chain(deliveries);
                 give_back(engine, unstarted).await;
+                was_late = true;
                 break;
             };
             spawn(Box::pin(run_delivery(
@@ -312,28 +323,6 @@ async fn run_delivery(
     drop(permit);
 }
 
-/// Keeps a delivery that cannot be acted on, and then ends it: in this order, or a crash between
-/// the two loses it.
-async fn keep_poison(engine: &Engine, tag: &DeliveryTag, queue: QueueName, message: Poison) {
-    let (source, reason) = (message.source.clone(), message.reason.clone());
-    tracing::error!(%queue, subject = %message.subject, %source, %reason, "poison: kept for a person, not delivered again");
-    let settle = match poison::keep(&*engine.ports.store, &queue, &message).await {
-        Ok(()) => Settle::Term(reason),
-        Err(error) => {
-            tracing::warn!(%source, %error, "poison could not be kept; it will come again");
-            Settle::Nak(Duration::from_secs(10))
-        }
-    };
-    if let Err(error) = queue_answer(
-        engine.ports.clock.as_ref(),
-        engine.ports.queue.settle(tag, settle),
-    )
-    .await
-    {
-        tracing::warn!(%source, %error, "settling poison failed; it will come again");
-    }
-}
-
 async fn take_due(
     engine: &Engine,
     settings: &HostSettings,
@@ -461,9 +450,9 @@ async fn take_left(
             drop(permit);
             if matches!(end, None | Some(TurnEnd::StoreDown | TurnEnd::NoRoom(_))) {
                 // Its place is kept meanwhile, or the next one would end like it at once.
-                called.put_back();
                 let pause = engine.ports.clock.sleep(CALLED_AGAIN);
                 select(pause, Box::pin(shutdown.cancelled())).await;
+                called.put_back();
             }
         }));
     }

@@ -40,6 +40,7 @@ pub mod payloads;
 pub mod places;
 pub mod plan;
 pub mod poison;
+mod poisoned;
 pub mod ports;
 pub mod progress;
 pub mod quarantine;

@@ -12,7 +12,7 @@ struct Service(String);
 
 impl Service {
     async fn tell(&self, ctx: &StepContext, word: &str, key: &str) -> StepResult<u32> {
-        let line = format!("{word} {key} {}\n", ctx.task_id());
+        let line = format!("{word} {key} {} {}\n", ctx.task_id(), ctx.attempt());
         let mut connection = TcpStream::connect(&self.0)
             .await
             .transient("calling the service")?;

@@ -33,13 +33,18 @@ struct Known {
     /// When the last one ended.
     ended_at: Option<Instant>,
     begun: usize,
+    /// The last attempt of each task that has begun. A host that has lost its task without knowing it yet, because
+    /// it or the machine stood still, may say its begin late: a service that needs to be safe from that
+    /// goes by the attempt.
+    attempts: HashMap<String, u32>,
 }
 
 /// What the service has been told.
 #[derive(Debug, Default)]
 struct Told {
     keys: HashMap<String, Known>,
-    overlaps: Vec<String>,
+    /// Each with the one that was under way.
+    overlaps: Vec<(String, String)>,
     /// Between the end of a task and the begin of the next one of its key.
     longest_pause: Duration,
 }
@@ -47,15 +52,22 @@ struct Told {
 impl Told {
     fn line(&mut self, line: &str) {
         let mut words = line.split_whitespace();
-        let (Some(word), Some(key), Some(task)) = (words.next(), words.next(), words.next()) else {
+        let (Some(word), Some(key), Some(task), Some(attempt)) =
+            (words.next(), words.next(), words.next(), words.next())
+        else {
             return;
         };
+        let attempt: u32 = attempt.parse().expect("a number");
         let known = self.keys.entry(key.to_owned()).or_default();
         let is_another = |under_way: &String| under_way != task;
         match word {
+            "begin" if known.attempts.get(task) >= Some(&attempt) => {
+                println!("late: {line}");
+            }
             "begin" => {
+                known.attempts.insert(task.to_owned(), attempt);
                 if let Some(other) = known.under_way.as_ref().filter(|it| is_another(it)) {
-                    self.overlaps.push(format!("{key}: {task} beside {other}"));
+                    self.overlaps.push((task.to_owned(), other.clone()));
                 }
                 if let Some(at) = known.ended_at.take() {
                     self.longest_pause = self.longest_pause.max(at.elapsed());
@@ -165,8 +177,15 @@ async fn in_turn_under_kills(keys: usize, each: usize, kills: usize) -> Duration
             assert_eq!(view.status, TaskStatus::Completed, "{view:?}");
         }
     }
+    let overlaps = service.told(|told| told.overlaps.clone());
+    for task in overlaps.iter().flat_map(|(task, other)| [task, other]) {
+        let trail = api.audit(task.parse().expect("an id")).await;
+        for entry in trail.entries {
+            println!("{task} {} {} {}", entry.at, entry.event, entry.actor);
+        }
+    }
     let pause = service.told(|told| {
-        assert_eq!(told.overlaps, Vec::<String>::new());
+        assert_eq!(told.overlaps, []);
         let begun: Vec<_> = told.keys.values().map(|known| known.begun).collect();
         assert_eq!(begun, vec![each; keys]);
         told.longest_pause
@@ -218,7 +237,7 @@ async fn a_newer_task_replaces_the_older_one_and_another_one_is_refused() {
         let failure = view.failure.expect("the reason");
         assert_eq!(failure.class, "replaced");
     }
-    service.told(|told| assert_eq!(told.overlaps, Vec::<String>::new()));
+    service.told(|told| assert_eq!(told.overlaps, []));
 
     let one = json!({"key": "a", "pause": "5m"});
     let only = submit(&api, "only-one", &one).await;

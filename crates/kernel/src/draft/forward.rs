@@ -271,7 +271,14 @@ impl Draft {
         self.apply(LifecycleEvent::Waits(reason), Note::default().with(details))?;
         self.task_mut().waiting = Some(reason);
         self.lease = LeaseChange::Release;
-        self.due = Time::In(delay);
+        // A store that counts whole milliseconds reads the time as up to one earlier, and must not wake the task before
+        // its step is due.
+        let due = if delay.is_zero() {
+            delay
+        } else {
+            delay + Duration::from_millis(1)
+        };
+        self.due = Time::In(due);
         Ok(())
     }
 

@@ -282,14 +282,18 @@ impl Limits {
         let starts = grant.starts.iter().copied().map(by_timer).collect();
         share.next_start = grant.next_start.map_or(Duration::ZERO, by_timer);
         share.granted(grant, starts, until);
-        share.serve(self, key);
+        share.serve(now);
         share.is_used_up = share.is_waited_for();
         let again = if share.held > share.in_use && !share.is_waited_for() {
             Duration::ZERO
         } else if share.is_waited_for() {
-            // Not before there is a start to be had.
+            // Not before there is a start to be had, but the permits in use are renewed.
             let start = share.next_start.saturating_sub(now + super::state::AHEAD);
-            LOOK.max(start)
+            let renewal = match share.in_use {
+                0 => IDLE,
+                _ => until.saturating_sub(now) / 2,
+            };
+            LOOK.max(start).min(renewal)
         } else if share.held == 0 && share.in_use == 0 {
             // Only tasks that were left, and those ask when they are called.
             IDLE

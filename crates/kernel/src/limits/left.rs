@@ -65,27 +65,20 @@ impl LeftTasks {
         self.ids.len()
     }
 
-    /// Remembers a task behind the others of its lane, or one that was called under this number before them.
-    fn push(&mut self, left: LeftTask, called_as: Option<u64>) {
+    /// Remembers a task behind the others of its lane.
+    fn push(&mut self, left: LeftTask) {
         if !self.ids.insert(left.task) {
             return;
         }
-        let (host, rank) = (left.host, left.queue.rank());
+        let (host, rank, no) = (left.host, left.queue.rank(), self.next_no);
+        self.next_no += 1;
         let is_its = |line: &Line| line.host == host && line.rank == rank;
         let at = self.lines.iter().position(is_its).unwrap_or_else(|| {
             let tasks = VecDeque::new();
             self.lines.push(Line { host, rank, tasks });
             self.lines.len() - 1
         });
-        let tasks = &mut self.lines[at].tasks;
-        match called_as {
-            Some(no) => tasks.push_front(Numbered { no, left }),
-            None => {
-                let no = self.next_no;
-                self.next_no += 1;
-                tasks.push_back(Numbered { no, left });
-            }
-        }
+        self.lines[at].tasks.push_back(Numbered { no, left });
     }
 
     /// The next one: three of four by their lane, each fourth the one that was left first, so that a lane
@@ -128,20 +121,32 @@ pub(crate) struct Called {
 }
 
 impl Called {
-    /// It had no turn: it is the next one again.
+    /// It could not start: it is called again behind the others. A task that another turn has taken meanwhile is not.
     pub(crate) fn put_back(&self) {
         let mut shares = self.limits.shares();
         let is_called = shares.callers.contains(&self.left.host);
+        let is_its = |place: &PlaceInLine| place.called_as == Some(self.no);
+        let has_place = shares.called.get(&self.left.task).is_some_and(is_its);
         let share = shares.by_key.get_mut(&self.key);
-        if let Some(share) = share.filter(|_| is_called) {
-            share.left.push(self.left.clone(), Some(self.no));
+        if let Some(share) = share.filter(|_| is_called && has_place) {
+            share.left.push(self.left.clone());
         }
     }
 }
 
 impl Drop for Called {
     fn drop(&mut self) {
-        self.limits.is_past_the_line(self.left.task);
+        let place = {
+            let mut shares = self.limits.shares();
+            match shares.called.entry(self.left.task) {
+                Entry::Occupied(place) if place.get().called_as == Some(self.no) => {
+                    Some(place.remove())
+                }
+                _ => None,
+            }
+        };
+        // Outside of the lock that it takes.
+        drop(place);
     }
 }
 
@@ -193,30 +198,41 @@ impl Limits {
         }
     }
 
-    /// Leaves a task for which there was no place or no permit, to be called where it is given: with the number under which
-    /// it was called before. Returns when to look at it again otherwise.
+    /// Leaves a task for which there was no place or no permit, to be called where it is given. Returns when to look at it
+    /// again otherwise.
     pub(crate) fn leave(
         &self,
         (key, limit): (&LimitKey, &Limit),
-        left: Option<(LeftTask, Option<u64>)>,
+        left: Option<LeftTask>,
     ) -> Duration {
         let now = self.clock.monotonic();
         let mut shares = self.shares();
         let remembered: usize = shares.by_key.values().map(|share| share.left.len()).sum();
-        let left = left.filter(|(left, _)| {
+        let left = left.filter(|left| {
             shares.callers.contains(&left.host) && !shares.called.contains_key(&left.task)
         });
         let share = shares.of(key, limit);
-        let Some((left, called_as)) = left.filter(|_| remembered < MOST) else {
+        let Some(left) = left.filter(|_| remembered < MOST) else {
             return match share.left.is_empty() {
                 true => share.look_again(now),
                 false => Looks::LATEST,
             };
         };
-        share.left.push(left, called_as);
+        share.left.push(left);
         drop(shares);
         self.vacant.notify_waiters();
         Looks::LATEST
+    }
+
+    /// A task that was called waited for its permit in vain: who called it calls it again. `false`: it was not called.
+    pub(crate) fn waits_for_a_call(&self, task: TaskId, place: Option<PlaceInLine>) -> bool {
+        let place = match place.filter(|place| place.called_as.is_some()) {
+            Some(place) => self.shares().called.insert(task, place),
+            None => return false,
+        };
+        // Another call's, if any, outside of the lock that it takes.
+        drop(place);
+        true
     }
 
     /// A task that was called has not asked for its place, and does not any more.
@@ -318,8 +334,8 @@ mod tests {
         let backlog = [left("calls.backlog"), left("calls.backlog")];
         let urgent: Vec<_> = (0..6).map(|_| left("calls.urgent")).collect();
         for task in backlog.iter().chain(&urgent) {
-            tasks.push(task.clone(), None);
-            tasks.push(task.clone(), None);
+            tasks.push(task.clone());
+            tasks.push(task.clone());
         }
         let called: Vec<_> = std::iter::from_fn(|| tasks.pop(Host::Worker))
             .map(|next| next.left)
@@ -341,27 +357,15 @@ mod tests {
     #[test]
     fn tasks_of_another_host_are_not_called() {
         let mut tasks = LeftTasks::default();
-        tasks.push(left("calls"), None);
+        tasks.push(left("calls"));
         assert_eq!(tasks.pop(Host::Api), None);
         assert!(tasks.pop(Host::Worker).is_some());
     }
 
     #[test]
-    fn a_task_that_is_left_again_after_a_call_is_the_next_one() {
-        let mut tasks = LeftTasks::default();
-        let (first, second) = (left("calls"), left("calls"));
-        tasks.push(first.clone(), None);
-        tasks.push(second.clone(), None);
-        let called = tasks.pop(Host::Worker).expect("the first one");
-        tasks.push(first.clone(), Some(called.no));
-        assert_eq!(tasks.pop(Host::Worker), Some(called));
-        assert_eq!(tasks.pop(Host::Worker).map(|next| next.left), Some(second));
-    }
-
-    #[test]
     fn tasks_of_a_host_that_calls_no_more_are_forgotten() {
         let mut tasks = LeftTasks::default();
-        tasks.push(left("calls"), None);
+        tasks.push(left("calls"));
         tasks.forget(Host::Api);
         assert!(tasks.has_of(Host::Worker));
         tasks.forget(Host::Worker);

@@ -85,7 +85,9 @@ struct Share {
     keeps: Option<u32>,
     /// By this process's timer.
     starts: VecDeque<Duration>,
-    waiting: VecDeque<oneshot::Sender<LimitPermit>>,
+    /// The start of each is what it is given. Not a permit: that would take the lock with which it is given where the
+    /// attempt has stopped waiting at this moment.
+    waiting: VecDeque<oneshot::Sender<Duration>>,
     in_line: usize,
     left: LeftTasks,
     /// The last exchange left some without.
@@ -102,8 +104,8 @@ struct Share {
 pub(crate) struct PlaceInLine {
     limits: Arc<Limits>,
     key: LimitKey,
-    /// The number under which its task was left before, where it was called.
-    pub(crate) called_as: Option<u64>,
+    /// The number under which its task was left before and called.
+    called_as: Option<u64>,
 }
 
 impl Drop for PlaceInLine {
@@ -116,6 +118,27 @@ impl Drop for PlaceInLine {
             }
         }
         self.limits.vacant.notify_waiters();
+    }
+}
+
+/// An attempt that waits. What it was given and has not taken is another one's.
+struct Waiting<'a> {
+    limits: &'a Arc<Limits>,
+    key: &'a LimitKey,
+    given: oneshot::Receiver<Duration>,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let given = {
+            // What is given is given under this lock.
+            let _shares = self.limits.shares();
+            self.given.close();
+            self.given.try_recv().ok().flatten()
+        };
+        if given.is_some() {
+            self.limits.give_back(self.key);
+        }
     }
 }
 
@@ -142,20 +165,26 @@ impl Limits {
         at_most: Duration,
     ) -> Option<LimitPermit> {
         let (give, given) = oneshot::channel();
+        let mut waiting = Waiting {
+            limits: self,
+            key,
+            given,
+        };
         {
             let mut shares = self.shares();
             let share = shares.of(key, limit);
             share.waiting.push_back(give);
-            share.serve(self, key);
+            share.serve(self.clock.monotonic());
             if share.is_waited_for() {
                 share.next_exchange = Duration::ZERO;
                 self.wanted.notify_one();
             }
         }
-        match select(given, self.clock.sleep(at_most)).await {
-            Either::Left((permit, _)) => permit.ok(),
-            Either::Right(((), mut given)) => given.try_recv().ok().flatten(),
-        }
+        let start = match select(&mut waiting.given, self.clock.sleep(at_most)).await {
+            Either::Left((start, _)) => start.ok(),
+            Either::Right(_) => waiting.given.try_recv().ok().flatten(),
+        };
+        start.map(|start| LimitPermit::new(self, key, start))
     }
 
     /// A place in the line of a limit, for a task with a slot and without a lease. Tasks that were left before
@@ -166,14 +195,13 @@ impl Limits {
         task: TaskId,
         slots: usize,
     ) -> Option<PlaceInLine> {
-        let mut shares = self.shares();
-        if shares
-            .called
-            .get(&task)
-            .is_some_and(|place| place.key == *key)
-        {
-            return shares.called.remove(&task);
+        let called = self.shares().called.remove(&task);
+        // Where it was called for another step than the one that is next now, that place is free, and dropped here,
+        // outside of the lock that it takes.
+        if let Some(place) = called.filter(|place| place.key == *key) {
+            return Some(place);
         }
+        let mut shares = self.shares();
         let taken = shares.in_line;
         let share = shares.of(key, limit);
         if !share.left.is_empty() || !share.has_place(taken, slots) {
@@ -219,7 +247,7 @@ impl Limits {
             share.held = share.held.saturating_sub(1).max(share.in_use);
             share.next_exchange = Duration::ZERO;
         }
-        share.serve(self, key);
+        share.serve(self.clock.monotonic());
         if share.held > share.in_use {
             share.next_exchange = Duration::ZERO;
         }
@@ -269,8 +297,7 @@ impl Shares {
 
 impl Share {
     /// Gives what there is to those that wait.
-    fn serve(&mut self, limits: &Arc<Limits>, key: &LimitKey) {
-        let now = limits.clock.monotonic();
+    fn serve(&mut self, now: Duration) {
         self.starts
             .retain(|start| now.saturating_sub(*start) <= state::AHEAD);
         self.waiting.retain(|waiting| !waiting.is_canceled());
@@ -287,14 +314,10 @@ impl Share {
             let Some(waiting) = self.waiting.pop_front() else {
                 return;
             };
-            let permit = LimitPermit::new(limits, key, start);
-            match waiting.send(permit) {
-                Ok(()) => {
-                    self.in_use += 1;
-                    self.starts.pop_front();
-                }
-                // It has stopped waiting. The permit was never counted.
-                Err(permit) => permit.discard(),
+            // Otherwise it has stopped waiting.
+            if waiting.send(start).is_ok() {
+                self.in_use += 1;
+                self.starts.pop_front();
             }
         }
     }
@@ -302,7 +325,9 @@ impl Share {
     /// Whether one more may stand in its line, beside so many in all lines of a process with these slots.
     fn has_place(&self, taken: usize, slots: usize) -> bool {
         let places = (slots / SLOTS_IN_LINE).max(1);
-        taken < places && self.in_line < (places / LINES).max(1)
+        // One is for limits that may have permits.
+        let kept_free = usize::from(self.is_used_up && places > 1);
+        taken + kept_free < places && self.in_line < (places / LINES).max(1)
     }
 
     /// When to look again at one more task, other than by a call.

@@ -11,7 +11,6 @@ pub(crate) struct LimitPermit {
     key: LimitKey,
     /// The attempt starts then, by this process's timer.
     start: Duration,
-    is_counted: bool,
 }
 
 impl LimitPermit {
@@ -20,13 +19,7 @@ impl LimitPermit {
             limits: limits.clone(),
             key: key.clone(),
             start,
-            is_counted: true,
         }
-    }
-
-    /// It was never in use.
-    pub(super) fn discard(mut self) {
-        self.is_counted = false;
     }
 
     /// The limit's name.
@@ -58,8 +51,6 @@ impl LimitPermit {
 
 impl Drop for LimitPermit {
     fn drop(&mut self) {
-        if self.is_counted {
-            self.limits.give_back(&self.key);
-        }
+        self.limits.give_back(&self.key);
     }
 }

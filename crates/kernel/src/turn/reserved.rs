@@ -201,15 +201,13 @@ impl Reserved {
         let key = LimitKey::of(limit, &record.task);
         let (task, slots) = (record.task.id, engine.registration.concurrency());
         let place = limits.stand_in_line((&key, limit), task, slots);
-        let called_as = place.as_ref().and_then(|place| place.called_as);
         let leave = || {
             let queue = QueueName(record.task.queue.clone());
             let left = LeftTask { task, host, queue };
             // Another process is likely to remember it: the one that has its message.
             let has_message = record.task.status == TaskStatus::Dispatched
                 && record.now.after(record.task.updated_at) < MESSAGE_COMES_WITHIN;
-            let is_remembered = is_offered || called_as.is_some() || !has_message;
-            let left = is_remembered.then_some((left, called_as));
+            let left = (is_offered || !has_message).then_some(left);
             Room::LookAgain(limits.leave((&key, limit), left))
         };
         let at_most = match &place {
@@ -228,6 +226,9 @@ impl Reserved {
                 } else {
                     Room::Waited
                 }
+            }
+            Either::Left((None, _)) if limits.waits_for_a_call(task, place) => {
+                Room::LookAgain(LOOK_AGAIN)
             }
             Either::Left((None, _)) => leave(),
             Either::Right(_) => Room::LookAgain(LOOK_AGAIN),

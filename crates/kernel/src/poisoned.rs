@@ -1,0 +1,35 @@
+//! The end of a delivery that no host can act on: kept for a person, and not delivered again.
+
+use crate::engine::Engine;
+use crate::poison;
+use crate::ports::{DeliveryTag, Poison, Settle};
+use crate::time_limits::queue_answer;
+use counterstep_contracts::QueueName;
+use std::time::Duration;
+
+/// Keeps a delivery that cannot be acted on, and then ends it: in this order, or a crash between
+/// the two loses it.
+pub(crate) async fn keep_poison(
+    engine: &Engine,
+    tag: &DeliveryTag,
+    queue: QueueName,
+    message: Poison,
+) {
+    let (source, reason) = (message.source.clone(), message.reason.clone());
+    tracing::error!(%queue, subject = %message.subject, %source, %reason, "poison: kept for a person, not delivered again");
+    let settle = match poison::keep(&*engine.ports.store, &queue, &message).await {
+        Ok(()) => Settle::Term(reason),
+        Err(error) => {
+            tracing::warn!(%source, %error, "poison could not be kept; it will come again");
+            Settle::Nak(Duration::from_secs(10))
+        }
+    };
+    if let Err(error) = queue_answer(
+        engine.ports.clock.as_ref(),
+        engine.ports.queue.settle(tag, settle),
+    )
+    .await
+    {
+        tracing::warn!(%source, %error, "settling poison failed; it will come again");
+    }
+}
