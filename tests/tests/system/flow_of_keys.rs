@@ -33,16 +33,14 @@ struct Known {
     /// When the last one ended.
     ended_at: Option<Instant>,
     begun: usize,
-    /// The last attempt of each task that has begun. A host that has lost its task without knowing it yet, because
-    /// it or the machine stood still, may say its begin late: a service that needs to be safe from that
-    /// goes by the attempt.
-    attempts: HashMap<String, u32>,
 }
 
 /// What the service has been told.
 #[derive(Debug, Default)]
 struct Told {
     keys: HashMap<String, Known>,
+    /// All of it, for an overlap to be explained.
+    lines: Vec<(jiff::Timestamp, String)>,
     /// Each with the one that was under way.
     overlaps: Vec<(String, String)>,
     /// Between the end of a task and the begin of the next one of its key.
@@ -52,20 +50,14 @@ struct Told {
 impl Told {
     fn line(&mut self, line: &str) {
         let mut words = line.split_whitespace();
-        let (Some(word), Some(key), Some(task), Some(attempt)) =
-            (words.next(), words.next(), words.next(), words.next())
-        else {
+        let (Some(word), Some(key), Some(task)) = (words.next(), words.next(), words.next()) else {
             return;
         };
-        let attempt: u32 = attempt.parse().expect("a number");
+        self.lines.push((jiff::Timestamp::now(), line.to_owned()));
         let known = self.keys.entry(key.to_owned()).or_default();
         let is_another = |under_way: &String| under_way != task;
         match word {
-            "begin" if known.attempts.get(task) >= Some(&attempt) => {
-                println!("late: {line}");
-            }
             "begin" => {
-                known.attempts.insert(task.to_owned(), attempt);
                 if let Some(other) = known.under_way.as_ref().filter(|it| is_another(it)) {
                     self.overlaps.push((task.to_owned(), other.clone()));
                 }
@@ -179,6 +171,13 @@ async fn in_turn_under_kills(keys: usize, each: usize, kills: usize) -> Duration
     }
     let overlaps = service.told(|told| told.overlaps.clone());
     for task in overlaps.iter().flat_map(|(task, other)| [task, other]) {
+        let lines = service.told(|told| told.lines.clone());
+        for (at, line) in lines
+            .iter()
+            .filter(|(_, line)| line.contains(task.as_str()))
+        {
+            println!("told at {at}: {}", line.trim());
+        }
         let trail = api.audit(task.parse().expect("an id")).await;
         for entry in trail.entries {
             println!("{task} {} {} {}", entry.at, entry.event, entry.actor);
