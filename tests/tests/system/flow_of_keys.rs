@@ -96,7 +96,9 @@ impl Service {
                 let told = told_to.clone();
                 tokio::spawn(async move {
                     let mut line = String::new();
-                    if BufReader::new(caller).read_line(&mut line).await.is_ok() {
+                    // Kept until the line is recorded: the step takes the end of the connection for its answer.
+                    let mut caller = BufReader::new(caller);
+                    if caller.read_line(&mut line).await.is_ok() {
                         told.lock().unwrap().line(&line);
                     }
                 });
