@@ -157,6 +157,13 @@ impl QueueName {
         }
     }
 
+    /// Whether a turn goes to the lane of the lowest rank: three of four do. The fourth goes to the others, so that a lane that
+    /// is never empty does not starve them.
+    #[must_use]
+    pub const fn is_turn_by_rank(turn: usize) -> bool {
+        turn % 4 != 3
+    }
+
     /// Whether workers serve it, and not API processes.
     #[must_use]
     pub fn is_of_workers(&self) -> bool {

@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::isolation::WhenFull;
 use crate::limits::exchange::keep_exchanged;
 use crate::outages::keep_watched;
-use crate::poisoned::keep_poison;
+use crate::poison_delivery::keep_poison;
 use crate::ports::{Delivery, Due, Settle};
 use crate::registration::Part;
 use crate::spool::Resumed;
@@ -93,7 +93,7 @@ async fn take_until_done(
             resumed.take_until(engine, shutdown, spawn),
             take_deliveries(engine, settings, &slots, shutdown, spawn),
             take_due(engine, settings, &slots, shutdown, spawn),
-            take_left(engine, settings, &slots, shutdown, spawn),
+            take_deferred(engine, settings, &slots, shutdown, spawn),
             clear_outbox_often(engine, shutdown)
         );
     };
@@ -140,7 +140,7 @@ async fn take_deliveries(
     shutdown: &CancelToken,
     spawn: &Spawn,
 ) {
-    let mut was_late = false;
+    let mut found_no_slot = false;
     while !shutdown.is_cancelled() {
         // Never more than there are free slots: what waits here could run elsewhere. The slot
         // itself is not held while waiting for messages, or a host of one slot could never look for
@@ -149,9 +149,9 @@ async fn take_deliveries(
             return;
         };
         let max = room(engine, settings, slots.available_permits() + 1);
-        // Unless the last delivery found that other tasks had taken it.
-        let mut kept = was_late.then_some(free);
-        was_late = false;
+        // The slot is held for the fetch only where other tasks took that of the last delivery.
+        let mut kept = found_no_slot.then_some(free);
+        found_no_slot = false;
         // A task that was lost with its hosts runs among few: what is fetched now would only be
         // given back. Or abandoned code blocks as many threads as there are slots.
         if max == 0 {
@@ -175,12 +175,12 @@ async fn take_deliveries(
         };
         let mut deliveries = deliveries.into_iter();
         while let Some(delivery) = deliveries.next() {
-            // Other tasks may have taken the slots meanwhile: then this waits, and the delivery with it, but not
-            // for long, since other hosts may be idle.
+            // Other tasks may have taken the slots meanwhile. The delivery waits for one, but not for long: other hosts may
+            // be idle.
             let permit = match kept.take() {
                 Some(kept) => Some(kept),
                 None => {
-                    let waits = engine.ports.clock.sleep(SLOT_WITHIN);
+                    let waits = engine.ports.clock.sleep(SLOT_WAIT);
                     match select(Box::pin(slot(slots, shutdown)), waits).await {
                         Either::Left((permit, _)) => permit,
                         Either::Right(_) => None,
@@ -190,7 +190,7 @@ async fn take_deliveries(
             let Some(permit) = permit else {
                 let unstarted = std::iter::once(delivery).chain(deliveries);
                 give_back(engine, unstarted).await;
-                was_late = true;
+                found_no_slot = true;
                 break;
             };
             spawn(Box::pin(run_delivery(
@@ -204,8 +204,8 @@ async fn take_deliveries(
     }
 }
 
-/// So long a delivery waits for a slot.
-const SLOT_WITHIN: Duration = Duration::from_secs(1);
+/// Maximum wait of a delivery for a slot.
+const SLOT_WAIT: Duration = Duration::from_secs(1);
 
 /// What a host fetches from: the lanes of a queue are asked beside it, so that a tenant with many waiting tasks
 /// keeps no other one waiting, and what is urgent waits for none of them. A lane for which no type has anything costs a broker a consumer.
@@ -415,25 +415,25 @@ async fn take_due(
     }
 }
 
-/// Tasks that were left because the line of their limit was full, as places become free there.
-async fn take_left(
+/// Gives deferred tasks their turns as places in the line of their limit become free.
+async fn take_deferred(
     engine: &Engine,
     settings: &HostSettings,
     slots: &Arc<Semaphore>,
     shutdown: &CancelToken,
     spawn: &Spawn,
 ) {
-    let caller = engine
+    let receiver = engine
         .limits
-        .caller(settings.host, engine.registration.concurrency());
+        .deferred_receiver(settings.host, engine.registration.concurrency());
     loop {
-        let next = Box::pin(caller.next());
-        let called = match select(next, Box::pin(shutdown.cancelled())).await {
-            Either::Left((called, _)) => called,
+        let next = Box::pin(receiver.next());
+        let taken = match select(next, Box::pin(shutdown.cancelled())).await {
+            Either::Left((taken, _)) => taken,
             Either::Right(_) => return,
         };
-        // Those of a paused queue are forgotten: they are found when it goes on.
-        let queue = called.left.queue.base();
+        // A task of a paused queue is dropped: polling finds it when the queue is resumed.
+        let queue = taken.deferred.queue.base();
         if engine.not_paused(&[queue]).await.is_empty() {
             continue;
         }
@@ -444,22 +444,22 @@ async fn take_left(
         let has_room = room(&engine, settings, 1) > 0;
         spawn(Box::pin(async move {
             let end = match has_room {
-                true => Some(run_due(&engine, host, called.left.task, &shutdown).await),
+                true => Some(run_due(&engine, host, taken.deferred.task, &shutdown).await),
                 false => None,
             };
             drop(permit);
             if matches!(end, None | Some(TurnEnd::StoreDown | TurnEnd::NoRoom(_))) {
-                // Its place is kept meanwhile, or the next one would end like it at once.
-                let pause = engine.ports.clock.sleep(CALLED_AGAIN);
+                // Its place stays reserved meanwhile: the next task would end like it at once.
+                let pause = engine.ports.clock.sleep(DEFERRED_AGAIN);
                 select(pause, Box::pin(shutdown.cancelled())).await;
-                called.put_back();
+                taken.defer_again();
             }
         }));
     }
 }
 
-/// A task that was called and could not start is called again after so long.
-const CALLED_AGAIN: Duration = Duration::from_secs(1);
+/// The delay until a deferred task that could not start is deferred again.
+const DEFERRED_AGAIN: Duration = Duration::from_secs(1);
 
 /// A task that another program is meant for is looked at again after this long.
 const UNKNOWN_FOR: Duration = Duration::from_secs(10);

@@ -40,7 +40,7 @@ pub mod payloads;
 pub mod places;
 pub mod plan;
 pub mod poison;
-mod poisoned;
+mod poison_delivery;
 pub mod ports;
 pub mod progress;
 pub mod quarantine;

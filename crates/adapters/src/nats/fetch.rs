@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 /// Less than this is not worth a request.
 const SHORTEST: Duration = Duration::from_millis(5);
 
-/// What a lane brings next is waited for so long before a lower one has its turn: about a round trip.
+/// Maximum wait for the next message of a higher lane before a lower one has its turn: about a round trip.
 const ROUND_TRIP: Duration = Duration::from_millis(5);
 
 /// Up to `max` deliveries, waiting up to `wait` for the first.
@@ -30,8 +30,8 @@ pub(super) async fn fetch(
         return Ok(Vec::new());
     }
     let mut fetching = Fetching::begin(pool, queues, max);
-    // Of all lanes, also where one has messages here already: they must not hide those of a higher one. A failure is
-    // told below, where nothing is here.
+    // Requests go to all lanes, also where one has messages here already: those must not hide the messages of a higher lane.
+    // An error is reported below, by the request that is repeated where no message is here.
     let are_known = fetching.lanes.iter().all(|(queue, _)| streams.knows(queue));
     if are_known && streams.link.check().is_ok() && fetching.ask(streams, wait).await.is_ok() {
         fetching.higher_lanes(streams).await;
@@ -57,7 +57,7 @@ pub(super) async fn fetch(
         match timeout_at(limit, fetching.first()).await {
             Ok(None) => fetching.collect().await,
             Ok(Some((queue, error))) => {
-                told(streams, &queue, &error);
+                report_failed_request(streams, &queue, &error);
                 sleep(left.min(SHORTEST * 10)).await;
             }
             // The wait is over. What the request may still bring is for the next fetch.
@@ -70,7 +70,7 @@ pub(super) async fn fetch(
     Ok(fetching.finish(streams.options.max_message_bytes))
 }
 
-fn told(streams: &Streams, queue: &QueueName, error: &str) {
+fn report_failed_request(streams: &Streams, queue: &QueueName, error: &str) {
     tracing::warn!(%queue, error, "a pull request failed; looking for its consumer");
     streams.forget(queue);
 }
@@ -81,7 +81,7 @@ struct Fetching<'a> {
     lanes: Vec<(QueueName, Lane)>,
     found: Vec<(QueueName, Message)>,
     max: usize,
-    /// The lanes are in the order of their ranks.
+    /// The lanes are sorted by rank.
     by_rank: bool,
 }
 
@@ -91,7 +91,7 @@ impl<'a> Fetching<'a> {
             .iter()
             .map(|queue| (queue.clone(), pool.take(queue)))
             .collect();
-        let by_rank = pool.in_order(&mut lanes);
+        let by_rank = pool.order_for_fetch(&mut lanes);
         Self {
             pool,
             lanes,
@@ -101,7 +101,7 @@ impl<'a> Fetching<'a> {
         }
     }
 
-    /// Takes what the higher lanes bring in a moment, before lower ones have their turn.
+    /// Takes the messages of higher lanes that arrive within a round trip, before lower lanes have their turn.
     async fn higher_lanes(&mut self, streams: &Streams) {
         let lowest = self.lanes.iter().map(|(queue, _)| queue.rank()).max();
         if !self.by_rank {
@@ -115,24 +115,28 @@ impl<'a> Fetching<'a> {
             .iter_mut()
             .filter(|(queue, _)| Some(queue.rank()) != lowest)
             .collect();
-        while found.len() < *max && higher.iter().any(|(_, lane)| lane.brings_more()) {
+        while found.len() < *max && higher.iter().any(|(_, lane)| lane.is_about_to_deliver()) {
             let next = std::future::poll_fn(|cx| {
                 for (queue, lane) in &mut higher {
                     if let Some(arrived) = lane.poll(cx) {
                         return Poll::Ready(Some((queue.clone(), arrived)));
                     }
                 }
-                match higher.iter().any(|(_, lane)| lane.brings_more()) {
+                match higher.iter().any(|(_, lane)| lane.is_about_to_deliver()) {
                     true => Poll::Pending,
                     false => Poll::Ready(None),
                 }
             });
             match timeout_at(until, next).await {
                 Ok(Some((queue, Arrived::Message(message)))) => found.push((queue, *message)),
-                Ok(Some((queue, Arrived::Failed(error)))) => told(streams, &queue, &error),
+                Ok(Some((queue, Arrived::Failed(error)))) => {
+                    report_failed_request(streams, &queue, &error)
+                }
                 Ok(None) => break,
                 Err(_) => {
-                    higher.iter_mut().for_each(|(_, lane)| lane.has_dried_up());
+                    higher
+                        .iter_mut()
+                        .for_each(|(_, lane)| lane.expects_no_more());
                     break;
                 }
             }

@@ -63,8 +63,8 @@ pub(super) struct Lane {
     /// Arrived, and not handed over.
     spare: VecDeque<(Message, Instant)>,
     requests: Vec<Request>,
-    /// The last request to end has brought all that it asked for: there is likely more.
-    flows: bool,
+    /// A request was fulfilled in whole, and the stream is likely to have more messages.
+    expects_more: bool,
     /// The last time that a fetch waited for messages of it.
     asked: Option<Instant>,
     /// The last time that one arrived.
@@ -83,14 +83,14 @@ impl Lane {
                 .sum::<usize>()
     }
 
-    /// Whether its next message is likely to be here in a moment.
-    pub(super) fn brings_more(&self) -> bool {
-        self.flows && self.spare.is_empty() && self.requests.iter().any(Request::is_running)
+    /// Whether its next message is likely to arrive within a round trip.
+    pub(super) fn is_about_to_deliver(&self) -> bool {
+        self.expects_more && self.spare.is_empty() && self.requests.iter().any(Request::is_running)
     }
 
-    /// It has brought nothing more in a moment.
-    pub(super) fn has_dried_up(&mut self) {
-        self.flows = false;
+    /// No message arrived within a round trip.
+    pub(super) fn expects_no_more(&mut self) {
+        self.expects_more = false;
     }
 
     pub(super) fn add(&mut self, request: Request) {
@@ -109,7 +109,7 @@ impl Lane {
         if let Some((message, _)) = self.spare.pop_front() {
             return Some(Arrived::Message(Box::new(message)));
         }
-        let (mut found, mut flows) = (None, self.flows);
+        let (mut found, mut expects_more) = (None, self.expects_more);
         self.requests.retain_mut(|request| {
             if found.is_some() {
                 return true;
@@ -117,7 +117,7 @@ impl Lane {
             match request.batch.poll_next_unpin(cx) {
                 Poll::Ready(Some(Ok(message))) => {
                     request.left = request.left.saturating_sub(1);
-                    flows |= request.left == 0;
+                    expects_more |= request.left == 0;
                     found = Some(Arrived::Message(Box::new(message)));
                     true
                 }
@@ -126,13 +126,13 @@ impl Lane {
                     false
                 }
                 Poll::Ready(None) => {
-                    flows &= request.left == 0;
+                    expects_more &= request.left == 0;
                     false
                 }
                 Poll::Pending => Instant::now() < request.until + GRACE,
             }
         });
-        self.flows = flows;
+        self.expects_more = expects_more;
         if matches!(found, Some(Arrived::Message(_))) {
             self.arrived = Some(Instant::now());
         }
@@ -144,9 +144,7 @@ impl Lane {
 #[derive(Default)]
 pub(super) struct Pool {
     lanes: Mutex<HashMap<QueueName, Lane>>,
-    /// Which queue comes first: another one each time, so that a busy one does not keep the others out. Of the lanes
-    /// of queues the higher ones come first in three of four fetches; in the fourth the lower ones do, in turn, so
-    /// that a lane which is never empty does not starve them.
+    /// Number of fetches. Decides which queue and which lane come first, so that a busy one does not starve the others.
     turns: AtomicUsize,
 }
 
@@ -161,11 +159,11 @@ impl Pool {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts lanes in the order of the next fetch. Returns whether that is the order of their ranks.
-    pub(super) fn in_order(&self, lanes: &mut [(QueueName, Lane)]) -> bool {
+    /// Sorts lanes for the next fetch: by rank, or the lower ones first and in turn. Returns whether by rank.
+    pub(super) fn order_for_fetch(&self, lanes: &mut [(QueueName, Lane)]) -> bool {
         let turn = self.turns.fetch_add(1, Ordering::Relaxed);
-        let by_rank = turn % 4 != 3;
-        // Of each kind of turn the next one.
+        let by_rank = QueueName::is_turn_by_rank(turn);
+        // Rotates within each kind of turn.
         let first = if by_rank { turn - turn / 4 } else { turn / 4 };
         let (count, highest) = (
             lanes.len(),
@@ -187,7 +185,7 @@ impl Pool {
         let rest = Lane {
             asked: Some(Instant::now()),
             arrived: lane.arrived,
-            flows: lane.flows,
+            expects_more: lane.expects_more,
             ..Lane::default()
         };
         std::mem::replace(lane, rest)
@@ -205,7 +203,7 @@ impl Pool {
                 parked: now,
                 ..request
             }));
-        parked.flows = lane.flows;
+        parked.expects_more = lane.expects_more;
         parked.arrived = parked.arrived.max(lane.arrived);
         parked.asked = parked.asked.max(lane.asked);
     }

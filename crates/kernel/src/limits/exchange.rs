@@ -295,18 +295,18 @@ impl Limits {
             };
             LOOK.max(start).min(renewal)
         } else if share.held == 0 && share.in_use == 0 {
-            // Only tasks that were left, and those ask when they are called.
+            // Deferred tasks alone: each asks when it has its place.
             IDLE
         } else {
             until.saturating_sub(now) / 2
         };
         // Where an attempt came or ended meanwhile, it is exchanged at once.
         share.next_exchange = share.next_exchange.min(now + again);
-        let has_left = !share.left.is_empty();
+        let has_deferred = !share.deferred.is_empty();
         drop(shares);
-        // The next start may be another one than they wait for.
-        if has_left {
-            self.vacant.notify_waiters();
+        // The next start may have changed.
+        if has_deferred {
+            self.place_free.notify_waiters();
         }
     }
 }

@@ -3,18 +3,18 @@
 //! `exchange`; `state` decides on it. Must not read or write a task.
 
 mod declared;
+mod deferred;
 pub(crate) mod exchange;
 mod key;
-mod left;
 mod people;
 mod permit;
 mod set_values;
 mod state;
 mod unused;
 
+pub(crate) use deferred::DeferredTask;
 pub(crate) use exchange::set_values_of;
 pub(crate) use key::LimitKey;
-pub(crate) use left::LeftTask;
 pub use people::{
     LimitError, LimitRow, LimitSetting, LimitUse, NewLimit, limits, reset_limit, set_limit,
 };
@@ -25,9 +25,9 @@ pub use unused::forget_unused_limits;
 use crate::ports::Clock;
 use crate::waiting_looks::Looks;
 use counterstep_contracts::{Host, Limit, TaskId};
+use deferred::DeferredTasks;
 use futures::channel::oneshot;
 use futures::future::{Either, select};
-use left::LeftTasks;
 use set_values::SetValues;
 use state::{Grant, Need};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -52,8 +52,8 @@ pub(crate) struct Limits {
     shares: Mutex<Shares>,
     /// Something is to be exchanged.
     pub(crate) wanted: Notify,
-    /// A place in a line may be free, or a task was left.
-    vacant: Notify,
+    /// A place in a line may be free, or a task was deferred.
+    place_free: Notify,
     /// The one loop of a process that exchanges; its parts take turns.
     pub(crate) exchanging: tokio::sync::Mutex<()>,
     /// What people have set.
@@ -64,11 +64,11 @@ pub(crate) struct Limits {
 struct Shares {
     by_key: BTreeMap<LimitKey, Share>,
     in_line: usize,
-    /// The hosts of this process that call what they have left.
-    callers: Vec<Host>,
-    /// Tasks that were called, each with the place that it has not taken yet.
-    called: HashMap<TaskId, PlaceInLine>,
-    last_called: Option<LimitKey>,
+    /// The hosts of this process that take deferred tasks.
+    receivers: Vec<Host>,
+    /// Reserved places, by the task that was taken and has not used its place yet.
+    reserved: HashMap<TaskId, PlaceInLine>,
+    last_taken: Option<LimitKey>,
 }
 
 /// What a process has of one limit.
@@ -85,11 +85,11 @@ struct Share {
     keeps: Option<u32>,
     /// By this process's timer.
     starts: VecDeque<Duration>,
-    /// The start of each is what it is given. Not a permit: that would take the lock with which it is given where the
-    /// attempt has stopped waiting at this moment.
+    /// Each receives its start. Not a permit: where the attempt stops waiting at this moment, the permit would be dropped
+    /// under the lock that its drop takes.
     waiting: VecDeque<oneshot::Sender<Duration>>,
     in_line: usize,
-    left: LeftTasks,
+    deferred: DeferredTasks,
     /// The last exchange left some without.
     is_used_up: bool,
     /// When it is exchanged next, by this process's timer.
@@ -104,8 +104,8 @@ struct Share {
 pub(crate) struct PlaceInLine {
     limits: Arc<Limits>,
     key: LimitKey,
-    /// The number under which its task was left before and called.
-    called_as: Option<u64>,
+    /// The number of its task among the deferred ones; `None`: it was not deferred.
+    number: Option<u64>,
 }
 
 impl Drop for PlaceInLine {
@@ -117,11 +117,11 @@ impl Drop for PlaceInLine {
                 share.in_line -= 1;
             }
         }
-        self.limits.vacant.notify_waiters();
+        self.limits.place_free.notify_waiters();
     }
 }
 
-/// An attempt that waits. What it was given and has not taken is another one's.
+/// An attempt that waits. Dropped, it gives back a start that it has received and not used.
 struct Waiting<'a> {
     limits: &'a Arc<Limits>,
     key: &'a LimitKey,
@@ -148,7 +148,7 @@ impl Limits {
             clock,
             shares: Mutex::default(),
             wanted: Notify::new(),
-            vacant: Notify::new(),
+            place_free: Notify::new(),
             exchanging: tokio::sync::Mutex::default(),
             set: Mutex::default(),
         }
@@ -187,24 +187,23 @@ impl Limits {
         start.map(|start| LimitPermit::new(self, key, start))
     }
 
-    /// A place in the line of a limit, for a task with a slot and without a lease. Tasks that were left before
-    /// it have theirs first.
+    /// A place in the line of a limit, for a task with a slot and without a lease. Deferred tasks
+    /// go first.
     pub(crate) fn stand_in_line(
         self: &Arc<Self>,
         (key, limit): (&LimitKey, &Limit),
         task: TaskId,
         slots: usize,
     ) -> Option<PlaceInLine> {
-        let called = self.shares().called.remove(&task);
-        // Where it was called for another step than the one that is next now, that place is free, and dropped here,
-        // outside of the lock that it takes.
-        if let Some(place) = called.filter(|place| place.key == *key) {
+        let reserved = self.shares().reserved.remove(&task);
+        // A place for the limit of another step is dropped here, without the lock, which its drop takes: that step is over.
+        if let Some(place) = reserved.filter(|place| place.key == *key) {
             return Some(place);
         }
         let mut shares = self.shares();
         let taken = shares.in_line;
         let share = shares.of(key, limit);
-        if !share.left.is_empty() || !share.has_place(taken, slots) {
+        if !share.deferred.is_empty() || !share.has_place(taken, slots) {
             return None;
         }
         share.in_line += 1;
@@ -212,7 +211,7 @@ impl Limits {
         Some(PlaceInLine {
             limits: self.clone(),
             key: key.clone(),
-            called_as: None,
+            number: None,
         })
     }
 
@@ -284,7 +283,7 @@ impl Shares {
             starts: VecDeque::new(),
             waiting: VecDeque::new(),
             in_line: 0,
-            left: LeftTasks::default(),
+            deferred: DeferredTasks::default(),
             is_used_up: false,
             next_exchange: Duration::ZERO,
             next_start: Duration::ZERO,
@@ -325,12 +324,12 @@ impl Share {
     /// Whether one more may stand in its line, beside so many in all lines of a process with these slots.
     fn has_place(&self, taken: usize, slots: usize) -> bool {
         let places = (slots / SLOTS_IN_LINE).max(1);
-        // One is for limits that may have permits.
+        // One place is reserved for limits that may have permits.
         let kept_free = usize::from(self.is_used_up && places > 1);
         taken + kept_free < places && self.in_line < (places / LINES).max(1)
     }
 
-    /// When to look again at one more task, other than by a call.
+    /// The delay until a task that is not deferred is looked at again.
     fn look_again(&mut self, now: Duration) -> Duration {
         let start = self.next_start.saturating_sub(now);
         self.looks.next(now).max(start.min(Looks::LATEST))
@@ -347,9 +346,9 @@ impl Share {
             waiting: count(self.waiting.len()),
             starts: count(self.starts.len()),
             next: match self.waiting.len() {
-                // A start that no one waits for yet may be lost.
+                // A start that no attempt waits for yet may expire.
                 0 => 0,
-                _ => count(self.left.len().min(self.in_line)),
+                _ => count(self.deferred.len().min(self.in_line)),
             },
         }
     }
@@ -360,7 +359,7 @@ impl Share {
             && self.held == 0
             && self.waiting.is_empty()
             && self.in_line == 0
-            && self.left.is_empty()
+            && self.deferred.is_empty()
     }
 
     fn granted(&mut self, grant: Grant, starts: VecDeque<Duration>, until: Duration) {

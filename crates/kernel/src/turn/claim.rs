@@ -131,9 +131,9 @@ async fn take_turn_with(
             shutdown,
         )
         .await;
-    // A task that is left keeps the place that it has not taken: the next one would be left like it.
+    // A task that could not start keeps its reserved place for a moment: the next one would end like it.
     if !matches!(room, Room::LookAgain(_)) {
-        engine.limits.is_past_the_line(wanted.task);
+        engine.limits.release_place_of(wanted.task);
     }
     let record = match room {
         Room::Enough => record,

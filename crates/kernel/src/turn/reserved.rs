@@ -3,7 +3,7 @@
 use super::lock::LOOK_AGAIN;
 use crate::cancel::CancelToken;
 use crate::engine::Engine;
-use crate::limits::{LeftTask, LimitKey, LimitPermit, SHORT};
+use crate::limits::{DeferredTask, LimitKey, LimitPermit, SHORT};
 use crate::plan::{self, ForwardPlan, StartWait};
 use crate::record::TaskRecord;
 use crate::task::TaskType;
@@ -18,7 +18,7 @@ use tokio::sync::OwnedSemaphorePermit;
 /// is left to other hosts.
 const IN_LINE_FOR: Duration = Duration::from_secs(5);
 
-/// The message of a task that was found by looking comes to some process within this time, unless it is lost.
+/// The message of a task that was found by polling reaches some process within this time, unless it is lost.
 const MESSAGE_COMES_WITHIN: Duration = Duration::from_secs(120);
 
 /// After a wait as short as this, the row is taken as it was read.
@@ -128,8 +128,8 @@ pub(super) enum Room {
 }
 
 impl Reserved {
-    /// Takes the room and the permit that the next step of a task needs. `is_offered`: by a message, which comes
-    /// again where the task is left.
+    /// Takes the room and the permit that the next step of a task needs. `is_offered`: by a message, which is
+    /// redelivered where the task is deferred.
     pub(super) async fn for_next(
         &self,
         engine: &Engine,
@@ -201,18 +201,18 @@ impl Reserved {
         let key = LimitKey::of(limit, &record.task);
         let (task, slots) = (record.task.id, engine.registration.concurrency());
         let place = limits.stand_in_line((&key, limit), task, slots);
-        let leave = || {
+        let defer = || {
             let queue = QueueName(record.task.queue.clone());
-            let left = LeftTask { task, host, queue };
-            // Another process is likely to remember it: the one that has its message.
+            let deferred = DeferredTask { task, host, queue };
+            // The process that received its message is likely to have deferred it.
             let has_message = record.task.status == TaskStatus::Dispatched
                 && record.now.after(record.task.updated_at) < MESSAGE_COMES_WITHIN;
-            let left = (is_offered || !has_message).then_some(left);
-            Room::LookAgain(limits.leave((&key, limit), left))
+            let deferred = (is_offered || !has_message).then_some(deferred);
+            Room::LookAgain(limits.defer((&key, limit), deferred))
         };
         let at_most = match &place {
             Some(_) => at_most,
-            None if limits.is_used_up(&key) || limits.has_left(&key) => return leave(),
+            None if limits.is_used_up(&key) || limits.has_deferred(&key) => return defer(),
             // All places are taken by those that wait for the first exchange.
             None => SHORT,
         };
@@ -227,10 +227,10 @@ impl Reserved {
                     Room::Waited
                 }
             }
-            Either::Left((None, _)) if limits.waits_for_a_call(task, place) => {
+            Either::Left((None, _)) if limits.reserve_again(task, place) => {
                 Room::LookAgain(LOOK_AGAIN)
             }
-            Either::Left((None, _)) => leave(),
+            Either::Left((None, _)) => defer(),
             Either::Right(_) => Room::LookAgain(LOOK_AGAIN),
         }
     }

@@ -1,4 +1,4 @@
-//! The end of a delivery that no host can act on: kept for a person, and not delivered again.
+//! Settles a delivery that is poison: stores the message as a document, then terminates its delivery.
 
 use crate::engine::Engine;
 use crate::poison;
