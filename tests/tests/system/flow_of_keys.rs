@@ -249,7 +249,8 @@ async fn a_newer_task_replaces_the_older_one_and_another_one_is_refused() {
     );
     let detail = problem["detail"].as_str().expect("words");
     assert!(detail.contains(&only.to_string()), "{detail}");
-    let batch = json!([{"request": one}, {"request": {"key": "b"}}, {"request": {"key": "b"}}]);
+    let other = json!({"key": "b", "pause": "5m"});
+    let batch = json!([{"request": one}, {"request": other}, {"request": other}]);
     let (_, answer) = post(&api, "/api/tasks/only-one/batch", &batch).await;
     let accepted = |item: &Value| item["task_id"].is_string();
     let items = answer["items"].as_array().expect("items");
