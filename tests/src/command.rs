@@ -46,10 +46,12 @@ impl Ended {
 }
 
 /// `counterstep` with nothing of this process's settings: a variable on the developer's machine
-/// must not decide a test.
+/// must not decide a test. It listens on a free port where nothing else is said: the usual one may be in use.
 #[must_use]
 pub fn counterstep() -> Command {
-    without_settings(program())
+    let mut command = without_settings(program());
+    command.env("COUNTERSTEP_LISTEN", "127.0.0.1:0");
+    command
 }
 
 /// A shell that runs a text in which `counterstep` is the program under test.

@@ -218,7 +218,12 @@ fn an_address_that_others_can_reach_has_to_be_meant() {
             ended.assert_code(78).assert_says("--auth keys");
             let ended = run_in(&place, &[("COUNTERSTEP_LISTEN", address)], &[command]);
             ended.assert_code(78).assert_says("--auth keys");
-            let ended = run_on(&place, &format!("listen = \"{address}\"\n"), &[command]);
+            let settings = format!("listen = \"{address}\"\n");
+            std::fs::write(place.path().join("settings.toml"), settings).expect("a settings file");
+            let mut from_file = counterstep();
+            from_file.args([command, "--config", "settings.toml"]);
+            from_file.env_remove("COUNTERSTEP_LISTEN");
+            let ended = to_its_end(place.path(), from_file);
             ended.assert_code(78).assert_says("--auth keys");
         }
     }
