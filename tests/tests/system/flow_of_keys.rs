@@ -39,7 +39,7 @@ struct Known {
 #[derive(Debug, Default)]
 struct Told {
     keys: HashMap<String, Known>,
-    /// All of it, for an overlap to be explained.
+    /// Each line that it has received, and when. Printed where two tasks of a key overlap.
     lines: Vec<(jiff::Timestamp, String)>,
     /// Each with the one that was under way.
     overlaps: Vec<(String, String)>,
@@ -178,7 +178,7 @@ async fn in_turn_under_kills(keys: usize, each: usize, kills: usize) -> Duration
             .iter()
             .filter(|(_, line)| line.contains(task.as_str()))
         {
-            println!("told at {at}: {}", line.trim());
+            println!("the service received at {at}: {}", line.trim());
         }
         let trail = api.audit(task.parse().expect("an id")).await;
         for entry in trail.entries {

@@ -121,7 +121,7 @@ impl Drop for PlaceInLine {
     }
 }
 
-/// An attempt that waits. Dropped, it gives back a start that it has received and not used.
+/// An attempt that waits. Dropped, it gives back the permit of a start that it has received and not used. The start is lost.
 struct Waiting<'a> {
     limits: &'a Arc<Limits>,
     key: &'a LimitKey,
