@@ -15,7 +15,7 @@ fn here(path: &str) -> PathBuf {
 /// The cases of a code, by the start of their names.
 fn cases_of(code: code::Code) -> Vec<PathBuf> {
     let start = format!("{}_", code.to_string().to_lowercase());
-    let all = fs::read_dir(here("tests/ui"))
+    let all = fs::read_dir(here("ui"))
         .unwrap()
         .map(|entry| entry.unwrap().path());
     let is_case = |path: &PathBuf| {
@@ -27,13 +27,13 @@ fn cases_of(code: code::Code) -> Vec<PathBuf> {
 
 #[test]
 fn declarations_compile_as_their_cases_say() {
-    trybuild::TestCases::new().pass("tests/ui/pass/*.rs");
+    trybuild::TestCases::new().pass("ui/pass/*.rs");
 }
 
 /// Apart from those that compile: without one of those, all cases are checked by one call of cargo.
 #[test]
 fn declarations_fail_as_their_cases_say() {
-    trybuild::TestCases::new().compile_fail("tests/ui/*.rs");
+    trybuild::TestCases::new().compile_fail("ui/*.rs");
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn every_code_has_a_case_that_shows_it() {
         let cases = cases_of(*code);
         assert!(
             !cases.is_empty(),
-            "no case in tests/ui for {code}: {meaning}"
+            "no case in crates/macros/tests/ui for {code}: {meaning}"
         );
         for case in cases {
             let shown = fs::read_to_string(case.with_extension("stderr")).unwrap();
@@ -57,7 +57,7 @@ fn every_code_has_a_case_that_shows_it() {
 
 #[test]
 fn every_code_is_explained() {
-    let page = fs::read_to_string(here("../../docs/diagnostics.md")).unwrap();
+    let page = fs::read_to_string(here("../../../docs/diagnostics.md")).unwrap();
     for (code, meaning) in code::ALL {
         let heading = format!("## {code}: {meaning}\n");
         let (_, rest) = page
