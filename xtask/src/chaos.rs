@@ -24,7 +24,8 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let mut build = command::cargo();
     build.args([
         "build",
-        "--release",
+        "--profile",
+        "chaos",
         "--workspace",
         "--all-features",
         "--bin",
@@ -33,7 +34,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         "chaos",
     ]);
     command::run(&mut build)?;
-    let program = tree::top().join("target/release/chaos");
+    let program = tree::top().join("target/chaos/chaos");
     if !crate::machine::is_root() {
         println!(
             "xtask: not root, so no small disk can be mounted: the disk is never full in this run"

@@ -12,7 +12,7 @@ use std::path::Path;
 const USUAL: &str = "http://127.0.0.1:8080";
 
 /// How the pages call the program before it is installed.
-const FROM_SOURCE: &str = "cargo run --release -- ";
+const FROM_SOURCE: &str = "cargo run -- ";
 
 /// Types the commands of a page, and returns how many there are.
 async fn follow(page: &str) -> usize {

@@ -29,7 +29,7 @@ fn profile() -> String {
         .find("\n[profile.dev]")
         .expect("the profile of tests");
     let behind = manifest
-        .find("\n[profile.release]")
+        .find("\n[profile.chaos]")
         .expect("the one behind it");
     let mut profile = manifest[start..behind].to_owned() + "\n";
     for folder in std::fs::read_dir(top().join("crates")).expect("a folder") {
