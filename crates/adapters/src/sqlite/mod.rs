@@ -10,6 +10,7 @@ mod commit;
 mod documents;
 mod failures;
 pub(crate) mod fault;
+mod file_use;
 mod flow;
 mod gauges;
 mod idempotency;
@@ -35,6 +36,7 @@ pub(crate) mod waiting;
 mod writer;
 
 pub use clock::{MachineClock, SystemClocks};
+pub use file_use::wal_reset_bug;
 pub use pool::{Database, OpenError, SqliteOptions};
 
 use crate::columns::past_of;

@@ -3,6 +3,7 @@
 
 use super::clock::{FileClock, MachineClock, SystemClocks};
 use super::fault::{Fault, is_busy};
+use super::file_use::{FileUse, refusal, wait_for, wal_reset_bug};
 use super::migrate;
 use super::writer::{How, Writer};
 use deadpool::Runtime;
@@ -57,6 +58,15 @@ pub enum OpenError {
     /// Its folder cannot be made.
     #[error("the folder of the database cannot be made")]
     Folder(#[source] std::io::Error),
+    /// The file that says which processes have it open.
+    #[error("the lock file `{}` cannot be used", .0.display())]
+    Lock(PathBuf, #[source] std::io::Error),
+    /// Another process has it open, and the SQLite of one of the two has the WAL-reset bug.
+    #[error("{}", refusal(*.bug))]
+    OneProcess {
+        /// The version of this program's SQLite, where it is that one.
+        bug: Option<&'static str>,
+    },
     /// SQLite cannot open it.
     #[error("the database cannot be opened: {0}")]
     Connection(String),
@@ -114,16 +124,29 @@ impl Database {
         let (busy_timeout, file) = (options.busy_timeout, usable(path)?);
         let prepared = spawn_blocking(move || {
             std::fs::create_dir_all(folder).map_err(OpenError::Folder)?;
-            migrate::bring_up_to_date(&file, busy_timeout)
+            let file_use = FileUse::of(&file, wal_reset_bug())?;
+            let turn = file_use.turn();
+            let _turn = wait_for(turn.as_deref());
+            migrate::bring_up_to_date(&file, busy_timeout)?;
+            Ok::<_, OpenError>(file_use)
         });
-        prepared
+        let file_use = prepared
             .await
             .map_err(|error| OpenError::Connection(error.to_string()))??;
-        Self::as_it_is(path, options)
+        Self::with(path, options, Some(Arc::new(file_use)))
     }
 
-    /// Uses a file with the schema that it has.
+    /// Looks at a file with the schema that it has. Not for writing.
+    // Beside a process that has it alone, too: readers have no part in what SQLite got wrong.
     pub(super) fn as_it_is(path: &Path, options: &SqliteOptions) -> Result<Self, OpenError> {
+        Self::with(path, options, None)
+    }
+
+    fn with(
+        path: &Path,
+        options: &SqliteOptions,
+        file_use: Option<Arc<FileUse>>,
+    ) -> Result<Self, OpenError> {
         let (text, busy_timeout) = (usable(path)?, options.busy_timeout);
         let pool = |use_: Use, size: usize| {
             let timeouts = Timeouts {
@@ -135,6 +158,7 @@ impl Database {
                 path: text.clone(),
                 busy_timeout,
                 use_,
+                file_use: file_use.clone(),
             })
             .max_size(size.max(1))
             .timeouts(timeouts)
@@ -233,11 +257,14 @@ pub(super) struct Connections {
     path: Arc<str>,
     busy_timeout: Duration,
     use_: Use,
+    file_use: Option<Arc<FileUse>>,
 }
 
 pub(super) struct Pooled {
     pub(super) diesel: SqliteConnection,
     durability: Durability,
+    /// Let go after the connection is closed.
+    pub(super) file_use: Option<Arc<FileUse>>,
 }
 
 impl Pooled {
@@ -276,6 +303,7 @@ impl Manager for Connections {
 
     async fn create(&self) -> Result<Pooled, String> {
         let (path, busy_timeout, use_) = (self.path.clone(), self.busy_timeout, self.use_);
+        let file_use = self.file_use.clone();
         let opened = spawn_blocking(move || -> Result<Pooled, String> {
             let mut diesel = connect(&path, busy_timeout).map_err(|error| error.to_string())?;
             let settings = match use_ {
@@ -288,6 +316,7 @@ impl Manager for Connections {
             Ok(Pooled {
                 diesel,
                 durability: Durability::Full,
+                file_use,
             })
         });
         opened.await.map_err(|error| error.to_string())?

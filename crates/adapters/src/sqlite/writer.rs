@@ -4,6 +4,7 @@
 
 use super::clock::FileClock;
 use super::fault::{Fault, is_busy, may_pass};
+use super::file_use::{FileUse, wait_for};
 use super::pool::{Connections, Durability, Pooled, get};
 use super::prepared::Statement;
 use crate::batch::{Batcher, Flush, Limits, NoReply, Queued};
@@ -237,6 +238,8 @@ fn transact(
     clock: &FileClock,
     writes: &mut [Request],
 ) -> Result<Vec<Result<(), Fault>>, Fault> {
+    let turn = connection.file_use.as_deref().and_then(FileUse::turn);
+    let _turn = wait_for(turn.as_deref());
     clock.follow(&mut connection.diesel)?;
     let is_full = writes
         .iter()

@@ -1,6 +1,7 @@
 //! Cases of the SQLite file alone: several stores on it, newer schemas, unreadable rows, and the
 //! queue on its rows.
 
+mod processes;
 mod queue;
 mod writers;
 

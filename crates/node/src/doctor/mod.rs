@@ -8,6 +8,7 @@ use crate::open::missing_services;
 use crate::secret_files::{OpenSecret, open_to_others};
 use crate::settings::{Database, Settings};
 pub use counterstep_adapters::finding::Finding;
+use counterstep_adapters::sqlite::wal_reset_bug;
 use counterstep_steps::Registry;
 use futures::future::BoxFuture;
 
@@ -33,6 +34,7 @@ pub fn examine<'a>(
                 to_do: "for more than one machine set --database postgres://… and --nats"
                     .to_owned(),
             });
+            found.extend(wal_reset_bug().map(one_process));
         }
         found.extend(registry.missing_types().map(|missing| Finding {
             code: "type_missing",
@@ -85,4 +87,39 @@ pub fn examine<'a>(
         }
         Ok(found)
     })
+}
+
+/// `version`: that of the linked SQLite, which has the bug.
+fn one_process(version: &str) -> Finding {
+    Finding {
+        code: "sqlite_one_process",
+        what: format!("this program is linked with SQLite {version}, which has the WAL-reset bug"),
+        why: "two processes that write to the database file could damage it, so that a second one is refused",
+        to_do: "build with libsqlite3-sys 0.37 or newer (`cargo tree -i libsqlite3-sys` shows what holds it back), or run \
+                all roles in one process (`dev`)"
+            .to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_sqlite_that_two_processes_could_damage_a_file_with_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = Settings::in_folder(folder.path());
+        let found = examine(&settings, &Registry::new(), None).await.unwrap();
+        let versions: Vec<_> = found
+            .iter()
+            .filter(|finding| finding.code == "sqlite_one_process")
+            .map(|finding| &finding.what)
+            .collect();
+        let expected = wal_reset_bug().map(one_process);
+        assert_eq!(
+            versions,
+            Vec::from_iter(expected.iter().map(|one| &one.what))
+        );
+        assert!(one_process("3.46.0").what.contains("SQLite 3.46.0"));
+    }
 }
