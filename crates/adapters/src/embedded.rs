@@ -18,8 +18,9 @@ use std::sync::Arc;
 /// Where everything lies. What does not exist is made.
 #[derive(Debug, Clone)]
 pub struct EmbeddedPaths {
-    /// The SQLite file. SQLite keeps two more beside it (`-wal`, `-shm`), so its folder must be
-    /// writable, and on a local file system: WAL does not work over a network share.
+    /// The SQLite file. SQLite keeps two more beside it (`-wal`, `-shm`), and its users a lock file
+    /// (`-lock`), so its folder must be writable, and on a local file system: WAL does not work over
+    /// a network share.
     pub database: PathBuf,
     /// The folder of the objects, one folder a bucket.
     pub objects: PathBuf,
