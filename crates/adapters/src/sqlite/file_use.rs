@@ -9,11 +9,11 @@
 //! turns.
 // Not on the database file itself: closing any descriptor of that would let go SQLite's own locks.
 
-use super::pool::OpenError;
 use diesel::prelude::*;
 use diesel::sql_types::Text;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -43,6 +43,20 @@ fn has_fix(version: &str) -> bool {
         Some(other) => *other >= [3, 51, 3][..],
         None => false,
     }
+}
+
+/// This process may not use a database file.
+#[derive(Debug, thiserror::Error)]
+pub enum UseError {
+    /// The file that says which processes have it open.
+    #[error("the lock file `{}` cannot be used", .0.display())]
+    Lock(PathBuf, #[source] io::Error),
+    /// Another process has it open, and the SQLite of one of the two has the WAL-reset bug.
+    #[error("{}", refusal(*.bug))]
+    OneProcess {
+        /// The version of this program's SQLite, where it is that one.
+        bug: Option<&'static str>,
+    },
 }
 
 /// The use of one database file by this process: all that have it open share one lock.
@@ -77,10 +91,10 @@ impl FileUse {
     /// has the bug.
     ///
     /// # Errors
-    /// [`OpenError::OneProcess`], where another process has it and one of the two may not share it.
-    pub(super) fn of(database: &str, bug: Option<&'static str>) -> Result<Self, OpenError> {
+    /// [`UseError::OneProcess`], where another process has it and one of the two may not share it.
+    pub(super) fn of(database: &str, bug: Option<&'static str>) -> Result<Self, UseError> {
         let path = PathBuf::from(format!("{database}-lock"));
-        let failed = |error| OpenError::Lock(path.clone(), error);
+        let failed = |error| UseError::Lock(path.clone(), error);
         let file = OpenOptions::new()
             .write(true)
             .create(true)
@@ -102,7 +116,7 @@ impl FileUse {
         };
         match locked {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(OpenError::OneProcess { bug }),
+            Err(TryLockError::WouldBlock) => return Err(UseError::OneProcess { bug }),
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
         let turn = bug.map(|_| Arc::default());
@@ -139,8 +153,8 @@ pub(super) fn wait_for(turn: Option<&Mutex<()>>) -> Option<MutexGuard<'_, ()>> {
     turn.map(|turn| turn.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Why another process cannot have the file as well, and what to do.
-pub(super) fn refusal(bug: Option<&str>) -> String {
+/// Why the file is refused, and what to do.
+fn refusal(bug: Option<&str>) -> String {
     const BUILD: &str = "build it with libsqlite3-sys 0.37 or newer (`cargo tree -i libsqlite3-sys` shows what holds it back)";
     match bug {
         Some(version) => format!(
@@ -156,10 +170,10 @@ pub(super) fn refusal(bug: Option<&str>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{FileUse, has_fix};
+    use super::{FileUse, UseError, has_fix};
     use crate::sqlite::fault::Fault;
     use crate::sqlite::pool::Durability;
-    use crate::sqlite::{OpenError, SqliteOptions, SqliteStore};
+    use crate::sqlite::{SqliteOptions, SqliteStore};
     use futures::future::select;
     use std::fs::File;
     use std::path::Path;
@@ -197,7 +211,7 @@ mod tests {
         assert!(
             matches!(
                 &refused,
-                OpenError::OneProcess {
+                UseError::OneProcess {
                     bug: Some("3.46.0")
                 }
             ),
@@ -222,7 +236,7 @@ mod tests {
         other.lock().unwrap();
         let refused = FileUse::of(database, None).unwrap_err();
         assert!(
-            matches!(&refused, OpenError::OneProcess { bug: None }),
+            matches!(&refused, UseError::OneProcess { bug: None }),
             "{refused:?}"
         );
     }

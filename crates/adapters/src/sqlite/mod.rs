@@ -36,7 +36,7 @@ pub(crate) mod waiting;
 mod writer;
 
 pub use clock::{MachineClock, SystemClocks};
-pub use file_use::wal_reset_bug;
+pub use file_use::{UseError, wal_reset_bug};
 pub use pool::{Database, OpenError, SqliteOptions};
 
 use crate::columns::past_of;

@@ -3,7 +3,7 @@
 
 use super::clock::{FileClock, MachineClock, SystemClocks};
 use super::fault::{Fault, is_busy};
-use super::file_use::{FileUse, refusal, wait_for, wal_reset_bug};
+use super::file_use::{FileUse, UseError, wait_for, wal_reset_bug};
 use super::migrate;
 use super::writer::{How, Writer};
 use deadpool::Runtime;
@@ -58,15 +58,9 @@ pub enum OpenError {
     /// Its folder cannot be made.
     #[error("the folder of the database cannot be made")]
     Folder(#[source] std::io::Error),
-    /// The file that says which processes have it open.
-    #[error("the lock file `{}` cannot be used", .0.display())]
-    Lock(PathBuf, #[source] std::io::Error),
-    /// Another process has it open, and the SQLite of one of the two has the WAL-reset bug.
-    #[error("{}", refusal(*.bug))]
-    OneProcess {
-        /// The version of this program's SQLite, where it is that one.
-        bug: Option<&'static str>,
-    },
+    /// It is another process's, or the lock that says so cannot be had.
+    #[error(transparent)]
+    Use(#[from] UseError),
     /// SQLite cannot open it.
     #[error("the database cannot be opened: {0}")]
     Connection(String),
