@@ -33,8 +33,7 @@ fn examples() -> Result<Vec<PathBuf>, String> {
 fn check(example: &Path) -> Result<(), String> {
     // Cargo takes the versions that it finds, and drops from the copy what this example does not
     // use.
-    fs::copy(tree::top().join(LOCK), example.join(LOCK))
-        .map_err(|error| format!("{}: {error}", example.join(LOCK).display()))?;
+    tree::copy(&tree::top().join(LOCK), &example.join(LOCK))?;
     let cargo = || {
         let mut cargo = command::cargo();
         cargo

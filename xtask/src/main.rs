@@ -7,6 +7,7 @@ mod command;
 mod deny;
 mod examples;
 mod machine;
+mod oldest_sqlite;
 mod tally;
 mod test;
 mod tidy;
@@ -21,7 +22,8 @@ cargo xtask tidy            check the rules of the house that no compiler checks
 cargo xtask chaos [--seed N] [--minutes N] [--clients N] [--program PATH]
                             run tasks on real servers while faults strike, then check every promise on every task
 cargo xtask examples        build and test the programs in examples/, with the versions of the workspace
-cargo xtask ci              format, lints, licences, examples and documentation
+cargo xtask oldest-sqlite   test the store on the oldest SQLite that a user's other crates may choose
+cargo xtask ci              format, lints, licences, examples, the oldest SQLite, and documentation
 cargo xtask advisories      known vulnerabilities in dependencies (needs a network)";
 
 fn main() -> ExitCode {
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         ["chaos", arguments @ ..] => chaos::run(arguments),
         ["tidy"] => tidy::run(),
         ["examples"] => examples::run(),
+        ["oldest-sqlite"] => oldest_sqlite::run(),
         ["ci"] => ci::run(),
         ["advisories"] => deny::advisories(),
         [] | ["help" | "-h" | "--help"] => {

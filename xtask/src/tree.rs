@@ -69,3 +69,10 @@ pub(crate) fn text(file: &str) -> Result<String, String> {
     std::fs::read_to_string(top().join(file))
         .map_err(|error| format!("{file} cannot be read: {error}"))
 }
+
+/// Copies a file over another.
+pub(crate) fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    std::fs::copy(from, to)
+        .map(drop)
+        .map_err(|error| format!("{} cannot be copied: {error}", from.display()))
+}

@@ -20,7 +20,7 @@ use counterstep_reconciler::{OrphanSettings, orphans};
 use counterstep_steps::{CancelToken, Registry};
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
-use diesel::sql_types::BigInt;
+use diesel::sql_types::{BigInt, Text};
 use futures::future::join_all;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -314,4 +314,29 @@ async fn labels_that_cannot_be_read_stand_in_the_way_of_no_purge() {
         ..TaskQuery::default()
     };
     assert_eq!(store.list(&query).await.unwrap().lines, []);
+}
+
+#[derive(QueryableByName)]
+struct Step {
+    #[diesel(sql_type = Text)]
+    detail: String,
+}
+
+/// The rows that it reads are those that it gives: no table is walked, and nothing is sorted.
+#[tokio::test]
+async fn a_list_by_a_label_walks_its_range_of_the_key_and_sorts_nothing() {
+    let fixture = fixture().await;
+    let list = include_str!("../../src/sqlite/tasks/labelled.sql");
+    let plan = format!("EXPLAIN QUERY PLAN {list}").replace('?', "'x'");
+    let steps: Vec<Step> = diesel::sql_query(plan)
+        .load(&mut raw(&file(&fixture)))
+        .unwrap();
+    let steps: Vec<_> = steps.iter().map(|step| step.detail.as_str()).collect();
+    assert_eq!(
+        steps,
+        [
+            "SEARCH l USING PRIMARY KEY (tenant=? AND name=? AND value=? AND task>? AND task<?)",
+            "SEARCH t USING INDEX sqlite_autoindex_tasks_1 (id=?)"
+        ]
+    );
 }

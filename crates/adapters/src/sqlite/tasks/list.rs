@@ -37,9 +37,7 @@ struct LineRow {
 
 /// Those with a label, the newest first. `CROSS` because the order of the joined tables is the order of
 /// the list: from `tasks` SQLite would walk them all.
-const LABELLED: &str = "SELECT t.id, t.task_type, t.version, t.status, t.rev, t.failure, t.labels, t.created_at, t.updated_at
-    FROM task_labels l CROSS JOIN tasks t ON t.id = l.task
-    WHERE l.tenant = ? AND l.name = ? AND l.value = ? AND l.task < ? AND l.task >= ? ORDER BY l.task DESC";
+const LABELLED: &str = include_str!("labelled.sql");
 
 /// A page, the newest first. Rows that a newer program wrote are skipped, and do not count for
 /// the limit.
@@ -186,39 +184,4 @@ fn decode(row: LineRow) -> Result<TaskLine, Fault> {
         created_at: DbTime(row.created_at),
         updated_at: DbTime(row.updated_at),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sqlite::{SqliteOptions, SqliteStore};
-
-    #[derive(Debug, QueryableByName)]
-    struct Step {
-        #[diesel(sql_type = Text)]
-        detail: String,
-    }
-
-    /// The rows that it reads are those that it gives: no table is walked, and nothing is sorted.
-    #[tokio::test]
-    async fn a_list_by_a_label_walks_its_range_of_the_key_and_sorts_nothing() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("plan.db");
-        drop(
-            SqliteStore::open(&path, SqliteOptions::default())
-                .await
-                .unwrap(),
-        );
-        let mut connection = SqliteConnection::establish(path.to_str().unwrap()).unwrap();
-        let plan = format!("EXPLAIN QUERY PLAN {LABELLED}").replace('?', "'x'");
-        let steps: Vec<Step> = diesel::sql_query(plan).load(&mut connection).unwrap();
-        let steps: Vec<_> = steps.iter().map(|step| step.detail.as_str()).collect();
-        assert_eq!(
-            steps,
-            [
-                "SEARCH l USING PRIMARY KEY (tenant=? AND name=? AND value=? AND task>? AND task<?)",
-                "SEARCH t USING INDEX sqlite_autoindex_tasks_1 (id=?)"
-            ]
-        );
-    }
 }
