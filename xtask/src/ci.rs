@@ -1,7 +1,7 @@
 //! `cargo xtask ci`: what must hold besides the tests. Every check runs, so that one round shows
 //! all there is to do.
 
-use crate::{command, deny, examples, oldest_sqlite};
+use crate::{command, deny, dependencies, examples, oldest_sqlite};
 use std::time::Instant;
 
 type Check = (&'static str, fn() -> Result<(), String>);
@@ -13,6 +13,7 @@ const CHECKS: &[Check] = &[
     ("licences", deny::offline),
     ("examples", examples::run),
     ("oldest SQLite", oldest_sqlite::run),
+    ("dependencies", dependencies::run),
     ("documentation", documentation),
 ];
 

@@ -1,0 +1,125 @@
+//! `cargo xtask dependencies`: a new crate beside the database crates that people use. Each must
+//! resolve (one program has one SQLite, so that two crates which insist on different ones cannot be in
+//! it), and two of them are compiled. Needs the registry, but for what is in its cache.
+
+use crate::{command, tree};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+const NAME: &str = "beside-others";
+
+/// What a new crate must be able to depend on: with the default features, and with others.
+const CRATES: &[&str] = &[
+    r#"diesel = { version = "2", features = ["postgres_backend", "sqlite"] }"#,
+    r#"rusqlite = "0.37""#,
+    r#"rusqlite = "0.38""#,
+    r#"rusqlite = "0.39""#,
+    r#"rusqlite = "0.40""#,
+    r#"sea-orm = { version = "1", features = ["runtime-tokio", "sqlx-postgres", "sqlx-sqlite"] }"#,
+    r#"sqlx = "0.8""#,
+    r#"sqlx = { version = "0.8", features = ["runtime-tokio", "sqlite"] }"#,
+    r#"sqlx = "0.9""#,
+    r#"sqlx = { version = "0.9", features = ["postgres", "runtime-tokio"] }"#,
+    r#"sqlx = { version = "0.9", features = ["runtime-tokio", "sqlite"] }"#,
+    r#"tokio-postgres = "0.7""#,
+];
+
+/// What is compiled: the crate that insists on the oldest SQLite, and one between that and ours.
+const SQLX: &str = r#"sqlx = { version = "0.8", features = ["postgres", "runtime-tokio"] }"#;
+const RUSQLITE: &str = r#"rusqlite = { version = "0.37", features = ["bundled"] }"#;
+
+/// A module that uses sqlx, as `docs/tasks.md` shows it.
+const BOOKING: &str = "tests/tests/with_sqlx/booking.rs";
+
+pub(crate) fn run() -> Result<(), String> {
+    let parent = tree::target().join("dependencies");
+    let folder = parent.join(NAME);
+    if folder.exists() {
+        fs::remove_dir_all(&folder)
+            .map_err(|error| format!("{} cannot be removed: {error}", folder.display()))?;
+    }
+    fs::create_dir_all(&parent)
+        .map_err(|error| format!("{} cannot be made: {error}", parent.display()))?;
+    let top = tree::top();
+    let mut new = command::cargo();
+    new.args(["run", "--quiet", "--manifest-path"])
+        .arg(top.join("Cargo.toml"))
+        .args(["--", "new", NAME, "--path"])
+        .arg(&top)
+        .current_dir(&parent);
+    command::output(&mut new)?;
+
+    let new_crate = NewCrate {
+        folder: &folder,
+        manifest: read(&folder.join("Cargo.toml"))? + &profile()?,
+    };
+    for line in CRATES {
+        new_crate.depend_on(line)?;
+    }
+    new_crate.depend_on(RUSQLITE)?;
+    new_crate.check()?;
+    new_crate.depend_on(SQLX)?;
+    let library = folder.join("src/lib.rs");
+    write(&library, &(read(&library)? + "pub mod booking;\n"))?;
+    tree::copy(&top.join(BOOKING), &folder.join("src/booking.rs"))?;
+    new_crate.check()
+}
+
+struct NewCrate<'a> {
+    folder: &'a Path,
+    manifest: String,
+}
+
+impl NewCrate<'_> {
+    /// Adds the line to the dependencies, and resolves.
+    fn depend_on(&self, line: &str) -> Result<(), String> {
+        const HEAD: &str = "\n[dependencies]\n";
+        let (before, behind) = self
+            .manifest
+            .split_once(HEAD)
+            .ok_or("the manifest of a new crate has no [dependencies]")?;
+        let manifest = format!("{before}{HEAD}{line}\n{behind}");
+        write(&self.folder.join("Cargo.toml"), &manifest)?;
+        // As in a crate that was built before the dependency was added.
+        tree::copy(
+            &tree::top().join("Cargo.lock"),
+            &self.folder.join("Cargo.lock"),
+        )?;
+        command::output(self.cargo().args(["update", "--workspace", "--quiet"]))
+            .map(drop)
+            .map_err(|error| format!("a new crate cannot depend on `{line}`: {error}"))
+    }
+
+    fn check(&self) -> Result<(), String> {
+        command::run(self.cargo().args(["check", "--quiet"]))
+    }
+
+    fn cargo(&self) -> Command {
+        let mut cargo = command::cargo();
+        cargo
+            .current_dir(self.folder)
+            // What both depend on was checked by the lints.
+            .env("CARGO_TARGET_DIR", tree::target());
+        cargo
+    }
+}
+
+/// The workspace's: with another one all would be compiled again.
+fn profile() -> Result<String, String> {
+    let manifest = tree::text("Cargo.toml")?;
+    let of_dev = manifest
+        .find("\n[profile.dev]")
+        .zip(manifest.find("\n[profile.release]"));
+    let (start, end) =
+        of_dev.ok_or("Cargo.toml has no [profile.dev] before a [profile.release]")?;
+    Ok(manifest[start..end].to_owned() + "\n")
+}
+
+fn read(file: &Path) -> Result<String, String> {
+    fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))
+}
+
+fn write(file: &Path, text: &str) -> Result<(), String> {
+    fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))
+}
