@@ -127,6 +127,31 @@ DROP POLICY IF EXISTS counterstep_audit_is_kept ON documents;
 CREATE POLICY counterstep_audit_is_kept ON documents AS RESTRICTIVE FOR DELETE
     TO counterstep_api, counterstep_worker, counterstep_reconciler, counterstep_service USING (kind <> 'audit');
 
+-- Tables of the program's own, which its steps write with `in_transaction`: `counterstep deploy render` writes them from what the program
+-- declares with `.table(..)`. One that is not there yet is left out: run this file again when it is.
+DO $$
+DECLARE
+    own RECORD;
+    sequence REGCLASS;
+BEGIN
+    FOR own IN SELECT * FROM (VALUES
+        -- rendered: tables of the program
+        -- end of rendered
+        (NULL, NULL)) AS declared (name, rights) WHERE name IS NOT NULL LOOP
+        IF to_regclass(own.name) IS NULL THEN
+            RAISE WARNING 'there is no table %, so nothing is granted on it: run this file again when it is there', own.name;
+            CONTINUE;
+        END IF;
+        EXECUTE format('GRANT %s ON %s TO counterstep_api, counterstep_worker, counterstep_service', own.rights, own.name);
+        -- A column that a sequence fills, as one of the type BIGSERIAL, wants a right to that too.
+        FOR sequence IN SELECT s.oid::regclass FROM pg_depend d JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S'
+            WHERE d.classid = 'pg_class'::regclass AND d.refobjid = to_regclass(own.name) AND d.deptype = 'a' LOOP
+            EXECUTE format('GRANT USAGE ON SEQUENCE %s TO counterstep_api, counterstep_worker, counterstep_service', sequence);
+        END LOOP;
+    END LOOP;
+END
+$$;
+
 GRANT SELECT ON tasks TO counterstep_eraser;
 -- What the statement of a submission inserts. It reads back which id was new, and writes over a key whose time is over: for
 -- that the server wants these rights, whether there is such a row or not.

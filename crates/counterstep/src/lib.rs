@@ -53,6 +53,6 @@ pub mod prelude {
         ChildFailure, ChildOutcome, Classify, DistributedTask, EachOutcome, FileName, ForEach,
         HttpCall, IntoStepError, Limit, LogLevel, MaybeSignal, Probe, Registry, RetryPolicy,
         Schedule, ScratchFile, Sleep, Slept, Sql, State, StepContext, StepError, StepResult,
-        StoredFile, StoredFiles, UndoResult, UploadMany, UploadOne, UploadedFile,
+        StoredFile, StoredFiles, TableRight, UndoResult, UploadMany, UploadOne, UploadedFile,
     };
 }

@@ -60,6 +60,6 @@ pub use schemars;
 pub use scratch::{ScratchDraft, ScratchFile};
 pub use sql::{Sql, SqlRefused, SqlValue};
 pub use state::State;
-pub use task::{DistributedTask, Inputs, Probe, Registry, TaskType};
+pub use task::{DistributedTask, Inputs, Probe, Registry, TableRight, TableRights, TaskType};
 pub use times::DbTime;
 pub use waits::{AwaitSignal, MaybeSignal, Sleep, Slept};

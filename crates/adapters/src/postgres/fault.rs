@@ -35,6 +35,8 @@ pub(super) enum Fault {
     /// Another transaction has held a lock for longer than the statement may wait. Nothing was
     /// written.
     Locked(String),
+    /// The role of this process lacks a right. Nothing was written.
+    Forbidden(String),
     /// The connection was lost, or took too long, after the statement was handed to it.
     Lost(String),
 }
@@ -77,7 +79,9 @@ impl From<Fault> for StoreError {
             Fault::Newer(text) => Self::Unsupported(text),
             Fault::Refused(CommitError::Store(error)) => error,
             Fault::Refused(refusal) => Self::Corrupt(refusal.to_string()),
-            Fault::Unavailable(text) | Fault::Locked(text) => Self::Unavailable(text),
+            Fault::Unavailable(text) | Fault::Locked(text) | Fault::Forbidden(text) => {
+                Self::Unavailable(text)
+            }
             Fault::Lost(text) => Self::Unknown(text),
         }
     }
@@ -109,6 +113,7 @@ pub(super) fn judge(error: &tokio_postgres::Error) -> Fault {
         },
         None if *answer.code() == SqlState::NOT_NULL_VIOLATION => Fault::Corrupt(text),
         None if *answer.code() == SqlState::LOCK_NOT_AVAILABLE => Fault::Locked(text),
+        None if *answer.code() == SqlState::INSUFFICIENT_PRIVILEGE => Fault::Forbidden(text),
         None => Fault::Unavailable(text),
     }
 }

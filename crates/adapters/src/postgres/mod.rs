@@ -31,6 +31,7 @@ mod row;
 mod statement;
 mod statement_of_texts;
 mod states;
+mod table_rights;
 mod tasks;
 mod unclaimed_counts;
 mod upkeep;
@@ -141,6 +142,28 @@ impl PostgresStore {
     /// by the first query.
     pub fn look(url: &str, options: &PostgresOptions) -> Result<Self, OpenError> {
         Self::on(Target::of(url, options)?, options)
+    }
+
+    /// Which of these rights on tables of the user's own the roles lack, in words, with the grants; without roles
+    /// that are there: the role of this connection.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] where the server does not answer.
+    pub fn missing_table_rights<'a>(
+        &'a self,
+        rights: &'a [(String, &'static str)],
+        roles: &'a [&'a str],
+    ) -> BoxFuture<'a, Result<Vec<String>, StoreError>> {
+        Box::pin(async move {
+            if rights.is_empty() {
+                return Ok(Vec::new());
+            }
+            let missing = self
+                .database
+                .read(table_rights::missing(rights, roles)?)
+                .await?;
+            Ok(table_rights::in_words(&missing))
+        })
     }
 
     /// Brings the schema up to date, with a role that may change it. Several may do so at once: one

@@ -9,6 +9,7 @@ use super::documents;
 use super::fault::Fault;
 use super::pool::Lent;
 use super::statement::time;
+use super::table_rights;
 use counterstep_kernel::ports::{CommitError, Committed, DocumentWrite, DocumentsPut};
 use counterstep_kernel::transition::{Guard, Transition};
 use counterstep_steps::times::DbTime;
@@ -45,15 +46,25 @@ pub(super) async fn write(
         end(lent).await?;
         return commit::judge(lent, guard, transition, written).await;
     };
-    if let Err(fault) = execute_all(lent, transition, lock).await {
+    if let Err(fault) = write_beside(lent, transition, lock).await {
         end(lent).await?;
         return Err(fault);
+    }
+    for sql in &transition.sql {
+        if let Err(fault) = execute(lent, sql).await {
+            end(lent).await?;
+            return Err(match fault {
+                Fault::Forbidden(text) => forbidden(lent, sql, text).await,
+                other => other,
+            });
+        }
     }
     match lent.run("COMMIT").await {
         Ok(()) => Ok(Committed { now }),
         // A constraint that is looked at last, or a trigger. The server lives and has taken
         // everything back.
         Err(Fault::Violated { text, .. } | Fault::Corrupt(text)) => Err(refused(text, false)),
+        Err(Fault::Forbidden(text)) if !transition.sql.is_empty() => Err(refused(text, false)),
         Err(Fault::Unavailable(text) | Fault::Locked(text)) if !transition.sql.is_empty() => {
             Err(refused(text, true))
         }
@@ -105,7 +116,7 @@ async fn end(lent: &Lent) -> Result<(), Fault> {
     })
 }
 
-async fn execute_all(lent: &Lent, transition: &Transition, lock: Duration) -> Result<(), Fault> {
+async fn write_beside(lent: &Lent, transition: &Transition, lock: Duration) -> Result<(), Fault> {
     if let Some(write) = &transition.document {
         let moved: Vec<PgTimestamp> = lent
             .rows(documents::put(write, true)?)
@@ -132,22 +143,44 @@ async fn execute_all(lent: &Lent, transition: &Transition, lock: Duration) -> Re
     if transition.sql.is_empty() {
         return Ok(());
     }
-    lent.run(SERVERS_CHOICE).await.map_err(Fault::of_a_read)?;
-    for sql in &transition.sql {
-        sql.look().map_err(CommitError::Sql)?;
-        let words = |text: String| format!("`{}`: {text}", sql.text());
-        let changed = lent.count(query(sql)).await.map_err(|fault| match fault {
-            Fault::Violated { text, .. } | Fault::Corrupt(text) => refused(words(text), false),
-            // The server lives. A lock that was held too long, a deadlock, a table that is not
-            // there: it does not tell us which in a way that holds in every language, and the retry
-            // policy bounds what comes of it.
-            Fault::Unavailable(text) | Fault::Locked(text) => refused(words(text), true),
-            Fault::Lost(text) => Fault::Unavailable(text),
-            other @ (Fault::Refused(_) | Fault::Newer(_)) => other,
-        })?;
-        sql.check(changed as u64).map_err(CommitError::Sql)?;
+    lent.run(SERVERS_CHOICE).await.map_err(Fault::of_a_read)
+}
+
+async fn execute(lent: &Lent, sql: &Sql) -> Result<(), Fault> {
+    sql.look().map_err(CommitError::Sql)?;
+    let words = |text: String| format!("`{}`: {text}", sql.text());
+    let changed = lent.count(query(sql)).await.map_err(|fault| match fault {
+        Fault::Violated { text, .. } | Fault::Corrupt(text) => refused(words(text), false),
+        Fault::Forbidden(text) => Fault::Forbidden(words(text)),
+        // The server lives. A lock that was held too long, a deadlock, a table that is not
+        // there: it does not tell us which in a way that holds in every language, and the retry
+        // policy bounds what comes of it.
+        Fault::Unavailable(text) | Fault::Locked(text) => refused(words(text), true),
+        Fault::Lost(text) => Fault::Unavailable(text),
+        other @ (Fault::Refused(_) | Fault::Newer(_)) => other,
+    })?;
+    Ok(sql.check(changed as u64).map_err(CommitError::Sql)?)
+}
+
+/// A right stays missing until it is granted: the attempt fails for good, with the grant in
+/// its text. The transaction is over, so the server can be asked for it.
+async fn forbidden(lent: &Lent, sql: &Sql, text: String) -> Fault {
+    let used = table_rights::used_by(sql.text());
+    let missing = match table_rights::missing(&used, &[]) {
+        Ok(statement) => lent.rows(statement).await.unwrap_or_default(),
+        Err(_) => Vec::new(),
+    };
+    let grants = table_rights::grants(&missing);
+    if grants.is_empty() {
+        return refused(text, false);
     }
-    Ok(())
+    let grants = grants.join(", ");
+    refused(
+        format!(
+            "{text}; missing: {grants}: declare the table with `.table(..)`, and run the rendered postgres/roles.sql"
+        ),
+        false,
+    )
 }
 
 fn refused(text: String, may_pass: bool) -> Fault {

@@ -3,12 +3,13 @@
 
 use crate::suite::{
     chain as suite_of_chains, children as suite_of_children, commits as suite_of_commits,
-    places as suite_of_places,
+    own_tables as suite_of_own_tables, places as suite_of_places,
 };
 use crate::{embedded, postgres};
 use counterstep_adapters::postgres::PostgresStore;
 use counterstep_kernel::ports::Ports;
 use counterstep_reconciler::audit::Scope;
+use counterstep_steps::Sql;
 use counterstep_testkit::servers::shared_postgres;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,21 +20,23 @@ async fn as_a_service() -> (embedded::Fixture, Ports, String) {
     with_the_role("counterstep_service").await
 }
 
+fn run_roles(owner: &str, text: &str) {
+    // Roles belong to the server and not to a database: PostgreSQL refuses two sessions that
+    // alter one at a time.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    shared_postgres().run_sql(owner, text).unwrap();
+}
+
 /// The same with another role.
 async fn with_the_role(role: &str) -> (embedded::Fixture, Ports, String) {
-    let (server, owner) = (shared_postgres(), shared_postgres().database());
+    let owner = shared_postgres().database();
     PostgresStore::migrate(&owner, &postgres::options())
         .await
         .expect("a schema");
     // As after each migration: once more does no harm.
-    {
-        // Roles belong to the server and not to a database: PostgreSQL refuses two sessions that
-        // alter one at a time.
-        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-        let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-        server.run_sql(&owner, ROLES).unwrap();
-        server.run_sql(&owner, ROLES).unwrap();
-    }
+    run_roles(&owner, ROLES);
+    run_roles(&owner, ROLES);
     let service = owner.replacen("postgres@", &format!("{role}@"), 1);
     let store = PostgresStore::open(&service, postgres::options())
         .await
@@ -226,4 +229,84 @@ async fn whoever_may_only_read_can_check_the_audit() {
             .expect_err(statement);
         assert!(error.contains("permission denied"), "{statement}: {error}");
     }
+}
+
+#[tokio::test]
+async fn a_statement_of_a_step_without_its_right_fails_for_good_and_names_the_grant() {
+    let (_folder, ports, worker) = with_the_role("counterstep_worker").await;
+    let (server, owner) = (
+        shared_postgres(),
+        worker.replacen("counterstep_worker@", "postgres@", 1),
+    );
+    let tables = "CREATE TABLE seats (key TEXT PRIMARY KEY, n BIGINT); CREATE TABLE rows (id BIGSERIAL, key TEXT);
+        GRANT SELECT, INSERT ON rows TO counterstep_worker";
+    server.run_sql(&owner, tables).unwrap();
+    for (statement, said) in [
+        (
+            Sql::new("INSERT INTO seats (key, n) VALUES ('17', 1)"),
+            "permission denied for table seats; missing: `GRANT INSERT ON seats TO counterstep_worker`",
+        ),
+        (
+            Sql::new("UPDATE seats SET n = n + 1 WHERE key = '17'"),
+            "permission denied for table seats; missing: `GRANT SELECT, UPDATE ON seats TO counterstep_worker`",
+        ),
+        // The server names what is no table.
+        (
+            Sql::new("INSERT INTO rows (key) VALUES ('17')"),
+            "permission denied for sequence rows_id_seq",
+        ),
+        (
+            Sql::new("CREATE TABLE mine (x BIGINT)"),
+            "permission denied for schema public",
+        ),
+    ] {
+        let refused = suite_of_own_tables::refused(&*ports.store, statement).await;
+        assert!(
+            refused.text.contains(said) && !refused.may_pass,
+            "{refused:?}"
+        );
+    }
+    // What was refused left nothing behind, and the connection is of use.
+    suite_of_commits::a_record_comes_back_as_it_was_written(&ports).await;
+}
+
+#[tokio::test]
+async fn own_tables_that_are_declared_are_granted_and_what_is_missing_is_named() {
+    let (_folder, ports, worker) = with_the_role("counterstep_worker").await;
+    let (server, owner) = (
+        shared_postgres(),
+        worker.replacen("counterstep_worker@", "postgres@", 1),
+    );
+    let rendered = ROLES.replacen(
+        "        -- end of rendered\n",
+        "        ('own.seats', 'SELECT, INSERT'),\n        -- end of rendered\n",
+        1,
+    );
+    assert_ne!(rendered, ROLES);
+    let store = PostgresStore::open(&worker, postgres::options())
+        .await
+        .expect("a store");
+    let rights = [
+        ("own.seats".to_owned(), "SELECT"),
+        ("own.seats".to_owned(), "INSERT"),
+    ];
+    let missing = async |roles: &[&str]| store.missing_table_rights(&rights, roles).await.unwrap();
+    // Before the table is there the file does the rest of its work.
+    run_roles(&owner, &rendered);
+    assert_eq!(missing(&[]).await, ["there is no table `own.seats`"]);
+    let table = "CREATE SCHEMA own; CREATE TABLE own.seats (id BIGSERIAL, key TEXT);
+        GRANT USAGE ON SCHEMA own TO counterstep_worker";
+    server.run_sql(&owner, table).unwrap();
+    assert_eq!(
+        missing(&[]).await,
+        ["`GRANT SELECT, INSERT ON own.seats TO counterstep_worker`"]
+    );
+    let both = missing(&["counterstep_api", "counterstep_worker", "no_such_role"]).await;
+    assert_eq!(both.len(), 2, "{both:?}");
+    run_roles(&owner, &rendered);
+    let both = missing(&["counterstep_api", "counterstep_worker"]).await;
+    assert_eq!(both, Vec::<String>::new());
+    // Its sequence is granted too.
+    let insert = Sql::new("INSERT INTO own.seats (key) VALUES ('17')").rows(1);
+    suite_of_own_tables::written(&*ports.store, insert).await;
 }

@@ -12,8 +12,8 @@ use counterstep_adapters::s3::{self, S3Settings};
 pub use counterstep_adapters::tls::install_provider;
 use counterstep_contracts::Host;
 use counterstep_kernel::ports::{Objects, Store};
-use counterstep_steps::Registry;
 use counterstep_steps::error::chain;
+use counterstep_steps::{Registry, TableRights};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,12 +26,41 @@ pub(super) async fn database(
     role: &str,
 ) -> Result<DatabasePorts, Exit> {
     let store = open_postgres(settings, server, role).await?;
+    // A reconciler runs no step that writes, and a program that embeds the engine may only submit.
+    if matches!(role, "api" | "worker") {
+        check_tables(&store, registry).await?;
+    }
     let nats = self::nats(settings, nats, registry, role).await?;
     Ok((
         Arc::new(store),
         Arc::new(nats.queue()),
         Arc::new(nats.signals()),
     ))
+}
+
+/// Whether this process may do to the tables of the program's own what its steps do.
+async fn check_tables(store: &PostgresStore, registry: &Registry) -> Result<(), Exit> {
+    let rights = table_rights(registry);
+    let missing = store.missing_table_rights(&rights, &[]);
+    let missing = missing
+        .await
+        .map_err(|error| Exit::unavailable(chain(&error)))?;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Exit::config(format_args!(
+        "steps write tables that this process may not write: {}; run the rendered postgres/roles.sql after the tables are made",
+        missing.join("; ")
+    )))
+}
+
+pub(crate) fn table_rights(registry: &Registry) -> Vec<(String, &'static str)> {
+    let of = |(table, rights): (&'static str, TableRights)| {
+        rights
+            .iter()
+            .map(|right| (table.to_owned(), right.as_str()))
+    };
+    registry.tables().flat_map(of).collect()
 }
 
 pub(super) async fn store(

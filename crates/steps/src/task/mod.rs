@@ -5,6 +5,7 @@ mod facts;
 mod inputs;
 mod registry;
 mod request;
+mod tables;
 mod taken;
 mod types;
 
@@ -13,6 +14,7 @@ pub use facts::{TaskFacts, trace_id};
 pub use inputs::{Inputs, REQUEST, output};
 pub use registry::{KnownType, Registry, RegistryError, TypeRef, UpkeepMistake};
 pub use request::{ReadOutputFn, ReadRequestFn, RequestError, read_request};
+pub use tables::{TableRight, TableRights};
 pub use types::{
     BuiltInFn, DistributedTask, KeyFn, LabelsFn, Probe, ProbeFn, RespondFn, Run, RunFn, SchemaFn,
     StepCode, TaskType, UndoFn, WhenFn, guarded,

@@ -2,6 +2,7 @@
 //! services, schedules, and what becomes of orphans and of tasks that have ended.
 
 use super::request::RequestError;
+use super::tables::TableRights;
 use super::types::{DistributedTask, TaskType};
 use crate::keys::is_bucket_name;
 use crate::orphans::OrphanRule;
@@ -31,6 +32,8 @@ pub struct Registry {
     /// By the type's name.
     retention: BTreeMap<String, Retention>,
     states: States,
+    /// Of the program's own.
+    pub(super) tables: BTreeMap<&'static str, TableRights>,
 }
 
 /// Two declarations that cannot stand side by side.

@@ -58,6 +58,16 @@ fn refusal(result: Result<(), CommitError>) -> SqlRefused {
     }
 }
 
+/// Writes a change of a new task with this statement.
+pub(crate) async fn written(store: &dyn Store, statement: Sql) {
+    write(store, [statement]).await.expect("it is written");
+}
+
+/// How the database refuses a statement of a step.
+pub(crate) async fn refused(store: &dyn Store, statement: Sql) -> SqlRefused {
+    refusal(write(store, [statement]).await)
+}
+
 pub(crate) async fn statements_are_written_with_their_change(ports: &Ports) {
     let store = &*ports.store;
     begin(store).await;
