@@ -32,6 +32,7 @@ pub mod local;
 pub mod local_queue;
 #[cfg(feature = "nats")]
 pub mod nats;
+pub mod nats_rights;
 #[cfg(feature = "payload-keys")]
 pub mod payload_keys;
 #[cfg(feature = "postgres")]

@@ -175,6 +175,11 @@ pub trait Queue: Send + Sync + Debug {
         Ok(())
     }
 
+    /// What the server has refused this process lately for want of a right, as it would stand in the rules. Sends no request.
+    fn refused(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Whether it has no messages of its own and hands out the tasks that wait in the store: then
     /// there is none that could be lost and would have to be sent again, and no other service can
     /// subscribe to anything here.

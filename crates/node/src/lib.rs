@@ -22,6 +22,7 @@ mod traces;
 pub use capacity::tasks_at_a_time;
 #[cfg(feature = "http")]
 pub use counterstep_adapters::is_this_machine;
+pub use counterstep_adapters::nats_rights;
 pub use counterstep_adapters::payload_keys;
 pub use counterstep_adapters::system::{SystemRandom, TokioRuntime};
 pub use exit::{Exit, ExitKind};

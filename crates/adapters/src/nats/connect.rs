@@ -2,6 +2,7 @@
 //! for a health check.
 
 use super::options::{NatsAuth, NatsOpenError, NatsOptions, addresses};
+use super::refusals::Refusals;
 use async_nats::connection::State;
 use async_nats::{Client, ConnectOptions, Event};
 use counterstep_kernel::ports::QueueError;
@@ -16,6 +17,7 @@ pub(super) struct Link {
     pub(super) client: Client,
     problem: Arc<Mutex<Option<String>>>,
     connects: Arc<AtomicU64>,
+    pub(super) refusals: Arc<Refusals>,
 }
 
 impl Link {
@@ -27,6 +29,8 @@ impl Link {
         let noted = problem.clone();
         let connects = Arc::new(AtomicU64::new(0));
         let counted = connects.clone();
+        let refusals = Arc::new(Refusals::default());
+        let hears = refusals.clone();
         let connect = ConnectOptions::new()
             .name("counterstep")
             .custom_inbox_prefix(&options.inbox)
@@ -43,6 +47,7 @@ impl Link {
                 if matches!(event, Event::Connected) {
                     counted.fetch_add(1, Ordering::Relaxed);
                 }
+                hears.hear(&event);
                 note(&noted, &event);
                 std::future::ready(())
             });
@@ -74,6 +79,7 @@ impl Link {
             client,
             problem,
             connects,
+            refusals,
         })
     }
 

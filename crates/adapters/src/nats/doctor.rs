@@ -98,15 +98,24 @@ async fn stream(streams: &Streams, kind: Kind, single: bool) -> Result<Vec<Findi
     let mut findings = compare(&found.cached_info().config, &wanted, kind, single);
     if kind == Kind::Work {
         let mut consumers = found.consumers();
-        while let Some(info) = consumers
-            .try_next()
-            .await
-            .map_err(|error| format!("listing consumers: {error}"))?
-        {
-            findings.extend(limited(&info, &wanted.name));
+        loop {
+            match consumers.try_next().await {
+                Ok(Some(info)) => findings.extend(limited(&info, &wanted.name)),
+                Ok(None) => break,
+                // The user of a service may not list them.
+                Err(_) if may_not_list(streams) => break,
+                Err(error) => return Err(format!("listing consumers: {error}")),
+            }
         }
     }
     Ok(findings)
+}
+
+fn may_not_list(streams: &Streams) -> bool {
+    let refused = streams.link.refusals.all();
+    refused
+        .iter()
+        .any(|subject| subject.starts_with("$JS.API.CONSUMER.LIST."))
 }
 
 fn compare(found: &Config, wanted: &Config, kind: Kind, single: bool) -> Vec<Finding> {

@@ -32,7 +32,8 @@ pub(super) async fn fetch(
     let mut fetching = Fetching::begin(pool, queues, max);
     // Requests go to all lanes, also where one has messages here already: those must not hide the messages of a higher lane.
     // An error is reported below, by the request that is repeated where no message is here.
-    let are_known = fetching.lanes.iter().all(|(queue, _)| streams.knows(queue));
+    let is_known = |queue| streams.knows(queue) || streams.lacks(queue);
+    let are_known = fetching.lanes.iter().all(|(queue, _)| is_known(queue));
     if are_known && streams.link.check().is_ok() && fetching.ask(streams, wait).await.is_ok() {
         fetching.higher_lanes(streams).await;
     }
@@ -153,12 +154,20 @@ impl<'a> Fetching<'a> {
             .filter(|(_, lane)| lane.outstanding() == 0)
             .count();
         let share = (self.max.saturating_sub(outstanding + self.found.len()) / idle.max(1)).max(1);
+        let mut refused = None;
         for (queue, lane) in self
             .lanes
             .iter_mut()
             .filter(|(_, lane)| lane.outstanding() == 0)
         {
-            let consumer = streams.consumer(queue).await?;
+            let consumer = match streams.consumer(queue).await {
+                // The other queues go on.
+                Err(error) if streams.lacks(queue) => {
+                    refused = Some(error);
+                    continue;
+                }
+                consumer => consumer?,
+            };
             let failed =
                 |error: String| QueueError(format!("a pull request for queue `{queue}`: {error}"));
             let batch = if wait.is_zero() {
@@ -180,7 +189,8 @@ impl<'a> Fetching<'a> {
                 };
             lane.add(Request::new(batch, share, until));
         }
-        Ok(())
+        let asks_none = self.lanes.iter().all(|(_, lane)| lane.outstanding() == 0);
+        refused.filter(|_| asks_none).map_or(Ok(()), Err)
     }
 
     /// Waits for the first message, or until a request is over. An error names its queue.

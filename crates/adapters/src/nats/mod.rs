@@ -12,6 +12,7 @@ mod names;
 mod options;
 mod pool;
 mod queue;
+mod refusals;
 mod signals;
 mod streams;
 mod watchdog;
@@ -30,6 +31,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use streams::{Kind, Streams};
 use tokio::time::{Instant, sleep, timeout};
+
+/// A subject that a pattern of the rules covers.
+fn probed(right: &str) -> String {
+    right.replace(".>", ".probe")
+}
+
+/// Refusals are heard by a task of the client's, beside the answers that follow them.
+const HEARD_AFTER: Duration = Duration::from_millis(20);
 
 /// A connection to NATS, and everything on it. Clones share it.
 #[derive(Debug, Clone)]
@@ -175,6 +184,51 @@ impl Nats {
                 Events::None => Ok(()),
             }
         })
+    }
+
+    /// Which subjects the account of this process may not publish to, of those that serving these queues takes. Publishes to
+    /// each what the server does not understand, and so does not act on.
+    ///
+    /// # Errors
+    /// A text, when NATS does not answer.
+    pub fn missing_rights<'a>(
+        &'a self,
+        queues: &'a [QueueName],
+    ) -> BoxFuture<'a, Result<Vec<String>, String>> {
+        Box::pin(async move {
+            let (link, names) = (&self.streams.link, &self.streams.names);
+            link.check().map_err(|error| error.0)?;
+            let mut missing = Vec::new();
+            // The client drops what it hears beyond 128 at a time.
+            for some in queues.chunks(20) {
+                let rights: Vec<String> = some.iter().flat_map(|it| names.rights(it)).collect();
+                for right in &rights {
+                    let sent = link.client.publish(probed(right), "?".into()).await;
+                    sent.map_err(|error| error.to_string())?;
+                }
+                self.come_back().await?;
+                let refused = link.refusals.all();
+                missing.extend(rights.into_iter().filter(|right| {
+                    let subject = probed(right);
+                    // A right that is missing shows by itself when the work needs it.
+                    link.refusals.forget(&subject);
+                    refused.contains(&subject)
+                }));
+            }
+            Ok(missing)
+        })
+    }
+
+    /// The way to the server and back: what it has refused before is heard then.
+    async fn come_back(&self) -> Result<(), String> {
+        let (link, limit) = (&self.streams.link, self.streams.options.timeout);
+        let name = self.streams.names.work_stream();
+        let answered = timeout(limit, self.streams.context.get_stream(name)).await;
+        // One that is not there is an answer too.
+        drop(answered.map_err(|_| format!("NATS does not answer within {limit:?}"))?);
+        link.check().map_err(|error| error.0)?;
+        sleep(HEARD_AFTER).await;
+        Ok(())
     }
 
     /// What the server says of itself; `None` before the first connection.

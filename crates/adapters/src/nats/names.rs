@@ -2,6 +2,7 @@
 //! another's subjects.
 
 use super::options::NatsOpenError;
+use crate::nats_rights;
 use counterstep_contracts::{QueueName, TaskId};
 use counterstep_kernel::ports::QueueError;
 
@@ -25,18 +26,20 @@ impl Names {
     }
 
     pub(super) fn work_stream(&self) -> String {
-        format!("{}-work", self.prefix.as_deref().unwrap_or("counterstep"))
+        nats_rights::stream(self.prefix(), "work")
     }
 
     pub(super) fn events_stream(&self) -> String {
-        format!("{}-events", self.prefix.as_deref().unwrap_or("counterstep"))
+        nats_rights::stream(self.prefix(), "events")
     }
 
     /// A subject, or a pattern, under the prefix.
     pub(super) fn subject(&self, rest: &str) -> String {
-        self.prefix
-            .as_ref()
-            .map_or_else(|| rest.to_owned(), |prefix| format!("{prefix}.{rest}"))
+        nats_rights::subject(self.prefix(), rest)
+    }
+
+    fn prefix(&self) -> Option<&str> {
+        self.prefix.as_deref()
     }
 
     /// `work.{queue}.{type}.v{n}`.
@@ -46,9 +49,10 @@ impl Names {
         task_type: &str,
         version: u32,
     ) -> Result<String, QueueError> {
+        check_queue(queue)?;
         Ok(self.subject(&format!(
             "work.{}.{}.v{version}",
-            queue_tokens(queue)?,
+            queue.0,
             token(task_type)?
         )))
     }
@@ -56,12 +60,24 @@ impl Names {
     /// All messages of a queue. The queue of an API process, `{queue}.api`, has a token more, and so has
     /// the lanes `{queue}.backlog` and `{queue}.urgent`, so neither pattern holds the other's messages: consumers of a work queue must not overlap.
     pub(super) fn work_of(&self, queue: &QueueName) -> Result<String, QueueError> {
-        Ok(self.subject(&format!("work.{}.*.*", queue_tokens(queue)?)))
+        check_queue(queue)?;
+        Ok(nats_rights::messages(self.prefix(), queue))
     }
 
-    /// The durable consumer of a queue: its name, with `~` where the queue's has a dot. No queue can be called so itself.
+    /// The durable consumer of a queue.
     pub(super) fn consumer(&self, queue: &QueueName) -> Result<String, QueueError> {
-        Ok(queue_tokens(queue)?.replace('.', "~"))
+        check_queue(queue)?;
+        Ok(nats_rights::consumer(queue))
+    }
+
+    /// What is published to create the consumer of a queue.
+    pub(super) fn creation(&self, queue: &QueueName) -> String {
+        nats_rights::creation(self.prefix(), queue)
+    }
+
+    /// What a process that serves a queue publishes.
+    pub(super) fn rights(&self, queue: &QueueName) -> [String; 5] {
+        nats_rights::of_queue(self.prefix(), queue)
     }
 
     /// `events.{type}.{event}`.
@@ -93,10 +109,9 @@ fn token(text: &str) -> Result<&str, QueueError> {
     is_token(text).then_some(text).ok_or_else(refused)
 }
 
-fn queue_tokens(queue: &QueueName) -> Result<&str, QueueError> {
+fn check_queue(queue: &QueueName) -> Result<(), QueueError> {
     let base = queue.base().0;
-    token(base.strip_suffix(".api").unwrap_or(&base))?;
-    Ok(&queue.0)
+    token(base.strip_suffix(".api").unwrap_or(&base)).map(drop)
 }
 
 #[cfg(test)]

@@ -64,6 +64,10 @@ impl Queue for NatsQueue {
         self.streams.link.check()
     }
 
+    fn refused(&self) -> Vec<String> {
+        self.streams.link.refusals.all()
+    }
+
     async fn repair(
         &self,
         queues: &[QueueName],

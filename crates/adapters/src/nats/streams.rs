@@ -200,24 +200,44 @@ impl Streams {
         }
         let config = self.consumer_config(queue)?;
         let stream = self.names.work_stream();
-        let made = match self
-            .context
-            .create_consumer_on_stream(config.clone(), &stream)
-            .await
-        {
-            Err(error) if is_missing(&error.to_string()) => {
-                self.make_stream(Kind::Work).await?;
-                self.context
-                    .create_consumer_on_stream(config, &stream)
-                    .await
+        let creation = self.names.creation(queue);
+        let refusals = &self.link.refusals;
+        if refusals.is_fresh(&creation) {
+            return Err(lacks(&creation));
+        }
+        let make = async {
+            match self
+                .context
+                .create_consumer_on_stream(config.clone(), &stream)
+                .await
+            {
+                Err(error) if is_missing(&error.to_string()) => {
+                    self.make_stream(Kind::Work).await?;
+                    Ok(self
+                        .context
+                        .create_consumer_on_stream(config, &stream)
+                        .await)
+                }
+                made => Ok(made),
             }
-            made => made,
         };
-        let consumer = made.map_err(|error| {
+        // What is refused for want of a permission gets no answer.
+        let made: Result<_, QueueError> = tokio::select! {
+            biased;
+            () = refusals.refused(&creation) => return Err(lacks(&creation)),
+            made = make => made,
+        };
+        let consumer = made?.map_err(|error| {
             QueueError(format!("making the consumer of queue `{queue}`: {error}"))
         })?;
+        refusals.forget(&creation);
         self.cached().insert(queue.clone(), consumer.clone());
         Ok(consumer)
+    }
+
+    /// Whether this process may not make the consumer of a queue.
+    pub(super) fn lacks(&self, queue: &QueueName) -> bool {
+        self.link.refusals.is_fresh(&self.names.creation(queue))
     }
 
     /// Whether the consumer of a queue was seen.
@@ -321,6 +341,12 @@ impl Streams {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn lacks(subject: &str) -> QueueError {
+    QueueError(format!(
+        "the NATS account may not publish to `{subject}`: `deploy render` writes the line that nats/accounts.conf lacks"
+    ))
 }
 
 fn covers(found: &stream::Config, wanted: &stream::Config) -> Result<(), QueueError> {

@@ -70,8 +70,12 @@ pub(super) async fn ready(api: web::Data<Api>) -> Answer {
         let answer = if ok { "ok" } else { "does not answer" };
         (part.to_owned(), answer.to_owned())
     });
+    let mut parts: BTreeMap<String, String> = parts.collect();
+    if let Some(missing) = Probes::of(&api.engine, &api.shutdown).missing_rights() {
+        parts.insert("queue".to_owned(), missing);
+    }
     Ok(HttpResponse::Ok().json(Health {
         status: "ok".to_owned(),
-        parts: parts.collect(),
+        parts,
     }))
 }

@@ -35,6 +35,7 @@ use crate::program::{OwnCommands, Program};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use counterstep_api::Beside;
 use counterstep_node::settings::{SettingsFor, check_surroundings, commands};
+use counterstep_contracts::Host;
 use counterstep_node::{Exit, SettingsArgs, exit, step_process};
 use counterstep_reconciler::cli::ReconcilerArgs;
 use counterstep_steps::Registry;
@@ -90,6 +91,10 @@ enum Command {
         #[arg(long)]
         processes: Option<usize>,
     },
+        /// Check the rights of this kind of process, with its settings: api or worker [default: by the
+        /// name of the NATS user]
+        #[arg(long, value_name = "ROLE", value_parser = role)]
+        role: Option<Host>,
     /// Compare this program's task types with the tasks in flight; exit with 1 where it could not go
     /// on with some
     CheckDeploy(check_deploy::CheckDeployArgs),
@@ -182,7 +187,8 @@ pub(crate) fn run(registry: Registry, beside: Beside, own: OwnCommands) -> ExitC
             settings,
             json,
             processes,
-        } => doctor(&registry, settings, *json, *processes),
+            role,
+        } => doctor(&registry, settings, *json, (*processes, *role)),
         Command::CheckDeploy(args) => check_deploy::main(&registry, args),
         Command::Audit(args) => audit::main(args),
         Command::Fsck(args) => fsck::main(&registry, args),
@@ -213,13 +219,20 @@ fn doctor(
     registry: &Registry,
     settings: &SettingsArgs,
     json: bool,
-    processes: Option<usize>,
+fn role(text: &str) -> Result<Host, String> {
+    let mut hosts = [Host::Api, Host::Worker].into_iter();
+    let found = hosts.find(|host| host.as_str() == text);
+    found.ok_or_else(|| "expected `api` or `worker`".to_owned())
+}
+
+    (processes, role): (Option<usize>, Option<Host>),
 ) -> Result<(), Exit> {
     let settings = settings.read()?.resolve()?;
     counterstep_node::run(
         &settings,
         Box::pin(async {
-            let found = counterstep_node::doctor::examine(&settings, registry, processes).await?;
+            let found =
+                counterstep_node::doctor::examine(&settings, registry, processes, role).await?;
             if json {
                 print(&(serde_json::to_string_pretty(&found).map_err(Exit::failed)? + "\n"))?;
             } else {

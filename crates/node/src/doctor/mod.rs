@@ -9,12 +9,13 @@ use crate::secret_files::{OpenSecret, open_to_others};
 use crate::settings::{Database, Settings};
 pub use counterstep_adapters::finding::Finding;
 use counterstep_adapters::sqlite::wal_reset_bug;
+use counterstep_contracts::Host;
 use counterstep_steps::Registry;
 use futures::future::BoxFuture;
 
 /// Looks at every server of the settings. One that does not answer is a finding, and the others are
 /// looked at all the same. PostgreSQL has to have connections for so many `processes`; `None`: for
-/// those that are alive.
+/// those that are alive. `role`: the settings are those of this kind of process, and so are the rights of its users.
 ///
 /// # Errors
 /// [`Exit`] for settings that cannot be used whatever the servers do.
@@ -22,6 +23,7 @@ pub fn examine<'a>(
     settings: &'a Settings,
     registry: &'a Registry,
     processes: Option<usize>,
+    role: Option<Host>,
 ) -> BoxFuture<'a, Result<Vec<Finding>, Exit>> {
     Box::pin(async move {
         crate::install_provider();
@@ -79,10 +81,10 @@ pub fn examine<'a>(
             },
         ));
         #[cfg(feature = "servers")]
-        servers::examine(settings, processes, &mut found).await?;
+        servers::examine(settings, registry, (processes, role), &mut found).await?;
         #[cfg(not(feature = "servers"))]
         {
-            let _ = processes;
+            let _ = (processes, role);
             crate::open::servers::no_servers(settings)?;
         }
         Ok(found)

@@ -3,10 +3,12 @@
 use super::Finding;
 use crate::exit::Exit;
 use crate::open::servers;
-use crate::settings::{Database, ObjectBackend, Settings};
+use crate::settings::{Database, NatsLogin, ObjectBackend, Settings};
 use counterstep_adapters::nats::Nats;
 use counterstep_adapters::postgres::PostgresStore;
 use counterstep_adapters::redis;
+use counterstep_contracts::Host;
+use counterstep_steps::Registry;
 use counterstep_steps::error::chain;
 
 fn away(code: &'static str, error: impl std::fmt::Display) -> Finding {
@@ -18,9 +20,59 @@ fn away(code: &'static str, error: impl std::fmt::Display) -> Finding {
     }
 }
 
+/// The roles of processes that run steps. Where none of them is there, all processes have one role.
+const ROLES: [&str; 3] = [
+    "counterstep_api",
+    "counterstep_worker",
+    "counterstep_service",
+];
+
+/// By the users that `deploy/nats/accounts.conf` makes.
+fn role_of_user(login: &NatsLogin) -> Option<Host> {
+    let NatsLogin::User { user, .. } = login else {
+        return None;
+    };
+    let mut hosts = [Host::Api, Host::Worker].into_iter();
+    hosts.find(|host| user.ends_with(&format!("-{}", host.as_str())))
+}
+
+async fn refused_queues(nats: &Nats, registry: &Registry, host: Host) -> Option<Finding> {
+    let missing = match nats.missing_rights(&registry.lanes(host)).await {
+        // What does not answer was found before.
+        Err(_) => return None,
+        Ok(missing) if missing.is_empty() => return None,
+        Ok(missing) => missing,
+    };
+    Some(Finding {
+        code: "nats_rights",
+        what: format!("the NATS account may not publish {}", missing.join(", ")),
+        why: "the queue brings nothing: each of its tasks waits until polling finds it, seconds later",
+        to_do:
+            "run `deploy render`, and give the NATS server the nats/accounts.conf that it writes"
+                .to_owned(),
+    })
+}
+
+async fn missing_rights(store: &PostgresStore, registry: &Registry) -> Vec<Finding> {
+    let rights = servers::table_rights(registry);
+    match store.missing_table_rights(&rights, &ROLES).await {
+        Err(error) => vec![away("postgres_unreachable", error)],
+        Ok(missing) => missing
+            .into_iter()
+            .map(|what| Finding {
+                code: "table_rights",
+                what: format!("steps write a table of the program's own, and a right is missing: {what}"),
+                why: "a process of that role does not start, and a step without the right fails for good",
+                to_do: "make the table, then run the rendered postgres/roles.sql".to_owned(),
+            })
+            .collect(),
+    }
+}
+
 pub(super) async fn examine(
     settings: &Settings,
-    processes: Option<usize>,
+    registry: &Registry,
+    (processes, role): (Option<usize>, Option<Host>),
     found: &mut Vec<Finding>,
 ) -> Result<(), Exit> {
     if let Database::Postgres(server) = &settings.database {
@@ -29,18 +81,27 @@ pub(super) async fn examine(
             Err(error) => found.push(away("postgres_unreachable", chain(&error))),
             Ok(store) => match store.examine(processes).await {
                 Err(error) => found.push(away("postgres_unreachable", error)),
-                Ok(findings) => found.extend(findings),
+                Ok(findings) => {
+                    found.extend(findings);
+                    found.extend(missing_rights(&store, registry).await);
+                }
             },
         }
     }
     if let Some(server) = &settings.nats {
-        let options = servers::nats_options(settings, server, "doctor");
+        let role = role.or_else(|| role_of_user(&server.login));
+        // The user of a kind of process hears answers at the inbox of that kind alone.
+        let inbox = role.map_or("doctor", |host| host.as_str());
+        let options = servers::nats_options(settings, server, inbox);
         let nats = Nats::look(options)
             .await
             .map_err(|error| Exit::config(chain(&error)))?;
         match nats.examine(server.monitor.as_deref()).await {
             Err(error) => found.push(away("nats_unreachable", error)),
             Ok(findings) => found.extend(findings),
+        }
+        if let Some(host) = role {
+            found.extend(refused_queues(&nats, registry, host).await);
         }
     }
     if let Some(server) = &settings.redis {

@@ -45,10 +45,20 @@ impl Probes {
         parts
     }
 
+    /// The rights that NATS has refused this process lately: subjects of its own queues, no address.
+    #[must_use]
+    pub fn missing_rights(&self) -> Option<String> {
+        let refused = self.engine.ports.queue.refused();
+        (!refused.is_empty()).then(|| format!("NATS refuses {}", refused.join(", ")))
+    }
+
     fn not_ready(&self) -> BTreeMap<String, String> {
         let mut parts = self.hung();
         if !health::of(&self.engine).store {
             parts.insert("store".to_owned(), "does not answer".to_owned());
+        }
+        if let Some(missing) = self.missing_rights() {
+            parts.insert("queue".to_owned(), missing);
         }
         if self.shutdown.is_cancelled() {
             parts.insert("process".to_owned(), "is stopping".to_owned());

@@ -166,6 +166,7 @@ async fn nats(
         .iter()
         .flat_map(|host| registry.queues(*host))
         .collect();
+    compare_rights(&nats, registry, role).await;
     let events = if settings.engine.events {
         Events::Published
     } else {
@@ -178,6 +179,28 @@ async fn nats(
         tracing::warn!(error = %why, "streams and consumers are not all there; they are made when they are needed");
     }
     Ok(nats)
+}
+
+/// Logs which rights the user of NATS lacks for the queues of this process. The process goes on: polling finds their tasks, seconds
+/// later, and /readyz of a worker fails.
+async fn compare_rights(nats: &Nats, registry: &Registry, role: &str) {
+    let host = match role {
+        "api" => Host::Api,
+        "worker" => Host::Worker,
+        _ => return,
+    };
+    match nats.missing_rights(&registry.lanes(host)).await {
+        Ok(missing) if missing.is_empty() => {}
+        Ok(missing) => tracing::error!(
+            missing = missing.join(", "),
+            "the NATS account may not publish what the queues of this process need: `deploy render` writes the lines that \
+             nats/accounts.conf lacks"
+        ),
+        // That NATS is not there yet was logged.
+        Err(why) => {
+            tracing::debug!(error = %why, "the rights of the NATS account were not compared")
+        }
+    }
 }
 
 pub(crate) fn nats_options(settings: &Settings, server: &NatsBackend, role: &str) -> NatsOptions {

@@ -35,6 +35,24 @@ impl Registry {
             .any(|task_type| task_type.decl.queue_of(Host::Worker) == queue.urgent())
     }
 
+    /// Whether a broker may have messages on this lane: that of a high priority, where a type has one.
+    #[must_use]
+    pub fn uses_lane(&self, lane: &QueueName) -> bool {
+        lane.rank() != 0 || self.has_urgent(&lane.base())
+    }
+
+    /// The queues on which steps of `host` are dispatched, each followed by its other lanes.
+    #[must_use]
+    pub fn lanes(&self, host: Host) -> Vec<QueueName> {
+        let of_queue = |queue: QueueName| {
+            let mut lanes = queue.lanes();
+            lanes.retain(|lane| self.uses_lane(lane));
+            lanes.sort_by_key(|lane| *lane != queue);
+            lanes
+        };
+        self.queues(host).into_iter().flat_map(of_queue).collect()
+    }
+
     /// The queues on which steps of `host` are dispatched, of all types, without their lanes.
     #[must_use]
     pub fn queues(&self, host: Host) -> Vec<QueueName> {

@@ -3,7 +3,7 @@
 
 use super::*;
 use async_nats::{Client, ConnectOptions, Event};
-use counterstep_adapters::nats::NatsAuth;
+use counterstep_adapters::nats::{Hears, NatsAuth};
 use counterstep_kernel::ports::QueueRepair;
 use counterstep_testkit::servers::Nats as Server;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -33,6 +33,10 @@ fn options(server: &Server, kind: &str, command: &str) -> (NatsOptions, TempDir)
         create_streams: kind == "reconciler",
         inbox: format!("_INBOX.{command}"),
         timeout: Duration::from_secs(2),
+        hears: match kind {
+            "worker" => Hears::Cancels,
+            _ => Hears::Everything,
+        },
         ..NatsOptions::new(server.url())
     };
     (options, folder)
@@ -111,6 +115,103 @@ async fn each_kind_of_process_can_do_its_work() {
             .await
             .unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rights_that_are_missing_are_named_and_those_of_the_users_are_enough() {
+    let server = server();
+    let lanes = |name| vec![queue(name), queue(name).backlog()];
+    for (kind, own) in [
+        ("api", vec![queue("file-processing.api")]),
+        ("worker", lanes(QUEUE)),
+        ("worker", lanes("orders")),
+    ] {
+        let nats = process(&server, kind).await;
+        assert_eq!(nats.missing_rights(&own).await, Ok(vec![]), "{kind}");
+    }
+    let worker = process(&server, "worker").await;
+    let own = [queue("orders"), queue("book-seat")];
+    let missing = worker.missing_rights(&own).await.unwrap();
+    let expected = [
+        "$JS.API.CONSUMER.CREATE.counterstep-work.book-seat.work.book-seat.*.*",
+        "$JS.API.CONSUMER.DELETE.counterstep-work.book-seat",
+        "$JS.API.CONSUMER.INFO.counterstep-work.book-seat",
+        "$JS.API.CONSUMER.MSG.NEXT.counterstep-work.book-seat",
+        "$JS.ACK.counterstep-work.book-seat.>",
+    ];
+    assert_eq!(missing, expected);
+    assert_eq!(
+        worker.queue().refused(),
+        Vec::<String>::new(),
+        "a look leaves none"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_look_at_rights_changes_no_consumer_and_takes_no_message() {
+    let server = server();
+    let reconciler = process(&server, "reconciler").await;
+    reconciler
+        .prepare(vec![queue(QUEUE)], Events::None)
+        .await
+        .unwrap();
+    let worker = process(&server, "worker").await;
+    let task = new_task();
+    let publishing = worker.queue();
+    publishing
+        .publish(&queue(QUEUE), &message(task, 1))
+        .await
+        .unwrap();
+    let looked = worker.missing_rights(&[queue(QUEUE)]).await;
+    assert_eq!(looked, Ok(vec![]));
+    let found = worker
+        .queue()
+        .fetch(&[queue(QUEUE)], 1, LIMIT)
+        .await
+        .unwrap();
+    assert_eq!(task_of(&found[0]), task);
+    assert!(found[0].is_first, "delivered once");
+    ack(&worker, &found[0]).await;
+    let found = reconciler
+        .queue()
+        .repair(&[queue(QUEUE)], QueueRepair::Look)
+        .await;
+    assert_eq!(found.unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_that_is_refused_holds_up_no_other_one_and_is_named_for_readiness() {
+    let server = server();
+    let reconciler = process(&server, "reconciler").await;
+    let (served, refused) = (queue("orders"), queue("book-seat"));
+    reconciler
+        .prepare(vec![served.clone(), refused.clone()], Events::None)
+        .await
+        .unwrap();
+    let worker = process(&server, "worker").await;
+    let task = new_task();
+    let publishing = reconciler.queue();
+    publishing
+        .publish(&served, &message(task, 1))
+        .await
+        .unwrap();
+    // Each fetch gives the refused queue its turn first or second: neither keeps the other's message back.
+    let both = [refused.clone(), served.clone()];
+    let found = worker.queue().fetch(&both, 1, LIMIT).await.unwrap();
+    assert_eq!(task_of(&found[0]), task);
+    ack(&worker, &found[0]).await;
+    let creation = "$JS.API.CONSUMER.CREATE.counterstep-work.book-seat.work.book-seat.*.*";
+    assert_eq!(worker.queue().refused(), [creation]);
+    let alone = worker
+        .queue()
+        .fetch(&[refused], 1, LIMIT)
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        alone.contains(creation) && alone.contains("deploy render"),
+        "{alone}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
