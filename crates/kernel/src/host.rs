@@ -214,8 +214,7 @@ fn lanes(engine: &Engine, queues: Vec<QueueName>) -> Vec<QueueName> {
     if engine.ports.queue.hands_out_tasks() {
         return all.collect();
     }
-    let is_used = |lane: &QueueName| lane.rank() != 0 || engine.registry.has_urgent(&lane.base());
-    all.filter(is_used).collect()
+    all.filter(|lane| engine.registry.uses_lane(lane)).collect()
 }
 
 /// How many tasks may be taken into `free` slots. Abandoned code gives its slot back, or a few steps

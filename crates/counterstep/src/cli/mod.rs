@@ -6,6 +6,7 @@ mod bulk;
 mod check_deploy;
 mod dead_letters;
 mod demo;
+mod deploy;
 mod describe;
 mod dev;
 mod edit;
@@ -34,8 +35,8 @@ mod workers;
 use crate::program::{OwnCommands, Program};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use counterstep_api::Beside;
-use counterstep_node::settings::{SettingsFor, check_surroundings, commands};
 use counterstep_contracts::Host;
+use counterstep_node::settings::{SettingsFor, check_surroundings, commands};
 use counterstep_node::{Exit, SettingsArgs, exit, step_process};
 use counterstep_reconciler::cli::ReconcilerArgs;
 use counterstep_steps::Registry;
@@ -90,11 +91,13 @@ enum Command {
         /// alive]
         #[arg(long)]
         processes: Option<usize>,
-    },
         /// Check the rights of this kind of process, with its settings: api or worker [default: by the
         /// name of the NATS user]
         #[arg(long, value_name = "ROLE", value_parser = role)]
         role: Option<Host>,
+    },
+    /// Write what follows from the task types into the files that deploy this program
+    Deploy(deploy::DeployArgs),
     /// Compare this program's task types with the tasks in flight; exit with 1 where it could not go
     /// on with some
     CheckDeploy(check_deploy::CheckDeployArgs),
@@ -190,6 +193,7 @@ pub(crate) fn run(registry: Registry, beside: Beside, own: OwnCommands) -> ExitC
             role,
         } => doctor(&registry, settings, *json, (*processes, *role)),
         Command::CheckDeploy(args) => check_deploy::main(&registry, args),
+        Command::Deploy(args) => deploy::main(&registry, args),
         Command::Audit(args) => audit::main(args),
         Command::Fsck(args) => fsck::main(&registry, args),
         Command::Keys(args) => keys::main(args),
@@ -215,16 +219,16 @@ pub(crate) fn run(registry: Registry, beside: Beside, own: OwnCommands) -> ExitC
     exit::report(program, result)
 }
 
-fn doctor(
-    registry: &Registry,
-    settings: &SettingsArgs,
-    json: bool,
 fn role(text: &str) -> Result<Host, String> {
     let mut hosts = [Host::Api, Host::Worker].into_iter();
     let found = hosts.find(|host| host.as_str() == text);
     found.ok_or_else(|| "expected `api` or `worker`".to_owned())
 }
 
+fn doctor(
+    registry: &Registry,
+    settings: &SettingsArgs,
+    json: bool,
     (processes, role): (Option<usize>, Option<Host>),
 ) -> Result<(), Exit> {
     let settings = settings.read()?.resolve()?;

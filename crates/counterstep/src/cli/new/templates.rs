@@ -3,6 +3,8 @@
 //! and without what is there for the shipped task types.
 
 use super::name::ProgramName;
+use crate::cli::deploy::render::{Facts, RENDERED, render};
+use counterstep_contracts::QueueName;
 
 /// Where the new crate gets Counterstep from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,8 +29,8 @@ const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
 pub(super) const SHIPPED_ONLY: &str = "# shipped only";
 pub(super) const END_OF_SHIPPED_ONLY: &str = "# end of shipped only";
 
-/// The queue of the shipped type that stands in for that of the new crate's own, `Checkout`.
-const QUEUES: (&str, &str) = ("file-processing", "checkout");
+/// The queue of the new crate's own type, `Checkout`.
+const QUEUE: &str = "checkout";
 
 macro_rules! crate_files {
     ($($path:literal from $template:literal,)*) => {
@@ -93,13 +95,24 @@ pub(super) fn files(name: &ProgramName, source: &Source) -> Vec<Written> {
     });
     let of_deploy = DEPLOY.iter().map(|(path, template)| Written {
         path: format!("deploy/{}", renamed(path, name.as_str())),
-        // The queue first: the name of the program may be, or contain, that of the queue.
-        text: renamed(
-            &without_shipped(template).replace(QUEUES.0, QUEUES.1),
-            name.as_str(),
-        ),
+        text: renamed(&rendered(path, without_shipped(template)), name.as_str()),
     });
     of_crate.chain(of_deploy).collect()
+}
+
+/// As `deploy render` of the new program writes it.
+pub(super) fn rendered(path: &str, text: String) -> String {
+    if !RENDERED.contains(&path) {
+        return text;
+    }
+    let queue = QueueName(QUEUE.to_owned());
+    let facts = Facts {
+        api: vec![QueueName(format!("{QUEUE}.api"))],
+        workers: vec![queue.clone(), queue.backlog()],
+        tables: Vec::new(),
+        nats_prefix: None,
+    };
+    render(&text, &facts).unwrap_or_else(|why| panic!("{path}: {why}"))
 }
 
 fn crate_file(template: &str, name: &ProgramName, source: &Source) -> String {

@@ -1,0 +1,108 @@
+//! `deploy render`: writes what the files of `deploy/` have of the program's own task types: users of NATS, triggers of the
+//! scaling, rights to its tables. Touches nothing else in them.
+
+pub(super) mod render;
+#[cfg(test)]
+mod tests;
+
+use super::output::print;
+use counterstep_node::Exit;
+use counterstep_steps::Registry;
+use render::{Facts, RENDERED, render};
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// Flags of `deploy`.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct DeployArgs {
+    #[command(subcommand)]
+    command: DeployCommand,
+}
+
+#[derive(Debug, Clone, clap::Subcommand)]
+enum DeployCommand {
+    /// Write the queues and tables of this program into the files that deploy it
+    Render(RenderArgs),
+}
+
+#[derive(Debug, Clone, clap::Args)]
+struct RenderArgs {
+    /// Folder of the files
+    #[arg(long, value_name = "FOLDER", default_value = "deploy")]
+    folder: PathBuf,
+    /// Prefix of subjects and streams, as the setting `nats_prefix`
+    #[arg(long, value_name = "PREFIX")]
+    nats_prefix: Option<String>,
+    /// Write nothing; print what differs, and exit with 1 where something does
+    #[arg(long)]
+    check: bool,
+}
+
+pub(super) fn main(registry: &Registry, args: &DeployArgs) -> Result<(), Exit> {
+    let DeployCommand::Render(args) = &args.command;
+    let facts = Facts::of(registry, args.nats_prefix.clone());
+    let mut is_there = false;
+    let mut differing = Vec::new();
+    for path in RENDERED {
+        let file = args.folder.join(path);
+        let Some(text) = read(&file)? else {
+            // One that deploys without Kubernetes has dropped that folder.
+            continue;
+        };
+        is_there = true;
+        let rendered = render(&text, &facts)
+            .map_err(|why| Exit::config(format_args!("{}: {why}", file.display())))?;
+        if rendered == text {
+            continue;
+        }
+        if args.check {
+            print(&difference(&file, &text, &rendered))?;
+        } else {
+            fs::write(&file, rendered)
+                .map_err(|error| Exit::failed(format_args!("{}: {error}", file.display())))?;
+        }
+        differing.push(file.display().to_string());
+    }
+    if !is_there {
+        return Err(Exit::config(format_args!(
+            "the folder `{}` has none of {}: expected the files that `counterstep new` writes, in --folder",
+            args.folder.display(),
+            RENDERED.join(", ")
+        )));
+    }
+    match (args.check, differing.len()) {
+        (_, 0) => print("up to date\n"),
+        (false, _) => print(&format!("written: {}\n", differing.join(", "))),
+        (true, count) => Err(Exit::failed(format_args!(
+            "{count} files differ from the task types of this program: run `deploy render`"
+        ))),
+    }
+}
+
+fn read(file: &Path) -> Result<Option<String>, Exit> {
+    match fs::read_to_string(file) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Exit::config(format_args!("{}: {error}", file.display()))),
+    }
+}
+
+/// The lines that only one of the texts has.
+fn difference(file: &Path, found: &str, wanted: &str) -> String {
+    let only = |text: &str, other: &str, sign: char| {
+        let mut left: Vec<&str> = other.lines().collect();
+        let mut lines = String::new();
+        for line in text.lines() {
+            match left.iter().position(|it| *it == line) {
+                Some(at) => {
+                    left.swap_remove(at);
+                }
+                None => lines.push_str(&format!("{sign} {}\n", line.trim_start())),
+            }
+        }
+        lines
+    };
+    let (superfluous, missing) = (only(found, wanted, '-'), only(wanted, found, '+'));
+    format!("{}:\n{superfluous}{missing}", file.display())
+}
