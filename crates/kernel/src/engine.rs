@@ -2,6 +2,7 @@
 //! changes a task is in `change`.
 
 use crate::contact::Contact;
+use crate::deliveries::Deliveries;
 use crate::disable::DisabledTypes;
 use crate::heavy::Heavy;
 use crate::isolation::Isolation;
@@ -65,6 +66,8 @@ pub struct Engine {
     pub(crate) vitals: Arc<Vitals>,
     /// Since when the store answers.
     pub(crate) contact: Arc<Contact>,
+    /// Whether the queue brings something.
+    pub(crate) deliveries: Arc<Deliveries>,
 }
 
 impl Engine {
@@ -100,6 +103,7 @@ impl Engine {
             raised: Arc::default(),
             vitals: Arc::default(),
             contact: Arc::default(),
+            deliveries: Arc::default(),
         }
     }
 

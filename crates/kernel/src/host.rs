@@ -1,24 +1,25 @@
 //! The loop of a host: fetch what the queue offers, look for what it forgot, and give each task a
 //! turn. Everything that decides is in the turn.
 
+mod due;
+
 use crate::announce::clear_outbox;
 use crate::cancel::CancelToken;
 use crate::engine::Engine;
-use crate::isolation::WhenFull;
 use crate::limits::exchange::keep_exchanged;
 use crate::outages::keep_watched;
 use crate::poison_delivery::keep_poison;
-use crate::ports::{Delivery, Due, Settle};
+use crate::ports::{Delivery, Settle};
 use crate::registration::Part;
 use crate::spool::Resumed;
 use crate::task::Registry;
 use crate::time_limits::queue_answer;
-use crate::turn::{Offer, TurnEnd, turn_for, turn_when};
+use crate::turn::{Offer, TurnEnd, turn_for};
 use crate::worker_registry;
-use counterstep_contracts::{Host, QueueName, TaskId};
+use counterstep_contracts::{Host, QueueName};
+use due::{run_due, take_due};
 use futures::future::{BoxFuture, Either, join_all, select};
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -162,11 +163,16 @@ async fn take_deliveries(
             .await;
             continue;
         }
-        let queues = lanes(engine, engine.not_paused(&settings.queues).await);
+        let open = engine.not_paused(&settings.queues).await;
+        let queues = lanes(engine, &open);
         let fetch = engine.ports.queue.fetch(&queues, max, settings.poll);
         let deliveries = match select(fetch, Box::pin(shutdown.cancelled())).await {
-            Either::Left((Ok(deliveries), _)) => deliveries,
+            Either::Left((Ok(deliveries), _)) => {
+                engine.deliveries.fetched(&open, &deliveries, max);
+                deliveries
+            }
             Either::Left((Err(error), _)) => {
+                engine.deliveries.fetched(&open, &[], max);
                 tracing::warn!(%error, "fetching from the queue failed");
                 engine.ports.clock.sleep(settings.poll).await;
                 continue;
@@ -209,7 +215,7 @@ const SLOT_WAIT: Duration = Duration::from_secs(1);
 
 /// What a host fetches from: the lanes of a queue are asked beside it, so that a tenant with many waiting tasks
 /// keeps no other one waiting, and what is urgent waits for none of them. A lane for which no type has anything costs a broker a consumer.
-fn lanes(engine: &Engine, queues: Vec<QueueName>) -> Vec<QueueName> {
+fn lanes(engine: &Engine, queues: &[QueueName]) -> Vec<QueueName> {
     let all = queues.iter().flat_map(QueueName::lanes);
     if engine.ports.queue.hands_out_tasks() {
         return all.collect();
@@ -322,98 +328,6 @@ async fn run_delivery(
     drop(permit);
 }
 
-async fn take_due(
-    engine: &Engine,
-    settings: &HostSettings,
-    slots: &Arc<Semaphore>,
-    shutdown: &CancelToken,
-    spawn: &Spawn,
-) {
-    let known = engine.registry.known();
-    let left: Left = Arc::default();
-    let mut pause = settings.poll;
-    let round = engine.vitals.enter("due tasks", None);
-    loop {
-        round.back_by(engine.ports.clock.monotonic() + pause + LOOK_TAKES);
-        if let Either::Right(_) = select(
-            engine.ports.clock.sleep(pause),
-            Box::pin(shutdown.cancelled()),
-        )
-        .await
-        {
-            return;
-        }
-        pause = settings.poll;
-        let free = room(engine, settings, slots.available_permits());
-        if free == 0 {
-            pause = settings.poll / 10;
-            continue;
-        }
-        // Those that were left stand among the due ones, and must not hide the others.
-        let limit = free
-            .saturating_add(still_left(&left, engine.ports.clock.monotonic()))
-            .min(MAX_LOOKED_AT);
-        // Also a lane that no type has any more: a task may stand there yet.
-        let open = engine.not_paused(&settings.queues).await;
-        let due = Due::Claimable {
-            queues: open.iter().flat_map(QueueName::lanes).collect(),
-            known: known.clone(),
-            unclaimed_for: settings.unclaimed_for,
-        };
-        // Reads only, and is given up on shutdown: a connection that died in silence would hold up
-        // the end.
-        let look = engine
-            .ports
-            .store
-            .due(&due, u32::try_from(limit).unwrap_or(u32::MAX));
-        let look = select(look, engine.ports.clock.sleep(LOOK_TAKES));
-        let mut tasks = match select(look, Box::pin(shutdown.cancelled())).await {
-            Either::Left((Either::Left((Ok(tasks), _)), _)) => tasks,
-            Either::Left((Either::Left((Err(error), _)), _)) => {
-                tracing::warn!(%error, "looking for due tasks failed");
-                continue;
-            }
-            Either::Left((Either::Right(_), _)) => {
-                tracing::warn!(limit = ?LOOK_TAKES, "looking for due tasks got no answer in time");
-                continue;
-            }
-            Either::Right(_) => return,
-        };
-        tasks.retain(|task| {
-            !left
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .contains_key(&task.task)
-        });
-        // As many as were asked for: there are likely to be more, and slots that are free again in
-        // a moment.
-        if tasks.len() >= free {
-            pause = settings.poll / 10;
-        }
-        for task in tasks {
-            let Ok(permit) = slots.clone().try_acquire_owned() else {
-                break;
-            };
-            let (engine, left, shutdown) = (engine.clone(), left.clone(), shutdown.clone());
-            let host = settings.host;
-            spawn(Box::pin(async move {
-                let again = match run_due(&engine, host, task.task, &shutdown).await {
-                    TurnEnd::NoRoom(time) => Some(time),
-                    TurnEnd::UnknownType => Some(UNKNOWN_FOR),
-                    _ => None,
-                };
-                if let Some(time) = again {
-                    let until = engine.ports.clock.monotonic() + time;
-                    left.lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .insert(task.task, until);
-                }
-                drop(permit);
-            }));
-        }
-    }
-}
-
 /// Gives deferred tasks their turns as places in the line of their limit become free.
 async fn take_deferred(
     engine: &Engine,
@@ -462,26 +376,3 @@ const DEFERRED_AGAIN: Duration = Duration::from_secs(1);
 
 /// A task that another program is meant for is looked at again after this long.
 const UNKNOWN_FOR: Duration = Duration::from_secs(10);
-
-/// Due tasks for which there was no room, or that this program cannot read, and until when they are
-/// skipped.
-type Left = Arc<Mutex<HashMap<TaskId, Duration>>>;
-
-/// A look for due tasks gets no longer.
-const LOOK_TAKES: Duration = Duration::from_secs(30);
-
-/// Due tasks of one look.
-const MAX_LOOKED_AT: usize = 2_000;
-
-fn still_left(left: &Left, now: Duration) -> usize {
-    let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
-    left.retain(|_, until| *until > now);
-    left.len()
-}
-
-async fn run_due(engine: &Engine, host: Host, task: TaskId, shutdown: &CancelToken) -> TurnEnd {
-    let _runs = worker_registry::runs(engine, task);
-    let end = turn_when(engine, host, task, WhenFull::Leave, shutdown).await;
-    tracing::debug!(%task, ?end, "turn of a due task ended");
-    end
-}

@@ -16,6 +16,7 @@ pub mod children;
 pub mod client;
 mod contact;
 pub mod dead_letters;
+mod deliveries;
 pub mod disable;
 pub mod documents;
 pub mod draft;

@@ -1,6 +1,8 @@
 //! API, worker and reconciler as processes of a deployment, each under its own role of the database and its
 //! own user of NATS, as the files of `deploy/` make them: all the work is done, and no right is missing.
 
+mod missing;
+
 use counterstep_contracts::http::Accepted;
 use counterstep_contracts::{TaskId, TaskStatus};
 use counterstep_kernel::ports::DocumentKind;
@@ -40,6 +42,11 @@ struct Site {
 
 impl Site {
     fn start() -> Self {
+        Self::start_with(str::to_owned)
+    }
+
+    /// With other users of NATS.
+    fn start_with(change: impl Fn(&str) -> String) -> Self {
         let (place, shipped) = (Place::new(), Manifests::shipped());
         let postgres = Postgres::start();
         let database = postgres.database();
@@ -48,7 +55,7 @@ impl Site {
         postgres
             .run_sql(&database, &roles)
             .expect("the roles are made");
-        let mut accounts = shipped.text("nats/accounts.conf");
+        let mut accounts = change(&shipped.text("nats/accounts.conf"));
         for kind in KINDS {
             let password = format!("password-of-{kind}");
             let variable = format!("$COUNTERSTEP_NATS_{}_PASSWORD", kind.to_uppercase());

@@ -77,6 +77,11 @@ pub enum Observation<'a> {
         /// How it stands now.
         status: DeliveryStatus,
     },
+    /// A task ran that a message should have announced, and that polling found while the queue brought nothing.
+    FoundByPolling {
+        /// Declared name of its type.
+        task_type: &'a str,
+    },
     /// A turn of this process has lost its lease.
     LeaseLost,
     /// Code that blocks its thread is not waited for any more.

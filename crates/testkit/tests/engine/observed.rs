@@ -47,6 +47,7 @@ impl Recorder for Counted {
             Observation::Webhook { status } => format!("webhook {}", status.as_str()),
             Observation::Spooled(outcome) => format!("spooled {}", outcome.as_str()),
             Observation::Recovery { .. } => "recovery".to_owned(),
+            Observation::FoundByPolling { .. } => "found by polling".to_owned(),
         };
         *self.0.lock().unwrap().entry(text).or_default() += 1;
     }

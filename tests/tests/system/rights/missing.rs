@@ -1,0 +1,104 @@
+//! A queue and a table that the account and the role of a worker lack: the start, /readyz, the figures, `doctor` and the failure
+//! of the task name them.
+
+use super::{Site, files, submit, task_of};
+use counterstep_contracts::TaskStatus;
+use counterstep_tests::api::Api;
+use counterstep_tests::command::run;
+use counterstep_tests::process::Process;
+use counterstep_tests::services;
+use counterstep_tests::wait::{LATER, SOON, until};
+use reqwest::Method;
+use serde_json::json;
+
+const CREATION: &str =
+    "$JS.API.CONSUMER.CREATE.counterstep-work.file-processing.work.file-processing.*.*";
+
+async fn get(process: &Api, path: &str) -> (u16, String) {
+    let answer = process.request(Method::GET, path).send().await;
+    let answer = answer.expect("an answer");
+    let status = answer.status().as_u16();
+    (status, answer.text().await.expect("a body"))
+}
+
+/// The value of a series of a page of metrics.
+async fn figure(process: &Api, series: &str) -> u64 {
+    let (_, page) = get(process, "/metrics").await;
+    let line = page.lines().find_map(|line| line.strip_prefix(series));
+    let line = line.unwrap_or_else(|| panic!("no {series}\n{page}"));
+    line.trim().parse().expect("a number")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_that_the_account_lacks_is_named_at_the_start_by_readyz_by_doctor_and_counted() {
+    // As of a program whose author has added a queue, and not the lines.
+    let site = Site::start_with(|accounts| {
+        let lines = accounts.lines().filter(|line| {
+            let is_of_the_api = line.contains("file-processing~api");
+            is_of_the_api || !line.contains("counterstep-work.file-processing")
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    });
+    let flags = |kind: &str| site.flags(kind, &[]);
+    let upkeep = flags("reconciler");
+    let upkeep: Vec<_> = upkeep.iter().map(String::as_str).collect();
+    let pass = [&["reconciler", "--once", "--data-dir", "data"], &upkeep[..]].concat();
+    run(site.place.path(), &pass).assert_code(0);
+    let own = flags("api");
+    let own: Vec<_> = own.iter().map(String::as_str).collect();
+    let api = services::api(&site.place, &own);
+
+    let mut worker: Process = site.worker(&["--metrics-listen", "127.0.0.1:0"]);
+    let probes = Api::at(&worker.metrics_address());
+    worker.says("the lines that are missing", |said| {
+        let is_named = [
+            "file-processing.work",
+            "MSG.NEXT.counterstep-work.file-processing",
+        ]
+        .iter()
+        .all(|part| said.contains(part));
+        (is_named && said.contains("deploy render")).then_some(())
+    });
+    let body = until("a worker that is not ready", SOON, || async {
+        let (status, body) = get(&probes, "/readyz").await;
+        (status == 503).then_some(body)
+    })
+    .await;
+    assert!(body.contains(CREATION), "{body}");
+    assert_eq!(
+        get(&probes, "/healthz").await.0,
+        200,
+        "a restart would not help"
+    );
+
+    // Its tasks are found by polling, and counted; those of a queue that is served are not.
+    let polled = "counterstep_found_by_polling_total{task_type=\"CreateZipFromFiles\"}";
+    let orders = "counterstep_found_by_polling_total{task_type=\"PlaceOrder\"}";
+    assert_eq!(figure(&probes, polled).await, 0);
+    let task = task_of(submit(&api.api, files(), None).await);
+    assert_eq!(api.api.at_rest(task).await.status, TaskStatus::Completed);
+    until("a task that is counted", LATER, || async {
+        (figure(&probes, polled).await >= 1).then_some(())
+    })
+    .await;
+    let order = json!({"account": "anna", "item": "lamp", "quantity": 1, "amount_cents": 100});
+    let path = "/api/tasks/place-order";
+    let request = api.api.request(Method::POST, path).json(&order);
+    let answer = request.send().await.expect("an answer");
+    let status = answer.status();
+    let id = task_of((status, answer.json().await.expect("JSON")));
+    api.api.at_rest(id).await;
+    assert_eq!(figure(&probes, orders).await, 0);
+
+    let flags = site.flags("worker", &[]);
+    let flags: Vec<_> = flags.iter().map(String::as_str).collect();
+    let events = flags.iter().position(|it| *it == "--events");
+    let servers = &flags[..events.expect("a flag")];
+    let doctor = run(site.place.path(), &[&["doctor"], servers].concat());
+    assert_eq!(doctor.code, Some(1));
+    assert!(
+        doctor.stdout.contains("nats_rights") && doctor.stdout.contains(CREATION),
+        "{doctor:?}"
+    );
+    assert!(worker.stop().success());
+}
