@@ -2,6 +2,7 @@
 //! variables, files and user of its pod, its service or its unit. Only addresses, and the places of
 //! folders, are others.
 
+mod own_queues;
 mod pods;
 mod stack;
 mod units;
@@ -18,8 +19,8 @@ use crate::process::{Launch, Process, is_root};
 use crate::program::program_called;
 use crate::sample::Sample;
 use crate::wait::{SOON, until};
-use counterstep_contracts::TaskStatus;
 use counterstep_contracts::http::Accepted;
+use counterstep_contracts::{TaskId, TaskStatus};
 use counterstep_testkit::servers::{Nats, Postgres, Redis, S3};
 use reqwest::Method;
 use serde_json::Value;
@@ -38,6 +39,10 @@ pub struct Deployment {
     pub executable: PathBuf,
     /// A task of one of its types.
     pub submission: Submission,
+    /// What makes the tables of the program's own; it may be nothing.
+    pub own_tables: &'static str,
+    /// Routes of task types with a queue of their own, which take a `number`.
+    pub own_queues: &'static [&'static str],
 }
 
 /// What a client submits.
@@ -57,6 +62,8 @@ impl Deployment {
             manifests: Manifests::shipped(),
             executable: program_called("counterstep").to_owned(),
             submission: Submission::Files,
+            own_tables: "",
+            own_queues: &[],
         }
     }
 
@@ -67,20 +74,22 @@ impl Deployment {
     pub async fn complete_a_task(&self, api: &Api) {
         let task = match &self.submission {
             Submission::Files => api.submit(&Sample::pair(3, 10_000)).await,
-            Submission::Json(route, body) => {
-                let request = api
-                    .request(Method::POST, &format!("/api/tasks/{route}"))
-                    .json(body);
-                let answer = request.send().await.expect("an answer");
-                let text = answer.text().await.expect("a body");
-                let accepted: Accepted =
-                    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
-                accepted.task_id
-            }
+            Submission::Json(route, body) => submit_json(api, route, body).await,
         };
         let ended = api.at_rest(task).await;
         assert_eq!(ended.status, TaskStatus::Completed, "{ended:?}");
     }
+}
+
+async fn submit_json(api: &Api, route: &str, body: &Value) -> TaskId {
+    let request = api
+        .request(Method::POST, &format!("/api/tasks/{route}"))
+        .json(body);
+    let answer = request.send().await.expect("an answer");
+    let text = answer.text().await.expect("a body");
+    let accepted: Accepted =
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    accepted.task_id
 }
 
 /// A PostgreSQL that wants passwords of all but its superuser, with an empty database that belongs
@@ -92,7 +101,8 @@ pub struct Database {
 }
 
 impl Database {
-    fn start(name: &str, owner_password: &str) -> Self {
+    fn start(deployment: &Deployment, owner_password: &str) -> Self {
+        let name = deployment.manifests.program();
         // The server's account has to read it.
         let open = std::fs::Permissions::from_mode(0o755);
         let rules = tempfile::Builder::new()
@@ -117,6 +127,11 @@ impl Database {
         database.run(&format!(
             "CREATE DATABASE \"{name}\" OWNER counterstep_owner TEMPLATE template0"
         ));
+        // By the migrations of its own, which run as the same role.
+        let own = format!("SET ROLE counterstep_owner; {}", deployment.own_tables);
+        let own_database = format!("postgres://postgres@{}/{name}", database.address());
+        let done = database.server.run_sql(&own_database, &own);
+        done.expect("the tables of the program's own");
         database
     }
 

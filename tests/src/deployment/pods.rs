@@ -48,7 +48,7 @@ impl<'a> Pods<'a> {
         let of_kind =
             |kind: &str| manifests::secret(&objects, &format!("{program}-{kind}-secrets"));
         let owner = manifests::secret(&objects, &format!("{program}-owner"));
-        let database = Database::start(program, &login(&owner["database-url"]).1);
+        let database = Database::start(deployment, &login(&owner["database-url"]).1);
         let nats = nats_with(deployment, |kind| match kind {
             "operator" => "of-no-pod".to_owned(),
             kind => text(&of_kind(kind)["nats-password"]).to_owned(),

@@ -1,6 +1,6 @@
 //! The services of `deploy/compose.yaml`, in the order of what they wait for.
 
-use super::{Database, Deployment, Ground, nats_with, ready, says};
+use super::{Database, Deployment, Ground, nats_with, own_queues, ready, says};
 use crate::command::to_its_end;
 use crate::manifests::{Container, Service};
 use crate::process::Launch;
@@ -23,7 +23,7 @@ pub async fn run_stack(deployment: &Deployment) {
     let program = deployment.manifests.program();
     let services = deployment.manifests.composed();
     let owner = variable(of_name(&services, "postgres"), "POSTGRES_PASSWORD");
-    let database = Database::start(program, &owner);
+    let database = Database::start(deployment, &owner);
     let nats = nats_with(deployment, |kind| {
         let name = format!("COUNTERSTEP_NATS_{}_PASSWORD", kind.to_uppercase());
         variable(of_name(&services, "nats"), &name)
@@ -52,7 +52,7 @@ pub async fn run_stack(deployment: &Deployment) {
         .iter()
         .map(|server| server.container.name.as_str())
         .collect();
-    let (mut running, mut apis) = (Vec::new(), Vec::new());
+    let (mut running, mut apis, mut pages) = (Vec::new(), Vec::new(), Vec::new());
     while let Some(at) = waiting.iter().position(|service| {
         service
             .after
@@ -89,6 +89,7 @@ pub async fn run_stack(deployment: &Deployment) {
                     let probes = process.metrics_address();
                     says(&mut process, &format!("{role} started"));
                     assert_healthy(service, PROBES_PORT, &probes);
+                    pages.push(probes);
                 }
             }
             running.push((process, name));
@@ -103,6 +104,7 @@ pub async fn run_stack(deployment: &Deployment) {
     for api in &apis {
         deployment.complete_a_task(api).await;
     }
+    own_queues::serve_without_polling(deployment, &apis[0], &pages).await;
     for service in on_demand {
         let mut launch = ground.launch(&with_image(deployment, service));
         set_servers(&mut launch, &database, &s3);

@@ -28,7 +28,7 @@ const REDIS_PASSWORD: &str = "redis-password";
 /// When anything of it does not happen.
 pub async fn run_units(deployment: &Deployment) {
     let program = deployment.manifests.program();
-    let database = Database::start(program, OWNER_PASSWORD);
+    let database = Database::start(deployment, OWNER_PASSWORD);
     let (nats, redis, s3) = (
         Nats::start(),
         redis_with(REDIS_PASSWORD),

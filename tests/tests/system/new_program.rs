@@ -3,7 +3,7 @@
 
 use counterstep_testkit::servers::Postgres;
 use counterstep_tests::api::Api;
-use counterstep_tests::command::run;
+use counterstep_tests::command::{run, to_its_end};
 use counterstep_tests::deployment::{Deployment, Submission, run_pods, run_stack, run_units};
 use counterstep_tests::manifests::{Manifests, documents};
 use counterstep_tests::place::Place;
@@ -42,13 +42,17 @@ fn profile() -> String {
 }
 
 /// What its author adds to the crate: a task type with a pool of connections, a signal and a child, its
-/// sweep, and a command that submits in a transaction of its own.
-const ADDED: [(&str, &str); 5] = [
+/// sweep, a command that submits in a transaction of its own, and two types with queues and a table of their own.
+const ADDED: [(&str, &str); 6] = [
     (
         "src/booking.rs",
         include_str!("../lamp_shop/src/booking.rs"),
     ),
     ("src/seats.rs", include_str!("../lamp_shop/src/seats.rs")),
+    (
+        "src/tickets.rs",
+        include_str!("../lamp_shop/src/tickets.rs"),
+    ),
     ("src/lib.rs", include_str!("../lamp_shop/src/lib.rs")),
     ("src/main.rs", include_str!("../lamp_shop/src/main.rs")),
     (
@@ -57,8 +61,8 @@ const ADDED: [(&str, &str); 5] = [
     ),
 ];
 
-/// What the crate's manifest, its compose file and its users of NATS get besides, and behind which line.
-const INSERTED: [(&str, &str, &str); 7] = [
+/// What the crate's manifest and its compose file get besides, and behind which line.
+const INSERTED: [(&str, &str, &str); 5] = [
     (
         "Cargo.toml",
         "serde = { version = \"1\", features = [\"derive\"] }\n",
@@ -90,25 +94,6 @@ tokio-postgres = { version = \"0.7\", default-features = false, features = [\"ru
     environment: *api-settings
     configs: [{source: nats-api, target: /run/secrets/lamp-shop/nats-api}]
     depends_on: *needs\n\n",
-    ),
-    // A queue of one's own.
-    (
-        "deploy/nats/accounts.conf",
-        "            \"$JS.ACK.counterstep-work.checkout~api.>\"\n",
-        "            \"$JS.API.CONSUMER.CREATE.counterstep-work.book-seat~api.work.book-seat.api.*.*\"
-            \"$JS.API.CONSUMER.DELETE.counterstep-work.book-seat~api\"
-            \"$JS.API.CONSUMER.INFO.counterstep-work.book-seat~api\"
-            \"$JS.API.CONSUMER.MSG.NEXT.counterstep-work.book-seat~api\"
-            \"$JS.ACK.counterstep-work.book-seat~api.>\"\n",
-    ),
-    (
-        "deploy/nats/accounts.conf",
-        "            \"$JS.ACK.counterstep-work.checkout.>\"\n",
-        "            \"$JS.API.CONSUMER.CREATE.counterstep-work.book-seat.work.book-seat.*.*\"
-            \"$JS.API.CONSUMER.DELETE.counterstep-work.book-seat\"
-            \"$JS.API.CONSUMER.INFO.counterstep-work.book-seat\"
-            \"$JS.API.CONSUMER.MSG.NEXT.counterstep-work.book-seat\"
-            \"$JS.ACK.counterstep-work.book-seat.>\"\n",
     ),
 ];
 
@@ -160,6 +145,9 @@ fn follow_ci(place: &Place, folder: &Path, shop: &str) {
         .collect();
     assert!(lines.iter().any(|line| line.contains("test")), "{lines:?}");
     for line in lines {
+        if line.contains("deploy render --check") {
+            render(folder);
+        }
         let mut shell = without_package(Command::new("bash"));
         shell.args(["-euc", line]).current_dir(folder);
         shell
@@ -175,6 +163,39 @@ fn follow_ci(place: &Place, folder: &Path, shop: &str) {
             String::from_utf8_lossy(&said)
         );
     }
+}
+
+/// `deploy render`, by which the author brings the files of `deploy/` up to date. As they were written they lack the queues and
+/// the table that the author has added, and nothing else.
+fn render(folder: &Path) {
+    let deploy = |arguments: &[&str]| {
+        let mut command = Command::new(target_folder().join("debug").join(NAME));
+        command.args([&["deploy", "render"], arguments].concat());
+        to_its_end(folder, command)
+    };
+    let check = deploy(&["--check"]);
+    check.assert_code(1).assert_says("3 files differ");
+    let superfluous = check.stdout.lines().find(|line| line.starts_with("- "));
+    assert_eq!(superfluous, None);
+    let own = [
+        "book-seat",
+        "print-ticket",
+        "mail-ticket",
+        "('tickets', 'INSERT'),",
+    ];
+    let of_a_trigger = [
+        "type: ",
+        "metadata:",
+        "natsServer",
+        "account: ",
+        "stream: ",
+        "lagThreshold: ",
+    ];
+    for line in check.stdout.lines().filter(|line| line.starts_with("+ ")) {
+        let known = own.iter().chain(&of_a_trigger);
+        assert!(known.into_iter().any(|text| line.contains(text)), "{line}");
+    }
+    deploy(&[]).assert_code(0);
 }
 
 /// `dev` of the new program, and a task of its type.
@@ -218,6 +239,8 @@ async fn a_program_from_nothing_passes_its_sweep_serves_a_task_and_runs_as_its_f
         manifests: Manifests::of(NAME, folder.join("deploy")),
         executable: target_folder().join("debug").join(NAME),
         submission: Submission::Json("checkout", json!({ "item": "lamp", "card": "4711" })),
+        own_tables: "CREATE TABLE tickets (number TEXT PRIMARY KEY)",
+        own_queues: &["print-ticket", "mail-ticket"],
     };
     serve(&place, &deployment).await;
     run_stack(&deployment).await;

@@ -4,11 +4,13 @@ mod booking;
 mod checkout;
 mod seats;
 mod stock;
+mod tickets;
 
 pub use booking::{Approval, BookSeat, Booking};
 pub use checkout::{Checkout, Order};
 pub use seats::Seats;
 pub use stock::Stock;
+pub use tickets::{MailTicket, PrintTicket, Ticket};
 
 use counterstep::prelude::*;
 use counterstep::{Layers, Roles, Service};
@@ -21,6 +23,9 @@ pub fn tasks() -> Registry {
         .provide_with(Seats::from_variable)
         .with::<Checkout>()
         .with::<BookSeat>()
+        .with::<PrintTicket>()
+        .with::<MailTicket>()
+        .table("tickets", TableRight::Insert)
 }
 
 /// Books a seat: a row of the shop's own and a task in one transaction. Approves it, and waits for the
