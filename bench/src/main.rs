@@ -2,6 +2,8 @@
 //! themselves can do.
 
 mod cost;
+#[cfg(test)]
+mod counted;
 mod engine;
 mod failed;
 mod limits;

@@ -40,6 +40,8 @@ struct State {
     /// How many replies are still to be lost, and to which statements.
     losing: Mutex<Option<(Selects, u32)>>,
     lost: AtomicU64,
+    /// The statements since the start or the last look, where a test counts them.
+    statements: Mutex<Option<Vec<String>>>,
     /// By a number of their own, so that a connection that has ended keeps no descriptor.
     open: Mutex<BTreeMap<u64, [TcpStream; 2]>>,
     next: AtomicU64,
@@ -76,6 +78,7 @@ impl Proxy {
             network: Mutex::new(Network::Up),
             losing: Mutex::new(None),
             lost: AtomicU64::new(0),
+            statements: Mutex::new(None),
             open: Mutex::default(),
             next: AtomicU64::new(0),
             silent_below: AtomicU64::new(0),
@@ -144,6 +147,15 @@ impl Proxy {
         *lock(&self.state.losing) = Some((Arc::new(selects), count));
     }
 
+    /// The texts of the statements that went to the server since the last call, in their order; none at
+    /// the first call, from which on they are kept. One that is only prepared is none.
+    #[must_use]
+    pub fn take_statements(&self) -> Vec<String> {
+        lock(&self.state.statements)
+            .replace(Vec::new())
+            .unwrap_or_default()
+    }
+
     /// How many replies were lost so far.
     #[must_use]
     pub fn lost(&self) -> u64 {
@@ -177,8 +189,11 @@ impl State {
         }
     }
 
-    /// Whether the reply to this statement is to be lost; counts it.
-    fn loses(&self, text: &str) -> bool {
+    /// Notes a statement that goes to the server. Whether its reply is to be lost; counts it.
+    fn passes(&self, text: &str) -> bool {
+        if let Some(statements) = &mut *lock(&self.statements) {
+            statements.push(text.to_owned());
+        }
         let mut losing = lock(&self.losing);
         match losing.as_mut() {
             Some((selects, left)) if *left > 0 && selects(text) => {
@@ -307,7 +322,7 @@ fn requests(
         let mut fields = frame[5..].split(|byte| *byte == 0);
         let mut text = || String::from_utf8_lossy(fields.next().unwrap_or_default()).into_owned();
         let selected = match frame[0] {
-            b'Q' => state.loses(&text()),
+            b'Q' => state.passes(&text()),
             b'P' => {
                 let (name, text) = (text(), text());
                 statements.insert(name.into_bytes(), text);
@@ -317,7 +332,7 @@ fn requests(
                 let (_portal, name) = (text(), text());
                 statements
                     .get(name.as_bytes())
-                    .is_some_and(|text| state.loses(text))
+                    .is_some_and(|text| state.passes(text))
             }
             _ => false,
         };

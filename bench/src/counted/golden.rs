@@ -1,0 +1,101 @@
+//! Figures as a text, and the files that they are compared with. Must not know how they are counted.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// Counts of one kind, by what was counted.
+pub(super) type Counts = BTreeMap<String, u64>;
+
+/// What one request and all that it causes have cost.
+#[derive(Debug, Default)]
+pub(super) struct Costs {
+    /// Exact, by their kind, in this order.
+    pub(super) exact: Vec<(&'static str, Counts)>,
+    /// Bytes of the write-ahead log. Rows hold times and chance, which are a few bytes longer or
+    /// shorter, so a file that is within 3 % of it stays as it is.
+    pub(super) wal_bytes: Option<u64>,
+}
+
+const WAL_BYTES: &str = "  bytes of the write-ahead log, to 3 %: ";
+
+/// Compares with `bench/golden/NAME.txt`, or rewrites that.
+pub(super) fn compare(name: &str, costs: Vec<(&'static str, Costs)>) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("golden/{name}.txt"));
+    let golden = std::fs::read_to_string(&path).unwrap_or_default();
+    let text = text(&costs, &golden);
+    if std::env::var_os("COUNTERSTEP_BLESS").is_some() {
+        std::fs::write(&path, text).expect("the golden file is rewritten");
+        return;
+    }
+    assert!(
+        text == golden,
+        "a task costs something else than bench/golden/{name}.txt says. Where that is meant, rewrite the file and give \
+         the reason in the commit: COUNTERSTEP_BLESS=1 cargo test -p counterstep-bench --all-features\n{text}"
+    );
+}
+
+fn text(costs: &[(&str, Costs)], golden: &str) -> String {
+    let mut text = String::new();
+    for (request, costs) in costs {
+        let _ = writeln!(text, "{request}");
+        for (kind, counts) in &costs.exact {
+            let _ = writeln!(text, "  {kind}: {}", counts.values().sum::<u64>());
+            // What is of one kind only has no name beside that of the kind.
+            for (what, count) in counts.iter().filter(|(what, _)| !what.is_empty()) {
+                let _ = writeln!(text, "    {count} {what}");
+            }
+        }
+        if let Some(bytes) = costs.wal_bytes {
+            let _ = writeln!(
+                text,
+                "{WAL_BYTES}{}",
+                near(bytes, wal_bytes_of(golden, request))
+            );
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// The figure of the file where it is near enough.
+fn near(bytes: u64, golden: Option<u64>) -> u64 {
+    golden
+        .filter(|golden| bytes.abs_diff(*golden) * 100 <= golden * 3)
+        .unwrap_or(bytes)
+}
+
+fn wal_bytes_of(golden: &str, request: &str) -> Option<u64> {
+    let of_request = golden.lines().skip_while(|line| *line != request).skip(1);
+    let mut lines = of_request.take_while(|line| !line.is_empty());
+    lines.find_map(|line| line.strip_prefix(WAL_BYTES)?.parse().ok())
+}
+
+/// The beginning of a statement, by which a reader knows it.
+pub(super) fn shown(statement: &str) -> String {
+    const SHOWN: usize = 100;
+    let words: Vec<&str> = statement.split_whitespace().collect();
+    let text = words.join(" ");
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{} …", text[..end].trim_end()),
+        None => text,
+    }
+}
+
+/// How often each text is there.
+pub(super) fn tally(texts: impl IntoIterator<Item = String>) -> Counts {
+    let mut counts = Counts::new();
+    for text in texts {
+        *counts.entry(text).or_default() += 1;
+    }
+    counts
+}
+
+#[test]
+fn a_figure_within_three_per_cent_of_the_golden_one_is_no_change() {
+    let golden = format!("a task\n{WAL_BYTES}1000\n\nanother\n{WAL_BYTES}5\n");
+    assert_eq!(wal_bytes_of(&golden, "another"), Some(5));
+    let shown = |bytes| near(bytes, wal_bytes_of(&golden, "a task"));
+    assert_eq!([970, 1030, 969, 1031].map(shown), [1000, 1000, 969, 1031]);
+    assert_eq!(near(7, wal_bytes_of(&golden, "a third")), 7);
+}

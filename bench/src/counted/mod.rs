@@ -1,0 +1,87 @@
+//! What a task costs, counted, and compared with `bench/golden/costs.txt`: a feature that adds to the way of a
+//! task that does not use it changes that file, and the commit says why.
+//!
+//! One task at a time, in processes whose clocks stand still: what they do now and then (polls,
+//! heartbeats, the worker registry) is no cost of a task, and so it does not happen.
+
+mod golden;
+mod postgres;
+mod roles;
+mod sqlite;
+mod wal;
+mod work_messages;
+
+use counterstep_steps::Registry;
+use golden::{Costs, compare};
+use roles::Roles;
+use std::future::Future;
+
+/// How often each task goes before it is counted: connections are open then, and statements prepared.
+const WARM_UP: usize = 3;
+
+fn registry() -> Registry {
+    Registry::new()
+        .with::<crate::work::Bench>()
+        .with::<counterstep_tasks::CreateZipFromFiles>()
+}
+
+/// What is counted.
+trait Counters {
+    /// Forgets what was counted so far.
+    async fn begin(&mut self);
+
+    /// What has been counted since; the roles are idle.
+    async fn end(&mut self) -> Costs;
+}
+
+/// The costs of each request and of all that it causes, by what it is.
+async fn count(roles: &Roles, counters: &mut impl Counters) -> Vec<(&'static str, Costs)> {
+    let json = || roles.submit_json();
+    let zip = || roles.submit_zip();
+    let at_rest = roles.submit_json().await;
+    let look = || async {
+        roles.look(&at_rest).await;
+        at_rest.clone()
+    };
+    vec![
+        (
+            "POST /api/tasks/bench?wait=60s, three steps of 200 bytes",
+            counted(roles, counters, json).await,
+        ),
+        (
+            "POST /api/tasks/create-zip-from-files?wait=60s, two files",
+            counted(roles, counters, zip).await,
+        ),
+        (
+            "GET /api/tasks/{id} of a task at rest",
+            counted(roles, counters, look).await,
+        ),
+    ]
+}
+
+async fn counted<F: Future<Output = String>>(
+    roles: &Roles,
+    counters: &mut impl Counters,
+    request: impl Fn() -> F,
+) -> Costs {
+    for _ in 0..WARM_UP {
+        request().await;
+        roles.idle().await;
+    }
+    counters.begin().await;
+    request().await;
+    roles.idle().await;
+    counters.end().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_on_postgresql_and_nats_costs_what_the_golden_file_says() {
+    let (roles, mut counters) = postgres::start().await;
+    compare("postgres", count(&roles, &mut counters).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_on_sqlite_costs_what_the_golden_file_says() {
+    let (roles, mut counters) = sqlite::start().await;
+    compare("sqlite", count(&roles, &mut counters).await);
+}
