@@ -10,6 +10,7 @@ mod archive_name;
 pub mod breaker;
 pub mod bulk;
 pub mod bytes;
+pub mod cause;
 pub mod children;
 pub mod dead_letter;
 pub mod declaration;

@@ -10,7 +10,7 @@ use crate::events::is_alert;
 use crate::observe;
 use crate::places;
 use crate::ports::{OutboxOp, QueueError, Signal};
-use crate::record::{AuditEntry, DbTime, TaskRow};
+use crate::record::{AuditEntry, DbTime, Failure, TaskRow};
 use crate::time_limits::{best_effort, queue_answer};
 use crate::traces;
 use crate::transition::Transition;
@@ -159,7 +159,7 @@ fn comes_to_rest(transition: &Transition) -> Option<&TaskRow> {
 /// One line for each task, in the log of the process that has brought it to rest. What a step said
 /// of its failure is for those who may read tasks.
 fn log_rest(row: &TaskRow) {
-    let failure = row.failure.as_ref();
+    let failure = row.failure.as_ref().map(Failure::blocking);
     // As JSON: a value is a client's text.
     let labels = (!row.labels.is_empty()).then(|| serde_json::to_string(&row.labels));
     tracing::info!(

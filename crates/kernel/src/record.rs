@@ -1,8 +1,12 @@
 //! The rows of a task as the engine reads them. Times are the database's: a row's time is only ever
 //! compared with the `now` that was read in the same query.
 
+mod failure;
+
+pub(crate) use failure::LOST;
+pub use failure::{Failure, StepFailure};
+
 use crate::audit::EntryHash;
-use crate::error::{ErrorClass, StepError};
 use crate::task::{TaskFacts, TypeRef, trace_id};
 use counterstep_contracts::{
     Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Labels, Outcome, ParentRef, Rev, Settled,
@@ -10,7 +14,6 @@ use counterstep_contracts::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::fmt;
 use std::time::Duration;
 
 pub(crate) use counterstep_steps::times::DbTime;
@@ -33,54 +36,6 @@ impl UndoGoal {
             Self::Failed => TaskStatus::Failed,
             Self::Cancelled => TaskStatus::Cancelled,
         }
-    }
-}
-
-/// The class of a failure for which no step gave a reason: too many of the task's hosts were lost.
-pub(crate) const LOST: &str = "lost";
-
-/// Why a task did not complete.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
-    /// The step that gave up, where one did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub step: Option<String>,
-    /// An error class, or `deadline`, `lost`, `quarantined`.
-    pub class: String,
-    /// For people.
-    pub message: String,
-}
-
-/// Why an attempt of a step did not succeed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StepFailure {
-    /// The name of an [`ErrorClass`].
-    pub class: String,
-    /// For people.
-    pub message: String,
-}
-
-impl StepFailure {
-    /// Whether the step stopped because it was told to.
-    #[must_use]
-    pub fn is_cancelled(&self) -> bool {
-        self.class == ErrorClass::Cancelled.as_str()
-    }
-}
-
-impl From<&StepError> for StepFailure {
-    fn from(error: &StepError) -> Self {
-        Self {
-            class: error.class.as_str().to_owned(),
-            message: error.message.clone(),
-        }
-    }
-}
-
-/// As clients and people see it.
-impl fmt::Display for StepFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.message, self.class)
     }
 }
 

@@ -3,6 +3,7 @@
 //! was called.
 
 use counterstep_kernel::audit::one_line;
+use counterstep_steps::error::note_panic;
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt;
 use std::panic::PanicHookInfo;
@@ -43,6 +44,9 @@ fn log(panic: &PanicHookInfo<'_>) {
     } else {
         message
     };
+    if let Some(location) = panic.location() {
+        note_panic(location);
+    }
     let execution = current().unwrap_or_default();
     tracing::error!(
         task = execution.of("task"),

@@ -241,7 +241,7 @@ impl StepContext {
     pub async fn carry_out(&self, call: Call) -> StepResult<Value> {
         if let Some(fault) = &call.fault {
             self.services.unsent.store(true, Ordering::Relaxed);
-            return Err(StepError::permanent(fault));
+            return Err(StepError::permanent(fault).about(answers::origin(&call)));
         }
         let request = ServiceRequest {
             service: call.service.to_owned(),
@@ -258,15 +258,16 @@ impl StepContext {
         };
         let unsent = answered.as_ref().is_err_and(|error| !error.may_be_sent());
         self.services.unsent.store(unsent, Ordering::Relaxed);
-        match answered {
-            Ok(answer) => answers::read(&call, &answer),
+        let error = match answered {
+            Ok(answer) => return answers::read(&call, &answer),
             Err(error @ (ServiceError::Unknown(_) | ServiceError::Refused(_))) => {
-                Err(StepError::permanent(error))
+                StepError::permanent(error)
             }
-            Err(error @ (ServiceError::NotSent(_) | ServiceError::Unanswered(_))) => Err(
-                StepError::transient(format_args!("{}: {error}", answers::name(&call))),
-            ),
-        }
+            Err(error @ (ServiceError::NotSent(_) | ServiceError::Unanswered(_))) => {
+                StepError::transient(format_args!("{}: {error}", answers::name(&call)))
+            }
+        };
+        Err(error.about(answers::origin(&call)))
     }
 
     /// Whether the last call provably did not reach its service. Says something of an execution

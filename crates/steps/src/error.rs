@@ -3,7 +3,9 @@
 //! There is no `From<E>` for errors of others on purpose: the author of a step knows whether an error
 //! passes by itself, and declares it.
 
+use counterstep_contracts::cause::Origin;
 use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
 use std::fmt;
 use std::time::Duration;
 
@@ -58,6 +60,9 @@ pub struct StepError {
     pub message: String,
     /// Where it came from, when `RUST_BACKTRACE` asks for it. For the audit, never for clients.
     pub backtrace: Option<String>,
+    /// What it was about, where it is known as data: a call that failed, or a panic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Box<Origin>>,
 }
 
 /// The longest message kept; the rest is cut.
@@ -74,6 +79,27 @@ impl StepError {
             class,
             message: storable(&one_line(&message.to_string()), MESSAGE_LIMIT),
             backtrace,
+            origin: None,
+        }
+    }
+
+    /// It was about this.
+    #[must_use]
+    pub fn about(mut self, origin: Origin) -> Self {
+        self.origin = Some(Box::new(origin));
+        self
+    }
+
+    /// Code panicked.
+    #[must_use]
+    pub fn panicked(what: &str, panic: CaughtPanic) -> Self {
+        let error = Self::new(
+            ErrorClass::Panicked,
+            format_args!("{what} panicked: {panic}"),
+        );
+        Self {
+            origin: panic.origin,
+            ..error
         }
     }
 
@@ -125,6 +151,52 @@ pub trait IntoStepError {
 impl<E: IntoStepError> From<E> for StepError {
     fn from(error: E) -> Self {
         error.into_step_error()
+    }
+}
+
+thread_local! {
+    /// Where the last panic of this thread was, until it is taken.
+    static PANICKED: RefCell<Option<Box<Origin>>> = const { RefCell::new(None) };
+}
+
+/// Notes where this thread panics. To be called in the process's panic hook: who catches a panic is given its
+/// message alone.
+pub fn note_panic(location: &std::panic::Location<'_>) {
+    let origin = Origin::panic(location.file(), location.line());
+    // A panic while its thread ends has no one to take it.
+    let _ = PANICKED.try_with(|panicked| *panicked.borrow_mut() = Some(Box::new(origin)));
+}
+
+/// A panic that was caught: what it said, and where it was.
+#[derive(Debug)]
+pub struct CaughtPanic {
+    message: String,
+    origin: Option<Box<Origin>>,
+}
+
+impl CaughtPanic {
+    /// To be called on the thread that panicked, before any other code of it can.
+    #[must_use]
+    pub fn of(panic: &(dyn std::any::Any + Send)) -> Self {
+        Self {
+            message: panic_message(panic).to_owned(),
+            origin: PANICKED.take(),
+        }
+    }
+
+    /// Of code that was dropped before its end.
+    #[must_use]
+    pub fn dropped() -> Self {
+        Self {
+            message: "it was dropped before its end".to_owned(),
+            origin: None,
+        }
+    }
+}
+
+impl fmt::Display for CaughtPanic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
     }
 }
 
@@ -238,4 +310,30 @@ pub fn chain(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::task::guarded;
+
+    #[test]
+    fn a_panic_has_its_place_where_the_hook_notes_it() {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            panic.location().into_iter().for_each(note_panic);
+            before(panic);
+        }));
+        let line = line!() + 1;
+        let panics = || -> StepResult<()> { panic!("no 17") };
+        let error = guarded("the code", panics).unwrap_err();
+        assert_eq!(error.to_string(), "the code panicked: no 17 (panicked)");
+        let place = error.origin.and_then(|origin| origin.place);
+        let place = place.expect("a place");
+        assert!(place.ends_with(&format!("error.rs:{line}")), "{place}");
+        // It goes with the error, as over the frame of an isolated step.
+        let error = StepError::permanent("x").about(Origin::panic("src/a.rs", 1));
+        let text = serde_json::to_string(&error).expect("a text");
+        assert_eq!(serde_json::from_str::<StepError>(&text).expect("it"), error);
+    }
 }

@@ -30,13 +30,13 @@ pub(super) fn count(query: &FailureQuery) -> Result<Statement<'_, sql::BigInt>, 
            ORDER BY t.finished_at DESC LIMIT 1)) AS at),
          failed AS (SELECT t.id FROM tasks t WHERE t.tenant = ? AND t.task_type = ? AND t.status = 'failed'
            AND t.finished_at > now() - ? AND t.finished_at > (SELECT at FROM start)
-           AND EXISTS (SELECT 1 FROM unnest(?) class WHERE strpos(t.failure, class) > 0)
+           AND EXISTS (SELECT 1 FROM unnest(?) class WHERE strpos(t.failure, class) BETWEEN 1 AND strpos(t.failure, '\"message\":'))
            AND (SELECT 1 FROM journal a WHERE a.task = t.id AND a.actor LIKE 'operator%' LIMIT 1) IS NULL LIMIT ?),
          newest AS ((SELECT id FROM tasks WHERE status = 'compensation_failed' ORDER BY id DESC LIMIT 1000)
            UNION ALL (SELECT id FROM tasks WHERE status = 'dead_lettered' ORDER BY id DESC LIMIT 1000)),
          parked AS (SELECT t.id FROM newest n JOIN tasks t ON t.id = n.id WHERE t.tenant = ? AND t.task_type = ?
            AND t.updated_at > (SELECT at FROM start)
-           AND EXISTS (SELECT 1 FROM unnest(?) class WHERE strpos(t.failure, class) > 0)
+           AND EXISTS (SELECT 1 FROM unnest(?) class WHERE strpos(t.failure, class) BETWEEN 1 AND strpos(t.failure, '\"message\":'))
            AND (SELECT 1 FROM journal a WHERE a.task = t.id AND a.actor LIKE 'operator%' LIMIT 1) IS NULL LIMIT ?)
          SELECT (SELECT count(*) FROM failed) + (SELECT count(*) FROM parked)",
         values![

@@ -21,13 +21,13 @@ const FAILURES: &str = "WITH start (at) AS (SELECT max(?1, coalesce((SELECT fini
         WHERE tenant = ?4 AND task_type = ?2 AND status = 'completed' AND finished_at > ?1 ORDER BY finished_at DESC LIMIT 1), ?1))),
     failed AS (SELECT 1 FROM tasks t WHERE t.tenant = ?4 AND t.task_type = ?2 AND t.status = 'failed'
         AND t.finished_at > (SELECT at FROM start)
-        AND EXISTS (SELECT 1 FROM json_each(?5) class WHERE instr(t.failure, class.value) > 0)
+        AND EXISTS (SELECT 1 FROM json_each(?5) class WHERE instr(t.failure, class.value) BETWEEN 1 AND instr(t.failure, '\"message\":'))
         AND NOT EXISTS (SELECT 1 FROM journal a WHERE a.task = t.id AND a.actor LIKE 'operator%') LIMIT ?3),
     newest AS (SELECT * FROM (SELECT id FROM tasks WHERE status = 'compensation_failed' ORDER BY id DESC LIMIT 1000)
         UNION ALL SELECT * FROM (SELECT id FROM tasks WHERE status = 'dead_lettered' ORDER BY id DESC LIMIT 1000)),
     parked AS (SELECT 1 FROM newest n JOIN tasks t ON t.id = n.id WHERE t.tenant = ?4 AND t.task_type = ?2
         AND t.updated_at > (SELECT at FROM start)
-        AND EXISTS (SELECT 1 FROM json_each(?5) class WHERE instr(t.failure, class.value) > 0)
+        AND EXISTS (SELECT 1 FROM json_each(?5) class WHERE instr(t.failure, class.value) BETWEEN 1 AND instr(t.failure, '\"message\":'))
         AND NOT EXISTS (SELECT 1 FROM journal a WHERE a.task = t.id AND a.actor LIKE 'operator%') LIMIT ?3)
     SELECT (SELECT count(*) FROM failed) + (SELECT count(*) FROM parked) AS count";
 

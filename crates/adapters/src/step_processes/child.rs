@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use counterstep_contracts::LogLevel;
 use counterstep_kernel::ports::CodePart;
-use counterstep_steps::error::panic_message;
+use counterstep_steps::error::CaughtPanic;
 use counterstep_steps::log::{LogSink, TaskLog};
 use counterstep_steps::output_limit::OutputLimit;
 use counterstep_steps::ports::{
@@ -19,7 +19,7 @@ use counterstep_steps::ports::{
 use counterstep_steps::progress::{Meter, ProgressSink};
 use counterstep_steps::task::{Inputs, Registry, Run, StepCode, TaskType};
 use counterstep_steps::times::TimeLeft;
-use counterstep_steps::{CancelToken, ErrorClass, StepContext, StepError, StepResult};
+use counterstep_steps::{CancelToken, StepContext, StepError, StepResult};
 use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt, stream};
 use rustix::process::{
@@ -250,9 +250,9 @@ async fn carry_out(mut registry: Registry, order: Order, line: Arc<Line>) -> Don
         .instrument(span),
     );
     let result = code.catch_unwind().await.unwrap_or_else(|panic| {
-        Err(StepError::new(
-            ErrorClass::Panicked,
-            format_args!("the code panicked: {}", panic_message(panic.as_ref())),
+        Err(StepError::panicked(
+            "the code",
+            CaughtPanic::of(panic.as_ref()),
         ))
     });
     progress.flush();

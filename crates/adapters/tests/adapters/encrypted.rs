@@ -5,6 +5,7 @@ use crate::suite::chain as chains;
 use crate::suite::changes::*;
 use crate::suite::logs::log_row;
 use counterstep_adapters::payload_keys::{EncryptedPayloads, PayloadKey, PayloadKeys, TenantKeys};
+use counterstep_contracts::cause::Origin;
 use counterstep_contracts::{AuditSeq, StepNo, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::draft::sweep;
 use counterstep_kernel::payloads::PayloadStore;
@@ -58,6 +59,7 @@ async fn planted(store: &dyn Store, status: TaskStatus) -> TaskId {
     let said = || StepFailure {
         class: "permanent".to_owned(),
         message: WORDS.to_owned(),
+        ..StepFailure::default()
     };
     let mut change = submit(row(new_task()));
     let write = change.task.as_mut().expect("a row");
@@ -67,6 +69,13 @@ async fn planted(store: &dyn Store, status: TaskStatus) -> TaskId {
         step: None,
         class: "permanent".to_owned(),
         message: WORDS.to_owned(),
+        blocked_by: Some(Box::new(Failure {
+            class: "permanent".to_owned(),
+            message: WORDS.to_owned(),
+            origin: Some(Box::new(Origin::call("the-bank", "POST"))),
+            ..Failure::default()
+        })),
+        ..Failure::default()
     });
     if status.is_terminal() {
         write.finished = Time::In(Duration::ZERO);
@@ -116,6 +125,9 @@ async fn nothing_that_was_handed_in_stands_in_the_rows() {
         assert!(!says.contains(WORDS) && says.contains(ENCRYPTED), "{says}");
     }
     let file = crate::sqlite::file(&fixture);
+    let wal = std::fs::read(file.with_extension("db-wal")).unwrap();
+    let is_clear = wal.windows(8).any(|bytes| bytes == b"the-bank");
+    assert!(is_clear, "the cause stands beside it");
     for path in [file.clone(), file.with_extension("db-wal")] {
         let stored = std::fs::read(&path).unwrap();
         let found = stored
@@ -127,7 +139,9 @@ async fn nothing_that_was_handed_in_stands_in_the_rows() {
     let step = &read.steps[0];
     assert_eq!(read.task.request, json!({"name": WORDS}));
     assert_eq!(read.task.response, Some(json!([WORDS])));
-    assert_eq!(read.task.failure.unwrap().message, WORDS);
+    let failure = read.task.failure.as_ref().unwrap();
+    assert_eq!(failure.message, WORDS);
+    assert_eq!(failure.blocking().message, WORDS);
     assert_eq!(step.output, Some(json!(WORDS)));
     assert_eq!(step.signal.as_ref().unwrap().body, json!({"word": WORDS}));
     assert_eq!(step.error.as_ref().unwrap().message, WORDS);
@@ -283,6 +297,7 @@ async fn what_only_looks_encrypted_comes_back_as_it_was_handed_in() {
             step: None,
             class: "permanent".to_owned(),
             message: text.to_owned(),
+            ..Failure::default()
         });
         let change = recorded(&*store, change, None);
         commit(&*store, NEW, &change).await.unwrap();

@@ -81,6 +81,8 @@ impl Draft {
         self.settle_undo(at, settled, decision)?;
         if self.steps_at(StepStatus::CompensationFailed).is_empty() {
             self.resume_undo(decision)?;
+        } else {
+            self.block_by_undo();
         }
         Ok(())
     }
@@ -186,6 +188,7 @@ impl Draft {
             decision.note(Value::Null),
         )?;
         self.task_mut().recovery_attempts = 0;
+        self.unblock();
         self.undo_or_finish()
     }
 

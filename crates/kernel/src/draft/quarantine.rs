@@ -4,7 +4,7 @@ use super::{Draft, Note};
 use crate::ports::Unread;
 use crate::record::Failure;
 use crate::saga::{Illegal, LifecycleEvent};
-use counterstep_contracts::{StepStatus, TaskStatus};
+use counterstep_contracts::{Direction, StepStatus, TaskStatus};
 use serde_json::json;
 
 impl Draft {
@@ -35,10 +35,17 @@ impl Draft {
             .map(|column| column.what.as_str())
             .collect();
         let message = format!("the task cannot be read: {}", what.join("; "));
-        self.task_mut().failure = Some(Failure {
-            step: None,
+        let task = self.task_mut();
+        let is_undone = task.goal.is_some();
+        task.failure = Some(Failure {
             class: "unreadable".to_owned(),
             message,
+            side: Some(if is_undone {
+                Direction::Undo
+            } else {
+                Direction::Forward
+            }),
+            ..Failure::default()
         });
         Ok(())
     }

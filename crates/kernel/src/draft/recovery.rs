@@ -122,18 +122,12 @@ impl Draft {
                 } else {
                     UndoGoal::Failed
                 }));
-                task.failure = Some(Failure {
-                    step: None,
-                    class: LOST.to_owned(),
-                    message,
-                });
+                task.failure = Some(failure_of_lost(Direction::Forward, message));
             }
-            TaskStatus::Failed | TaskStatus::CompensationFailed => {
-                task.failure.get_or_insert(Failure {
-                    step: None,
-                    class: LOST.to_owned(),
-                    message,
-                });
+            TaskStatus::CompensationFailed => self.block(failure_of_lost(Direction::Undo, message)),
+            TaskStatus::Failed => {
+                let failure = &mut task.failure;
+                failure.get_or_insert_with(|| failure_of_lost(Direction::Forward, message));
             }
             TaskStatus::Submitted
             | TaskStatus::Dispatched
@@ -145,5 +139,15 @@ impl Draft {
             | TaskStatus::Resolved => {}
         }
         Ok(())
+    }
+}
+
+/// The failure of a task of which too many hosts were lost.
+fn failure_of_lost(side: Direction, message: String) -> Failure {
+    Failure {
+        class: LOST.to_owned(),
+        message,
+        side: Some(side),
+        ..Failure::default()
     }
 }

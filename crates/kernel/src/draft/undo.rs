@@ -2,9 +2,9 @@
 
 use super::{Draft, Note};
 use crate::context::Execution;
-use crate::error::StepError;
+use crate::error::{ErrorClass, StepError};
 use crate::plan;
-use crate::record::UndoGoal;
+use crate::record::{Failure, StepFailure, UndoGoal};
 use crate::saga::{Illegal, LifecycleEvent, StepEvent};
 use crate::transition::{AttemptWrite, LeaseChange, ObjectsFate, Time};
 use counterstep_contracts::{Direction, Outcome, StepStatus, UndoDecl};
@@ -178,11 +178,50 @@ impl Draft {
             let note = Note::default().with(
                 json!({"steps": steps, "error": first.error.as_ref().map(ToString::to_string)}),
             );
-            return self.apply(LifecycleEvent::UndoGaveUp, note);
+            self.apply(LifecycleEvent::UndoGaveUp, note)?;
+            self.block_by_undo();
+            return Ok(());
         }
         self.record_waivers()?;
         let cancelled = self.record().task.goal == Some(UndoGoal::Cancelled);
         self.apply(LifecycleEvent::UndoFinished { cancelled }, Note::default())
+    }
+
+    /// The first undo that has given up, and that no person has settled, blocks the task.
+    pub(super) fn block_by_undo(&mut self) {
+        let mut steps = self.record().steps.iter();
+        let Some(row) = steps.find(|row| row.status == StepStatus::CompensationFailed) else {
+            return;
+        };
+        let error = row.error.clone().unwrap_or_else(|| StepFailure {
+            class: ErrorClass::Permanent.as_str().to_owned(),
+            message: "its undo gave up".to_owned(),
+            origin: None,
+        });
+        let by = error.of_task(&row.name, Direction::Undo);
+        self.block(by);
+    }
+
+    /// This blocks the task, which is parked; why it is undone stays beside it.
+    pub(super) fn block(&mut self, by: Failure) {
+        let failure = &mut self.task_mut().failure;
+        let turned = failure.get_or_insert_with(|| Failure {
+            class: ErrorClass::Cancelled.as_str().to_owned(),
+            message: "it was cancelled".to_owned(),
+            side: Some(Direction::Forward),
+            ..Failure::default()
+        });
+        turned.blocked_by = Some(Box::new(by));
+    }
+
+    /// Nothing blocks the task any more: it goes on. That it was cancelled is no failure of its own.
+    pub(super) fn unblock(&mut self) {
+        let failure = &mut self.task_mut().failure;
+        if let Some(turned) = failure {
+            turned.blocked_by = None;
+        }
+        let cancelled = ErrorClass::Cancelled.as_str();
+        failure.take_if(|turned| turned.step.is_none() && turned.class == cancelled);
     }
 
     /// Gives the task back while nothing of it can be undone. `left`: until it looks again unasked.

@@ -51,7 +51,9 @@ fn entries(body: &mut Body, encrypt: &Encrypt<'_>) -> Result<(), PayloadError> {
         }
     }
     if let Some(Some(failure)) = &mut body.task.failure {
-        encrypt.text(Place::Error, &mut failure.message)?;
+        failure
+            .messages_mut()
+            .try_for_each(|text| encrypt.text(Place::Error, text))?;
     }
     for step in &mut body.steps {
         if let Some(Some(error)) = &mut step.patch.error {

@@ -64,7 +64,9 @@ impl Decrypt<'_> {
 
     pub(super) fn failure(&self, failure: Option<&mut Failure>) -> Result<(), PayloadError> {
         failure.map_or(Ok(()), |failure| {
-            self.text(Place::Error, &mut failure.message)
+            failure
+                .messages_mut()
+                .try_for_each(|text| self.text(Place::Error, text))
         })
     }
 

@@ -4,6 +4,7 @@ use super::decrypt::ERASED;
 use super::escape::Escape;
 use super::place::{Place, envelope, has_encrypted, is_encrypted};
 use crate::ports::{DocumentChange, DocumentKind, DocumentWrite, PayloadCodec, PayloadError};
+use crate::record::Failure;
 use crate::transition::{Transition, Written};
 use counterstep_contracts::{TaskId, Tenant};
 use serde_json::Value;
@@ -94,8 +95,11 @@ pub(super) fn transition<'a>(
     change: &'a Transition,
 ) -> Result<Cow<'a, Transition>, PayloadError> {
     let failure = change.task.as_ref().and_then(|it| it.row.failure.as_ref());
-    let looks = failure.is_some_and(|failure| is_encrypted(&failure.message))
-        || change.journal.as_ref().is_some_and(looks_encrypted);
+    let looks_so = |failure: &Failure| {
+        is_encrypted(&failure.message) || is_encrypted(&failure.blocking().message)
+    };
+    let looks =
+        failure.is_some_and(looks_so) || change.journal.as_ref().is_some_and(looks_encrypted);
     let own = match codec {
         Some(codec) => Some(codec),
         None if looks => Some(&Escape as &dyn PayloadCodec),
@@ -119,7 +123,9 @@ pub(super) fn transition<'a>(
         };
         let row = &mut write.row;
         if let Some(failure) = &mut row.failure {
-            own_text(&encrypt, &mut failure.message)?;
+            failure
+                .messages_mut()
+                .try_for_each(|text| own_text(&encrypt, text))?;
         }
         // A store writes none of these but in the row of the journal.
         (row.request, row.response) = (Value::Null, None);

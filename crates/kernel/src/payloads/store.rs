@@ -67,7 +67,7 @@ impl PayloadStore {
 
     /// A text of a failure is looked for where it is decrypted: the database would have to look into what
     /// it cannot read.
-    async fn search(&self, query: &TaskQuery, text: &str) -> Result<TaskPage, StoreError> {
+    async fn search(&self, query: &TaskQuery) -> Result<TaskPage, StoreError> {
         let candidates = TaskQuery {
             failure: FailureFilter {
                 text: None,
@@ -84,11 +84,7 @@ impl PayloadStore {
             looked_to = lines.last().map(|line| line.task);
         }
         self.lines(&mut lines)?;
-        let says = |line: &TaskLine| {
-            let failure = line.failure.as_ref();
-            failure.is_some_and(|failure| failure.message.contains(text))
-        };
-        lines.retain(says);
+        lines.retain(|line| query.failure.fits(line.failure.as_ref()));
         let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
         lines.truncate(limit);
         let looked_to = looked_to.filter(|_| lines.len() < limit);
@@ -179,8 +175,8 @@ impl Store for PayloadStore {
     }
 
     async fn list(&self, query: &TaskQuery) -> Result<TaskPage, StoreError> {
-        if let (Some(_), Some(text)) = (&self.codec, &query.failure.text) {
-            return self.search(query, text).await;
+        if self.codec.is_some() && query.failure.text.is_some() {
+            return self.search(query).await;
         }
         let mut page = self.inner.list(query).await?;
         self.lines(&mut page.lines)?;

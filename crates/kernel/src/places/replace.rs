@@ -5,7 +5,7 @@ use crate::draft::As;
 use crate::engine::Engine;
 use crate::ports::Signal;
 use crate::record::Failure;
-use counterstep_contracts::{TaskId, TaskStatus};
+use counterstep_contracts::{Direction, TaskId, TaskStatus};
 use serde_json::json;
 
 /// The class of the failure of such a task.
@@ -39,11 +39,12 @@ pub(crate) async fn give_way(engine: &Engine, task: TaskId, by: TaskId) -> Resul
         let stopping = draft.cancel(None)?;
         draft.add_detail("replaced_by", json!(by));
         draft.task_mut().failure = Some(Failure {
-            step: None,
             class: REPLACED.to_owned(),
             message: format!(
                 "task {by}, which was submitted later with the same key, has its place"
             ),
+            side: Some(Direction::Forward),
+            ..Failure::default()
         });
         Ok(stopping)
     });

@@ -2,8 +2,8 @@
 
 use crate::error::{ErrorClass, StepError};
 use crate::policy;
-use crate::record::{Failure, TaskRecord};
-use counterstep_contracts::{StepStatus, TaskDecl};
+use crate::record::{Failure, StepFailure, TaskRecord};
+use counterstep_contracts::{Direction, StepStatus, TaskDecl};
 use std::time::Duration;
 
 /// Which attempt has failed.
@@ -65,9 +65,5 @@ pub(super) fn may_fall_back(decl: &TaskDecl, record: &TaskRecord, at: usize) -> 
 
 /// The failure of a task whose step gave up with this error.
 pub(crate) fn failure_of(step: &str, error: &StepError) -> Failure {
-    Failure {
-        step: Some(step.to_owned()),
-        class: error.class.as_str().to_owned(),
-        message: error.message.clone(),
-    }
+    StepFailure::from(error).of_task(step, Direction::Forward)
 }

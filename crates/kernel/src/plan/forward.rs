@@ -10,7 +10,7 @@ use crate::error::{ErrorClass, StepError};
 use crate::policy::INLINE_LIMIT;
 use crate::record::{Failure, StepFailure, StepRow};
 use crate::task::Probe;
-use counterstep_contracts::{OnExhausted, StepStatus, WaitReason};
+use counterstep_contracts::{Direction, OnExhausted, StepStatus, WaitReason};
 use std::time::Duration;
 
 pub(super) fn decide(view: &View<'_>) -> Decision {
@@ -115,23 +115,21 @@ fn reason_to_give_up(view: &View<'_>) -> Option<(Failure, OnExhausted)> {
     {
         let decl = &view.decl.steps[at];
         let error = steps[at].error.clone();
-        let StepFailure { class, message } = error.unwrap_or_else(|| StepFailure {
+        let error = error.unwrap_or_else(|| StepFailure {
             class: ErrorClass::Permanent.as_str().to_owned(),
             message: "it failed".to_owned(),
+            origin: None,
         });
-        let failure = Failure {
-            step: Some(decl.name.to_owned()),
-            class,
-            message,
-        };
+        let failure = error.of_task(decl.name, Direction::Forward);
         return Some((failure, decl.on_exhausted));
     }
     let over = record.task.deadline_at? <= record.now;
     over.then(|| {
         let failure = Failure {
-            step: None,
             class: "deadline".to_owned(),
             message: "the task ran into its deadline, counted from its submission".to_owned(),
+            side: Some(Direction::Forward),
+            ..Failure::default()
         };
         (failure, OnExhausted::Compensate)
     })

@@ -140,6 +140,8 @@ impl FailureFilter {
         let Some(failure) = failure else {
             return self.is_empty();
         };
+        // That of a parked task is what blocks it.
+        let failure = failure.blocking();
         let class = self.class.as_deref();
         let text = self.text.as_deref();
         class.is_none_or(|class| failure.class == class)

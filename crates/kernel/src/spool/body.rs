@@ -7,6 +7,7 @@ use crate::ports::{LogRow, PayloadCodec, PayloadError, SpoolKey};
 use crate::sql::{Sql, SqlValue};
 use crate::turn::Ended;
 use counterstep_contracts::Tenant;
+use counterstep_contracts::cause::Origin;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
@@ -35,6 +36,9 @@ struct ErrorBody {
     class: ClassBody,
     message: String,
     backtrace: Option<String>,
+    /// Missing in what an older program has kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    origin: Option<Box<Origin>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -165,6 +169,7 @@ impl From<&StepError> for ErrorBody {
             },
             message: error.message.clone(),
             backtrace: error.backtrace.clone(),
+            origin: error.origin.clone(),
         }
     }
 }
@@ -182,6 +187,7 @@ impl From<ErrorBody> for StepError {
             },
             message: error.message,
             backtrace: error.backtrace,
+            origin: error.origin,
         }
     }
 }
@@ -281,7 +287,8 @@ mod tests {
             ErrorClass::Panicked,
             ErrorClass::Cancelled,
         ] {
-            let error = StepError::new(class, "why");
+            let origin = Origin::call("bank", "POST").answered(402, br#"{"code":"declined"}"#);
+            let error = StepError::new(class, "why").about(origin);
             let ended = Ended {
                 at: 0,
                 result: Err(error.clone()),
@@ -294,6 +301,19 @@ mod tests {
             let back = there_and_back(&ended);
             assert_eq!((back.result, back.unsent), (Err(error), true));
         }
+    }
+
+    #[test]
+    fn an_error_that_an_older_program_has_kept_has_no_origin() {
+        let error = json!({"class": "permanent", "message": "why", "backtrace": null});
+        let body = json!({"result": {"error": error}, "unsent": false, "stored": false, "sql": [], "log": null});
+        let back = decode(None, &key(), (0, &body.to_string())).expect("a result");
+        let error = back.result.expect_err("an error");
+        assert_eq!(
+            (error.class, &*error.message),
+            (ErrorClass::Permanent, "why")
+        );
+        assert_eq!(error.origin, None);
     }
 
     #[test]

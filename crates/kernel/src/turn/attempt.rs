@@ -235,10 +235,7 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
     };
     let result = match run.await {
         Ok(result) => result,
-        Err(NotDone::Panicked(panic)) => Err(StepError::new(
-            ErrorClass::Panicked,
-            format_args!("the code panicked: {panic}"),
-        )),
+        Err(NotDone::Panicked(panic)) => Err(StepError::panicked("the code", panic)),
         Err(NotDone::Late(late)) => {
             if let Some(room) = in_code.and_then(|room| room.upgrade()) {
                 room.abandon();

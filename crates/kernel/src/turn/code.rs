@@ -2,7 +2,7 @@
 //! where it does not let go of its thread, abandoned. Must not know what the code is for.
 
 use crate::engine::Engine;
-use crate::error::panic_message;
+use crate::error::CaughtPanic;
 use crate::isolation::Isolation;
 use crate::ports::{CodeLabel, Observation};
 use crate::record::TaskRow;
@@ -23,7 +23,7 @@ const LETS_GO_WITHIN: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub(super) enum NotDone<L> {
     /// It panicked.
-    Panicked(String),
+    Panicked(CaughtPanic),
     /// Its time was up.
     Late(L),
 }
@@ -120,15 +120,13 @@ where
         let over = Box::pin(stopped.over.notified());
         if let Either::Left((ended, _)) = select(code, over).await {
             // The turn may have given up on it in this moment.
-            let _ = to.send(ended.map_err(|panic| panic_message(panic.as_ref()).to_owned()));
+            let _ = to.send(ended.map_err(|panic| CaughtPanic::of(panic.as_ref())));
         }
     };
     let running = engine.ports.steps.start(label.clone(), Box::pin(guarded));
     let (late, running) = match select(running, Box::pin(late)).await {
         Either::Left(((), _)) => {
-            let ended = from
-                .await
-                .unwrap_or_else(|_| Err("it was dropped before its end".to_owned()));
+            let ended = from.await.unwrap_or_else(|_| Err(CaughtPanic::dropped()));
             return ended.map_err(NotDone::Panicked);
         }
         Either::Right(late) => late,

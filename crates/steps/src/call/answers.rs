@@ -3,6 +3,7 @@
 use crate::builtin::Call;
 use crate::error::{StepError, StepResult};
 use crate::ports::ServiceAnswer;
+use counterstep_contracts::cause::Origin;
 use serde_json::Value;
 use std::time::Duration;
 
@@ -31,27 +32,35 @@ pub(super) fn read(call: &Call, answer: &ServiceAnswer) -> StepResult<Value> {
         matches!(status, 408 | 409 | 425 | 429 | 500..=599) || call.retried.contains(&status);
     let may_pass = asks_for_time && (status != 409 || call.retried.contains(&409));
     let said = said(call, answer);
-    Err(match answer.retry_after {
+    let error = match answer.retry_after {
         Some(after) if asks_for_time => StepError::rate_limited(after.min(LONGEST_PATIENCE), said),
         _ if may_pass => StepError::transient(said),
         _ => StepError::permanent(said),
-    })
+    };
+    Err(error.about(origin(call).answered(status, &answer.body)))
+}
+
+/// The call as data.
+pub(super) fn origin(call: &Call) -> Origin {
+    Origin::call(call.service, call.method.as_str())
 }
 
 fn success(call: &Call, answer: &ServiceAnswer) -> StepResult<Value> {
+    // Its body is no refusal, and has no code.
+    let about = |error: StepError| error.about(origin(call).answered(answer.status, b""));
     // A call that ignores the answer accepts one of any length.
     if answer.cut && (call.read)(b"").is_err() {
-        return Err(StepError::permanent(format_args!(
+        return Err(about(StepError::permanent(format_args!(
             "{} is longer than {} bytes, which is the limit of this call",
             said(call, answer),
             call.longest_answer
-        )));
+        ))));
     }
     (call.read)(&answer.body).map_err(|error| {
-        StepError::permanent(format_args!(
+        about(StepError::permanent(format_args!(
             "{} cannot be read: {error}",
             said(call, answer)
-        ))
+        )))
     })
 }
 
@@ -116,6 +125,41 @@ mod tests {
                 "{status} with Retry-After"
             );
         }
+    }
+
+    #[test]
+    fn an_error_keeps_its_call_as_data() {
+        let refused = |status, body: &'static [u8]| {
+            let answer = ServiceAnswer {
+                status,
+                retry_after: None,
+                body: body.into(),
+                cut: false,
+            };
+            let origin = read(&plain().0, &answer).unwrap_err().origin;
+            *origin.expect("an origin")
+        };
+        let declined = refused(402, br#"{"type":"about:blank","code":"declined"}"#);
+        assert_eq!(
+            declined,
+            Origin {
+                service: Some("bank".to_owned()),
+                method: Some("POST".to_owned()),
+                status: Some(402),
+                code: Some("declined".to_owned()),
+                place: None,
+            }
+        );
+        assert_eq!(
+            (refused(503, b"").status, refused(503, b"").code),
+            (Some(503), None)
+        );
+        let unread = refused(200, br#"{"code":"kim"}"#);
+        assert_eq!(
+            (unread.status, unread.code),
+            (Some(200), None),
+            "no refusal"
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::inputs::{Inputs, REQUEST};
 use super::request::{ReadOutputFn, ReadRequestFn};
 use crate::builtin::{BuiltInStep, UploadMany, UploadOne, Work};
 use crate::context::StepContext;
-use crate::error::{ErrorClass, StepError, StepResult, UndoResult, panic_message};
+use crate::error::{CaughtPanic, StepError, StepResult, UndoResult};
 use crate::state::StateParameter;
 use counterstep_contracts::{Host, TaskDecl};
 use futures::future::BoxFuture;
@@ -129,13 +129,8 @@ impl TaskType {
 /// function) with a net under panics: one of them must not take a decision, or a request, with it.
 ///
 /// # Errors
-/// Those of the code; [`ErrorClass::Panicked`] where it panicked.
+/// Those of the code; [`ErrorClass::Panicked`](crate::ErrorClass::Panicked) where it panicked.
 pub fn guarded<T>(what: &str, call: impl FnOnce() -> StepResult<T>) -> StepResult<T> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).unwrap_or_else(|panic| {
-        let said = panic_message(panic.as_ref());
-        Err(StepError::new(
-            ErrorClass::Panicked,
-            format_args!("{what} panicked: {said}"),
-        ))
-    })
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(call))
+        .unwrap_or_else(|panic| Err(StepError::panicked(what, CaughtPanic::of(panic.as_ref()))))
 }

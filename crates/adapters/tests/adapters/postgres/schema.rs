@@ -73,12 +73,14 @@ async fn a_nul_in_json_comes_back_and_one_in_an_error_does_not_stop_its_task() {
         step: None,
         class: "permanent".into(),
         message: "\0".into(),
+        ..Failure::default()
     });
     let expected = write.row.clone();
     let mut step = record.steps[0].clone();
     let broke = StepFailure {
         class: "permanent".into(),
         message: "it\0broke".into(),
+        ..StepFailure::default()
     };
     step.error = Some(broke.clone());
     step.output = Some(json!("\0"));

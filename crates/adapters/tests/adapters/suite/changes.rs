@@ -221,6 +221,7 @@ pub(crate) fn end(attempt: i32, outcome: Outcome, keeps_objects: bool) -> Attemp
         error: (outcome != Outcome::Succeeded).then(|| StepFailure {
             class: "permanent".into(),
             message: "it broke".into(),
+            ..StepFailure::default()
         }),
         kept: ObjectsFate::when(keeps_objects),
     }

@@ -63,6 +63,7 @@ pub(super) async fn end_of(store: &dyn Store, task: TaskId, status: TaskStatus) 
         step: None,
         class: "permanent".to_owned(),
         message: "it broke".to_owned(),
+        ..Failure::default()
     });
     commit(store, free(&record), &change).await.unwrap();
     load(store, task).await

@@ -166,6 +166,7 @@ pub(crate) async fn a_record_comes_back_as_it_was_written(ports: &Ports) {
         step: Some("zip".into()),
         class: "permanent".into(),
         message: "no".into(),
+        ..Failure::default()
     });
     written.residue = true;
     written.sweep_at = Some(DbTime(1_795_000_000_654_321));
@@ -183,6 +184,7 @@ pub(crate) async fn a_record_comes_back_as_it_was_written(ports: &Ports) {
     step.error = Some(StepFailure {
         class: "transient".into(),
         message: "a\nb".into(),
+        ..StepFailure::default()
     });
     step.due_at = Some(DbTime(1_795_000_000_123_456));
     step.signal = Some(SignalRow {

@@ -1,6 +1,7 @@
 //! Lists by label, failure and time.
 
 use super::changes::*;
+use counterstep_contracts::cause::Origin;
 use counterstep_contracts::{Labels, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::ports::{FailureFilter, Ports, Store, TaskPage, TaskQuery, first_id_at};
 use counterstep_kernel::record::{Failure, TaskRow};
@@ -222,6 +223,7 @@ pub(crate) async fn a_failure_is_found_by_its_class_and_by_what_it_says(ports: &
                 step: Some("refused".into()),
                 class: class.into(),
                 message: message.into(),
+                ..Failure::default()
             }),
             labels: labels(&[("a", "b")]),
             ..row(new_task())
@@ -231,6 +233,24 @@ pub(crate) async fn a_failure_is_found_by_its_class_and_by_what_it_says(ports: &
     let refused = failed("permanent", "the bank said \"no\"\nand hung up").await;
     let late = failed("timed_out", "permanent: no answer in 30 s").await;
     submitted(store, row(new_task())).await;
+    // A parked task is found by what blocks it, and by that alone.
+    let parked = TaskRow {
+        status: TaskStatus::CompensationFailed,
+        failure: Some(Failure {
+            class: "cancelled".into(),
+            message: "it was cancelled".into(),
+            blocked_by: Some(Box::new(Failure {
+                class: "rate_limited".into(),
+                message: "the refund has to wait".into(),
+                origin: Some(Box::new(Origin::call("bank", "POST"))),
+                ..Failure::default()
+            })),
+            ..Failure::default()
+        }),
+        labels: labels(&[("a", "b")]),
+        ..row(new_task())
+    };
+    let parked = submitted(store, parked).await.task.id;
     for by in [&[][..], &[("a", "b")]] {
         let found = async |class: Option<&str>, text: Option<&str>| {
             let failure = FailureFilter {
@@ -249,6 +269,11 @@ pub(crate) async fn a_failure_is_found_by_its_class_and_by_what_it_says(ports: &
         assert_eq!(found(Some("permanent"), None).await, [refused]);
         assert_eq!(found(Some("timed_out"), None).await, [late]);
         assert_eq!(found(Some("lost"), None).await, []);
+        assert_eq!(found(Some("rate_limited"), None).await, [parked]);
+        assert_eq!(found(Some("rate_limited"), Some("refund")).await, [parked]);
+        assert_eq!(found(Some("cancelled"), None).await, []);
+        assert_eq!(found(None, Some("was cancelled")).await, []);
+        assert_eq!(found(None, Some("bank\",")).await, [], "no text");
         assert_eq!(found(None, Some("said \"no\"\nand")).await, [refused]);
         assert_eq!(found(None, Some("no")).await, [late, refused]);
         assert_eq!(found(Some("permanent"), Some("no")).await, [refused]);

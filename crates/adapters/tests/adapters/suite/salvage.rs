@@ -39,6 +39,7 @@ pub(crate) async fn a_task_of_which_not_all_can_be_read_is_salvaged(ports: &Port
         class: "permanent".to_owned(),
         message: "no more".to_owned(),
         step: None,
+        ..Failure::default()
     };
     write_of(&mut change).row.waiting = Some(WaitReason::Signal);
     write_of(&mut change).row.goal = Some(UndoGoal::Cancelled);

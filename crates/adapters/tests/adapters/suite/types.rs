@@ -162,6 +162,7 @@ async fn ended_for(
         step: Some("make".to_owned()),
         class: class.to_owned(),
         message,
+        ..Failure::default()
     });
     let mut change = submit(new);
     change.audit[0].actor = actor.to_owned();
@@ -202,6 +203,18 @@ pub(crate) async fn failures_are_counted_since_the_last_success(ports: &Ports) {
     ] {
         ended_for(store, "Zip", status, ("worker:1", class)).await;
     }
+    // Nor what blocks a task that something else has turned.
+    let mut parked = row(new_task());
+    (parked.status, parked.task_type) = (TaskStatus::CompensationFailed, "Zip".to_owned());
+    parked.failure = Some(Failure {
+        class: "permanent".to_owned(),
+        blocked_by: Some(Box::new(Failure {
+            class: "transient".to_owned(),
+            ..Failure::default()
+        })),
+        ..Failure::default()
+    });
+    commit(store, NEW, &submit(parked)).await.expect("a task");
     assert_eq!(count().await, 3);
     let other = FailureQuery {
         tenant: Tenant("another".to_owned()),

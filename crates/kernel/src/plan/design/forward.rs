@@ -9,7 +9,7 @@ use crate::waits::Wait;
 use counterstep_contracts::StepStatus::{
     Completed, Failed, InDoubt, Pending, Running, Skipped, Waiting,
 };
-use counterstep_contracts::{Host, OnExhausted, TaskStatus, WaitReason};
+use counterstep_contracts::{Direction, Host, OnExhausted, TaskStatus, WaitReason};
 use serde_json::{Value, json};
 
 fn failure(step: &str, class: &str, message: &str) -> Failure {
@@ -17,6 +17,8 @@ fn failure(step: &str, class: &str, message: &str) -> Failure {
         step: Some(step.to_owned()),
         class: class.to_owned(),
         message: message.to_owned(),
+        side: Some(Direction::Forward),
+        ..Failure::default()
     }
 }
 
@@ -244,6 +246,8 @@ fn reasons_to_give_up() {
         step: None,
         class: "deadline".to_owned(),
         message: "the task ran into its deadline, counted from its submission".to_owned(),
+        side: Some(Direction::Forward),
+        ..Failure::default()
     };
     table(vec![
         (

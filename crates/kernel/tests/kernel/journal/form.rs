@@ -74,6 +74,7 @@ fn a_failed_attempt() -> Story {
     let error = Some(StepFailure {
         class: "transient".to_owned(),
         message: "the disk is full (again)".to_owned(),
+        ..StepFailure::default()
     });
     let mut failed = change(story.task().clone(), 3);
     failed.attempts = vec![AttemptWrite::End {
