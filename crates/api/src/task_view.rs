@@ -2,12 +2,13 @@
 //! nothing else.
 
 use counterstep_contracts::access::KeyView;
+use counterstep_contracts::cause::Cause;
 use counterstep_contracts::children::StepChildren;
 use counterstep_contracts::dead_letter::DeadLetterView;
 use counterstep_contracts::disable::SwitchView;
 use counterstep_contracts::http::{
-    AttemptView, AuditEvent, AuditTrail, AuditView, ChangeEvent, ChildSummary, FailureView,
-    Payloads, Progress, ProgressEvent, StepOutput, StepView, TaskSummary,
+    AttemptView, AuditEvent, AuditTrail, AuditView, BlockView, ChangeEvent, ChildSummary,
+    FailureView, Payloads, Progress, ProgressEvent, StepOutput, StepView, TaskSummary,
 };
 use counterstep_contracts::http::{StepProgress, TaskView};
 use counterstep_contracts::operator::DeadLetter;
@@ -205,8 +206,17 @@ pub(crate) fn dead_letter(line: TaskLine) -> DeadLetter {
         labels: line.labels,
         created_at: rfc3339(line.created_at),
         updated_at: rfc3339(line.updated_at),
+        cause: cause(line.failure.as_ref()),
         failure: line.failure.map(failure),
     }
+}
+
+/// What blocks a parked task.
+fn cause(failure: Option<&Failure>) -> Cause {
+    failure
+        .map(Failure::blocking)
+        .map(Failure::cause)
+        .unwrap_or_default()
 }
 
 /// A parked task with all that there is to know of it.
@@ -223,6 +233,7 @@ pub(crate) fn parked(record: TaskRecord, group: String, history: History) -> Dea
             labels: task.labels,
             created_at: rfc3339(task.created_at),
             updated_at: rfc3339(task.updated_at),
+            cause: cause(task.failure.as_ref()),
             failure: task.failure.map(failure),
         },
         group,
@@ -255,6 +266,11 @@ fn failure(failure: Failure) -> FailureView {
         step: failure.step,
         class: failure.class,
         message: failure.message,
+        blocked_by: failure.blocked_by.map(|by| BlockView {
+            step: by.step,
+            class: by.class,
+            message: by.message,
+        }),
     }
 }
 

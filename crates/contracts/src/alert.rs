@@ -1,10 +1,11 @@
 //! Alerts: what operators are told of by the webhook of the installation, and how those stand that were sent.
 //! Times are RFC 3339 in UTC.
 
+use crate::cause::Cause;
 use crate::ids::{TaskId, Tenant};
 use crate::webhook::DeliveryStatus;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// What an alert is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -63,6 +64,14 @@ pub struct AlertData {
     /// The class of the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
+    /// What blocks them.
+    // A program before kept another value in a field of this name beside it.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "known"
+    )]
+    pub cause: Option<Cause>,
     /// The text of the failure, with `#` in place of what differs from task to task. Missing where payloads are
     /// encrypted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -82,6 +91,19 @@ pub struct AlertData {
     /// More, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
+}
+
+fn known<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Cause>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Known {
+        Cause(Cause),
+        Other(serde::de::IgnoredAny),
+    }
+    Ok(match Known::deserialize(from)? {
+        Known::Cause(cause) => Some(cause),
+        Known::Other(_) => None,
+    })
 }
 
 /// What is sent, in the form of Standard Webhooks.

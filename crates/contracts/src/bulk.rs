@@ -1,6 +1,7 @@
 //! Bodies of the routes for dead letters in numbers: their groups, and operations on many tasks. Times are
 //! RFC 3339 in UTC.
 
+use crate::cause::Cause;
 use crate::forms::{ACTOR, NOTE, ONE_LINE};
 use crate::http::FAILURE_CLASSES;
 use crate::ids::TaskId;
@@ -18,18 +19,20 @@ pub const GROUP_ID: &str = "^[0-9a-f]{16}$";
 /// Parked tasks of one cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeadLetterGroup {
-    /// The same for the same cause at any time: a hash of type, step, class and masked text.
+    /// The same for the same cause at any time: a hash of type, cause and masked text.
     pub id: String,
     /// Their type's declared name.
     pub task_type: String,
-    /// The step that gave up, where one did.
+    /// The step that gave up, or whose undo did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
     /// The class of their failure, where they have one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
-    /// The text of their failure, with `#` in place of what differs from task to task: ids, numbers, times,
-    /// quoted texts.
+    /// What blocks them now.
+    #[serde(default)]
+    pub cause: Cause,
+    /// What the text of their failure says beside it, with `#` in place of ids, numbers and times.
     pub text: String,
     /// How many there are.
     pub count: u64,
@@ -181,6 +184,38 @@ pub struct BulkPreview {
     pub complete: bool,
     /// The first of them: the last submitted.
     pub tasks: Vec<TaskId>,
+    /// The group that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// What was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<BulkFilter>,
+    /// Their causes, the most frequent first; of tasks without a failure there is none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<DeadLetterGroup>,
+    /// What would be undone; missing where the action undoes nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undo: Option<BulkUndo>,
+}
+
+/// What an operation would undo, of the tasks that were looked at for it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BulkUndo {
+    /// So many tasks were looked at: the last submitted.
+    pub tasks: u64,
+    /// How often each step would be undone, those of one type together.
+    pub steps: Vec<UndoneStep>,
+}
+
+/// A step that would be undone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UndoneStep {
+    /// Its type's declared name.
+    pub task_type: String,
+    /// Its name.
+    pub step: String,
+    /// In so many tasks.
+    pub tasks: u64,
 }
 
 /// How an operation stands.

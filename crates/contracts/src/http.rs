@@ -251,6 +251,21 @@ pub struct FailureView {
     pub class: String,
     /// In the words of the step.
     pub message: String,
+    /// What blocks the task now that it is parked, where that is another failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked_by: Option<BlockView>,
+}
+
+/// The failure of an undo, by which a task is parked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BlockView {
+    /// The step whose undo gave up, where one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// One of [`FAILURE_CLASSES`].
+    pub class: String,
+    /// In the words of the undo.
+    pub message: String,
 }
 
 /// One entry of a task's audit trail.

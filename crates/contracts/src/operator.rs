@@ -1,6 +1,7 @@
 //! Bodies of the routes for people who look after tasks: settle, retry, plan, why, dead letters,
 //! and what a deployment would leave behind. Times are RFC 3339 in UTC.
 
+use crate::cause::Cause;
 use crate::children::ParentView;
 use crate::forms::{ACTOR, NOTE};
 use crate::http::FailureView;
@@ -196,6 +197,9 @@ pub struct Why {
     /// The id of its group, where it is parked: others have failed for the same cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
+    /// What blocks it, where it is parked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Cause>,
 }
 
 /// One thing that a task waits for.
@@ -293,9 +297,12 @@ pub struct DeadLetter {
     /// Last change: the one that parked it, or what an operator has done since.
     #[schemars(extend("format" = "date-time"))]
     pub updated_at: String,
-    /// Why it did not complete.
+    /// Why it did not complete, with what blocks it now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<FailureView>,
+    /// What blocks it now.
+    #[serde(default)]
+    pub cause: Cause,
 }
 
 /// Tasks in flight that a build could not go on with: one entry a type, version and definition.

@@ -139,6 +139,8 @@ problem_codes! {
     SignalTooLate = "signal-too-late", 409, "The task no longer waits for this signal";
     /// Signal: another body was accepted for it before.
     SignalTaken = "signal-taken", 409, "Another body was accepted for this signal before";
+    /// Bulk operation: an older program named the group, and it has other ids now.
+    GroupRenamed = "group-renamed", 410, "The group has another id now";
     /// Body or part over its limit.
     TooLarge = "too-large", 413, "The request is too large";
     /// Another content type is needed.

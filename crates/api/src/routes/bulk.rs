@@ -9,7 +9,7 @@ use crate::caller::Caller;
 use crate::problem::{Refused, invalid};
 use crate::query::Params;
 use actix_web::{HttpRequest, HttpResponse, web};
-use counterstep_contracts::bulk::{BulkAction, BulkFilter, BulkRequest};
+use counterstep_contracts::bulk::{BulkAction, BulkFilter, BulkPreview, BulkRequest};
 use counterstep_contracts::http::Page;
 use counterstep_contracts::{Labels, ProblemCode, SettledAs, TaskStatus};
 use counterstep_kernel::bulk::{self, BulkError, BulkSpec};
@@ -48,8 +48,11 @@ pub(super) async fn post(
         return Err(invalid("`from` goes with `run-again` only: leave it out").at("from"));
     }
     if body.preview {
-        let found = bulk::preview(&*api.engine.ports.store, &selection).await?;
-        return Ok(HttpResponse::Ok().json(found));
+        let found = bulk::preview(&api.engine, body.action, &selection).await;
+        return Ok(HttpResponse::Ok().json(BulkPreview {
+            filter: body.filter,
+            ..found.map_err(refused)?
+        }));
     }
     let spec = BulkSpec {
         action: body.action,
@@ -163,6 +166,7 @@ fn refused(error: BulkError) -> Refused {
             ProblemCode::NoSuchBulkOperation,
             "see /api/bulk-operations for those that there are",
         ),
+        BulkError::Renamed(_) => Refused::new(ProblemCode::GroupRenamed, detail).at("group"),
         BulkError::TooMany => Refused::new(ProblemCode::TooManyRequests, detail),
         BulkError::Moved => Refused::new(ProblemCode::Unavailable, detail).retry_after(1),
         BulkError::Store(error) => error.into(),

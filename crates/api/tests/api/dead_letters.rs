@@ -50,6 +50,11 @@ async fn a_group_is_counted_looked_at_and_settled() {
     let group = &found.groups[0];
     assert_eq!((group.count, group.step.as_deref()), (3, Some("judge")));
     assert_eq!(group.text, "only a person can judge this");
+    assert_eq!(group.cause.to_string(), "judge: permanent");
+    assert_eq!(
+        found.groups[1].cause.to_string(),
+        "undo of reserve: permanent"
+    );
     assert_eq!(group.by_status[&TaskStatus::DeadLettered], 3);
     assert_eq!(
         groups(&site, "?status=compensation_failed").await.counted,
@@ -74,6 +79,11 @@ async fn a_group_is_counted_looked_at_and_settled() {
     assert_eq!(
         (counted.count, counted.complete, counted.tasks.len()),
         (3, true, 3)
+    );
+    assert_eq!((counted.causes.len(), &counted.causes[0]), (1, group));
+    assert_eq!(
+        (counted.group.as_ref(), counted.undo),
+        (Some(&group.id), None)
     );
     let none: Page<BulkView> = site.get(OPERATIONS).await.json(200);
     assert!(none.items.is_empty(), "a preview starts nothing");
@@ -109,6 +119,32 @@ async fn a_group_is_counted_looked_at_and_settled() {
         "one that has ended stays as it is"
     );
     assert_eq!(groups(&site, "").await.counted, 1);
+}
+
+/// The group of the tasks of `asks-a-person` by type, step, class and text alone.
+const FORMER_GROUP: &str = "6184593006e8cef8";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_that_an_older_program_named_is_answered_with_its_ids_of_now() {
+    let (site, _) = with_dead_letters(1).await;
+    let found = groups(&site, "").await;
+    let id = &found.groups[0].id;
+    assert_ne!(id, FORMER_GROUP);
+    for preview in [true, false] {
+        let body = format!(
+            r#"{{"action":"redrive","group":"{FORMER_GROUP}","note":"x","preview":{preview}}}"#
+        );
+        let problem = site.post(OPERATIONS, body).await;
+        let problem = problem.problem(410, "group-renamed");
+        let detail = problem["detail"].as_str().expect("a detail");
+        assert!(detail.contains(id.as_str()), "{detail}");
+        assert_eq!(problem["pointer"], "group");
+    }
+    let none: Page<BulkView> = site.get(OPERATIONS).await.json(200);
+    assert!(none.items.is_empty(), "nothing was started");
+    let body = r#"{"action":"redrive","group":"0123456789abcdef","note":"x","preview":true}"#;
+    let unknown: BulkPreview = site.post(OPERATIONS, body).await.json(200);
+    assert_eq!(unknown.count, 0, "one that is no group has no tasks");
 }
 
 #[tokio::test(flavor = "multi_thread")]

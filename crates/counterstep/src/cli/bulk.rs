@@ -141,6 +141,24 @@ pub(super) async fn start(
 fn preview(found: &BulkPreview) -> String {
     let at_least = if found.complete { "" } else { "at least " };
     let mut text = format!("{at_least}{} tasks; nothing was changed\n", found.count);
+    if let Some(group) = &found.group {
+        text += &format!("group: {group}\n");
+    }
+    if let Some(filter) = &found.filter {
+        // A filter is texts, times and labels: there is none that has no form as JSON.
+        let filter = serde_json::to_string(filter).unwrap_or_default();
+        text += &format!("filter: {}\n", one_line(&filter));
+    }
+    for it in &found.causes {
+        let cause = one_line(&format!("{}, {}: {}", it.task_type, it.cause, it.text));
+        text += &format!("cause of {}: {cause}\n", it.count);
+    }
+    if let Some(undo) = &found.undo {
+        text += &format!("would be undone, of {} tasks:\n", undo.tasks);
+        for it in &undo.steps {
+            text += &format!("  {} of {}: {}\n", it.step, it.task_type, it.tasks);
+        }
+    }
     for task in &found.tasks {
         text += &format!("{task}\n");
     }

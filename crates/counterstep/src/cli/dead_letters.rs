@@ -31,8 +31,8 @@ pub(super) struct DeadLettersArgs {
 
 #[derive(Debug, Clone, clap::Subcommand)]
 enum DeadLettersCommand {
-    /// Counts parked tasks by cause: type, step, class and text of the failure, without what differs
-    /// from task to task
+    /// Counts parked tasks by what blocks them: step or undo, class, call, and text without ids, numbers
+    /// and times
     Groups {
         /// Of this type only
         #[arg(long = "type")]
@@ -161,7 +161,11 @@ fn one(found: &DeadLetterView) -> String {
         let step = failure.step.as_deref().unwrap_or("no step");
         let message = one_line(&failure.message);
         text += &format!("failure: {message} ({}), {step}\n", failure.class);
+        if let Some(by) = &failure.blocked_by {
+            text += &format!("blocked by: {}\n", one_line(&by.message));
+        }
     }
+    text += &format!("cause: {}\n", one_line(&letter.cause.to_string()));
     text += &format!("group: {}\n", found.group);
     text.extend(found.trace_id.iter().map(|id| format!("trace: {id}\n")));
     let worker = found.worker.iter();
@@ -206,8 +210,7 @@ fn groups(found: &DeadLetterGroups, filtered: bool) -> String {
         "group",
         "count",
         "type",
-        "step",
-        "class",
+        "cause",
         "what went wrong",
         "first",
         "last",
@@ -218,8 +221,7 @@ fn groups(found: &DeadLetterGroups, filtered: bool) -> String {
             group.id.clone(),
             group.count.to_string(),
             group.task_type.clone(),
-            group.step.clone().unwrap_or_default(),
-            group.class.clone().unwrap_or_default(),
+            one_line(&group.cause.to_string()),
             one_line(&group.text),
             shown(&group.first_at),
             shown(&group.last_at),

@@ -360,6 +360,7 @@ fn why(why: &Why, caller: &Caller) -> String {
             .map_or_else(String::new, |until| format!("; until {}", shown(until)));
         text.push_str(&format!("  because {}{until}\n", reason.detail));
     }
+    text.extend(why.cause.iter().map(|cause| format!("  cause: {cause}\n")));
     for can in &why.operator_can {
         text.push_str(&format!(
             "  {}\n      {}\n",
@@ -376,7 +377,7 @@ fn dead_letters(page: &Page<DeadLetter>, filtered: bool) -> String {
         "type",
         "status",
         "since",
-        "step",
+        "cause",
         "what went wrong",
         "labels",
     ]);
@@ -387,10 +388,11 @@ fn dead_letters(page: &Page<DeadLetter>, filtered: bool) -> String {
             format!("{} v{}", letter.task_type, letter.version),
             letter.status.to_string(),
             shown(&letter.updated_at),
-            failure
-                .and_then(|failure| failure.step.clone())
-                .unwrap_or_default(),
-            failure.map_or_else(String::new, |failure| failure.message.clone()),
+            letter.cause.to_string(),
+            failure.map_or_else(String::new, |failure| {
+                let by = failure.blocked_by.as_ref();
+                by.map_or_else(|| failure.message.clone(), |by| by.message.clone())
+            }),
             table::labels(&letter.labels),
         ]);
     }

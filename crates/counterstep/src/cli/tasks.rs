@@ -352,6 +352,9 @@ pub(super) fn show(task: &TaskView) -> String {
             "failure ({}): {}\n",
             failure.class, failure.message
         ));
+        if let Some(by) = &failure.blocked_by {
+            text.push_str(&format!("blocked by ({}): {}\n", by.class, by.message));
+        }
     }
     if let Some(response) = &task.response {
         text.push_str(&format!("response: {response}\n"));

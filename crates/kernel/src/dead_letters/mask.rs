@@ -18,9 +18,35 @@ const HEX_ID: usize = 8;
 /// Letters and digits of which a mixed run is an id.
 const MIXED_ID: usize = 16;
 
-/// A text with `#` in place of uuids, times, numbers, hexadecimal digits from 8 on, long mixed ids and
-/// quoted texts, on one line. Texts that differ in nothing else are masked alike. A long one is cut.
+/// Hexadecimal digits of which a run with a number in it is an id.
+const SHORT_HEX_ID: usize = 6;
+
+/// Letters behind a number that may be its unit.
+const UNIT: usize = 3;
+
+/// What is masked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rules {
+    /// Ids, numbers and times.
+    Now,
+    /// Those of programs before the cause was data: quoted texts too, and fewer ids. Ids of their groups are
+    /// still recognized by it.
+    Before,
+}
+
+/// A text with `#` in place of uuids, times, numbers, and words that look like ids, on one line. Texts that
+/// differ in nothing else are masked alike. A long one is cut.
 pub(super) fn mask(text: &str) -> String {
+    mask_by(Rules::Now, text)
+}
+
+/// The same by the rules of programs before: with quoted texts masked, and words of letters and digits from 16
+/// on alone.
+pub(super) fn mask_as_before(text: &str) -> String {
+    mask_by(Rules::Before, text)
+}
+
+fn mask_by(rules: Rules, text: &str) -> String {
     let (text, is_cut) = head(text);
     let mut masked = Masked::default();
     let mut quotes = Quotes {
@@ -36,7 +62,7 @@ pub(super) fn mask(text: &str) -> String {
             return masked.text;
         }
         let begins_word = !before.is_alphanumeric();
-        let end = if begins_word {
+        let end = if begins_word && rules == Rules::Before {
             quotes.end_of(at, sign)
         } else {
             None
@@ -48,7 +74,7 @@ pub(super) fn mask(text: &str) -> String {
             before = ' ';
             skip_to(&mut signs, end);
         } else if sign.is_ascii_alphanumeric() && begins_word {
-            let end = at + masked.word(&text[at..]);
+            let end = at + masked.word(rules, &text[at..]);
             before = 'a';
             skip_to(&mut signs, end);
         } else {
@@ -145,7 +171,7 @@ impl Masked {
     }
 
     /// Masks the word at the begin of a text, which is a letter or a digit. Returns its bytes.
-    fn word(&mut self, text: &str) -> usize {
+    fn word(&mut self, rules: Rules, text: &str) -> usize {
         let bytes = text.as_bytes();
         if let Some(length) = uuid(bytes).or_else(|| time(bytes)) {
             self.push(MASK);
@@ -156,7 +182,9 @@ impl Masked {
         let digits = word.iter().filter(|byte| byte.is_ascii_digit()).count();
         let hex = word.strip_prefix(b"0x").unwrap_or(word);
         let is_hex = hex.len() >= HEX_ID && hex.iter().all(u8::is_ascii_hexdigit);
-        if is_hex || (run >= MIXED_ID && digits > 0 && digits < run) {
+        let is_mixed = digits > 0 && digits < run;
+        let is_id = rules == Rules::Now && is_mixed && is_short_id(word);
+        if is_hex || is_id || (run >= MIXED_ID && is_mixed) {
             self.push(MASK);
             return run;
         }
@@ -173,6 +201,18 @@ impl Masked {
         }
         at.max(run)
     }
+}
+
+/// Whether a word of letters and digits is an id, and no name with a number, as `utf8`, or number with a unit, as
+/// `30ms`.
+fn is_short_id(word: &[u8]) -> bool {
+    let turns = word
+        .windows(2)
+        .filter(|two| two[0].is_ascii_digit() != two[1].is_ascii_digit())
+        .count();
+    let is_hex = word.len() >= SHORT_HEX_ID && word.iter().all(u8::is_ascii_hexdigit);
+    let number = digits(word);
+    is_hex || turns > 1 || (number > 0 && word.len() - number > UNIT)
 }
 
 fn count(bytes: &[u8], fits: impl Fn(u8) -> bool) -> usize {
@@ -296,6 +336,32 @@ mod tests {
             ("status 503", "status #"),
             ("an \"open quote", "an \"open quote"),
         ] {
+            assert_eq!(mask_as_before(text), masked, "{text}");
+        }
+    }
+
+    #[test]
+    fn ids_numbers_and_times_are_masked_and_names_are_not() {
+        for (text, masked) in [
+            ("", ""),
+            ("order 4711 is gone", "order # is gone"),
+            ("order-4711: 3.50 EUR of 1,234.56", "order-#: # EUR of #"),
+            ("timed out after 1.5s, 30ms", "timed out after #s, #ms"),
+            ("no account acct_9f3kd or 4abcd", "no account acct_# or #"),
+            ("commit 12ab4e, 0xdeadbeef00", "commit #, #"),
+            (
+                "task 01930d2c-6c4b-7d5e-8f00-0123456789ab since 2026-11-20T18:00:00Z",
+                "task # since #",
+            ),
+            (
+                "permission denied for table `seats`",
+                "permission denied for table `seats`",
+            ),
+            ("no user 'kim', no \"order\"", "no user 'kim', no \"order\""),
+            ("invalid utf8 in `a17`", "invalid utf# in `a#`"),
+            ("two\nlines\t and   blanks ", "two lines and blanks"),
+            ("status 503", "status #"),
+        ] {
             assert_eq!(mask(text), masked, "{text}");
         }
     }
@@ -330,6 +396,7 @@ mod tests {
         ] {
             let text = sign.repeat(1_000_000);
             let masked = mask(&text);
+            assert!(mask_as_before(&text).chars().count() <= LONGEST_MASKED + 8);
             assert!(
                 masked.chars().count() <= LONGEST_MASKED + 8,
                 "{sign}: {masked}"
@@ -337,7 +404,7 @@ mod tests {
         }
         // What is cut off within a quoted text is not missed.
         let long = |fill: &str| format!("bad body \"{}\"", fill.repeat(5_000));
-        assert_eq!(mask(&long("x")), mask(&long("yz")));
+        assert_eq!(mask_as_before(&long("x")), mask_as_before(&long("yz")));
         let (one, two) = ("word ".repeat(900) + "a", "word ".repeat(900) + "b");
         assert_eq!(
             mask(&one),
@@ -348,7 +415,8 @@ mod tests {
 
     #[test]
     fn masked_texts_have_no_control_characters() {
-        let masked = mask("a\u{0}b\u{1b}[31mred\r\nGET / HTTP/1.1");
-        assert_eq!(masked, "a b [#mred GET / HTTP/#");
+        let text = "a\u{0}b\u{1b}[31mred\r\nGET / HTTP/1.1";
+        assert_eq!(mask(text), "a b [# GET / HTTP/#");
+        assert_eq!(mask_as_before(text), "a b [#mred GET / HTTP/#");
     }
 }

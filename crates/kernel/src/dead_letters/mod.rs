@@ -4,6 +4,6 @@ mod groups;
 mod mask;
 mod selection;
 
-pub(crate) use groups::{MOST_LOOKED_AT, cause_of};
+pub(crate) use groups::{Counter, GroupKey, MOST_LOOKED_AT};
 pub use groups::{group_of, groups};
 pub use selection::Selection;

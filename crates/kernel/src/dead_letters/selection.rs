@@ -94,7 +94,7 @@ impl Selection {
         let failure = line.failure.as_ref();
         let is_like = self.failure.is_empty() || self.failure.fits(failure);
         let group = self.group.as_ref();
-        is_like && group.is_none_or(|group| *group == groups::Cause::of(line).id())
+        is_like && group.is_none_or(|group| is_of_group(line, group))
     }
 
     /// Whether a task was as it is at this time; one that has not ended and is not parked, whether it was there.
@@ -105,4 +105,11 @@ impl Selection {
             line.created_at <= at
         }
     }
+}
+
+/// Also by the id that an older program gave the group: it may have started an operation for it.
+fn is_of_group(line: &TaskLine, group: &str) -> bool {
+    let failure = line.failure.as_ref();
+    let of = [groups::group_of, groups::former_group_of];
+    of.iter().any(|of| of(&line.task_type, failure) == group)
 }

@@ -6,7 +6,7 @@ use super::why_hosts::takers;
 use super::why_places;
 use crate::dead_letters::group_of;
 use crate::ports::{PlaceRow, Workers};
-use crate::record::{DbTime, TaskRecord};
+use crate::record::{DbTime, Failure, TaskRecord};
 use crate::task::Registry;
 use crate::times::rfc3339;
 use counterstep_contracts::operator::{OperatorMove, Why, WhyCode, WhyReason};
@@ -96,6 +96,10 @@ pub fn why_among(registry: &Registry, record: &TaskRecord, around: &Surroundings
             .status
             .is_parked()
             .then(|| group_of(&task.task_type, task.failure.as_ref())),
+        cause: task.status.is_parked().then(|| {
+            let failure = task.failure.as_ref().map(Failure::blocking);
+            failure.map(Failure::cause).unwrap_or_default()
+        }),
     }
 }
 

@@ -3,14 +3,14 @@
 //! send.
 
 use super::delivery::{self, Delivery};
-use crate::dead_letters::cause_of;
+use crate::dead_letters::GroupKey;
 use crate::digest::hex;
 use crate::documents::write_document;
 use crate::engine::Engine;
 use crate::ports::{
     Document, DocumentChange, DocumentQuery, DocumentWrite, Store, StoreError, TaskQuery,
 };
-use crate::record::DbTime;
+use crate::record::{DbTime, Failure};
 use crate::time_limits::best_effort;
 use crate::times::rfc3339;
 use crate::transition::Transition;
@@ -45,7 +45,7 @@ pub(super) struct Alert {
     pub(super) data: AlertData,
     /// The cause that is counted when it is sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    cause: Option<String>,
+    counts: Option<String>,
 }
 
 /// The tenant under which they are kept, and whose secrets sign them.
@@ -75,23 +75,24 @@ pub(crate) fn add_alert(engine: &Engine, transition: &mut Transition, now: DbTim
         _ => AlertEvent::DeadLettered,
     };
     let is_encrypted = engine.ports.store.payload_codec().is_some();
-    let cause = cause_of(&row.task_type, row.failure.as_ref(), !is_encrypted);
-    let id = cause.id();
+    let key = key_of(&row.task_type, row.failure.as_ref(), !is_encrypted);
+    let id = key.id();
     let alert = Alert {
         alert: event,
         data: AlertData {
             tenant: Some(row.tenant.clone()),
             task_type: Some(row.task_type.clone()),
-            step: cause.step.map(str::to_owned),
-            class: cause.class.map(str::to_owned),
-            text: Some(cause.text.clone()).filter(|_| !is_encrypted),
+            step: key.cause.step.clone(),
+            class: key.cause.class.clone(),
+            cause: Some(key.cause),
+            text: Some(key.text).filter(|_| !is_encrypted),
             group: Some(id.clone()).filter(|_| !is_encrypted),
             count: None,
             example: Some(row.id),
             about: None,
             detail: None,
         },
-        cause: Some(id.clone()),
+        counts: Some(id.clone()),
     };
     let name = name_of(event, &format!("{} {id}", row.tenant), now);
     match document(alert, name, now.later(GATHERED)) {
@@ -99,6 +100,12 @@ pub(crate) fn add_alert(engine: &Engine, transition: &mut Transition, now: DbTim
         // Its fields are texts and numbers: there is none that has no form as JSON.
         Err(error) => tracing::error!(task = %row.id, %error, "an alert cannot be written"),
     }
+}
+
+/// What tasks have in common that one alert is about.
+fn key_of(task_type: &str, failure: Option<&Failure>, with_text: bool) -> GroupKey {
+    let key = GroupKey::of(task_type, failure);
+    if with_text { key } else { key.without_text() }
 }
 
 /// The same for the same event of the same hour.
@@ -135,7 +142,7 @@ pub(crate) fn of_type(
             detail: Some(reason.to_owned()),
             ..AlertData::default()
         },
-        cause: None,
+        counts: None,
     };
     let name = format!("{}_{task_type}_{}", AlertEvent::TypeDisabled, now.0);
     let written = document(alert, name, now).ok();
@@ -183,7 +190,7 @@ pub async fn raise(engine: &Engine, incident: Incident<'_>) {
             detail: Some(detail.to_owned()).filter(|detail| !detail.is_empty()),
             ..AlertData::default()
         },
-        cause: None,
+        counts: None,
     };
     // At once, by any clock.
     let Ok(write) = document(alert, name.clone(), DbTime(0)) else {
@@ -208,7 +215,7 @@ pub async fn test(engine: &Engine, actor: &str) -> Result<AlertView, StoreError>
             detail: Some(format!("sent by {actor}")),
             ..AlertData::default()
         },
-        cause: None,
+        counts: None,
     };
     let name = format!("{}_{}", AlertEvent::Test, engine.new_task_id());
     let write = document(alert.clone(), name.clone(), DbTime(0))?;
@@ -275,7 +282,7 @@ pub(super) async fn count(store: &dyn Store, alert: &Alert) -> Result<Option<u64
     else {
         return Ok(None);
     };
-    let Some(cause) = &alert.cause else {
+    let Some(group) = &alert.counts else {
         return Ok(None);
     };
     let mut count = 0;
@@ -291,7 +298,7 @@ pub(super) async fn count(store: &dyn Store, alert: &Alert) -> Result<Option<u64
                 ..TaskQuery::default()
             };
             let lines = store.list(&query).await?.lines;
-            let is_of = |failure| cause_of(task_type, failure, text.is_some()).id() == *cause;
+            let is_of = |failure| key_of(task_type, failure, text.is_some()).id() == *group;
             let of_it = lines.iter().filter(|line| is_of(line.failure.as_ref()));
             count += of_it.count() as u64;
             looked_at += PAGE;

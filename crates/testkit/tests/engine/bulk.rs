@@ -223,7 +223,7 @@ async fn five_thousand_dead_letters_of_three_causes_are_three_groups_and_one_is_
     assert_eq!(
         seen,
         [
-            ("no account '#' for task #", 1_667),
+            ("no account 'acme-#' for task #", 1_667),
             ("the bank refused payment # after #ms", 1_667),
             ("connection # to # was lost", 1_666),
         ],
@@ -235,7 +235,7 @@ async fn five_thousand_dead_letters_of_three_causes_are_three_groups_and_one_is_
     bench.bank.repair();
     let group = &found.groups[2];
     let spec = bench.spec(Some(group.id.clone()));
-    let counted = bulk::preview(&*store, &spec.selection)
+    let counted = bulk::preview(bench.engine(), spec.action, &spec.selection)
         .await
         .expect("a preview");
     assert_eq!(

@@ -7,6 +7,7 @@ mod blocking;
 mod breaker;
 mod bulk;
 mod cancel;
+mod causes;
 mod children;
 mod children_in_harness;
 mod cut_off;

@@ -141,6 +141,16 @@ fn preview(visit: &Visit, found: &BulkPreview, does: &str) -> Markup {
     html! {
         p.count { b { (number(found.count)) } @if !found.complete { " or more" } @if found.count == 1 { " task" } @else { " tasks" } }
         p { (does) }
+        @if let Some(filter) = found.filter.as_ref().and_then(|it| serde_json::to_string(it).ok()).filter(|it| it != "{}") {
+            p { "Those that fit " code { (filter) } }
+        }
+        @for it in &found.causes {
+            p { b { (number(it.count)) } " " (it.task_type) ": " (it.cause) @if !it.text.is_empty() { " · " span.message { (it.text) } } }
+        }
+        @if let Some(undo) = &found.undo {
+            p { "Would be undone, of " (number(undo.tasks)) " tasks:" }
+            ul { @for it in &undo.steps { li { code { (it.step) } " of " (it.task_type) ": " (number(it.tasks)) } } }
+        }
         p.quiet { "Tasks that come to this later are not among them, and others may change some before their turn comes." }
         @if !found.tasks.is_empty() {
             p { "The last submitted: " @for task in &found.tasks { (task_link(&visit.shell.base, *task)) " " } }

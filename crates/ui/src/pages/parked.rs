@@ -3,7 +3,7 @@
 
 use crate::failed::Answer;
 use crate::layout::{self, Chapter};
-use crate::markup::{chip, empty, number, plain, state, table, task_of_type};
+use crate::markup::{chip, empty, number, state, table, task_of_type};
 use crate::query::{Address, Fields};
 use crate::visit::Visit;
 use crate::when::ago;
@@ -61,8 +61,7 @@ pub(super) fn group(visit: &Visit, it: &DeadLetterGroup) -> Markup {
             div {
                 p {
                     b { (it.task_type) }
-                    @if let Some(step) = &it.step { " at " code { (step) } }
-                    @if let Some(class) = &it.class { " · " (plain(class)) }
+                    " · " (it.cause)
                 }
                 p.message { (it.text) }
                 p.quiet {
@@ -86,11 +85,15 @@ fn list(visit: &Visit, found: &Page<DeadLetter>) -> Markup {
     }
     let row = |it: &DeadLetter| {
         let failure = it.failure.as_ref();
+        let said = failure.map(|failure| {
+            let by = failure.blocked_by.as_ref();
+            by.map_or(&failure.message, |by| &by.message)
+        });
         html! {
             tr {
                 td.what { (task_of_type(&visit.shell.base, it.task_id, &it.task_type)) }
                 td { (state(it.status)) }
-                td { @if let Some(failure) = failure { span.message { (failure.message) } } }
+                td { (it.cause) @if let Some(said) = said { br; span.message { (said) } } }
                 td { (ago(&it.updated_at)) }
             }
         }
@@ -105,7 +108,7 @@ fn list(visit: &Visit, found: &Page<DeadLetter>) -> Markup {
     html! {
         section aria-labelledby="letters" {
             h2 #letters { "The last submitted" }
-            (table("Parked tasks", &["Task", "State", "Failure", "Changed"], &rows))
+            (table("Parked tasks", &["Task", "State", "Cause", "Changed"], &rows))
             @if let Some(next) = next { nav.pager aria-label="Pages of the list" { a.button href=(next) rel="next" { "Older" } } }
         }
     }

@@ -57,7 +57,7 @@ pub(in super::super) const START: Operation = Operation::new(
     ),
     Reply::json::<BulkView>(202, "Started: API processes execute it", examples::bulk).links(LINKS),
 ])
-.problems(&[C::InvalidLabel]);
+.problems(&[C::InvalidLabel, C::GroupRenamed]);
 
 pub(in super::super) const GET: Operation = Operation::new(
     "getBulkOperation",

@@ -179,7 +179,7 @@ pub(super) fn webhook_secrets() -> Value {
 pub(super) fn dead_letters() -> Value {
     json!({ "items": [{
         "task_id": TASK, "task_type": "BookSeat", "version": 1, "status": "dead_lettered",
-        "created_at": MADE, "updated_at": CHANGED, "failure": failure(),
+        "created_at": MADE, "updated_at": CHANGED, "failure": failure(), "cause": cause(),
     }]})
 }
 
@@ -187,11 +187,19 @@ pub(super) fn groups() -> Value {
     json!({
         "groups": [{
             "id": GROUP, "task_type": "BookSeat", "step": "charge", "class": "permanent",
-            "text": "the card # was declined", "count": 4812,
+            "cause": cause(), "text": "the card # was declined", "count": 4812,
             "by_status": { "dead_lettered": 4812 }, "first_at": MADE, "last_at": CHANGED,
             "example": TASK,
         }],
         "counted": 4812, "others": 0, "complete": true,
+    })
+}
+
+/// What blocks a task.
+pub(super) fn cause() -> Value {
+    json!({
+        "side": "forward", "step": "charge", "class": "permanent",
+        "service": "bank", "method": "POST", "status": 402, "code": "card-declined",
     })
 }
 
@@ -203,7 +211,10 @@ pub(super) fn bulk_request() -> Value {
 }
 
 pub(super) fn bulk_preview() -> Value {
-    json!({ "count": 4812, "complete": true, "tasks": [TASK] })
+    json!({
+        "count": 4812, "complete": true, "tasks": [TASK], "group": GROUP,
+        "filter": { "type": "BookSeat" }, "causes": groups()["groups"],
+    })
 }
 
 pub(super) fn bulk() -> Value {

@@ -75,6 +75,10 @@ fn failure(found: &Found) -> Markup {
                 @if let Some(step) = &failure.step { " in " code { (step) } }
             }
             p.message { (failure.message) }
+            @if let Some(by) = &failure.blocked_by {
+                p { b { "blocked by the undo" } @if let Some(step) = &by.step { " of " code { (step) } } }
+                p.message { (by.message) }
+            }
         }
     }
 }
