@@ -3,6 +3,7 @@
 //! next heartbeat; this is only sooner.
 
 use crate::sqlite::Database;
+use crate::sqlite::prepared::Prepare;
 use crate::system::LocalSignals;
 use counterstep_contracts::TaskId;
 use counterstep_kernel::ports::{Signal, Signals};
@@ -80,5 +81,6 @@ fn cancelled(connection: &mut SqliteConnection) -> QueryResult<Vec<CancelledRow>
         "SELECT id FROM tasks INDEXED BY tasks_leased
          WHERE lease_owner IS NOT NULL AND cancel_requested_at IS NOT NULL AND status = 'running'",
     )
+    .prepared()
     .load(connection)
 }

@@ -206,7 +206,7 @@ impl Inner {
             )
         };
         let (queues, ack_wait) = (queues.to_vec(), micros(self.options.ack_wait));
-        let rows = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = u32::try_from(limit).unwrap_or(u32::MAX);
         // It takes no lock and writes nothing: idle hosts look all the time.
         let look = move |connection: &mut SqliteConnection, now| {
             let look_at = |queue: QueueName| {

@@ -155,7 +155,7 @@ const PARKED: &str = concat!(
 pub(super) fn parked() -> Statement<'static, ParkedTypes> {
     let parked = TaskStatus::ALL.iter().filter(|it| it.is_parked());
     let states: Vec<Str<'_>> = parked.map(|it| it.as_str().into()).collect();
-    Statement::of(PARKED, values![states, MOST_PARKED_TYPES])
+    Statement::of(PARKED, values![states, i64::from(MOST_PARKED_TYPES)])
 }
 
 /// What [`parked`] has read.

@@ -121,7 +121,9 @@ pub(super) fn put(
 ) -> Result<(), RowsError> {
     rows.immediate_transaction(|rows| {
         remove(rows, &entry.key)?;
-        let there: i64 = results::table.select(sql::<BigInt>(BYTES)).first(rows)?;
+        let there: i64 = results::table
+            .select(sql::<BigInt>(BYTES))
+            .get_result(rows)?;
         if unsigned(there).saturating_add(entry.body.len() as u64) > most {
             return Err(RowsError::Full(most));
         }
@@ -191,7 +193,7 @@ pub(super) fn stats(rows: &mut SqliteConnection) -> Result<SpoolStats, RowsError
             sql::<BigInt>(BYTES),
             sql::<Nullable<BigInt>>("MIN(kept_at)"),
         ))
-        .first(rows)?;
+        .get_result(rows)?;
     Ok(SpoolStats {
         entries: unsigned(entries),
         bytes: unsigned(bytes),

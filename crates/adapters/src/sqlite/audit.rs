@@ -66,24 +66,19 @@ pub(super) fn rows(
     page: &AuditPage,
 ) -> QueryResult<Vec<ChainRow>> {
     let (after, rev) = page.after.clone().unwrap_or((String::new(), i64::MIN));
-    let limit = i64::from(page.limit);
     let rows: Vec<Row> = match &page.task {
         None => diesel::sql_query(format!(
-            "{ROW} WHERE (j.task, j.rev) > (?, ?) ORDER BY j.task, j.rev LIMIT ?"
+            "{ROW} WHERE (j.task, j.rev) > (?, ?) ORDER BY j.task, j.rev"
         ))
         .bind::<Text, _>(after)
         .bind::<BigInt, _>(rev)
-        .bind::<BigInt, _>(limit)
-        .prepared()
-        .load(connection)?,
+        .load_at_most(page.limit, connection)?,
         Some(task) => diesel::sql_query(format!(
-            "{ROW} WHERE j.task = ? AND j.rev > ? ORDER BY j.rev LIMIT ?"
+            "{ROW} WHERE j.task = ? AND j.rev > ? ORDER BY j.rev"
         ))
         .bind::<Text, _>(task)
         .bind::<BigInt, _>(rev)
-        .bind::<BigInt, _>(limit)
-        .prepared()
-        .load(connection)?,
+        .load_at_most(page.limit, connection)?,
     };
     Ok(rows.into_iter().map(decode).collect())
 }
@@ -141,21 +136,16 @@ pub(super) fn chain_tips(
     page: &AuditPage,
 ) -> QueryResult<Vec<ChainTip>> {
     let after = page.after.as_ref().map_or("", |(task, _)| task.as_str());
-    let limit = i64::from(page.limit);
     // By the table's own column: `ORDER BY id` would be that of the cast, which no index is in the
     // order of.
     let rows: Vec<TipRow> = match &page.task {
-        None => diesel::sql_query(format!("{CHAIN_TIP} WHERE t.id > ? ORDER BY t.id LIMIT ?"))
+        None => diesel::sql_query(format!("{CHAIN_TIP} WHERE t.id > ? ORDER BY t.id"))
             .bind::<Text, _>(after)
-            .bind::<BigInt, _>(limit)
-            .prepared()
-            .load(connection)?,
-        Some(task) => diesel::sql_query(format!("{CHAIN_TIP} WHERE t.id = ? AND t.id > ? LIMIT ?"))
+            .load_at_most(page.limit, connection)?,
+        Some(task) => diesel::sql_query(format!("{CHAIN_TIP} WHERE t.id = ? AND t.id > ?"))
             .bind::<Text, _>(task)
             .bind::<Text, _>(after)
-            .bind::<BigInt, _>(limit)
-            .prepared()
-            .load(connection)?,
+            .load_at_most(page.limit, connection)?,
     };
     let tip = |row: TipRow| ChainTip {
         task: text(row.id),

@@ -92,16 +92,14 @@ pub(super) fn page(
          WHERE c.parent = ?1 AND (?2 IS NULL OR c.step = ?2)
            AND (?3 IS NULL OR (c.step, c.no) > (?3, ?4))
            AND (?5 = '[]' OR t.status IN (SELECT value FROM json_each(?5)))
-         ORDER BY c.step, c.no LIMIT ?6",
+         ORDER BY c.step, c.no",
     )
     .bind::<Text, _>(query.parent.to_string())
     .bind::<Nullable<BigInt>, _>(query.step.map(|step| i64::from(step.0)))
     .bind::<Nullable<BigInt>, _>(after_step)
     .bind::<Nullable<BigInt>, _>(after_no)
     .bind::<Text, _>(serde_json::json!(statuses).to_string())
-    .bind::<BigInt, _>(i64::from(query.limit))
-    .prepared()
-    .load(connection)?;
+    .load_at_most(query.limit, connection)?;
     let decode = |row: ChildRow| {
         Ok(ChildLine {
             step: step("step", row.step)?,
@@ -186,11 +184,9 @@ pub(super) fn parents(
         " UNION ALL SELECT p.updated_at AS since, p.id, p.task_type, p.version, p.status
          FROM tasks p INDEXED BY tasks_by_status WHERE p.status = 'compensating'",
         parents!(),
-        " ORDER BY since LIMIT ?3"
+        " ORDER BY since"
     ))
     .bind::<BigInt, _>(now)
     .bind::<Text, _>(known(types))
-    .bind::<BigInt, _>(i64::from(limit))
-    .prepared()
-    .load(connection)
+    .load_at_most(limit, connection)
 }

@@ -238,7 +238,7 @@ fn written(connection: &mut SqliteConnection) -> QueryResult<Written> {
     match clock::table
         .find(1)
         .select((clock::at, clock::monotonic, clock::origin))
-        .first(connection)
+        .get_result(connection)
     {
         // A file of an older program that is only looked at.
         Err(diesel::result::Error::DatabaseError(_, error))

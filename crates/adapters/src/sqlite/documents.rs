@@ -1,6 +1,7 @@
 //! Queries on the table `documents`. Must not read a body.
 
 use super::fault::Fault;
+use super::prepared::Prepare;
 use super::schema::documents;
 use counterstep_contracts::{Rev, Tenant};
 use counterstep_kernel::ports::{
@@ -53,11 +54,12 @@ pub(super) fn find(
         .filter(documents::kind.eq(kind.as_str()))
         .select(COLUMNS)
         .into_boxed();
-    let rows = match query {
+    let rows: Vec<Columns> = match query {
         DocumentQuery::Named { tenant, names, .. } => rows
             .filter(documents::tenant.eq(&tenant.0))
             .filter(documents::name.eq_any(names))
-            .order(documents::name),
+            .order(documents::name)
+            .load(connection)?,
         DocumentQuery::Page {
             tenant,
             after,
@@ -67,13 +69,14 @@ pub(super) fn find(
             .filter(documents::tenant.eq(&tenant.0))
             .filter(documents::name.gt(after.as_deref().unwrap_or_default()))
             .order(documents::name)
-            .limit((*limit).into()),
+            .load_at_most(*limit, connection)?,
         DocumentQuery::Due { after, limit, .. } => {
-            let due = rows
-                .filter(documents::due_at.le(now))
-                .order((documents::due_at, documents::tenant, documents::name))
-                .limit((*limit).into());
-            match after {
+            let due = rows.filter(documents::due_at.le(now)).order((
+                documents::due_at,
+                documents::tenant,
+                documents::name,
+            ));
+            let due = match after {
                 None => due,
                 Some(after) => {
                     let name = documents::tenant
@@ -83,13 +86,13 @@ pub(super) fn find(
                     let same = documents::due_at.eq(after.due.0).and(behind);
                     due.filter(documents::due_at.gt(after.due.0).or(same))
                 }
-            }
+            };
+            due.load_at_most(*limit, connection)?
         }
         DocumentQuery::Latest { limit, .. } => rows
             .order((documents::seen_at.desc(), documents::name))
-            .limit((*limit).into()),
+            .load_at_most(*limit, connection)?,
     };
-    let rows = rows.load::<Columns>(connection)?;
     Ok(Documents {
         now: DbTime(now),
         rows: rows.into_iter().map(decode).collect(),
@@ -103,7 +106,10 @@ pub(super) fn put(
     now: i64,
 ) -> Result<bool, Fault> {
     let found = documents::table.find((write.kind.as_str(), &write.tenant.0, &write.name));
-    let rev: Option<i64> = found.select(documents::rev).first(connection).optional()?;
+    let rev: Option<i64> = found
+        .select(documents::rev)
+        .get_result(connection)
+        .optional()?;
     if write
         .expected
         .is_some_and(|expected| expected.0 != rev.unwrap_or(0))

@@ -1,7 +1,7 @@
 //! The count of failures. Must not decide what it leads to.
 
 use super::fault::{Fault, micros};
-use super::prepared::Prepare;
+use super::prepared::{Prepare, literal};
 use crate::columns::{failure_class, write_json};
 use counterstep_kernel::ports::FailureQuery;
 use diesel::SqliteConnection;
@@ -17,19 +17,26 @@ struct Count {
 // Each part goes by an index that ends at the window's begin; of the parked tasks the newest are
 // looked at, so that a backlog of old ones does not slow every count. A parked task has not ended:
 // it has been as it is since its last change. What people retry, undo or settle is no news.
-const FAILURES: &str = "WITH start (at) AS (SELECT max(?1, coalesce((SELECT finished_at FROM tasks
-        WHERE tenant = ?4 AND task_type = ?2 AND status = 'completed' AND finished_at > ?1 ORDER BY finished_at DESC LIMIT 1), ?1))),
-    failed AS (SELECT 1 FROM tasks t WHERE t.tenant = ?4 AND t.task_type = ?2 AND t.status = 'failed'
+macro_rules! failures {
+    ($limit:expr) => {
+        format!(
+            "WITH start (at) AS (SELECT max(?1, coalesce((SELECT finished_at FROM tasks
+        WHERE tenant = ?3 AND task_type = ?2 AND status = 'completed' AND finished_at > ?1 ORDER BY finished_at DESC LIMIT 1), ?1))),
+    failed AS (SELECT 1 FROM tasks t WHERE t.tenant = ?3 AND t.task_type = ?2 AND t.status = 'failed'
         AND t.finished_at > (SELECT at FROM start)
-        AND EXISTS (SELECT 1 FROM json_each(?5) class WHERE instr(t.failure, class.value) BETWEEN 1 AND instr(t.failure, '\"message\":'))
-        AND NOT EXISTS (SELECT 1 FROM journal a WHERE a.task = t.id AND a.actor LIKE 'operator%') LIMIT ?3),
+        AND EXISTS (SELECT 1 FROM json_each(?4) class WHERE instr(t.failure, class.value) BETWEEN 1 AND instr(t.failure, '\"message\":'))
+        AND NOT EXISTS (SELECT 1 FROM journal a WHERE a.task = t.id AND a.actor LIKE 'operator%') LIMIT {limit}),
     newest AS (SELECT * FROM (SELECT id FROM tasks WHERE status = 'compensation_failed' ORDER BY id DESC LIMIT 1000)
         UNION ALL SELECT * FROM (SELECT id FROM tasks WHERE status = 'dead_lettered' ORDER BY id DESC LIMIT 1000)),
-    parked AS (SELECT 1 FROM newest n JOIN tasks t ON t.id = n.id WHERE t.tenant = ?4 AND t.task_type = ?2
+    parked AS (SELECT 1 FROM newest n JOIN tasks t ON t.id = n.id WHERE t.tenant = ?3 AND t.task_type = ?2
         AND t.updated_at > (SELECT at FROM start)
-        AND EXISTS (SELECT 1 FROM json_each(?5) class WHERE instr(t.failure, class.value) BETWEEN 1 AND instr(t.failure, '\"message\":'))
-        AND NOT EXISTS (SELECT 1 FROM journal a WHERE a.task = t.id AND a.actor LIKE 'operator%') LIMIT ?3)
-    SELECT (SELECT count(*) FROM failed) + (SELECT count(*) FROM parked) AS count";
+        AND EXISTS (SELECT 1 FROM json_each(?4) class WHERE instr(t.failure, class.value) BETWEEN 1 AND instr(t.failure, '\"message\":'))
+        AND NOT EXISTS (SELECT 1 FROM journal a WHERE a.task = t.id AND a.actor LIKE 'operator%') LIMIT {limit})
+    SELECT (SELECT count(*) FROM failed) + (SELECT count(*) FROM parked) AS count",
+            limit = $limit
+        )
+    };
+}
 
 /// Failures since the last success, within the window.
 pub(super) fn count(
@@ -43,10 +50,9 @@ pub(super) fn count(
         .iter()
         .map(|class| failure_class(class))
         .collect();
-    let counted: Count = diesel::sql_query(FAILURES)
+    let counted: Count = diesel::sql_query(failures!(literal(query.at_most)))
         .bind::<BigInt, _>(from)
         .bind::<Text, _>(&query.task_type)
-        .bind::<BigInt, _>(i64::from(query.at_most))
         .bind::<Text, _>(&query.tenant.0)
         .bind::<Text, _>(write_json(&classes)?)
         .prepared()

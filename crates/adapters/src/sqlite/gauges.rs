@@ -88,11 +88,10 @@ pub(super) fn read(
             .prepared()
             .load(connection)?
     } else {
-        diesel::sql_query(READ_LABELLED)
+        diesel::sql_query(READ_LABELLED.replace("?4", &MOST_LABEL_VALUES.to_string()))
             .bind::<BigInt, _>(now)
             .bind::<Text, _>(open)
             .bind::<Text, _>(serde_json::json!(labels).to_string())
-            .bind::<BigInt, _>(i64::try_from(MOST_LABEL_VALUES).unwrap_or(i64::MAX))
             .prepared()
             .load(connection)?
     };
@@ -139,16 +138,14 @@ struct Parked {
 
 const PARKED: &str = "SELECT status, task_type, count(*) AS tasks, min(updated_at) AS since
      FROM tasks INDEXED BY tasks_by_status WHERE status IN (SELECT value FROM json_each(?1))
-     GROUP BY status, task_type ORDER BY tasks DESC, status, task_type LIMIT ?2";
+     GROUP BY status, task_type ORDER BY tasks DESC, status, task_type";
 
 fn parked(connection: &mut SqliteConnection, now: i64) -> Result<Vec<ParkedCount>, Fault> {
     let states = TaskStatus::ALL.iter().filter(|it| it.is_parked());
     let states: Vec<_> = states.map(|it| it.as_str()).collect();
     let found: Vec<Parked> = diesel::sql_query(PARKED)
         .bind::<Text, _>(serde_json::json!(states).to_string())
-        .bind::<BigInt, _>(MOST_PARKED_TYPES)
-        .prepared()
-        .load(connection)?;
+        .load_at_most(MOST_PARKED_TYPES, connection)?;
     let one = |row: Parked| {
         Ok(ParkedCount {
             status: parse("tasks.status", &row.status)?,

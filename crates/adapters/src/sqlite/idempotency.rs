@@ -43,7 +43,7 @@ pub(super) fn task_of(
         .find((&tenant.0, key))
         .filter(idempotency::expires_at.gt(now))
         .select(idempotency::task)
-        .first(connection)
+        .get_result(connection)
         .optional()
 }
 
@@ -79,7 +79,7 @@ pub(super) fn find(
             idempotency::answer,
             idempotency::owner,
         ))
-        .first(connection)
+        .get_result(connection)
         .optional()?;
     let Some((task, fingerprint, answer, owner)) = found else {
         return Ok(None);

@@ -21,7 +21,7 @@ mod migrate;
 mod outbox;
 mod places;
 pub(crate) mod pool;
-mod prepared;
+pub(crate) mod prepared;
 mod receives;
 mod retention;
 mod revisions;

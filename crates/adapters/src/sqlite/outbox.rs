@@ -2,6 +2,7 @@
 //! published.
 
 use super::fault::{Fault, read_json, write_json};
+use super::prepared::Prepare;
 use super::schema::outbox;
 use counterstep_contracts::{ChangeId, TaskEvent, TaskId};
 use counterstep_kernel::ports::OutboxRow;
@@ -61,9 +62,8 @@ pub(super) fn to_relay(
         .filter(outbox::created_at.le(before))
         .filter(outbox::visible_at.le(now))
         .order(outbox::id)
-        .limit(limit.into())
         .select(ToRelay::as_select())
-        .load(connection)
+        .load_at_most(limit, connection)
 }
 
 /// Hides a row from other relays until then.

@@ -110,8 +110,7 @@ macro_rules! waiting {
         concat!(
             rows!("p.key = ?1 AND p.no IS NULL AND (t.status IN ('submitted', 'dispatched') OR t.waiting IN ('concurrency', 'debounce'))"),
             " ORDER BY ",
-            $order,
-            " LIMIT ?2"
+            $order
         )
     };
 }
@@ -140,9 +139,7 @@ pub(super) fn find(
             };
             let line: Vec<Read> = diesel::sql_query(text)
                 .bind::<Text, _>(key)
-                .bind::<BigInt, _>(i64::from(*waiting))
-                .prepared()
-                .load(connection)?;
+                .load_at_most(*waiting, connection)?;
             rows.extend(line);
             rows
         }
@@ -177,12 +174,10 @@ pub(super) fn counts(
     let rows: Vec<CountRow> = diesel::sql_query(
         "SELECT p.key AS key, count(p.no) AS held, count(*) - count(p.no) AS waiting,
            count(*) FILTER (WHERE p.no IS NULL AND t.waiting = 'concurrency') AS asleep
-         FROM places p JOIN tasks t ON t.id = p.task WHERE p.key > ? GROUP BY p.key ORDER BY p.key LIMIT ?",
+         FROM places p JOIN tasks t ON t.id = p.task WHERE p.key > ? GROUP BY p.key ORDER BY p.key",
     )
     .bind::<Text, _>(after.unwrap_or_default())
-    .bind::<BigInt, _>(i64::from(limit))
-    .prepared()
-    .load(connection)?;
+    .load_at_most(limit, connection)?;
     let decode = |row: CountRow| {
         Ok(PlaceCount {
             key: row.key,

@@ -6,19 +6,55 @@ use diesel::QueryResult;
 use diesel::RunQueryDsl;
 use diesel::SqliteConnection;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
+use diesel::query_dsl::methods::LoadQuery;
 use diesel::sql_types::{BigInt, Binary, Bool, Nullable, Text};
 use diesel::sqlite::Sqlite;
 
 /// A query whose parsed form the connection keeps, under its text.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Prepared<Q>(Q);
+pub(crate) struct Prepared<Q> {
+    query: Q,
+    limit: Option<u32>,
+}
+
+/// A limit of rows as a text has it. SQLite parses a statement with a bound limit anew for each run,
+/// since its plan may depend on the value; so does diesel's `first`, and a key's only row needs none.
+/// At least as many rows: of the powers of two there are few, so there are few texts, whatever is
+/// asked for.
+pub(crate) const fn literal(limit: u32) -> u32 {
+    match limit.checked_next_power_of_two() {
+        Some(power) => power,
+        None => u32::MAX,
+    }
+}
 
 /// For queries of which there are few texts.
-pub(super) trait Prepare: Sized {
+pub(crate) trait Prepare: Sized {
     /// Has the connection keep the parsed form. Of what is loaded; what is only executed is a
     /// [`Statement`].
     fn prepared(self) -> Prepared<Self> {
-        Prepared(self)
+        Prepared {
+            query: self,
+            limit: None,
+        }
+    }
+
+    /// The first rows, at most so many, of a query whose text has no limit.
+    fn load_at_most<'query, T>(
+        self,
+        limit: u32,
+        connection: &mut SqliteConnection,
+    ) -> QueryResult<Vec<T>>
+    where
+        Prepared<Self>: LoadQuery<'query, SqliteConnection, T>,
+    {
+        let limited = Prepared {
+            query: self,
+            limit: Some(literal(limit)),
+        };
+        let mut rows = limited.load(connection)?;
+        rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        Ok(rows)
     }
 }
 
@@ -32,8 +68,13 @@ impl<Q> QueryId for Prepared<Q> {
 }
 
 impl<Q: QueryFragment<Sqlite>> QueryFragment<Sqlite> for Prepared<Q> {
-    fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Sqlite>) -> QueryResult<()> {
-        self.0.walk_ast(out)
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Sqlite>) -> QueryResult<()> {
+        self.query.walk_ast(out.reborrow())?;
+        if let Some(limit) = self.limit {
+            out.push_sql(" LIMIT ");
+            out.push_sql(&limit.to_string());
+        }
+        Ok(())
     }
 
     fn is_safe_to_cache_prepared(&self, _: &Sqlite) -> QueryResult<bool> {
@@ -49,7 +90,7 @@ impl<Q> RunQueryDsl<SqliteConnection> for Prepared<Q> {}
 
 /// What a place of a statement stands for.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Bind<'a> {
+pub(crate) enum Bind<'a> {
     Int(Option<i64>),
     Text(Option<&'a str>),
     Bytes(Option<&'a [u8]>),
@@ -94,9 +135,9 @@ impl<'a> From<&'a Option<Vec<u8>>> for Bind<'a> {
 
 /// A statement that returns no rows, with a `?` for each value, and no other.
 #[derive(Debug)]
-pub(super) struct Statement<'a, const N: usize> {
-    pub(super) text: &'static str,
-    pub(super) values: [Bind<'a>; N],
+pub(crate) struct Statement<'a, const N: usize> {
+    pub(crate) text: &'static str,
+    pub(crate) values: [Bind<'a>; N],
 }
 
 impl<const N: usize> QueryId for Statement<'_, N> {

@@ -2,6 +2,7 @@
 //! a task has no row.
 
 use super::fault::{Fault, parse};
+use super::prepared::Prepare;
 use super::schema::receives;
 use super::tasks::id_list;
 use counterstep_contracts::{TaskId, Tenant};
@@ -100,8 +101,8 @@ pub(super) fn work(
             let overdue = receives::table
                 .filter(may_go)
                 .order(receives::sweep_at)
-                .limit((*limit).into());
-            overdue.select(Columns::as_select()).load(connection)?
+                .select(Columns::as_select());
+            overdue.load_at_most(*limit, connection)?
         }
         ReceiveOp::Of(tasks) => {
             let of = receives::table.filter(among(tasks));

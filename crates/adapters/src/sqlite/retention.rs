@@ -2,6 +2,7 @@
 //! for their objects. The one place that deletes a task or a row of a journal.
 
 use super::fault::{Fault, parse};
+use super::prepared::Prepare;
 use super::tasks::id_list;
 use counterstep_contracts::{Rev, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::ports::EndedTask;
@@ -76,15 +77,14 @@ pub(super) fn ended(
            AND (?5 IS NULL OR (finished_at, id) > (SELECT l.finished_at, l.id FROM tasks l WHERE l.id = ?5))
            AND ",
         free_to_go!(),
-        " ORDER BY finished_at, id LIMIT ?6",
+        " ORDER BY finished_at, id",
     ))
     .bind::<BigInt, _>(now)
     .bind::<Text, _>(task_type)
     .bind::<Text, _>(status.as_str())
     .bind::<BigInt, _>(until)
     .bind::<Nullable<Text>, _>(after.map(|task| task.to_string()))
-    .bind::<BigInt, _>(i64::from(limit))
-    .load(connection)?;
+    .load_at_most(limit, connection)?;
     Ok(decoded(rows))
 }
 
@@ -133,11 +133,8 @@ pub(super) fn tombstones(
     connection: &mut SqliteConnection,
     limit: u32,
 ) -> Result<Vec<EndedTask>, Fault> {
-    let rows = diesel::sql_query(
-        "SELECT task, tenant, 0 AS rev FROM tombstones ORDER BY at, task LIMIT ?",
-    )
-    .bind::<BigInt, _>(i64::from(limit))
-    .load(connection)?;
+    let rows = diesel::sql_query("SELECT task, tenant, 0 AS rev FROM tombstones ORDER BY at, task")
+        .load_at_most(limit, connection)?;
     Ok(decoded(rows))
 }
 

@@ -67,16 +67,14 @@ pub(super) fn of(
                             "SELECT id, rev, finished_at AS at FROM tasks INDEXED BY tasks_ended
                              WHERE finished_at IS NOT NULL AND task_type = ?1 AND status = ?2
                                AND finished_at >= ?3 AND (finished_at, id) > (?3, ?4) AND tenant = ?5
-                             ORDER BY finished_at, id LIMIT ?6",
+                             ORDER BY finished_at, id",
                         )
                         .bind::<Text, _>(task_type)
                         .bind::<Text, _>(status)
                         .bind::<BigInt, _>(at.0)
                         .bind::<Text, _>(task.to_string())
                         .bind::<Text, _>(&tenant.0)
-                        .bind::<BigInt, _>(i64::from(*limit))
-                        .prepared()
-                        .load::<RevisionRow>(connection)?,
+                        .load_at_most::<RevisionRow>(*limit, connection)?,
                     );
                 }
             }

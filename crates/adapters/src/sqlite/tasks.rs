@@ -164,7 +164,7 @@ pub(super) fn head(connection: &mut SqliteConnection, task: TaskId) -> QueryResu
     tasks::table
         .find(task.to_string())
         .select(Head::as_select())
-        .first(connection)
+        .get_result(connection)
         .optional()
 }
 
@@ -176,7 +176,7 @@ pub(super) fn load(
     tasks::table
         .find(task.to_string())
         .select(Columns::as_select())
-        .first(connection)
+        .get_result(connection)
         .optional()
 }
 
@@ -273,12 +273,10 @@ pub(super) fn to_sweep(
 ) -> Result<Vec<TaskId>, Fault> {
     let rows = diesel::sql_query(
         "SELECT id FROM tasks INDEXED BY tasks_to_sweep
-         WHERE sweep_at IS NOT NULL AND sweep_at <= ? ORDER BY sweep_at LIMIT ?",
+         WHERE sweep_at IS NOT NULL AND sweep_at <= ? ORDER BY sweep_at",
     )
     .bind::<BigInt, _>(now)
-    .bind::<BigInt, _>(i64::from(limit))
-    .prepared()
-    .load(connection)?;
+    .load_at_most(limit, connection)?;
     Ok(ids(rows))
 }
 

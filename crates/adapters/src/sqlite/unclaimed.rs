@@ -18,13 +18,13 @@ const UNCLAIMED: &str =
       AND queue = ?1 AND updated_at <= ?2 - ?3
       AND (due_at IS NULL OR updated_at <= ?2 - min(max(updated_at - due_at, ?3), ?4))
       AND task_type || '/' || version || '/' || definition_hash IN (SELECT value FROM json_each(?5))
-    ORDER BY updated_at LIMIT ?6";
+    ORDER BY updated_at";
 
 const DUE: &str = "SELECT updated_at AS since, id, task_type, version, status FROM tasks INDEXED BY tasks_due
     WHERE lease_owner IS NULL AND due_at IS NOT NULL AND status IN ('waiting', 'compensating')
       AND waiting IS NOT 'version' AND queue = ?1 AND due_at <= ?2 - ?3 AND updated_at <= ?2 - min(max(updated_at - due_at, ?3), ?4)
       AND task_type || '/' || version || '/' || definition_hash IN (SELECT value FROM json_each(?5))
-    ORDER BY updated_at LIMIT ?6";
+    ORDER BY updated_at";
 
 /// Queue by queue; those that have changed least lately are to be picked out.
 pub(super) fn find(
@@ -43,9 +43,7 @@ pub(super) fn find(
                 .bind::<BigInt, _>(micros(which.for_at_least))
                 .bind::<BigInt, _>(micros(which.at_most.max(which.for_at_least)))
                 .bind::<Text, _>(&known)
-                .bind::<BigInt, _>(i64::from(limit))
-                .prepared()
-                .load(connection)?;
+                .load_at_most(limit, connection)?;
             lines.extend(found);
         }
     }

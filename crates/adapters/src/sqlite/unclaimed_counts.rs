@@ -1,7 +1,7 @@
 //! The count of the tasks of a tenant that wait to be claimed. Must not decide what it leads to.
 
 use super::fault::Fault;
-use super::prepared::Prepare;
+use super::prepared::{Prepare, literal};
 use counterstep_kernel::ports::WaitingQuery;
 use diesel::SqliteConnection;
 use diesel::prelude::*;
@@ -15,13 +15,13 @@ struct Count {
 
 /// By the index of the states: no row of a task that has ended is read.
 pub(super) fn count(connection: &mut SqliteConnection, query: &WaitingQuery) -> Result<u32, Fault> {
-    let counted: Count = diesel::sql_query(
+    let counted: Count = diesel::sql_query(format!(
         "SELECT count(*) AS count FROM (SELECT 1 FROM tasks INDEXED BY tasks_by_status
-           WHERE status IN ('submitted', 'dispatched') AND tenant = ?1 AND (?2 IS NULL OR task_type = ?2) LIMIT ?3)",
-    )
+           WHERE status IN ('submitted', 'dispatched') AND tenant = ?1 AND (?2 IS NULL OR task_type = ?2) LIMIT {})",
+        literal(query.at_most)
+    ))
     .bind::<Text, _>(&query.tenant.0)
     .bind::<Nullable<Text>, _>(&query.task_type)
-    .bind::<BigInt, _>(i64::from(query.at_most))
     .prepared()
     .get_result(connection)?;
     Ok(u32::try_from(counted.count).unwrap_or(u32::MAX))

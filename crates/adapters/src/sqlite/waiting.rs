@@ -45,7 +45,7 @@ impl Waiting {
 pub(crate) fn unclaimed(
     connection: &mut SqliteConnection,
     queue: &QueueName,
-    limit: i64,
+    limit: u32,
 ) -> QueryResult<Vec<Waiting>> {
     diesel::sql_query(
         "SELECT id, task_type, version, traceparent, rev, updated_at AS since
@@ -53,12 +53,10 @@ pub(crate) fn unclaimed(
          WHERE lease_owner IS NULL
            AND (status IN ('submitted', 'dispatched') OR (status = 'compensating' AND due_at IS NULL))
            AND queue = ?
-         ORDER BY updated_at LIMIT ?",
+         ORDER BY updated_at",
     )
     .bind::<Text, _>(&queue.0)
-    .bind::<BigInt, _>(limit)
-    .prepared()
-    .load(connection)
+    .load_at_most(limit, connection)
 }
 
 /// Tasks of a queue that no host has and whose due time has come, the longest due first. Not those
@@ -67,20 +65,18 @@ pub(crate) fn due(
     connection: &mut SqliteConnection,
     queue: &QueueName,
     now: i64,
-    limit: i64,
+    limit: u32,
 ) -> QueryResult<Vec<Waiting>> {
     diesel::sql_query(
         "SELECT id, task_type, version, traceparent, rev, due_at AS since
          FROM tasks INDEXED BY tasks_due
          WHERE lease_owner IS NULL AND due_at IS NOT NULL AND status IN ('waiting', 'compensating')
            AND waiting IS NOT 'version' AND queue = ? AND due_at <= ?
-         ORDER BY due_at LIMIT ?",
+         ORDER BY due_at",
     )
     .bind::<Text, _>(&queue.0)
     .bind::<BigInt, _>(now)
-    .bind::<BigInt, _>(limit)
-    .prepared()
-    .load(connection)
+    .load_at_most(limit, connection)
 }
 
 /// Tasks of a queue whose host is lost, and that no reconciler has taken in hand since its lease
@@ -90,7 +86,7 @@ pub(crate) fn lost(
     queue: &QueueName,
     before: i64,
     now: i64,
-    limit: i64,
+    limit: u32,
 ) -> QueryResult<Vec<Waiting>> {
     diesel::sql_query(
         "SELECT id, task_type, version, traceparent, rev, lease_expires_at AS since
@@ -98,12 +94,10 @@ pub(crate) fn lost(
          WHERE lease_owner IS NOT NULL AND lease_expires_at <= ? AND queue = ?
            AND status IN ('running', 'compensating')
            AND (held_until IS NULL OR held_until <= ? OR held_epoch <> epoch)
-         ORDER BY lease_expires_at LIMIT ?",
+         ORDER BY lease_expires_at",
     )
     .bind::<BigInt, _>(before)
     .bind::<Text, _>(&queue.0)
     .bind::<BigInt, _>(now)
-    .bind::<BigInt, _>(limit)
-    .prepared()
-    .load(connection)
+    .load_at_most(limit, connection)
 }

@@ -174,7 +174,7 @@ pub struct ParkedCount {
 }
 
 /// Types of parked tasks that are counted apart, in each state: those with the most.
-pub const MOST_PARKED_TYPES: i64 = 1_000;
+pub const MOST_PARKED_TYPES: u32 = 1_000;
 
 /// The value in metrics of labels whose own values are beyond [`MOST_LABEL_VALUES`].
 pub const OTHER: &str = "other";

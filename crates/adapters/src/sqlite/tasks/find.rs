@@ -62,14 +62,12 @@ pub(in super::super) fn unclaimed(
            AND (status IN ('submitted', 'dispatched') OR (status = 'compensating' AND due_at IS NULL))
            AND queue = ? AND updated_at <= ?
            AND task_type || '/' || version || '/' || definition_hash IN (SELECT value FROM json_each(?))
-         ORDER BY updated_at LIMIT ?",
+         ORDER BY updated_at",
     )
     .bind::<Text, _>(&queue.0)
     .bind::<BigInt, _>(before)
     .bind::<Text, _>(known)
-    .bind::<BigInt, _>(i64::from(limit))
-    .prepared()
-    .load(connection)
+    .load_at_most(limit, connection)
 }
 
 /// Unleased, with a due time that has come.
@@ -85,14 +83,12 @@ pub(in super::super) fn due(
          WHERE lease_owner IS NULL AND due_at IS NOT NULL AND status IN ('waiting', 'compensating')
            AND queue = ? AND due_at <= ?
            AND task_type || '/' || version || '/' || definition_hash IN (SELECT value FROM json_each(?))
-         ORDER BY due_at LIMIT ?",
+         ORDER BY due_at",
     )
     .bind::<Text, _>(&queue.0)
     .bind::<BigInt, _>(now)
     .bind::<Text, _>(known)
-    .bind::<BigInt, _>(i64::from(limit))
-    .prepared()
-    .load(connection)
+    .load_at_most(limit, connection)
 }
 
 /// With a lease that has run out, and that no reconciler has reserved.
@@ -118,15 +114,13 @@ pub(in super::super) fn lost(
          WHERE lease_owner IS NOT NULL AND lease_expires_at <= ?1 AND status IN ('running', 'compensating')
            AND (held_until IS NULL OR held_until <= ?2 OR held_epoch <> epoch)
            AND (?3 IS NULL OR task_type = ?3) AND {whose}
-         ORDER BY lease_expires_at LIMIT ?5"
+         ORDER BY lease_expires_at"
     ))
     .bind::<BigInt, _>(now - micros(which.stale_after))
     .bind::<BigInt, _>(now)
     .bind::<Nullable<Text>, _>(&which.task_type)
     .bind::<Text, _>(types)
-    .bind::<BigInt, _>(i64::from(limit))
-    .prepared()
-    .load(connection)
+    .load_at_most(limit, connection)
 }
 
 /// Reserves a lost task for one reconciler; whether it could be.
