@@ -191,6 +191,10 @@ impl Store for Counted {
         self.count().idempotency(tenant, key).await
     }
 
+    async fn successors(&self, tenant: &Tenant, task: TaskId) -> Result<Vec<TaskId>, StoreError> {
+        self.count().successors(tenant, task).await
+    }
+
     async fn child_counts(&self, parent: TaskId) -> Result<Vec<ChildCount>, StoreError> {
         self.count().child_counts(parent).await
     }

@@ -13,20 +13,28 @@ use counterstep_adapters::local::{LocalHints, LocalLocks};
 use counterstep_adapters::local_queue::{LocalQueue, QueueOptions};
 use counterstep_adapters::sqlite::{SqliteOptions, SqliteStore};
 use counterstep_adapters::system::{LocalSignals, SystemRandom};
-use counterstep_kernel::ports::{Clock, InTheTurn, NoServices, Ports};
+use counterstep_contracts::{QueueName, TaskId, TaskStatus, Tenant};
+use counterstep_kernel::ports::{
+    AuditPage, ChildQuery, Clock, DocumentKind, DocumentQuery, Due, DuePlace, FailureQuery, First,
+    InTheTurn, Lost, LostOf, NoServices, OutboxOp, PlaceQuery, Ports, PurgeOp, ReceiveOp,
+    RevisionsOf, Store, StoreError, SweepOp, TaskQuery, Unclaimed, Upkeep, WaitingQuery,
+};
+use counterstep_steps::times::DbTime;
 use diesel::connection::SimpleConnection;
 use diesel::{Connection, SqliteConnection};
 use libsqlite3_sys as ffi;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 use tempfile::TempDir;
+use tokio::sync::{Mutex, MutexGuard};
 
 /// A statement that has ended, and how often it was parsed for that.
 type Ended = (String, u64);
 
 /// All statements of this process since the last look.
-static ENDED: Mutex<Vec<Ended>> = Mutex::new(Vec::new());
+static ENDED: std::sync::Mutex<Vec<Ended>> = std::sync::Mutex::new(Vec::new());
 
 fn take_ended() -> Vec<Ended> {
     std::mem::take(&mut *ENDED.lock().unwrap_or_else(PoisonError::into_inner))
@@ -78,12 +86,17 @@ unsafe extern "C" fn on_end(
     0
 }
 
+/// One test at a time: the statements are those of the process.
+static ALONE: Mutex<()> = Mutex::const_new(());
+
 pub(super) struct File {
     path: PathBuf,
     _folder: TempDir,
+    _alone: MutexGuard<'static, ()>,
 }
 
 pub(super) async fn start() -> (Roles, File) {
+    let alone = ALONE.lock().await;
     trace();
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("tasks.db");
@@ -114,6 +127,7 @@ pub(super) async fn start() -> (Roles, File) {
         File {
             path,
             _folder: folder,
+            _alone: alone,
         },
     )
 }
@@ -159,4 +173,176 @@ impl Counters for File {
             wal_bytes: None,
         }
     }
+}
+
+/// What a store is asked that has a limit.
+async fn read(store: &SqliteStore, limit: u32) -> Result<(), StoreError> {
+    let (tenant, task, kind) = (
+        Tenant::default(),
+        TaskId(uuid::Uuid::nil()),
+        DocumentKind::Webhook,
+    );
+    let (known, minute) = (super::registry().known(), Duration::from_secs(60));
+    let queues = vec![QueueName("bench".to_owned())];
+    for of in [
+        LostOf::All,
+        LostOf::These(known.clone()),
+        LostOf::Others(known.clone()),
+    ] {
+        let lost = Lost {
+            of,
+            ..Lost::default()
+        };
+        store.due(&Due::Lost(lost), limit).await?;
+    }
+    let claimable = Due::Claimable {
+        queues: queues.clone(),
+        known: known.clone(),
+        unclaimed_for: minute,
+    };
+    let unclaimed = Unclaimed {
+        queues,
+        known: known.clone(),
+        for_at_least: minute,
+        at_most: minute,
+    };
+    for due in [claimable, Due::Unclaimed(unclaimed), Due::Parents(known)] {
+        store.due(&due, limit).await?;
+    }
+    store
+        .outbox(OutboxOp::Take {
+            older_than: minute,
+            limit,
+        })
+        .await?;
+    store.idempotency(&tenant, "key").await?;
+    let after = DuePlace {
+        due: DbTime(0),
+        tenant: tenant.clone(),
+        name: String::new(),
+    };
+    for query in [
+        DocumentQuery::Page {
+            kind,
+            tenant: tenant.clone(),
+            after: None,
+            limit,
+        },
+        DocumentQuery::Due {
+            kind,
+            after: None,
+            limit,
+        },
+        DocumentQuery::Due {
+            kind,
+            after: Some(after),
+            limit,
+        },
+        DocumentQuery::Latest { kind, limit },
+    ] {
+        store.documents(&query).await?;
+    }
+    store.successors(&tenant, task).await?;
+    store.child_counts(task).await?;
+    let children = ChildQuery {
+        parent: task,
+        step: None,
+        statuses: Vec::new(),
+        after: None,
+        limit,
+    };
+    store.children(&children).await?;
+    for first in [First::Oldest, First::Newest] {
+        store
+            .places(&PlaceQuery::Of {
+                key: "key".to_owned(),
+                first,
+                waiting: limit,
+            })
+            .await?;
+    }
+    store.place_counts(None, limit).await?;
+    let (task_type, at_most) = ("Bench".to_owned(), limit);
+    let failures = FailureQuery {
+        tenant: tenant.clone(),
+        task_type: task_type.clone(),
+        classes: &["permanent"],
+        within: minute,
+        counts_from: None,
+        at_most,
+    };
+    store.failures(&failures).await?;
+    store
+        .waiting(&WaitingQuery {
+            tenant: tenant.clone(),
+            task_type: None,
+            at_most,
+        })
+        .await?;
+    store
+        .list(&TaskQuery {
+            tenant: Some(tenant.clone()),
+            limit,
+            ..TaskQuery::default()
+        })
+        .await?;
+    let ended = RevisionsOf::Ended {
+        tenant,
+        task_types: vec![task_type.clone()],
+        after: (DbTime(0), task),
+        limit,
+    };
+    store.revisions(&ended).await?;
+    store.gauges(&[]).await?;
+    store.gauges(&["order".to_owned()]).await?;
+    for task in [None, Some(task.to_string())] {
+        let page = AuditPage {
+            task,
+            after: None,
+            limit,
+        };
+        store.audit_page(&page).await?;
+        store.chain_tips(&page).await?;
+    }
+    store.sweeps(&SweepOp::Due { limit }).await?;
+    store.receives(&ReceiveOp::Overdue { limit }).await?;
+    let ended = PurgeOp::Ended {
+        task_type,
+        status: TaskStatus::Completed,
+        before: minute,
+        after: None,
+        limit,
+    };
+    store.purge(&ended).await?;
+    store.purge(&PurgeOp::OldestTombstones { limit }).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn sqlite_parses_no_read_with_a_limit_again() {
+    let _alone = ALONE.lock().await;
+    trace();
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = SqliteOptions {
+        readers: 1,
+        ..SqliteOptions::default()
+    };
+    let store = SqliteStore::open(&folder.path().join("tasks.db"), options)
+        .await
+        .expect("a file");
+    for limit in [9, 16, 12] {
+        drop(take_ended());
+        read(&store, limit).await.expect("an answer");
+    }
+    let parsed = take_ended().into_iter().filter(|(_, times)| *times > 0);
+    let is_transaction = |text: &str| {
+        ["BEGIN", "COMMIT", "PRAGMA"]
+            .iter()
+            .any(|it| text.starts_with(it))
+    };
+    let parsed: Vec<String> = parsed
+        .map(|(text, _)| text)
+        .filter(|text| !is_transaction(text))
+        .collect();
+    assert_eq!(parsed, Vec::<String>::new());
 }

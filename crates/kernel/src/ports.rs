@@ -59,7 +59,8 @@ pub use spool::{Spool, SpoolEntry, SpoolError, SpoolKey, SpoolStats};
 pub use statement::SqlStatement;
 pub use steps::{CodeLabel, InTheTurn, StepRunner};
 pub use store::{
-    Committed, Heartbeat, IdempotencyRow, KEY_TAKEN, OutboxOp, OutboxRow, Salvaged, Store, Unread,
+    Committed, Heartbeat, IdempotencyRow, KEY_TAKEN, MOST_SUCCESSORS, OutboxOp, OutboxRow,
+    Salvaged, Store, Unread,
 };
 pub use traces::{NoTraces, Traces};
 pub use types::{Disabled, FailureQuery, TypeRow, TypeRows, WaitingQuery};

@@ -3,11 +3,12 @@
 
 use super::commit::{self, Kind};
 use super::fault::{Care, Fault};
+use super::lists;
 use super::options::PostgresOptions;
 use super::pool::Database;
 use super::tasks;
 use crate::batch::{Batcher, Entry, Flush, Limits, NoReply, Queued, Slot};
-use counterstep_contracts::TaskId;
+use counterstep_contracts::{TaskId, Tenant};
 use counterstep_kernel::ports::{CommitError, Committed, Salvaged, StoreError};
 use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::transition::{Guard, Transition};
@@ -16,6 +17,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
+use uuid::Uuid;
 
 /// Statements of a kind under way at a time, at most.
 const WIDTH: usize = 3;
@@ -52,12 +54,15 @@ struct Change {
 type Write = Request<Change, Result<Committed, CommitError>>;
 type Load = Request<TaskId, Result<Option<TaskRecord>, StoreError>>;
 
+type Successors = Request<(Tenant, TaskId), Result<Vec<TaskId>, StoreError>>;
+
 /// The batchers of one store. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Batches {
     database: Database,
     writes: Batcher<Write>,
     loads: Batcher<Load>,
+    successors: Batcher<Successors>,
     wait: Duration,
     briefly: Duration,
     patiently: Duration,
@@ -68,11 +73,13 @@ pub(super) struct Batches {
 
 impl Batches {
     pub(super) fn new(database: Database, options: &PostgresOptions) -> Self {
-        let (to_write, to_load) = (database.clone(), database.clone());
+        let (to_write, to_load, to_find) = (database.clone(), database.clone(), database.clone());
         let briefly = BRIEFLY.min(options.lock_timeout);
         let write: Flush<Write> =
             Box::new(move |writes| write_all(to_write.clone(), writes, briefly).boxed());
         let load: Flush<Load> = Box::new(move |loads| load_all(to_load.clone(), loads).boxed());
+        let find: Flush<Successors> =
+            Box::new(move |asked| find_all(to_find.clone(), asked).boxed());
         let limits = Limits {
             width: WIDTH,
             full: FULL,
@@ -80,7 +87,8 @@ impl Batches {
         };
         Self {
             writes: Batcher::new(limits, pick_writes, write),
-            loads: Batcher::new(limits, pick_loads, load),
+            loads: Batcher::new(limits, pick_any, load),
+            successors: Batcher::new(limits, pick_any, find),
             wait: options.wait,
             briefly,
             patiently: options.lock_timeout,
@@ -194,6 +202,31 @@ impl Batches {
             .transpose()?)
     }
 
+    /// The tasks that run a task again.
+    pub(super) async fn successors(
+        &self,
+        tenant: &Tenant,
+        task: TaskId,
+    ) -> Result<Vec<TaskId>, StoreError> {
+        let of = (tenant.clone(), task);
+        let request = |reply| Request {
+            asks: of.clone(),
+            reply,
+        };
+        match self.successors.enter(request).await {
+            Entry::Alone(_slot) => self.successors_alone(of).await,
+            Entry::Batched(reply) => match self.replied(reply)? {
+                Reply::Answer(result) => result,
+                Reply::Alone => self.successors_alone(of).await,
+            },
+        }
+    }
+
+    async fn successors_alone(&self, of: (Tenant, TaskId)) -> Result<Vec<TaskId>, StoreError> {
+        let rows: Vec<(Uuid, Uuid)> = self.database.read(lists::successors([&of])?).await?;
+        Ok(rows.into_iter().map(|(_, task)| TaskId(task)).collect())
+    }
+
     /// Loads a task of which not all can be read.
     pub(super) async fn salvage(&self, task: TaskId) -> Result<Option<Salvaged>, StoreError> {
         let rows: Vec<tasks::TaskRead> = self.database.read(tasks::load(vec![task.0])).await?;
@@ -242,7 +275,7 @@ fn pick_writes(queue: &mut VecDeque<Queued<Write>>) -> Vec<Queued<Write>> {
     picked
 }
 
-fn pick_loads(queue: &mut VecDeque<Queued<Load>>) -> Vec<Queued<Load>> {
+fn pick_any<T>(queue: &mut VecDeque<Queued<T>>) -> Vec<Queued<T>> {
     queue.drain(..queue.len().min(MOST)).collect()
 }
 
@@ -271,6 +304,35 @@ async fn write_all(database: Database, writes: Vec<Write>, lock: Duration) {
     }
 }
 
+/// The reply to a read whose batch failed.
+fn failed<T>(fault: &Fault) -> Reply<Result<T, StoreError>> {
+    match fault {
+        Fault::Unavailable(text) | Fault::Locked(text) => {
+            Reply::Answer(Err(StoreError::Unavailable(text.clone())))
+        }
+        _ => Reply::Alone,
+    }
+}
+
+async fn find_all(database: Database, asked: Vec<Successors>) {
+    let rows: Result<Vec<(Uuid, Uuid)>, Fault> = async {
+        let of = lists::successors(asked.iter().map(|one| &one.asks))?;
+        database.read(of).await
+    }
+    .await;
+    let mut found: HashMap<Uuid, Vec<TaskId>> = HashMap::new();
+    for (of, task) in rows.iter().flatten() {
+        found.entry(*of).or_default().push(TaskId(*task));
+    }
+    for Request { asks, reply } in asked {
+        // An error: the caller is gone.
+        let _ = reply.send(match &rows {
+            Ok(_) => Reply::Answer(Ok(found.get(&asks.1.0).cloned().unwrap_or_default())),
+            Err(fault) => failed(fault),
+        });
+    }
+}
+
 async fn load_all(database: Database, loads: Vec<Load>) {
     let mut callers: HashMap<TaskId, Vec<oneshot::Sender<_>>> = HashMap::new();
     for Request { asks, reply } in loads {
@@ -283,12 +345,7 @@ async fn load_all(database: Database, loads: Vec<Load>) {
         Ok(rows) => tasks::decode(rows, &mut Care::Strict),
         Err(fault) => {
             for reply in callers.into_values().flatten() {
-                let _ = reply.send(match &fault {
-                    Fault::Unavailable(text) | Fault::Locked(text) => {
-                        Reply::Answer(Err(StoreError::Unavailable(text.clone())))
-                    }
-                    _ => Reply::Alone,
-                });
+                let _ = reply.send(failed(&fault));
             }
             return;
         }

@@ -4,8 +4,9 @@
 use super::fault::{Fault, count, name, parse, read_json};
 use super::statement::{Bind, Statement, Str, time, values};
 use crate::columns::{failure_class, read_labels, write_labels};
-use counterstep_contracts::{Rev, TaskId, TaskStatus};
-use counterstep_kernel::ports::{TaskLine, TaskQuery};
+use counterstep_contracts::labels::PREDECESSOR;
+use counterstep_contracts::{Rev, TaskId, TaskStatus, Tenant};
+use counterstep_kernel::ports::{MOST_SUCCESSORS, TaskLine, TaskQuery};
 use diesel::pg::data_types::PgTimestamp;
 use diesel::sql_types as sql;
 use uuid::Uuid;
@@ -213,6 +214,25 @@ pub(super) fn of_tasks(tasks: &[TaskId]) -> Statement<'static, LineTypes> {
          WHERE id = ANY(?)",
         values![tasks],
     )
+}
+
+/// The tasks that run each of these again, those of each the newest first. No more of them than
+/// their labels is read.
+pub(super) fn successors<'a>(
+    of: impl IntoIterator<Item = &'a (Tenant, TaskId)>,
+) -> Result<Statement<'a, (sql::Uuid, sql::Uuid)>, Fault> {
+    let named = |(tenant, task): &'a (Tenant, TaskId)| {
+        name("task_labels.tenant", &tenant.0).map(|tenant| (tenant, task.0))
+    };
+    let (tenants, tasks): (Vec<Str<'a>>, Vec<Uuid>) =
+        of.into_iter().map(named).collect::<Result<_, _>>()?;
+    Ok(Statement::of(
+        "SELECT a.task, s.task FROM unnest(?, ?) AS a (tenant, task) CROSS JOIN LATERAL (
+           SELECT task FROM task_labels WHERE tenant = a.tenant AND name = ? AND value = a.task::text
+           ORDER BY task DESC LIMIT ?) s
+         ORDER BY s.task DESC",
+        values![tenants, tasks, PREDECESSOR, i64::from(MOST_SUCCESSORS)],
+    ))
 }
 
 /// What a statement of this file has read.

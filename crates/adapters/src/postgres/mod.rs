@@ -421,6 +421,10 @@ impl Store for PostgresStore {
             .map_or(0, |count| u32::try_from(*count).unwrap_or(u32::MAX)))
     }
 
+    async fn successors(&self, tenant: &Tenant, task: TaskId) -> Result<Vec<TaskId>, StoreError> {
+        self.batches.successors(tenant, task).await
+    }
+
     async fn child_counts(&self, parent: TaskId) -> Result<Vec<ChildCount>, StoreError> {
         let rows: Vec<children::CountRead> = self.database.read(children::counts(parent)).await?;
         let counts = rows.into_iter().map(children::decode_count);

@@ -1,21 +1,18 @@
-//! Loads of many callers in one snapshot, under load: one blocking thread, and one reading of the
-//! clock, for all of them. Must not know a table.
+//! Reads of one kind for many callers in one snapshot, under load: one blocking thread, and one
+//! reading of the clock, for all of them. Must not know a table.
 
-use super::fault::Care;
+use super::fault::Fault;
 use super::pool::Database;
-use super::read_task;
 use crate::batch::{Batcher, Flush, Limits, NoReply, Queued};
-use counterstep_contracts::TaskId;
 use counterstep_kernel::ports::StoreError;
-use counterstep_kernel::record::TaskRecord;
 use diesel::SqliteConnection;
 use futures::FutureExt;
 use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Snapshots at a time, at most: the other readers are for lists and polls.
-const WIDTH: usize = 2;
+/// Snapshots of tasks at a time, at most: the other readers are for lists and polls.
+pub(super) const WIDTH: usize = 2;
 
 /// So many loads are worth a snapshot beside the one under way.
 const FULL: usize = 32;
@@ -23,28 +20,48 @@ const FULL: usize = 32;
 /// As many loads as one snapshot serves.
 const MOST: usize = 128;
 
-struct Load {
-    task: TaskId,
-    reply: oneshot::Sender<Result<Option<TaskRecord>, StoreError>>,
+/// Reads one of them.
+type Read<Of, Found> = fn(&mut SqliteConnection, i64, &Of) -> Result<Found, Fault>;
+
+struct Load<Of, Found> {
+    of: Of,
+    reply: oneshot::Sender<Result<Found, StoreError>>,
 }
 
-/// Loads the tasks of a file. Cheap to clone.
-#[derive(Debug, Clone)]
-pub(super) struct Loads {
-    batcher: Batcher<Load>,
+/// Reads from a file. Cheap to clone.
+#[derive(Debug)]
+pub(super) struct Loads<Of: Send + 'static, Found: Send + 'static> {
+    batcher: Batcher<Load<Of, Found>>,
     wait: Duration,
 }
 
-impl Loads {
-    /// `wait`: for so long a load waits for its turn.
-    pub(super) fn new(database: Database, wait: Duration) -> Self {
-        let pick =
-            |queue: &mut VecDeque<Queued<Load>>| queue.drain(..queue.len().min(MOST)).collect();
-        let flush: Flush<Load> = Box::new(move |loads| load_all(database.clone(), loads).boxed());
+// By hand: what is read need not be cloned.
+impl<Of: Send + 'static, Found: Send + 'static> Clone for Loads<Of, Found> {
+    fn clone(&self) -> Self {
+        Self {
+            batcher: self.batcher.clone(),
+            wait: self.wait,
+        }
+    }
+}
+
+impl<Of: Send + 'static, Found: Clone + Send + 'static> Loads<Of, Found> {
+    /// `wait`: for so long a load waits for its turn. `width`: snapshots at a time, at most.
+    pub(super) fn new(
+        database: Database,
+        wait: Duration,
+        width: usize,
+        read: Read<Of, Found>,
+    ) -> Self {
+        let pick = |queue: &mut VecDeque<Queued<Load<Of, Found>>>| {
+            queue.drain(..queue.len().min(MOST)).collect()
+        };
+        let flush: Flush<Load<Of, Found>> =
+            Box::new(move |loads| load_all(database.clone(), loads, read).boxed());
         Self {
             batcher: Batcher::new(
                 Limits {
-                    width: WIDTH,
+                    width,
                     full: FULL,
                     wait,
                 },
@@ -55,9 +72,9 @@ impl Loads {
         }
     }
 
-    pub(super) async fn load(&self, task: TaskId) -> Result<Option<TaskRecord>, StoreError> {
+    pub(super) async fn of(&self, of: Of) -> Result<Found, StoreError> {
         self.batcher
-            .submit(|reply| Load { task, reply })
+            .submit(|reply| Load { of, reply })
             .await
             .unwrap_or_else(|error| {
                 Err(StoreError::Unavailable(match error {
@@ -71,17 +88,19 @@ impl Loads {
     }
 }
 
-async fn load_all(database: Database, loads: Vec<Load>) {
-    let (tasks, replies): (Vec<_>, Vec<_>) = loads
+async fn load_all<Of: Send + 'static, Found: Clone + Send + 'static>(
+    database: Database,
+    loads: Vec<Load<Of, Found>>,
+    read: Read<Of, Found>,
+) {
+    let (all, replies): (Vec<_>, Vec<_>) = loads
         .into_iter()
         .filter(|load| !load.reply.is_closed())
-        .map(|load| (load.task, load.reply))
+        .map(|load| (load.of, load.reply))
         .unzip();
     let read = move |connection: &mut SqliteConnection, now| {
-        let one = |task: &TaskId| {
-            read_task(connection, now, *task, &mut Care::Strict).map_err(StoreError::from)
-        };
-        Ok(tasks.iter().map(one).collect::<Vec<_>>())
+        let one = |of: &Of| read(connection, now, of).map_err(StoreError::from);
+        Ok(all.iter().map(one).collect::<Vec<_>>())
     };
     let count = replies.len();
     let found = database.read_at(read).await.unwrap_or_else(|fault| {

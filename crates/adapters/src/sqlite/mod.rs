@@ -68,7 +68,8 @@ const RELAY_HOLD: Duration = Duration::from_secs(15);
 #[derive(Debug, Clone)]
 pub struct SqliteStore {
     database: Database,
-    loads: Loads,
+    loads: Loads<TaskId, Option<TaskRecord>>,
+    successors: Loads<(Tenant, TaskId), Vec<TaskId>>,
 }
 
 impl SqliteStore {
@@ -93,8 +94,12 @@ impl SqliteStore {
     }
 
     fn on(database: Database, options: &SqliteOptions) -> Self {
+        let (file, wait) = (database.clone(), options.wait);
         Self {
-            loads: Loads::new(database.clone(), options.wait),
+            loads: Loads::new(file.clone(), wait, loads::WIDTH, |file, now, task| {
+                read_task(file, now, *task, &mut Care::Strict)
+            }),
+            successors: Loads::new(file, wait, 1, |file, _, of| tasks::successors(file, of)),
             database,
         }
     }
@@ -153,7 +158,7 @@ fn read_task(
 #[async_trait]
 impl Store for SqliteStore {
     async fn load(&self, task: TaskId) -> Result<Option<TaskRecord>, StoreError> {
-        self.loads.load(task).await
+        self.loads.of(task).await
     }
 
     async fn salvage(&self, task: TaskId) -> Result<Option<Salvaged>, StoreError> {
@@ -373,6 +378,10 @@ impl Store for SqliteStore {
         let count =
             move |connection: &mut SqliteConnection, now| failures::count(connection, &query, now);
         Ok(self.database.read_at(count).await?)
+    }
+
+    async fn successors(&self, tenant: &Tenant, task: TaskId) -> Result<Vec<TaskId>, StoreError> {
+        self.successors.of((tenant.clone(), task)).await
     }
 
     async fn child_counts(&self, parent: TaskId) -> Result<Vec<ChildCount>, StoreError> {

@@ -4,7 +4,7 @@ mod find;
 mod list;
 
 pub(super) use find::{DueRow, due, in_flight, known, lost, reserve, unclaimed};
-pub(super) use list::{lines, list};
+pub(super) use list::{lines, list, successors};
 
 use super::fault::{
     Care, Fault, Instead, count, goal, parse, parse_some, read_some_json, write_json,

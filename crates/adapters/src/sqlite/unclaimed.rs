@@ -6,7 +6,6 @@ use super::prepared::Prepare;
 use super::tasks::{DueRow, known};
 use counterstep_kernel::ports::Unclaimed;
 use diesel::SqliteConnection;
-use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Text};
 
 // As in `tasks`: the conditions are literally those of the partial indexes.

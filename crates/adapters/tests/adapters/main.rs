@@ -152,6 +152,7 @@ macro_rules! row_cases {
                 a_task_that_sleeps_for_a_place_is_woken;
             labels:
                 a_task_keeps_its_labels_and_is_found_by_all_of_them,
+                tasks_that_run_one_again_are_found_the_newest_first,
                 changes_that_are_written_together_keep_their_labels_apart,
                 a_list_by_label_pages_from_the_newest_and_takes_the_other_filters,
                 a_list_ends_at_its_times,

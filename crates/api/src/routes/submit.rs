@@ -102,7 +102,7 @@ async fn answer(
     // A task of uploads alone is at rest by now: it is shown at once.
     let begun = begun.filter(|_| !submitted.answer.status.is_at_rest());
     let at_rest = match wait {
-        Some(wait) => task::at_rest(api, request, submitted.answer.task_id, wait, begun).await,
+        Some(wait) => task::at_rest(api, request, &submitted, wait, begun).await,
         None => None,
     };
     let is_shown = at_rest.is_some();

@@ -12,10 +12,10 @@ use crate::query::Params;
 use crate::task_view;
 use actix_web::http::header::{CACHE_CONTROL, ETAG, RETRY_AFTER};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, web};
-use counterstep_contracts::labels::PREDECESSOR;
 use counterstep_contracts::retry::parse_duration;
-use counterstep_contracts::{Labels, ProblemCode, TaskId};
-use counterstep_kernel::ports::{ChildCount, TaskQuery};
+use counterstep_contracts::{ProblemCode, TaskId};
+use counterstep_kernel::client::Submitted;
+use counterstep_kernel::ports::ChildCount;
 use counterstep_kernel::progress;
 use counterstep_kernel::record::TaskRecord;
 use counterstep_steps::digest::hex;
@@ -27,27 +27,36 @@ use tokio::time::{Instant, sleep, sleep_until};
 /// patience.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// Tasks that run one again, of which its view names so many.
-const SUCCESSORS: u32 = 20;
-
 /// Where no process announces changes, a client learns of a rest this much later, at most.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
     let id = task_id(&request)?;
     let wait = Wait::of(&request)?;
-    let record = match &wait {
-        None => load(&api, &caller, id).await?,
+    let (record, rest) = match &wait {
+        None => (load(&api, &caller, id).await?, Rest::Earlier),
         Some(wait) => load_at_rest(&api, &caller, id, wait.time, None).await?,
     };
-    shown(&api, &request, record, wait).await
+    shown(&api, &request, (record, rest), wait).await
 }
 
 /// The answer that shows a task, or says that it is as the client knows it.
-async fn shown(api: &Api, request: &HttpRequest, record: TaskRecord, wait: Option<Wait>) -> Answer {
+async fn shown(
+    api: &Api,
+    request: &HttpRequest,
+    (record, rest): (TaskRecord, Rest),
+    wait: Option<Wait>,
+) -> Answer {
     let said = progress::progress_of(&api.engine, &record).await;
     let children = children::counts(api, &record).await?;
-    let successors = successors(api, &record).await?;
+    let successors = match rest {
+        Rest::Earlier if record.task.status.is_terminal() => {
+            let (store, task) = (&api.engine.ports.store, &record.task);
+            store.successors(&task.tenant, task.id).await?
+        }
+        // Before its end there is none, and since then no time has passed.
+        Rest::Earlier | Rest::InThisRequest => Vec::new(),
+    };
     let etag = etag(
         &record,
         said.as_ref().map(|said| said.seq),
@@ -77,26 +86,6 @@ async fn shown(api: &Api, request: &HttpRequest, record: TaskRecord, wait: Optio
     Ok(answer.json(task_view::task(record, said, &children, successors)))
 }
 
-/// The tasks that run a task again that has ended, the newest first.
-async fn successors(api: &Api, record: &TaskRecord) -> Result<Vec<TaskId>, Refused> {
-    if !record.task.status.is_terminal() {
-        return Ok(Vec::new());
-    }
-    let mut labels = Labels::new();
-    let id = record.task.id.to_string();
-    labels
-        .look_for(PREDECESSOR, &id)
-        .map_err(|error| Refused::internal("looking for successors", &error))?;
-    let query = TaskQuery {
-        tenant: Some(record.task.tenant.clone()),
-        labels,
-        limit: SUCCESSORS,
-        ..TaskQuery::default()
-    };
-    let found = api.engine.ports.store.list(&query).await?;
-    Ok(found.lines.into_iter().map(|line| line.task).collect())
-}
-
 /// A step that goes on without a change of the row is news too, and so are tasks that the task has
 /// submitted, and those that run it again.
 fn etag(
@@ -116,6 +105,14 @@ fn etag(
         text += &format!("-{last}");
     }
     format!("\"{text}\"")
+}
+
+/// Whether a task came to rest while the request waited for it.
+#[derive(Debug, Clone, Copy)]
+enum Rest {
+    /// It was at rest before, or is not.
+    Earlier,
+    InThisRequest,
 }
 
 /// For how long an answer may wait for a task's rest.
@@ -167,21 +164,27 @@ impl Wait {
 pub(super) async fn at_rest(
     api: &Api,
     request: &HttpRequest,
-    id: TaskId,
+    submitted: &Submitted,
     wait: Wait,
     begun: Option<WaitFor>,
 ) -> Option<HttpResponse> {
+    let id = submitted.answer.task_id;
     // Of a request that came before it is another one.
     let begun = begun.filter(|begun| begun.task() == id);
     // The task is accepted, whatever this look comes to: the client learns more when it asks.
     let caller = Caller::of(request).ok()?;
-    let record = load_at_rest(api, &caller, id, wait.time, begun)
+    let (record, rest) = load_at_rest(api, &caller, id, wait.time, begun)
         .await
         .ok()?;
     if !record.task.status.is_at_rest() {
         return None;
     }
-    shown(api, request, record, Some(wait)).await.ok()
+    let rest = if submitted.replayed {
+        rest
+    } else {
+        Rest::InThisRequest
+    };
+    shown(api, request, (record, rest), Some(wait)).await.ok()
 }
 
 /// The task once it is at rest, or as it is when the time is over or the server stops. `begun`: a
@@ -192,9 +195,10 @@ async fn load_at_rest(
     id: TaskId,
     wait: Duration,
     begun: Option<WaitFor>,
-) -> Result<TaskRecord, Refused> {
+) -> Result<(TaskRecord, Rest), Refused> {
     let until = Instant::now() + wait;
     let mut is_new = begun.is_some();
+    let mut rest = Rest::Earlier;
     let mut waiting = begun.unwrap_or_else(|| api.waiting.rests().of(id));
     let mut pause = api.settings.wait_poll;
     loop {
@@ -204,9 +208,10 @@ async fn load_at_rest(
                 || Instant::now() >= until
                 || api.shutdown.is_cancelled()
             {
-                return Ok(record);
+                return Ok((record, rest));
             }
         }
+        rest = Rest::InThisRequest;
         tokio::select! {
             () = waiting.rest() => {}
             // Signals may skip, and those of other processes may never come.

@@ -272,6 +272,10 @@ impl Store for PayloadStore {
         self.inner.put_documents(&writes).await
     }
 
+    async fn successors(&self, tenant: &Tenant, task: TaskId) -> Result<Vec<TaskId>, StoreError> {
+        self.inner.successors(tenant, task).await
+    }
+
     async fn child_counts(&self, parent: TaskId) -> Result<Vec<ChildCount>, StoreError> {
         self.inner.child_counts(parent).await
     }

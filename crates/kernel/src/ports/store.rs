@@ -104,6 +104,9 @@ pub struct Unread {
     pub held: String,
 }
 
+/// Tasks that run one again, of which its view names so many.
+pub const MOST_SUCCESSORS: u32 = 20;
+
 /// The database. Each method that asks it something is atomic; what only sweeps ask is [`Upkeep`], what
 /// steps log is [`Logs`].
 #[async_trait]
@@ -207,6 +210,9 @@ pub trait Store: Upkeep + Logs + Send + Sync + Debug {
 
     /// Writes or deletes documents in this order: all of them in one transaction, or none.
     async fn put_documents(&self, writes: &[DocumentWrite]) -> Result<DocumentsPut, StoreError>;
+
+    /// The tasks that run a task of this tenant again, the newest first, at most [`MOST_SUCCESSORS`].
+    async fn successors(&self, tenant: &Tenant, task: TaskId) -> Result<Vec<TaskId>, StoreError>;
 
     /// The tasks that a task has submitted, counted by step and state.
     async fn child_counts(&self, parent: TaskId) -> Result<Vec<ChildCount>, StoreError>;

@@ -4,8 +4,9 @@ use crate::columns::{read_labels, read_some_json};
 use crate::sqlite::fault::{Fault, count, parse};
 use crate::sqlite::prepared::Prepare;
 use crate::sqlite::schema::tasks;
+use counterstep_contracts::labels::PREDECESSOR;
 use counterstep_contracts::{Rev, TaskId, Tenant};
-use counterstep_kernel::ports::{TaskLine, TaskPage, TaskQuery};
+use counterstep_kernel::ports::{MOST_SUCCESSORS, TaskLine, TaskPage, TaskQuery};
 use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
 use diesel::connection::DefaultLoadingMode;
@@ -109,6 +110,28 @@ pub(in super::super) fn list(
             )
         }
     }
+}
+
+#[derive(Debug, QueryableByName)]
+struct SuccessorRow {
+    #[diesel(sql_type = Text)]
+    task: String,
+}
+
+/// The tasks that run a task again, the newest first. No more of them than their labels is read.
+pub(in super::super) fn successors(
+    connection: &mut SqliteConnection,
+    (Tenant(tenant), task): &(Tenant, TaskId),
+) -> Result<Vec<TaskId>, Fault> {
+    let rows: Vec<SuccessorRow> = diesel::sql_query(
+        "SELECT task FROM task_labels WHERE tenant = ? AND name = ? AND value = ? ORDER BY task DESC",
+    )
+    .bind::<Text, _>(tenant)
+    .bind::<Text, _>(PREDECESSOR)
+    .bind::<Text, _>(task.to_string())
+    .load_at_most(MOST_SUCCESSORS, connection)?;
+    let ids = rows.iter().map(|row| parse("task", &row.task));
+    Ok(ids.collect::<Result<_, _>>()?)
 }
 
 /// These, in any order. Rows that cannot be read are skipped.

@@ -81,6 +81,10 @@ fn reads() -> Vec<(String, Read)> {
             read!(store => store.idempotency(&Tenant::default(), "key-50")),
         ),
         (
+            "successors",
+            read!(store => store.successors(&Tenant::default(), TaskId(Uuid::nil()))),
+        ),
+        (
             "all, newest",
             read!(store => store.list(&TaskQuery { limit: 1, ..TaskQuery::default() })),
         ),

@@ -2,16 +2,19 @@
 //! what is stored goes with them and only with them.
 
 use super::lost_replies::{Parcel, Stage};
-use super::{open, options, raw, waiting};
+use super::{database, open, options, raw, waiting};
+use crate::suite::changes::new_task;
 use counterstep_contracts::workers::WorkerState;
 use counterstep_contracts::{FileName, Labels, TaskStatus, Tenant};
 use counterstep_kernel::client::{Submission, UploadSession};
 use counterstep_kernel::documents::TypedDocuments;
-use counterstep_kernel::ports::Ports;
+use counterstep_kernel::ports::{Ports, Store};
 use counterstep_kernel::registration::Part;
 use counterstep_kernel::worker_registry;
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_steps::Registry;
+use counterstep_testkit::servers::{Proxy, shared_postgres};
+use futures::future::join_all;
 use futures::{StreamExt, TryStreamExt};
 use serde_json::json;
 use std::time::Duration;
@@ -216,3 +219,22 @@ const WORKERS_TO_HOLD: &str = "ALTER TABLE documents RENAME TO held;
     CREATE FUNCTION pass() RETURNS BIGINT LANGUAGE sql VOLATILE AS 'SELECT pg_advisory_xact_lock_shared(7); SELECT 0::bigint';
     CREATE VIEW documents AS SELECT kind, tenant, name, CASE kind WHEN 'worker' THEN rev + pass() ELSE rev END AS rev,
       body, due_at, seen_at FROM held";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn views_of_many_tasks_look_for_their_successors_in_one_statement() {
+    let (url, tenant) = (database().await, Tenant::default());
+    let proxy = Proxy::to(shared_postgres().port());
+    let store = open(&proxy.url(&url), options()).await;
+    let look = || store.successors(&tenant, new_task());
+    look().await.expect("an answer");
+    drop(proxy.take_statements());
+    for found in join_all((0..60).map(|_| look())).await {
+        assert_eq!(found.expect("an answer"), []);
+    }
+    let statements = proxy.take_statements();
+    assert_eq!(
+        statements.len(),
+        2,
+        "one alone, and all others together: {statements:?}"
+    );
+}

@@ -3,7 +3,9 @@
 use super::changes::*;
 use counterstep_contracts::cause::Origin;
 use counterstep_contracts::{Labels, TaskId, TaskStatus, Tenant};
-use counterstep_kernel::ports::{FailureFilter, Ports, Store, TaskPage, TaskQuery, first_id_at};
+use counterstep_kernel::ports::{
+    FailureFilter, MOST_SUCCESSORS, Ports, Store, TaskPage, TaskQuery, first_id_at,
+};
 use counterstep_kernel::record::{Failure, TaskRow};
 use futures::future::join_all;
 use uuid::Uuid;
@@ -42,6 +44,49 @@ async fn found(store: &dyn Store, query: &TaskQuery) -> Vec<TaskId> {
     let TaskPage { lines, looked_to } = page(store, query).await;
     assert_eq!(looked_to, None, "few tasks are looked at to the end");
     lines.iter().map(|line| line.task).collect()
+}
+
+pub(crate) async fn tasks_that_run_one_again_are_found_the_newest_first(ports: &Ports) {
+    let store = &*ports.store;
+    let again = async |of: TaskId, tenant: &str| {
+        let mut row = TaskRow {
+            tenant: Tenant(tenant.into()),
+            ..row(new_task())
+        };
+        row.labels.set_predecessor(of, None);
+        submitted(store, row).await.task.id
+    };
+    let of = async |tenant: &str, task| {
+        let tenant = Tenant(tenant.into());
+        store.successors(&tenant, task).await.unwrap()
+    };
+    let (task, other, alone) = (new_task(), new_task(), new_task());
+    let mut newest = Vec::new();
+    for _ in 0..=MOST_SUCCESSORS {
+        newest.insert(0, again(task, "default").await);
+    }
+    let of_another = again(other, "default").await;
+    let of_acme = again(task, "acme").await;
+    newest.truncate(MOST_SUCCESSORS as usize);
+
+    // Many at once get what each would have got alone.
+    let asked = join_all([
+        of("default", task),
+        of("default", other),
+        of("acme", task),
+        of("acme", other),
+        of("default", alone),
+        of("default", task),
+    ]);
+    let expected = [
+        &newest[..],
+        &[of_another],
+        &[of_acme],
+        &[],
+        &[],
+        &newest[..],
+    ];
+    assert_eq!(asked.await, expected);
 }
 
 pub(crate) async fn a_task_keeps_its_labels_and_is_found_by_all_of_them(ports: &Ports) {
