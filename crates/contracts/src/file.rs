@@ -279,14 +279,20 @@ impl StoredFiles {
     #[must_use]
     pub fn distinct_names(&self) -> Vec<String> {
         let mut taken = std::collections::HashSet::new();
+        // The next number of a name that stands twice: searched for from 2 each time, many equal names would take quadratic
+        // time.
+        let mut next = std::collections::HashMap::new();
         let mut names = Vec::with_capacity(self.len());
         for file in self {
-            let mut name = archive_name::portable(file.name.as_str());
-            let original = name.clone();
-            let mut number = 2;
-            while !taken.insert(name.to_lowercase()) {
-                name = archive_name::numbered(&original, number);
-                number += 1;
+            let original = archive_name::portable(file.name.as_str());
+            let mut name = original.clone();
+            if !taken.insert(name.to_lowercase()) {
+                let number = next.entry(original.to_lowercase()).or_insert(2);
+                while {
+                    name = archive_name::numbered(&original, *number);
+                    *number += 1;
+                    !taken.insert(name.to_lowercase())
+                } {}
             }
             names.push(name);
         }
@@ -370,6 +376,17 @@ mod tests {
                 ".env (2)"
             ]
         );
+    }
+
+    /// In a time that grows with their number: quadratic, these would take minutes.
+    #[test]
+    fn very_many_files_of_one_name_get_distinct_names() {
+        let files = StoredFiles(vec![stored("a.txt"); 100_000]);
+        let names = files.distinct_names();
+        assert_eq!(names[0], "a.txt");
+        assert_eq!(names[99_999], "a (100000).txt");
+        let distinct: std::collections::HashSet<_> = names.iter().collect();
+        assert_eq!(distinct.len(), 100_000);
     }
 
     #[test]

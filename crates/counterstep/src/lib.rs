@@ -45,14 +45,5 @@ pub mod resilience {
 pub mod prelude {
     pub use counterstep_contracts::{Keep, Misfire, Overlap, Retention};
     pub use counterstep_macros::distributed_task;
-    // The derive refers to its crate by this name: programs need no dependency of their own.
-    pub use counterstep_steps::orphans::{Orphan, OrphanAction, OrphanRule};
-    pub use counterstep_steps::schemars::{self, JsonSchema};
-    pub use counterstep_steps::{
-        AutoDisable, AwaitSignal, AwaitTask, BranchOutcome, Branches, BreakerPolicy, CancelReason,
-        ChildFailure, ChildOutcome, Classify, DistributedTask, EachOutcome, FileName, ForEach,
-        HttpCall, IntoStepError, Limit, LogLevel, MaybeSignal, Probe, Registry, RetryPolicy,
-        Schedule, ScratchFile, Sleep, Slept, Sql, State, StepContext, StepError, StepResult,
-        StoredFile, StoredFiles, TableRight, UndoResult, UploadMany, UploadOne, UploadedFile,
-    };
+    pub use counterstep_steps::prelude::*;
 }

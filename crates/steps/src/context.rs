@@ -62,7 +62,7 @@ pub struct StepContext {
     pub(crate) execution: Execution,
     cancel: CancelToken,
     scratch: Arc<dyn Scratch>,
-    objects: ObjectsContext,
+    pub(crate) objects: Arc<ObjectsContext>,
     scratch_made: AtomicU32,
     sql: Mutex<Vec<Sql>>,
     pub(crate) services: Services,
@@ -81,14 +81,14 @@ impl StepContext {
         objects: Arc<dyn Objects>,
         scratch: Arc<dyn Scratch>,
     ) -> Self {
-        let objects = ObjectsContext {
+        let objects = Arc::new(ObjectsContext {
             objects,
             own: keys::task_prefix(&execution.tenant, execution.task),
             step_prefix: keys::step_prefix(&execution.tenant, execution.task, &execution.step),
             prefix: execution.prefix(),
             stored: AtomicU32::new(0),
             written: Mutex::new(false),
-        };
+        });
         let (scratch_made, sql, meter) = (AtomicU32::new(0), Mutex::default(), Meter::default());
         Self {
             execution,
@@ -288,7 +288,7 @@ impl StepContext {
 
     /// The object store, as far as it is this execution's.
     #[must_use]
-    pub const fn objects(&self) -> &ObjectsContext {
+    pub fn objects(&self) -> &ObjectsContext {
         &self.objects
     }
 

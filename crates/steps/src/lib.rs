@@ -7,6 +7,7 @@
 // So that what `#[distributed_task]` writes also compiles inside this crate.
 extern crate self as counterstep_steps;
 
+pub mod blocking;
 pub mod breaker;
 pub mod builtin;
 pub mod call;
@@ -38,6 +39,21 @@ pub mod traces;
 pub mod verified;
 pub mod waits;
 
+/// What a declaration of a task type needs, in one import.
+pub mod prelude {
+    pub use crate::orphans::{Orphan, OrphanAction, OrphanRule};
+    // The derive refers to its crate by this name: programs need no dependency of their own.
+    pub use crate::schemars::{self, JsonSchema};
+    pub use crate::{
+        AutoDisable, AwaitSignal, AwaitTask, BranchOutcome, Branches, BreakerPolicy, CancelReason,
+        ChildFailure, ChildOutcome, Classify, DistributedTask, EachOutcome, FileName, ForEach,
+        HttpCall, IntoStepError, Limit, LogLevel, MaybeSignal, Probe, Registry, RetryPolicy,
+        Schedule, ScratchDraft, ScratchFile, Sleep, Slept, Sql, State, StepContext, StepError,
+        StepResult, StoredFile, StoredFiles, TableRight, UndoResult, UploadMany, UploadOne, UploadedFile,
+    };
+}
+
+pub use blocking::{Blocking, ScratchWriter, SourceReader};
 pub use builtin::{BuiltInStep, FileSource, Upload, UploadMany, UploadOne, Work};
 pub use call::HttpCall;
 pub use cancel::{CancelReason, CancelToken};

@@ -1,18 +1,9 @@
 //! Files arrive at the API and are stored; a worker zips them; a worker stores the ZIP.
 
-mod archive_file;
-mod sources;
-
-use archive_file::ArchiveFile;
 use counterstep_macros::distributed_task;
-use counterstep_steps::schemars::{self, JsonSchema};
-use counterstep_steps::{
-    Classify, FileName, RetryPolicy, ScratchFile, StepContext, StepError, StepResult,
-};
-use counterstep_steps::{StoredFile, StoredFiles, UploadMany, UploadOne, UploadedFile};
+use counterstep_steps::prelude::*;
 use serde::{Deserialize, Serialize};
-use sources::Sources;
-use std::{fs::File, io};
+use std::io;
 use zip::{ZipWriter, write::SimpleFileOptions};
 
 /// What a client sends.
@@ -48,6 +39,10 @@ pub const ZIP_RETRY: RetryPolicy = RetryPolicy::exponential("500ms")
     .max_retries(3)
     .jitter(true);
 
+/// Bytes from which on a file gets the sizes of 64 bits. A file that does not compress grows by up to a thousandth, so this is
+/// well below what 32 bits hold.
+const LARGE: u64 = 4_000_000_000;
+
 /// Makes one ZIP of many files.
 pub struct CreateZipFromFiles;
 
@@ -71,28 +66,21 @@ impl CreateZipFromFiles {
         ctx: &StepContext,
         sources: &StoredFiles,
     ) -> StepResult<ZipArchive> {
-        let draft = ctx.scratch("archive.zip").await?;
-        let mut zip = ZipWriter::new(ArchiveFile::new(
-            File::create(draft.path()).transient("opening the archive")?,
-        ));
-        let mut reading = Sources::new(ctx, sources);
-        for (file, name) in sources.iter().zip(sources.distinct_names()) {
-            ctx.go_on()?;
-            let mut source = reading.open(file).await?;
-            let options =
-                SimpleFileOptions::default().large_file(file.size_bytes >= u64::from(u32::MAX));
-            zip = tokio::task::spawn_blocking(move || {
-                zip.start_file(name, options).map_err(io::Error::other)?;
-                io::copy(&mut source, &mut zip).map(|_| zip)
-            })
-            .await
-            .map_err(StepError::transient)?
-            .transient("writing the archive")?;
-        }
-        zip.finish().transient("finishing the archive")?;
+        let (draft, sources) = (ctx.scratch("archive.zip").await?, sources.clone());
+        let file_count = sources.len();
+        let made = ctx.blocking(move |on| {
+            on.expect(sources.iter().map(|file| file.size_bytes).sum());
+            let mut zip = ZipWriter::new(on.writer(draft)?);
+            for (file, name) in sources.iter().zip(sources.distinct_names()) {
+                let options = SimpleFileOptions::default().large_file(file.size_bytes >= LARGE);
+                zip.start_file(name, options).transient("starting a file")?;
+                io::copy(&mut on.reader(file)?, &mut zip).transient("writing the archive")?;
+            }
+            zip.finish().transient("finishing the archive")?.finish()
+        });
         Ok(ZipArchive {
-            zip: draft.seal().await?,
-            file_count: sources.len(),
+            zip: made.await?.seal().await?,
+            file_count,
         })
     }
 
@@ -108,5 +96,35 @@ impl CreateZipFromFiles {
             zip: upload_zip.clone(),
             file_count: archive.file_count,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Cursor, Write};
+
+    /// The largest file with sizes of 32 bits still has them after it has grown.
+    #[test]
+    fn a_file_just_below_the_limit_has_room_to_grow() {
+        let mut noise = Vec::new();
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        for _ in 0..1 << 18 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            noise.extend(state.to_le_bytes());
+        }
+        let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+        let options = SimpleFileOptions::default();
+        zip.start_file("noise", options).expect("an entry");
+        zip.write_all(&noise).expect("room");
+        let archive = zip.finish().expect("an archive").into_inner();
+        let mut read = zip::ZipArchive::new(Cursor::new(archive)).expect("an archive");
+        let grown = read.by_index(0).expect("the entry").compressed_size();
+        let size = noise.len() as u64;
+        assert!(grown > size, "noise does not compress");
+        let at_the_limit = LARGE + LARGE * (grown - size) / size;
+        assert!(at_the_limit < u64::from(u32::MAX), "{at_the_limit}");
     }
 }

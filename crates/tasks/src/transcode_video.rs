@@ -8,14 +8,10 @@ mod tool;
 pub use media::{Quality, Rendition, Size, Source};
 
 use counterstep_macros::distributed_task;
-use counterstep_steps::schemars::{self, JsonSchema};
-use counterstep_steps::{
-    Classify, FileName, RetryPolicy, ScratchDraft, StepContext, StepError, StepResult,
-};
-use counterstep_steps::{StoredFile, UndoResult, UploadOne, UploadedFile};
+use counterstep_steps::prelude::*;
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use std::io;
 
 /// What a client sends: a form, with the text fields before the file.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -101,8 +97,7 @@ impl TranscodeVideo {
 
     #[step(2, host = "worker", retry = FETCH_RETRY, timeout = "1h", no_undo = "writes scratch only")]
     async fn probe_source(ctx: &StepContext, upload_source: &StoredFile) -> StepResult<Source> {
-        let draft = ctx.scratch("source").await?;
-        fetch(ctx, upload_source, &draft).await?;
+        let draft = fetch(ctx, upload_source).await?;
         let found = media::probe(ctx, draft.path()).await?;
         // The bytes alone make the file: made again on another host, it is the same.
         Ok(Source {
@@ -271,30 +266,15 @@ fn wanted(req: &TranscodeVideoRequest, source: &Source, size: Size) -> bool {
 
 /// Copies the source to this host's disk, piece by piece: ffmpeg has to jump about in it, and each
 /// rendition reads it.
-async fn fetch(ctx: &StepContext, stored: &StoredFile, to: &ScratchDraft) -> StepResult<()> {
-    let mut from = ctx.objects().reader(stored).await?;
-    let mut file = tokio::fs::File::create(to.path())
-        .await
-        .transient("opening the copy of the source")?;
-    let (mut piece, mut done) = (vec![0; 256 * 1024], 0);
-    loop {
-        ctx.go_on()?;
-        let read = from
-            .read(&mut piece)
-            .await
-            .transient("reading the source")?;
-        if read == 0 {
-            return file
-                .flush()
-                .await
-                .transient("writing the copy of the source");
-        }
-        file.write_all(&piece[..read])
-            .await
-            .transient("writing the copy of the source")?;
-        done += read as u64;
-        ctx.progress(done, stored.size_bytes);
-    }
+async fn fetch(ctx: &StepContext, stored: &StoredFile) -> StepResult<ScratchDraft> {
+    let (draft, stored) = (ctx.scratch("source").await?, stored.clone());
+    ctx.blocking(move |on| {
+        on.expect(stored.size_bytes);
+        let mut copy = on.writer(draft)?;
+        io::copy(&mut on.reader(&stored)?, &mut copy).transient("copying the source")?;
+        copy.finish()
+    })
+    .await
 }
 
 /// Renders one size, or the source's own, and stores it.

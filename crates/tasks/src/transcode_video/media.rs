@@ -314,8 +314,17 @@ pub(super) async fn picture(
 
 /// What a result is called: metadata only.
 pub(super) fn name_of(req: &TranscodeVideoRequest, what: &str) -> FileName {
-    let whole = req.name.as_ref().unwrap_or(&req.video.name).as_str();
-    let stem = whole.rsplit_once('.').map_or(whole, |(stem, _)| stem);
+    let file = req.video.name.as_str();
+    let (stem, ending) = file.rsplit_once('.').unwrap_or((file, "mp4"));
+    // A dot of a title is none of an ending: "Episode 1.5".
+    let is_ending = |it: &str| it.eq_ignore_ascii_case(ending) || it.eq_ignore_ascii_case("mp4");
+    let stem = match &req.name {
+        None => stem,
+        Some(title) => match title.as_str().rsplit_once('.') {
+            Some((stem, end)) if is_ending(end) => stem,
+            Some(_) | None => title.as_str(),
+        },
+    };
     let plain = || FileName::parse(what).unwrap_or_else(|_| req.video.name.clone());
     // A name that is as long as a name can be has no room for more.
     FileName::parse(&format!("{stem}-{what}")).unwrap_or_else(|_| plain())
@@ -325,6 +334,22 @@ pub(super) fn name_of(req: &TranscodeVideoRequest, what: &str) -> FileName {
 mod tests {
     use super::*;
     use counterstep_steps::ErrorClass;
+
+    #[test]
+    fn a_result_is_called_by_the_whole_title_without_the_ending_of_a_file() {
+        for (title, name) in [
+            (None, "take-480p"),
+            (Some("Episode 1.5"), "Episode 1.5-480p"),
+            (Some("holiday.MOV"), "holiday-480p"),
+            (Some("holiday.mp4"), "holiday-480p"),
+            (Some("holiday"), "holiday-480p"),
+        ] {
+            let video = serde_json::json!({"field": "video", "name": "take.mov", "content_type": "", "size_bytes": 1,
+                "sha256": "", "bucket": "", "key": ""});
+            let req = serde_json::from_value(serde_json::json!({"video": video, "name": title}));
+            assert_eq!(name_of(&req.unwrap(), "480p").as_str(), name);
+        }
+    }
 
     #[test]
     fn what_ffprobe_says_is_read_or_refused() {

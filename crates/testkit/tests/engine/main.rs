@@ -45,6 +45,7 @@ mod recovery;
 mod run_again;
 mod scratch;
 mod scratch_quotas;
+mod sections;
 mod sees;
 mod signals;
 mod state;
