@@ -47,6 +47,16 @@ text_enum!(
 );
 
 text_enum!(
+    /// What happens when a probe has used up its retries: it is unknown whether the step happened.
+    OnProbeFailure {
+        /// Park the task for a person.
+        Park = "park",
+        /// Go on as without a probe: the step runs again, and its undo gets no output.
+        RunAgain = "run_again",
+    }
+);
+
+text_enum!(
     /// What happens to a task when the host that ran it forward is lost.
     OnLost {
         /// Another host runs the step in doubt again, up to `max_recoveries` times in a row.
@@ -268,6 +278,10 @@ pub struct StepDecl {
     pub fallback: Option<FallbackDecl>,
     /// The probe's function name: it finds out how far an attempt in doubt came.
     pub probe: Option<&'static str>,
+    /// How its probe is retried; `None`: it has none.
+    pub probe_retry: Option<NamedPolicy>,
+    /// What its probe's giving up leads to.
+    pub on_probe_failure: OnProbeFailure,
 }
 
 impl StepDecl {

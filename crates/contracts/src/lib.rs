@@ -43,8 +43,8 @@ pub mod workers;
 pub use breaker::BreakerPolicy;
 pub use children::ParentRef;
 pub use declaration::{
-    FallbackDecl, Host, IsolateDecl, OnExhausted, OnLost, OnUndoFailure, StepDecl, StepKind,
-    TaskDecl, UndoDecl, WaitDecl, WhenCutOff,
+    FallbackDecl, Host, IsolateDecl, OnExhausted, OnLost, OnProbeFailure, OnUndoFailure, StepDecl,
+    StepKind, TaskDecl, UndoDecl, WaitDecl, WhenCutOff,
 };
 pub use disable::AutoDisable;
 pub use event::{CloudEvent, StatusChange, StepChange, TaskEvent};

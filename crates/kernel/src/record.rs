@@ -3,8 +3,8 @@
 
 mod failure;
 
-pub(crate) use failure::LOST;
 pub use failure::{Failure, StepFailure};
+pub(crate) use failure::{IN_DOUBT, LOST};
 
 use crate::audit::EntryHash;
 use crate::task::{TaskFacts, TypeRef, trace_id};
@@ -194,6 +194,17 @@ pub struct StepRow {
     pub request: u32,
     /// Tasks that it has submitted, where it is a step that does.
     pub children: Option<ChildrenRow>,
+    /// Its last attempt is in doubt, and its probe has failed to find out how far it came.
+    pub probe: Option<ProbeRow>,
+}
+
+/// What has become of the probe of an attempt in doubt, while it has found out nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbeRow {
+    /// Retries used up.
+    pub retries_used: u32,
+    /// It has no retry left.
+    pub gave_up: bool,
 }
 
 /// The tasks that a step has submitted.
@@ -241,6 +252,16 @@ impl StepRow {
             kept: false,
             request: 0,
             children: None,
+            probe: None,
+        }
+    }
+
+    /// When its next attempt, or the next try of its probe, is due. `None`: it waits for neither.
+    #[must_use]
+    pub const fn waits_until(&self) -> Option<DbTime> {
+        match (self.status, self.probe) {
+            (StepStatus::Waiting, _) | (StepStatus::InDoubt, Some(_)) => self.due_at,
+            _ => None,
         }
     }
 

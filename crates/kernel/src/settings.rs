@@ -117,4 +117,12 @@ impl EngineSettings {
             .map_or(limit, |longest| limit.min(longest));
         (limit, limit + self.cancel_grace + self.lease_of(task_type))
     }
+
+    /// How long a step's probe may take.
+    #[must_use]
+    pub fn probe_limit(&self, task_type: &TaskType, at: usize) -> Duration {
+        let limit = self.attempt_limits(task_type, at, Direction::Forward).0;
+        let own = self.policies.probe_timeout(&task_type.decl.steps[at]);
+        own.map_or(limit, |own| limit.min(own))
+    }
 }

@@ -106,6 +106,7 @@ codes! {
     ReplacesUncancellable = 68, "tasks that others replace cannot be cancelled";
     CannotFinish = 69, "a step is to go on when its worker is cut off and cannot";
     UnguardedOverlap = 70, "a step goes on when its worker is cut off, and nothing guards what it does";
+    NoProbe = 71, "`probe_retry` or `on_probe_failure` on a step that has no probe";
 }
 
 impl fmt::Display for Code {

@@ -104,6 +104,9 @@ pub(crate) struct Step {
     pub(crate) when: Option<Ident>,
     pub(crate) fallback: Option<Ident>,
     pub(crate) probe: Option<Ident>,
+    pub(crate) probe_retry: Option<Path>,
+    /// A variant of `OnProbeFailure`.
+    pub(crate) on_probe_failure: Option<Choice>,
     /// A variant of `OnExhausted`.
     pub(crate) on_exhausted: &'static str,
     /// `#[pure]`.

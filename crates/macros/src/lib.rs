@@ -31,6 +31,7 @@ use report::Report;
 /// - `#[step(N, host = "api" | "worker")]`, and where wanted `retry = PATH`, `breaker = PATH`,
 ///   `limit = PATH`,
 ///   `undo = function`, `undo_retry = PATH`, `no_undo = "reason"`, `timeout = "30s"`,
+///   `probe = function`, `probe_retry = PATH`, `on_probe_failure = "park" | "run_again"`,
 ///   `group = "name"`, `when = function`, `when_cut_off = "stop" | "finish"` and
 ///   `on_exhausted = "compensate" | "fail" | "dead_letter"`. An `async fn` is a custom step, a
 ///   plain `fn` a built-in.

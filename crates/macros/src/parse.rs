@@ -292,6 +292,11 @@ fn read_step(mark: &Attribute, function: usize, report: &mut Report) -> Step {
         when: keys.function("when"),
         fallback: keys.function("fallback"),
         probe: keys.function("probe"),
+        probe_retry: keys.path("probe_retry"),
+        on_probe_failure: keys.choice(
+            "on_probe_failure",
+            &[("park", "Park"), ("run_again", "RunAgain")],
+        ),
         on_exhausted: keys
             .choice(
                 "on_exhausted",

@@ -49,7 +49,8 @@ pub mod prelude {
         ChildFailure, ChildOutcome, Classify, DistributedTask, EachOutcome, FileName, ForEach,
         HttpCall, IntoStepError, Limit, LogLevel, MaybeSignal, Probe, Registry, RetryPolicy,
         Schedule, ScratchDraft, ScratchFile, Sleep, Slept, Sql, State, StepContext, StepError,
-        StepResult, StoredFile, StoredFiles, TableRight, UndoResult, UploadMany, UploadOne, UploadedFile,
+        StepResult, StoredFile, StoredFiles, TableRight, UndoResult, UploadMany, UploadOne,
+        UploadedFile,
     };
 }
 

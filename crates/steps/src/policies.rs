@@ -164,6 +164,20 @@ impl Policies {
         }
     }
 
+    /// How a step's probe is retried.
+    #[must_use]
+    pub fn probe_retry_of(&self, step: &StepDecl) -> RetryPolicy {
+        step.probe_retry
+            .map_or(RetryPolicy::BUILT_IN, |declared| self.retry(&declared))
+    }
+
+    /// Limit of one try of a probe, where it has a policy of its own that says one.
+    #[must_use]
+    pub fn probe_timeout(&self, step: &StepDecl) -> Option<Duration> {
+        let own = step.probe_retry.filter(|own| own.name != step.retry.name)?;
+        self.retry(&own).attempt_timeout
+    }
+
     /// Limit of one attempt, where one is declared or set: what the settings say of the policy,
     /// else the step's own, else its policy's. The step's own limit says how long its work may
     /// take, and nothing about taking it back.
@@ -218,7 +232,10 @@ impl Policies {
                     policy.insert("effective".to_owned(), effective);
                 }
             };
-            for (field, declared) in [("retry", &step.retry), ("undo_retry", &step.undo_retry)] {
+            let probe = step.probe_retry.as_ref();
+            let probe = probe.map(|declared| ("probe_retry", declared));
+            let always = [("retry", &step.retry), ("undo_retry", &step.undo_retry)];
+            for (field, declared) in always.into_iter().chain(probe) {
                 let effective = self.retry(declared);
                 if effective != declared.policy {
                     add(field, json!(effective));
@@ -271,7 +288,9 @@ fn retries(registry: &Registry) -> impl Iterator<Item = NamedPolicy> {
     let steps = registry.iter().flat_map(|task_type| task_type.decl.steps);
     let declared = steps.flat_map(|step| {
         let undo = step.undo.has_effects().then_some(step.undo_retry);
-        [Some(step.retry), undo].into_iter().flatten()
+        [Some(step.retry), undo, step.probe_retry]
+            .into_iter()
+            .flatten()
     });
     declared
         .chain(registry.policies().copied())

@@ -2,8 +2,8 @@
 //!
 //! After a step's name: `ok`, `skipped`, `retries`, `waits`, `signalled`, `falls back`, `failed`,
 //! `in doubt`, `result dropped`, `scratch lost`, `rebuilt`, `undone`, `waived`, `undo retries`, `undo in doubt`,
-//! `undo failed`; of a probe `found done`, `found not done`; of an operator `redriven`, `supplied`,
-//! `undo redriven`, `undo settled`. A state in which the task comes to rest stands where it did.
+//! `undo failed`; of a probe `found done`, `found not done`, `probe retries`, `probe failed`; of an operator
+//! `redriven`, `supplied`, `probe redriven`, `undo redriven`, `undo settled`. A state in which the task comes to rest stands where it did.
 
 use counterstep_kernel::record::{History, TaskRecord};
 
@@ -40,6 +40,9 @@ pub fn of(record: &TaskRecord, history: &History) -> String {
             "step_supplied" => "supplied",
             "step_settled_done" => "found done",
             "step_settled_not_done" => "found not done",
+            "probe_retries" => "probe retries",
+            "probe_failed" => "probe failed",
+            "probe_redriven" => "probe redriven",
             _ => {
                 if entry.to.is_at_rest() && entry.from != Some(entry.to) {
                     words.push(entry.to.to_string());

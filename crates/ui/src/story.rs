@@ -181,6 +181,7 @@ fn waits(entries: &[&AuditView], is_undo: bool) -> Vec<Span> {
             ("step_retries", false) | ("undo_retries", true) => "the next try",
             ("step_falls_back", false) => "the fallback",
             ("step_waits", false) => waits_for(entry),
+            ("probe_retries", false) => "the next try of its probe",
             ("step_in_doubt", false) | ("undo_in_doubt", true) => "another host",
             _ => continue,
         };

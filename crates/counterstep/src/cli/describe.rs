@@ -253,7 +253,13 @@ fn step_text(out: &mut String, step: &StepDecl, set: &Policies) {
     };
     let _ = writeln!(out, "     undo      {undo}");
     if let Some(probe) = step.probe {
-        let _ = writeln!(out, "     in doubt  {probe} is asked first how far it came");
+        let retried = step.probe_retry.as_ref().map(|policy| retry(policy, set));
+        let _ = writeln!(
+            out,
+            "     in doubt  {probe} is asked first how far it came; retried {}",
+            retried.unwrap_or_default()
+        );
+        let _ = writeln!(out, "     unknown   {}", step.on_probe_failure);
     }
 }
 

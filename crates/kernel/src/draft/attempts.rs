@@ -36,6 +36,8 @@ impl Draft {
             Direction::Undo => row.undo_attempts = attempt,
         }
         row.attempt_open = true;
+        // What was in doubt before it is not any more.
+        row.probe = None;
         let step = row.no;
         let execution = self.execution(at, direction, attempt);
         let epoch = execution.epoch;

@@ -156,21 +156,6 @@ impl Draft {
         Ok(())
     }
 
-    /// A probe found the output of an attempt that was in doubt.
-    ///
-    /// # Errors
-    /// As the judge says.
-    pub fn step_settled_done(&mut self, at: usize, output: Value) -> Result<(), Illegal> {
-        self.apply(
-            StepEvent::Settled { done: true }.at(at),
-            Note::attempt(self.step(at).attempts),
-        )?;
-        self.keep_what_it_names(at, &output);
-        self.step_mut(at).output = Some(output);
-        self.task_mut().recovery_attempts = 0;
-        Ok(())
-    }
-
     /// Objects of the step's own attempts that an output names, which no success of theirs has
     /// kept.
     pub(super) fn keep_what_it_names(&mut self, at: usize, output: &Value) {
@@ -321,7 +306,7 @@ impl Draft {
     }
 }
 
-fn millis(duration: Duration) -> u64 {
+pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 

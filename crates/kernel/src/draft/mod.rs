@@ -10,6 +10,7 @@ mod dropped;
 mod forward;
 mod operator;
 mod place;
+mod probe;
 mod quarantine;
 mod recovery;
 mod redispatch;
@@ -258,6 +259,9 @@ impl Draft {
                 }
                 Event::Step(_, StepEvent::UndoStarted | StepEvent::UndoRedriven) => {
                     row.due_at = None;
+                }
+                Event::Step(_, StepEvent::Settled { .. } | StepEvent::ProbeRedriven) => {
+                    (row.due_at, row.probe, row.error) = (None, None, None);
                 }
                 // From the beginning, with its own code.
                 Event::Step(_, StepEvent::Redriven) => {

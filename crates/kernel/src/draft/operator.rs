@@ -119,7 +119,7 @@ impl Draft {
         let row = self.step_mut(at);
         row.output = Some(output);
         row.error = None;
-        row.due_at = None;
+        (row.due_at, row.probe) = (None, None);
         if self.steps_at(StepStatus::Failed).is_empty() {
             self.go_forward(Value::Null, decision)?;
         }
@@ -159,6 +159,7 @@ impl Draft {
                 self.step_mut(at).retries_used = 0;
             }
         }
+        self.probe_anew();
         let (host, timeout) = (self.record().task.host, self.decl().timeout);
         let task = self.task_mut();
         task.failure = None;
@@ -176,7 +177,12 @@ impl Draft {
     /// As the judge says.
     pub fn retry_undo(&mut self, decision: &Decision) -> Result<(), Illegal> {
         for at in self.steps_at(StepStatus::CompensationFailed) {
-            self.apply(StepEvent::UndoRedriven.at(at), decision.note(Value::Null))?;
+            // Before its undo comes what the probe finds out.
+            let event = match self.step(at).probe {
+                Some(_) => StepEvent::ProbeRedriven,
+                None => StepEvent::UndoRedriven,
+            };
+            self.apply(event.at(at), decision.note(Value::Null))?;
             self.step_mut(at).undo_retries_used = 0;
         }
         self.resume_undo(decision)
@@ -206,6 +212,7 @@ impl Draft {
         } else {
             UndoGoal::Failed
         };
+        self.probe_anew();
         let task = self.task_mut();
         task.goal.get_or_insert(goal);
         task.recovery_attempts = 0;

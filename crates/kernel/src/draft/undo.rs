@@ -32,7 +32,7 @@ impl Draft {
         self.record_waivers()
     }
 
-    fn record_waivers(&mut self) -> Result<(), Illegal> {
+    pub(super) fn record_waivers(&mut self) -> Result<(), Illegal> {
         for at in plan::waived_now(self.decl(), &self.record().steps) {
             let UndoDecl::Waived { reason } = self.decl().steps[at].undo else {
                 continue;
@@ -42,20 +42,6 @@ impl Draft {
                 Note::default().with(json!({"reason": reason})),
             )?;
         }
-        Ok(())
-    }
-
-    /// A probe found out that the attempt in doubt had not taken effect: there is nothing to undo.
-    ///
-    /// # Errors
-    /// As the judge says.
-    pub fn step_settled_not_done(&mut self, at: usize) -> Result<(), Illegal> {
-        self.record_waivers()?;
-        self.apply(
-            StepEvent::Settled { done: false }.at(at),
-            Note::attempt(self.step(at).attempts),
-        )?;
-        self.task_mut().recovery_attempts = 0;
         Ok(())
     }
 

@@ -1,7 +1,9 @@
 //! Fields that a change has set, as sparse records: what did not change is not there. Must not know
 //! where a field comes from.
 
-use crate::record::{ChildrenRow, DbTime, Failure, StepFailure, StepRow, TaskRow, UndoGoal};
+use crate::record::{
+    ChildrenRow, DbTime, Failure, ProbeRow, StepFailure, StepRow, TaskRow, UndoGoal,
+};
 use crate::transition::Time;
 use counterstep_contracts::{
     Attempt, AuditSeq, Host, ParentRef, Settled, StepNo, StepStatus, TaskStatus, Tenant, WaitReason,
@@ -88,6 +90,7 @@ patch! {
         kept: bool,
         request: u32,
         children: Option<ChildrenRow>,
+        probe: Option<ProbeRow>,
     }
 }
 

@@ -52,7 +52,8 @@ pub fn undo_plan(task_type: &TaskType, record: &TaskRecord) -> UndoPlan {
 fn planned(task_type: &TaskType, row: &StepRow, at: usize) -> PlannedUndo {
     let decl = &task_type.decl.steps[at];
     // An attempt under way may get anywhere before it is stopped.
-    let in_doubt = matches!(row.status, StepStatus::InDoubt | StepStatus::Running);
+    let in_doubt =
+        row.probe.is_some() || matches!(row.status, StepStatus::InDoubt | StepStatus::Running);
     PlannedUndo {
         no: row.no,
         step: row.name.clone(),

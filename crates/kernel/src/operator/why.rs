@@ -6,7 +6,7 @@ use super::why_hosts::takers;
 use super::why_places;
 use crate::dead_letters::group_of;
 use crate::ports::{PlaceRow, Workers};
-use crate::record::{DbTime, Failure, TaskRecord};
+use crate::record::{DbTime, Failure, StepRow, TaskRecord};
 use crate::task::Registry;
 use crate::times::rfc3339;
 use counterstep_contracts::operator::{OperatorMove, Why, WhyCode, WhyReason};
@@ -70,7 +70,10 @@ pub fn why_among(registry: &Registry, record: &TaskRecord, around: &Surroundings
             if record.due_in().is_zero() {
                 because.push(unclaimed(record, workers));
             } else if !why_children::are_all(record) {
-                because.push(due(record, "the next attempt of an undo is due then"));
+                let probed = probed_again(record);
+                let what =
+                    probed.unwrap_or_else(|| "the next attempt of an undo is due then".to_owned());
+                because.push(due(record, &what));
             }
         }
         TaskStatus::CompensationFailed | TaskStatus::DeadLettered => because.push(parked(record)),
@@ -233,7 +236,10 @@ fn waiting(record: &TaskRecord) -> WhyReason {
     let waiting = steps(record, |status| status == StepStatus::Waiting);
     let named = waiting.join(", ");
     let mut found = match task.waiting {
-        Some(WaitReason::Retry) => due(record, &format!("the next attempt of {named} is due then")),
+        Some(WaitReason::Retry) => {
+            let attempt = || format!("the next attempt of {named} is due then");
+            due(record, &probed_again(record).unwrap_or_else(attempt))
+        }
         Some(WaitReason::Breaker) => {
             due(record, "a circuit breaker is open, and is asked again then")
         }
@@ -266,6 +272,27 @@ fn waiting(record: &TaskRecord) -> WhyReason {
     found.steps = waiting;
     found.waiting_for = task.waiting;
     found
+}
+
+/// What a task waits for that has steps in doubt whose probes have failed.
+fn probed_again(record: &TaskRecord) -> Option<String> {
+    let asks = record.steps.iter().filter(|row| {
+        row.status == StepStatus::InDoubt && row.probe.is_some_and(|probe| !probe.gave_up)
+    });
+    let failed = |row: &StepRow| {
+        let error = row
+            .error
+            .as_ref()
+            .map_or_else(String::new, ToString::to_string);
+        format!("{} ({error})", row.name)
+    };
+    let named: Vec<String> = asks.map(failed).collect();
+    (!named.is_empty()).then(|| {
+        format!(
+            "the probe that finds out whether it happened is tried again then, of {}",
+            named.join(", ")
+        )
+    })
 }
 
 fn due(record: &TaskRecord, what: &str) -> WhyReason {
@@ -373,7 +400,7 @@ fn moves(registry: &Registry, record: &TaskRecord) -> Vec<OperatorMove> {
                 post(
                     "retry",
                     json!({"note": note}),
-                    "runs the steps that gave up again, with their retries anew",
+                    "runs the steps, and the probes, that gave up again, with their retries anew",
                 ),
                 post(
                     "retry",
@@ -406,7 +433,7 @@ fn moves(registry: &Registry, record: &TaskRecord) -> Vec<OperatorMove> {
             let mut moves = vec![post(
                 "retry",
                 json!({"note": note}),
-                "tries the undos that gave up again, with their retries anew",
+                "tries the undos, and the probes, that gave up again, with their retries anew",
             )];
             moves.extend(
                 steps(record, |status| status == StepStatus::CompensationFailed)

@@ -2,7 +2,7 @@
 
 use crate::error::{ErrorClass, StepError};
 use crate::policy;
-use crate::record::{Failure, StepFailure, TaskRecord};
+use crate::record::{Failure, IN_DOUBT, StepFailure, StepRow, TaskRecord};
 use counterstep_contracts::{Direction, StepStatus, TaskDecl};
 use std::time::Duration;
 
@@ -61,6 +61,19 @@ pub(super) fn may_fall_back(decl: &TaskDecl, record: &TaskRecord, at: usize) -> 
         && !record.steps[at].in_fallback
         && record.task.cancel_requested_at.is_none()
         && !record.steps.iter().any(failed)
+}
+
+/// The failure of a task that is parked since the probe of this step gave up.
+pub(super) fn unknown_outcome(row: &StepRow) -> Failure {
+    let error = row.error.clone().unwrap_or_else(|| StepFailure {
+        message: "its probe gave up".to_owned(),
+        ..StepFailure::default()
+    });
+    let unknown = StepFailure {
+        class: IN_DOUBT.to_owned(),
+        ..error
+    };
+    unknown.of_task(&row.name, Direction::Forward)
 }
 
 /// The failure of a task whose step gave up with this error.

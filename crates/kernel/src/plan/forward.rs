@@ -123,6 +123,12 @@ fn reason_to_give_up(view: &View<'_>) -> Option<(Failure, OnExhausted)> {
         let failure = error.of_task(decl.name, Direction::Forward);
         return Some((failure, decl.on_exhausted));
     }
+    let unknown = |row: &StepRow| {
+        row.status == StepStatus::InDoubt && row.probe.is_some_and(|probe| probe.gave_up)
+    };
+    if let Some(row) = steps.iter().find(|row| unknown(row)) {
+        return Some((failure::unknown_outcome(row), OnExhausted::DeadLetter));
+    }
     let over = record.task.deadline_at? <= record.now;
     over.then(|| {
         let failure = Failure {
@@ -226,8 +232,7 @@ fn wait_held_back(view: &View<'_>, steps: &[usize], running: bool) -> Decision {
     let due = stages::stage_of(view.decl, steps[0])
         .into_iter()
         .filter(|at| !steps.contains(at))
-        .filter(|&at| record.steps[at].status == StepStatus::Waiting)
-        .filter_map(|at| record.steps[at].due_at)
+        .filter_map(|at| record.steps[at].waits_until())
         .min()
         .map_or(Duration::MAX, |due| due.after(record.now));
     let first = steps

@@ -58,15 +58,13 @@ pub fn is_due(row: &StepRow, now: DbTime) -> bool {
     row.signal.is_some() || row.due_at.is_none_or(|due| due <= now)
 }
 
-/// The waiting step of the current stage that is due next, and when.
+/// The waiting step of the current stage, or the probe, that is due next, and when.
 #[must_use]
 pub fn next_due(decl: &TaskDecl, steps: &[StepRow]) -> Option<(usize, DbTime)> {
     let first = steps.iter().position(is_open)?;
-    let waiting = stage_of(decl, first)
-        .into_iter()
-        .filter(|&at| steps[at].status == StepStatus::Waiting);
-    waiting
-        .filter_map(|at| Some((at, steps[at].due_at?)))
+    let stage = stage_of(decl, first).into_iter();
+    stage
+        .filter_map(|at| Some((at, steps[at].waits_until()?)))
         .min_by_key(|(_, due)| *due)
 }
 
@@ -83,12 +81,17 @@ pub fn forward(decl: &TaskDecl, steps: &[StepRow], now: DbTime) -> ForwardPlan {
     let mut start = Vec::new();
     for at in stage_of(decl, first) {
         match steps[at].status {
-            StepStatus::Pending | StepStatus::InDoubt => start.push(at),
+            StepStatus::Pending => start.push(at),
+            // Else the next try of its probe is due later.
+            StepStatus::InDoubt if steps[at].waits_until().is_none_or(|due| due <= now) => {
+                start.push(at);
+            }
             // What became of its tasks is looked at whenever something is decided.
             StepStatus::Waiting if decl.steps[at].has_children() => start.push(at),
             StepStatus::Waiting if is_due(&steps[at], now) => start.push(at),
             // Anything else is under way, or stands in a state that the judge lets nothing follow.
             StepStatus::Waiting
+            | StepStatus::InDoubt
             | StepStatus::Running
             | StepStatus::Completed
             | StepStatus::Skipped

@@ -6,7 +6,7 @@ use crate::limits::LimitKey;
 use crate::record::{StepRow, TaskRecord};
 use crate::task::Probe;
 use crate::waits::Wait;
-use counterstep_contracts::{Host, Limit, StepStatus, TaskDecl};
+use counterstep_contracts::{Attempt, Host, Limit, StepStatus, TaskDecl};
 use counterstep_steps::{ChildFailure, ChildOutcome};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -117,8 +117,8 @@ pub(crate) enum HeldBackBy {
 pub(crate) struct Probes {
     /// Under way.
     pub(crate) asked: BTreeSet<usize>,
-    /// Answered.
-    pub(crate) found: BTreeMap<usize, Probe<Value>>,
+    /// Answered, each about one attempt: of a later one it says nothing.
+    pub(crate) found: BTreeMap<usize, (Attempt, Probe<Value>)>,
 }
 
 impl Probes {
@@ -128,15 +128,15 @@ impl Probes {
         let done = self
             .found
             .values_mut()
-            .filter(|found| matches!(found, Probe::Done(_)));
-        done.map(|found| *found = Probe::Unknown).count() > 0
+            .filter(|(_, found)| matches!(found, Probe::Done(_)));
+        done.map(|(_, found)| *found = Probe::Unknown).count() > 0
     }
 
     /// What was found out about a step that is in doubt.
     pub(crate) fn of(&self, at: usize, row: &StepRow) -> Option<&Probe<Value>> {
-        self.found
-            .get(&at)
-            .filter(|_| row.status == StepStatus::InDoubt)
+        let in_doubt = row.status == StepStatus::InDoubt;
+        let (attempt, found) = self.found.get(&at).filter(|_| in_doubt)?;
+        (*attempt == row.attempts).then_some(found)
     }
 }
 
@@ -180,7 +180,7 @@ impl View<'_> {
         let open = |at: &usize| {
             self.step(*at).status == StepStatus::InDoubt
                 && self.decl.steps[*at].probe.is_some()
-                && !probes.found.contains_key(at)
+                && probes.of(*at, self.step(*at)).is_none()
                 && !probes.asked.contains(at)
         };
         steps.iter().copied().filter(open).collect()

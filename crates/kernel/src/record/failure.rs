@@ -9,6 +9,9 @@ use std::fmt;
 /// The class of a failure for which no step gave a reason: too many of the task's hosts were lost.
 pub(crate) const LOST: &str = "lost";
 
+/// The class of a failure that leaves it unknown whether a step happened.
+pub(crate) const IN_DOUBT: &str = "in_doubt";
+
 /// Why a task did not complete. A list looks for a class before the message, and for a text behind it: the
 /// order of the fields counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,7 +19,7 @@ pub struct Failure {
     /// The step that gave up, where one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
-    /// An error class, or `deadline`, `lost`, `quarantined`.
+    /// An error class, or `deadline`, `in_doubt`, `lost`, `quarantined`.
     pub class: String,
     /// For people.
     pub message: String,

@@ -110,6 +110,10 @@ pub enum StepEvent {
         /// Whether it had.
         done: bool,
     },
+    /// A probe failed to find that out, and is tried again.
+    ProbeRetries,
+    /// A probe failed to find that out, and is not tried again.
+    ProbeFailed,
     /// A person supplies the output of a step that gave up.
     Supplied,
     /// A dead letter is redriven: the step that gave up may run again.
@@ -130,6 +134,8 @@ pub enum StepEvent {
     UndoResolved,
     /// A person has the failed undo tried again, with its retries anew.
     UndoRedriven,
+    /// A person has the probe tried again, with its retries anew, whose giving up holds the undo up.
+    ProbeRedriven,
 }
 
 impl From<LifecycleEvent> for Event {
@@ -259,6 +265,8 @@ impl StepEvent {
         Self::Rebuilt,
         Self::Settled { done: true },
         Self::Settled { done: false },
+        Self::ProbeRetries,
+        Self::ProbeFailed,
         Self::Supplied,
         Self::Redriven,
         Self::UndoStarted,
@@ -269,6 +277,7 @@ impl StepEvent {
         Self::UndoWaived,
         Self::UndoResolved,
         Self::UndoRedriven,
+        Self::ProbeRedriven,
     ];
 
     /// Of the step at this position.
@@ -297,6 +306,8 @@ impl StepEvent {
             Self::Rebuilt => "step_rebuilt",
             Self::Settled { done: true } => "step_settled_done",
             Self::Settled { done: false } => "step_settled_not_done",
+            Self::ProbeRetries => "probe_retries",
+            Self::ProbeFailed => "probe_failed",
             Self::Supplied => "step_supplied",
             Self::Redriven => "step_redriven",
             Self::UndoStarted => "undo_started",
@@ -307,6 +318,7 @@ impl StepEvent {
             Self::UndoWaived => "undo_waived",
             Self::UndoResolved => "undo_resolved",
             Self::UndoRedriven => "undo_redriven",
+            Self::ProbeRedriven => "probe_redriven",
         }
     }
 }

@@ -106,6 +106,20 @@ pub(super) fn rule(state: &State<'_>, task: TaskStatus, step: StepState, event: 
             one_of(from, &[StepStatus::Completed], StepStatus::Completed)
         }
         StepEvent::Settled { done } => settled(task, from, done),
+        StepEvent::ProbeRetries | StepEvent::ProbeFailed => {
+            let failed = event == StepEvent::ProbeFailed;
+            if failed && task == TaskStatus::Compensating && !step.effects {
+                return Err("it has no effects to undo");
+            }
+            let to = match task {
+                TaskStatus::Running => StepStatus::InDoubt,
+                // What has to be undone is unknown: it is for a person.
+                TaskStatus::Compensating if failed => StepStatus::CompensationFailed,
+                TaskStatus::Compensating => StepStatus::InDoubt,
+                _ => return Err("only of a task that a host has is a step probed"),
+            };
+            one_of(from, &[StepStatus::InDoubt], to)
+        }
         StepEvent::Supplied => {
             parked(task, TaskStatus::DeadLettered)?;
             one_of(
@@ -187,6 +201,10 @@ pub(super) fn rule(state: &State<'_>, task: TaskStatus, step: StepState, event: 
                 &[StepStatus::CompensationFailed],
                 StepStatus::Resolved,
             )
+        }
+        StepEvent::ProbeRedriven => {
+            parked(task, TaskStatus::CompensationFailed)?;
+            one_of(from, &[StepStatus::CompensationFailed], StepStatus::InDoubt)
         }
         // The attempt itself starts under the lease of the next host that claims the task.
         StepEvent::UndoRedriven => {

@@ -33,6 +33,17 @@ impl<'a> Turn<'a> {
         }
     }
 
+    /// The same, with what has happened beside the attempts of the turn.
+    pub(super) async fn decide_if_leased(
+        &mut self,
+        happened: impl FnMut(&mut Draft, &mut Facts) -> Result<(), Illegal>,
+    ) -> Result<Next, ChangeError> {
+        if self.is_without_lease() {
+            return Err(ChangeError::Fenced);
+        }
+        self.decide(None, happened).await
+    }
+
     /// Writes down what has happened and decides what is next, in one commit. `done`: a step that
     /// has just succeeded.
     async fn decide(

@@ -269,7 +269,7 @@ impl Turn<'_> {
                 self.cut_off.unwritten.extend(unwritten);
             }
             Happened::Due(at) => self.delay_is_over(at),
-            Happened::Probed(at, found) => self.probed(at, found),
+            Happened::Probed(probed) => self.note(probed),
             Happened::Room(room) => self.has_room(room),
             Happened::Leased(starts) => self.begin(starts),
             Happened::Unwritten(unwritten) => self.cut_off.unwritten.push_back(unwritten),

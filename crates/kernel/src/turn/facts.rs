@@ -58,9 +58,8 @@ impl<'a> TurnPlan<'a> {
             permits = Permits::ask(task, &facts.lost_scratch, &reserved).await;
             facts.held_back = std::mem::take(&mut permits.waits);
         }
-        if !goes_forward {
-            facts.delayed_undos = delayed_undos(task);
-        }
+        // Going forward, too: a decision may turn the task round.
+        facts.delayed_undos = delayed_undos(task);
         let decl = task.task_type.decl;
         children::look(engine, decl, task.record, task.outcomes_of, &mut facts).await;
         Self {
@@ -79,10 +78,14 @@ impl<'a> TurnPlan<'a> {
     }
 }
 
-/// Undos between two attempts, and how long each still waits.
+/// Undos between two attempts or two tries of their probe, and how long each still waits.
 fn delayed_undos(task: TurnTask<'_>) -> BTreeMap<usize, Duration> {
     let waits = |(at, row): (usize, &StepRow)| {
-        let between = row.status == StepStatus::Compensating && !row.attempt_open;
+        let between = match row.status {
+            StepStatus::Compensating => !row.attempt_open,
+            StepStatus::InDoubt => row.probe.is_some(),
+            _ => false,
+        };
         let left = row.due_at.filter(|_| between)?.after(task.now);
         (!left.is_zero()).then_some((at, left))
     };

@@ -1,19 +1,24 @@
 //! Asking a step's probe how far an attempt in doubt came, before the step runs again or is undone.
-//! A probe only looks: it has no attempt of its own, and a turn asks it once.
+//! A probe only looks: it has no attempt of its own. How often it has failed stands in the step's row.
 
 use super::attempt::time_left;
 use super::code::{self, NotDone};
-use super::turn_loop::{Happened, Turn};
+use super::turn_loop::{Happened, Next, Turn};
 use crate::call::ReadOnly;
 use crate::cancel::CancelToken;
+use crate::change::ChangeError;
 use crate::context::{Execution, StepContext};
+use crate::draft::Draft;
 use crate::engine::Engine;
-use crate::error::{StepError, StepResult};
+use crate::error::{ErrorClass, StepError, StepResult};
 use crate::payloads::in_log;
+use crate::plan::Facts;
+use crate::policy;
 use crate::ports::{CodeLabel, CodePart, IsolatedCode};
 use crate::task::{Inputs, Probe, ProbeFn, TaskFacts, TaskType};
 use crate::task_log::AttemptLog;
-use counterstep_contracts::{Direction, LogPart};
+use counterstep_contracts::retry::format_duration;
+use counterstep_contracts::{Attempt, Direction, LogPart, OnProbeFailure};
 use futures::future::{Either, select};
 use serde_json::Value;
 use std::sync::Arc;
@@ -50,10 +55,7 @@ impl Turn<'_> {
                 epoch: task.epoch,
             };
             let engine = self.engine;
-            let limit = engine
-                .settings
-                .attempt_limits(&self.task_type, at, Direction::Forward)
-                .0;
+            let limit = engine.settings.probe_limit(&self.task_type, at);
             // A cancel on request does not stop it: what it finds out is what the undo needs to
             // know.
             let question = Question {
@@ -69,21 +71,78 @@ impl Turn<'_> {
             let turn_log = self.log.clone();
             let cancel = self.tokens.undo();
             self.under_way.push(Box::pin(async move {
-                let log = question.log.clone();
+                let (log, attempt) = (question.log.clone(), question.execution.attempt);
                 let found = ask(engine, question, cancel).await;
                 turn_log.write(engine, log.end()).await;
-                Happened::Probed(at, found)
+                Happened::Probed(Probed { at, attempt, found })
             }));
         }
     }
 
-    /// Takes an answer down. `None`: it was interrupted, and the next owner of the task asks again.
-    pub(super) fn probed(&mut self, at: usize, found: Option<Probe<Value>>) {
+    /// Takes an answer down, and decides what is next.
+    pub(super) async fn probed(&mut self, probed: Probed) -> Result<Next, ChangeError> {
+        let Probed { at, attempt, found } = probed;
         self.probes.asked.remove(&at);
-        if let Some(found) = found {
-            self.probes.found.insert(at, found);
+        let decl = &self.task_type.decl.steps[at];
+        match found {
+            None => {}
+            Some(Ok(found)) => {
+                self.probes.found.insert(at, (attempt, found));
+            }
+            Some(Err(error)) => match self.after_probe(at, &error) {
+                policy::Next::Retry(delay) => {
+                    let retries = |draft: &mut Draft, facts: &mut Facts| {
+                        facts.delayed_undos.insert(at, delay);
+                        draft.probe_retries(at, &error, delay)
+                    };
+                    return self.decide_if_leased(retries).await;
+                }
+                policy::Next::GiveUp if decl.on_probe_failure == OnProbeFailure::RunAgain => {
+                    self.probes.found.insert(at, (attempt, Probe::Unknown));
+                }
+                policy::Next::GiveUp => {
+                    let task = self.record.task.id;
+                    let said = in_log(self.engine.ports.store.as_ref(), &error);
+                    tracing::error!(%task, step = decl.name, error = said, "a probe gave up: a person has to decide");
+                    let failed = |draft: &mut Draft, _: &mut Facts| draft.probe_failed(at, &error);
+                    return self.decide_if_leased(failed).await;
+                }
+            },
+        }
+        self.go_on().await
+    }
+
+    /// Takes down what a probe has found while nothing can be decided; one that has failed is asked again.
+    pub(super) fn note(&mut self, probed: Probed) {
+        self.probes.asked.remove(&probed.at);
+        if let Some(Ok(found)) = probed.found {
+            self.probes.found.insert(probed.at, (probed.attempt, found));
         }
     }
+
+    fn after_probe(&self, at: usize, error: &StepError) -> policy::Next {
+        let policies = &self.engine.settings.policies;
+        let retry = policies.probe_retry_of(&self.task_type.decl.steps[at]);
+        let retries_used = self.record.steps[at]
+            .probe
+            .map_or(0, |row| row.retries_used);
+        policy::decide_retry(
+            &retry,
+            error.class,
+            retries_used,
+            self.engine.ports.random.bits(),
+        )
+    }
+}
+
+/// The end of a probe.
+#[derive(Debug)]
+pub(super) struct Probed {
+    at: usize,
+    /// The attempt that it was asked about.
+    attempt: Attempt,
+    /// `None`: it was interrupted, and the next owner of the task asks again.
+    found: Option<StepResult<Probe<Value>>>,
 }
 
 struct Question {
@@ -97,7 +156,11 @@ struct Question {
     log: AttemptLog,
 }
 
-async fn ask(engine: &Engine, question: Question, cancel: CancelToken) -> Option<Probe<Value>> {
+async fn ask(
+    engine: &Engine,
+    question: Question,
+    cancel: CancelToken,
+) -> Option<StepResult<Probe<Value>>> {
     let Question {
         task_type,
         at,
@@ -158,9 +221,10 @@ async fn ask(engine: &Engine, question: Question, cancel: CancelToken) -> Option
     .instrument(traced.clone());
     let over = async {
         match select(ports.clock.sleep(limit), Box::pin(cancel.cancelled())).await {
-            Either::Left(_) => {
-                StepError::transient("the probe ran longer than an attempt of its step may")
-            }
+            Either::Left(_) => StepError::new(
+                ErrorClass::TimedOut,
+                format_args!("the probe ran longer than {}", format_duration(limit)),
+            ),
             Either::Right(_) => StepError::cancelled(),
         }
     };
@@ -171,9 +235,10 @@ async fn ask(engine: &Engine, question: Question, cancel: CancelToken) -> Option
     };
     let found: StepResult<Probe<Value>> = match code::run(engine, label, code, over).await {
         Ok(found) => found,
-        Err(NotDone::Panicked(panic)) => Err(StepError::permanent(format_args!(
-            "the probe panicked: {panic}"
-        ))),
+        Err(NotDone::Panicked(panic)) => Err(StepError::new(
+            ErrorClass::Panicked,
+            format_args!("the probe panicked: {panic}"),
+        )),
         Err(NotDone::Late(error)) => Err(error),
     };
     if cancel.is_cancelled() {
@@ -184,13 +249,16 @@ async fn ask(engine: &Engine, question: Question, cancel: CancelToken) -> Option
         Ok(_) if context.has_sql() => Err(StepError::permanent("a probe writes to no table")),
         found => found,
     };
-    // No answer is none: the step is treated as it would be without a probe.
-    let found = found.unwrap_or_else(|error| {
-        let error = in_log(ports.store.as_ref(), &error);
-        tracing::warn!(%task, step, error, "a probe could not tell how far its step came");
-        Probe::Unknown
-    });
-    traced.record("found", word(&found));
-    tracing::info!(%task, step, found = word(&found), "a step in doubt was probed");
+    match &found {
+        Ok(found) => {
+            traced.record("found", word(found));
+            tracing::info!(%task, step, found = word(found), "a step in doubt was probed");
+        }
+        Err(error) => {
+            traced.record("found", "error");
+            let error = in_log(ports.store.as_ref(), error);
+            tracing::warn!(%task, step, error, "a probe could not find out how far its step came");
+        }
+    }
     Some(found)
 }

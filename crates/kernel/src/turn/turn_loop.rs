@@ -5,6 +5,7 @@ use super::attempt::{self, Ended, Order};
 use super::cut_off::{CutOff, Unwritten};
 use super::lease::Lease;
 use super::lock::TaskLock;
+use super::probe::Probed;
 use super::reserved::Reserved;
 use super::tokens::Tokens;
 use super::turn_end::TurnEnd;
@@ -20,7 +21,7 @@ use crate::plan::Probes;
 use crate::progress::Board;
 use crate::record::{DbTime, TaskRecord};
 use crate::saga::Illegal;
-use crate::task::{Inputs, Probe, TaskType};
+use crate::task::{Inputs, TaskType};
 use crate::task_log::TurnLog;
 use counterstep_contracts::{Direction, Host, LogPart, TaskStatus};
 use futures::future::BoxFuture;
@@ -72,8 +73,8 @@ pub(super) struct Start {
 pub(super) enum Happened {
     /// An attempt ended.
     Ended(Ended),
-    /// A probe ended; `None`: it was interrupted.
-    Probed(usize, Option<Probe<Value>>),
+    /// A probe ended.
+    Probed(Probed),
     /// A short delay is over.
     Due(usize),
     /// There is room for a heavy step; `None`: that is of no use any more.
@@ -238,10 +239,7 @@ impl<'a> Turn<'a> {
                     self.delay_is_over(at);
                     self.go_on().await?
                 }
-                Some(Happened::Probed(at, found)) => {
-                    self.probed(at, found);
-                    self.go_on().await?
-                }
+                Some(Happened::Probed(probed)) => self.probed(probed).await?,
                 Some(Happened::Room(room)) => {
                     self.has_room(room);
                     self.go_on().await?

@@ -39,10 +39,14 @@ impl Turn<'_> {
             if self.lacks_room(at, now) {
                 continue;
             }
-            if let (StepStatus::Waiting, Some(due)) = (row.status, row.due_at)
+            if let Some(due) = row.waits_until()
                 && !self.delayed.contains_key(&at)
             {
                 let left = due.after(now);
+                // Once it is due, its probe is under way, or what it found waits for something else.
+                if row.status == StepStatus::InDoubt && left.is_zero() {
+                    continue;
+                }
                 // The tasks that it waits for wake no task that a host has.
                 let left = match row.children {
                     Some(_) if left.is_zero() => LOOK_AT_CHILDREN,

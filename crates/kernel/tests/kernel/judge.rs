@@ -98,6 +98,7 @@ fn only_a_person_moves_a_parked_task() {
                             | StepEvent::Redriven
                             | StepEvent::UndoResolved
                             | StepEvent::UndoRedriven
+                            | StepEvent::ProbeRedriven
                     )
             );
             assert!(by_a_person, "{event:?} leads from {case:?} to {next:?}");

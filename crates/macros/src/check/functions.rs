@@ -6,6 +6,7 @@ use crate::declaration::Declaration;
 use crate::parse::report_cfg;
 use crate::report::Report;
 use crate::text::last_segment;
+use quote::ToTokens;
 use std::collections::BTreeSet;
 use syn::{FnArg, ReturnType, Signature, Type};
 
@@ -27,6 +28,7 @@ pub(super) fn check(declaration: &Declaration, report: &mut Report) {
         memory_of_no_process(declaration, step, report);
         unknown_probe(declaration, step, report);
         useless_probe(declaration, step, report);
+        no_probe(declaration, step, report);
     }
     let undos = declared_once(declaration, Declaration::undo_of);
     for function in undos {
@@ -315,6 +317,27 @@ fn useless_probe(declaration: &Declaration, step: usize, report: &mut Report) {
             declaration.step_name(step)
         );
         report.add(Code::UselessProbe, name, message);
+    }
+}
+
+fn no_probe(declaration: &Declaration, step: usize, report: &mut Report) {
+    let declared = &declaration.steps[step];
+    if declared.probe.is_some() {
+        return;
+    }
+    let mut useless = |key: &str, tokens: &dyn ToTokens| {
+        let message = format_args!(
+            "step `{}` has no probe, so `{key}` would never be used; expected it beside `probe` only; remove it, or \
+             declare the probe",
+            declaration.step_name(step)
+        );
+        report.add(Code::NoProbe, tokens.to_token_stream(), message);
+    };
+    if let Some(policy) = &declared.probe_retry {
+        useless("probe_retry", policy);
+    }
+    if let Some(choice) = &declared.on_probe_failure {
+        useless("on_probe_failure", &choice.literal);
     }
 }
 

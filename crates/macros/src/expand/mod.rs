@@ -61,6 +61,7 @@ impl Expansion<'_> {
             [
                 step.retry.clone(),
                 step.undo_retry.clone(),
+                step.probe_retry.clone(),
                 step.breaker.clone(),
                 step.limit.clone(),
             ]

@@ -164,6 +164,13 @@ impl Expansion<'_> {
             value(&declared.undo_retry, quote!(UNDO)),
         );
         let (retry_name, undo_name) = (policy_name("RETRY", step), policy_name("UNDO_RETRY", step));
+        let probe = declared.probe.as_ref().map(|_| {
+            // To look again does no harm, so a step that is tried once has its probe tried more often.
+            let asked = declared.probe_retry.as_ref().or(declared.retry.as_ref());
+            let policy = value(&asked.cloned(), quote!(BUILT_IN));
+            let name = policy_name("PROBE_RETRY", step);
+            quote!(const #name: #root::RetryPolicy = #policy;)
+        });
         let breaker = declared.breaker.as_ref().map(|path| {
             let (name, root, path) = (
                 policy_name("BREAKER", step),
@@ -184,6 +191,7 @@ impl Expansion<'_> {
         quote! {
             const #retry_name: #root::RetryPolicy = #retry;
             const #undo_name: #root::RetryPolicy = #undo;
+            #probe
             #breaker
             #limit
         }
@@ -237,6 +245,15 @@ impl Expansion<'_> {
                 .as_ref()
                 .map(|probe| probe.unraw().to_string()),
         );
+        let asked = declared.probe_retry.as_ref().or(declared.retry.as_ref());
+        let probe_retry = optional(
+            declared
+                .probe
+                .as_ref()
+                .map(|_| named(&asked.cloned(), "built-in", "PROBE_RETRY")),
+        );
+        let on_probe_failure = declared.on_probe_failure.as_ref();
+        let on_probe_failure = variant(on_probe_failure.map_or("Park", |choice| choice.variant));
         quote! {
             #root::contracts::StepDecl {
                 no: #root::contracts::StepNo(#number),
@@ -262,6 +279,8 @@ impl Expansion<'_> {
                 waits: #waits,
                 fallback: #fallback,
                 probe: #probe,
+                probe_retry: #probe_retry,
+                on_probe_failure: #root::contracts::OnProbeFailure::#on_probe_failure,
             }
         }
     }

@@ -137,6 +137,7 @@ fn json_of_step(row: &StepRow) -> Value {
         "signal": row.signal,
         "in_fallback": row.in_fallback,
         "children": row.children,
+        "probe": row.probe,
         "kept": row.kept,
         "request": row.request,
     })

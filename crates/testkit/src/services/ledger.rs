@@ -119,6 +119,12 @@ impl Ledger {
         })
     }
 
+    /// What was answered to what stands under this key.
+    pub(super) fn find(&self, service: &'static str, key: &str) -> Option<Answer> {
+        let entry = self.entries.get(&(service, key.to_owned()))?;
+        (entry.state == State::Done).then(|| entry.answer.clone())
+    }
+
     pub(super) fn balance(&self, account: &str) -> i64 {
         self.accounts.get(account).copied().unwrap_or(0)
     }

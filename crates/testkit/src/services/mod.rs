@@ -25,6 +25,7 @@ const TOKEN: &str = "a-planted-secret-token";
 /// |---|---|
 /// | `POST /inventory/reservations` | takes `quantity` of `item` out of the stock; 409 when there is not enough |
 /// | `POST /bank/charges` | moves `amount_cents` from `account` to the shop; 402 when there is not enough |
+/// | `GET /bank/charges/{key}` | the answer to the charge under this key; 404 where there is none |
 /// | `POST /shipping/shipments` | gives a tracking number |
 /// | `POST /bank/refunds` | moves the money of the charge with the key `charge` back |
 /// | `DELETE /inventory/reservations/{key}`, `/shipping/shipments/{key}` | takes back what was done under this key |

@@ -39,6 +39,7 @@ pub(super) fn start(ledger: Arc<Mutex<Ledger>>) -> Running {
             .route("/inventory/reservations", web::post().to(reserve))
             .route("/inventory/reservations/{key}", web::delete().to(release))
             .route("/bank/charges", web::post().to(charge))
+            .route("/bank/charges/{key}", web::get().to(look_up))
             .route("/bank/refunds", web::post().to(refund))
             .route("/shipping/shipments", web::post().to(ship))
             .route("/shipping/shipments/{key}", web::delete().to(recall))
@@ -69,6 +70,16 @@ async fn reserve(request: HttpRequest, ledger: Shared, body: web::Json<Value>) -
 
 async fn charge(request: HttpRequest, ledger: Shared, body: web::Json<Value>) -> HttpResponse {
     make(request, ledger, "bank", body.into_inner()).await
+}
+
+async fn look_up(request: HttpRequest, ledger: Shared, key: web::Path<String>) -> HttpResponse {
+    let (key, named) = (key.into_inner(), "GET /bank/charges");
+    let of = key.clone();
+    answered(&request, &ledger.clone(), (named, &of), async move {
+        let found = lock(&ledger).find("bank", &key);
+        found.unwrap_or_else(|| (404, json!({"error": "no such charge"})))
+    })
+    .await
 }
 
 async fn ship(request: HttpRequest, ledger: Shared, body: web::Json<Value>) -> HttpResponse {

@@ -39,6 +39,7 @@ mod poison;
 mod policies;
 mod priorities;
 mod probe;
+mod probe_retries;
 mod progress;
 mod queues;
 mod recovery;

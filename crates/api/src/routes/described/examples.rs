@@ -320,6 +320,7 @@ pub(super) fn task_types() -> Value {
             "on_exhausted": "compensate", "timeout": null, "heartbeat": null, "scratch": null,
             "isolate": null, "group": null, "heavy": false,
             "when_cut_off": "stop", "when": null, "waits": null, "fallback": null, "probe": null,
+            "probe_retry": null, "on_probe_failure": "park",
     });
     json!({ "items": [{
         "name": "BookSeat", "version": 1, "queue": "default", "timeout": "5m", "lease": null,

@@ -6,15 +6,15 @@ use crate::error::{StepError, StepResult};
 use crate::plan::{
     Answers, Children, Decision, Facts, HeldBackBy, Room, StartWait, View, WaitStep, decide,
 };
-use crate::record::{ChildrenRow, DbTime, SignalRow, StepRow, TaskRecord};
+use crate::record::{ChildrenRow, DbTime, ProbeRow, SignalRow, StepRow, TaskRecord};
 use crate::task::Probe;
 use crate::waits::Wait;
 use counterstep_contracts::declaration::{FallbackDecl, InputDecl, NamedPolicy};
 use counterstep_contracts::retry::parse_duration;
 use counterstep_contracts::{
-    AuditSeq, FlowDecl, Host, Labels, OnExhausted, OnLost, OnUndoFailure, RetryPolicy, StepDecl,
-    StepKind, StepNo, StepStatus, TaskDecl, TaskId, TaskStatus, Tenant, UndoDecl, WaitDecl,
-    WhenCutOff,
+    AuditSeq, FlowDecl, Host, Labels, OnExhausted, OnLost, OnProbeFailure, OnUndoFailure,
+    RetryPolicy, StepDecl, StepKind, StepNo, StepStatus, TaskDecl, TaskId, TaskStatus, Tenant,
+    UndoDecl, WaitDecl, WhenCutOff,
 };
 use counterstep_steps::ChildOutcome;
 use serde_json::{Value, json};
@@ -69,6 +69,8 @@ pub(super) fn step(name: &'static str) -> Step {
             waits: None,
             fallback: None,
             probe: None,
+            probe_retry: None,
+            on_probe_failure: OnProbeFailure::Park,
         },
         row: StepRow::pending(StepNo(0), name),
     }
@@ -309,7 +311,22 @@ impl Case {
         self
     }
     pub(super) fn found(mut self, at: usize, found: Probe<Value>) -> Self {
-        self.facts.probes.found.insert(at, found);
+        let attempt = self.record.steps[at].attempts;
+        self.facts.probes.found.insert(at, (attempt, found));
+        self
+    }
+    pub(super) fn attempt(mut self, at: usize, attempt: i32) -> Self {
+        self.record.steps[at].attempts.0 = attempt;
+        self
+    }
+    /// Its probe is tried again after this long; `None`: it gave up.
+    pub(super) fn probe_failed(mut self, at: usize, left: Option<&str>) -> Self {
+        let row = &mut self.record.steps[at];
+        row.probe = Some(ProbeRow {
+            retries_used: 1,
+            gave_up: left.is_none(),
+        });
+        row.due_at = left.map(|left| NOW.later(duration(left)));
         self
     }
     pub(super) fn condition(mut self, at: usize, holds: StepResult<bool>) -> Self {

@@ -4,6 +4,7 @@
 use super::cases::{HOLD, duration, later, start, step, step_is, table, task};
 use crate::cancel::CancelReason;
 use crate::plan::Decision;
+use crate::record::Failure;
 use crate::task::Probe;
 use counterstep_contracts::StepStatus::{Completed, InDoubt, Running, Waiting};
 use counterstep_contracts::{Host, OnExhausted, WaitReason};
@@ -270,6 +271,37 @@ fn attempts_in_doubt() {
             "are unknown",
             doubtful().found(0, Probe::Unknown),
             start([0]),
+        ),
+        (
+            "an answer about an earlier attempt is none",
+            doubtful().found(0, Probe::NothingHappened).attempt(0, 2),
+            Decision::Probe(vec![0]),
+        ),
+        (
+            "whose probe is tried again later",
+            doubtful().probe_failed(0, Some("5s")),
+            Decision::Sleep {
+                reason: WaitReason::Retry,
+                left: duration("5s"),
+                details: Value::Null,
+            },
+        ),
+        (
+            "whose probe is tried again soon",
+            doubtful().probe_failed(0, Some("10ms")),
+            HOLD,
+        ),
+        (
+            "whose probe gave up",
+            doubtful().probe_failed(0, None),
+            Decision::GiveUp(
+                Failure {
+                    step: Some("a".to_owned()),
+                    class: "in_doubt".to_owned(),
+                    message: "its probe gave up".to_owned(),
+                },
+                OnExhausted::DeadLetter,
+            ),
         ),
         ("have no probe", task([step_is("a", InDoubt)]), start([0])),
     ]);

@@ -68,6 +68,16 @@ const STEP: &[(StepStatus, &[StepStatus])] = {
 /// What the design implies but does not list.
 const STEP_BESIDES: &[(StepStatus, &[StepStatus], &str)] = &[
     (
+        StepStatus::InDoubt,
+        &[StepStatus::InDoubt, StepStatus::CompensationFailed],
+        "probe_retries, probe_failed: what has become of it stays unknown, and holds its undo up",
+    ),
+    (
+        StepStatus::CompensationFailed,
+        &[StepStatus::InDoubt],
+        "probe_redriven: its undo waits for what the probe finds out",
+    ),
+    (
         StepStatus::Failed,
         &[StepStatus::Waiting],
         "step_redriven: a dead letter runs again at the step that gave up",

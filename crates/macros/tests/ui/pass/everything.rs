@@ -45,7 +45,8 @@ impl PlaceOrder {
 
     const NOTE: &'static str = "an author's own constant";
 
-    #[step(30, host = "worker", undo = release, probe = look, undo_retry = shop::policies::PATIENT, timeout = "30s",
+    #[step(30, host = "worker", undo = release, probe = look, probe_retry = shop::policies::PATIENT,
+           on_probe_failure = "run_again", undo_retry = shop::policies::PATIENT, timeout = "30s",
            breaker = shop::policies::BANK, limit = shop::policies::TEN_CALLS)]
     async fn charge(ctx: &StepContext, order: &shop::Order) -> Charged {
         let _ = (ctx.effect_key(), order.gift);
