@@ -4,6 +4,10 @@
 #[path = "../src/code.rs"]
 mod code;
 mod table;
+#[allow(dead_code)]
+#[path = "../src/text.rs"]
+mod text;
+mod texts;
 
 use std::fs;
 use std::path::PathBuf;
