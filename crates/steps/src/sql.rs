@@ -3,8 +3,12 @@
 //! commit writes: no transaction is open while a step runs, and none leaks through the port.
 
 use crate::error::{IntoStepError, StepError};
+use crate::times::DbTime;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::time::SystemTime;
+use uuid::Uuid;
 
 /// A value of a statement. Each may be NULL; a NULL has a type too.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,6 +24,13 @@ pub enum SqlValue {
     Text(Option<String>),
     /// Bytes.
     Bytes(Option<Vec<u8>>),
+    /// A UUID; in SQLite its text, in lower case with hyphens.
+    Uuid(Option<Uuid>),
+    /// A time, to the microsecond: `timestamptz` in PostgreSQL; in SQLite a text of RFC 3339 in UTC, always with six
+    /// digits behind the seconds, so that texts are in the order of the times.
+    Time(Option<DbTime>),
+    /// A value that no column of a database can hold, as a text: the statement is refused, and the refusal names it.
+    OutOfRange(String),
 }
 
 macro_rules! values {
@@ -39,14 +50,49 @@ macro_rules! values {
 
 values! {
     bool => Bool;
+    i8 => Int;
     i16 => Int;
     i32 => Int;
     i64 => Int;
+    u8 => Int;
+    u16 => Int;
     u32 => Int;
+    f32 => Float;
     f64 => Float;
     &str => Text;
+    &String => Text;
     String => Text;
     Vec<u8> => Bytes;
+    &[u8] => Bytes;
+    Uuid => Uuid;
+    DbTime => Time;
+}
+
+/// Values of types that are wider than any column: what does not fit is kept as a text, for the refusal.
+macro_rules! bounded {
+    ($($rust:ty => $name:ident, $narrow:expr;)+) => {
+        $(impl From<$rust> for SqlValue {
+            fn from(value: $rust) -> Self {
+                let narrow: fn(&$rust) -> Result<_, String> = $narrow;
+                narrow(&value).map_or_else(Self::OutOfRange, |value| Self::$name(Some(value)))
+            }
+        }
+        impl From<Option<$rust>> for SqlValue {
+            fn from(value: Option<$rust>) -> Self {
+                value.map_or(Self::$name(None), Self::from)
+            }
+        })+
+    };
+}
+
+bounded! {
+    u64 => Int, |value| i64::try_from(*value).map_err(|_| value.to_string());
+    usize => Int, |value| i64::try_from(*value).map_err(|_| value.to_string());
+    Timestamp => Time, |value| Ok(DbTime(value.as_microsecond()));
+    SystemTime => Time, |value| match Timestamp::try_from(*value) {
+        Ok(value) => Ok(DbTime(value.as_microsecond())),
+        Err(_) => Err(format!("{value:?}")),
+    };
 }
 
 /// A statement that is written together with a step's outcome: see
@@ -160,6 +206,13 @@ impl Sql {
                 self.values.len()
             ));
         }
+        for (place, value) in (1..).zip(&self.values) {
+            if let SqlValue::OutOfRange(value) = value {
+                return refused(&format!(
+                    "the value of ${place} is {value}, which no column of a database holds"
+                ));
+            }
+        }
         Ok(())
     }
 
@@ -213,6 +266,50 @@ mod tests {
             sql.values(),
             [SqlValue::Int(None), SqlValue::Text(Some("x".to_owned()))]
         );
+    }
+
+    #[test]
+    fn values_of_the_usual_types_are_bound_and_what_no_column_holds_is_refused_by_name() {
+        let (text, id, at) = ("x".to_owned(), Uuid::from_u128(7), Timestamp::UNIX_EPOCH);
+        let hour = std::time::Duration::from_secs(3_600);
+        let values: [(SqlValue, SqlValue); 12] = [
+            ((&text).into(), SqlValue::Text(Some("x".to_owned()))),
+            (None::<&String>.into(), SqlValue::Text(None)),
+            (7_u64.into(), SqlValue::Int(Some(7))),
+            ((i64::MAX as u64).into(), SqlValue::Int(Some(i64::MAX))),
+            (None::<u64>.into(), SqlValue::Int(None)),
+            (Some(7_usize).into(), SqlValue::Int(Some(7))),
+            (id.into(), SqlValue::Uuid(Some(id))),
+            (None::<Uuid>.into(), SqlValue::Uuid(None)),
+            (at.into(), SqlValue::Time(Some(DbTime(0)))),
+            (
+                Some(SystemTime::UNIX_EPOCH - hour).into(),
+                SqlValue::Time(Some(DbTime(-3_600_000_000))),
+            ),
+            (None::<SystemTime>.into(), SqlValue::Time(None)),
+            (Some(1.5_f32).into(), SqlValue::Float(Some(1.5))),
+        ];
+        for (bound, expected) in values {
+            assert_eq!(bound, expected);
+        }
+        let never = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1 << 40);
+        for (sql, named) in [
+            (
+                Sql::new("SELECT $1, $2").bind(1).bind(u64::MAX),
+                "the value of $2 is 18446744073709551615",
+            ),
+            (
+                Sql::new("SELECT $1").bind(Some(i64::MAX as u64 + 1)),
+                "the value of $1 is 9223372036854775808",
+            ),
+            (Sql::new("SELECT $1").bind(never), "1099511627776"),
+        ] {
+            let refused = sql.look().expect_err(named);
+            assert!(
+                refused.text.contains(named) && !refused.may_pass,
+                "{refused}"
+            );
+        }
     }
 
     #[test]

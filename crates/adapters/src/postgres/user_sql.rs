@@ -8,7 +8,7 @@ use super::commit;
 use super::documents;
 use super::fault::Fault;
 use super::pool::Lent;
-use super::statement::time;
+use super::statement::{time, written};
 use super::table_rights;
 use counterstep_kernel::ports::{CommitError, Committed, DocumentWrite, DocumentsPut};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -17,7 +17,7 @@ use counterstep_steps::{Sql, SqlRefused, SqlValue};
 use diesel::pg::Pg;
 use diesel::pg::data_types::PgTimestamp;
 use diesel::query_builder::{BoxedSqlQuery, SqlQuery};
-use diesel::sql_types::{BigInt, Binary, Bool, Double, Nullable, Text};
+use diesel::sql_types::{BigInt, Binary, Bool, Double, Nullable, Text, Timestamptz, Uuid};
 use std::time::Duration;
 
 /// What the connection is set to for our statements does not suit those of others.
@@ -196,6 +196,10 @@ fn query(sql: &Sql) -> BoxedSqlQuery<'static, Pg, SqlQuery> {
             SqlValue::Float(value) => query.bind::<Nullable<Double>, _>(value),
             SqlValue::Text(value) => query.bind::<Nullable<Text>, _>(value),
             SqlValue::Bytes(value) => query.bind::<Nullable<Binary>, _>(value),
+            SqlValue::Uuid(value) => query.bind::<Nullable<Uuid>, _>(value),
+            SqlValue::Time(value) => query.bind::<Nullable<Timestamptz>, _>(value.map(written)),
+            // `look` has refused it.
+            SqlValue::OutOfRange(_) => query,
         },
     )
 }

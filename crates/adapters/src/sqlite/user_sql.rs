@@ -3,6 +3,7 @@
 
 use super::fault::Fault;
 use counterstep_kernel::ports::CommitError;
+use counterstep_steps::times::rfc3339;
 use counterstep_steps::{Sql, SqlRefused, SqlValue};
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
 use diesel::sql_types::{BigInt, Binary, Bool, Double, Nullable, Text};
@@ -27,6 +28,12 @@ pub(super) fn execute_all(
                 SqlValue::Float(value) => query.bind::<Nullable<Double>, _>(value),
                 SqlValue::Text(value) => query.bind::<Nullable<Text>, _>(value),
                 SqlValue::Bytes(value) => query.bind::<Nullable<Binary>, _>(value),
+                SqlValue::Uuid(value) => {
+                    query.bind::<Nullable<Text>, _>(value.map(|it| it.to_string()))
+                }
+                SqlValue::Time(value) => query.bind::<Nullable<Text>, _>(value.map(rfc3339)),
+                // `look` has refused it.
+                SqlValue::OutOfRange(_) => query,
             });
         let changed = query.execute(connection).map_err(|error| {
             let may_pass = !is_a_constraint(&error);

@@ -8,9 +8,11 @@ use crate::sql::{Sql, SqlValue};
 use crate::turn::Ended;
 use counterstep_contracts::Tenant;
 use counterstep_contracts::cause::Origin;
+use counterstep_steps::times::DbTime;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
+use uuid::Uuid;
 
 /// A reader refuses what it does not know: `deny_unknown_fields` keeps it from leaving something out.
 #[derive(Serialize, Deserialize)]
@@ -69,6 +71,10 @@ enum SqlValueBody {
     Float(Option<u64>),
     Text(Option<String>),
     Bytes(Option<Vec<u8>>),
+    Uuid(Option<Uuid>),
+    /// Microseconds since 1970.
+    Time(Option<i64>),
+    OutOfRange(String),
 }
 
 /// The place that an encrypted body is bound to.
@@ -200,6 +206,9 @@ impl From<&Sql> for SqlBody {
             SqlValue::Float(value) => SqlValueBody::Float(value.map(f64::to_bits)),
             SqlValue::Text(value) => SqlValueBody::Text(value),
             SqlValue::Bytes(value) => SqlValueBody::Bytes(value),
+            SqlValue::Uuid(value) => SqlValueBody::Uuid(value),
+            SqlValue::Time(value) => SqlValueBody::Time(value.map(|DbTime(micros)| micros)),
+            SqlValue::OutOfRange(value) => SqlValueBody::OutOfRange(value),
         };
         Self {
             text: sql.text().to_owned(),
@@ -217,6 +226,9 @@ impl From<SqlBody> for Sql {
             SqlValueBody::Float(value) => SqlValue::Float(value.map(f64::from_bits)),
             SqlValueBody::Text(value) => SqlValue::Text(value),
             SqlValueBody::Bytes(value) => SqlValue::Bytes(value),
+            SqlValueBody::Uuid(value) => SqlValue::Uuid(value),
+            SqlValueBody::Time(value) => SqlValue::Time(value.map(DbTime)),
+            SqlValueBody::OutOfRange(value) => SqlValue::OutOfRange(value),
         };
         Self::kept(
             sql.text,
@@ -231,7 +243,6 @@ mod tests {
     use super::*;
     use counterstep_contracts::{Attempt, Direction, Epoch, StepNo, TaskId};
     use serde_json::json;
-    use uuid::Uuid;
 
     fn key() -> SpoolKey {
         SpoolKey {
@@ -255,6 +266,9 @@ mod tests {
             .bind(vec![0_u8, 255])
             .bind("ü")
             .bind(true)
+            .bind(Uuid::from_u128(7))
+            .bind(DbTime(-1))
+            .bind(u64::MAX)
             .rows(1);
         let ended = Ended {
             at: 1,

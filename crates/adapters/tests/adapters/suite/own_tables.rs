@@ -6,12 +6,15 @@ use counterstep_contracts::Epoch;
 use counterstep_kernel::ports::{CommitError, Ports, Store};
 use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::transition::{Guard, Transition};
-use counterstep_steps::{Sql, SqlRefused};
+use counterstep_steps::{DbTime, Sql, SqlRefused};
 use futures::future::join_all;
+use std::time::SystemTime;
+use uuid::Uuid;
 
 const TABLE: Sql = Sql::new(
     "CREATE TABLE IF NOT EXISTS own_ledger (id TEXT PRIMARY KEY, cents BIGINT NOT NULL CHECK (cents >= 0), \
-     small INTEGER, share DOUBLE PRECISION, open BOOLEAN, note TEXT)",
+     small INTEGER, share DOUBLE PRECISION, open BOOLEAN, note TEXT, \
+     uid UUID, at TIMESTAMPTZ)",
 );
 
 /// A change of a claimed task that also does this.
@@ -202,22 +205,30 @@ pub(crate) async fn values_of_every_type_arrive(ports: &Ports) {
     let store = &*ports.store;
     begin(store).await;
     let hostile = "x'); DROP TABLE own_ledger; --";
-    let all = Sql::new("INSERT INTO own_ledger (id, cents, small, share, open, note) VALUES ($1, $2, $3, $4, $5, $6)")
-        .bind(hostile)
-        .bind(i64::MAX)
-        .bind(7_i32)
-        .bind(0.5)
-        .bind(true)
-        .bind(None::<String>);
-    let found = Sql::new(
-        "UPDATE own_ledger SET cents = 1 WHERE id = $1 AND cents = $2 AND small = $3 AND share = $4 AND open = $5 \
-         AND note IS NULL",
+    let all = Sql::new(
+        "INSERT INTO own_ledger (id, cents, small, share, open, note, uid, at) \
+                        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
     )
     .bind(hostile)
     .bind(i64::MAX)
     .bind(7_i32)
     .bind(0.5)
     .bind(true)
+    .bind(None::<String>)
+    .bind(Uuid::from_u128(7))
+    .bind(DbTime(1_500_000));
+    let found = Sql::new(
+        "UPDATE own_ledger SET cents = 1 WHERE id = $1 AND cents = $2 AND small = $3 AND share = $4 AND open = $5 \
+         AND note IS NULL AND uid = $6 AND at = $7 AND at > $8",
+    )
+    .bind(hostile)
+    .bind(i64::MAX)
+    .bind(7_i32)
+    .bind(0.5)
+    .bind(true)
+    .bind(Uuid::from_u128(7))
+    .bind(DbTime(1_500_000))
+    .bind(SystemTime::UNIX_EPOCH)
     .rows(1);
     write(store, [all, found]).await.unwrap();
 }
