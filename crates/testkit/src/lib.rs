@@ -26,6 +26,8 @@ mod test_task;
 pub mod trail;
 
 pub use clock::TestClock;
+// What a service of a test gets and answers: see [`Harness::service`].
+pub use counterstep_kernel::ports::{ServiceAnswer, ServiceError, ServiceRequest};
 pub use form::{Form, two_files};
 pub use harness::Harness;
 pub use lossy_queue::LossyQueue;

@@ -1,9 +1,9 @@
 //! An order is paid and shipped once or not at all, whatever breaks.
 
 use counterstep::contracts::TaskStatus;
-use counterstep::steps::ports::{Method, ServiceAnswer, ServiceError, ServiceRequest};
+use counterstep::steps::ports::Method;
 use counterstep_testkit::sweep::{Surroundings, every_fault_amid};
-use counterstep_testkit::{Form, Harness, TestTask};
+use counterstep_testkit::{Form, Harness, ServiceAnswer, ServiceError, ServiceRequest, TestTask};
 use order::{Ledger, SERVICES, tasks};
 use serde_json::json;
 use std::sync::{Arc, Mutex};

@@ -313,8 +313,14 @@ impl<T> fmt::Debug for Handle<T> {
 impl<T: DistributedTask> Handle<T> {
     /// Its id.
     #[must_use]
-    pub const fn task_id(&self) -> TaskId {
+    pub const fn id(&self) -> TaskId {
         self.task
+    }
+
+    /// The same, by the name that the context of a step has for it.
+    #[must_use]
+    pub const fn task_id(&self) -> TaskId {
+        self.id()
     }
 
     /// Where it stands.

@@ -172,7 +172,7 @@ async fn a_task_is_submitted_answered_and_gives_its_typed_response() {
                 matches!(too_late, Err(ClientError::Refused(_))),
                 "{too_late:?}"
             );
-            let again = client.handle::<Invite>(task.task_id());
+            let again = client.handle::<Invite>(task.id());
             assert_eq!(again.wait().await.expect("it rests"), TaskStatus::Completed);
         })
     })
