@@ -84,7 +84,8 @@ fn said(call: &Call, answer: &ServiceAnswer) -> String {
     if excerpt.is_empty() {
         return format!("{name}: the answer {status} without a body");
     }
-    format!("{name}: the answer {status} `{}`", excerpt.escape_debug())
+    // Escaped by the error, as every text of a service is: quotation marks stay as they are.
+    format!("{name}: the answer {status} `{excerpt}`")
 }
 
 #[cfg(test)]
@@ -195,6 +196,16 @@ mod tests {
             "POST /charges of the service `bank`: the answer 422 `line\\u{1b}[31m\\nxxx"
         ));
         assert!(message.len() < 300 && message.ends_with("…`"), "{message}");
+    }
+
+    #[test]
+    fn an_error_repeats_quotation_marks_as_they_are() {
+        let body = serde_json::json!({ "why": "no \"money\"" });
+        let message = read(&plain().0, &ServiceAnswer::json(402, &body))
+            .unwrap_err()
+            .message;
+        let end = r#"the answer 402 `{"why":"no \"money\""}`"#;
+        assert!(message.ends_with(end), "{message}");
     }
 
     #[test]
