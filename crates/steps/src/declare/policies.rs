@@ -91,7 +91,7 @@ pub const fn limit(limit: Limit, labels: &[&str]) -> Limit {
     {
         panic!(
             "CS0064: impossible limit: it is one per value of a label that the task type does not have; declare the \
-             label with `labels`, or leave `per_label` out"
+             label with `label`, or leave `per_label` out"
         );
     }
     match limit.fault() {
