@@ -1,6 +1,7 @@
 //! The worker's part of a command line.
 
 use crate::{WorkerSettings, serve};
+use counterstep_contracts::declaration::kebab_case;
 use counterstep_node::{
     Exit, Layers, SettingsArgs, metrics, open, run_service, shutdown_on_signals, spawner,
 };
@@ -14,9 +15,10 @@ fn chosen(given: &Layers, registry: Registry) -> Result<Registry, Exit> {
     let Some(wanted) = given.task_types()?.filter(|wanted| !wanted.is_empty()) else {
         return Ok(registry);
     };
+    let names = |wanted: &str, name: &str| wanted == name || wanted == kebab_case(name);
     let is = |wanted: &str, name: &str, version: u32| match wanted.split_once('@') {
-        Some((of, only)) => of == name && only.parse() == Ok(version),
-        None => wanted == name,
+        Some((of, only)) => names(of, name) && only.parse() == Ok(version),
+        None => names(wanted, name),
     };
     let known = registry.known();
     let unknown = wanted

@@ -233,7 +233,7 @@ async fn an_unknown_task_type_is_404() {
     let site = Site::start().await;
     for path in [
         "/api/tasks/no-such-type",
-        "/api/tasks/WriteNote",
+        "/api/tasks/Writenote",
         "/api/tasks/%77rite-note%00",
     ] {
         site.post(path, r#"{"text":"a"}"#)

@@ -449,12 +449,12 @@ impl Registry {
             .map_or("", String::as_str)
     }
 
-    /// The newest version of the type with this route.
+    /// The newest version of the type with this route, or with this declared name: an address takes both.
     #[must_use]
     pub fn by_route(&self, route: &str) -> Option<TaskType> {
         self.types
             .values()
-            .rfind(|task_type| task_type.decl.route() == route)
+            .rfind(|task_type| task_type.decl.route() == route || task_type.decl.name == route)
             .copied()
     }
 

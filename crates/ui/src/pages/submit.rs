@@ -119,7 +119,8 @@ pub(crate) async fn page(request: HttpRequest) -> Answer {
 /// The page; with what was refused, and what was sent, where it was sent before.
 async fn shown(visit: &Visit, failed: Option<&Failed>, text: Option<&str>) -> Answer {
     visit.needs(Role::Submit)?;
-    let route = part(&visit.request, "type").to_owned();
+    // By its route, or by its name, which an address takes too.
+    let route = kebab_case(part(&visit.request, "type"));
     let taken = taken(visit, &route).await?;
     let path = format!("/submit/{}", segment(&route));
     let elsewhere = elsewhere(&route, &taken);

@@ -67,6 +67,25 @@ async fn a_type_that_a_person_disabled_takes_not_one_byte() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_address_takes_a_type_by_its_name_as_by_its_route() {
+    let site = Site::start().await;
+    for what in ["disable", "enable"] {
+        let view = switch(&site, "WriteNote", what).await;
+        assert_eq!(view.json::<SwitchView>(200).task_type, "WriteNote");
+    }
+    let note = r#"{"text":"a"}"#;
+    site.post("/api/tasks/WriteNote", note)
+        .await
+        .json::<Accepted>(202);
+    site.post(
+        "/api/tasks/WriteNote/batch",
+        &*format!(r#"[{{"request":{note}}}]"#),
+    )
+    .await
+    .assert_status(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_switch_needs_a_known_type_and_a_note() {
     let site = Site::start().await;
     switch(&site, "unheard-of", "disable")
