@@ -5,6 +5,7 @@ use super::output::{json, print};
 use super::remote::Remote;
 use super::table;
 use super::times;
+use clap::ArgGroup;
 use counterstep_contracts::Rate;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::limit::{LimitView, ResetLimitRequest, SetLimitRequest};
@@ -29,11 +30,12 @@ enum LimitsCommand {
     /// Lists the limits of steps, what holds of each, and what is in use
     List,
     /// Sets the values of a limit in place of those that are declared, for all processes
+    #[command(group(ArgGroup::new("values").required(true).multiple(true).args(["at_once", "rate"])))]
     Set {
         /// Its name
         name: String,
         /// So many attempts run at a time; left out: as many as may
-        #[arg(long, required_unless_present = "rate")]
+        #[arg(long)]
         at_once: Option<u32>,
         /// So many attempts start in a period, as in 50/1s; left out: as many as may
         #[arg(long, value_parser = Rate::parse)]

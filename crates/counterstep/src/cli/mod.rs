@@ -312,9 +312,9 @@ mod tests {
             let name = command.get_name();
             for setting in SETTINGS {
                 // `demo` has a `--log` of its own.
-                let has_flag = command
-                    .get_arguments()
-                    .any(|arg| arg.get_id() == setting.key && arg.is_global_set());
+                let has_flag = command.get_arguments().any(|arg| {
+                    arg.get_id() == setting.key && arg.is_global_set() && !arg.is_hide_set()
+                });
                 let takes_it = takes(uses(name), setting.group) && setting.flag().is_some();
                 assert_eq!(has_flag, takes_it, "{name}: {}", setting.key);
             }
@@ -359,9 +359,8 @@ mod tests {
             &["tasks", "list", "--database", "sqlite://x"][..],
             &["tasks", "list", "--config", "x.toml"],
             &["workers", "--lease", "3s"],
-            &["migrate", "--nats", "nats://x"],
+            &["migrate", "--listen", "127.0.0.1:0"],
             &["fsck", "--listen", "127.0.0.1:0"],
-            &["audit", "verify", "--objects", "file://x"],
             &["describe", "--data-dir", "x"],
             &["worker", "--every", "1s"],
             &["demo", "--data-dir", "x"],
@@ -369,6 +368,58 @@ mod tests {
         ] {
             let error = refused(arguments);
             assert_eq!(error.kind(), ErrorKind::UnknownArgument, "{error}");
+        }
+    }
+
+    #[test]
+    fn where_one_of_several_options_is_enough_all_of_them_are_named() {
+        for (arguments, enough) in [
+            (
+                &["dead-letters", "redrive", "--note", "x"][..],
+                &["--group", "--all", "--type", "--label", "--failure-text"][..],
+            ),
+            (&["tasks", "submit", "Order"], &["--request", "--file"]),
+            (
+                &["limits", "set", "bank", "--note", "x"],
+                &["--at-once", "--rate"],
+            ),
+            (
+                &["schedules", "set", "nightly", "--type", "Order"],
+                &["--cron", "--run-at"],
+            ),
+        ] {
+            let error = refused(arguments);
+            assert_eq!(error.kind(), ErrorKind::MissingRequiredArgument, "{error}");
+            let text = error.to_string();
+            let missing = text.split("Usage:").next().unwrap_or_default();
+            for flag in enough {
+                assert!(missing.contains(flag), "{arguments:?}: {flag}\n{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn commands_on_the_database_accept_the_flags_of_all_servers() {
+        for command in [
+            &["migrate"][..],
+            &["check-deploy"],
+            &["doctor"],
+            &["audit", "verify"],
+            &["fsck"],
+            &["keys", "list"],
+            &["payload-keys", "list"],
+        ] {
+            let unused = SETTINGS
+                .iter()
+                .filter(|setting| takes(uses("doctor"), setting.group) && setting.flag().is_some());
+            let mut arguments = vec!["counterstep".to_owned()];
+            arguments.extend(command.iter().map(|&word| word.to_owned()));
+            for setting in unused.filter(|it| !takes(uses(command[0]), it.group)) {
+                let flag = setting.flag().unwrap_or_default();
+                arguments.push(format!("--{flag}=any"));
+            }
+            let parsed = Cli::command().try_get_matches_from(&arguments);
+            assert!(parsed.is_ok(), "{arguments:?}: {:?}", parsed.err());
         }
     }
 

@@ -4,6 +4,7 @@ use super::output::{json, print};
 use super::remote::Remote;
 use super::table;
 use super::times;
+use clap::ArgGroup;
 use counterstep_contracts::declaration::kebab_case;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::schedule::ScheduleView;
@@ -81,13 +82,14 @@ enum SchedulesCommand {
 
 /// What a schedule submits, and when.
 #[derive(Debug, Clone, clap::Args)]
+#[command(group(ArgGroup::new("when").required(true).args(["cron", "run_at"])))]
 struct SpecArgs {
     /// The task type
     #[arg(long = "type")]
     task_type: String,
     /// Five fields (minute, hour, day of the month, month, day of the week), or six with the second
     /// first
-    #[arg(long, required_unless_present = "run_at", conflicts_with = "run_at")]
+    #[arg(long)]
     cron: Option<String>,
     /// The time zone of the expression [default: UTC]
     #[arg(long, conflicts_with = "run_at")]

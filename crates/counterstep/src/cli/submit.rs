@@ -5,6 +5,7 @@ use super::remote::Remote;
 use super::tasks::show;
 use super::times::whole;
 use crate::client::{Event, Submit};
+use clap::ArgGroup;
 use counterstep_contracts::declaration::kebab_case;
 use counterstep_contracts::http::{Accepted, AuditView};
 use counterstep_contracts::{TaskId, TaskStatus};
@@ -20,12 +21,13 @@ use std::pin::pin;
 
 /// Flags of `tasks submit`.
 #[derive(Debug, Clone, clap::Args)]
+#[command(group(ArgGroup::new("body").required(true).multiple(true).args(["request", "files"])))]
 pub(super) struct SubmitArgs {
     /// The task type, by its name or as in its route
     task_type: String,
     /// File with the request as JSON, or - for standard input; beside files an object with the other
     /// fields
-    #[arg(long, value_name = "FILE", required_unless_present = "files")]
+    #[arg(long, value_name = "FILE")]
     request: Option<PathBuf>,
     /// A file of the request; may be repeated
     #[arg(long = "file", value_name = "FIELD=PATH", value_parser = field_and_path)]

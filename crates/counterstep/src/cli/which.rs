@@ -2,6 +2,7 @@
 
 use super::operator::Signed;
 use super::times::Since;
+use clap::ArgGroup;
 use counterstep_contracts::bulk::{BulkAction, BulkFilter, BulkRequest};
 use counterstep_contracts::http::FAILURE_CLASSES;
 use counterstep_contracts::{Labels, TaskStatus};
@@ -9,9 +10,14 @@ use counterstep_node::Exit;
 
 /// Which tasks.
 #[derive(Debug, Clone, clap::Args)]
+#[command(group(
+    ArgGroup::new("which").required(true).multiple(true).args([
+        "group", "all", "task_type", "status", "label", "since", "until", "failure_class", "failure_text",
+    ])
+))]
 pub(super) struct WhichArgs {
     /// Of this group: see `dead-letters groups`
-    #[arg(long, required_unless_present_any = ["all", "task_type", "status", "label", "since", "until", "failure_class", "failure_text"])]
+    #[arg(long)]
     group: Option<String>,
     /// All that it can be done with
     #[arg(long, conflicts_with_all = ["group", "task_type", "status", "label", "since", "until", "failure_class", "failure_text"])]

@@ -7,7 +7,9 @@ pub use super::groups::{takes, uses};
 
 const FILE: u32 = uses(&[Group::File]);
 const DATABASE: u32 = FILE | uses(&[Group::Process, Group::Database]);
-const SERVERS: u32 = DATABASE
+/// What each process of an installation connects to. Commands that open the database accept these flags also where they have no
+/// use for them.
+pub(super) const SERVERS: u32 = DATABASE
     | uses(&[
         Group::Nats,
         Group::Redis,

@@ -103,6 +103,21 @@ impl Setting {
             arg
         })
     }
+
+    /// Its flag for a command that has no use for it: any value is accepted, and nothing reads it.
+    pub(super) fn unused_arg(&self) -> Option<Arg> {
+        let arg = Arg::new(self.key)
+            .long(self.flag()?)
+            .hide(true)
+            .global(true);
+        Some(if self.is(Mark::Bare) {
+            arg.action(ArgAction::SetTrue)
+        } else if self.is(Mark::Switch) {
+            arg.action(ArgAction::Append).num_args(0..=1)
+        } else {
+            arg.action(ArgAction::Append)
+        })
+    }
 }
 
 /// Declares all settings, one a line:

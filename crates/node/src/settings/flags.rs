@@ -90,6 +90,15 @@ impl<const USES: u32> Args for SettingsFor<USES> {
     fn augment_args(command: Command) -> Command {
         let taken = SETTINGS.iter().filter(|it| takes(USES, it.group));
         let command = command.args(taken.filter_map(|it| it.arg()));
+        // One line of flags serves all commands of an installation, as one file and one set of variables do.
+        let command = if takes(USES, Group::Database) {
+            let unused = SETTINGS
+                .iter()
+                .filter(|it| takes(commands::SERVERS & !USES, it.group));
+            command.args(unused.filter_map(|it| it.unused_arg()))
+        } else {
+            command
+        };
         if takes(USES, Group::Tasks) {
             command.arg(faults::arg())
         } else {

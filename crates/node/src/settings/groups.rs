@@ -27,6 +27,7 @@ macro_rules! groups {
 
 groups! {
     /// The file is the same for all processes of an installation: a command ignores the keys that are not its own.
+    /// Commands that open the database also accept the flags of the other servers, so that one line of flags serves them all.
     File "Settings file";
 
     /// What a process writes on its machine, and how it speaks to others.
