@@ -51,10 +51,17 @@ async fn sum(of: &Api, start: &str) -> f64 {
     samples.filter_map(value).sum()
 }
 
-/// `promtool` reads the text format alone, from its standard input.
+/// `promtool` reads the text format alone, from its standard input: what a scraper gets that names no format, as `curl`.
 async fn promtool_accepts(of: &Api, place: &Place) {
+    let unnamed = of.request(Method::GET, "/metrics").send().await;
+    let unnamed = unnamed.expect("an answer").text().await.expect("a page");
+    check_with_promtool(&unnamed, place);
+    check_with_promtool(&page(of, TEXT).await, place);
+}
+
+fn check_with_promtool(page: &str, place: &Place) {
     let file = place.path().join("page");
-    std::fs::write(&file, page(of, TEXT).await).expect("a file");
+    std::fs::write(&file, page).expect("a file");
     let mut promtool = without_settings("promtool");
     promtool.args(["check", "metrics"]);
     promtool.stdin(std::fs::File::open(&file).expect("the file"));
@@ -228,6 +235,19 @@ async fn tasks_under_way_are_counted_by_the_labels_of_the_settings() {
         shows(&api.api, line).await;
     }
     promtool_accepts(&api.api, &place).await;
+}
+
+#[test]
+fn alarms_fire_where_the_figure_that_they_watch_is_absent() {
+    let place = Place::new();
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("prometheus/alerts.test.yaml");
+    let tests = place.path().join("alerts.test.yaml");
+    std::fs::copy(own, &tests).expect("the tests of the alarms");
+    let rules = place.path().join("alerts.yaml");
+    std::fs::copy(deploy("prometheus/alerts.yaml"), rules).expect("the alarms");
+    let mut promtool = without_settings("promtool");
+    promtool.args(["test", "rules"]).arg(&tests);
+    to_its_end(place.path(), promtool).assert_code(0);
 }
 
 #[test]

@@ -222,7 +222,7 @@ async fn routes_and_metrics_of_the_programs_own_stand_beside_those_of_the_api() 
     assert_eq!(get("/menu", "evil.example").await.0, 403, "the same guard");
     assert_ne!(get("/readyz", "localhost").await.1, "mine");
     let (_, metrics) = get("/metrics", "localhost").await;
-    let own = metrics.find("\ndishes 3\n# EOF");
+    let own = metrics.find("\ndishes 3\n");
     assert!(
         own.is_some() && metrics.contains("counterstep_database_up 1"),
         "{metrics}"

@@ -18,14 +18,13 @@ pub enum Format {
 }
 
 impl Format {
-    /// By the header `Accept`: text where it names that and not OpenMetrics.
+    /// By the header `Accept`: OpenMetrics where it is named. `curl .. | promtool check metrics` names nothing, and reads text.
     #[must_use]
     pub fn wanted(accept: Option<&str>) -> Self {
-        let accept = accept.unwrap_or_default();
-        if accept.contains("text/plain") && !accept.contains("application/openmetrics-text") {
-            Self::Text
-        } else {
+        if accept.is_some_and(|accept| accept.contains("application/openmetrics-text")) {
             Self::OpenMetrics
+        } else {
+            Self::Text
         }
     }
 
@@ -104,17 +103,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_is_text_only_for_those_that_name_it_alone() {
+    fn a_page_is_openmetrics_for_those_that_name_it_and_text_for_all_others() {
         // As Prometheus 2.42 sends it.
         let both = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,\
                     text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
-        for accept in [None, Some("*/*"), Some(both)] {
-            assert_eq!(Format::wanted(accept), Format::OpenMetrics);
+        for accept in [both, "application/openmetrics-text"] {
+            assert_eq!(Format::wanted(Some(accept)), Format::OpenMetrics);
         }
-        assert_eq!(
-            Format::wanted(Some("text/plain;version=0.0.4")),
-            Format::Text
-        );
+        for accept in [None, Some("*/*"), Some("text/plain;version=0.0.4")] {
+            assert_eq!(Format::wanted(accept), Format::Text);
+        }
     }
 
     #[test]

@@ -59,9 +59,9 @@ pub(in super::super) const READY: Operation = Operation::new(
 pub(in super::super) const METRICS: Operation =
     Operation::new("getMetrics", Tag::Process, "Show metrics").replies(&[Reply::text(
         200,
-        "In OpenMetrics, or in the older text format for `Accept: text/plain`",
-        "application/openmetrics-text",
-        Some("counterstep_database_up 1.0\n# EOF\n"),
+        "In the text format of Prometheus, or in OpenMetrics where `Accept` names `application/openmetrics-text`",
+        "text/plain",
+        Some("counterstep_database_up 1.0\n"),
     )]);
 
 pub(in super::super) const DOCUMENT: Operation =
