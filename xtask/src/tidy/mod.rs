@@ -4,6 +4,7 @@
 mod blocks;
 mod circles;
 mod glossary;
+mod image;
 mod kernel;
 mod layers;
 mod links;
@@ -31,6 +32,7 @@ fn check() -> Found {
     found.extend(blocks::check(&files)?);
     found.extend(circles::check(&files)?);
     found.extend(glossary::check(&files)?);
+    found.extend(image::check(&files)?);
     Ok(found)
 }
 
