@@ -1,6 +1,8 @@
 //! What a program serves beside this interface: routes and metrics of its own. Must not change what
 //! the interface itself answers.
 
+#[cfg(feature = "ui")]
+use actix_web::HttpResponse;
 use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::middleware::{Next, from_fn};
@@ -70,8 +72,14 @@ impl Beside {
 #[derive(Debug, Clone, Copy)]
 struct AsItIs;
 
+/// Marks an answer that is complete: see [`is_as_it_is`].
+#[cfg(feature = "ui")]
+pub(crate) fn leave_as_it_is<B>(response: &mut HttpResponse<B>) {
+    response.extensions_mut().insert(AsItIs);
+}
+
 /// Leaves the answers of what it wraps as they are.
-pub(crate) async fn as_it_is(
+async fn as_it_is(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {

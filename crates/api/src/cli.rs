@@ -34,8 +34,11 @@ pub fn bind(given: &Layers, settings: &Settings) -> Result<(TcpListener, ApiSett
              and make a key with `keys create`, or `--auth jwt` or `--auth proxy`, or listen on 127.0.0.1"
         )));
     }
-    let listener = TcpListener::bind(address)
-        .map_err(|error| Exit::config(format_args!("{address} cannot be listened on: {error}")))?;
+    let listener = TcpListener::bind(address).map_err(|error| {
+        Exit::config(format_args!(
+            "setting `listen`: {address} cannot be listened on: {error}; choose another address with `--listen`"
+        ))
+    })?;
     let hosts = given.allowed_hosts()?;
     let allowed_hosts = AllowedHosts::parse(hosts.iter().flatten().map(String::as_str))
         .map_err(|error| Exit::config(format_args!("setting `allowed_hosts`: {error}")))?;

@@ -249,12 +249,17 @@ pub(crate) fn malformed(detail: impl Into<String>) -> Refused {
     Refused::new(ProblemCode::MalformedBody, detail)
 }
 
-/// No secret is set to sign webhooks with.
+/// What webhooks lack here. A program without TLS makes its secrets itself; it sends to networks that are allowed alone.
+const NO_WEBHOOKS: &str = if cfg!(feature = "servers") {
+    "the operator has set no `webhook_secret_file`: follow the task's events, or ask with ?wait="
+} else {
+    "this program was built without TLS (feature `servers`) and `webhook_allow` names no network: follow the task's \
+     events, or ask with ?wait="
+};
+
+/// This server sends no webhooks.
 pub(crate) fn webhooks_off() -> Refused {
-    Refused::new(
-        ProblemCode::WebhooksOff,
-        "the operator has set no `webhook_secret_file`: follow the task's events, or ask with ?wait=",
-    )
+    Refused::new(ProblemCode::WebhooksOff, NO_WEBHOOKS)
 }
 
 /// A body that can be read and breaks a rule.

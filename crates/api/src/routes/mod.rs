@@ -92,7 +92,11 @@ fn add(config: &mut web::ServiceConfig, path: &str, endpoints: &'static [Endpoin
     );
 }
 
-async fn nothing_here() -> Answer {
+async fn nothing_here(request: HttpRequest) -> Answer {
+    #[cfg(feature = "ui")]
+    if let Some(to_the_page) = crate::ui::from_the_root(&request) {
+        return Ok(to_the_page);
+    }
     Err(Refused::new(
         ProblemCode::NoSuchRoute,
         "the addresses of this interface begin with /api/",

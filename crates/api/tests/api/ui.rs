@@ -508,3 +508,48 @@ async fn under_a_path_all_addresses_begin_with_it() {
         .unwrap();
     site.get(asset).await.assert_status(200);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_gets_a_page_where_nothing_is_and_a_client_a_problem() {
+    const BROWSER: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+    let site = Site::start().await;
+    let of = async |path: &str, accept: &str| {
+        let request = site.request("GET", path).header("accept", accept);
+        site.send_unfollowed(request).await
+    };
+    let root = of("/", BROWSER).await;
+    root.assert_status(303);
+    assert_eq!(root.header("location"), Some("/ui"));
+    let nothing = of("/ui/nonesuch", BROWSER).await;
+    nothing.assert_status(404);
+    assert_eq!(
+        nothing.header("content-type"),
+        Some("text/html; charset=utf-8")
+    );
+    assert!(text(&nothing).contains("no page is at this address"));
+    for accept in ["*/*", "application/json"] {
+        for path in ["/", "/ui/nonesuch"] {
+            of(path, accept).await.problem(404, "no-such-route");
+        }
+    }
+    of("/api/nonesuch", BROWSER)
+        .await
+        .problem(404, "no-such-route");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_of_a_type_has_both_names_and_no_deadline_where_none_is_declared() {
+    let site = Site::start().await;
+    for name in ["write-note", "WriteNote"] {
+        let page = site.get(&format!("/ui/types/{name}")).await;
+        page.assert_status(200);
+        let page = text(&page);
+        for (fact, value) in [("Deadline", "none"), ("Lease", "as the settings say")] {
+            let shown = format!("<dt>{fact}</dt><dd>{value}</dd>");
+            assert!(page.contains(&shown), "{shown}: {page}");
+        }
+        site.get(&format!("/ui/submit/{name}"))
+            .await
+            .assert_status(200);
+    }
+}

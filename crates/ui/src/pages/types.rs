@@ -92,7 +92,8 @@ fn buttons(visit: &Visit, it: &Value) -> Markup {
 }
 
 async fn found(visit: &Visit) -> Result<Value, Failed> {
-    let route = part(&visit.request, "type").to_owned();
+    // By its route, or by its name, which an address takes too.
+    let route = kebab_case(part(&visit.request, "type"));
     let found = visit.get::<Page<Value>>("/api/task-types").await?;
     let mut all = found.items.into_iter();
     let found = all.find(|it| kebab_case(text(it, "name")) == route);
@@ -120,10 +121,10 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
     Ok(layout::page(&visit.shell, Chapter::Types, &name, body))
 }
 
-/// A value of a declaration; one that is missing is what the settings say.
+/// A value of a declaration.
 fn plain(value: &Value) -> String {
     match value {
-        Value::Null => "as the settings say".to_owned(),
+        Value::Null => "none".to_owned(),
         Value::String(text) => crate::markup::plain(text),
         Value::Bool(true) => "yes".to_owned(),
         Value::Bool(false) => "no".to_owned(),
@@ -143,7 +144,17 @@ fn policies(it: &Value) -> Markup {
         ("Definition", "definition_hash"),
     ];
     html! {
-        dl.facts { @for (label, name) in facts { div { dt { (label) } dd { (plain(&it[name])) } } } }
+        dl.facts {
+            @for (label, name) in facts {
+                div {
+                    dt { (label) }
+                    dd {
+                        // The settings have a lease for types that declare none; they have no deadline.
+                        @if name == "lease" && it[name].is_null() { "as the settings say" } @else { (plain(&it[name])) }
+                    }
+                }
+            }
+         }
     }
 }
 
