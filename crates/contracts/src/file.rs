@@ -279,15 +279,18 @@ impl StoredFiles {
     #[must_use]
     pub fn distinct_names(&self) -> Vec<String> {
         let mut taken = std::collections::HashSet::new();
-        // The next number of a name that stands twice: searched for from 2 each time, many equal names would take quadratic
-        // time.
+        // The next number of names that stand twice, by what is left of them beside a number: searched for from 2 each time,
+        // many of them would take quadratic time.
         let mut next = std::collections::HashMap::new();
         let mut names = Vec::with_capacity(self.len());
         for file in self {
             let original = archive_name::portable(file.name.as_str());
             let mut name = original.clone();
             if !taken.insert(name.to_lowercase()) {
-                let number = next.entry(original.to_lowercase()).or_insert(2);
+                let number = {
+                    let numbered = archive_name::numbered(&original, 2).to_lowercase();
+                    next.entry(numbered).or_insert(2)
+                };
                 while {
                     name = archive_name::numbered(&original, *number);
                     *number += 1;
@@ -387,6 +390,12 @@ mod tests {
         assert_eq!(names[99_999], "a (100000).txt");
         let distinct: std::collections::HashSet<_> = names.iter().collect();
         assert_eq!(distinct.len(), 100_000);
+        // Long ones, each twice, of which a number leaves the same.
+        let long = |n: usize| format!("{}{n:05}", "x".repeat(250));
+        let twice = (0..20_000).map(|n| stored(&long(n % 10_000)));
+        let names = StoredFiles(twice.collect()).distinct_names();
+        let distinct: std::collections::HashSet<_> = names.iter().collect();
+        assert_eq!(distinct.len(), 20_000);
     }
 
     #[test]

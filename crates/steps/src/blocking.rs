@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::runtime::Handle;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -40,6 +40,7 @@ impl StepContext {
             stop: Stop {
                 cancel: self.cancel().clone(),
                 dropped: dropped.clone(),
+                told: Arc::default(),
             },
             runtime: Handle::current(),
             read: Arc::default(),
@@ -65,12 +66,14 @@ impl StepContext {
 struct Stop {
     cancel: CancelToken,
     dropped: CancellationToken,
+    /// Whether the section got the error that ends it.
+    told: Arc<AtomicBool>,
 }
 
 impl Stop {
     fn check(&self) -> io::Result<()> {
         if self.cancel.is_cancelled() || self.dropped.is_cancelled() {
-            return Err(Self::error());
+            return Err(self.error());
         }
         Ok(())
     }
@@ -80,11 +83,24 @@ impl Stop {
             _ = self.cancel.cancelled() => {}
             () = self.dropped.cancelled() => {}
         }
-        Self::error()
+        self.error()
     }
 
-    fn error() -> io::Error {
+    fn error(&self) -> io::Error {
+        self.told.store(true, Ordering::Relaxed);
         io::Error::other("the step has stopped")
+    }
+
+    /// For what is written from now on: an error once, and nothing is kept afterwards.
+    fn check_of<W>(&self, file: &mut Quiet<W>) -> io::Result<()> {
+        // The error that ended a read ends the writer too: an archive writer that is dropped then writes on.
+        file.broken |= self.told.load(Ordering::Relaxed);
+        if file.broken {
+            return Ok(());
+        }
+        let stopped = self.check();
+        file.broken = stopped.is_err();
+        stopped
     }
 }
 
@@ -217,14 +233,12 @@ impl ScratchWriter {
 
 impl Write for ScratchWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let stopped = self.stop.check();
-        self.file.unless(stopped)?;
+        self.stop.check_of(&mut self.file)?;
         self.file.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let stopped = self.stop.check();
-        self.file.unless(stopped)?;
+        self.stop.check_of(&mut self.file)?;
         self.file.flush()
     }
 }
@@ -252,15 +266,6 @@ impl<W> Quiet<W> {
             at: 0,
             end: 0,
             broken: false,
-        }
-    }
-
-    /// Nothing more is written after this error, which is the caller's once.
-    fn unless(&mut self, stopped: io::Result<()>) -> io::Result<()> {
-        if self.broken {
-            Ok(())
-        } else {
-            self.noted(stopped)
         }
     }
 
@@ -342,6 +347,32 @@ mod tests {
         fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
             self.0.seek(to)
         }
+    }
+
+    #[test]
+    fn a_section_gets_the_error_of_its_end_once_and_writes_nothing_afterwards() {
+        let stop = Stop {
+            cancel: CancelToken::new(),
+            dropped: CancellationToken::new(),
+            told: Arc::default(),
+        };
+        let mut file = Quiet::new(Full(Cursor::default(), 100));
+        stop.check_of(&mut file).expect("its step is there");
+        file.write_all(&[7; 8]).expect("there is room");
+        stop.dropped.cancel();
+        // As a read would get it.
+        stop.check().expect_err("its step is gone");
+        stop.check_of(&mut file).expect("the error is known");
+        file.write_all(&[9; 8]).expect("it pretends");
+        assert_eq!(file.file.0.into_inner(), [7; 8]);
+        // Without a read, the writer is told.
+        let unread = Stop {
+            told: Arc::default(),
+            ..stop
+        };
+        let mut file = Quiet::new(Full(Cursor::default(), 100));
+        unread.check_of(&mut file).expect_err("its step is gone");
+        unread.check_of(&mut file).expect("the error is known");
     }
 
     #[test]

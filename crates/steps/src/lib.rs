@@ -45,12 +45,12 @@ pub mod prelude {
     // The derive refers to its crate by this name: programs need no dependency of their own.
     pub use crate::schemars::{self, JsonSchema};
     pub use crate::{
-        AutoDisable, AwaitSignal, AwaitTask, BranchOutcome, Branches, BreakerPolicy, CancelReason,
-        ChildFailure, ChildOutcome, Classify, DistributedTask, EachOutcome, FileName, ForEach,
-        HttpCall, IntoStepError, Limit, LogLevel, MaybeSignal, Probe, Registry, RetryPolicy,
-        Schedule, ScratchDraft, ScratchFile, Sleep, Slept, Sql, State, StepContext, StepError,
-        StepResult, StoredFile, StoredFiles, TableRight, UndoResult, UploadMany, UploadOne,
-        UploadedFile,
+        AutoDisable, AwaitSignal, AwaitTask, Blocking, BranchOutcome, Branches, BreakerPolicy,
+        CancelReason, ChildFailure, ChildOutcome, Classify, DistributedTask, EachOutcome, FileName,
+        ForEach, HttpCall, IntoStepError, Limit, LogLevel, MaybeSignal, Probe, Registry,
+        RetryPolicy, Schedule, ScratchDraft, ScratchFile, Sleep, Slept, Sql, State, StepContext,
+        StepError, StepResult, StoredFile, StoredFiles, TableRight, UndoResult, UploadMany,
+        UploadOne, UploadedFile,
     };
 }
 

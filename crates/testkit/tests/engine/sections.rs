@@ -3,6 +3,7 @@
 use crate::errand::only;
 use counterstep_contracts::{StepStatus, TaskId, TaskStatus};
 use counterstep_kernel::client;
+use counterstep_kernel::progress::progress_of;
 use counterstep_macros::distributed_task;
 use counterstep_steps::prelude::*;
 use counterstep_testkit::site::{Site, eventually};
@@ -138,12 +139,26 @@ async fn assert_no_draft(task: TaskId) {
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_section_makes_a_file_of_stored_files_and_its_reads_are_the_progress() {
+async fn a_section_makes_a_file_of_stored_files() {
     let site = site(LIMIT).await;
     let task = submit(&site, Then::Finish).await;
     let done = site.all_are(TaskStatus::Completed, &[task]).await;
     assert_eq!(done[0].task.response, Some(BYTES.into()));
     site.assert_invariants(&[task]).await;
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_section_reads_is_its_steps_progress() {
+    let site = site(LIMIT).await;
+    let task = submit(&site, Then::ReadOn).await;
+    eventually("its progress", || async {
+        let record = site.record(task).await;
+        let progress = progress_of(&site.engine, &record).await?;
+        let told = progress.steps.get("copy")?;
+        (told.done >= BYTES as u64 && told.total == BYTES as u64).then_some(())
+    })
+    .await;
     site.stop().await;
 }
 
