@@ -67,7 +67,7 @@ impl Copies {
         sources: &StoredFiles,
     ) -> StepResult<ScratchFile> {
         let (task, then) = (ctx.task_id(), req.then);
-        let (draft, source) = (ctx.scratch("copy").await?, sources[0].clone());
+        let (draft, source) = (ctx.scratch("copy").await?, sources.0[0].clone());
         let began = Seen {
             draft: draft.path().to_owned(),
             ended: None,
@@ -109,7 +109,7 @@ impl Copies {
 
 const BYTES: usize = 100_000;
 
-async fn site(step_timeout: Duration) -> Site {
+async fn start(step_timeout: Duration) -> Site {
     let harness = Harness::embedded(only::<Copies>());
     let harness = harness.settings(|settings| settings.step_timeout = step_timeout);
     let mut site = harness.start().await;
@@ -118,7 +118,7 @@ async fn site(step_timeout: Duration) -> Site {
 }
 
 async fn submit(site: &Site, then: Then) -> TaskId {
-    let form = Form::new().field("then", then);
+    let form = Form::new().field("then", serde_json::json!(then));
     site.submit(form.file("files", "a", vec![7; BYTES])).await
 }
 
@@ -140,7 +140,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_section_makes_a_file_of_stored_files() {
-    let site = site(LIMIT).await;
+    let mut site = start(LIMIT).await;
     let task = submit(&site, Then::Finish).await;
     let done = site.all_are(TaskStatus::Completed, &[task]).await;
     assert_eq!(done[0].task.response, Some(BYTES.into()));
@@ -150,7 +150,7 @@ async fn a_section_makes_a_file_of_stored_files() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_section_reads_is_its_steps_progress() {
-    let site = site(LIMIT).await;
+    let mut site = start(LIMIT).await;
     let task = submit(&site, Then::ReadOn).await;
     eventually("its progress", || async {
         let record = site.record(task).await;
@@ -164,7 +164,7 @@ async fn what_a_section_reads_is_its_steps_progress() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_stops_a_section_that_reads_and_one_that_writes() {
-    let site = site(LIMIT).await;
+    let mut site = start(LIMIT).await;
     for then in [Then::ReadOn, Then::WriteOn] {
         let task = submit(&site, then).await;
         eventually("the section has begun", || async { seen(task) }).await;
@@ -186,7 +186,7 @@ async fn a_cancel_stops_a_section_that_reads_and_one_that_writes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_section_stops_at_the_time_limit_of_its_attempt() {
-    let site = site(Duration::from_millis(300)).await;
+    let mut site = start(Duration::from_millis(300)).await;
     let task = submit(&site, Then::ReadOn).await;
     let ended = site.all_are(TaskStatus::Failed, &[task]).await;
     let error = ended[0].steps[1].error.as_ref();
@@ -198,7 +198,7 @@ async fn a_section_stops_at_the_time_limit_of_its_attempt() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_section_stops_with_its_process_and_leaves_its_step_in_doubt() {
-    let site = site(LIMIT).await;
+    let mut site = start(LIMIT).await;
     let task = submit(&site, Then::WriteOn).await;
     eventually("the section has begun", || async { seen(task) }).await;
     let record = site.record(task).await;
@@ -210,7 +210,7 @@ async fn a_section_stops_with_its_process_and_leaves_its_step_in_doubt() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_section_that_fails_or_panics_is_its_steps_failure_and_leaves_no_file() {
-    let site = site(LIMIT).await;
+    let mut site = start(LIMIT).await;
     for (then, class) in [(Then::Fail, "permanent"), (Then::Panic, "panicked")] {
         let task = submit(&site, then).await;
         let ended = site.all_are(TaskStatus::Failed, &[task]).await;
