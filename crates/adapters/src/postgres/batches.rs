@@ -223,7 +223,7 @@ impl Batches {
     }
 
     async fn successors_alone(&self, of: (Tenant, TaskId)) -> Result<Vec<TaskId>, StoreError> {
-        let rows: Vec<(Uuid, Uuid)> = self.database.read(lists::successors([&of])?).await?;
+        let rows: Vec<(i64, Uuid)> = self.database.read(lists::successors([&of])?).await?;
         Ok(rows.into_iter().map(|(_, task)| TaskId(task)).collect())
     }
 
@@ -315,19 +315,19 @@ fn failed<T>(fault: &Fault) -> Reply<Result<T, StoreError>> {
 }
 
 async fn find_all(database: Database, asked: Vec<Successors>) {
-    let rows: Result<Vec<(Uuid, Uuid)>, Fault> = async {
+    let rows: Result<Vec<(i64, Uuid)>, Fault> = async {
         let of = lists::successors(asked.iter().map(|one| &one.asks))?;
         database.read(of).await
     }
     .await;
-    let mut found: HashMap<Uuid, Vec<TaskId>> = HashMap::new();
-    for (of, task) in rows.iter().flatten() {
-        found.entry(*of).or_default().push(TaskId(*task));
+    let mut found: HashMap<i64, Vec<TaskId>> = HashMap::new();
+    for (place, task) in rows.iter().flatten() {
+        found.entry(*place).or_default().push(TaskId(*task));
     }
-    for Request { asks, reply } in asked {
+    for (place, Request { reply, .. }) in (1..).zip(asked) {
         // An error: the caller is gone.
         let _ = reply.send(match &rows {
-            Ok(_) => Reply::Answer(Ok(found.get(&asks.1.0).cloned().unwrap_or_default())),
+            Ok(_) => Reply::Answer(Ok(found.remove(&place).unwrap_or_default())),
             Err(fault) => failed(fault),
         });
     }

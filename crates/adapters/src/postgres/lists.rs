@@ -216,18 +216,18 @@ pub(super) fn of_tasks(tasks: &[TaskId]) -> Statement<'static, LineTypes> {
     )
 }
 
-/// The tasks that run each of these again, those of each the newest first. No more of them than
-/// their labels is read.
+/// The tasks that run each of these again, those of each the newest first, with the place of theirs
+/// in the list, from 1 on. No more of them than their labels is read.
 pub(super) fn successors<'a>(
     of: impl IntoIterator<Item = &'a (Tenant, TaskId)>,
-) -> Result<Statement<'a, (sql::Uuid, sql::Uuid)>, Fault> {
+) -> Result<Statement<'a, (sql::BigInt, sql::Uuid)>, Fault> {
     let named = |(tenant, task): &'a (Tenant, TaskId)| {
         name("task_labels.tenant", &tenant.0).map(|tenant| (tenant, task.0))
     };
     let (tenants, tasks): (Vec<Str<'a>>, Vec<Uuid>) =
         of.into_iter().map(named).collect::<Result<_, _>>()?;
     Ok(Statement::of(
-        "SELECT a.task, s.task FROM unnest(?, ?) AS a (tenant, task) CROSS JOIN LATERAL (
+        "SELECT a.place, s.task FROM unnest(?, ?) WITH ORDINALITY AS a (tenant, task, place) CROSS JOIN LATERAL (
            SELECT task FROM task_labels WHERE tenant = a.tenant AND name = ? AND value = a.task::text
            ORDER BY task DESC LIMIT ?) s
          ORDER BY s.task DESC",

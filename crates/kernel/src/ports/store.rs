@@ -104,7 +104,7 @@ pub struct Unread {
     pub held: String,
 }
 
-/// Tasks that run one again, of which its view names so many.
+/// Maximum successors that are read of a task: the newest ones that run it again.
 pub const MOST_SUCCESSORS: u32 = 20;
 
 /// The database. Each method that asks it something is atomic; what only sweeps ask is [`Upkeep`], what
