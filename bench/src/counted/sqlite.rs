@@ -95,12 +95,20 @@ pub(super) struct File {
     _alone: MutexGuard<'static, ()>,
 }
 
+/// Each connection keeps its own parsed statements, and which of several is used is chance.
+fn one_reader() -> SqliteOptions {
+    SqliteOptions {
+        readers: 1,
+        ..SqliteOptions::default()
+    }
+}
+
 pub(super) async fn start() -> (Roles, File) {
     let alone = ALONE.lock().await;
     trace();
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("tasks.db");
-    let store = SqliteStore::open(&path, SqliteOptions::default())
+    let store = SqliteStore::open(&path, one_reader())
         .await
         .expect("a file");
     let still = StillClock::default();
@@ -323,11 +331,7 @@ async fn sqlite_parses_no_read_with_a_limit_again() {
     let _alone = ALONE.lock().await;
     trace();
     let folder = tempfile::tempdir().expect("a folder");
-    let options = SqliteOptions {
-        readers: 1,
-        ..SqliteOptions::default()
-    };
-    let store = SqliteStore::open(&folder.path().join("tasks.db"), options)
+    let store = SqliteStore::open(&folder.path().join("tasks.db"), one_reader())
         .await
         .expect("a file");
     for limit in [9, 16, 12] {

@@ -95,8 +95,8 @@ pub(super) fn read(
             .prepared()
             .load(connection)?
     };
-    let oldest: Vec<Oldest> =
-        diesel::sql_query("SELECT created_at FROM outbox ORDER BY id LIMIT 1").load(connection)?;
+    let oldest: Vec<Oldest> = diesel::sql_query("SELECT created_at FROM outbox ORDER BY id")
+        .load_at_most(1, connection)?;
     let age = |since: Option<i64>| since.map(|since| DbTime(now).after(DbTime(since)));
     let running = groups.iter().filter_map(|group| group.running_since).min();
     let due = groups.iter().filter_map(|group| group.due_since).min();

@@ -39,7 +39,7 @@ pub(crate) trait Prepare: Sized {
         }
     }
 
-    /// The first rows, at most so many, of a query whose text has no limit.
+    /// The first rows of a query whose text has no limit, `limit` at most.
     fn load_at_most<'query, T>(
         self,
         limit: u32,
