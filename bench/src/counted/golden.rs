@@ -4,6 +4,15 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 
+/// What is counted.
+pub(super) trait Counters {
+    /// Forgets what was counted so far.
+    async fn begin(&mut self);
+
+    /// What has been counted since; the roles are idle.
+    async fn end(&mut self) -> Costs;
+}
+
 /// Counts of one kind, by what was counted.
 pub(super) type Counts = BTreeMap<String, u64>;
 

@@ -11,28 +11,12 @@ mod sqlite;
 mod wal;
 mod work_messages;
 
-use counterstep_steps::Registry;
-use golden::{Costs, compare};
+use golden::{Costs, Counters, compare};
 use roles::Roles;
 use std::future::Future;
 
 /// How often each task goes before it is counted: connections are open then, and statements prepared.
 const WARM_UP: usize = 3;
-
-fn registry() -> Registry {
-    Registry::new()
-        .with::<crate::work::Bench>()
-        .with::<counterstep_tasks::CreateZipFromFiles>()
-}
-
-/// What is counted.
-trait Counters {
-    /// Forgets what was counted so far.
-    async fn begin(&mut self);
-
-    /// What has been counted since; the roles are idle.
-    async fn end(&mut self) -> Costs;
-}
 
 /// The costs of each request and of all that it causes, by what it is.
 async fn count(roles: &Roles, counters: &mut impl Counters) -> Vec<(&'static str, Costs)> {

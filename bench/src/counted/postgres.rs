@@ -1,8 +1,7 @@
 //! An API and a worker on PostgreSQL and NATS, each with connections of its own, and what they ask
 //! of both.
 
-use super::Counters;
-use super::golden::{Costs, shown, tally};
+use super::golden::{Costs, Counters, shown, tally};
 use super::roles::{Roles, StillClock};
 use super::wal::Log;
 use super::work_messages::Messages;

@@ -1,6 +1,5 @@
 //! The API and the worker in this process, under clocks that stand still, and a client of theirs.
 
-use super::registry;
 use crate::work;
 use counterstep_api::ApiSettings;
 use counterstep_contracts::http::TaskView;
@@ -8,6 +7,7 @@ use counterstep_contracts::{Host, TaskStatus};
 use counterstep_kernel::host::{self, HostSettings};
 use counterstep_kernel::ports::{Clock, Ports};
 use counterstep_kernel::{Engine, EngineSettings};
+use counterstep_steps::Registry;
 use counterstep_steps::{CancelReason, CancelToken};
 use counterstep_testkit::site::eventually;
 use counterstep_worker::WorkerSettings;
@@ -16,6 +16,13 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The types whose tasks are counted.
+pub(super) fn registry() -> Registry {
+    Registry::new()
+        .with::<crate::work::Bench>()
+        .with::<counterstep_tasks::CreateZipFromFiles>()
+}
 
 /// Longer than a test takes: what waits for it by the machine's time does not come to its end.
 const NEVER: Duration = Duration::from_secs(24 * 3600);

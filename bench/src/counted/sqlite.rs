@@ -5,9 +5,8 @@
     reason = "how often SQLite has parsed a statement, it tells C alone"
 )]
 
-use super::Counters;
-use super::golden::{Costs, Counts, shown, tally};
-use super::roles::{Roles, StillClock};
+use super::golden::{Costs, Counters, Counts, shown, tally};
+use super::roles::{Roles, StillClock, registry};
 use counterstep_adapters::folder::{FolderObjects, FolderScratch};
 use counterstep_adapters::local::{LocalHints, LocalLocks};
 use counterstep_adapters::local_queue::{LocalQueue, QueueOptions};
@@ -190,7 +189,7 @@ async fn read(store: &SqliteStore, limit: u32) -> Result<(), StoreError> {
         TaskId(uuid::Uuid::nil()),
         DocumentKind::Webhook,
     );
-    let (known, minute) = (super::registry().known(), Duration::from_secs(60));
+    let (known, minute) = (registry().known(), Duration::from_secs(60));
     let queues = vec![QueueName("bench".to_owned())];
     for of in [
         LostOf::All,

@@ -32,7 +32,7 @@ const PLAIN: &str = "
     authorization blocked create forbidden off revoke unauthenticated
     add age already at being beyond busy by change changeable changed created cross database declaration declared decrypt delete
     describe disable download enable ended erased file finish finished for found gone high id in internal invalid large last late list low
-    malformed many media message migrate mismatch name new next no normal not of oldest on once operator pass pause range read refuse renamed
+    malformed many media message migrate mismatch name new next no normal not of oldest on once operator park pass pause range read refuse renamed
     replace reset resume run satisfiable second secret set show site slow submit such taken test too unavailable undone unsupported up
     updated verify watch way what when why
     allowed body cfg counterstep distributed error header method parameter requested";

@@ -64,6 +64,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "counterstep", below: PARTS, optional: &[], tests: &["testkit"] },
     Layer { name: "testkit", below: &["contracts", "steps", "kernel", "adapters", "reconciler"], optional: &[], tests: &["macros"] },
     Layer { name: "bench", below: EVERYTHING, optional: &[], tests: &[] },
+    Layer { name: "macros-tests", below: &[], optional: &[], tests: &["steps", "macros"] },
     Layer { name: "tests", below: EVERYTHING, optional: &[], tests: &[] },
     Layer { name: "xtask", below: &[], optional: &[], tests: &[] },
 ];

@@ -111,7 +111,9 @@ mod tests {
     async fn an_sqlite_that_two_processes_could_damage_a_file_with_is_found() {
         let folder = tempfile::tempdir().unwrap();
         let settings = Settings::in_folder(folder.path());
-        let found = examine(&settings, &Registry::new(), None).await.unwrap();
+        let found = examine(&settings, &Registry::new(), None, None)
+            .await
+            .unwrap();
         let versions: Vec<_> = found
             .iter()
             .filter(|finding| finding.code == "sqlite_one_process")
