@@ -540,7 +540,7 @@ async fn a_browser_gets_a_page_where_nothing_is_and_a_client_a_problem() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_of_a_type_has_both_names_and_no_deadline_where_none_is_declared() {
     let site = Site::start().await;
-    for name in ["write-note", "WriteNote"] {
+    for name in ["charge-card", "ChargeCard"] {
         let page = site.get(&format!("/ui/types/{name}")).await;
         page.assert_status(200);
         let page = text(&page);
