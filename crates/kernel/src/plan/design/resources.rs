@@ -7,7 +7,7 @@ use crate::plan::Decision;
 use crate::record::Failure;
 use crate::task::Probe;
 use counterstep_contracts::StepStatus::{Completed, InDoubt, Running, Waiting};
-use counterstep_contracts::{Host, OnExhausted, WaitReason};
+use counterstep_contracts::{Direction, Host, OnExhausted, WaitReason};
 use serde_json::{Value, json};
 
 const HOLD_FOR_ROOM: Decision = Decision::Hold { wants_room: true };
@@ -299,6 +299,8 @@ fn attempts_in_doubt() {
                     step: Some("a".to_owned()),
                     class: "in_doubt".to_owned(),
                     message: "its probe gave up".to_owned(),
+                    side: Some(Direction::Forward),
+                    ..Failure::default()
                 },
                 OnExhausted::DeadLetter,
             ),
