@@ -1,5 +1,5 @@
-//! What a task costs, counted, and compared with `bench/golden/costs.txt`: a feature that adds to the way of a
-//! task that does not use it changes that file, and the commit says why.
+//! What a task costs, counted, and compared with the files of `bench/golden`: a feature that adds to the way of a
+//! task that does not use it changes one of them, and the commit says why.
 //!
 //! One task at a time, in processes whose clocks stand still: what they do now and then (polls,
 //! heartbeats, the worker registry) is no cost of a task, and so it does not happen.
