@@ -243,7 +243,7 @@ pub enum WhyCode {
     Working,
     /// The host that worked on it is lost; the reconciler will take it back.
     HostLost,
-    /// It sleeps until it is due.
+    /// It sleeps until it is due: a retry, a timer, an undo, or other tasks of its key that come.
     Due,
     /// It sleeps until something comes from outside.
     Outside,
@@ -251,8 +251,32 @@ pub enum WhyCode {
     Tasks,
     /// It waits for a place: as many tasks of its type or key are under way as may be.
     Concurrency,
-    /// It was offered to hosts and none has claimed it yet.
+    /// It was offered to hosts and none has claimed it yet, and nothing is known that keeps it from being claimed.
     Unclaimed,
+    /// An operator has paused its queue.
+    QueuePaused,
+    /// No process that is known to run serves its queue and knows its type in its version and definition.
+    NoHost,
+    /// The processes that take it have not refreshed their rows in time, and the database was there.
+    HostsSilent,
+    /// The database was away a moment ago: what is known of other processes is older than that.
+    DatabaseWasAway,
+    /// As much abandoned code blocks the threads of each process that takes it as it has slots: it takes nothing more.
+    Jammed,
+    /// No process that takes it has a free slot.
+    NoSlot,
+    /// Its hosts were lost in a row: it is run among few tasks, and no process has few enough.
+    Beside,
+    /// Its next step is heavy, and each process that takes it runs as many heavy steps as it may.
+    Heavy,
+    /// Other attempts use up the limit of its next step.
+    Limit,
+    /// An operator has set the limit of its next step so low that a day passes between two starts.
+    LimitClosed,
+    /// The circuit breaker of its next step is open, or lets a single attempt through.
+    Breaker,
+    /// So many hosts were lost with it in a row that one more loss ends its recovery. It holds nothing up.
+    LostCounts,
     /// The program that answers cannot run it: another version or definition of its type.
     Version,
     /// A cancel was accepted.
@@ -263,13 +287,18 @@ pub enum WhyCode {
     Ended,
 }
 
-/// A call that an operator can make.
+/// A call that an operator can make, or a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OperatorMove {
-    /// HTTP method.
+    /// HTTP method; missing where it is a command.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub method: String,
-    /// Path.
+    /// Path; missing where it is a command.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
+    /// Arguments of the program's command line, where no call of the API does it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
     /// A body to start from; missing where the call takes none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Value>,

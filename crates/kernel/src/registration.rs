@@ -1,6 +1,7 @@
 //! What a process knows of itself for its row in the worker registry: its parts, what they run, and
 //! the last pass.
 
+use crate::ports::StoreError;
 use crate::record::DbTime;
 use counterstep_contracts::{QueueName, TaskId};
 use std::collections::BTreeMap;
@@ -30,6 +31,35 @@ pub(crate) struct RegistrationState {
     /// When the first row of this process was written, by the database's clock.
     pub(crate) started_at: Option<DbTime>,
     pub(crate) failing: bool,
+    pub(crate) database: DatabaseAnswers,
+}
+
+/// Whether the database answers this process, and since when it does so again.
+#[derive(Debug, Default)]
+pub(crate) struct DatabaseAnswers {
+    is_away: bool,
+    /// By this process's timer.
+    back_at: Option<Duration>,
+}
+
+impl DatabaseAnswers {
+    /// It has answered, or not.
+    pub(crate) fn note<T>(&mut self, answer: &Result<T, StoreError>, now: Duration) {
+        match answer {
+            Ok(_) if self.is_away => (self.is_away, self.back_at) = (false, Some(now)),
+            Err(StoreError::Unavailable(_) | StoreError::Unknown(_)) => self.is_away = true,
+            // It is there, whatever stands in it.
+            Ok(_) | Err(StoreError::Corrupt(_) | StoreError::Unsupported(_)) => {}
+        }
+    }
+
+    /// For how long it has answered again, as far as the last answer shows; `None`: it was never away.
+    pub(crate) fn back_for(&self, now: Duration) -> Option<Duration> {
+        match self.is_away {
+            true => Some(Duration::ZERO),
+            false => self.back_at.map(|at| now.saturating_sub(at)),
+        }
+    }
 }
 
 /// As long as it lives, its task is among those that the process runs.
@@ -83,5 +113,34 @@ impl Registration {
     /// Whether it writes the row: the oldest part does, for all.
     pub(crate) fn is_oldest(&self, number: u64) -> bool {
         self.known().parts.keys().next() == Some(&number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::DatabaseAnswers;
+    use crate::ports::StoreError;
+    use std::time::Duration;
+
+    #[test]
+    fn the_database_is_back_since_the_first_answer_behind_an_outage() {
+        let seconds = Duration::from_secs;
+        let mut answers = DatabaseAnswers::default();
+        let (ok, down) = (Ok(()), || StoreError::Unavailable("refused".to_owned()));
+        answers.note(&ok, seconds(1));
+        assert_eq!(answers.back_for(seconds(9)), None, "it was never away");
+        answers.note::<()>(&Err(StoreError::Corrupt("a row".to_owned())), seconds(9));
+        assert_eq!(answers.back_for(seconds(9)), None, "it has answered");
+        answers.note::<()>(&Err(down()), seconds(10));
+        assert_eq!(answers.back_for(seconds(12)), Some(Duration::ZERO));
+        answers.note(&ok, seconds(20));
+        answers.note(&ok, seconds(23));
+        assert_eq!(answers.back_for(seconds(25)), Some(seconds(5)));
+        answers.note::<()>(&Err(down()), seconds(30));
+        assert_eq!(
+            answers.back_for(seconds(31)),
+            Some(Duration::ZERO),
+            "away again"
+        );
     }
 }

@@ -80,6 +80,12 @@ pub fn write_single_pass(engine: &Engine, counts: BTreeMap<String, u64>) -> BoxF
     })
 }
 
+/// Notes whether the database has answered this process.
+pub(crate) fn note_answer<T>(engine: &Engine, answer: &Result<T, StoreError>) {
+    let now = engine.ports.clock.monotonic();
+    engine.registration.known().database.note(answer, now);
+}
+
 /// What this process keeps in its spool; `None`: it has none.
 #[must_use]
 pub fn kept_results(engine: &Engine) -> Option<KeptResults> {
@@ -173,6 +179,9 @@ async fn refresh(engine: &Engine, row: WorkerRow) {
         if let Ok(now) = refreshed {
             known.started_at.get_or_insert(now);
         }
+        known
+            .database
+            .note(&refreshed, engine.ports.clock.monotonic());
         std::mem::replace(&mut known.failing, refreshed.is_err())
     };
     match refreshed {

@@ -26,6 +26,9 @@ impl Caller {
 
     /// A move as a command; as the request that it is where this program has no command for it.
     pub(super) fn command(&self, task: TaskId, can: &OperatorMove) -> String {
+        if let Some(command) = &can.command {
+            return format!("{} {command}", self.program);
+        }
         let field = |name: &str| can.body.as_ref().and_then(|body| body.get(name));
         let text = |name: &str| field(name).and_then(Value::as_str);
         let what = can
@@ -106,6 +109,7 @@ mod tests {
             method,
             path,
             body,
+            command: None,
             does: String::new(),
         };
         Caller::new("shop", url, URL)

@@ -4,7 +4,7 @@ use super::{HostSettings, Spawn, UNKNOWN_FOR, room};
 use crate::cancel::CancelToken;
 use crate::engine::Engine;
 use crate::isolation::WhenFull;
-use crate::ports::{Due, DueTask, Observation};
+use crate::ports::{Due, DueTask, Observation, StoreError};
 use crate::turn::{TurnEnd, turn_when};
 use crate::worker_registry;
 use counterstep_contracts::{Host, QueueName, TaskId, TaskStatus};
@@ -59,17 +59,20 @@ pub(super) async fn take_due(
             .store
             .due(&due, u32::try_from(limit).unwrap_or(u32::MAX));
         let look = select(look, engine.ports.clock.sleep(LOOK_TAKES));
-        let mut tasks = match select(look, Box::pin(shutdown.cancelled())).await {
-            Either::Left((Either::Left((Ok(tasks), _)), _)) => tasks,
-            Either::Left((Either::Left((Err(error), _)), _)) => {
+        let tasks = match select(look, Box::pin(shutdown.cancelled())).await {
+            Either::Left((Either::Left((found, _)), _)) => found,
+            Either::Left((Either::Right(_), _)) => Err(StoreError::Unavailable(format!(
+                "no answer within {LOOK_TAKES:?}"
+            ))),
+            Either::Right(_) => return,
+        };
+        worker_registry::note_answer(engine, &tasks);
+        let mut tasks = match tasks {
+            Ok(tasks) => tasks,
+            Err(error) => {
                 tracing::warn!(%error, "looking for due tasks failed");
                 continue;
             }
-            Either::Left((Either::Right(_), _)) => {
-                tracing::warn!(limit = ?LOOK_TAKES, "looking for due tasks got no answer in time");
-                continue;
-            }
-            Either::Right(_) => return,
         };
         tasks.retain(|task| {
             !left

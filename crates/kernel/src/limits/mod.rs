@@ -5,6 +5,7 @@
 mod declared;
 mod deferred;
 pub(crate) mod exchange;
+mod found;
 mod key;
 mod people;
 mod permit;
@@ -14,6 +15,8 @@ mod unused;
 
 pub(crate) use deferred::DeferredTask;
 pub(crate) use exchange::set_values_of;
+pub use found::LimitFound;
+pub(crate) use found::limit_found;
 pub(crate) use key::LimitKey;
 pub use people::{
     LimitError, LimitRow, LimitSetting, LimitUse, NewLimit, limits, reset_limit, set_limit,

@@ -134,6 +134,25 @@ fn read(row: &Document) -> Option<SetLimit> {
         .ok()
 }
 
+fn setting(row: &Document) -> Option<LimitSetting> {
+    let set = read(row)?;
+    Some(LimitSetting {
+        at_once: set.at_once,
+        rate: set.rate,
+        by: set.by,
+        note: set.note,
+        since: row.seen_at,
+    })
+}
+
+/// What a person has set for a limit.
+pub(super) async fn setting_of(
+    engine: &Engine,
+    name: &str,
+) -> Result<Option<LimitSetting>, StoreError> {
+    Ok(document(engine, name).await?.as_ref().and_then(setting))
+}
+
 /// All limits that are declared, set or in use, by name.
 ///
 /// # Errors
@@ -145,14 +164,8 @@ pub fn limits(engine: &Engine) -> BoxFuture<'_, Result<Vec<LimitRow>, StoreError
             row_of(&mut rows, &name).declared = Some(limit);
         }
         for document in latest(engine, KIND, MOST).await? {
-            if let Some(set) = read(&document) {
-                row_of(&mut rows, &document.name).set = Some(LimitSetting {
-                    at_once: set.at_once,
-                    rate: set.rate,
-                    by: set.by,
-                    note: set.note,
-                    since: document.seen_at,
-                });
+            if let Some(set) = setting(&document) {
+                row_of(&mut rows, &document.name).set = Some(set);
             }
         }
         let query = DocumentQuery::Latest {
@@ -336,11 +349,14 @@ pub fn reset_limit<'a>(
 }
 
 async fn revision(engine: &Engine, name: &str) -> Result<Option<Rev>, StoreError> {
+    Ok(document(engine, name).await?.map(|row| row.rev))
+}
+
+async fn document(engine: &Engine, name: &str) -> Result<Option<Document>, StoreError> {
     let query = DocumentQuery::Named {
         kind: KIND,
         tenant: Tenant::default(),
         names: vec![name.to_owned()],
     };
-    let read = engine.ports.store.documents(&query).await?;
-    Ok(read.rows.first().map(|row| row.rev))
+    Ok(engine.ports.store.documents(&query).await?.rows.pop())
 }

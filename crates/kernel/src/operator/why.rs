@@ -1,19 +1,22 @@
 //! What a task is waiting for, from its rows, from what this program knows, and from what processes
 //! have said of themselves. Says only what they show.
 
-use super::why_children::{self, ChildrenFound};
+use super::why_around::Surroundings;
+use super::why_children;
 use super::why_hosts::takers;
+use super::why_moves::moves;
 use super::why_places;
+use super::why_reason::{reason, steps};
+use super::why_rows;
 use crate::dead_letters::group_of;
-use crate::ports::{PlaceRow, Workers};
+use crate::ports::Workers;
 use crate::record::{DbTime, Failure, StepRow, TaskRecord};
 use crate::task::Registry;
 use crate::times::rfc3339;
-use counterstep_contracts::operator::{OperatorMove, Why, WhyCode, WhyReason};
+use counterstep_contracts::operator::{Why, WhyCode, WhyReason};
 use counterstep_contracts::retry::format_duration;
 use counterstep_contracts::workers::WorkerState;
 use counterstep_contracts::{QueueName, StepStatus, TaskStatus, WaitReason};
-use serde_json::{Value, json};
 use std::time::Duration;
 
 /// A task that no host has claimed for so long is not just waiting for its turn.
@@ -25,18 +28,6 @@ pub fn why(registry: &Registry, record: &TaskRecord) -> Why {
     why_among(registry, record, &Surroundings::default())
 }
 
-/// What is known beside a task's own rows.
-#[derive(Debug, Default)]
-pub struct Surroundings {
-    /// What processes have reported of themselves; `None`: unknown. The reports show which processes
-    /// were there, and decide nothing.
-    pub workers: Option<Workers>,
-    /// How the tasks stand that it has submitted; `None`: unknown.
-    pub children: Option<ChildrenFound>,
-    /// The tasks that hold the places that it waits for.
-    pub places: Vec<PlaceRow>,
-}
-
 /// The same, with what is known beside its rows.
 #[must_use]
 pub fn why_among(registry: &Registry, record: &TaskRecord, around: &Surroundings) -> Why {
@@ -44,6 +35,7 @@ pub fn why_among(registry: &Registry, record: &TaskRecord, around: &Surroundings
         workers,
         children,
         places,
+        ..
     } = around;
     let workers = workers.as_ref();
     let task = &record.task;
@@ -51,11 +43,20 @@ pub fn why_among(registry: &Registry, record: &TaskRecord, around: &Surroundings
     let knows = registry.of(task).is_some();
     if !task.status.is_at_rest() {
         because.extend(task.cancel_requested_at.map(|at| cancel(record, at)));
-        because.extend(held(record, workers));
+        because.extend(held(record, around));
         if !knows {
             because.push(version(registry, record));
         }
     }
+    let found = match task.status.is_at_rest() {
+        true => Vec::new(),
+        false => why_rows::found(&why_rows::Facts::of(registry.of(task), record, around)),
+    };
+    let holds_up = |(reason, _): &why_rows::Found| reason.code != WhyCode::LostCounts;
+    let (holding, beside): (Vec<_>, Vec<_>) = found.into_iter().partition(holds_up);
+    let is_held = !holding.is_empty();
+    let (reasons, mut first): (Vec<_>, Vec<_>) = holding.into_iter().unzip();
+    because.extend(reasons);
     let for_children = why_children::reason_of(record, children.as_ref());
     match task.status {
         // Then they are all that it waits for.
@@ -64,11 +65,19 @@ pub fn why_among(registry: &Registry, record: &TaskRecord, around: &Surroundings
         TaskStatus::Waiting if task.waiting == Some(WaitReason::Concurrency) => {
             because.push(why_places::reason_of(places));
         }
+        // Its rows say it.
+        TaskStatus::Waiting
+            if is_held
+                && (record.due_in().is_zero() && task.due_at.is_some()
+                    || matches!(task.waiting, Some(WaitReason::Breaker | WaitReason::Limit))) => {}
         TaskStatus::Waiting => because.push(waiting(record)),
+        TaskStatus::Submitted | TaskStatus::Dispatched if is_held => {}
         TaskStatus::Submitted | TaskStatus::Dispatched => because.push(unclaimed(record, workers)),
         TaskStatus::Compensating if task.lease_owner.is_none() => {
             if record.due_in().is_zero() {
-                because.push(unclaimed(record, workers));
+                if !is_held {
+                    because.push(unclaimed(record, workers));
+                }
             } else if !why_children::are_all(record) {
                 let probed = probed_again(record);
                 let what =
@@ -89,12 +98,20 @@ pub fn why_among(registry: &Registry, record: &TaskRecord, around: &Surroundings
         TaskStatus::Running | TaskStatus::Compensating => {}
     }
     because.extend(for_children);
+    for (reason, can) in beside {
+        because.push(reason);
+        first.push(can);
+    }
     Why {
         task_id: task.id,
         status: task.status,
         parent: task.parent.map(Into::into),
         because,
-        operator_can: moves(registry, record),
+        operator_can: first
+            .into_iter()
+            .flatten()
+            .chain(moves(registry, record))
+            .collect(),
         group: task
             .status
             .is_parked()
@@ -104,29 +121,6 @@ pub fn why_among(registry: &Registry, record: &TaskRecord, around: &Surroundings
             failure.map(Failure::cause).unwrap_or_default()
         }),
     }
-}
-
-pub(super) fn reason(code: WhyCode, detail: String) -> WhyReason {
-    WhyReason {
-        code,
-        detail,
-        until: None,
-        owner: None,
-        owner_state: None,
-        queue: None,
-        steps: Vec::new(),
-        tasks: Vec::new(),
-        waiting_for: None,
-    }
-}
-
-fn steps(record: &TaskRecord, of: impl Fn(StepStatus) -> bool) -> Vec<String> {
-    record
-        .steps
-        .iter()
-        .filter(|row| of(row.status))
-        .map(|row| row.name.clone())
-        .collect()
 }
 
 /// Whole seconds: the rest is of no use to a person.
@@ -142,7 +136,8 @@ fn cancel(record: &TaskRecord, at: DbTime) -> WhyReason {
     reason(WhyCode::CancelRequested, detail)
 }
 
-fn held(record: &TaskRecord, workers: Option<&Workers>) -> Option<WhyReason> {
+fn held(record: &TaskRecord, around: &Surroundings) -> Option<WhyReason> {
+    let workers = around.workers.as_ref();
     let owner = record.task.lease_owner.clone()?;
     let until = record.task.lease_expires_at.map(rfc3339);
     let under_way = steps(record, |status| {
@@ -153,14 +148,29 @@ fn held(record: &TaskRecord, workers: Option<&Workers>) -> Option<WhyReason> {
     } else {
         under_way.join(", ")
     };
-    let state = workers.and_then(|known| {
-        known
-            .rows
-            .iter()
-            .find(|seen| seen.row.id == owner)
-            .map(|seen| (seen.state(known.now), seen))
+    let seen = workers.and_then(|known| {
+        let seen = known.rows.iter().find(|seen| seen.row.id == owner)?;
+        Some((known.now, seen))
     });
-    let (code, mut detail) = if record.lease_is_live() {
+    // Right after an outage nothing is known of a process that has not refreshed its row since.
+    let unknown_for = seen.and_then(|(now, seen)| {
+        let is_old = !seen.row.is_stopped && !seen.is_fresh(now);
+        is_old.then(|| why_rows::still_unknown(around, seen))?
+    });
+    let state = match unknown_for {
+        Some(_) => None,
+        None => seen.map(|(now, seen)| (seen.state(now), seen)),
+    };
+    let (code, mut detail) = if let (Some(left), false) = (unknown_for, record.lease_is_live()) {
+        let within = format_duration(Duration::from_secs(left.as_secs() + 1));
+        (
+            WhyCode::DatabaseWasAway,
+            format!(
+                "the lease of {owner} ran out over {named} while the database was away: that process refreshes its row within \
+                 {within}, or a reconciler takes the task back"
+            ),
+        )
+    } else if record.lease_is_live() {
         (
             WhyCode::Working,
             format!("{owner} works on {named}, and has to prolong its lease until then"),
@@ -240,13 +250,18 @@ fn waiting(record: &TaskRecord) -> WhyReason {
             let attempt = || format!("the next attempt of {named} is due then");
             due(record, &probed_again(record).unwrap_or_else(attempt))
         }
-        Some(WaitReason::Breaker) => {
-            due(record, "a circuit breaker is open, and is asked again then")
-        }
-        Some(WaitReason::Limit) => due(
-            record,
-            "other tasks use up the limit of its next step, and it is asked again then",
-        ),
+        // Of types that this program does not know: their rows are not read.
+        Some(WaitReason::Breaker) => WhyReason {
+            code: WhyCode::Breaker,
+            ..due(record, "a circuit breaker is open, and is asked again then")
+        },
+        Some(WaitReason::Limit) => WhyReason {
+            code: WhyCode::Limit,
+            ..due(
+                record,
+                "other tasks use up the limit of its next step, and it is asked again then",
+            )
+        },
         Some(WaitReason::Timer) => due(record, "a timer step waits until then"),
         Some(WaitReason::Signal) => WhyReason {
             until: task.due_at.map(rfc3339),
@@ -382,113 +397,5 @@ fn parked(record: &TaskRecord) -> WhyReason {
     WhyReason {
         steps: concerned,
         ..reason(WhyCode::Parked, detail)
-    }
-}
-
-fn moves(registry: &Registry, record: &TaskRecord) -> Vec<OperatorMove> {
-    let id = record.task.id;
-    let post = |what: &str, body: Value, does: &str| OperatorMove {
-        method: "POST".to_owned(),
-        path: format!("/api/tasks/{id}/{what}"),
-        body: Some(body),
-        does: does.to_owned(),
-    };
-    let note = "why";
-    match record.task.status {
-        TaskStatus::DeadLettered => {
-            let mut moves = vec![
-                post(
-                    "retry",
-                    json!({"note": note}),
-                    "runs the steps, and the probes, that gave up again, with their retries anew",
-                ),
-                post(
-                    "retry",
-                    json!({"note": note, "direction": "undo"}),
-                    "undoes what it has done",
-                ),
-            ];
-            moves.extend(
-                steps(record, |status| {
-                    matches!(status, StepStatus::Failed | StepStatus::InDoubt)
-                })
-                .iter()
-                .map(|step| {
-                    let body = json!({"step": step, "as": "done", "output": null, "note": note});
-                    post(
-                        "resolve",
-                        body,
-                        "gives the step the output of work that was done by hand, and goes on",
-                    )
-                }),
-            );
-            moves.push(post(
-                "resolve",
-                json!({"as": "undone", "note": note}),
-                "ends the task as resolved",
-            ));
-            moves
-        }
-        TaskStatus::CompensationFailed => {
-            let mut moves = vec![post(
-                "retry",
-                json!({"note": note}),
-                "tries the undos, and the probes, that gave up again, with their retries anew",
-            )];
-            moves.extend(
-                steps(record, |status| status == StepStatus::CompensationFailed)
-                    .iter()
-                    .map(|step| {
-                        let body = json!({"step": step, "as": "undone", "note": note});
-                        post(
-                            "resolve",
-                            body,
-                            "says that the step was undone by hand, and undoes the others",
-                        )
-                    }),
-            );
-            moves.push(post(
-                "resolve",
-                json!({"as": "undone", "note": note}),
-                "ends the task as resolved",
-            ));
-            moves
-        }
-        TaskStatus::Submitted
-        | TaskStatus::Dispatched
-        | TaskStatus::Running
-        | TaskStatus::Waiting => {
-            let can = registry
-                .of(&record.task)
-                .is_some_and(|known| known.decl.cancellable);
-            let cancel = OperatorMove {
-                method: "DELETE".to_owned(),
-                path: format!("/api/tasks/{id}"),
-                body: None,
-                does: "cancels it: what it has done is undone".to_owned(),
-            };
-            let mut moves = Vec::new();
-            if can && record.task.cancel_requested_at.is_none() {
-                moves.push(cancel);
-            }
-            if record.task.waiting == Some(WaitReason::Signal) {
-                moves.extend(steps(record, |status| status == StepStatus::Waiting).iter().map(|step| OperatorMove {
-                    method: "POST".to_owned(),
-                    path: format!("/api/tasks/{id}/signals/{step}"),
-                    body: None,
-                    does: format!("answers {step}: the body is the answer of its declared type, as JSON"),
-                }));
-            }
-            moves
-        }
-        TaskStatus::Completed
-        | TaskStatus::Failed
-        | TaskStatus::Cancelled
-        | TaskStatus::Resolved => vec![post(
-            "run-again",
-            json!({"note": note}),
-            "runs it again from the start, as a new task",
-        )],
-        TaskStatus::Compensating => Vec::new(),
     }
 }

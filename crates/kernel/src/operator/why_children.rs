@@ -1,7 +1,7 @@
 //! What a task waits for where it waits for tasks that it has submitted: how many of them have ended,
 //! and which of them wait for a person. Reads; must not change a task.
 
-use super::why::reason;
+use super::why_reason::reason;
 use crate::ports::{ChildCount, ChildLine, ChildQuery, Store, StoreError};
 use crate::record::{StepRow, TaskRecord};
 use counterstep_contracts::operator::{WhyCode, WhyReason};

@@ -1,28 +1,95 @@
 //! Which processes take a task that waits for one, as they have said of themselves. Reads; decides nothing.
 
-use crate::ports::{KnownType, Workers};
-use crate::record::TaskRecord;
+use crate::ports::{KnownType, WorkerSeen, Workers};
+use crate::record::{TaskRecord, TaskRow};
+use counterstep_contracts::QueueName;
 use counterstep_contracts::retry::format_duration;
 use counterstep_contracts::workers::WorkerState;
 use std::time::Duration;
 
-/// How many processes that are alive take such a task, in words; empty where that is unknown. One
-/// that has missed a refresh may have been killed: its slots are no free ones.
+/// The processes that take a task. One that has missed a refresh may have been killed: its slots are no
+/// free ones.
+pub(super) struct Takers<'a> {
+    workers: Option<&'a Workers>,
+    /// Whether anything is known of processes.
+    pub(super) is_known: bool,
+    pub(super) fresh: Vec<&'a WorkerSeen>,
+    /// They have missed a refresh, or are lost.
+    pub(super) silent: Vec<&'a WorkerSeen>,
+}
+
+impl<'a> Takers<'a> {
+    pub(super) fn of(record: &TaskRecord, workers: Option<&'a Workers>) -> Self {
+        let task = &record.task;
+        let of = KnownType {
+            name: task.task_type.clone(),
+            version: task.version,
+            definition: task.definition_hash.clone(),
+        };
+        let workers = workers.filter(|known| !known.rows.is_empty());
+        let rows = workers.map_or(&[][..], |known| &known.rows);
+        let (fresh, silent) = rows
+            .iter()
+            .filter(|seen| !seen.row.is_stopped && seen.serves(&task.queue, &of))
+            .partition(|seen| workers.is_some_and(|known| seen.is_fresh(known.now)));
+        Self {
+            workers,
+            is_known: workers.is_some(),
+            fresh,
+            silent,
+        }
+    }
+
+    /// In whole seconds.
+    pub(super) fn age(&self, seen: &WorkerSeen) -> Duration {
+        let age = self.workers.map(|known| known.now.after(seen.seen_at));
+        Duration::from_secs(age.unwrap_or_default().as_secs())
+    }
+
+    /// The process that comes nearest to taking it, and what it lacks.
+    pub(super) fn nearest(&self, task: &TaskRow) -> String {
+        let Some(known) = self.workers else {
+            return String::new();
+        };
+        let queue = QueueName(task.queue.clone()).base();
+        let fits = |seen: &&WorkerSeen| {
+            let row = &seen.row;
+            let of_name = || row.types.iter().filter(|of| of.name == task.task_type);
+            let has_version = of_name().any(|of| of.version == task.version);
+            let exact = of_name()
+                .any(|of| of.version == task.version && of.definition == task.definition_hash);
+            let depth = [of_name().next().is_some(), has_version, exact];
+            (depth, row.queues.contains(&queue))
+        };
+        let alive = known.rows.iter();
+        let alive = alive.filter(|seen| {
+            seen.state(known.now) == WorkerState::Alive && !seen.row.queues.is_empty()
+        });
+        let Some(nearest) = alive.max_by_key(fits) else {
+            return "; no process that runs takes tasks of any queue".to_owned();
+        };
+        let ([has_name, has_version, exact], serves) = fits(&nearest);
+        let lacks = match (has_name, has_version, exact) {
+            (false, ..) => "does not know the type",
+            (true, false, _) => "knows other versions of it",
+            (true, true, false) => "knows that version in another definition",
+            (true, true, true) => "does not serve the queue",
+        };
+        let also = match serves || exact {
+            true => "",
+            false => ", and does not serve the queue",
+        };
+        format!("; {} {lacks}{also}", nearest.row.id)
+    }
+}
+
+/// How many processes that are alive take such a task, in words; empty where that is unknown.
 pub(super) fn takers(record: &TaskRecord, workers: Option<&Workers>) -> String {
-    let Some(known) = workers.filter(|known| !known.rows.is_empty()) else {
+    let takers = Takers::of(record, workers);
+    if !takers.is_known {
         return String::new();
-    };
-    let task = &record.task;
-    let of = KnownType {
-        name: task.task_type.clone(),
-        version: task.version,
-        definition: task.definition_hash.clone(),
-    };
-    let (fresh, silent): (Vec<_>, Vec<_>) = known
-        .rows
-        .iter()
-        .filter(|seen| seen.state(known.now) == WorkerState::Alive && seen.serves(&task.queue, &of))
-        .partition(|seen| seen.is_fresh(known.now));
+    }
+    let fresh = &takers.fresh;
     let free = fresh
         .iter()
         .filter(|seen| seen.row.running_count < seen.row.concurrency)
@@ -35,13 +102,9 @@ pub(super) fn takers(record: &TaskRecord, workers: Option<&Workers>) -> String {
             format!("; {count} processes that take it are alive, {free} of them with a free slot")
         }
     };
-    if let Some(last) = silent
-        .iter()
-        .map(|seen| known.now.after(seen.seen_at).as_secs())
-        .min()
-    {
-        let ago = format_duration(Duration::from_secs(last));
-        text += &match silent.len() {
+    if let Some(last) = takers.silent.iter().map(|seen| takers.age(seen)).min() {
+        let ago = format_duration(last);
+        text += &match takers.silent.len() {
             1 => format!("; 1 that takes it has missed a refresh and may be gone: seen {ago} ago"),
             count => {
                 format!(

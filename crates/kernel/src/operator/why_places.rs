@@ -1,7 +1,7 @@
 //! What a task waits for where it waits for a place among those of its key: which tasks are under way.
 //! Reads; must not change a task.
 
-use super::why::reason;
+use super::why_reason::reason;
 use crate::places::named;
 use crate::ports::{First, PlaceQuery, PlaceRow, Store, StoreError};
 use crate::record::TaskRecord;

@@ -133,20 +133,7 @@ pub fn queues(engine: &Engine) -> BoxFuture<'_, Result<Vec<QueueRow>, StoreError
             add(&name, None, None);
         }
         for row in paused(engine).await? {
-            let body = read_document::<Body>(KIND, &row.body);
-            let (by, note) = match body {
-                Ok(body) => (body.by, body.note),
-                // It is paused whatever stands in it.
-                Err(error) => {
-                    tracing::warn!(queue = row.name, %error, "why a queue is paused cannot be read");
-                    Default::default()
-                }
-            };
-            let pause = Pause {
-                since: row.seen_at,
-                by,
-                note,
-            };
+            let pause = read(&row);
             add(&QueueName(row.name), Some(pause), None);
         }
         for count in engine.ports.store.gauges(&[]).await?.tasks {
@@ -154,6 +141,30 @@ pub fn queues(engine: &Engine) -> BoxFuture<'_, Result<Vec<QueueRow>, StoreError
         }
         Ok(rows.into_values().collect())
     })
+}
+
+fn read(row: &Document) -> Pause {
+    let (by, note) = match read_document::<Body>(KIND, &row.body) {
+        Ok(body) => (body.by, body.note),
+        // It is paused whatever stands in it.
+        Err(error) => {
+            tracing::warn!(queue = row.name, %error, "why a queue is paused cannot be read");
+            Default::default()
+        }
+    };
+    Pause {
+        since: row.seen_at,
+        by,
+        note,
+    }
+}
+
+/// The pause of a queue; `None`: it is not paused.
+pub(crate) async fn pause_of(
+    engine: &Engine,
+    name: &QueueName,
+) -> Result<Option<Pause>, StoreError> {
+    Ok(document(engine, name).await?.as_ref().map(read))
 }
 
 /// Pauses a queue: no task of it is claimed from a moment later on, in any process.
@@ -237,11 +248,14 @@ async fn audited(
 }
 
 async fn revision(engine: &Engine, name: &QueueName) -> Result<Option<Rev>, StoreError> {
+    Ok(document(engine, name).await?.map(|row| row.rev))
+}
+
+async fn document(engine: &Engine, name: &QueueName) -> Result<Option<Document>, StoreError> {
     let query = DocumentQuery::Named {
         kind: KIND,
         tenant: Tenant::default(),
         names: vec![name.0.clone()],
     };
-    let read = engine.ports.store.documents(&query).await?;
-    Ok(read.rows.first().map(|row| row.rev))
+    Ok(engine.ports.store.documents(&query).await?.rows.pop())
 }

@@ -32,5 +32,6 @@ pub(crate) use breakers::breaker_of;
 pub(crate) use claim::turn_when;
 pub use claim::{turn, turn_for};
 pub use offer::Offer;
+pub(crate) use reserved::likely_next;
 pub(crate) use resume::resume;
 pub use turn_end::TurnEnd;

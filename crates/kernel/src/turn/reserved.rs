@@ -236,16 +236,25 @@ impl Reserved {
     }
 }
 
-/// The steps that would start now. Conditions and probes may still decide otherwise.
+/// The steps that would start now, where some need room or a permit. Conditions and probes may still decide otherwise.
 fn next_steps(task_type: &TaskType, record: &TaskRecord) -> Vec<(usize, &'static StepDecl)> {
     let steps = task_type.decl.steps;
+    if !steps.iter().any(|step| step.heavy || step.limit.is_some()) {
+        return Vec::new();
+    }
+    let next = likely_next(task_type, record).into_iter();
+    next.map(|at| (at, &steps[at])).collect()
+}
+
+/// The steps that would start now.
+pub(crate) fn likely_next(task_type: &TaskType, record: &TaskRecord) -> Vec<usize> {
     let goes_forward =
         record.task.status != TaskStatus::Compensating && record.task.cancel_requested_at.is_none();
-    if !goes_forward || !steps.iter().any(|step| step.heavy || step.limit.is_some()) {
+    if !goes_forward {
         return Vec::new();
     }
     match plan::forward(task_type.decl, &record.steps, record.now) {
-        ForwardPlan::Start(stage) => stage.into_iter().map(|at| (at, &steps[at])).collect(),
+        ForwardPlan::Start(stage) => stage,
         ForwardPlan::Hold | ForwardPlan::Finish => Vec::new(),
     }
 }

@@ -55,3 +55,4 @@ mod two_workers;
 mod undo;
 mod versions;
 mod when;
+mod why;

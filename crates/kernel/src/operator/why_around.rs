@@ -1,0 +1,130 @@
+//! What is known beside a task's own rows of what may hold it: processes, its queue, the limit and the breaker of its next step.
+//! Reads, fails open, and must not change anything.
+
+use super::why_children::{ChildrenFound, children_found};
+use super::why_places::places_found;
+use crate::breaker::BreakerState;
+use crate::documents::TypedDocuments;
+use crate::engine::Engine;
+use crate::limits::{LimitFound, limit_found};
+use crate::paused_queues::{Pause, pause_of};
+use crate::ports::{PlaceRow, StoreError, Workers};
+use crate::record::TaskRecord;
+use crate::turn::{breaker_of, likely_next};
+use counterstep_contracts::{QueueName, WaitReason};
+use futures::future::BoxFuture;
+use serde_json::Value;
+use std::time::Duration;
+
+/// What is known beside a task's own rows.
+#[derive(Debug, Default)]
+pub struct Surroundings {
+    /// What processes have reported of themselves; `None`: unknown. The reports show which processes
+    /// were there, and decide nothing.
+    pub workers: Option<Workers>,
+    /// How the tasks stand that it has submitted; `None`: unknown.
+    pub children: Option<ChildrenFound>,
+    /// The tasks that hold the places that it waits for.
+    pub places: Vec<PlaceRow>,
+    /// The pause of its queue.
+    pub pause: Option<Pause>,
+    /// The limit of its next step, and the step.
+    pub limit: Option<(String, LimitFound)>,
+    /// The breaker of its next step.
+    pub breaker: Option<BreakerFound>,
+    /// For how long the database has answered this process again; `None`: it was never away.
+    pub back_for: Option<Duration>,
+}
+
+/// A breaker that a task meets.
+#[derive(Debug)]
+pub struct BreakerFound {
+    /// Its key.
+    pub name: String,
+    /// The step that waits for it.
+    pub step: String,
+    /// As this process sees it. Without a server for hints each process has its own, and of another one's nothing is known.
+    pub state: BreakerState,
+}
+
+/// Reads what is known beside a task's own rows. What cannot be read is left out and logged: the rest is worth an answer.
+pub fn surroundings<'a>(engine: &'a Engine, record: &'a TaskRecord) -> BoxFuture<'a, Surroundings> {
+    Box::pin(async move {
+        let store = engine.ports.store.as_ref();
+        let now = engine.ports.clock.monotonic();
+        let back_for = engine.registration.known().database.back_for(now);
+        let mut around = Surroundings {
+            workers: read("the processes", record, store.workers().await),
+            children: read("its children", record, children_found(store, record).await).flatten(),
+            places: read(
+                "the tasks of its key",
+                record,
+                places_found(store, record).await,
+            )
+            .unwrap_or_default(),
+            back_for,
+            ..Surroundings::default()
+        };
+        if !record.task.status.is_at_rest() && !record.lease_is_live() {
+            let queue = QueueName(record.task.queue.clone()).base();
+            let pause = pause_of(engine, &queue).await;
+            around.pause = read("the pause of its queue", record, pause).flatten();
+            held_back(engine, record, &mut around).await;
+        }
+        around
+    })
+}
+
+/// The limit and the breaker of its next step: as its last wait has them, where it sleeps for one.
+async fn held_back(engine: &Engine, record: &TaskRecord, around: &mut Surroundings) {
+    let Some(task_type) = engine.registry.of(&record.task) else {
+        return;
+    };
+    let decl = task_type.decl;
+    let is_held = |reason| record.task.waiting == Some(reason);
+    let slept = if is_held(WaitReason::Limit) || is_held(WaitReason::Breaker) {
+        let history = engine.ports.store.history(record.task.id).await;
+        read("its journal", record, history).and_then(|history| {
+            let mut entries = history.audit.into_iter().rev().map(|row| row.entry);
+            let last = entries.find(|entry| entry.event == "waits")?;
+            let step = last.details.get("step").and_then(Value::as_str)?.to_owned();
+            decl.steps.iter().position(|it| it.name == step)
+        })
+    } else {
+        None
+    };
+    let next = match slept {
+        Some(at) => vec![at],
+        None => likely_next(&task_type, record),
+    };
+    for at in next {
+        let (step, name) = (&decl.steps[at], decl.steps[at].name.to_owned());
+        let in_fallback = record.steps.get(at).is_some_and(|row| row.in_fallback);
+        if step.host != record.task.host || in_fallback {
+            continue;
+        }
+        if around.limit.is_none()
+            && let Some(limit) = step.limit
+        {
+            let found = limit_found(engine, (&limit, &record.task)).await;
+            around.limit = read("a limit", record, found).map(|found| (name.clone(), found));
+        }
+        if around.breaker.is_none()
+            && let Some(breaker) = breaker_of(engine, &task_type, at)
+        {
+            around.breaker = Some(BreakerFound {
+                name: breaker.key().to_owned(),
+                step: name,
+                state: breaker.standing().await,
+            });
+        }
+    }
+}
+
+fn read<T>(what: &str, record: &TaskRecord, found: Result<T, StoreError>) -> Option<T> {
+    found
+        .inspect_err(|error| {
+            tracing::warn!(task = %record.task.id, %error, "{what} could not be read");
+        })
+        .ok()
+}

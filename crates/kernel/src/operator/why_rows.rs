@@ -1,0 +1,421 @@
+//! What keeps a task from being claimed, or its next step from starting: one row a reason, in the order in which a task meets
+//! them. A row names its evidence, and the move that ends it. Pure; must not read anything.
+
+use super::why_around::{BreakerFound, Surroundings};
+use super::why_hosts::{Takers, takers};
+use super::why_moves::{command, post, put};
+use super::why_reason::reason;
+use crate::breaker::BreakerState;
+use crate::isolation::most_tasks;
+use crate::limits::LimitFound;
+use crate::ports::{REFRESH_TAKES, WorkerSeen, refreshed_every};
+use crate::record::TaskRecord;
+use crate::task::TaskType;
+use crate::times::rfc3339;
+use crate::turn::likely_next;
+use counterstep_contracts::operator::{OperatorMove, WhyCode, WhyReason};
+use counterstep_contracts::retry::format_duration;
+use counterstep_contracts::{QueueName, TaskStatus, WaitReason};
+use serde_json::json;
+use std::time::Duration;
+
+/// A reason, and what ends it.
+pub(super) type Found = (WhyReason, Option<OperatorMove>);
+
+/// A limit that starts no more than one attempt in so long counts as closed by the operator who set it.
+const CLOSED: Duration = Duration::from_secs(24 * 3600);
+
+/// What the rows go by.
+pub(super) struct Facts<'a> {
+    record: &'a TaskRecord,
+    task_type: Option<TaskType>,
+    around: &'a Surroundings,
+    takers: Takers<'a>,
+    next: Vec<usize>,
+    /// Processes that take it and are there, and why each of them does not; empty where one does, as far as is known.
+    blocked: Vec<(WhyCode, &'a WorkerSeen)>,
+}
+
+/// In the order in which a task meets them. A further reason is a further row.
+const ROWS: &[fn(&Facts<'_>) -> Option<Found>] = &[
+    queue_paused,
+    database_was_away,
+    no_host,
+    hosts_silent,
+    jammed,
+    beside,
+    no_slot,
+    heavy,
+    limit,
+    breaker,
+    lost_counts,
+];
+
+/// What holds a task up.
+pub(super) fn found(facts: &Facts<'_>) -> Vec<Found> {
+    ROWS.iter().filter_map(|row| row(facts)).collect()
+}
+
+impl<'a> Facts<'a> {
+    pub(super) fn of(
+        task_type: Option<TaskType>,
+        record: &'a TaskRecord,
+        around: &'a Surroundings,
+    ) -> Self {
+        let mut facts = Self {
+            record,
+            task_type,
+            around,
+            takers: Takers::of(record, around.workers.as_ref()),
+            next: task_type.map_or_else(Vec::new, |it| likely_next(&it, record)),
+            blocked: Vec::new(),
+        };
+        let fresh = facts.takers.fresh.iter();
+        let blocked = fresh.map(|seen| facts.obstacle(seen).map(|code| (code, *seen)));
+        facts.blocked = blocked.collect::<Option<_>>().unwrap_or_default();
+        facts
+    }
+
+    /// Whether it is there to be claimed now.
+    fn waits_for_a_claim(&self) -> bool {
+        let task = &self.record.task;
+        let sleeps = matches!(
+            task.waiting,
+            Some(WaitReason::Signal | WaitReason::Children | WaitReason::Concurrency)
+        );
+        match task.status {
+            TaskStatus::Submitted | TaskStatus::Dispatched => true,
+            TaskStatus::Waiting => task.due_at.is_some() && !sleeps && self.is_due(),
+            TaskStatus::Compensating => task.lease_owner.is_none() && self.is_due(),
+            _ => false,
+        }
+    }
+
+    fn is_due(&self) -> bool {
+        self.record.due_in().is_zero()
+    }
+
+    fn queue(&self) -> QueueName {
+        QueueName(self.record.task.queue.clone()).base()
+    }
+
+    /// Why a process that takes it does not; `None`: it may.
+    fn obstacle(&self, seen: &WorkerSeen) -> Option<WhyCode> {
+        let row = &seen.row;
+        let of_its_own = u32::from(row.running.contains(&self.record.task.id));
+        let beside = row.running_count.saturating_sub(of_its_own) + row.abandoned_count;
+        let is_heavy = |at: &usize| {
+            let steps = self.task_type.map(|it| it.decl.steps);
+            steps.is_some_and(|steps| steps[*at].heavy)
+        };
+        let most = self.most_tasks(row.concurrency);
+        if row.concurrency > 0 && row.abandoned_count >= row.concurrency {
+            Some(WhyCode::Jammed)
+        } else if most.is_some_and(|most| beside as usize >= most) {
+            Some(WhyCode::Beside)
+        } else if row.running_count >= row.concurrency {
+            Some(WhyCode::NoSlot)
+        } else if self.next.iter().any(is_heavy) && row.heavy_count >= row.heavy.max(1) {
+            Some(WhyCode::Heavy)
+        } else {
+            None
+        }
+    }
+
+    fn losses(&self) -> u32 {
+        self.record.task.recovery_attempts + u32::from(self.record.lease_has_expired())
+    }
+
+    fn most_tasks(&self, concurrency: u32) -> Option<usize> {
+        let allowed = self.task_type?.decl.max_recoveries;
+        most_tasks(self.losses(), allowed, concurrency as usize)
+    }
+
+    /// The processes that it keeps out, where none takes it.
+    fn blocked_by(&self, code: WhyCode) -> Option<Vec<&'a WorkerSeen>> {
+        let of_code = self.blocked.iter().filter(|(of, _)| *of == code);
+        let seen: Vec<_> = of_code.map(|(_, seen)| *seen).collect();
+        (self.waits_for_a_claim() && !seen.is_empty()).then_some(seen)
+    }
+
+    /// How many of those that take it, and how old that is.
+    fn of_takers(&self, seen: &[&WorkerSeen]) -> String {
+        let ages = seen.iter().map(|seen| self.takers.age(seen)).max();
+        format!(
+            "{} of {} processes that take it (as seen at most {} ago)",
+            seen.len(),
+            self.takers.fresh.len(),
+            format_duration(ages.unwrap_or_default())
+        )
+    }
+
+    fn names_of(&self, codes: impl Fn(&usize) -> bool) -> Vec<String> {
+        let steps = self.task_type.map(|it| it.decl.steps);
+        let next = self.next.iter().copied().filter(codes);
+        steps.map_or_else(Vec::new, |steps| {
+            next.map(|at| steps[at].name.to_owned()).collect()
+        })
+    }
+
+    fn another_worker(&self) -> OperatorMove {
+        let task = &self.record.task;
+        let words = format!(
+            "worker --queues {} --task-types {}@{}",
+            self.queue(),
+            task.task_type,
+            task.version
+        );
+        command(words, "starts another process that takes it")
+    }
+
+    fn recount(&self) -> OperatorMove {
+        let body = json!({"recovery_attempts": 0, "note": "why"});
+        let path = format!("/api/tasks/{}/recoveries", self.record.task.id);
+        post(path, body, "counts none of its losses any more")
+    }
+}
+
+fn queue_paused(facts: &Facts<'_>) -> Option<Found> {
+    let pause = facts.around.pause.as_ref()?;
+    let (queue, now) = (facts.queue(), facts.record.now);
+    if !facts.waits_for_a_claim() {
+        return None;
+    }
+    let since = format_duration(Duration::from_secs(now.after(pause.since).as_secs()));
+    let detail = format!(
+        "its queue `{queue}` has been paused for {since}: {}; a few seconds after it is resumed it is claimed",
+        pause.note
+    );
+    let path = format!("/api/queues/{queue}/resume");
+    let resume = post(
+        path,
+        json!({"note": "why"}),
+        "lets processes claim tasks of the queue again",
+    );
+    let found = WhyReason {
+        queue: Some(queue.0),
+        ..reason(WhyCode::QueuePaused, detail)
+    };
+    Some((found, Some(resume)))
+}
+
+/// For how long after an outage what is known of a process may be older than that.
+pub(super) fn still_unknown(around: &Surroundings, seen: &WorkerSeen) -> Option<Duration> {
+    let refreshes_within = refreshed_every(seen.row.lost_after) + REFRESH_TAKES;
+    let left = refreshes_within.checked_sub(around.back_for?)?;
+    (!left.is_zero()).then_some(left)
+}
+
+fn database_was_away(facts: &Facts<'_>) -> Option<Found> {
+    if !facts.waits_for_a_claim() || !facts.takers.fresh.is_empty() {
+        return None;
+    }
+    let silent = facts.takers.silent.iter();
+    let left = silent.filter_map(|seen| still_unknown(facts.around, seen));
+    let left = left.max()?;
+    let detail = format!(
+        "the database was away, and what is known of the processes that take it is older than that: they refresh their rows within {}",
+        format_duration(Duration::from_secs(left.as_secs() + 1))
+    );
+    let found = WhyReason {
+        until: Some(rfc3339(facts.record.now.later(left))),
+        ..reason(WhyCode::DatabaseWasAway, detail)
+    };
+    Some((found, None))
+}
+
+fn no_host(facts: &Facts<'_>) -> Option<Found> {
+    let takers = &facts.takers;
+    let is_known = takers.is_known && takers.fresh.is_empty() && takers.silent.is_empty();
+    if !is_known || !facts.waits_for_a_claim() {
+        return None;
+    }
+    let (task, queue) = (&facts.record.task, facts.queue());
+    let detail = format!(
+        "no process that takes it is known to be alive: none serves queue `{queue}` and knows {} version {} in the definition {}{}",
+        task.task_type,
+        task.version,
+        task.definition_hash,
+        takers.nearest(task)
+    );
+    let found = WhyReason {
+        queue: Some(queue.0),
+        ..reason(WhyCode::NoHost, detail)
+    };
+    Some((found, Some(facts.another_worker())))
+}
+
+fn hosts_silent(facts: &Facts<'_>) -> Option<Found> {
+    let takers_of = &facts.takers;
+    let is_silent = takers_of.fresh.is_empty() && !takers_of.silent.is_empty();
+    if !is_silent || !facts.waits_for_a_claim() || database_was_away(facts).is_some() {
+        return None;
+    }
+    let queue = facts.queue();
+    let detail = format!(
+        "it was offered on queue `{queue}`{}",
+        takers(facts.record, facts.around.workers.as_ref())
+    );
+    let found = WhyReason {
+        queue: Some(queue.0),
+        ..reason(WhyCode::HostsSilent, detail)
+    };
+    Some((found, Some(facts.another_worker())))
+}
+
+fn jammed(facts: &Facts<'_>) -> Option<Found> {
+    let seen = facts.blocked_by(WhyCode::Jammed)?;
+    let ids: Vec<_> = seen.iter().take(3).map(|seen| &*seen.row.id).collect();
+    let detail = format!(
+        "abandoned code blocks as many threads as there are slots in {}: {} has to be restarted",
+        facts.of_takers(&seen),
+        ids.join(", ")
+    );
+    Some((
+        reason(WhyCode::Jammed, detail),
+        Some(facts.another_worker()),
+    ))
+}
+
+fn beside(facts: &Facts<'_>) -> Option<Found> {
+    let seen = facts.blocked_by(WhyCode::Beside)?;
+    let most = seen
+        .iter()
+        .filter_map(|seen| facts.most_tasks(seen.row.concurrency));
+    let detail = format!(
+        "{} hosts in a row were lost with it, so that it runs among at most {} tasks, and {} run more: one of them makes room within \
+         about 30 s, beside abandoned code within 180 s",
+        facts.losses(),
+        most.max().unwrap_or(1),
+        facts.of_takers(&seen)
+    );
+    Some((reason(WhyCode::Beside, detail), Some(facts.recount())))
+}
+
+fn no_slot(facts: &Facts<'_>) -> Option<Found> {
+    let seen = facts.blocked_by(WhyCode::NoSlot)?;
+    let slots: u32 = seen.iter().map(|seen| seen.row.concurrency).sum();
+    let queue = facts.queue();
+    let detail = format!(
+        "it waits on queue `{queue}` for a slot: all {slots} are taken in {}",
+        facts.of_takers(&seen)
+    );
+    let found = WhyReason {
+        queue: Some(queue.0),
+        ..reason(WhyCode::NoSlot, detail)
+    };
+    Some((found, Some(facts.another_worker())))
+}
+
+fn heavy(facts: &Facts<'_>) -> Option<Found> {
+    let seen = facts.blocked_by(WhyCode::Heavy)?;
+    let all: u32 = seen.iter().map(|seen| seen.row.heavy).sum();
+    let steps = facts.task_type.map(|it| it.decl.steps)?;
+    let names = facts.names_of(|at| steps[*at].heavy);
+    let detail = format!(
+        "its next step {} is heavy, and all {all} heavy steps that may run side by side do in {}: raise `heavy` there, or start another",
+        names.join(", "),
+        facts.of_takers(&seen)
+    );
+    let found = WhyReason {
+        steps: names,
+        ..reason(WhyCode::Heavy, detail)
+    };
+    Some((found, Some(facts.another_worker())))
+}
+
+fn limit(facts: &Facts<'_>) -> Option<Found> {
+    let (step, limit) = facts.around.limit.as_ref()?;
+    let task = &facts.record.task;
+    let sleeps = task.waiting == Some(WaitReason::Limit);
+    let holds = facts.waits_for_a_claim() && limit.is_used_up();
+    if !sleeps && !holds {
+        return None;
+    }
+    let mut detail = format!("its next step {step} waits for the limit `{}`", limit.of);
+    if let Some(most) = limit.at_once {
+        detail += &format!(
+            ": {} of {most} permits are held, by {} processes",
+            limit.held, limit.holders
+        );
+    }
+    if let Some(rate) = limit.rate {
+        detail += &format!("; {rate} starts are allowed");
+    }
+    let closed = limit.set.as_ref().filter(|_| is_closed(limit));
+    let code = match closed {
+        Some(set) => {
+            detail += &format!("; it was set so: {}", set.note);
+            WhyCode::LimitClosed
+        }
+        None => WhyCode::Limit,
+    };
+    detail += "; it is looked at again within a minute";
+    let due = task.due_at.filter(|_| sleeps);
+    let found = WhyReason {
+        until: limit.next_start.or(due).map(rfc3339),
+        steps: vec![step.clone()],
+        waiting_for: task.waiting.filter(|_| sleeps),
+        ..reason(code, detail)
+    };
+    let path = format!("/api/limits/{}", limit.name);
+    let open = match closed {
+        Some(_) => post(
+            format!("{path}/reset"),
+            json!({"note": "why"}),
+            "lets the limit hold again as it is declared",
+        ),
+        None => put(
+            path,
+            json!({"at_once": limit.at_once, "rate": limit.rate, "note": "why"}),
+            "sets the limit, from higher numbers than these on, for all processes",
+        ),
+    };
+    Some((found, Some(open)))
+}
+
+fn is_closed(limit: &LimitFound) -> bool {
+    let rate = limit.rate.filter(|rate| rate.starts > 0);
+    rate.is_some_and(|rate| rate.per / rate.starts >= CLOSED)
+}
+
+fn breaker(facts: &Facts<'_>) -> Option<Found> {
+    let task = &facts.record.task;
+    let sleeps = task.waiting == Some(WaitReason::Breaker);
+    let breaker = facts.around.breaker.as_ref()?;
+    let now = facts.record.now;
+    // What this process does not know another one may: then only the wait itself is told.
+    let (how, until) = match &breaker.state {
+        BreakerState::Open(left) => ("is open", Some(now.later(*left))),
+        BreakerState::HalfOpen => ("lets one attempt through, to find out", None),
+        BreakerState::Closed if sleeps => ("was open", None),
+        BreakerState::Closed => return None,
+    };
+    if !sleeps && !facts.waits_for_a_claim() {
+        return None;
+    }
+    let BreakerFound { name, step, .. } = breaker;
+    let detail = format!(
+        "the circuit breaker `{name}` of its next step {step} {how}, and is asked again as soon as the task is due and claimed"
+    );
+    let due = task.due_at.filter(|_| sleeps);
+    let found = WhyReason {
+        until: due.or(until).map(rfc3339),
+        steps: vec![step.clone()],
+        waiting_for: task.waiting.filter(|_| sleeps),
+        ..reason(WhyCode::Breaker, detail)
+    };
+    Some((found, None))
+}
+
+fn lost_counts(facts: &Facts<'_>) -> Option<Found> {
+    let allowed = facts.task_type?.decl.max_recoveries;
+    let losses = facts.losses();
+    if losses == 0 || losses < allowed {
+        return None;
+    }
+    let detail = format!(
+        "{losses} hosts in a row were lost with it, and its type allows {allowed}: one more ends its recovery"
+    );
+    Some((reason(WhyCode::LostCounts, detail), Some(facts.recount())))
+}
