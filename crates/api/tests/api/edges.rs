@@ -292,6 +292,22 @@ async fn probes(stage: &mut Stage) {
     stage.until(nothing, TaskStatus::Cancelled).await;
 }
 
+/// A probe fails and is tried again, and gives up; so it does in the undo that an operator asks for.
+async fn probes_that_fail(stage: &mut Stage) {
+    let down = stage
+        .submit("careful", r#"{"make":["hang"],"probe":"down"}"#)
+        .await;
+    stage.lose_host_at(down, "make", StepStatus::Running).await;
+    stage.site.recover().await;
+    let _worker = stage.site.run_host(Host::Worker);
+    stage.until(down, TaskStatus::DeadLettered).await;
+    let undo = r#"{"note":"undo it","direction":"undo"}"#;
+    stage.decide(down, "retry", undo).await;
+    stage.until(down, TaskStatus::CompensationFailed).await;
+    stage.decide(down, "retry", r#"{"note":"again"}"#).await;
+    stage.until(down, TaskStatus::CompensationFailed).await;
+}
+
 /// The rows of the tables of edges: those of tasks have four columns, those of steps five.
 fn promised() -> (BTreeSet<Edge>, BTreeSet<Edge>) {
     let (mut tasks, mut steps) = (BTreeSet::new(), BTreeSet::new());
@@ -340,8 +356,14 @@ async fn every_edge_is_taken_over_http_and_stands_in_the_audit() {
         unreadable,
         lost_scratch
     );
-    let (j, k, l, m) = play!(undone_when_lost, recounts, unclaimed, families);
-    let seen = [a, b, c, d, e, f, g, h, i, j, k, l, m];
+    let (j, k, l, m, n) = play!(
+        undone_when_lost,
+        recounts,
+        unclaimed,
+        families,
+        probes_that_fail
+    );
+    let seen = [a, b, c, d, e, f, g, h, i, j, k, l, m, n];
     let tasks: BTreeSet<Edge> = seen.iter().flat_map(|(tasks, _)| tasks.clone()).collect();
     let steps: BTreeSet<Edge> = seen.into_iter().flat_map(|(_, steps)| steps).collect();
     let (of_tasks, of_steps) = promised();

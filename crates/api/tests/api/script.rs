@@ -34,7 +34,7 @@ pub(crate) struct Script {
     make: Vec<Act>,
     unmake: Vec<Act>,
     finish: Vec<Act>,
-    /// What a probe says: `done`, `nothing`, or nothing.
+    /// What a probe finds: `done`, `nothing`, or that it is unknown; `down`: it fails each time.
     probe: String,
     /// A task whose rows are to be spoiled.
     victim: String,
@@ -304,7 +304,7 @@ impl Careful {
     type Request = Script;
     type Response = u32;
 
-    #[step(1, host = "worker", undo = unmake, probe = look)]
+    #[step(1, host = "worker", undo = unmake, probe = look, probe_retry = SOON)]
     async fn make(ctx: &StepContext, req: &Script) -> StepResult<Made> {
         act(ctx, &req.make).await.map(|()| Made(1))
     }
@@ -313,6 +313,7 @@ impl Careful {
         Ok(match req.probe.as_str() {
             "done" => Probe::Done(Made(9)),
             "nothing" => Probe::NothingHappened,
+            "down" => return Err(StepError::transient("the look-up is down")),
             _ => Probe::Unknown,
         })
     }
