@@ -100,7 +100,8 @@ fn build() -> BTreeMap<String, PathBuf> {
         .and_then(|name| name.to_str())
         .expect("the folder of a profile")
     {
-        "debug" => "dev",
+        // What `cargo test` builds lies where `cargo build` puts its own.
+        "debug" => "test",
         other => other,
     };
     let cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));

@@ -83,6 +83,8 @@ fn build() -> Result<(), String> {
     programs.args([
         "build",
         "--quiet",
+        "--profile",
+        "test",
         "--workspace",
         "--all-features",
         "--test",

@@ -65,7 +65,11 @@ class StepView(_StepView, total=False):
 
 #: `class` is that of the error: `permanent`, `timed_out`, `deadline`, `lost` and others. `step` is missing where
 #: no step gave up.
-FailureView = TypedDict("FailureView", {"step": str, "class": str, "message": str}, total=False)
+#: `blocked_by` is what blocks a parked task now, where that is another failure: that of an undo.
+BlockView = TypedDict("BlockView", {"step": str, "class": str, "message": str}, total=False)
+FailureView = TypedDict(
+    "FailureView", {"step": str, "class": str, "message": str, "blocked_by": BlockView}, total=False
+)
 
 
 class TaskProgress(TypedDict):

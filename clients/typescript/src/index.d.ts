@@ -210,6 +210,15 @@ export interface FailureView {
   step?: string;
   class: string;
   message: string;
+  /** What blocks a parked task now, where that is another failure. */
+  blocked_by?: BlockView;
+}
+
+/** The failure of an undo, by which a task is parked. */
+export interface BlockView {
+  step?: string;
+  class: string;
+  message: string;
 }
 
 export interface AuditTrail {

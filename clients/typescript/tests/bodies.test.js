@@ -19,6 +19,7 @@ const BODIES = [
   "StepView",
   "StepProgress",
   "FailureView",
+  "BlockView",
   "AuditTrail",
   "AuditEntry",
   "AttemptView",

@@ -136,7 +136,7 @@ fn a_flag_of_another_command_is_the_parsers_business() {
     let place = Place::new();
     for arguments in [
         &["tasks", "list", "--database", "sqlite://x"][..],
-        &["migrate", "--lease", "3s"],
+        &["describe", "--lease", "3s"],
         &["demo", "--data-dir", "x"],
     ] {
         run(place.path(), arguments)

@@ -55,7 +55,7 @@ async fn a_deployment_that_would_strand_a_task_is_refused_with_the_task() {
     .expect("JSON");
     assert_eq!(
         why.because[0].code,
-        WhyCode::Unclaimed,
+        WhyCode::NoHost,
         "no worker runs here"
     );
     let plan = tasks(&place, &served.api, &["plan", &task.to_string()]);

@@ -147,7 +147,8 @@ async fn read(api: &Api, path: &str) -> Value {
 /// A parked task that a bulk operation settles, found by its group and by the text of its failure.
 async fn settled_in_bulk(api: &Api) -> TaskId {
     let task = ended(api, "stays").await;
-    let text = format!("{PLANTED}-stays-request-failure");
+    // What blocks it is the undo that gave up.
+    let text = format!("{PLANTED}-stays-request-undo");
     let groups = read(api, "/api/dead-letters/groups").await;
     let group = groups["groups"]
         .as_array()
@@ -155,7 +156,7 @@ async fn settled_in_bulk(api: &Api) -> TaskId {
         .iter()
         .find(|group| {
             let text = group["text"].as_str();
-            text.is_some_and(|text| text.ends_with("-stays-request-failure"))
+            text.is_some_and(|text| text.ends_with("-stays-request-undo"))
         })
         .unwrap_or_else(|| panic!("{groups}"));
     let found = read(api, &format!("/api/tasks?type=hand-on&failure_text={text}")).await;
