@@ -53,11 +53,7 @@ async fn a_deployment_that_would_strand_a_task_is_refused_with_the_task() {
             .stdout,
     )
     .expect("JSON");
-    assert_eq!(
-        why.because[0].code,
-        WhyCode::NoHost,
-        "no worker runs here"
-    );
+    assert_eq!(why.because[0].code, WhyCode::NoHost, "no worker runs here");
     let plan = tasks(&place, &served.api, &["plan", &task.to_string()]);
     assert!(
         plan.assert_code(0).stdout.contains("upload_source_files"),

@@ -174,7 +174,7 @@ async fn settled_in_bulk(api: &Api) -> TaskId {
         let view = read(api, &path).await;
         let shown = view.to_string();
         assert!(
-            shown.contains("-bulk-note") && shown.contains("-failure"),
+            shown.contains("-bulk-note") && shown.contains(&text),
             "{shown}"
         );
         (view["status"] == "done" && view["done"] == 1).then_some(())

@@ -42,7 +42,7 @@ impl Failure {
     }
 
     /// Its message, and that of what blocks the task.
-    pub(crate) fn messages_mut(&mut self) -> impl Iterator<Item = &mut String> {
+    pub fn messages_mut(&mut self) -> impl Iterator<Item = &mut String> {
         let blocked_by = self.blocked_by.as_deref_mut();
         std::iter::once(&mut self.message).chain(blocked_by.map(|it| &mut it.message))
     }

@@ -258,10 +258,12 @@ impl Fsck<'_> {
             self.objects_of(objects, &name, &folded).await?;
         }
         // A text whose key is gone was encrypted once for the row and once for the journal.
-        if let (Some(row), Some(journal)) = (&mut record.failure, &mut folded.task.failure)
-            && is_encrypted(&row.message)
-        {
-            row.message.clone_from(&journal.message);
+        if let (Some(row), Some(journal)) = (&mut record.failure, &mut folded.task.failure) {
+            for (row, journal) in row.messages_mut().zip(journal.messages_mut()) {
+                if is_encrypted(row) {
+                    row.clone_from(journal);
+                }
+            }
         }
         let says = row::differences(&record, &folded.task);
         if !says.is_empty() {

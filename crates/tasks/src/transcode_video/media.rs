@@ -312,14 +312,18 @@ pub(super) async fn picture(
     tool::run(ctx, Tool::Ffmpeg, &arguments, |_| {}).await
 }
 
+/// The endings of files with videos.
+const ENDINGS: [&str; 12] = [
+    "3gp", "avi", "flv", "m4v", "mkv", "mov", "mp4", "mpeg", "mpg", "ts", "webm", "wmv",
+];
+
 /// What a result is called: metadata only.
 pub(super) fn name_of(req: &TranscodeVideoRequest, what: &str) -> FileName {
     let file = req.video.name.as_str();
-    let (stem, ending) = file.rsplit_once('.').unwrap_or((file, "mp4"));
     // A dot of a title is none of an ending: "Episode 1.5".
-    let is_ending = |it: &str| it.eq_ignore_ascii_case(ending) || it.eq_ignore_ascii_case("mp4");
+    let is_ending = |it: &str| ENDINGS.iter().any(|known| it.eq_ignore_ascii_case(known));
     let stem = match &req.name {
-        None => stem,
+        None => file.rsplit_once('.').map_or(file, |(stem, _)| stem),
         Some(title) => match title.as_str().rsplit_once('.') {
             Some((stem, end)) if is_ending(end) => stem,
             Some(_) | None => title.as_str(),
@@ -341,7 +345,7 @@ mod tests {
             (None, "take-480p"),
             (Some("Episode 1.5"), "Episode 1.5-480p"),
             (Some("holiday.MOV"), "holiday-480p"),
-            (Some("holiday.mp4"), "holiday-480p"),
+            (Some("holiday.webm"), "holiday-480p"),
             (Some("holiday"), "holiday-480p"),
         ] {
             let video = serde_json::json!({"field": "video", "name": "take.mov", "content_type": "", "size_bytes": 1,
