@@ -1,6 +1,7 @@
 //! `cargo xtask dependencies`: a new crate beside the database crates that people use. Each must
 //! resolve (one program has one SQLite, so that two crates which insist on different ones cannot be in
-//! it), and two of them are compiled. Needs the registry, but for what is in its cache.
+//! it), and one of them is compiled. sqlx, which insists on the oldest SQLite, is what the tests' own new
+//! crate uses. Needs the registry, but for what is in its cache.
 
 use crate::{command, tree};
 use std::fs;
@@ -25,12 +26,11 @@ const CRATES: &[&str] = &[
     r#"tokio-postgres = "0.7""#,
 ];
 
-/// What is compiled: the crate that insists on the oldest SQLite, and one between that and ours.
-const SQLX: &str = r#"sqlx = { version = "0.8", features = ["postgres", "runtime-tokio"] }"#;
+/// What is compiled: a crate between sqlx's SQLite and ours.
 const RUSQLITE: &str = r#"rusqlite = { version = "0.37", features = ["bundled"] }"#;
 
-/// A module that uses sqlx, as `docs/tasks.md` shows it.
-const BOOKING: &str = "tests/tests/with_sqlx/booking.rs";
+/// What the tests' new crate depends on besides.
+const OF_THE_TESTS: &str = "tests/tests/lamp_shop/dependencies.toml";
 
 pub(crate) fn run() -> Result<(), String> {
     let parent = tree::target().join("dependencies");
@@ -39,8 +39,7 @@ pub(crate) fn run() -> Result<(), String> {
         fs::remove_dir_all(&folder)
             .map_err(|error| format!("{} cannot be removed: {error}", folder.display()))?;
     }
-    fs::create_dir_all(&parent)
-        .map_err(|error| format!("{} cannot be made: {error}", parent.display()))?;
+    make(&parent)?;
     let top = tree::top();
     let mut new = command::cargo();
     new.args(["run", "--quiet", "--manifest-path"])
@@ -58,12 +57,25 @@ pub(crate) fn run() -> Result<(), String> {
         new_crate.depend_on(line)?;
     }
     new_crate.depend_on(RUSQLITE)?;
-    new_crate.check()?;
-    new_crate.depend_on(SQLX)?;
-    let library = folder.join("src/lib.rs");
-    write(&library, &(read(&library)? + "pub mod booking;\n"))?;
-    tree::copy(&top.join(BOOKING), &folder.join("src/booking.rs"))?;
     new_crate.check()
+}
+
+/// Fetches what the tests' new crate depends on: it is built without a network.
+pub(crate) fn fetch() -> Result<(), String> {
+    let folder = tree::target().join("dependencies").join("of-the-tests");
+    make(&folder.join("src"))?;
+    write(&folder.join("src/lib.rs"), "")?;
+    let head =
+        "[package]\nname = \"of-the-tests\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n";
+    let manifest = head.to_owned() + &tree::text(OF_THE_TESTS)?;
+    write(&folder.join("Cargo.toml"), &manifest)?;
+    tree::copy(&tree::top().join("Cargo.lock"), &folder.join("Cargo.lock"))?;
+    command::output(
+        command::cargo()
+            .args(["fetch", "--quiet"])
+            .current_dir(&folder),
+    )
+    .map(drop)
 }
 
 struct NewCrate<'a> {
@@ -114,6 +126,11 @@ fn profile() -> Result<String, String> {
     let (start, end) =
         of_dev.ok_or("Cargo.toml has no [profile.dev] before a [profile.release]")?;
     Ok(manifest[start..end].to_owned() + "\n")
+}
+
+fn make(folder: &Path) -> Result<(), String> {
+    fs::create_dir_all(folder)
+        .map_err(|error| format!("{} cannot be made: {error}", folder.display()))
 }
 
 fn read(file: &Path) -> Result<String, String> {

@@ -24,7 +24,7 @@ cargo xtask chaos [--seed N] [--minutes N] [--clients N] [--program PATH]
                             run tasks on real servers while faults strike, then check every promise on every task
 cargo xtask examples        build and test the programs in examples/, with the versions of the workspace
 cargo xtask oldest-sqlite   test the store on the oldest SQLite that a user's other crates may choose
-cargo xtask dependencies    resolve a new crate beside each of the usual database crates, and compile two of them
+cargo xtask dependencies    resolve a new crate beside each of the usual database crates, and compile one of them
 cargo xtask ci              format, lints, licences, examples, the two above, and documentation
 cargo xtask advisories      known vulnerabilities in dependencies (needs a network)";
 

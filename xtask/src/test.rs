@@ -5,7 +5,7 @@
 //! selection would unify features differently and build everything again.
 
 use crate::tally::Tally;
-use crate::{command, machine};
+use crate::{command, dependencies, machine};
 use cargo_metadata::{MetadataCommand, TargetKind};
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
@@ -42,6 +42,7 @@ const WAITING_THREADS: &str = "4";
 /// Runs all tests, or those with this in their names.
 pub(crate) fn run(filter: Option<&str>) -> Result<(), String> {
     machine::prepare()?;
+    dependencies::fetch()?;
     if let Err(error) = build() {
         let failed = Tally {
             failed: 1,

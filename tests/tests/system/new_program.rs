@@ -20,34 +20,35 @@ fn top() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// What makes a build of the new crate share what the tests' own build has made: its profile. The
-/// crates of this repository are another workspace's there and are not shared, so they are built in
-/// the quickest way.
+/// What makes a build of the new crate share what the tests' own build has made: their profile, for all that it builds. The crates of
+/// this repository are another workspace's there and are not shared, so they are built in the quickest way.
 fn profile() -> String {
     let manifest = std::fs::read_to_string(top().join("Cargo.toml")).expect("the manifest");
-    let start = manifest
-        .find("\n[profile.dev]")
-        .expect("the profile of tests");
-    let behind = manifest
-        .find("\n[profile.chaos]")
-        .expect("the one behind it");
-    let mut profile = manifest[start..behind].to_owned() + "\n";
-    for folder in std::fs::read_dir(top().join("crates")).expect("a folder") {
-        let name = folder.expect("an entry").file_name();
-        let name = format!("counterstep-{}", name.to_str().expect("UTF-8"));
-        let name = name.trim_end_matches("-counterstep");
-        profile.push_str(&format!("[profile.dev.package.{name}]\nopt-level = 0\n"));
-    }
-    profile
+    let between = |start: &str, end: &str| {
+        let (_, behind) = manifest.split_once(start).expect("a profile");
+        behind
+            .split_once(end)
+            .expect("the one behind it")
+            .0
+            .to_owned()
+    };
+    let of_dev = between("\n[profile.dev]", "\n[profile.test]");
+    let of_tests = between(
+        "\n[profile.test.package.\"*\"]\nopt-level = 0\n",
+        "\n[profile.chaos]",
+    );
+    let of_tests = of_tests.replace("[profile.test.", "[profile.dev.");
+    format!("[profile.dev]{of_dev}\n{of_tests}\n")
 }
 
 /// What its author adds to the crate: a task type with a pool of connections, a signal and a child, its
 /// sweep, a command that submits in a transaction of its own, and two types with queues and a table of their own.
-const ADDED: [(&str, &str); 6] = [
+const ADDED: [(&str, &str); 7] = [
     (
         "src/booking.rs",
         include_str!("../lamp_shop/src/booking.rs"),
     ),
+    ("src/desk.rs", include_str!("../lamp_shop/src/desk.rs")),
     ("src/seats.rs", include_str!("../lamp_shop/src/seats.rs")),
     (
         "src/tickets.rs",
@@ -66,9 +67,7 @@ const INSERTED: [(&str, &str, &str); 5] = [
     (
         "Cargo.toml",
         "serde = { version = \"1\", features = [\"derive\"] }\n",
-        "deadpool = { version = \"0.13\", default-features = false, features = [\"managed\", \"rt_tokio_1\"] }
-tokio = { version = \"1\", features = [\"rt-multi-thread\"] }
-tokio-postgres = { version = \"0.7\", default-features = false, features = [\"runtime\"] }\n",
+        include_str!("../lamp_shop/dependencies.toml"),
     ),
     ("Cargo.toml", "[dev-dependencies]\n", "serde_json = \"1\"\n"),
     (
@@ -109,14 +108,6 @@ fn add_what_the_author_adds(folder: &Path) {
             .unwrap_or_else(|| panic!("{}: no line `{line}`", path.display()));
         std::fs::write(&path, [before, line, more, after].concat()).expect("a file");
     }
-    let manifest = folder.join("Cargo.toml");
-    let text = std::fs::read_to_string(&manifest).expect("a file");
-    let text = text.replacen(
-        "features = [\"ui\"] }",
-        "features = [\"tokio-postgres\", \"ui\"] }",
-        1,
-    );
-    std::fs::write(&manifest, text).expect("a file");
 }
 
 /// The shop's own tables on a server for the sweep.

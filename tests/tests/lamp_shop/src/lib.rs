@@ -2,6 +2,7 @@
 
 mod booking;
 mod checkout;
+mod desk;
 mod seats;
 mod stock;
 mod tickets;
@@ -36,31 +37,13 @@ pub async fn book(seat: &str) -> Result<String, Box<dyn Error>> {
     let seats = Seats::from_variable()
         .await
         .map_err(|error| error.to_string())?;
-    let mut connection = seats.0.get().await?;
-    let client = service.client();
     let booking = Booking {
         seat: seat.to_owned(),
     };
-
-    // One that is rolled back leaves no task.
-    let mut transaction = connection.transaction().await?;
-    let none = client
-        .submit_in::<BookSeat>(&mut transaction, &booking)
-        .await?;
-    transaction.rollback().await?;
-    if none.committed().await.is_ok() {
-        return Err("a transaction that was rolled back has left a task".into());
-    }
-
-    let mut transaction = connection.transaction().await?;
-    transaction
-        .execute("INSERT INTO bookings (seat) VALUES ($1)", &[&seat])
-        .await?;
-    let task = client
-        .submit_in::<BookSeat>(&mut transaction, &booking)
-        .await?;
-    transaction.commit().await?;
-    let task = task.committed().await?;
+    let mut transaction = seats.0.begin().await?;
+    let insert = sqlx::query("INSERT INTO bookings (seat) VALUES ($1)").bind(seat);
+    insert.execute(&mut *transaction).await?;
+    let task = desk::book(&service.client(), transaction, &booking).await?;
     let by = "Ada".to_owned();
     task.signal("approval", &Approval { by }).await?;
     let answer = task.response().await?;
