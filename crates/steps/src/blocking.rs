@@ -376,6 +376,33 @@ mod tests {
     }
 
     #[test]
+    fn a_read_that_waits_for_ever_ends_with_its_step() {
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        let stop = Stop {
+            cancel: CancelToken::new(),
+            dropped: CancellationToken::new(),
+            told: Arc::default(),
+        };
+        // The other end is open, and says nothing.
+        let (_open, silent) = tokio::io::duplex(8);
+        let mut reader = SourceReader {
+            source: Box::pin(silent),
+            meter: Meter::default(),
+            stop: stop.clone(),
+            runtime: runtime.handle().clone(),
+            read: Arc::default(),
+            expected: 0,
+        };
+        let reads = std::thread::spawn(move || reader.read(&mut [0; 8]));
+        stop.dropped.cancel();
+        let error = reads
+            .join()
+            .expect("no panic")
+            .expect_err("its step is gone");
+        assert_eq!(error.to_string(), "the step has stopped");
+    }
+
+    #[test]
     fn after_a_full_disk_a_writer_has_no_second_error_and_keeps_nothing() {
         let mut file = Quiet::new(Full(Cursor::default(), 10));
         file.write_all(&[7; 8]).expect("there is room");

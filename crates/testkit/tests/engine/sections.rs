@@ -1,11 +1,13 @@
 //! Sections of steps that block: they read stored files, write scratch, and stop with their step.
 
 use crate::errand::only;
-use counterstep_contracts::{StepStatus, TaskId, TaskStatus};
+use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus};
 use counterstep_kernel::client;
 use counterstep_kernel::progress::progress_of;
+use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_macros::distributed_task;
 use counterstep_steps::prelude::*;
+use counterstep_steps::{CancelReason, CancelToken};
 use counterstep_testkit::site::{Site, eventually};
 use counterstep_testkit::{Form, Harness};
 use serde::{Deserialize, Serialize};
@@ -206,6 +208,38 @@ async fn a_section_stops_with_its_process_and_leaves_its_step_in_doubt() {
     site.stop().await;
     assert!(stopped(task).await.contains("the step has stopped"));
     assert_no_draft(task).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_section_that_has_lost_its_lease_stops_while_its_successor_goes_on() {
+    let form = Form::new().field("then", serde_json::json!(Then::WriteOn));
+    let form = form.file("files", "a", vec![7; BYTES]);
+    let task = Harness::embedded(only::<Copies>()).submit(form).await;
+    let (first, second) = (CancelToken::new(), CancelToken::new());
+    turn(&task.engine, Host::Api, task.id, &first).await;
+    // Polled until its section runs, then left alone, like a process under SIGSTOP: no heartbeat. Its
+    // section has a thread of its own and writes on.
+    let mut paused = Box::pin(turn(&task.engine, Host::Worker, task.id, &first));
+    while seen(task.id).is_none() {
+        let _ = tokio::time::timeout(Duration::from_millis(10), &mut paused)
+            .await
+            .expect_err("it is still running");
+    }
+    task.clock.advance("1h");
+    let mut successor = Box::pin(turn(&task.engine, Host::Worker, task.id, &second));
+    while task.record().await.steps[1].attempts.0 < 2 {
+        let _ = tokio::time::timeout(Duration::from_millis(10), &mut successor)
+            .await
+            .expect_err("it is still running");
+    }
+    let looks = async {
+        assert_eq!(paused.await, TurnEnd::Lost);
+        let told = stopped(task.id).await;
+        assert!(told.contains("the step has stopped"), "{told}");
+        second.cancel(CancelReason::Shutdown);
+    };
+    let (ended, ()) = futures::join!(successor, looks);
+    assert_eq!(ended, TurnEnd::GivenBack);
 }
 
 #[tokio::test(flavor = "multi_thread")]
