@@ -147,6 +147,10 @@ impl Store for Counted {
         self.count().reserve(lost, ttl).await
     }
 
+    async fn reserved_until(&self, task: TaskId) -> Result<Option<DbTime>, StoreError> {
+        self.count().reserved_until(task).await
+    }
+
     async fn list(&self, query: &TaskQuery) -> Result<TaskPage, StoreError> {
         self.count().list(query).await
     }

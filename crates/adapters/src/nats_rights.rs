@@ -48,6 +48,13 @@ pub fn creation(prefix: Option<&str>, queue: &QueueName) -> String {
     format!("$JS.API.CONSUMER.CREATE.{stream}.{consumer}.{messages}")
 }
 
+/// What is published to fetch from the consumer of a queue.
+#[must_use]
+pub fn fetching(prefix: Option<&str>, queue: &QueueName) -> String {
+    let (stream, consumer) = (stream(prefix, "work"), consumer(queue));
+    format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}")
+}
+
 /// What a process that serves this queue, or lane of one, publishes.
 #[must_use]
 pub fn of_queue(prefix: Option<&str>, queue: &QueueName) -> [String; 5] {
@@ -56,7 +63,7 @@ pub fn of_queue(prefix: Option<&str>, queue: &QueueName) -> [String; 5] {
         creation(prefix, queue),
         format!("$JS.API.CONSUMER.DELETE.{stream}.{consumer}"),
         format!("$JS.API.CONSUMER.INFO.{stream}.{consumer}"),
-        format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}"),
+        fetching(prefix, queue),
         format!("$JS.ACK.{stream}.{consumer}.>"),
     ]
 }

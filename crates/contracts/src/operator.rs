@@ -243,6 +243,8 @@ pub enum WhyCode {
     Working,
     /// The host that worked on it is lost; the reconciler will take it back.
     HostLost,
+    /// The host that worked on it is lost, and a reconciler has reserved it: it takes it back within seconds.
+    ReservedForRecovery,
     /// It sleeps until it is due: a retry, a timer, an undo, or other tasks of its key that come.
     Due,
     /// It sleeps until something comes from outside.
@@ -269,6 +271,10 @@ pub enum WhyCode {
     Beside,
     /// Its next step is heavy, and each process that takes it runs as many heavy steps as it may.
     Heavy,
+    /// The processes that could run it cannot fetch from the broker.
+    Broker,
+    /// They may not use the consumer of its queue: it is missing or forbidden.
+    Consumer,
     /// Other attempts use up the limit of its next step.
     Limit,
     /// An operator has set the limit of its next step so low that a day passes between two starts.

@@ -77,9 +77,28 @@ pub struct WorkerView {
     /// Results that it keeps on its disk until the database takes them, of a worker on PostgreSQL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<KeptView>,
+    /// The queues that it could not fetch from when it was seen last; of many the first hundred. Tasks of them are found by
+    /// polling.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fetch_errors: Vec<FetchErrorView>,
     /// The last pass of a reconciler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_pass: Option<PassView>,
+}
+
+/// What keeps a process from fetching messages.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FetchErrorView {
+    /// Of this queue, or of this lane of it alone where a consumer is named.
+    pub queue: String,
+    /// The words of the broker, or of its client.
+    pub message: String,
+    /// The consumer that the process may not use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub consumer: Option<String>,
+    /// The subject that the user of the process may not publish to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub denied_subject: Option<String>,
 }
 
 /// Results that a process keeps, when it was seen last.

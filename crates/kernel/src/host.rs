@@ -6,6 +6,7 @@ mod due;
 use crate::announce::clear_outbox;
 use crate::cancel::CancelToken;
 use crate::engine::Engine;
+use crate::fetch_errors;
 use crate::limits::exchange::keep_exchanged;
 use crate::outages::keep_watched;
 use crate::poison_delivery::keep_poison;
@@ -22,6 +23,9 @@ use futures::future::{BoxFuture, Either, join_all, select};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// After so long a host looks in the database for a task whose message has not come.
+pub(crate) const UNCLAIMED_FOR: Duration = Duration::from_secs(5);
 
 /// How a host takes work.
 #[derive(Debug, Clone)]
@@ -48,7 +52,7 @@ impl HostSettings {
             queues: registry.queues(host),
             concurrency,
             poll: Duration::from_millis(500),
-            unclaimed_for: Duration::from_secs(5),
+            unclaimed_for: UNCLAIMED_FOR,
         }
     }
 }
@@ -169,10 +173,12 @@ async fn take_deliveries(
         let deliveries = match select(fetch, Box::pin(shutdown.cancelled())).await {
             Either::Left((Ok(deliveries), _)) => {
                 engine.deliveries.fetched(&open, &deliveries, max);
+                fetch_errors::note(engine, &settings.queues, None);
                 deliveries
             }
             Either::Left((Err(error), _)) => {
                 engine.deliveries.fetched(&open, &[], max);
+                fetch_errors::note(engine, &settings.queues, Some((&open, &error)));
                 tracing::warn!(%error, "fetching from the queue failed");
                 engine.ports.clock.sleep(settings.poll).await;
                 continue;

@@ -23,6 +23,7 @@ pub mod draft;
 pub mod engine;
 pub mod events;
 pub mod faults;
+mod fetch_errors;
 pub mod health;
 mod heavy;
 pub mod host;

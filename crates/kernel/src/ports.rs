@@ -66,8 +66,9 @@ pub use traces::{NoTraces, Traces};
 pub use types::{Disabled, FailureQuery, TypeRow, TypeRows, WaitingQuery};
 pub use upkeep::{EndedTask, PurgeOp, Receive, ReceiveOp, Receives, SweepOp, Upkeep};
 pub use workers::{
-    Flow, FlowQuery, Gauges, KeptResults, MOST_LABEL_VALUES, MOST_PARKED_TYPES, OTHER, ParkedCount,
-    Passed, TaskCount, WORKERS_READ, WorkerRow, WorkerSeen, Workers,
+    DeniedConsumer, FetchError, Flow, FlowQuery, Gauges, KeptResults, MOST_LABEL_VALUES,
+    MOST_PARKED_TYPES, OTHER, ParkedCount, Passed, TaskCount, WORKERS_READ, WorkerRow, WorkerSeen,
+    Workers,
 };
 pub(crate) use workers::{REFRESH_TAKES, refreshed_every};
 
@@ -178,6 +179,12 @@ pub trait Queue: Send + Sync + Debug {
 
     /// What the server has refused this process lately for want of a right, as it would stand in the rules. Sends no request.
     fn refused(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The lanes that nothing can be fetched from for want of a right to their consumers, as far as fetches have shown. Sends no
+    /// request.
+    fn denied_consumers(&self) -> Vec<FetchError> {
         Vec::new()
     }
 

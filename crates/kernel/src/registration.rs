@@ -32,6 +32,8 @@ pub(crate) struct RegistrationState {
     pub(crate) started_at: Option<DbTime>,
     pub(crate) failing: bool,
     pub(crate) database: DatabaseAnswers,
+    /// The queues whose last fetch has failed, and with which words.
+    pub(crate) fetch_errors: BTreeMap<QueueName, String>,
 }
 
 /// Whether the database answers this process, and since when it does so again.

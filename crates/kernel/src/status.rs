@@ -7,15 +7,15 @@ use crate::engine::Engine;
 use crate::limits::{self, LimitUse};
 use crate::paused_queues;
 use crate::ports::{
-    Flow, FlowQuery, Gauges, ParkedCount, StoreError, TaskCount, WorkerSeen, Workers,
+    FetchError, Flow, FlowQuery, Gauges, ParkedCount, StoreError, TaskCount, WorkerSeen, Workers,
 };
 use crate::record::DbTime;
 use crate::times::rfc3339;
 use crate::turn::breaker_of;
 use crate::worker_registry;
 use counterstep_contracts::workers::{
-    KeptView, PassView, SampleView, StatusView, TaskCountView, WorkerState, WorkerType, WorkerView,
-    WorkersView,
+    FetchErrorView, KeptView, PassView, SampleView, StatusView, TaskCountView, WorkerState,
+    WorkerType, WorkerView, WorkersView,
 };
 use counterstep_contracts::{QueueName, TaskId, TaskStatus};
 use futures::future::{BoxFuture, join_all};
@@ -266,6 +266,16 @@ fn by_queue(tasks: &[TaskCount]) -> Vec<TaskCountView> {
         .collect()
 }
 
+fn fetch_error(error: FetchError) -> FetchErrorView {
+    let (consumer, denied_subject) = error.consumer.map(|it| (it.name, it.subject)).unzip();
+    FetchErrorView {
+        queue: error.queue.0,
+        message: error.message,
+        consumer,
+        denied_subject,
+    }
+}
+
 fn views(found: Workers) -> Vec<WorkerView> {
     let now = found.now;
     let view = |seen: WorkerSeen| {
@@ -303,6 +313,7 @@ fn views(found: Workers) -> Vec<WorkerView> {
                 bytes: kept.bytes,
                 oldest_seconds: kept.oldest.map(|age| age.as_secs()),
             }),
+            fetch_errors: row.fetch_errors.into_iter().map(fetch_error).collect(),
             last_pass: row.passed.map(|passed| PassView {
                 seconds_ago: passed.ago.as_secs(),
                 counts: passed.counts,

@@ -4,6 +4,7 @@
 
 use crate::documents::TypedDocuments;
 use crate::engine::Engine;
+use crate::fetch_errors;
 use crate::ports::{KeptResults, Passed, REFRESH_TAKES, StoreError, WorkerRow, refreshed_every};
 use crate::registration::{Part, Runs};
 use counterstep_contracts::TaskId;
@@ -149,6 +150,7 @@ pub(crate) fn current_row(engine: &Engine) -> WorkerRow {
             counts,
         }),
         kept: kept_results(engine),
+        fetch_errors: fetch_errors::all(engine, &known),
         started_at: known.started_at,
         is_stopped: false,
     }
@@ -160,6 +162,7 @@ fn stopped_row(engine: &Engine) -> WorkerRow {
         running_count: 0,
         heavy_count: 0,
         permits: BTreeMap::new(),
+        fetch_errors: Vec::new(),
         is_stopped: true,
         ..current_row(engine)
     }

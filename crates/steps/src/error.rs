@@ -237,8 +237,9 @@ fn storable(text: &str, limit: usize) -> String {
 }
 
 /// What an author says in a line for people: control characters are written out, and what is longer than
-/// `limit` bytes is cut.
-pub(crate) fn bounded_line(message: impl fmt::Display, limit: usize) -> String {
+/// `limit` bytes is cut. Also for the engine's own lines.
+#[doc(hidden)]
+pub fn bounded_line(message: impl fmt::Display, limit: usize) -> String {
     /// Stops a message that is far too long while it is written.
     struct Bounded(String, usize);
 

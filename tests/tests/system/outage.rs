@@ -1,13 +1,15 @@
 //! Servers that are away for longer than a lease, under running steps: no finished work is repeated, each outcome is committed
 //! once, and one that comes too late is dropped and named.
 
+use counterstep_contracts::operator::{Why, WhyCode};
 use counterstep_contracts::{Outcome, TaskId, TaskStatus};
 use counterstep_testkit::servers::Proxy;
 use counterstep_tests::api::Api;
 use counterstep_tests::effects::{Fleet, submit};
-use counterstep_tests::process::Process;
+use counterstep_tests::process::{Process, Signal};
 use counterstep_tests::rows::{Known, Rows};
 use counterstep_tests::wait::{LATER, SOON, until};
+use reqwest::Method;
 use serde_json::json;
 use std::time::{Duration, Instant};
 
@@ -258,6 +260,53 @@ async fn a_result_of_a_worker_that_alone_was_cut_off_is_dropped_and_named() {
     let again = completed(&api, &rows, tasks[0]).await;
     assert_eq!(again.trail().matches("result dropped").count(), 1);
     for process in [cut_off, other, reconciler, api_process] {
+        assert!(process.stop().success());
+    }
+}
+
+async fn why(api: &Api, task: TaskId) -> Option<Why> {
+    let path = format!("/api/tasks/{task}/why");
+    let answer = api.request(Method::GET, &path).send().await.ok()?;
+    let answer = answer.error_for_status().ok()?;
+    Some(answer.json().await.expect("a reason"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_worker_counts_as_gone_that_has_had_no_time_for_a_report_since_an_outage() {
+    let fleet = Fleet::start(PROGRAM, TIMES);
+    let (mut api_process, api) = fleet.api();
+    let worker = fleet.worker(&[]);
+    // One that is slow to report, and whose last report is as old as behind a long outage.
+    worker.signal(Signal::Stop);
+    let (postgres, database) = (&fleet.cluster.servers.postgres, &fleet.cluster.database);
+    let old = "UPDATE documents SET seen_at = seen_at - interval '1 hour' WHERE kind = 'worker' AND name LIKE 'worker:%'";
+    postgres.run_sql(database, old).expect("an old report");
+    let task = submit(&api, "endure", &json!({"step_ms": 0})).await;
+    let before = why(&api, task).await.expect("an answer");
+    assert_eq!(before.because[0].code, WhyCode::HostsSilent, "{before:?}");
+
+    postgres.stop();
+    api_process.says("that the database is away", |said| {
+        said.contains("looking for due tasks failed").then_some(())
+    });
+    postgres.begin();
+    let behind = until("an answer", SOON, || why(&api, task)).await;
+    let reason = &behind.because[0];
+    assert_eq!(reason.code, WhyCode::DatabaseWasAway, "{behind:?}");
+    assert!(reason.until.is_some(), "{reason:?}");
+    worker.signal(Signal::Continue);
+    until("the end of the task", SOON, || async {
+        let now = why(&api, task).await?;
+        for reason in &now.because {
+            assert_ne!(reason.code, WhyCode::HostsSilent, "{now:?}");
+            for word in ["gone", "lost"] {
+                assert!(!reason.detail.contains(word), "{now:?}");
+            }
+        }
+        (now.because[0].code == WhyCode::Ended).then_some(())
+    })
+    .await;
+    for process in [worker, api_process] {
         assert!(process.stop().success());
     }
 }

@@ -68,6 +68,7 @@ pub(super) async fn fetch(
             break;
         }
     }
+    fetching.note_answers(streams);
     Ok(fetching.finish(streams.options.max_message_bytes))
 }
 
@@ -236,6 +237,14 @@ impl<'a> Fetching<'a> {
             Poll::Ready(())
         })
         .await;
+    }
+
+    fn note_answers(&mut self, streams: &Streams) {
+        for (queue, lane) in &mut self.lanes {
+            if lane.take_answered() {
+                streams.may_fetch(queue);
+            }
+        }
     }
 
     fn finish(mut self, max_bytes: usize) -> Vec<Delivery> {

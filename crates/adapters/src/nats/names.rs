@@ -75,6 +75,11 @@ impl Names {
         nats_rights::creation(self.prefix(), queue)
     }
 
+    /// What is published to fetch from the consumer of a queue.
+    pub(super) fn fetching(&self, queue: &QueueName) -> String {
+        nats_rights::fetching(self.prefix(), queue)
+    }
+
     /// What a process that serves a queue publishes.
     pub(super) fn rights(&self, queue: &QueueName) -> [String; 5] {
         nats_rights::of_queue(self.prefix(), queue)

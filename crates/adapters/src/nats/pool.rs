@@ -69,6 +69,8 @@ pub(super) struct Lane {
     asked: Option<Instant>,
     /// The last time that one arrived.
     arrived: Option<Instant>,
+    /// The server has answered a request since this was last asked.
+    is_answered: bool,
 }
 
 impl Lane {
@@ -93,6 +95,11 @@ impl Lane {
         self.expects_more = false;
     }
 
+    /// Whether the server has answered a request since this was last asked. It answers none that it refuses.
+    pub(super) fn take_answered(&mut self) -> bool {
+        std::mem::take(&mut self.is_answered)
+    }
+
     pub(super) fn add(&mut self, request: Request) {
         self.asked = Some(Instant::now());
         self.requests.push(request);
@@ -110,6 +117,7 @@ impl Lane {
             return Some(Arrived::Message(Box::new(message)));
         }
         let (mut found, mut expects_more) = (None, self.expects_more);
+        let mut is_answered = self.is_answered;
         self.requests.retain_mut(|request| {
             if found.is_some() {
                 return true;
@@ -118,6 +126,7 @@ impl Lane {
                 Poll::Ready(Some(Ok(message))) => {
                     request.left = request.left.saturating_sub(1);
                     expects_more |= request.left == 0;
+                    is_answered = true;
                     found = Some(Arrived::Message(Box::new(message)));
                     true
                 }
@@ -126,6 +135,8 @@ impl Lane {
                     false
                 }
                 Poll::Ready(None) => {
+                    // Later the client has ended it.
+                    is_answered |= Instant::now() < request.until + GRACE;
                     expects_more &= request.left == 0;
                     false
                 }
@@ -133,6 +144,7 @@ impl Lane {
             }
         });
         self.expects_more = expects_more;
+        self.is_answered = is_answered;
         if matches!(found, Some(Arrived::Message(_))) {
             self.arrived = Some(Instant::now());
         }
@@ -204,6 +216,7 @@ impl Pool {
                 ..request
             }));
         parked.expects_more = lane.expects_more;
+        parked.is_answered |= lane.is_answered;
         parked.arrived = parked.arrived.max(lane.arrived);
         parked.asked = parked.asked.max(lane.asked);
     }
@@ -248,6 +261,11 @@ impl Pool {
         let lanes = self.lanes();
         let mut requests = lanes.values().flat_map(|lane| &lane.requests);
         requests.any(|request| request.left > 0 && now < request.until + ON_ITS_WAY)
+    }
+
+    /// The lanes that were ever fetched from.
+    pub(super) fn queues(&self) -> Vec<QueueName> {
+        self.lanes().keys().cloned().collect()
     }
 
     /// Queues that a fetch waits for, and that have brought nothing for this long.

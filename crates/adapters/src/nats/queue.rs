@@ -14,7 +14,9 @@ use async_nats::{Request, RequestErrorKind};
 use async_trait::async_trait;
 use bytes::Bytes;
 use counterstep_contracts::{CloudEvent, QueueName, TaskEvent, WorkerMessage};
-use counterstep_kernel::ports::{Delivery, DeliveryTag, Queue, QueueError, QueueRepair, Settle};
+use counterstep_kernel::ports::{
+    Delivery, DeliveryTag, FetchError, Queue, QueueError, QueueRepair, Settle,
+};
 use counterstep_steps::times::DbTime;
 use counterstep_steps::times::rfc3339;
 use std::sync::Arc;
@@ -66,6 +68,10 @@ impl Queue for NatsQueue {
 
     fn refused(&self) -> Vec<String> {
         self.streams.link.refusals.all()
+    }
+
+    fn denied_consumers(&self) -> Vec<FetchError> {
+        self.streams.denied(&self.pool.queues())
     }
 
     async fn repair(

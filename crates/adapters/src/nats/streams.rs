@@ -11,7 +11,7 @@ use async_nats::jetstream::context::{
 };
 use async_nats::jetstream::stream::{self, DiscardPolicy, RetentionPolicy, StorageType};
 use counterstep_contracts::QueueName;
-use counterstep_kernel::ports::{QueueError, QueueRepair};
+use counterstep_kernel::ports::{DeniedConsumer, FetchError, QueueError, QueueRepair};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -238,6 +238,33 @@ impl Streams {
     /// Whether this process may not make the consumer of a queue.
     pub(super) fn lacks(&self, queue: &QueueName) -> bool {
         self.link.refusals.is_fresh(&self.names.creation(queue))
+    }
+
+    /// Those of these lanes whose consumers this process may not use. Without a connection nothing is known of its rights.
+    pub(super) fn denied(&self, lanes: &[QueueName]) -> Vec<FetchError> {
+        let refused = match self.link.check() {
+            Ok(()) => self.link.refusals.all(),
+            Err(_) => Vec::new(),
+        };
+        if refused.is_empty() {
+            return Vec::new();
+        }
+        let denied = lanes.iter().filter_map(|lane| {
+            let needed = [self.names.creation(lane), self.names.fetching(lane)];
+            let subject = needed.into_iter().find(|it| refused.contains(it))?;
+            let name = self.names.consumer(lane).ok()?;
+            Some(FetchError {
+                queue: lane.clone(),
+                message: lacks(&subject).0,
+                consumer: Some(DeniedConsumer { name, subject }),
+            })
+        });
+        denied.collect()
+    }
+
+    /// The server has answered a request for messages of a queue: it is not refused any more.
+    pub(super) fn may_fetch(&self, queue: &QueueName) {
+        self.link.refusals.forget(&self.names.fetching(queue));
     }
 
     /// Whether the consumer of a queue was seen.

@@ -172,6 +172,15 @@ pub(super) fn reserve(lost: &[TaskId], ttl: Duration) -> Statement<'static, sql:
     )
 }
 
+/// Until when a reconciler has reserved a lost task.
+pub(super) fn reserved_until(task: TaskId) -> Statement<'static, sql::Timestamptz> {
+    Statement::of(
+        "SELECT held_until FROM tasks
+         WHERE id = ? AND lease_owner IS NOT NULL AND lease_expires_at <= now() AND held_until > now() AND held_epoch = epoch",
+        values![task.0],
+    )
+}
+
 /// What the due queries have read.
 pub(super) fn decode_due((id, task_type, version, status): DueRead) -> Result<DueTask, Fault> {
     Ok(DueTask {

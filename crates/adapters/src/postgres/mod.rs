@@ -268,6 +268,11 @@ impl Store for PostgresStore {
         Ok(held.into_iter().map(TaskId).collect())
     }
 
+    async fn reserved_until(&self, task: TaskId) -> Result<Option<DbTime>, StoreError> {
+        let found: Vec<PgTimestamp> = self.database.read(finding::reserved_until(task)).await?;
+        Ok(found.into_iter().next().map(time))
+    }
+
     async fn list(&self, query: &TaskQuery) -> Result<TaskPage, StoreError> {
         let (rows, looked_to): (Vec<lists::LineRead>, _) = if query.searches() {
             let found: Vec<Uuid> = self.lists.read(lists::candidates(query)?).await?;

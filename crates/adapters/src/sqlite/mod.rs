@@ -241,6 +241,13 @@ impl Store for SqliteStore {
         Ok(self.database.write(Durability::Relaxed, hold).await?)
     }
 
+    async fn reserved_until(&self, task: TaskId) -> Result<Option<DbTime>, StoreError> {
+        let read = move |connection: &mut SqliteConnection, now| {
+            Ok(tasks::reserved_until(connection, task, now)?.map(DbTime))
+        };
+        Ok(self.database.read_at(read).await?)
+    }
+
     async fn list(&self, query: &TaskQuery) -> Result<TaskPage, StoreError> {
         let query = query.clone();
         Ok(self

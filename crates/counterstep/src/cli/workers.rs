@@ -83,6 +83,7 @@ fn text(found: &WorkersView, filtered: bool, with_types: bool) -> String {
     }
     status(&found.status)
         + &kept(&found.workers)
+        + &fetch_errors(&found.workers)
         + &table::page(&table, "processes", filtered, None)
 }
 
@@ -98,6 +99,22 @@ fn kept(workers: &[WorkerView]) -> String {
             "kept by {}: {} results, {} bytes, the oldest for {age}\n",
             worker.id, kept.results, kept.bytes
         ));
+    }
+    text
+}
+
+/// Queues whose messages do not reach a process.
+fn fetch_errors(workers: &[WorkerView]) -> String {
+    let mut text = String::new();
+    for worker in workers {
+        for error in &worker.fetch_errors {
+            text.push_str(&format!(
+                "{} cannot fetch from {}: {}\n",
+                worker.id,
+                one_line(&error.queue),
+                one_line(&error.message)
+            ));
+        }
     }
     text
 }
@@ -149,12 +166,19 @@ mod tests {
                 "queues": ["files"], "task_types": [{"name": "Zip", "version": 2, "definition": "9b"}],
                 "concurrency": 8, "running_count": 3, "running": [], "heavy": 2, "heavy_count": 1,
                 "permits": {"bank/acme": 2}, "abandoned_count": 1,
+                "fetch_errors": [{"queue": "files", "message": "not connected\n"}],
                 "started_at": "2026-11-23T10:00:00Z", "seen_at": "2026-11-23T10:00:00Z",
             }],
         }))
         .expect("a view");
         let shown = text(&found, false, true);
-        for part in ["3 of 8, 1 abandoned", "1 of 2", "2 of bank/acme", "Zip 2"] {
+        for part in [
+            "3 of 8, 1 abandoned",
+            "1 of 2",
+            "2 of bank/acme",
+            "Zip 2",
+            "worker:1 cannot fetch from files: not connected",
+        ] {
             assert!(shown.contains(part), "{part}: {shown}");
         }
         assert!(!text(&found, false, false).contains("Zip 2"));

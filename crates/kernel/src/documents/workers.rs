@@ -2,8 +2,9 @@
 
 use super::body::{delete, read_body, write_body};
 use crate::ports::{
-    Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, KeptResults, KnownType,
-    Passed, Store, StoreError, WORKERS_READ, WorkerRow, WorkerSeen, Workers,
+    DeniedConsumer, Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite,
+    FetchError, KeptResults, KnownType, Passed, Store, StoreError, WORKERS_READ, WorkerRow,
+    WorkerSeen, Workers,
 };
 use crate::record::DbTime;
 use counterstep_contracts::workers::WorkerType;
@@ -37,6 +38,9 @@ struct Body {
     /// Programs that have no spool leave it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     kept: Option<KeptBody>,
+    /// Older programs leave it out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    fetch_errors: Vec<FetchErrorBody>,
     /// `None`: this is its first row.
     started_at: Option<DbTime>,
     is_stopped: bool,
@@ -54,6 +58,48 @@ struct KeptBody {
     results: u64,
     bytes: u64,
     oldest_us: Option<u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct FetchErrorBody {
+    queue: QueueName,
+    message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    consumer: Option<DeniedConsumerBody>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct DeniedConsumerBody {
+    name: String,
+    subject: String,
+}
+
+impl From<FetchError> for FetchErrorBody {
+    fn from(error: FetchError) -> Self {
+        let consumer = error.consumer;
+        Self {
+            queue: error.queue,
+            message: error.message,
+            consumer: consumer.map(|it| DeniedConsumerBody {
+                name: it.name,
+                subject: it.subject,
+            }),
+        }
+    }
+}
+
+impl From<FetchErrorBody> for FetchError {
+    fn from(body: FetchErrorBody) -> Self {
+        let consumer = body.consumer;
+        Self {
+            queue: body.queue,
+            message: body.message,
+            consumer: consumer.map(|it| DeniedConsumer {
+                name: it.name,
+                subject: it.subject,
+            }),
+        }
+    }
 }
 
 impl From<KeptResults> for KeptBody {
@@ -129,6 +175,11 @@ fn read(document: Document, now: DbTime) -> Result<WorkerSeen, StoreError> {
         lost_after: Duration::from_micros(body.lost_after_us),
         passed: body.passed.map(passed),
         kept: body.kept.map(KeptResults::from),
+        fetch_errors: body
+            .fetch_errors
+            .into_iter()
+            .map(FetchError::from)
+            .collect(),
         started_at: body.started_at,
         is_stopped: body.is_stopped,
     };
@@ -163,6 +214,12 @@ pub(super) async fn refresh<S: Store + ?Sized>(
         lost_after_us: micros(row.lost_after),
         passed: row.passed.as_ref().map(passed),
         kept: row.kept.map(KeptBody::from),
+        fetch_errors: row
+            .fetch_errors
+            .iter()
+            .cloned()
+            .map(FetchErrorBody::from)
+            .collect(),
         started_at: row.started_at,
         is_stopped: row.is_stopped,
     };
@@ -204,4 +261,27 @@ pub(super) async fn forget<S: Store + ?Sized>(
         forgotten += u64::from(deleted.is_some());
     }
     Ok(forgotten)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use counterstep_contracts::Rev;
+
+    #[test]
+    fn a_row_of_an_older_program_is_read() {
+        let body = r#"{"machine":"rack-7","program":"0.1.0","queues":["files"],"types":[],"concurrency":8,"running":[],
+            "running_count":0,"lost_after_us":45000000,"passed":null,"started_at":null,"is_stopped":false}"#;
+        let document = Document {
+            tenant: Tenant::default(),
+            name: "worker:1".to_owned(),
+            rev: Rev(1),
+            body: body.to_owned(),
+            due_at: None,
+            seen_at: DbTime(1),
+        };
+        let row = read(document, DbTime(2)).expect("it is whole").row;
+        assert_eq!(row.fetch_errors, []);
+        assert_eq!((row.heavy, row.kept), (0, None));
+    }
 }

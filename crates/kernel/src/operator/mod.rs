@@ -9,6 +9,8 @@ mod undo_plan;
 mod why;
 mod why_around;
 mod why_children;
+mod why_fetch;
+mod why_held;
 mod why_hosts;
 mod why_moves;
 mod why_places;

@@ -3,6 +3,7 @@
 
 use super::why_around::Surroundings;
 use super::why_children;
+use super::why_held::held;
 use super::why_hosts::takers;
 use super::why_moves::moves;
 use super::why_places;
@@ -15,7 +16,6 @@ use crate::task::Registry;
 use crate::times::rfc3339;
 use counterstep_contracts::operator::{Why, WhyCode, WhyReason};
 use counterstep_contracts::retry::format_duration;
-use counterstep_contracts::workers::WorkerState;
 use counterstep_contracts::{QueueName, StepStatus, TaskStatus, WaitReason};
 use std::time::Duration;
 
@@ -134,91 +134,6 @@ fn cancel(record: &TaskRecord, at: DbTime) -> WhyReason {
         format_duration(age(record, at))
     );
     reason(WhyCode::CancelRequested, detail)
-}
-
-fn held(record: &TaskRecord, around: &Surroundings) -> Option<WhyReason> {
-    let workers = around.workers.as_ref();
-    let owner = record.task.lease_owner.clone()?;
-    let until = record.task.lease_expires_at.map(rfc3339);
-    let under_way = steps(record, |status| {
-        matches!(status, StepStatus::Running | StepStatus::Compensating)
-    });
-    let named = if under_way.is_empty() {
-        "its steps".to_owned()
-    } else {
-        under_way.join(", ")
-    };
-    let seen = workers.and_then(|known| {
-        let seen = known.rows.iter().find(|seen| seen.row.id == owner)?;
-        Some((known.now, seen))
-    });
-    // Right after an outage nothing is known of a process that has not refreshed its row since.
-    let unknown_for = seen.and_then(|(now, seen)| {
-        let is_old = !seen.row.is_stopped && !seen.is_fresh(now);
-        is_old.then(|| why_rows::still_unknown(around, seen))?
-    });
-    let state = match unknown_for {
-        Some(_) => None,
-        None => seen.map(|(now, seen)| (seen.state(now), seen)),
-    };
-    let (code, mut detail) = if let (Some(left), false) = (unknown_for, record.lease_is_live()) {
-        let within = format_duration(Duration::from_secs(left.as_secs() + 1));
-        (
-            WhyCode::DatabaseWasAway,
-            format!(
-                "the lease of {owner} ran out over {named} while the database was away: that process refreshes its row within \
-                 {within}, or a reconciler takes the task back"
-            ),
-        )
-    } else if record.lease_is_live() {
-        (
-            WhyCode::Working,
-            format!("{owner} works on {named}, and has to prolong its lease until then"),
-        )
-    } else {
-        (
-            WhyCode::HostLost,
-            format!(
-                "the lease of {owner} has run out while it worked on {named}: a reconciler takes the task back, or \
-                     another host claims it; is a reconciler running?"
-            ),
-        )
-    };
-    if let (Some((state, seen)), Some(known)) = (state, workers) {
-        let ago = |at: DbTime| format_duration(Duration::from_secs(known.now.after(at).as_secs()));
-        detail.push_str(&match state {
-            WorkerState::Alive if !seen.is_fresh(known.now) => {
-                format!(
-                    "; it has missed a refresh and may be gone: last seen on {} {} ago",
-                    seen.row.machine,
-                    ago(seen.seen_at)
-                )
-            }
-            WorkerState::Alive => format!(
-                "; it is alive on {}, seen {} ago",
-                seen.row.machine,
-                ago(seen.seen_at)
-            ),
-            WorkerState::Lost => format!(
-                "; it is lost: last seen on {} {} ago",
-                seen.row.machine,
-                ago(seen.seen_at)
-            ),
-            WorkerState::Stopped => format!(
-                "; it was stopped on {} {} ago",
-                seen.row.machine,
-                ago(seen.seen_at)
-            ),
-        });
-    }
-    let owner_state = state.map(|(state, _)| state);
-    Some(WhyReason {
-        until,
-        owner: Some(owner),
-        owner_state,
-        steps: under_way,
-        ..reason(code, detail)
-    })
 }
 
 fn version(registry: &Registry, record: &TaskRecord) -> WhyReason {

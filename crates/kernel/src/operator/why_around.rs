@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::limits::{LimitFound, limit_found};
 use crate::paused_queues::{Pause, pause_of};
 use crate::ports::{PlaceRow, StoreError, Workers};
-use crate::record::TaskRecord;
+use crate::record::{DbTime, TaskRecord};
 use crate::turn::{breaker_of, likely_next};
 use counterstep_contracts::{QueueName, WaitReason};
 use futures::future::BoxFuture;
@@ -32,6 +32,8 @@ pub struct Surroundings {
     pub limit: Option<(String, LimitFound)>,
     /// The breaker of its next step.
     pub breaker: Option<BreakerFound>,
+    /// Until when a reconciler has reserved it, where its lease is over.
+    pub reserved_until: Option<DbTime>,
     /// For how long the database has answered this process again; `None`: it was never away.
     pub back_for: Option<Duration>,
 }
@@ -70,6 +72,10 @@ pub fn surroundings<'a>(engine: &'a Engine, record: &'a TaskRecord) -> BoxFuture
             let pause = pause_of(engine, &queue).await;
             around.pause = read("the pause of its queue", record, pause).flatten();
             held_back(engine, record, &mut around).await;
+        }
+        if record.lease_has_expired() {
+            let reserved = store.reserved_until(record.task.id).await;
+            around.reserved_until = read("its reservation", record, reserved).flatten();
         }
         around
     })

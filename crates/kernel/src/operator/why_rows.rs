@@ -2,6 +2,7 @@
 //! them. A row names its evidence, and the move that ends it. Pure; must not read anything.
 
 use super::why_around::{BreakerFound, Surroundings};
+use super::why_fetch::{broker, consumer};
 use super::why_hosts::{Takers, takers};
 use super::why_moves::{command, post, put};
 use super::why_reason::reason;
@@ -27,10 +28,10 @@ const CLOSED: Duration = Duration::from_secs(24 * 3600);
 
 /// What the rows go by.
 pub(super) struct Facts<'a> {
-    record: &'a TaskRecord,
+    pub(super) record: &'a TaskRecord,
     task_type: Option<TaskType>,
     around: &'a Surroundings,
-    takers: Takers<'a>,
+    pub(super) takers: Takers<'a>,
     next: Vec<usize>,
     /// Processes that take it and are there, and why each of them does not; empty where one does, as far as is known.
     blocked: Vec<(WhyCode, &'a WorkerSeen)>,
@@ -48,6 +49,9 @@ const ROWS: &[fn(&Facts<'_>) -> Option<Found>] = &[
     heavy,
     limit,
     breaker,
+    // Behind those that polling does not get around.
+    consumer,
+    broker,
     lost_counts,
 ];
 
@@ -95,12 +99,12 @@ impl<'a> Facts<'a> {
         self.record.due_in().is_zero()
     }
 
-    fn queue(&self) -> QueueName {
+    pub(super) fn queue(&self) -> QueueName {
         QueueName(self.record.task.queue.clone()).base()
     }
 
     /// Why a process that takes it does not; `None`: it may.
-    fn obstacle(&self, seen: &WorkerSeen) -> Option<WhyCode> {
+    pub(super) fn obstacle(&self, seen: &WorkerSeen) -> Option<WhyCode> {
         let row = &seen.row;
         let of_its_own = u32::from(row.running.contains(&self.record.task.id));
         let beside = row.running_count.saturating_sub(of_its_own) + row.abandoned_count;

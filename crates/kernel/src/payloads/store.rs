@@ -174,6 +174,10 @@ impl Store for PayloadStore {
         self.inner.reserve(lost, ttl).await
     }
 
+    async fn reserved_until(&self, task: TaskId) -> Result<Option<DbTime>, StoreError> {
+        self.inner.reserved_until(task).await
+    }
+
     async fn list(&self, query: &TaskQuery) -> Result<TaskPage, StoreError> {
         if self.codec.is_some() && query.failure.text.is_some() {
             return self.search(query).await;

@@ -156,6 +156,9 @@ pub trait Store: Upkeep + Logs + Send + Sync + Debug {
     /// work; what becomes of a task its revision decides.
     async fn reserve(&self, lost: &[TaskId], ttl: Duration) -> Result<Vec<TaskId>, StoreError>;
 
+    /// Until when a reconciler has reserved a lost task; `None`: none has, or it is not lost any more. For people.
+    async fn reserved_until(&self, task: TaskId) -> Result<Option<DbTime>, StoreError>;
+
     /// A page, the newest first. A search looks at no more than [`TaskQuery::candidates`], in each state
     /// where it goes state by state.
     async fn list(&self, query: &TaskQuery) -> Result<TaskPage, StoreError>;

@@ -41,10 +41,32 @@ pub struct WorkerRow {
     pub passed: Option<Passed>,
     /// What it keeps in its spool; `None`: it has none.
     pub kept: Option<KeptResults>,
+    /// The queues that it cannot fetch from; of many the first hundred.
+    pub fetch_errors: Vec<FetchError>,
     /// When its first row was written, by the database's clock; `None`: it has not read that yet.
     pub started_at: Option<DbTime>,
     /// It stops, and runs nothing any more.
     pub is_stopped: bool,
+}
+
+/// What keeps a process from fetching messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FetchError {
+    /// Of this queue. Where a consumer is named, of this lane of a queue alone.
+    pub queue: QueueName,
+    /// The words of the broker, or of its client: one short line without passwords.
+    pub message: String,
+    /// The consumer that this process may not use; `None`: the fetch as a whole fails.
+    pub consumer: Option<DeniedConsumer>,
+}
+
+/// A consumer that a process may not use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeniedConsumer {
+    /// Its name.
+    pub name: String,
+    /// The subject that the user of the process may not publish to.
+    pub subject: String,
 }
 
 /// Results of attempts that a process keeps until the database takes them.

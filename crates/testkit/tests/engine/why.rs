@@ -1,12 +1,19 @@
 //! Why a task stands where it does: what holds it, by name, and the move that ends it.
 
 use crate::errand::only;
+use crate::lost::lost_in;
+use async_trait::async_trait;
 use counterstep_contracts::operator::{Why, WhyCode};
-use counterstep_contracts::{QueueName, Rate, TaskId, TaskStatus};
+use counterstep_contracts::{QueueName, Rate, TaskId, TaskStatus, WorkerMessage};
+use counterstep_kernel::documents::TypedDocuments;
+use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::limits::{NewLimit, set_limit};
 use counterstep_kernel::operator::{Surroundings, surroundings, why_among};
 use counterstep_kernel::paused_queues::{pause_queue, resume_queue};
-use counterstep_kernel::ports::{PortsRuntime, WorkerRow, WorkerSeen, Workers};
+use counterstep_kernel::ports::{
+    Delivery, DeliveryTag, DeniedConsumer, FetchError, PortsRuntime, Queue, QueueError, Settle,
+    WorkerRow, WorkerSeen, Workers,
+};
 use counterstep_macros::distributed_task;
 use counterstep_steps::breaker::{Breaker, Ticket, Verdict};
 use counterstep_steps::{BreakerPolicy, Limit, StepContext, StepResult};
@@ -14,6 +21,7 @@ use counterstep_testkit::site::{Site, eventually};
 use counterstep_testkit::{Form, Harness};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
@@ -36,6 +44,21 @@ impl Pay {
     #[step(1, host = "worker", heavy, limit = BANK, breaker = LINE, no_undo = "does nothing")]
     async fn pay(_ctx: &StepContext) -> StepResult<u32> {
         GATE.acquire().await.expect("it stays open").forget();
+        Ok(1)
+    }
+
+    fn respond() {}
+}
+
+struct Note;
+
+#[distributed_task(name = "Note", queue = "notes")]
+impl Note {
+    type Request = serde_json::Value;
+    type Response = ();
+
+    #[step(1, host = "worker", no_undo = "does nothing")]
+    async fn note(_ctx: &StepContext) -> StepResult<u32> {
         Ok(1)
     }
 
@@ -183,8 +206,28 @@ fn process(site: &Site) -> WorkerRow {
         lost_after: Duration::from_secs(45),
         passed: None,
         kept: None,
+        fetch_errors: Vec::new(),
         started_at: None,
         is_stopped: false,
+    }
+}
+
+fn denied(lane: &str) -> FetchError {
+    FetchError {
+        queue: QueueName(lane.to_owned()),
+        message: "not allowed".to_owned(),
+        consumer: Some(DeniedConsumer {
+            name: lane.replace('.', "~"),
+            subject: format!("$JS.API.CONSUMER.CREATE.{lane}"),
+        }),
+    }
+}
+
+fn failed() -> FetchError {
+    FetchError {
+        queue: QueueName("pay".to_owned()),
+        message: "not connected".to_owned(),
+        consumer: None,
     }
 }
 
@@ -196,7 +239,7 @@ async fn what_processes_have_reported_names_what_keeps_a_task_from_being_claimed
     let site = Harness::embedded(only::<Pay>()).start().await;
     let task = site.submit(Form::new()).await;
     // Seconds since its last refresh, losses of the task, and what else is so.
-    let cases: [(WhyCode, u64, u32, Change); 11] = [
+    let cases: [(WhyCode, u64, u32, Change); 15] = [
         (WhyCode::Unclaimed, 1, 0, |_, _| {}),
         (WhyCode::Jammed, 1, 0, |row, _| row.abandoned_count = 8),
         (WhyCode::NoSlot, 1, 0, |row, _| row.running_count = 8),
@@ -208,6 +251,20 @@ async fn what_processes_have_reported_names_what_keeps_a_task_from_being_claimed
             row.queues[0].0 = "other".to_owned()
         }),
         (WhyCode::NoHost, 1, 0, |row, _| row.types[0].version = 2),
+        (WhyCode::Consumer, 1, 0, |row, _| {
+            row.fetch_errors = vec![denied("pay"), failed()];
+        }),
+        // The task stands in another lane.
+        (WhyCode::Unclaimed, 1, 0, |row, _| {
+            row.fetch_errors = vec![denied("pay.backlog")];
+        }),
+        (WhyCode::Broker, 1, 0, |row, _| {
+            row.fetch_errors = vec![denied("pay.backlog"), failed()];
+        }),
+        // Polling would find it, and there is no slot.
+        (WhyCode::NoSlot, 1, 0, |row, _| {
+            (row.running_count, row.fetch_errors) = (8, vec![failed()]);
+        }),
         (WhyCode::HostsSilent, 20, 0, |_, _| {}),
         (WhyCode::DatabaseWasAway, 200, 0, |_, around| {
             around.back_for = Some(Duration::from_secs(3));
@@ -249,4 +306,161 @@ async fn a_task_whose_next_loss_ends_its_recovery_says_so_behind_what_holds_it()
         let found: Vec<_> = why.because.iter().map(|reason| reason.code).collect();
         assert_eq!(found, codes, "{why:?}");
     }
+}
+
+#[tokio::test]
+async fn a_broker_is_named_with_its_words_where_no_process_gets_the_message() {
+    let site = Harness::embedded(only::<Pay>()).start().await;
+    let task = site.submit(Form::new()).await;
+    let record = site.record(task).await;
+    let mut around = surroundings(&site.engine, &record).await;
+    let seen = |id: &str, fetch_errors| WorkerSeen {
+        row: WorkerRow {
+            id: id.to_owned(),
+            fetch_errors,
+            ..process(&site)
+        },
+        seen_at: record.now,
+    };
+    let mut among = |rows| {
+        around.workers = Some(Workers {
+            now: record.now,
+            rows,
+        });
+        why_among(&site.engine.registry, &record, &around)
+    };
+    let why = among(vec![
+        seen("worker:1", vec![failed()]),
+        seen("worker:2", vec![]),
+    ]);
+    assert_eq!(
+        why.because[0].code,
+        WhyCode::Unclaimed,
+        "the other one gets it: {why:?}"
+    );
+    let why = among(vec![
+        seen("worker:1", vec![failed()]),
+        seen("worker:2", vec![denied("pay")]),
+    ]);
+    let codes: Vec<_> = why.because.iter().map(|reason| reason.code).collect();
+    assert_eq!(codes, [WhyCode::Consumer, WhyCode::Broker], "{why:?}");
+    let [consumer, broker] = &why.because[..] else {
+        panic!("{why:?}")
+    };
+    for part in ["worker:2", "`pay`", "$JS.API.CONSUMER.CREATE.pay"] {
+        assert!(consumer.detail.contains(part), "{part}: {consumer:?}");
+    }
+    for part in ["worker:1: not connected", "queue `pay`", "polling"] {
+        assert!(broker.detail.contains(part), "{part}: {broker:?}");
+    }
+    let commands: Vec<_> = why
+        .operator_can
+        .iter()
+        .filter_map(|can| can.command.as_deref())
+        .collect();
+    assert_eq!(commands, ["doctor --role worker", "doctor"]);
+}
+
+/// A broker that is away until it is back, and brings nothing.
+#[derive(Debug, Clone, Default)]
+struct Broker(Arc<AtomicBool>);
+
+#[async_trait]
+impl Queue for Broker {
+    async fn publish(&self, _: &QueueName, _: &WorkerMessage) -> Result<(), QueueError> {
+        Ok(())
+    }
+
+    async fn fetch(
+        &self,
+        _: &[QueueName],
+        _: usize,
+        wait: Duration,
+    ) -> Result<Vec<Delivery>, QueueError> {
+        if !self.0.load(Ordering::Relaxed) {
+            return Err(QueueError(
+                "cannot reach nats://kim:secret@n1:4222".to_owned(),
+            ));
+        }
+        tokio::time::sleep(wait).await;
+        Ok(Vec::new())
+    }
+
+    async fn settle(&self, _: &DeliveryTag, _: Settle) -> Result<(), QueueError> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_process_reports_that_its_fetches_fail_until_they_work_again() {
+    let mut site = Harness::embedded(only::<Note>())
+        .settings(|settings| settings.lost_after = Duration::from_millis(150))
+        .start()
+        .await;
+    let broker = Broker::default();
+    site.engine.ports.queue = Arc::new(broker.clone());
+    let task = site.submit(Form::new()).await;
+    // As it is before polling finds it.
+    let record = site.record(task).await;
+    site.serve(4);
+    let reported = |what: &'static str, so: fn(&WorkerRow) -> bool| {
+        let (store, id) = (site.engine.ports.store.clone(), site.engine.id.clone());
+        eventually(what, move || {
+            let (store, id) = (store.clone(), id.clone());
+            async move {
+                let found = store.workers().await.expect("an answer").rows;
+                let row = found.into_iter().find(|seen| *seen.row.id == *id)?.row;
+                so(&row).then_some(row)
+            }
+        })
+    };
+    let row = reported("a failed fetch", |row| !row.fetch_errors.is_empty()).await;
+    let expected = FetchError {
+        queue: QueueName("notes".to_owned()),
+        message: "cannot reach nats://n1:4222".to_owned(),
+        consumer: None,
+    };
+    assert_eq!(row.fetch_errors, [expected]);
+    let around = surroundings(&site.engine, &record).await;
+    let why = why_among(&site.engine.registry, &record, &around);
+    assert_eq!(why.because[0].code, WhyCode::Broker, "{why:?}");
+    assert!(why.because[0].detail.contains("nats://n1:4222"), "{why:?}");
+
+    broker.0.store(true, Ordering::Relaxed);
+    reported("a fetch that works", |row| row.fetch_errors.is_empty()).await;
+    let around = surroundings(&site.engine, &record).await;
+    let why = why_among(&site.engine.registry, &record, &around);
+    assert_eq!(why.because[0].code, WhyCode::Unclaimed, "{why:?}");
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_task_that_a_reconciler_has_reserved_is_told_apart_and_names_the_time() {
+    let fault = Fault::at("note", FaultKind::HangBefore);
+    let site = Harness::embedded(only::<Note>())
+        .fault(fault.clone())
+        .settings(|settings| settings.lease = Duration::from_millis(200))
+        .start()
+        .await;
+    let task = site.submit(Form::new()).await;
+    lost_in(&site.engine, task, &fault).await;
+    let lost = first(&site, task, WhyCode::HostLost).await;
+    assert_eq!(lost.because[0].steps, ["note"]);
+    let store = &site.engine.ports.store;
+    let reconciler = WorkerRow {
+        id: "reconciler:1".to_owned(),
+        ..process(&site)
+    };
+    store.refresh_worker(&reconciler).await.expect("written");
+    let reserved = store.reserve(&[task], Duration::from_secs(600)).await;
+    assert_eq!(reserved.expect("an answer"), [task]);
+    let why = ask(&site, task).await;
+    let reason = &why.because[0];
+    assert_eq!(reason.code, WhyCode::ReservedForRecovery, "{why:?}");
+    assert!(
+        reason.detail.contains("reconciler:1 is alive"),
+        "{reason:?}"
+    );
+    assert!(reason.until > lost.because[0].until, "{reason:?}");
+    assert_eq!(reason.owner, lost.because[0].owner);
 }

@@ -3,6 +3,7 @@
 
 use super::{Site, files, submit, task_of};
 use counterstep_contracts::TaskStatus;
+use counterstep_contracts::operator::{Why, WhyCode};
 use counterstep_tests::api::Api;
 use counterstep_tests::command::run;
 use counterstep_tests::process::Process;
@@ -29,6 +30,30 @@ async fn figure(process: &Api, series: &str) -> u64 {
     line.trim().parse().expect("a number")
 }
 
+async fn why_names_the_consumer(api: &Api) {
+    let why = until(
+        "the reason of a task that waits for polling",
+        SOON,
+        || async {
+            // A new one each time: the last one may have been found.
+            let task = task_of(submit(api, files(), None).await);
+            let (_, body) = get(api, &format!("/api/tasks/{task}/why")).await;
+            let why: Why = serde_json::from_str(&body).expect(&body);
+            (why.because[0].code == WhyCode::Consumer).then_some(why)
+        },
+    )
+    .await;
+    let detail = &why.because[0].detail;
+    for part in [CREATION, "`file-processing`", "polling"] {
+        assert!(detail.contains(part), "{part}: {detail}");
+    }
+    let command = why.operator_can[0].command.as_deref();
+    assert_eq!(command, Some("doctor --role worker"));
+    let (_, processes) = get(api, "/api/workers").await;
+    let denied = format!(r#""consumer":"file-processing","denied_subject":"{CREATION}""#);
+    assert!(processes.contains(&denied), "{processes}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queue_that_the_account_lacks_is_named_at_the_start_by_readyz_by_doctor_and_counted() {
     // As of a program whose author has added a queue, and not the lines.
@@ -48,7 +73,9 @@ async fn a_queue_that_the_account_lacks_is_named_at_the_start_by_readyz_by_docto
     let own: Vec<_> = own.iter().map(String::as_str).collect();
     let api = services::api(&site.place, &own);
 
-    let mut worker: Process = site.worker(&["--metrics-listen", "127.0.0.1:0"]);
+    let often = ["--lost-after", "1s"];
+    let mut worker: Process =
+        site.worker(&[&often[..], &["--metrics-listen", "127.0.0.1:0"]].concat());
     let probes = Api::at(&worker.metrics_address());
     worker.says("the lines that are missing", |said| {
         let is_named = [
@@ -89,6 +116,8 @@ async fn a_queue_that_the_account_lacks_is_named_at_the_start_by_readyz_by_docto
     let id = task_of((status, answer.json().await.expect("JSON")));
     api.api.at_rest(id).await;
     assert_eq!(figure(&probes, orders).await, 0);
+
+    why_names_the_consumer(&api.api).await;
 
     let flags = site.flags("worker", &[]);
     let flags: Vec<_> = flags.iter().map(String::as_str).collect();

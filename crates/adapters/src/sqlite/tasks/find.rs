@@ -142,6 +142,31 @@ pub(in super::super) fn reserve(
     .map(|held| held > 0)
 }
 
+/// A task that a reconciler has reserved.
+#[derive(Debug, QueryableByName)]
+struct ReservedTask {
+    #[diesel(sql_type = BigInt)]
+    held_until: i64,
+}
+
+/// Until when a reconciler has reserved a lost task.
+pub(in super::super) fn reserved_until(
+    connection: &mut SqliteConnection,
+    task: TaskId,
+    now: i64,
+) -> QueryResult<Option<i64>> {
+    let found: Option<ReservedTask> = diesel::sql_query(
+        "SELECT held_until FROM tasks
+         WHERE id = ?1 AND lease_owner IS NOT NULL AND lease_expires_at <= ?2 AND held_until > ?2 AND held_epoch = epoch",
+    )
+    .bind::<Text, _>(task.to_string())
+    .bind::<BigInt, _>(now)
+    .prepared()
+    .get_result(connection)
+    .optional()?;
+    Ok(found.map(|it| it.held_until))
+}
+
 /// A line of [`in_flight`].
 #[derive(Debug, QueryableByName)]
 struct Group {

@@ -2,21 +2,26 @@
 //! server refuses them.
 
 use super::*;
+use crate::suite::eventually;
 use async_nats::{Client, ConnectOptions, Event};
 use counterstep_adapters::nats::{Hears, NatsAuth};
-use counterstep_kernel::ports::QueueRepair;
+use counterstep_kernel::ports::{DeniedConsumer, QueueRepair};
 use counterstep_testkit::servers::Nats as Server;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 const ACCOUNTS: &str = include_str!("../../../../../deploy/nats/accounts.conf");
 const PASSWORD: &str = "planted-password";
 
-fn server() -> Server {
+fn accounts() -> String {
     let passwords = ["API", "WORKER", "RECONCILER", "OPERATOR"];
     let of = |text: String, kind: &&str| {
         text.replace(&format!("$COUNTERSTEP_NATS_{kind}_PASSWORD"), PASSWORD)
     };
-    Server::with_lines(&passwords.iter().fold(ACCOUNTS.to_owned(), of))
+    passwords.iter().fold(ACCOUNTS.to_owned(), of)
+}
+
+fn server() -> Server {
+    Server::with_lines(&accounts())
 }
 
 /// As the settings of `deploy/` have it. `command`: what asks for the answers.
@@ -202,6 +207,16 @@ async fn a_queue_that_is_refused_holds_up_no_other_one_and_is_named_for_readines
     ack(&worker, &found[0]).await;
     let creation = "$JS.API.CONSUMER.CREATE.counterstep-work.book-seat.work.book-seat.*.*";
     assert_eq!(worker.queue().refused(), [creation]);
+    let denied = worker.queue().denied_consumers();
+    assert_eq!(denied.len(), 1, "{denied:?}");
+    let consumer = DeniedConsumer {
+        name: "book-seat".to_owned(),
+        subject: creation.to_owned(),
+    };
+    assert_eq!(
+        (&denied[0].queue, &denied[0].consumer),
+        (&refused, &Some(consumer))
+    );
     let alone = worker
         .queue()
         .fetch(&[refused], 1, LIMIT)
@@ -212,6 +227,45 @@ async fn a_queue_that_is_refused_holds_up_no_other_one_and_is_named_for_readines
         alone.contains(creation) && alone.contains("deploy render"),
         "{alone}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consumer_that_is_there_and_forbidden_is_named_until_the_server_answers_again() {
+    let fetching = "$JS.API.CONSUMER.MSG.NEXT.counterstep-work.orders";
+    let allowed = accounts();
+    let denied = allowed.replace(&format!("\"{fetching}\""), "");
+    let server = Server::with_lines(&denied);
+    let (reconciler, orders) = (process(&server, "reconciler").await, queue("orders"));
+    reconciler
+        .prepare(vec![orders.clone()], Events::None)
+        .await
+        .unwrap();
+    let worker = process(&server, "worker").await.queue();
+    let fetch = || worker.fetch(std::slice::from_ref(&orders), 1, SHORT);
+    let found = eventually("a refusal", || async {
+        fetch().await.unwrap();
+        worker.denied_consumers().pop()
+    })
+    .await;
+    let consumer = found.consumer.expect("a consumer");
+    assert_eq!(
+        (found.queue, &*consumer.name, &*consumer.subject),
+        (orders.clone(), "orders", fetching)
+    );
+
+    let file = server.folder().join("nats.conf");
+    let settings = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, settings.replace(&denied, &allowed)).unwrap();
+    let pid = server.pid().expect("it runs").to_string();
+    let reload = std::process::Command::new("kill")
+        .args(["-HUP", &pid])
+        .status();
+    assert!(reload.unwrap().success());
+    eventually("a fetch that works", || async {
+        fetch().await.ok()?;
+        worker.denied_consumers().is_empty().then_some(())
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

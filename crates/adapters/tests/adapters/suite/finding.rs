@@ -253,6 +253,13 @@ pub(crate) async fn a_lost_task_is_reserved_for_one_caller_until_it_is_taken_bac
         [],
         "the others skip them"
     );
+    let until = store.reserved_until(lost[0]).await.unwrap();
+    let now = load(store, lost[0]).await.now;
+    assert!(
+        until > Some(now) && until <= Some(now.later(MINUTE)),
+        "{until:?}"
+    );
+    assert_eq!(store.reserved_until(live).await.unwrap(), None);
 
     // A claim ends the reservation: lost once more, the task is found at once.
     let record = load(store, lost[0]).await;
@@ -264,6 +271,7 @@ pub(crate) async fn a_lost_task_is_reserved_for_one_caller_until_it_is_taken_bac
         found.iter().map(|due| due.task).collect::<Vec<_>>(),
         [lost[0]]
     );
+    assert_eq!(store.reserved_until(lost[0]).await.unwrap(), None);
     assert_eq!(store.reserve(&lost, MINUTE).await.unwrap(), [lost[0]]);
     // A reservation that has run out is none.
     let other = claimed(store, Duration::ZERO).await.task.id;

@@ -7,8 +7,8 @@ use counterstep_contracts::workers::WorkerState;
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::{
-    Due, FlowQuery, KeptResults, MOST_LABEL_VALUES, OTHER, Passed, Ports, Store, TaskCount,
-    Unclaimed, WorkerRow, WorkerSeen,
+    DeniedConsumer, Due, FetchError, FlowQuery, KeptResults, MOST_LABEL_VALUES, OTHER, Passed,
+    Ports, Store, TaskCount, Unclaimed, WorkerRow, WorkerSeen,
 };
 use counterstep_kernel::record::{TaskRecord, TaskRow};
 use counterstep_kernel::transition::{LeaseChange, Time};
@@ -38,6 +38,21 @@ fn process(id: &str, lost_after: Duration) -> WorkerRow {
             bytes: 4_000,
             oldest: Some(Duration::from_secs(5)),
         }),
+        fetch_errors: vec![
+            FetchError {
+                queue: QueueName("files.urgent".to_owned()),
+                message: "not allowed".to_owned(),
+                consumer: Some(DeniedConsumer {
+                    name: "files~urgent".to_owned(),
+                    subject: "$JS.X".to_owned(),
+                }),
+            },
+            FetchError {
+                queue: QueueName("files".to_owned()),
+                message: "ä server is away".to_owned(),
+                consumer: None,
+            },
+        ],
         started_at: None,
         is_stopped: false,
     }
