@@ -278,12 +278,11 @@ fn attempts_are_contiguous(history: &History, broken: &mut Vec<String>) {
 /// 10: undos go in the reverse order of the steps' first starts; those of a parallel group side by
 /// side, and all of them before the group's predecessor.
 fn undo_is_in_reverse(decl: &TaskDecl, history: &History, broken: &mut Vec<String>) {
-    let group = |no| {
-        decl.steps
-            .iter()
-            .find(|step| step.no == no)
-            .and_then(|step| step.group)
-    };
+    let of = |no| decl.steps.iter().find(|step| step.no == no);
+    let group = |no| of(no).and_then(|step| step.group);
+    // Steps that stand alone are in no group, and so are never beside each other.
+    let beside = |no, other| group(no).is_some() && group(no) == group(other);
+    let needs = |no| of(no).is_some_and(|step| step.undo.has_effects());
     let mut starts = Vec::new();
     let mut open = BTreeSet::new();
     for entry in history.audit.iter().map(|row| &row.entry) {
@@ -291,22 +290,14 @@ fn undo_is_in_reverse(decl: &TaskDecl, history: &History, broken: &mut Vec<Strin
         match entry.event.as_str() {
             "step_started" if !starts.contains(&no) => starts.push(no),
             "undo_started" => {
-                let place = |of| starts.iter().position(|no| *no == of);
-                for other in &open {
-                    if group(*other).is_none() || group(*other) != group(no) {
-                        broken
-                            .push(format!("10: the undo of step {no} starts while that of step {other} is under way"));
-                    }
+                for other in open.iter().filter(|other| !beside(no, **other)) {
+                    broken.push(format!(
+                        "10: the undo of step {no} starts while that of step {other} is under way"
+                    ));
                 }
-                let later = starts
-                    .iter()
-                    .filter(|other| place(**other) > place(no) && group(**other) != group(no));
-                let needs = |of: counterstep_contracts::StepNo| {
-                    decl.steps
-                        .iter()
-                        .any(|step| step.no == of && step.undo.has_effects())
-                };
-                for other in later.filter(|other| needs(**other)) {
+                let first = starts.iter().position(|start| *start == no);
+                let later = starts.iter().skip(first.map_or(0, |at| at + 1));
+                for other in later.filter(|other| needs(**other) && !beside(no, **other)) {
                     if !undone_before(history, *other, entry.seq) {
                         broken.push(format!(
                             "10: the undo of step {no} starts before that of step {other} has ended"

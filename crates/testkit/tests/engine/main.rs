@@ -23,6 +23,7 @@ mod harness;
 mod heartbeats;
 mod heavy;
 mod hints;
+mod invariants;
 mod kept;
 mod limits;
 mod locks;

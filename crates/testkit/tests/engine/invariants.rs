@@ -1,0 +1,217 @@
+//! Each invariant that is checked from a task's rows, and a past that breaks it and nothing else.
+
+use crate::errand::only;
+use counterstep_contracts::{Attempt, Direction, Epoch, StepNo, StepStatus, TaskStatus};
+use counterstep_kernel::record::{AuditEntry, AuditRow, History, TaskRecord};
+use counterstep_macros::distributed_task;
+use counterstep_steps::{StepContext, StepError, StepResult, UndoResult};
+use counterstep_testkit::{Form, Harness, TestTask, invariants};
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Journey {
+    ends: bool,
+}
+
+/// Steps with effects, one after another.
+struct Trip;
+
+#[distributed_task(name = "Trip", queue = "trips")]
+impl Trip {
+    type Request = Journey;
+    type Response = u8;
+
+    #[step(1, host = "api", undo = cancel_flight)]
+    async fn flight(_ctx: &StepContext) -> StepResult<u8> {
+        Ok(1)
+    }
+
+    async fn cancel_flight(_ctx: &StepContext) -> UndoResult {
+        Ok(())
+    }
+
+    #[step(2, host = "worker", undo = cancel_hotel)]
+    async fn hotel(_ctx: &StepContext) -> StepResult<u16> {
+        Ok(2)
+    }
+
+    async fn cancel_hotel(_ctx: &StepContext) -> UndoResult {
+        Ok(())
+    }
+
+    #[step(3, host = "worker", undo = cancel_car)]
+    async fn car(_ctx: &StepContext, req: &Journey) -> StepResult<u32> {
+        if req.ends {
+            return Ok(3);
+        }
+        Err(StepError::permanent("no car is left"))
+    }
+
+    async fn cancel_car(_ctx: &StepContext) -> UndoResult {
+        Ok(())
+    }
+
+    fn respond(flight: &u8, hotel: &u16, car: &u32) -> u8 {
+        flight + u8::try_from(u32::from(*hotel) + car).unwrap_or_default()
+    }
+}
+
+/// A task that has come to rest, with its past.
+struct Past {
+    record: TaskRecord,
+    history: History,
+}
+
+impl Past {
+    async fn of(ends: bool) -> Self {
+        let task: TestTask = Harness::embedded(only::<Trip>())
+            .submit(Form::new().field("ends", ends))
+            .await;
+        let status = if ends {
+            TaskStatus::Completed
+        } else {
+            TaskStatus::Failed
+        };
+        assert_eq!(task.run_to_rest().await, status);
+        Self {
+            record: task.record().await,
+            history: task.history().await,
+        }
+    }
+
+    /// The numbers of what is broken, each once.
+    fn broken(&self) -> Vec<String> {
+        let registry = only::<Trip>();
+        let decl = registry.of(&self.record.task).expect("a known type").decl;
+        let said = invariants::broken(decl, &self.record, &self.history);
+        let number = |it: &String| it.split(':').next().unwrap_or_default().to_owned();
+        let mut numbers: Vec<_> = said.iter().map(number).collect();
+        numbers.dedup();
+        numbers
+    }
+
+    fn entry(&mut self, step: i32, event: &str) -> &mut AuditEntry {
+        let mut entries = self.history.audit.iter_mut().map(|row| &mut row.entry);
+        entries
+            .find(|it| it.step == Some(StepNo(step)) && it.event == event)
+            .unwrap_or_else(|| panic!("step {step} has no {event}"))
+    }
+
+    fn place(&self, step: i32, event: &str) -> usize {
+        let mut entries = self.history.audit.iter().map(|row| &row.entry);
+        entries
+            .position(|it| it.step == Some(StepNo(step)) && it.event == event)
+            .unwrap_or_else(|| panic!("step {step} has no {event}"))
+    }
+
+    /// Puts an entry at another place.
+    fn moved(&mut self, step: i32, event: &str, to: usize) {
+        let row = self.history.audit.remove(self.place(step, event));
+        self.history.audit.insert(to, row);
+        self.number();
+    }
+
+    /// Numbers the entries from 1.
+    fn number(&mut self) {
+        let mut rows: Vec<AuditRow> = std::mem::take(&mut self.history.audit);
+        for (row, no) in rows.iter_mut().zip(1..) {
+            row.seq.0 = no;
+            row.entry.seq.0 = no;
+        }
+        self.history.audit = rows;
+    }
+}
+
+type Break = fn(&mut Past);
+
+/// What breaks an invariant: the number, what happened, whether the task has completed, and how.
+const BREAKS: [(&str, &str, bool, Break); 15] = [
+    ("1", "a commit under an older epoch", true, |past| {
+        let last = past.history.audit.last_mut().expect("entries");
+        last.entry.epoch = Epoch(0);
+    }),
+    (
+        "3",
+        "a step with effects that nobody undid",
+        false,
+        |past| {
+            past.entry(1, "undo_succeeded").step_to = Some(StepStatus::CompensationFailed);
+            past.record.steps[0].status = StepStatus::CompensationFailed;
+        },
+    ),
+    ("3", "a step that was undone twice", false, |past| {
+        let place = past.place(1, "undo_succeeded");
+        let mut again = past.history.audit[place].clone();
+        again.entry.step_from = Some(StepStatus::Compensated);
+        past.history.audit.insert(place + 1, again);
+        past.number();
+    }),
+    ("5", "a step that has not ended", true, |past| {
+        past.entry(3, "step_succeeded").step_to = Some(StepStatus::Running);
+        past.record.steps[2].status = StepStatus::Running;
+    }),
+    ("5", "an undo of a completed task", true, |past| {
+        past.history.attempts[0].direction = Direction::Undo;
+    }),
+    ("6", "a gap between entries", true, |past| {
+        past.history.audit.last_mut().expect("entries").seq.0 += 1;
+    }),
+    ("6", "an entry that does not follow", true, |past| {
+        let entry = past.entry(2, "step_succeeded");
+        (entry.from, entry.to) = (Some(TaskStatus::Dispatched), TaskStatus::Dispatched);
+    }),
+    ("6", "another state of the row", false, |past| {
+        past.record.task.status = TaskStatus::Cancelled;
+    }),
+    ("6", "another state of a step's row", false, |past| {
+        past.record.steps[2].status = StepStatus::Failed;
+    }),
+    ("7", "a start behind the turn", false, |past| {
+        past.entry(1, "undo_started").event = "step_started".to_owned();
+    }),
+    ("9", "a gap between attempts", true, |past| {
+        past.history.attempts[2].attempt = Attempt(2);
+    }),
+    ("9", "two attempts of one number", true, |past| {
+        let twice = past.history.attempts[0].clone();
+        past.history.attempts.push(twice);
+    }),
+    (
+        "10",
+        "the first step undone before the second",
+        false,
+        |past| {
+            for event in ["undo_started", "undo_succeeded"] {
+                past.entry(2, event).step = Some(StepNo(0));
+                past.entry(1, event).step = Some(StepNo(2));
+                past.entry(0, event).step = Some(StepNo(1));
+            }
+        },
+    ),
+    ("10", "two undos at a time", false, |past| {
+        let place = past.place(2, "undo_succeeded");
+        past.moved(1, "undo_started", place);
+    }),
+    (
+        "10",
+        "the undo of a step before a later one's",
+        false,
+        |past| {
+            let start = past.place(2, "undo_started");
+            let end = past.place(1, "undo_succeeded");
+            past.moved(1, "undo_started", start);
+            past.moved(1, "undo_succeeded", start + 1);
+            assert!(end > start + 1, "it was behind");
+        },
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_past_that_breaks_one_invariant_is_found_by_its_number() {
+    for (number, what, has_completed, spoil) in BREAKS {
+        let mut past = Past::of(has_completed).await;
+        assert_eq!(past.broken(), Vec::<String>::new(), "{what}: before");
+        spoil(&mut past);
+        assert_eq!(past.broken(), [number], "{what}");
+    }
+}
