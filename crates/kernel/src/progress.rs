@@ -13,9 +13,7 @@ use crate::record::{DbTime, StepRow, TaskRecord};
 use crate::time_limits::best_effort;
 use crate::times::rfc3339;
 use crate::turn_time::TurnTime;
-use counterstep_contracts::{
-    Attempt, AttemptProgress, Direction, Epoch, StepStatus, TaskId, TaskProgress,
-};
+use counterstep_contracts::{Attempt, AttemptProgress, Direction, Epoch, TaskId, TaskProgress};
 pub(crate) use counterstep_steps::progress::Meter;
 use counterstep_steps::progress::ProgressSink;
 use futures::StreamExt;
@@ -298,7 +296,7 @@ pub fn progress_of<'a>(
     record: &'a TaskRecord,
 ) -> BoxFuture<'a, Option<TaskProgress>> {
     Box::pin(async move {
-        if !record.steps.iter().any(|row| under_way(row).is_some()) {
+        if !record.steps.iter().any(|row| row.open_attempt().is_some()) {
             return None;
         }
         let kept = best_effort(
@@ -319,26 +317,7 @@ pub fn of_running(record: &TaskRecord, mut progress: TaskProgress) -> Option<Tas
     }
     progress.steps.retain(|name, said| {
         let row = record.steps.iter().find(|row| row.name == *name);
-        row.and_then(under_way) == Some((said.direction, said.attempt))
+        row.and_then(StepRow::open_attempt) == Some((said.direction, said.attempt))
     });
     (!progress.steps.is_empty()).then_some(progress)
-}
-
-/// The attempt that a step's row says is running.
-fn under_way(row: &StepRow) -> Option<(Direction, Attempt)> {
-    let direction = match row.status {
-        StepStatus::Running => Direction::Forward,
-        StepStatus::Compensating => Direction::Undo,
-        StepStatus::Pending
-        | StepStatus::Waiting
-        | StepStatus::InDoubt
-        | StepStatus::Completed
-        | StepStatus::Skipped
-        | StepStatus::Failed
-        | StepStatus::Compensated
-        | StepStatus::CompensationFailed
-        | StepStatus::Resolved => return None,
-    };
-    row.attempt_open
-        .then(|| (direction, row.last_attempt(direction)))
 }

@@ -273,6 +273,26 @@ impl StepRow {
             Direction::Undo => self.undo_attempts,
         }
     }
+
+    /// The attempt that has started and not ended, in the direction of the step's status. That of a completed step makes its
+    /// lost scratch again.
+    #[must_use]
+    pub(crate) fn open_attempt(&self) -> Option<(Direction, Attempt)> {
+        let direction = match self.status {
+            StepStatus::Running | StepStatus::Completed => Direction::Forward,
+            StepStatus::Compensating => Direction::Undo,
+            StepStatus::Pending
+            | StepStatus::Waiting
+            | StepStatus::InDoubt
+            | StepStatus::Skipped
+            | StepStatus::Failed
+            | StepStatus::Compensated
+            | StepStatus::CompensationFailed
+            | StepStatus::Resolved => return None,
+        };
+        self.attempt_open
+            .then(|| (direction, self.last_attempt(direction)))
+    }
 }
 
 /// Whose the objects of an attempt are.

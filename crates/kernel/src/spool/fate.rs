@@ -16,11 +16,12 @@ pub(super) enum Fate {
     Named,
 }
 
-/// Whether the attempt has not ended, and its epoch is the task's.
+/// Whether the attempt has not ended, and its epoch is the task's. A step's undo that has begun under the same epoch is
+/// another attempt, though the last forward one is still the last of its direction.
 pub(super) fn is_open(record: &TaskRecord, key: &SpoolKey, epoch: Epoch) -> bool {
     let row = record.steps.iter().find(|row| row.no == key.step);
     record.task.epoch == epoch
-        && row.is_some_and(|row| row.attempt_open && row.last_attempt(key.direction) == key.attempt)
+        && row.is_some_and(|row| row.open_attempt() == Some((key.direction, key.attempt)))
 }
 
 /// Of a result whose attempt is not open any more.

@@ -17,6 +17,7 @@ use counterstep_macros::distributed_task;
 use counterstep_reconciler::recovery;
 use counterstep_steps::{
     CancelToken, LogLevel, Registry, RetryPolicy, Sql, StepContext, StepError, StepResult,
+    UndoResult,
 };
 use counterstep_testkit::clock::work_for;
 use counterstep_testkit::site::eventually;
@@ -145,6 +146,31 @@ impl Tour {
     }
 }
 
+/// Is undone when it is cancelled on the way.
+struct Ferry;
+
+#[distributed_task(name = "Ferry", queue = "drives", lease = "6s", cancellable)]
+impl Ferry {
+    type Request = Plan;
+    type Response = i32;
+
+    #[step(1, host = "worker", undo = return_trip, when_cut_off = "finish")]
+    async fn cross(ctx: &StepContext, plan: &Plan) -> StepResult<i32> {
+        work_for(ctx.task_id(), Duration::from_secs(plan.first_s)).await;
+        Ok(ctx.attempt().0)
+    }
+
+    async fn return_trip(ctx: &StepContext, plan: &Plan) -> UndoResult {
+        work_for(ctx.task_id(), Duration::from_secs(plan.first_s)).await;
+        ctx.in_transaction(Sql::new("INSERT INTO drives VALUES ($1)").bind(ctx.effect_key()));
+        Ok(())
+    }
+
+    fn respond(cross: &i32) -> i32 {
+        *cross
+    }
+}
+
 /// What a process has observed, by its text.
 #[derive(Debug, Default)]
 struct Observed(Mutex<BTreeMap<&'static str, u32>>);
@@ -184,7 +210,8 @@ impl Machine {
         let registry = Registry::new()
             .with::<Drive>()
             .with::<Walk>()
-            .with::<Tour>();
+            .with::<Tour>()
+            .with::<Ferry>();
         let ports = open(&folder, &clock).await;
         let machine = Self {
             folder,

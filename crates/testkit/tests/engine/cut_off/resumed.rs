@@ -1,20 +1,21 @@
 //! Results that outlive the process that has kept them.
 
-use super::{Drive, Machine, Process, THREE_LEASES};
+use super::{Drive, Ferry, Machine, Process, THREE_LEASES};
 use counterstep_adapters::payload_keys::{EncryptedPayloads, PayloadKey, PayloadKeys, TenantKeys};
-use counterstep_contracts::{Host, TaskId, TaskStatus, Tenant};
-use counterstep_kernel::EngineSettings;
+use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::host::{HostSettings, Spawn, serve};
 use counterstep_kernel::payloads::PayloadStore;
 use counterstep_kernel::ports::{ENCRYPTED, PayloadError, Spool, Store};
 use counterstep_kernel::turn::{TurnEnd, turn};
+use counterstep_kernel::{EngineSettings, client};
 use counterstep_steps::{CancelReason, CancelToken};
 use counterstep_testkit::Form;
 use counterstep_testkit::clock::until_works;
 use counterstep_testkit::site::eventually;
 use serde_json::json;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::task::{JoinHandle, JoinSet};
 
 /// A task whose step has ended while the database was away, and whose worker was killed then. Its lease is over.
 async fn killed(machine: &Machine) -> TaskId {
@@ -38,19 +39,29 @@ async fn killed_with(machine: &Machine, form: Form) -> TaskId {
     task
 }
 
-/// Serves the process, which takes up what the spool has, until that is empty.
-async fn serve_until_empty(machine: &Machine, process: &Process) {
-    let spawn: Spawn = Arc::new(|future| drop(tokio::spawn(future)));
+/// Serves the process, which takes up what the spool has.
+fn serve_kept(
+    machine: &Machine,
+    process: &Process,
+    spawn: Spawn,
+    shutdown: &CancelToken,
+) -> JoinHandle<()> {
     let mut settings = HostSettings::for_all(&machine.registry, Host::Worker, 1);
     // What it takes up is not what it finds due.
     settings.queues.clear();
-    let shutdown = CancelToken::new();
-    let serving = tokio::spawn(serve(
+    tokio::spawn(serve(
         process.engine.clone(),
         settings,
         shutdown.clone(),
         spawn,
-    ));
+    ))
+}
+
+/// Serves the process until its spool is empty.
+async fn serve_until_empty(machine: &Machine, process: &Process) {
+    let spawn: Spawn = Arc::new(|future| drop(tokio::spawn(future)));
+    let shutdown = CancelToken::new();
+    let serving = serve_kept(machine, process, spawn, &shutdown);
     eventually("an empty spool", || async {
         (process.spool.stats().entries == 0).then_some(())
     })
@@ -190,6 +201,55 @@ async fn a_result_that_was_written_before_its_process_ended_is_written_once() {
     assert_eq!(machine.record(task).await.task.rev, before);
     assert_eq!(machine.drives(), 1);
     assert_eq!(next.observed(), [("committed", 2)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_of_a_step_is_none_of_its_undo() {
+    let machine = Machine::new().await;
+    let task = killed_with(&machine, Form::to::<Ferry>().field("first_s", 1)).await;
+    let cancelled = client::cancel(&machine.other(), task, "client").await;
+    cancelled.expect("accepted");
+    // The next process writes the result and the start of the undo in one commit, and is killed before it has removed the
+    // result.
+    let second = machine.process();
+    let key = second.spool.keys().await.expect("keys")[0];
+    let entry = second.spool.get(&key).await.expect("an answer");
+    let turns = Arc::new(Mutex::new(JoinSet::new()));
+    let of_turns = turns.clone();
+    let spawn: Spawn = Arc::new(move |turn| drop(of_turns.lock().expect("turns").spawn(turn)));
+    let serving = serve_kept(&machine, &second, spawn, &CancelToken::new());
+    eventually("the undo", || async {
+        let row = &machine.record(task).await.steps[0];
+        (row.status == StepStatus::Compensating).then_some(())
+    })
+    .await;
+    until_works(task).await;
+    serving.abort();
+    let _ = serving.await;
+    let mut turns = std::mem::take(&mut *turns.lock().expect("turns"));
+    turns.shutdown().await;
+    drop(second);
+    machine.until_written().await;
+
+    let third = machine.process();
+    let entry = entry.expect("it is there");
+    third.spool.put(&entry).await.expect("it is kept");
+    serve_until_empty(&machine, &third).await;
+    assert_eq!(machine.drives(), 0, "the undo has not ended");
+    machine.clock.advance(THREE_LEASES);
+    machine.take_back().await;
+    let works = async {
+        until_works(task).await;
+        machine.clock.advance("1s");
+    };
+    let (ended, ()) = futures::join!(third.turn(task), works);
+    assert_eq!(
+        ended.expect("it ends"),
+        TurnEnd::Rests(TaskStatus::Cancelled)
+    );
+    assert_eq!(machine.drives(), 1);
+    let expected = "cross ok, cross undo in doubt, cross undone, cancelled";
+    machine.assert_trail(task, expected).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
