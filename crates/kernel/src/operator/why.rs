@@ -10,7 +10,6 @@ use super::why_places;
 use super::why_reason::{reason, steps};
 use super::why_rows;
 use crate::dead_letters::group_of;
-use crate::ports::Workers;
 use crate::record::{DbTime, Failure, StepRow, TaskRecord};
 use crate::task::Registry;
 use crate::times::rfc3339;
@@ -32,12 +31,8 @@ pub fn why(registry: &Registry, record: &TaskRecord) -> Why {
 #[must_use]
 pub fn why_among(registry: &Registry, record: &TaskRecord, around: &Surroundings) -> Why {
     let Surroundings {
-        workers,
-        children,
-        places,
-        ..
+        children, places, ..
     } = around;
-    let workers = workers.as_ref();
     let task = &record.task;
     let mut because = Vec::new();
     let knows = registry.of(task).is_some();
@@ -72,11 +67,11 @@ pub fn why_among(registry: &Registry, record: &TaskRecord, around: &Surroundings
                     || matches!(task.waiting, Some(WaitReason::Breaker | WaitReason::Limit))) => {}
         TaskStatus::Waiting => because.push(waiting(record)),
         TaskStatus::Submitted | TaskStatus::Dispatched if is_held => {}
-        TaskStatus::Submitted | TaskStatus::Dispatched => because.push(unclaimed(record, workers)),
+        TaskStatus::Submitted | TaskStatus::Dispatched => because.push(unclaimed(record, around)),
         TaskStatus::Compensating if task.lease_owner.is_none() => {
             if record.due_in().is_zero() {
                 if !is_held {
-                    because.push(unclaimed(record, workers));
+                    because.push(unclaimed(record, around));
                 }
             } else if !why_children::are_all(record) {
                 let probed = probed_again(record);
@@ -241,7 +236,7 @@ fn due(record: &TaskRecord, what: &str) -> WhyReason {
     }
 }
 
-fn unclaimed(record: &TaskRecord, workers: Option<&Workers>) -> WhyReason {
+fn unclaimed(record: &TaskRecord, around: &Surroundings) -> WhyReason {
     let task = &record.task;
     let queue = QueueName(task.queue.clone()).base();
     let since = age(record, task.updated_at);
@@ -261,7 +256,7 @@ fn unclaimed(record: &TaskRecord, workers: Option<&Workers>) -> WhyReason {
             queue
         )
     };
-    let detail = detail + &takers(record, workers);
+    let detail = detail + &takers(record, around);
     WhyReason {
         queue: Some(queue.0),
         ..reason(WhyCode::Unclaimed, detail)

@@ -1,5 +1,7 @@
 //! Which processes take a task that waits for one, as they have said of themselves. Reads; decides nothing.
 
+use super::why_around::Surroundings;
+use super::why_rows::still_unknown;
 use crate::ports::{KnownType, WorkerSeen, Workers};
 use crate::record::{TaskRecord, TaskRow};
 use counterstep_contracts::QueueName;
@@ -83,9 +85,12 @@ impl<'a> Takers<'a> {
     }
 }
 
-/// How many processes that are alive take such a task, in words; empty where that is unknown.
-pub(super) fn takers(record: &TaskRecord, workers: Option<&Workers>) -> String {
-    let takers = Takers::of(record, workers);
+/// How many processes that are alive take such a task, in words; empty where that is unknown. One that has had no time for a
+/// refresh since an outage of the database is left out.
+pub(super) fn takers(record: &TaskRecord, around: &Surroundings) -> String {
+    let mut takers = Takers::of(record, around.workers.as_ref());
+    let is_known = |seen: &&WorkerSeen| still_unknown(around, seen).is_none();
+    takers.silent.retain(is_known);
     if !takers.is_known {
         return String::new();
     }

@@ -258,7 +258,7 @@ fn hosts_silent(facts: &Facts<'_>) -> Option<Found> {
     let queue = facts.queue();
     let detail = format!(
         "it was offered on queue `{queue}`{}",
-        takers(facts.record, facts.around.workers.as_ref())
+        takers(facts.record, facts.around)
     );
     let found = WhyReason {
         queue: Some(queue.0),

@@ -309,6 +309,31 @@ async fn a_task_whose_next_loss_ends_its_recovery_says_so_behind_what_holds_it()
 }
 
 #[tokio::test]
+async fn beside_one_that_has_reported_since_an_outage_none_counts_as_gone() {
+    let site = Harness::embedded(only::<Pay>()).start().await;
+    let task = site.submit(Form::new()).await;
+    let record = site.record(task).await;
+    let mut around = surroundings(&site.engine, &record).await;
+    let now = record.now.later(Duration::from_secs(60));
+    let seen = |id: &str, seen_at| WorkerSeen {
+        row: WorkerRow {
+            id: id.to_owned(),
+            ..process(&site)
+        },
+        seen_at,
+    };
+    let rows = vec![seen("worker:1", now), seen("worker:2", record.now)];
+    around.workers = Some(Workers { now, rows });
+    for (back_for, is_gone) in [(Some(3), false), (Some(18), true), (None, true)] {
+        around.back_for = back_for.map(Duration::from_secs);
+        let why = why_among(&site.engine.registry, &record, &around);
+        assert_eq!(why.because[0].code, WhyCode::Unclaimed, "{why:?}");
+        let detail = &why.because[0].detail;
+        assert_eq!(detail.contains("may be gone"), is_gone, "{detail}");
+    }
+}
+
+#[tokio::test]
 async fn a_broker_is_named_with_its_words_where_no_process_gets_the_message() {
     let site = Harness::embedded(only::<Pay>()).start().await;
     let task = site.submit(Form::new()).await;
@@ -414,13 +439,14 @@ async fn a_process_reports_that_its_fetches_fail_until_they_work_again() {
             }
         })
     };
-    let row = reported("a failed fetch", |row| !row.fetch_errors.is_empty()).await;
+    // One for the worker host, and one for the API host of this process.
+    let row = reported("failed fetches", |row| row.fetch_errors.len() == 2).await;
     let expected = FetchError {
         queue: QueueName("notes".to_owned()),
         message: "cannot reach nats://n1:4222".to_owned(),
         consumer: None,
     };
-    assert_eq!(row.fetch_errors, [expected]);
+    assert_eq!(row.fetch_errors[0], expected);
     let around = surroundings(&site.engine, &record).await;
     let why = why_among(&site.engine.registry, &record, &around);
     assert_eq!(why.because[0].code, WhyCode::Broker, "{why:?}");
