@@ -18,7 +18,16 @@ pub(crate) async fn best_effort<T>(
     clock: &dyn Clock,
     answer: impl Future<Output = T>,
 ) -> Option<T> {
-    match select(pin!(answer), clock.sleep(BEST_EFFORT_LIMIT)).await {
+    answer_within(clock, BEST_EFFORT_LIMIT, answer).await
+}
+
+/// The answer, if it comes within this time.
+pub(crate) async fn answer_within<T>(
+    clock: &dyn Clock,
+    limit: Duration,
+    answer: impl Future<Output = T>,
+) -> Option<T> {
+    match select(pin!(answer), clock.sleep(limit)).await {
         Either::Left((answer, _)) => Some(answer),
         Either::Right(_) => None,
     }
@@ -29,8 +38,6 @@ pub(crate) async fn queue_answer(
     clock: &dyn Clock,
     answer: impl Future<Output = Result<(), QueueError>>,
 ) -> Result<(), QueueError> {
-    match select(pin!(answer), clock.sleep(QUEUE_LIMIT)).await {
-        Either::Left((answer, _)) => answer,
-        Either::Right(_) => Err(QueueError(format!("no answer within {QUEUE_LIMIT:?}"))),
-    }
+    let in_time = answer_within(clock, QUEUE_LIMIT, answer).await;
+    in_time.unwrap_or_else(|| Err(QueueError(format!("no answer within {QUEUE_LIMIT:?}"))))
 }

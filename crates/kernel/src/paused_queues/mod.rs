@@ -12,12 +12,13 @@ use crate::ports::{
     Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, StoreError, TaskCount,
 };
 use crate::record::DbTime;
-use crate::time_limits::best_effort;
+use crate::time_limits::{answer_within, best_effort};
 use counterstep_contracts::{Host, QueueName, Rev, Tenant};
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 const KIND: DocumentKind = DocumentKind::Queue;
 
@@ -26,6 +27,9 @@ const MOST: u32 = 1_000;
 
 /// Others may be faster so often in a row.
 const TRIES: u32 = 10;
+
+/// The first answer is worth waiting for: without it nothing is fetched.
+const FIRST_READ: Duration = Duration::from_secs(5);
 
 /// Why a queue is paused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,10 +76,15 @@ pub enum PauseError {
 
 impl Engine {
     /// Those of these queues that are not paused, as far as this process knows: it reads them once a
-    /// second. Where the database does not answer, what was known holds.
+    /// second. Where the database does not answer, what was known holds; before its first answer none is open.
     pub async fn not_paused(&self, queues: &[QueueName]) -> Vec<QueueName> {
-        if self.paused.are_to_be_read(self.ports.clock.monotonic()) {
-            match best_effort(self.ports.clock.as_ref(), paused(self)).await {
+        let clock = self.ports.clock.as_ref();
+        if self.paused.are_to_be_read(clock.monotonic()) {
+            let read = match self.paused.is_known() {
+                true => best_effort(clock, paused(self)).await,
+                false => answer_within(clock, FIRST_READ, paused(self)).await,
+            };
+            match read {
                 Some(Ok(rows)) => {
                     let paused = rows.into_iter().map(|row| QueueName(row.name)).collect();
                     self.paused.learn(paused);

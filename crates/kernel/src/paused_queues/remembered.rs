@@ -16,7 +16,8 @@ pub(crate) struct PausedQueues(Mutex<Remembered>);
 struct Remembered {
     /// By the timer of the process.
     at: Option<Duration>,
-    paused: BTreeSet<QueueName>,
+    /// `None`: they were never read.
+    paused: Option<BTreeSet<QueueName>>,
 }
 
 impl PausedQueues {
@@ -24,28 +25,58 @@ impl PausedQueues {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether what is known is old. The caller reads them then: the other loops go by what is known,
-    /// and do not all ask the same.
+    /// Whether the caller is to read them: what is known is old, or nothing is. Of old knowledge one loop reads, and the others
+    /// go by it meanwhile; before the first read there is nothing to go by, so that each reads.
     pub(super) fn are_to_be_read(&self, now: Duration) -> bool {
         let mut remembered = self.remembered();
         let is_fresh = |at| now.saturating_sub(at) < BELIEVED;
-        if remembered.at.is_some_and(is_fresh) {
+        if remembered.paused.is_some() && remembered.at.is_some_and(is_fresh) {
             return false;
         }
         remembered.at = Some(now);
         true
     }
 
-    pub(super) fn learn(&self, paused: BTreeSet<QueueName>) {
-        self.remembered().paused = paused;
+    pub(super) fn is_known(&self) -> bool {
+        self.remembered().paused.is_some()
     }
 
-    /// Those of these queues and lanes that are not paused.
+    pub(super) fn learn(&self, paused: BTreeSet<QueueName>) {
+        self.remembered().paused = Some(paused);
+    }
+
+    /// Those of these queues and lanes that are not paused; none before the first read.
     pub(super) fn without(&self, queues: &[QueueName]) -> Vec<QueueName> {
         let remembered = self.remembered();
+        let Some(paused) = &remembered.paused else {
+            return Vec::new();
+        };
         let open = queues
             .iter()
-            .filter(|queue| !remembered.paused.contains(&queue.base()));
+            .filter(|queue| !paused.contains(&queue.base()));
         open.cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn before_the_first_read_no_queue_is_open_and_every_loop_reads() {
+        let (known, queue) = (PausedQueues::default(), QueueName("zips".to_owned()));
+        let queues = [queue.clone(), QueueName("videos".to_owned())];
+        let now = Duration::from_secs(7);
+        assert!(known.are_to_be_read(now));
+        // The first loop has not had its answer, or had none.
+        assert!(known.are_to_be_read(now));
+        assert_eq!(known.without(&queues), []);
+        known.learn(BTreeSet::from([queue]));
+        assert!(!known.are_to_be_read(now));
+        assert_eq!(known.without(&queues), queues[1..]);
+        // Of old knowledge one loop reads, and the others go by it.
+        assert!(known.are_to_be_read(now + BELIEVED));
+        assert!(!known.are_to_be_read(now + BELIEVED));
+        assert_eq!(known.without(&queues), queues[1..]);
     }
 }
