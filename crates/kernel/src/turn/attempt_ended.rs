@@ -138,7 +138,7 @@ impl<'a> Turn<'a> {
         match ended.in_doubt {
             Some(CancelReason::LeaseLost) => {
                 self.log.write(self.engine, ended.log).await;
-                return self.stopped_without_lease(at);
+                return self.stopped_without_lease(at).await;
             }
             Some(CancelReason::Shutdown) => {
                 self.log.write(self.engine, ended.log).await;

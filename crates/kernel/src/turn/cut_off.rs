@@ -131,7 +131,11 @@ impl Turn<'_> {
     }
 
     /// An attempt was told to stop because the lease is lost, or over.
-    pub(super) fn stopped_without_lease(&mut self, at: usize) -> Result<Next, ChangeError> {
+    pub(super) async fn stopped_without_lease(&mut self, at: usize) -> Result<Next, ChangeError> {
+        // A heartbeat has got through before it had stopped.
+        if self.lease.confirmed().is_some() {
+            return self.interrupted(at, STOPPED).await;
+        }
         // Whatever the attempt came to, its epoch is over: nothing that it says can be written down.
         if self.lease.is_lost() || !self.lease.outlasts_its_end() {
             return Err(ChangeError::Fenced);
@@ -304,7 +308,6 @@ impl Turn<'_> {
             return Err(ChangeError::Fenced);
         }
         (self.record, self.read_at) = (record, read_at);
-        self.tokens.renew();
         let (mut unwritten, mut in_doubt) = (VecDeque::new(), BTreeMap::new());
         for end in std::mem::take(&mut self.cut_off.unwritten) {
             match (end, Spooling::of(self.engine)) {

@@ -142,6 +142,8 @@ async fn keep_alive(engine: &Engine, kept: KeptLease<'_>, tokens: &Tokens, wakes
                 confirmed = sent;
                 if std::mem::take(&mut is_over) {
                     kept.board.tell_again();
+                    // What starts from now on has its lease.
+                    tokens.renew();
                 }
                 lease.confirm(sent);
                 if cancel_requested {

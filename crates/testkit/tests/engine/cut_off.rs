@@ -146,6 +146,50 @@ impl Tour {
     }
 }
 
+/// Both, side by side, of which the one that is to stop takes no notice; then one behind them.
+struct Outing;
+
+#[distributed_task(name = "Outing", queue = "drives", lease = "6s")]
+impl Outing {
+    type Request = Plan;
+    type Response = i32;
+
+    #[step(
+        1,
+        host = "worker",
+        group = "outing",
+        no_undo = "an outing is over when it is over",
+        when_cut_off = "finish"
+    )]
+    async fn ride(ctx: &StepContext, plan: &Plan) -> StepResult<i32> {
+        work_for(ctx.task_id(), Duration::from_secs(plan.first_s)).await;
+        Ok(ctx.attempt().0)
+    }
+
+    #[step(
+        2,
+        host = "worker",
+        group = "outing",
+        no_undo = "an outing is over when it is over"
+    )]
+    async fn sing(ctx: &StepContext, plan: &Plan) -> StepResult<i64> {
+        work_for(ctx.task_id(), Duration::from_secs(plan.beside_s)).await;
+        Ok(ctx.attempt().0.into())
+    }
+
+    #[step(3, host = "worker", no_undo = "home is home")]
+    async fn go_home(ctx: &StepContext, ride: &i32) -> StepResult<u8> {
+        match ctx.cancel().reason() {
+            Some(_) => Err(StepError::cancelled()),
+            None => Ok(u8::try_from(*ride).unwrap_or_default()),
+        }
+    }
+
+    fn respond(go_home: &u8) -> i32 {
+        (*go_home).into()
+    }
+}
+
 /// Is undone when it is cancelled on the way.
 struct Ferry;
 
@@ -211,7 +255,8 @@ impl Machine {
             .with::<Drive>()
             .with::<Walk>()
             .with::<Tour>()
-            .with::<Ferry>();
+            .with::<Ferry>()
+            .with::<Outing>();
         let ports = open(&folder, &clock).await;
         let machine = Self {
             folder,

@@ -1,12 +1,14 @@
 //! A worker that goes on over an outage.
 
-use super::{Drive, LEASE, Machine, Plan, THREE_LEASES, Tour, Walk};
+use super::{Drive, LEASE, Machine, Outing, Plan, THREE_LEASES, Tour, Walk};
 use counterstep_contracts::TaskStatus;
+use counterstep_kernel::EngineSettings;
 use counterstep_kernel::ports::Spool;
 use counterstep_kernel::turn::TurnEnd;
 use counterstep_testkit::Form;
 use counterstep_testkit::clock::until_works;
 use counterstep_testkit::site::eventually;
+use std::time::Duration;
 
 fn plan(form: Form, plan: &Plan) -> Form {
     form.field("first_s", plan.first_s)
@@ -163,6 +165,46 @@ async fn of_two_steps_side_by_side_one_goes_on_and_the_other_stops_and_starts_an
     assert_eq!(record.task.response, Some(serde_json::json!([1, 2])));
     assert_eq!((record.task.epoch.0, record.task.recovery_attempts), (1, 0));
     assert_eq!(process.spool.stats().entries, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_an_outage_steps_start_that_were_not_there_to_be_stopped() {
+    let machine = Machine::new().await;
+    // What is told to stop has time to end by itself.
+    let process = machine.process_with(EngineSettings {
+        cancel_grace: Duration::from_secs(60),
+        ..Machine::settings()
+    });
+    let form = plan(
+        Form::to::<Outing>(),
+        &Plan {
+            first_s: 40,
+            beside_s: 30,
+            ..Plan::default()
+        },
+    );
+    let task = machine.submit(form).await;
+    let turn = process.turn(task);
+    machine.until_run(task, 2).await;
+    until_works(task).await;
+    let before = machine.record(task).await.task.lease_expires_at;
+    let cut = machine.cut();
+    // One of the two is told to stop, and sings on.
+    machine.clock.advance("8s");
+    drop(cut);
+    eventually("a heartbeat", || async {
+        machine.clock.advance("1s");
+        let row = machine.record(task).await.task;
+        (row.lease_expires_at != before).then_some(())
+    })
+    .await;
+    machine.pass_under_lease(task, 50).await;
+    assert_eq!(turn.await.expect("it ends"), COMPLETED);
+    let record = machine.record(task).await;
+    assert_eq!((record.task.epoch.0, record.task.recovery_attempts), (1, 0));
+    machine
+        .assert_trail(task, "sing ok, ride ok, go_home ok, completed")
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
