@@ -10,6 +10,7 @@ use crate::documents::{read_document, write_document};
 use crate::engine::Engine;
 use crate::ports::{DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, StoreError};
 use crate::record::DbTime;
+use crate::time_limits::answer_within;
 use counterstep_contracts::{Rev, Tenant};
 use futures::StreamExt;
 use futures::channel::oneshot;
@@ -37,6 +38,9 @@ const TRIES: u32 = 20;
 
 /// What people have set is read so often.
 const SET_VALUES_FOR: Duration = Duration::from_secs(1);
+
+/// That read may take so long. The next exchange tries again.
+const SET_VALUES_TAKE: Duration = Duration::from_secs(1);
 
 /// So long the end of a process waits until it has given its permits back.
 const LAST_EXCHANGE: Duration = Duration::from_secs(1);
@@ -112,14 +116,19 @@ async fn read_set_values(engine: &Engine) {
     if is_fresh {
         return;
     }
-    match people::set_values(engine).await {
-        Ok(values) => {
+    // One connection may be silent while the others answer: permits in use are renewed in any case.
+    let clock = engine.ports.clock.as_ref();
+    match answer_within(clock, SET_VALUES_TAKE, people::set_values(engine)).await {
+        Some(Ok(values)) => {
             *engine.limits.set_values() = SetValues {
                 read_at: Some(now),
                 values,
             };
         }
-        Err(error) => tracing::warn!(%error, "the values set for limits could not be read"),
+        Some(Err(error)) => {
+            tracing::warn!(%error, "the values set for limits could not be read");
+        }
+        None => tracing::warn!("the values set for limits could not be read in time"),
     }
 }
 
