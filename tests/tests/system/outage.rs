@@ -276,6 +276,12 @@ async fn no_worker_counts_as_gone_that_has_had_no_time_for_a_report_since_an_out
     let fleet = Fleet::start(PROGRAM, TIMES);
     let (mut api_process, api) = fleet.api();
     let worker = fleet.worker(&[]);
+    until("its first report", SOON, || async {
+        let answer = api.request(Method::GET, "/api/workers").send().await.ok()?;
+        let processes = answer.text().await.ok()?;
+        processes.contains(r#""role":"worker""#).then_some(())
+    })
+    .await;
     // One that is slow to report, and whose last report is as old as behind a long outage.
     worker.signal(Signal::Stop);
     let (postgres, database) = (&fleet.cluster.servers.postgres, &fleet.cluster.database);
@@ -284,7 +290,6 @@ async fn no_worker_counts_as_gone_that_has_had_no_time_for_a_report_since_an_out
     let task = submit(&api, "endure", &json!({"step_ms": 0})).await;
     let before = why(&api, task).await.expect("an answer");
     assert_eq!(before.because[0].code, WhyCode::HostsSilent, "{before:?}");
-
     postgres.stop();
     api_process.says("that the database is away", |said| {
         said.contains("looking for due tasks failed").then_some(())
@@ -294,6 +299,7 @@ async fn no_worker_counts_as_gone_that_has_had_no_time_for_a_report_since_an_out
     let reason = &behind.because[0];
     assert_eq!(reason.code, WhyCode::DatabaseWasAway, "{behind:?}");
     assert!(reason.until.is_some(), "{reason:?}");
+
     worker.signal(Signal::Continue);
     until("the end of the task", SOON, || async {
         let now = why(&api, task).await?;
@@ -306,6 +312,7 @@ async fn no_worker_counts_as_gone_that_has_had_no_time_for_a_report_since_an_out
         (now.because[0].code == WhyCode::Ended).then_some(())
     })
     .await;
+
     for process in [worker, api_process] {
         assert!(process.stop().success());
     }
