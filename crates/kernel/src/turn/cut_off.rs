@@ -184,6 +184,9 @@ impl Turn<'_> {
             self.cut_off.unwritten.push_back(unwritten);
         } else if kept {
             spool.written(&place, &written).await;
+        } else if is_unwritten {
+            let unwritten = Unwritten::InDoubt(ended.at, NOT_KEPT);
+            self.cut_off.unwritten.push_back(unwritten);
         }
         written
     }

@@ -190,6 +190,43 @@ impl Outing {
     }
 }
 
+/// Two that go on, side by side.
+struct Convoy;
+
+#[distributed_task(name = "Convoy", queue = "drives", lease = "6s")]
+impl Convoy {
+    type Request = Plan;
+    type Response = i32;
+
+    #[step(
+        1,
+        host = "worker",
+        group = "convoy",
+        no_undo = "a drive is over when it is over",
+        when_cut_off = "finish"
+    )]
+    async fn lead(ctx: &StepContext, plan: &Plan) -> StepResult<i32> {
+        work_for(ctx.task_id(), Duration::from_secs(plan.first_s)).await;
+        Ok(ctx.attempt().0)
+    }
+
+    #[step(
+        2,
+        host = "worker",
+        group = "convoy",
+        no_undo = "a drive is over when it is over",
+        when_cut_off = "finish"
+    )]
+    async fn follow(ctx: &StepContext, plan: &Plan) -> StepResult<i64> {
+        work_for(ctx.task_id(), Duration::from_secs(plan.beside_s)).await;
+        Ok(ctx.attempt().0.into())
+    }
+
+    fn respond(lead: &i32, follow: &i64) -> i32 {
+        lead + i32::try_from(*follow).unwrap_or_default()
+    }
+}
+
 /// Is undone when it is cancelled on the way.
 struct Ferry;
 
@@ -256,7 +293,8 @@ impl Machine {
             .with::<Walk>()
             .with::<Tour>()
             .with::<Ferry>()
-            .with::<Outing>();
+            .with::<Outing>()
+            .with::<Convoy>();
         let ports = open(&folder, &clock).await;
         let machine = Self {
             folder,

@@ -1,6 +1,7 @@
 //! A worker that goes on over an outage.
 
-use super::{Drive, LEASE, Machine, Outing, Plan, THREE_LEASES, Tour, Walk};
+use super::{Convoy, Drive, LEASE, Machine, Outing, Plan, THREE_LEASES, Tour, Walk};
+use counterstep_adapters::spool::FileSpool;
 use counterstep_contracts::TaskStatus;
 use counterstep_kernel::EngineSettings;
 use counterstep_kernel::ports::Spool;
@@ -8,6 +9,7 @@ use counterstep_kernel::turn::TurnEnd;
 use counterstep_testkit::Form;
 use counterstep_testkit::clock::until_works;
 use counterstep_testkit::site::eventually;
+use std::sync::Arc;
 use std::time::Duration;
 
 fn plan(form: Form, plan: &Plan) -> Form {
@@ -210,13 +212,12 @@ async fn after_an_outage_steps_start_that_were_not_there_to_be_stopped() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_result_that_the_spool_cannot_take_is_in_doubt_as_without_one() {
     let machine = Machine::new().await;
-    let spool =
-        counterstep_adapters::spool::FileSpool::open(&machine.folder.path().join("small"), 1);
+    let spool = FileSpool::open(&machine.folder.path().join("small"), 1);
     let mut process = machine.process();
     process.engine = process
         .engine
         .clone()
-        .spooled_by(std::sync::Arc::new(spool.expect("a spool")));
+        .spooled_by(Arc::new(spool.expect("a spool")));
     let form = plan(
         Form::to::<Drive>(),
         &Plan {
@@ -238,5 +239,48 @@ async fn a_result_that_the_spool_cannot_take_is_in_doubt_as_without_one() {
         machine.trail(task).await,
         "drive in doubt",
         "it is dispatched again"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_result_that_was_not_kept_the_audit_says_that_it_had_ended() {
+    let machine = Machine::new().await;
+    let mut process = machine.process();
+    let small = FileSpool::open(&machine.folder.path().join("small"), 1).expect("a spool");
+    process.engine = process.engine.clone().spooled_by(Arc::new(small));
+    let form = plan(
+        Form::to::<Convoy>(),
+        &Plan {
+            first_s: 1,
+            beside_s: 20,
+            ..Plan::default()
+        },
+    );
+    let task = machine.submit(form).await;
+    let turn = process.turn(task);
+    machine.until_run(task, 2).await;
+    until_works(task).await;
+    let cut = machine.cut();
+    machine.clock.advance("1s");
+    // The commit is tried all the while; the time of the test must not run ahead of it.
+    let tried = Duration::from_millis(300);
+    tokio::time::sleep(tried).await;
+    machine.clock.advance("1s");
+    eventually("a spool that takes nothing", || async {
+        (process.observed() == [("refused", 1)]).then_some(())
+    })
+    .await;
+    machine.clock.advance("2s");
+    tokio::time::sleep(tried).await;
+    drop(cut);
+    machine.pass_under_lease(task, 60).await;
+    assert_eq!(turn.await.expect("it ends"), COMPLETED);
+    let history = machine.history(task).await;
+    let mut entries = history.audit.iter().map(|row| &row.entry);
+    let doubt = entries.find(|entry| entry.event == "step_in_doubt");
+    let details = doubt.expect("it is in doubt").details.to_string();
+    assert!(
+        details.contains("its result could not be kept"),
+        "{details}"
     );
 }
