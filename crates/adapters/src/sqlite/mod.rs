@@ -228,17 +228,10 @@ impl Store for SqliteStore {
 
     async fn reserve(&self, lost: &[TaskId], ttl: Duration) -> Result<Vec<TaskId>, StoreError> {
         let lost = lost.to_vec();
-        let hold = move |connection: &mut SqliteConnection, now| {
-            let until = now + micros(ttl);
-            let mut held = Vec::with_capacity(lost.len());
-            for task in &lost {
-                if tasks::reserve(connection, *task, now, until)? {
-                    held.push(*task);
-                }
-            }
-            Ok(held)
+        let reserve = move |connection: &mut SqliteConnection, now| {
+            Ok(tasks::reserve(connection, &lost, now, now + micros(ttl))?)
         };
-        Ok(self.database.write(Durability::Relaxed, hold).await?)
+        Ok(self.database.write(Durability::Relaxed, reserve).await?)
     }
 
     async fn reserved_until(&self, task: TaskId) -> Result<Option<DbTime>, StoreError> {

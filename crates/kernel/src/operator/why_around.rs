@@ -8,7 +8,7 @@ use crate::documents::TypedDocuments;
 use crate::engine::Engine;
 use crate::limits::{LimitFound, limit_found};
 use crate::paused_queues::{Pause, pause_of};
-use crate::ports::{PlaceRow, StoreError, Workers};
+use crate::ports::{PlaceRow, REFRESH_TAKES, StoreError, WorkerSeen, Workers, refreshed_every};
 use crate::record::{DbTime, TaskRecord};
 use crate::turn::{breaker_of, likely_next};
 use counterstep_contracts::{QueueName, WaitReason};
@@ -47,6 +47,13 @@ pub struct BreakerFound {
     pub step: String,
     /// As this process sees it. Without a server for hints each process has its own, and of another one's nothing is known.
     pub state: BreakerState,
+}
+
+/// For how long after an outage what is known of a process may be older than that.
+pub(super) fn still_unknown(around: &Surroundings, seen: &WorkerSeen) -> Option<Duration> {
+    let refreshes_within = refreshed_every(seen.row.lost_after) + REFRESH_TAKES;
+    let left = refreshes_within.checked_sub(around.back_for?)?;
+    (!left.is_zero()).then_some(left)
 }
 
 /// Reads what is known beside a task's own rows. What cannot be read is left out and logged: the rest is worth an answer.

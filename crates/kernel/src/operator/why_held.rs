@@ -1,9 +1,8 @@
 //! The process that holds a task, or held it last: what its lease shows, what has become of it, and which reconciler has reserved
 //! the task. The lease alone decides. Pure; must not read anything.
 
-use super::why_around::Surroundings;
+use super::why_around::{Surroundings, still_unknown};
 use super::why_reason::{reason, steps};
-use super::why_rows;
 use crate::ports::{WorkerSeen, Workers};
 use crate::record::{DbTime, TaskRecord};
 use crate::times::rfc3339;
@@ -34,7 +33,7 @@ pub(super) fn held(record: &TaskRecord, around: &Surroundings) -> Option<WhyReas
     // Right after an outage nothing is known of a process that has not refreshed its row since.
     let unknown_for = seen.and_then(|(known, seen)| {
         let is_old = !seen.row.is_stopped && !seen.is_fresh(known.now);
-        is_old.then(|| why_rows::still_unknown(around, seen))?
+        is_old.then(|| still_unknown(around, seen))?
     });
     let of = Held {
         owner: &owner,

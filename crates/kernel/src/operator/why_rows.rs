@@ -1,7 +1,7 @@
 //! What keeps a task from being claimed, or its next step from starting: one row a reason, in the order in which a task meets
 //! them. A row names its evidence, and the move that ends it. Pure; must not read anything.
 
-use super::why_around::{BreakerFound, Surroundings};
+use super::why_around::{BreakerFound, Surroundings, still_unknown};
 use super::why_fetch::{broker, consumer};
 use super::why_hosts::{Takers, takers};
 use super::why_moves::{command, post, put};
@@ -9,7 +9,7 @@ use super::why_reason::reason;
 use crate::breaker::BreakerState;
 use crate::isolation::most_tasks;
 use crate::limits::LimitFound;
-use crate::ports::{REFRESH_TAKES, WorkerSeen, refreshed_every};
+use crate::ports::WorkerSeen;
 use crate::record::TaskRecord;
 use crate::task::TaskType;
 use crate::times::rfc3339;
@@ -201,13 +201,6 @@ fn queue_paused(facts: &Facts<'_>) -> Option<Found> {
         ..reason(WhyCode::QueuePaused, detail)
     };
     Some((found, Some(resume)))
-}
-
-/// For how long after an outage what is known of a process may be older than that.
-pub(super) fn still_unknown(around: &Surroundings, seen: &WorkerSeen) -> Option<Duration> {
-    let refreshes_within = refreshed_every(seen.row.lost_after) + REFRESH_TAKES;
-    let left = refreshes_within.checked_sub(around.back_for?)?;
-    (!left.is_zero()).then_some(left)
 }
 
 fn database_was_away(facts: &Facts<'_>) -> Option<Found> {

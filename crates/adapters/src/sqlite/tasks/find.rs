@@ -123,8 +123,23 @@ pub(in super::super) fn lost(
     .load_at_most(limit, connection)
 }
 
-/// Reserves a lost task for one reconciler; whether it could be.
+/// Reserves lost tasks for one reconciler. Returns those that could be.
 pub(in super::super) fn reserve(
+    connection: &mut SqliteConnection,
+    lost: &[TaskId],
+    now: i64,
+    until: i64,
+) -> QueryResult<Vec<TaskId>> {
+    let mut reserved = Vec::with_capacity(lost.len());
+    for task in lost {
+        if reserve_one(connection, *task, now, until)? {
+            reserved.push(*task);
+        }
+    }
+    Ok(reserved)
+}
+
+fn reserve_one(
     connection: &mut SqliteConnection,
     task: TaskId,
     now: i64,
