@@ -9,7 +9,9 @@ use counterstep_kernel::ports::{
 };
 use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
+use diesel::dsl::sql;
 use diesel::prelude::*;
+use diesel::sql_types::BigInt;
 
 type Columns = (String, String, i64, String, Option<i64>, i64);
 
@@ -116,15 +118,20 @@ pub(super) fn put(
     {
         return Ok(false);
     }
+    let exists = rev.is_some();
     match &write.change {
         DocumentChange::Put { body, due_at } => {
+            let rev = match rev {
+                Some(rev) => rev + 1,
+                None => first_revision(connection)?,
+            };
             let content = (
-                documents::rev.eq(rev.unwrap_or(0) + 1),
+                documents::rev.eq(rev),
                 documents::body.eq(body),
                 documents::due_at.eq(due_at.map(|due| due.0)),
                 documents::seen_at.eq(now),
             );
-            if rev.is_some() {
+            if exists {
                 diesel::update(found).set(content).execute(connection)?;
             } else {
                 let key = (
@@ -140,4 +147,11 @@ pub(super) fn put(
         DocumentChange::Delete => return Ok(diesel::delete(found).execute(connection)? > 0),
     }
     Ok(true)
+}
+
+/// Any: a document that is made again after it was deleted must not come to a revision that somebody has read of the one
+/// before it.
+fn first_revision(connection: &mut SqliteConnection) -> Result<i64, Fault> {
+    let any = sql::<BigInt>("1 + (random() & 4503599627370495)");
+    Ok(diesel::select(any).get_result(connection)?)
 }

@@ -128,6 +128,7 @@ macro_rules! row_cases {
                 a_document_comes_back_as_it_was_written,
                 a_document_changes_only_at_the_expected_revision,
                 of_fifty_racing_writers_of_a_document_one_wins,
+                what_was_decided_on_a_deleted_document_is_not_written_over_its_successor,
                 due_documents_come_in_the_order_of_their_times,
                 documents_page_by_name_and_the_last_written_is_the_latest,
                 documents_are_written_together_or_not_at_all,

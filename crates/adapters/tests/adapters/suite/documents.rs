@@ -38,6 +38,12 @@ async fn find(store: &dyn Store, query: &DocumentQuery) -> Vec<Document> {
     store.documents(query).await.unwrap().rows
 }
 
+/// The revision of one that is there; 0: there is none.
+async fn rev_of(store: &dyn Store, name: &str) -> Rev {
+    let found = find(store, &named(KIND, &[name])).await;
+    found.first().map_or(Rev(0), |row| row.rev)
+}
+
 async fn names(store: &dyn Store, query: &DocumentQuery) -> Vec<String> {
     find(store, query)
         .await
@@ -71,15 +77,15 @@ pub(crate) async fn a_document_comes_back_as_it_was_written(ports: &Ports) {
     let DocumentChange::Put { body, due_at } = new.change else {
         panic!("a put")
     };
+    let found = find(store, &named(KIND, &["a"])).await;
     let row = Document {
         tenant: new.tenant,
         name: new.name,
-        rev: Rev(1),
+        rev: rev_of(store, "a").await,
         body,
         due_at,
         seen_at: now,
     };
-    let found = find(store, &named(KIND, &["a"])).await;
     assert_eq!(found, std::slice::from_ref(&row));
     // A document of another kind, or of another tenant, is another one.
     assert_eq!(find(store, &named(DocumentKind::Worker, &["a"])).await, []);
@@ -102,12 +108,13 @@ pub(crate) async fn a_document_changes_only_at_the_expected_revision(ports: &Por
         !write(store, &put("a", Some(1), None)).await,
         "there is none"
     );
+    assert!(write(store, &put("a", Some(0), None)).await);
+    let first = rev_of(store, "a").await.0;
     for (expected, written) in [
-        (0, true),
         (0, false),
-        (2, false),
-        (1, true),
-        (1, false),
+        (first + 1, false),
+        (first, true),
+        (first, false),
         (-1, false),
     ] {
         assert_eq!(
@@ -118,33 +125,42 @@ pub(crate) async fn a_document_changes_only_at_the_expected_revision(ports: &Por
     }
     // Whatever it is.
     assert!(write(store, &put("a", None, None)).await && write(store, &put("b", None, None)).await);
-    let revisions: Vec<_> = find(store, &named(KIND, &["b", "a"]))
-        .await
-        .into_iter()
-        .map(|row| row.rev)
-        .collect();
-    assert_eq!(revisions, [Rev(3), Rev(1)], "by name");
+    assert_eq!(rev_of(store, "a").await, Rev(first + 2));
     let delete = |expected| DocumentWrite {
         change: DocumentChange::Delete,
         ..put("a", expected, None)
     };
-    assert!(!write(store, &delete(Some(2))).await);
-    assert!(write(store, &delete(Some(3))).await);
-    for expected in [Some(3), Some(0), None] {
+    assert!(!write(store, &delete(Some(first + 1))).await);
+    assert!(write(store, &delete(Some(first + 2))).await);
+    for expected in [Some(first + 2), Some(0), None] {
         assert!(
             !write(store, &delete(expected)).await,
             "it is gone: {expected:?}"
         );
     }
-    assert!(
-        write(store, &put("a", Some(0), None)).await,
-        "and may be made again"
-    );
+}
+
+pub(crate) async fn what_was_decided_on_a_deleted_document_is_not_written_over_its_successor(
+    ports: &Ports,
+) {
+    let store = &*ports.store;
+    assert!(write(store, &put("a", Some(0), None)).await);
+    let read = rev_of(store, "a").await;
+    let delete = DocumentWrite {
+        change: DocumentChange::Delete,
+        ..put("a", Some(read.0), None)
+    };
+    assert!(write(store, &delete).await);
+    assert!(write(store, &put("a", Some(0), None)).await);
+    let stale = put("a", Some(read.0), None);
+    assert!(!write(store, &stale).await, "it is another one");
+    assert!(!write(store, &delete).await, "it is another one");
 }
 
 pub(crate) async fn of_fifty_racing_writers_of_a_document_one_wins(ports: &Ports) {
     let store = &*ports.store;
-    for expected in 0..3 {
+    for _ in 0..3 {
+        let expected = rev_of(store, "a").await.0;
         let racing = put("a", Some(expected), None);
         let written = join_all((0..50).map(|_| write(store, &racing))).await;
         assert_eq!(
@@ -237,25 +253,28 @@ pub(crate) async fn documents_are_written_together_or_not_at_all(ports: &Ports) 
     );
     let all = named(KIND, &["a", "b", "c"]);
     let revs = |rows: Vec<Document>| rows.iter().map(|row| row.rev.0).collect::<Vec<_>>();
-    assert_eq!(revs(find(store, &all).await), [1, 1]);
+    let before = revs(find(store, &all).await);
+    let [a, b] = before[..] else {
+        panic!("{before:?}")
+    };
     for (writes, refused) in [
-        ([put("c", Some(0), None), put("a", Some(2), None)], 1),
-        ([put("a", Some(7), None), put("c", Some(0), None)], 0),
-        ([put("a", Some(1), None), put("b", Some(0), None)], 1),
+        ([put("c", Some(0), None), put("a", Some(a + 1), None)], 1),
+        ([put("a", Some(a + 6), None), put("c", Some(0), None)], 0),
+        ([put("a", Some(a), None), put("b", Some(0), None)], 1),
     ] {
         let put = store.put_documents(&writes).await.unwrap();
         assert_eq!(put, DocumentsPut::Refused(refused));
-        assert_eq!(revs(find(store, &all).await), [1, 1]);
+        assert_eq!(revs(find(store, &all).await), before);
     }
     let delete = DocumentWrite {
         change: DocumentChange::Delete,
-        ..put("a", Some(1), None)
+        ..put("a", Some(a), None)
     };
     let put = store
-        .put_documents(&[delete, put("b", Some(1), None)])
+        .put_documents(&[delete, put("b", Some(b), None)])
         .await;
     assert!(matches!(put, Ok(DocumentsPut::Written(_))), "{put:?}");
-    assert_eq!(revs(find(store, &all).await), [2]);
+    assert_eq!(revs(find(store, &all).await), [b + 1]);
 }
 
 pub(crate) async fn of_twenty_racing_changes_each_has_its_entry_in_one_chain(ports: &Ports) {

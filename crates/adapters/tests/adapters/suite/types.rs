@@ -33,6 +33,8 @@ pub(crate) async fn a_type_comes_back_as_it_was_written(ports: &Ports) {
     );
     let mut row = open();
     assert!(store.put_type(&row).await.unwrap());
+    let first = store.types().await.unwrap().rows.remove(0).rev;
+    row.rev = first;
     assert_eq!(store.types().await.unwrap().rows, [row.clone()]);
     let at = |seconds: i64| DbTime(read.now.0 + seconds * 1_000_000);
     row.disabled = Some(Disabled {
@@ -40,7 +42,7 @@ pub(crate) async fn a_type_comes_back_as_it_was_written(ports: &Ports) {
         probe_from: Some(at(5)),
         probe: Some((new_task(), at(6))),
     });
-    (row.counts_from, row.rev) = (Some(at(-7)), Rev(2));
+    (row.counts_from, row.rev) = (Some(at(-7)), first.next());
     assert!(store.put_type(&row).await.unwrap());
     assert_eq!(store.types().await.unwrap().rows, [row.clone()]);
     row.disabled = Some(Disabled {
@@ -48,14 +50,19 @@ pub(crate) async fn a_type_comes_back_as_it_was_written(ports: &Ports) {
         probe_from: None,
         probe: None,
     });
-    row.rev = Rev(3);
+    row.rev = Rev(first.0 + 2);
     assert!(store.put_type(&row).await.unwrap());
     let other = TypeRow {
         name: "Another".to_owned(),
         ..open()
     };
     assert!(store.put_type(&other).await.unwrap());
-    assert_eq!(store.types().await.unwrap().rows, [other, row], "by name");
+    let rows = store.types().await.unwrap().rows;
+    let names: Vec<_> = rows.iter().map(|row| row.name.as_str()).collect();
+    assert_eq!(
+        (names.as_slice(), &rows[1]),
+        (["Another", "Zip"].as_slice(), &row)
+    );
 }
 
 pub(crate) async fn a_type_that_cannot_be_read_counts_as_disabled_and_stops_no_other(
@@ -83,6 +90,10 @@ pub(crate) async fn a_type_that_cannot_be_read_counts_as_disabled_and_stops_no_o
         .unwrap()
         .expect("it is written");
     let rows = store.types().await.unwrap().rows;
+    let other = TypeRow {
+        rev: rows[0].rev,
+        ..other
+    };
     assert_eq!(rows[0], other);
     assert_eq!(
         rows[1].disabled,
@@ -104,13 +115,22 @@ pub(crate) async fn a_type_that_cannot_be_read_counts_as_disabled_and_stops_no_o
 pub(crate) async fn a_type_changes_only_from_the_revision_that_was_read(ports: &Ports) {
     let store = &*ports.store;
     let row = open();
+    assert!(
+        !store
+            .put_type(&TypeRow {
+                rev: Rev(2),
+                ..open()
+            })
+            .await
+            .unwrap()
+    );
+    assert!(store.put_type(&row).await.unwrap());
+    let first = store.types().await.unwrap().rows.remove(0).rev.0;
     for (rev, taken) in [
-        (2, false),
-        (1, true),
         (1, false),
-        (3, false),
-        (2, true),
-        (2, false),
+        (first + 2, false),
+        (first + 1, true),
+        (first + 1, false),
     ] {
         let row = TypeRow {
             rev: Rev(rev),
@@ -118,7 +138,10 @@ pub(crate) async fn a_type_changes_only_from_the_revision_that_was_read(ports: &
         };
         assert_eq!(store.put_type(&row).await.unwrap(), taken, "{rev}");
     }
-    let racing = TypeRow { rev: Rev(3), ..row };
+    let racing = TypeRow {
+        rev: Rev(first + 2),
+        ..row
+    };
     let wins = futures::future::join_all((0..20).map(|_| store.put_type(&racing))).await;
     assert_eq!(
         wins.into_iter()
