@@ -51,7 +51,8 @@ fn has_secret(url: &str, user_is_token: bool) -> bool {
             .next()
             .unwrap_or_default()
             .to_ascii_lowercase();
-        SECRET_PARAMETERS.iter().any(|secret| name.contains(secret))
+        // `map.NAME` names a bucket of the program's own.
+        !name.starts_with("map.") && SECRET_PARAMETERS.iter().any(|secret| name.contains(secret))
     };
     user.is_some_and(|user| user.contains(':') || user_is_token)
         // A password may hold a `?` too.
@@ -96,6 +97,7 @@ mod tests {
             "x --database sqlite:///tmp/a:b@c.db",
             "x --listen [::1]:80",
             "x --nats nats://a:4222,nats://b:4222",
+            "x --objects s3://store?map.design-files=designs",
             "x --objects s3://bucket/prefix?endpoint=http://localhost:9000&region=eu",
             "x --objects az://container/prefix?account=files&credentials_file=/run/secrets/azure",
             "x tasks --url http://localhost:8080 list",

@@ -1,6 +1,7 @@
 //! Where the database, the messages and the objects are: a file and folders of this machine, or
 //! servers.
 
+use super::urls::login_of;
 use counterstep_adapters::client_certificate::ClientCertificate;
 use std::fmt;
 use std::path::PathBuf;
@@ -33,11 +34,9 @@ impl fmt::Debug for SecretUrl {
 /// Scheme and host, without user and password.
 impl fmt::Display for SecretUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (scheme, rest) = self.0.split_once("://").unwrap_or(("", &self.0));
-        let authority = rest.split(['/', '?']).next().unwrap_or_default();
-        let host = authority
-            .rsplit_once('@')
-            .map_or(authority, |(_, host)| host);
+        let (scheme, _) = self.0.split_once("://").unwrap_or_default();
+        let (_, behind) = login_of(&self.0);
+        let host = behind.split(['/', '?']).next().unwrap_or_default();
         write!(f, "{scheme}://{host}")
     }
 }
