@@ -7,6 +7,7 @@ mod answers;
 use crate::builtin::{BuiltInStep, Call, Work};
 use crate::context::StepContext;
 use crate::error::{StepError, StepResult};
+use crate::json::to_json;
 use crate::ports::{HttpServices, Method, ServiceAnswer, ServiceError, ServiceRequest};
 use crate::services::Services;
 use async_trait::async_trait;
@@ -135,7 +136,7 @@ impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> HttpCall<T> {
     /// Sends this as JSON.
     #[must_use]
     pub fn json(mut self, body: &impl Serialize) -> Self {
-        match serde_json::to_value(body) {
+        match to_json(body) {
             Ok(body) => {
                 self.0.body = Some(body);
                 self

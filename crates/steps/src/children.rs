@@ -4,6 +4,7 @@
 
 use crate::builtin::{BuiltInStep, ChildRequest, LONGEST_WAIT, Tasks, TasksShape, Wait, Work};
 use crate::error::{StepError, StepResult};
+use crate::json::to_json;
 use crate::task::DistributedTask;
 use crate::waits::read;
 use counterstep_contracts::{TaskId, TaskStatus, WaitDecl};
@@ -323,7 +324,7 @@ impl Tasks {
     }
 
     fn push<T: DistributedTask>(&mut self, request: &T::Request) {
-        match serde_json::to_value(request) {
+        match to_json(request) {
             Ok(request) => self.list.push(ChildRequest {
                 of: T::NAME,
                 request,

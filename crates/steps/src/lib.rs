@@ -17,6 +17,7 @@ pub mod context;
 pub mod declare;
 pub mod digest;
 pub mod error;
+mod json;
 pub mod keys;
 pub mod log;
 pub mod orphans;

@@ -1,6 +1,7 @@
 //! What a step may read, and what is stored of what it gives.
 
 use crate::error::{StepError, StepResult};
+use crate::json::to_json;
 use crate::output_limit::OutputLimit;
 use crate::state::{State, States};
 use serde::Serialize;
@@ -118,7 +119,7 @@ impl Inputs {
 /// Permanent, when the type's `Serialize` refuses, or a text in it holds the character U+0000,
 /// which no database column takes.
 pub fn output<T: Serialize>(value: &T) -> StepResult<Value> {
-    let value = serde_json::to_value(value).map_err(|error| {
+    let value = to_json(value).map_err(|error| {
         StepError::permanent(format_args!(
             "the output cannot be written as JSON: {error}"
         ))

@@ -3,7 +3,10 @@
 use crate::errand::{Errand, Stubborn, only};
 use counterstep_contracts::{StepStatus, TaskStatus};
 use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_macros::distributed_task;
+use counterstep_steps::{StepContext, StepResult, UndoResult};
 use counterstep_testkit::{Form, Harness};
+use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -152,4 +155,42 @@ async fn the_critical_line_names_the_step_and_its_error_also_where_the_others_ar
             .is_some_and(|error| error.contains("planted: fails after its work")),
         "{line}"
     );
+}
+
+#[derive(Serialize, Deserialize)]
+struct Empty {}
+
+/// Gives out what JSON has no form for, once it has had its effect.
+struct Weigh;
+
+#[distributed_task(name = "Weigh", queue = "scales")]
+impl Weigh {
+    type Request = Empty;
+    type Response = f64;
+
+    #[step(1, host = "worker", undo = take_down)]
+    async fn put_up(_ctx: &StepContext) -> StepResult<f64> {
+        Ok(0.0_f64.ln() - f64::NEG_INFINITY)
+    }
+
+    async fn take_down(_ctx: &StepContext) -> UndoResult {
+        Ok(())
+    }
+
+    fn respond(put_up: &f64) -> f64 {
+        *put_up
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_output_that_json_has_no_form_for_fails_its_step_and_is_undone() {
+    let task = Harness::embedded(only::<Weigh>()).submit(Form::new()).await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
+    let failure = task.record().await.task.failure.expect("a failure");
+    assert_eq!(failure.class.as_str(), "permanent");
+    let says = &failure.message;
+    assert!(says.contains("NaN has no JSON form"), "{says}");
+    task.assert_trail("put_up failed, put_up undone, failed")
+        .await;
+    task.assert_invariants().await;
 }
