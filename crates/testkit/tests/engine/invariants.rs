@@ -215,3 +215,16 @@ async fn a_past_that_breaks_one_invariant_is_found_by_its_number() {
         assert_eq!(past.broken(), [number], "{what}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_result_that_is_dropped_behind_the_undo_breaks_nothing() {
+    let mut past = Past::of(false).await;
+    let mut dropped = past.history.audit[past.place(1, "undo_succeeded")].clone();
+    dropped.entry.event = "result_dropped".to_owned();
+    dropped.entry.step_from = dropped.entry.step_to;
+    let last = &past.history.audit.last().expect("entries").entry;
+    (dropped.entry.from, dropped.entry.to) = (Some(last.to), last.to);
+    past.history.audit.push(dropped);
+    past.number();
+    assert_eq!(past.broken(), Vec::<String>::new());
+}
