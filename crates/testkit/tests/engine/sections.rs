@@ -88,6 +88,7 @@ impl Copies {
                     },
                     Then::WriteOn => loop {
                         copy.write_all(b"x").transient("writing on")?;
+                        std::thread::sleep(Duration::from_millis(1));
                     },
                     Then::Fail => return Err(StepError::permanent("as it was asked to")),
                     Then::Panic => panic!("as it was asked to"),
@@ -239,7 +240,8 @@ async fn a_section_that_has_lost_its_lease_stops_while_its_successor_goes_on() {
         second.cancel(CancelReason::Shutdown);
     };
     let (ended, ()) = futures::join!(successor, looks);
-    assert_eq!(ended, TurnEnd::GivenBack);
+    let failure = task.record().await.task.failure;
+    assert_eq!(ended, TurnEnd::GivenBack, "{failure:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
