@@ -1,6 +1,7 @@
 //! Lines that steps log, kept with their task: how they are stored, and how they are shown.
 
 use crate::ids::Attempt;
+use crate::state::Direction;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -53,6 +54,15 @@ pub enum LogPart {
 }
 
 impl LogPart {
+    /// The code that an attempt in this direction runs.
+    #[must_use]
+    pub const fn of(direction: Direction) -> Self {
+        match direction {
+            Direction::Forward => Self::Run,
+            Direction::Undo => Self::Undo,
+        }
+    }
+
     /// The stable text.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

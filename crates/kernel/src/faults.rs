@@ -1,14 +1,16 @@
 //! Planted faults: for tests, and for the demonstrations of the command line. Nothing plants one by
 //! itself.
 
-use crate::context::Execution;
 use crate::error::{StepError, StepResult};
-use crate::ports::{ByteStream, ObjectError, ObjectInfo, Objects};
+use crate::ports::{
+    ByteStream, HttpServices, ObjectError, ObjectInfo, Objects, ServiceAnswer, ServiceError,
+    ServiceRequest,
+};
 use async_trait::async_trait;
-use counterstep_contracts::{Attempt, Direction};
+use counterstep_contracts::{Attempt, LogPart};
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
-use serde_json::Value;
+use std::future::Future;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,6 +27,8 @@ pub enum FaultKind {
     FailHalfWay,
     /// Transient error after the step's code has done its work.
     FailTransiently,
+    /// No service that the code calls gives an answer. What the code makes of that is its result.
+    NoAnswer,
     /// Panic before the step's code runs.
     Panic,
     /// The step never gets to its work, and never returns; it ignores its cancel token.
@@ -63,14 +67,53 @@ impl Objects for BreakOff {
     }
 }
 
+/// Services of which none gives an answer to code that this fault strikes.
+#[derive(Debug)]
+struct Silent(Fault);
+
+#[async_trait]
+impl HttpServices for Silent {
+    async fn call(&self, _: ServiceRequest) -> Result<ServiceAnswer, ServiceError> {
+        self.0.strike();
+        Err(ServiceError::Unanswered("planted: no answer".to_owned()))
+    }
+
+    fn knows(&self, _: &str) -> bool {
+        true
+    }
+}
+
+/// The services that code may call which this fault strikes.
+pub(crate) fn services_amid(
+    fault: Option<&Fault>,
+    services: Arc<dyn HttpServices>,
+) -> Arc<dyn HttpServices> {
+    match fault.filter(|fault| fault.kind == FaultKind::NoAnswer) {
+        Some(fault) => Arc::new(Silent(fault.clone())),
+        None => services,
+    }
+}
+
+/// Work, and what this fault makes of it.
+pub(crate) async fn work_amid<T>(
+    fault: Option<Fault>,
+    work: impl Future<Output = StepResult<T>>,
+) -> StepResult<T> {
+    let Some(fault) = fault else {
+        return work.await;
+    };
+    fault.before_work().await?;
+    fault.after_work(work.await).await
+}
+
 /// A planted fault. Its clones share the count of its strikes.
 #[derive(Debug, Clone)]
 pub struct Fault {
     /// At this step.
     pub step: String,
-    /// Running it, or undoing it.
-    pub direction: Direction,
-    /// On this attempt only; `None`: on each.
+    /// Running it, undoing it, or finding out how far it came.
+    pub part: LogPart,
+    /// On this attempt only; `None`: on each. Of a probe: on this try, the first of which is 1.
     pub attempt: Option<Attempt>,
     /// What.
     pub kind: FaultKind,
@@ -84,7 +127,7 @@ impl Fault {
     pub fn at(step: impl Into<String>, kind: FaultKind) -> Self {
         Self {
             step: step.into(),
-            direction: Direction::Forward,
+            part: LogPart::Run,
             attempt: None,
             kind,
             struck: Arc::default(),
@@ -102,18 +145,21 @@ impl Fault {
     /// While undoing.
     #[must_use]
     pub const fn in_undo(mut self) -> Self {
-        self.direction = Direction::Undo;
+        self.part = LogPart::Undo;
         self
     }
 
-    /// Whether it strikes this execution.
+    /// In its probe.
     #[must_use]
-    pub fn strikes(&self, execution: &Execution) -> bool {
-        self.step == execution.step
-            && self.direction == execution.direction
-            && self
-                .attempt
-                .is_none_or(|attempt| attempt == execution.attempt)
+    pub const fn in_probe(mut self) -> Self {
+        self.part = LogPart::Probe;
+        self
+    }
+
+    /// Whether it strikes this attempt, or this try, of a part of the step.
+    #[must_use]
+    pub fn strikes(&self, step: &str, part: LogPart, attempt: Attempt) -> bool {
+        self.step == step && self.part == part && self.attempt.is_none_or(|only| only == attempt)
     }
 
     /// How often it has struck in this process. One that strikes behind the work counts when the
@@ -146,7 +192,7 @@ impl Fault {
     }
 
     /// What it does before the work of an execution that it strikes.
-    pub(crate) async fn before_work(&self) -> StepResult<()> {
+    async fn before_work(&self) -> StepResult<()> {
         match self.kind {
             FaultKind::FailBefore => {
                 self.strike();
@@ -169,12 +215,13 @@ impl Fault {
             FaultKind::FailHalfWay
             | FaultKind::FailAfter
             | FaultKind::FailTransiently
+            | FaultKind::NoAnswer
             | FaultKind::Hang => Ok(()),
         }
     }
 
     /// What it makes of the result of the work.
-    pub(crate) async fn after_work(&self, result: StepResult<Value>) -> StepResult<Value> {
+    async fn after_work<T>(&self, result: StepResult<T>) -> StepResult<T> {
         let error = match self.kind {
             FaultKind::FailHalfWay => StepError::permanent("planted: breaks off half-way"),
             FaultKind::FailAfter => StepError::permanent("planted: fails after its work"),
@@ -183,9 +230,11 @@ impl Fault {
                 self.strike();
                 return self.hang().await;
             }
-            FaultKind::FailBefore | FaultKind::Panic | FaultKind::HangBefore | FaultKind::Block => {
-                return result;
-            }
+            FaultKind::FailBefore
+            | FaultKind::NoAnswer
+            | FaultKind::Panic
+            | FaultKind::HangBefore
+            | FaultKind::Block => return result,
         };
         self.strike();
         Err(error)

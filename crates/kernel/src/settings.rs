@@ -6,7 +6,7 @@ use crate::output_limit::OutputLimit;
 use crate::policies::Policies;
 use crate::task::TaskType;
 use crate::webhooks::AllowedNets;
-use counterstep_contracts::Direction;
+use counterstep_contracts::{Attempt, Direction, LogPart};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -116,6 +116,14 @@ impl EngineSettings {
             .longest_attempt
             .map_or(limit, |longest| limit.min(longest));
         (limit, limit + self.cancel_grace + self.lease_of(task_type))
+    }
+
+    /// The fault that is planted at this attempt, or this try, of a part of a step.
+    pub(crate) fn fault_at(&self, step: &str, part: LogPart, attempt: Attempt) -> Option<Fault> {
+        let mut faults = self.faults.iter();
+        faults
+            .find(|fault| fault.strikes(step, part, attempt))
+            .cloned()
     }
 
     /// How long a step's probe may take.

@@ -5,7 +5,7 @@ use crate::answers::Answers;
 use crate::clock::TestClock;
 use crate::database;
 use crate::form::{Form, submit};
-use crate::planted::{Engines, Planted};
+use crate::planted::{Before, Engines, Planted};
 use crate::service_of::{OwnService, ServiceOf};
 use crate::site::{Site, with_states};
 use crate::test_task::TestTask;
@@ -26,7 +26,8 @@ pub struct Harness {
     settings: EngineSettings,
     /// At the steps of one type only; the others are in the settings.
     planted: Vec<Planted>,
-    crash_at: Option<Planted>,
+    /// In this order.
+    before: Vec<Before>,
     services: Option<Arc<dyn HttpServices>>,
     own_services: Vec<OwnService>,
     tables: Vec<String>,
@@ -47,7 +48,7 @@ impl Harness {
             registry,
             settings,
             planted: Vec::new(),
-            crash_at: None,
+            before: Vec::new(),
             services: None,
             own_services: Vec::new(),
             tables: Vec::new(),
@@ -81,6 +82,15 @@ impl Harness {
         self.lose_host(Planted::anywhere(fault))
     }
 
+    /// The host is lost in the first try of the step's probe, before it has looked. Behind
+    /// [`crash_at`](Self::crash_at) or [`crash_before`](Self::crash_before): without an attempt in
+    /// doubt no probe runs.
+    #[must_use]
+    pub fn crash_in_probe_of(self, step: &str) -> Self {
+        let fault = Fault::at(step, FaultKind::HangBefore).on_attempt(1);
+        self.lose_host(Planted::anywhere(fault.in_probe()))
+    }
+
     /// With this fault.
     #[must_use]
     pub fn fault(mut self, fault: Fault) -> Self {
@@ -94,7 +104,12 @@ impl Harness {
     }
 
     pub(crate) fn lose_host(mut self, at: Planted) -> Self {
-        self.crash_at = Some(at);
+        self.before.push(Before::Lost(at));
+        self
+    }
+
+    pub(crate) fn cancelled(mut self) -> Self {
+        self.before.push(Before::Cancelled);
         self
     }
 
@@ -172,7 +187,11 @@ impl Harness {
         let registry = Arc::new(with_states(self.registry).await);
         let engine = Engine::new(ports, registry, self.settings, "test");
         // A step that is to be struck must not have run ahead of its task.
-        let struck: Vec<_> = self.crash_at.iter().chain(&self.planted).cloned().collect();
+        let lost = self.before.iter().filter_map(|it| match it {
+            Before::Lost(at) => Some(at),
+            Before::Cancelled => None,
+        });
+        let struck: Vec<_> = lost.chain(&self.planted).cloned().collect();
         let to = form.task_type(&engine.registry).decl.name;
         let id = submit(Engines::with(&engine, &struck, "test").of(to), form).await;
         clock.runs(id);
@@ -181,7 +200,7 @@ impl Harness {
             id,
             clock,
             planted: self.planted,
-            crash_at: self.crash_at,
+            before: self.before,
             answers,
             folder,
         }

@@ -1,4 +1,5 @@
-//! Faults that are planted at the steps of one task type, and the engines that they strike in.
+//! Faults that are planted at the steps of one task type, the engines that they strike in, and what else
+//! strikes a task from outside.
 
 use counterstep_kernel::Engine;
 use counterstep_kernel::faults::Fault;
@@ -27,6 +28,15 @@ impl Planted {
     fn strikes(&self, task_type: &str) -> bool {
         self.of.is_none_or(|of| of == task_type)
     }
+}
+
+/// What happens to a task from outside, before it is run to its rest.
+#[derive(Debug, Clone)]
+pub(crate) enum Before {
+    /// Its host is lost at this fault.
+    Lost(Planted),
+    /// A client cancels it.
+    Cancelled,
 }
 
 /// The engines that give turns. A fault knows no types, so a type with faults of its own has an

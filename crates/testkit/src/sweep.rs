@@ -22,8 +22,12 @@ const AT_ONCE: usize = 4;
 const LIMIT: Duration = Duration::from_secs(4);
 
 /// Runs a task of the type that the form names, or else of the registry's first by name, once for each
-/// fault at each of its steps, and at each of their undos, and checks the outcome, the invariants, that nothing is left that no row refers to,
-/// and that a message which comes again changes nothing.
+/// fault at each of its steps, and at each of their undos and probes, and checks the outcome, the invariants, that nothing is left that no row
+/// refers to, and that a message which comes again changes nothing.
+///
+/// A probe is struck where the host was lost behind the work of its step: on the way forward, and, where the
+/// step has an undo, on the way back of a task that is cancelled or that its declaration fails with its host. One that gets no
+/// answer must fail or answer `Unknown`.
 ///
 /// Steps whose files arrive with the request, pure steps at the head, and steps that wait run no
 /// code that a fault could strike. With another form than the one that leads through all steps,
@@ -110,6 +114,9 @@ async fn sweep(case: Case) {
             UndoDecl::BuiltIn | UndoDecl::Function { .. }
         ) {
             runs::backward(&mut runs, &case, &struck);
+        }
+        if struck.step.probe.is_some() {
+            runs::in_doubt(&mut runs, &case, &struck);
         }
     }
     stream::iter(runs)

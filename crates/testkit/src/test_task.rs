@@ -3,14 +3,14 @@
 use crate::answers::Answers;
 use crate::clock::TestClock;
 use crate::family::{self, Idle, Until};
-use crate::planted::{Engines, Planted};
+use crate::planted::{Before, Engines, Planted};
 use crate::site::{eventually, pause};
 use crate::{database, invariants, trail};
 use counterstep_contracts::{Host, TaskId, TaskStatus, WaitReason};
-use counterstep_kernel::Engine;
 use counterstep_kernel::ports::{Lost, ObjectInfo};
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::turn::{TurnEnd, turn};
+use counterstep_kernel::{Engine, client};
 use counterstep_reconciler::{OrphanSettings, fsck, orphans, recovery};
 use counterstep_steps::CancelToken;
 use futures::TryStreamExt;
@@ -36,7 +36,7 @@ pub struct TestTask {
     /// The time of its engine and its database.
     pub clock: TestClock,
     pub(crate) planted: Vec<Planted>,
-    pub(crate) crash_at: Option<Planted>,
+    pub(crate) before: Vec<Before>,
     pub(crate) answers: Answers,
     pub(crate) folder: TempDir,
 }
@@ -102,10 +102,15 @@ impl TestTask {
 
     pub(crate) async fn run(&self) -> RunEnd {
         let until = Instant::now() + LIMIT;
-        if let Some(crash) = &self.crash_at
-            && !self.lose_host_at(crash, until).await
-        {
-            return RunEnd::Missed;
+        for before in &self.before {
+            match before {
+                Before::Lost(at) if !self.lose_host_at(at, until).await => return RunEnd::Missed,
+                Before::Lost(_) => {}
+                Before::Cancelled => {
+                    let cancelled = client::cancel(&self.engine, self.id, "client").await;
+                    cancelled.expect("the cancel is accepted");
+                }
+            }
         }
         let engines = Engines::with(&self.engine, &self.planted, &self.engine.id);
         loop {
@@ -140,6 +145,18 @@ impl TestTask {
                 .await
                 .expect("the plan");
             recovery::run(&self.engine, plan, &CancelToken::new()).await;
+        }
+    }
+
+    /// Where hosts have been lost before, others take their tasks over.
+    async fn pass_lost_leases(&self) {
+        let family = self.family().await;
+        let leases = family.iter().filter_map(|record| {
+            let lease = record.task.lease_expires_at?;
+            Some(lease.after(record.now))
+        });
+        if let Some(longest) = leases.max() {
+            self.clock.advance_by(longest);
         }
     }
 
@@ -216,6 +233,7 @@ impl TestTask {
     /// Runs turns on a host that hangs at the fault, and drops them there: like SIGKILL, nothing is
     /// said to anyone. `false`: the task came to rest before.
     async fn lose_host_at(&self, crash: &Planted, until: Instant) -> bool {
+        self.pass_lost_leases().await;
         let planted: Vec<_> = [crash].into_iter().chain(&self.planted).cloned().collect();
         let doomed = Engines::with(&self.engine, &planted, "doomed");
         let (engine, clock, id) = (self.engine.clone(), self.clock.clone(), self.id);

@@ -28,7 +28,7 @@ pub(super) fn decide(view: &View<'_>) -> Decision {
     } else if view.is_cancelled() {
         return Decision::Stop;
     } else if let Some((failure, policy)) = given_up {
-        return Decision::GiveUp(failure, policy);
+        return give_up(view, failure, policy);
     }
     if let Some(&left) = view.facts.delayed_rebuilds.values().max() {
         return between_rebuilds(view, left);
@@ -42,6 +42,17 @@ pub(super) fn decide(view: &View<'_>) -> Decision {
             .or_else(|| waits::decide(view, &stage))
             .unwrap_or_else(|| start_others(view, stage, running)),
     }
+}
+
+/// A person decides about a parked task by its rows, perhaps when the outside has long forgotten: they say
+/// first what probes beside the failure have found.
+fn give_up(view: &View<'_>, failure: Failure, policy: OnExhausted) -> Decision {
+    let all: Vec<usize> = (0..view.record.steps.len()).collect();
+    let done = view.found(&all, |found| matches!(found, Probe::Done(_)));
+    if policy == OnExhausted::DeadLetter && !done.is_empty() {
+        return Decision::SettleDone(done);
+    }
+    Decision::GiveUp(failure, policy)
 }
 
 /// Starts a stage, but for its steps whose tasks are under way.

@@ -11,7 +11,7 @@ use crate::cancel::{CancelReason, CancelToken};
 use crate::context::{Execution, StepContext};
 use crate::engine::Engine;
 use crate::error::{ErrorClass, StepError, StepResult};
-use crate::faults::{BreakOff, FaultKind};
+use crate::faults::{BreakOff, FaultKind, services_amid, work_amid};
 use crate::heavy::RoomInCode;
 use crate::limits::LimitPermit;
 use crate::payloads::in_log;
@@ -22,7 +22,7 @@ use crate::sql::Sql;
 use crate::task::{Inputs, Run, StepCode, TaskFacts, TaskType, output};
 use crate::task_log::AttemptLog;
 use crate::traces;
-use counterstep_contracts::{Direction, Outcome, StoredFile, StoredFiles, UndoDecl};
+use counterstep_contracts::{Direction, LogPart, Outcome, StoredFile, StoredFiles, UndoDecl};
 use counterstep_steps::times::TimeLeft;
 use serde_json::Value;
 use std::sync::Arc;
@@ -111,18 +111,14 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
     if let Some(instead) = code.fallback.filter(|_| fallback) {
         code.run = Run::Custom(instead);
     }
-    let fault = engine
-        .settings
-        .faults
-        .iter()
-        .find(|fault| fault.strikes(&execution))
-        .cloned();
     let (task, step, direction, attempt) = (
         execution.task,
         execution.step.clone(),
         execution.direction,
         execution.attempt,
     );
+    let settings = &engine.settings;
+    let fault = settings.fault_at(&step, LogPart::of(direction), attempt);
     let ports = &engine.ports;
     let objects = match fault.as_ref().map(|fault| fault.kind) {
         Some(FaultKind::FailHalfWay) => Arc::new(BreakOff(ports.objects.clone())),
@@ -134,6 +130,7 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
             ports.services.clone()
         }
     };
+    let services = services_amid(fault.as_ref(), services);
     // What the author's code logs, and what the process logs of its panic, names the execution by
     // this span.
     let span = tracing::error_span!(
@@ -167,10 +164,7 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
     };
     let body = {
         let (context, task_type, scratch) = (context.clone(), *task_type, scratch.clone());
-        async move {
-            if let Some(fault) = &fault {
-                fault.before_work().await?;
-            }
+        let work = async move {
             let result = match isolated {
                 Some((processes, part)) => {
                     let code = IsolatedCode {
@@ -194,17 +188,14 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
                 }
                 Ok(output)
             });
-            let result = match result {
+            match result {
                 Ok(output) => scratch.check_result().await.map(|()| output),
                 failed => failed,
-            };
-            match fault {
-                Some(fault) => fault.after_work(result).await,
-                None => result,
             }
-        }
-        .instrument(span)
-        .instrument(traced.clone())
+        };
+        work_amid(fault, work)
+            .instrument(span)
+            .instrument(traced.clone())
     };
     let heartbeat = match direction {
         Direction::Forward => task_type.decl.steps[at].heartbeat,

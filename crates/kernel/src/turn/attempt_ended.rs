@@ -22,26 +22,23 @@ use std::time::Duration;
 impl<'a> Turn<'a> {
     /// Decides anew, after time has passed or something was found out.
     pub(super) async fn go_on(&mut self) -> Result<Next, ChangeError> {
-        if self.is_without_lease() {
-            return Err(ChangeError::Fenced);
-        }
-        loop {
-            let decided = self.decide(None, |_, _| Ok(())).await;
-            if !matches!(decided, Err(ChangeError::Condemned)) || !self.probes.disbelieve() {
-                return decided;
-            }
-        }
+        self.decide_if_leased(|_, _| Ok(())).await
     }
 
     /// The same, with what has happened beside the attempts of the turn.
     pub(super) async fn decide_if_leased(
         &mut self,
-        happened: impl FnMut(&mut Draft, &mut Facts) -> Result<(), Illegal>,
+        mut happened: impl FnMut(&mut Draft, &mut Facts) -> Result<(), Illegal>,
     ) -> Result<Next, ChangeError> {
         if self.is_without_lease() {
             return Err(ChangeError::Fenced);
         }
-        self.decide(None, happened).await
+        loop {
+            let decided = self.decide(None, &mut happened).await;
+            if !matches!(decided, Err(ChangeError::Condemned)) || !self.probes.disbelieve() {
+                return decided;
+            }
+        }
     }
 
     /// Writes down what has happened and decides what is next, in one commit. `done`: a step that

@@ -11,10 +11,11 @@ use crate::context::{Execution, StepContext};
 use crate::draft::Draft;
 use crate::engine::Engine;
 use crate::error::{ErrorClass, StepError, StepResult};
+use crate::faults::{Fault, services_amid, work_amid};
 use crate::payloads::in_log;
 use crate::plan::Facts;
 use crate::policy;
-use crate::ports::{CodeLabel, CodePart, IsolatedCode};
+use crate::ports::{CodeLabel, CodePart, IsolatedCode, StepProcesses};
 use crate::task::{Inputs, Probe, ProbeFn, TaskFacts, TaskType};
 use crate::task_log::AttemptLog;
 use counterstep_contracts::retry::format_duration;
@@ -56,6 +57,9 @@ impl Turn<'_> {
             };
             let engine = self.engine;
             let limit = engine.settings.probe_limit(&self.task_type, at);
+            let tried = row.probe.map_or(0, |probe| probe.retries_used);
+            // The first try is 1, as of attempts.
+            let tried = Attempt(i32::try_from(tried).unwrap_or(i32::MAX).saturating_add(1));
             // A cancel on request does not stop it: what it finds out is what the undo needs to
             // know.
             let question = Question {
@@ -66,6 +70,7 @@ impl Turn<'_> {
                 inputs: self.inputs_of(at),
                 limit,
                 facts: self.record.task.facts(),
+                fault: engine.settings.fault_at(&row.name, LogPart::Probe, tried),
                 log: self.log.attempt(&row.name, LogPart::Probe, row.attempts),
             };
             let turn_log = self.log.clone();
@@ -153,6 +158,8 @@ struct Question {
     inputs: Inputs,
     limit: Duration,
     facts: TaskFacts,
+    /// What is planted at this try.
+    fault: Option<Fault>,
     log: AttemptLog,
 }
 
@@ -169,6 +176,7 @@ async fn ask(
         inputs,
         limit,
         mut facts,
+        fault,
         log,
     } = question;
     let traced = engine.probe_span(&execution, &mut facts);
@@ -188,37 +196,25 @@ async fn ask(
         ports.objects.clone(),
         ports.scratch.clone(),
     );
+    let services = Arc::new(ReadOnly(ports.services.clone()));
     let context = context
-        .with_services(Arc::new(ReadOnly(ports.services.clone())))
+        .with_services(services_amid(fault.as_ref(), services))
         .of_task(facts)
         .limited_by(time_left(engine, limit))
         .logged_by(log.for_code());
     let context = Arc::new(context);
-    let asked = context.clone();
-    let processes = engine.processes_of(&task_type, at);
-    let code = async move {
-        let found = match processes {
-            Some(processes) => {
-                let code = IsolatedCode {
-                    task_type,
-                    at,
-                    part: CodePart::Probe,
-                    inputs: inputs.clone(),
-                    own_output: None,
-                    context: asked.clone(),
-                };
-                let found = processes.run(code).await?;
-                serde_json::from_value(found).map_err(StepError::permanent)?
-            }
-            None => probe(&asked, &inputs).await?,
-        };
-        match found {
-            Probe::Done(output) => inputs.output(&output).map(Probe::Done),
-            other => Ok(other),
-        }
-    }
-    .instrument(span)
-    .instrument(traced.clone());
+    let code = IsolatedCode {
+        task_type,
+        at,
+        part: CodePart::Probe,
+        inputs,
+        own_output: None,
+        context: context.clone(),
+    };
+    let looks = look(engine.processes_of(&task_type, at), probe, code);
+    let code = work_amid(fault, looks)
+        .instrument(span)
+        .instrument(traced.clone());
     let over = async {
         match select(ports.clock.sleep(limit), Box::pin(cancel.cancelled())).await {
             Either::Left(_) => StepError::new(
@@ -261,4 +257,24 @@ async fn ask(
         }
     }
     Some(found)
+}
+
+/// Runs the probe's code, here or in a process of its own.
+async fn look(
+    processes: Option<Arc<dyn StepProcesses>>,
+    probe: ProbeFn,
+    code: IsolatedCode,
+) -> StepResult<Probe<Value>> {
+    let (inputs, context) = (code.inputs.clone(), code.context.clone());
+    let found = match processes {
+        Some(processes) => {
+            let found = processes.run(code).await?;
+            serde_json::from_value(found).map_err(StepError::permanent)?
+        }
+        None => probe(&context, &inputs).await?,
+    };
+    match found {
+        Probe::Done(output) => inputs.output(&output).map(Probe::Done),
+        other => Ok(other),
+    }
 }

@@ -368,10 +368,7 @@ impl<'a> Turn<'a> {
             let (meter, beats) = self
                 .board
                 .meter(&execution.step, direction, execution.attempt);
-            let part = match direction {
-                Direction::Forward => LogPart::Run,
-                Direction::Undo => LogPart::Undo,
-            };
+            let part = LogPart::of(direction);
             let log = self.log.attempt(&execution.step, part, execution.attempt);
             let heavy = direction == Direction::Forward && self.task_type.decl.steps[at].heavy;
             let room = if heavy { self.reserved.take() } else { None };

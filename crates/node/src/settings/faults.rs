@@ -27,7 +27,7 @@ pub(super) fn given(matches: &ArgMatches) -> Vec<Fault> {
         .collect()
 }
 
-/// `STEP=KIND`, `STEP=KIND@ATTEMPT`, and with `STEP:undo` the same for its undo.
+/// `STEP=KIND`, `STEP=KIND@ATTEMPT`, and with `STEP:undo` or `STEP:probe` the same for its undo or its probe.
 fn parse_fault(text: &str) -> Result<Fault, String> {
     let (step, kind) = text.split_once('=').ok_or("expected STEP=KIND")?;
     let (kind, attempt) = match kind.split_once('@') {
@@ -42,19 +42,20 @@ fn parse_fault(text: &str) -> Result<Fault, String> {
         "fail" => FaultKind::FailAfter,
         "fail-half-way" => FaultKind::FailHalfWay,
         "fail-for-now" => FaultKind::FailTransiently,
+        "no-answer" => FaultKind::NoAnswer,
         "panic" => FaultKind::Panic,
         "hang" => FaultKind::Hang,
         "hang-before" => FaultKind::HangBefore,
         "block" => FaultKind::Block,
         _ => {
-            let kinds =
-                "fail-before, fail-half-way, fail, fail-for-now, panic, hang-before, block, hang";
+            let kinds = "fail-before, fail-half-way, fail, fail-for-now, no-answer, panic, hang-before, block, hang";
             return Err(format!("expected one of {kinds}"));
         }
     };
-    let fault = match step.strip_suffix(":undo") {
-        Some(step) => Fault::at(step, kind).in_undo(),
-        None => Fault::at(step, kind),
+    let fault = match step.rsplit_once(':') {
+        Some((step, "undo")) => Fault::at(step, kind).in_undo(),
+        Some((step, "probe")) => Fault::at(step, kind).in_probe(),
+        _ => Fault::at(step, kind),
     };
     Ok(match attempt {
         Some(attempt) => fault.on_attempt(attempt),

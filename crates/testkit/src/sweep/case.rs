@@ -140,7 +140,7 @@ impl Case {
             );
         }
         match end {
-            RunEnd::Rests(TaskStatus::CompensationFailed) => {}
+            RunEnd::Rests(status) if status.is_parked() => {}
             RunEnd::Rests(status) => self.surroundings.assert_after(task, *status),
             RunEnd::Parked(_) | RunEnd::Missed => {}
         }

@@ -1,7 +1,7 @@
 //! The runs of a sweep: which faults strike a step, and what must come of each.
 
 use super::case::{Case, Prepared, Run, assert_struck, named};
-use super::struck::{Expected, Struck};
+use super::struck::{Doubt, Expected, Struck};
 use counterstep_contracts::{OnExhausted, OnLost, TaskStatus};
 use counterstep_kernel::faults::{Fault, FaultKind};
 use futures::FutureExt;
@@ -194,4 +194,92 @@ pub(super) fn backward(runs: &mut Vec<Run>, case: &Case, struck: &Struck) {
             .boxed(),
         );
     }
+}
+
+/// The host is lost behind the work of the step, and then something goes wrong with the probe that
+/// finds out how far it came.
+pub(super) fn in_doubt(runs: &mut Vec<Run>, case: &Case, struck: &Struck) {
+    let follows = struck
+        .step
+        .probe_retry
+        .is_none_or(|retry| retry.policy.max_retries > 0);
+    for doubt in struck.doubts() {
+        let (settled, unknown) = (doubt.settled, doubt.unknown);
+        let transient = if follows { settled } else { unknown };
+        let at = |kind| Fault::at(struck.step.name, kind).in_probe();
+        let once = |kind| at(kind).on_attempt(1);
+        let mut faults = vec![
+            (once(FaultKind::FailTransiently), transient),
+            (at(FaultKind::FailBefore), unknown),
+        ];
+        // Without a retry it depends on whether the probe calls a service.
+        if follows {
+            faults.push((once(FaultKind::NoAnswer), settled));
+        }
+        for (fault, expected) in faults {
+            let run = probe_fails(case.clone(), *struck, doubt, (fault, expected));
+            runs.push(run.boxed());
+        }
+        let lost = once(FaultKind::HangBefore);
+        runs.push(probe_is_lost(case.clone(), *struck, doubt, lost).boxed());
+    }
+}
+
+async fn probe_fails(
+    case: Case,
+    struck: Struck,
+    doubt: Doubt,
+    (fault, expected): (Fault, Expected),
+) {
+    let when = fault.attempt.map_or("every try", |_| "try 1");
+    let what = format!(
+        "{:?} in the probe of {}{}, in {when}",
+        fault.kind,
+        struck.name(),
+        doubt.why
+    );
+    let run = async {
+        let silent = fault.kind == FaultKind::NoAnswer;
+        let (task, end) = case
+            .limited(|harness| {
+                let harness = doubt.in_harness(&struck, harness);
+                // A probe that calls no service does not meet their silence.
+                let must_strike = (!silent).then(|| fault.clone());
+                Prepared(harness.plant(struck.plant(fault.clone())), must_strike)
+            })
+            .await;
+        expected.assert(&task, &end).await;
+        struck.assert_probed(&task).await;
+        if silent && fault.struck() > 0 {
+            struck.assert_unanswered(&task).await;
+        }
+        case.check(&task, &end, &what).await;
+        // What an attempt in doubt has stored is kept while it is unknown whether it happened.
+        if expected == doubt.settled {
+            task.assert_no_orphans().await;
+        }
+    };
+    named(&what, run).await;
+}
+
+async fn probe_is_lost(case: Case, struck: Struck, doubt: Doubt, fault: Fault) {
+    let what = format!(
+        "a host lost in the probe of {}{}, in try 1",
+        struck.name(),
+        doubt.why
+    );
+    let run = async {
+        let (task, end) = case
+            .limited(|harness| {
+                let harness = doubt.in_harness(&struck, harness);
+                Prepared(harness.lose_host(struck.plant(fault.clone())), None)
+            })
+            .await;
+        doubt.settled.assert(&task, &end).await;
+        struck.assert_probed(&task).await;
+        case.check(&task, &end, &what).await;
+        task.assert_no_orphans().await;
+        case.assert_no_objects(&task, &end).await;
+    };
+    named(&what, run).await;
 }

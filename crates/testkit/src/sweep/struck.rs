@@ -2,12 +2,15 @@
 //! Of a step of a child it is only known what must not come of it: whether its parent completes
 //! without it is the declaration's business.
 
+use crate::harness::Harness;
 use crate::planted::Planted;
 use crate::test_task::{RunEnd, TestTask};
-use counterstep_contracts::{Host, OnExhausted, StepDecl, TaskDecl, TaskId, TaskStatus, UndoDecl};
+use counterstep_contracts::{
+    Host, OnExhausted, OnLost, OnProbeFailure, StepDecl, TaskDecl, TaskId, TaskStatus, UndoDecl,
+};
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::plan::stage_of;
-use counterstep_kernel::record::TaskRecord;
+use counterstep_kernel::record::{AuditEntry, TaskRecord};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A step that is struck.
@@ -20,6 +23,21 @@ pub(super) struct Struck {
     /// The step of the task at the top whose failure has the task of this step undone, which had
     /// completed.
     undone_by: Option<(&'static str, &'static str)>,
+    /// A client may cancel the task at the top.
+    cancellable: bool,
+}
+
+/// A way on which the probe of a step finds out how far it came, whose host was lost behind its work.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Doubt {
+    /// A client cancels the task before.
+    pub(super) cancelled: bool,
+    /// In words.
+    pub(super) why: &'static str,
+    /// What comes of it once the probe has found out.
+    pub(super) settled: Expected,
+    /// What comes of it where the probe gives up.
+    pub(super) unknown: Expected,
 }
 
 /// What must come of a run.
@@ -28,8 +46,8 @@ pub(super) enum Expected {
     Is(TaskStatus),
     /// Completed, in spite of the fault, or failed.
     CompletedOrFailed,
-    /// A task of this type is parked, and the task at the top waits for it, or has left it.
-    Parked(&'static str),
+    /// A task of this type is parked in this state, and the task at the top waits for it, or has left it.
+    Parked(&'static str, TaskStatus),
 }
 
 impl Struck {
@@ -56,13 +74,101 @@ impl Struck {
         }
     }
 
-    /// Of an undo that gives up.
+    /// Of an undo that gives up, or its probe.
     pub(super) const fn undo_failed(&self) -> Expected {
+        self.parked(TaskStatus::CompensationFailed)
+    }
+
+    /// Of a probe that gives up before its step can run again.
+    const fn dead_lettered(&self) -> Expected {
+        self.parked(TaskStatus::DeadLettered)
+    }
+
+    const fn parked(&self, status: TaskStatus) -> Expected {
         if self.below {
-            Expected::Parked(self.decl.name)
+            Expected::Parked(self.decl.name, status)
         } else {
-            Expected::Is(TaskStatus::CompensationFailed)
+            Expected::Is(status)
         }
+    }
+
+    /// The ways to the step's probe.
+    pub(super) fn doubts(&self) -> Vec<Doubt> {
+        let may_run_again = self.step.on_probe_failure == OnProbeFailure::RunAgain;
+        let undone = matches!(self.step.undo, UndoDecl::Function { .. });
+        let fails = self.decl.on_lost == OnLost::Fail;
+        let doubt = |why, cancelled, settled, parked| Doubt {
+            cancelled,
+            why,
+            settled,
+            unknown: if may_run_again { settled } else { parked },
+        };
+        let mut doubts = Vec::new();
+        if fails && undone {
+            doubts.push(doubt("", false, self.failed(), self.undo_failed()));
+        }
+        if !fails {
+            let completed = Expected::Is(TaskStatus::Completed);
+            doubts.push(doubt("", false, completed, self.dead_lettered()));
+        }
+        if !fails && undone && self.cancellable {
+            let cancelled = Expected::Is(TaskStatus::Cancelled);
+            doubts.push(doubt(
+                " after a cancel",
+                true,
+                cancelled,
+                self.undo_failed(),
+            ));
+        }
+        doubts
+    }
+
+    /// # Panics
+    /// When an attempt or an undo follows one in doubt without an answer of the probe.
+    pub(super) async fn assert_probed(&self, task: &TestTask) {
+        for past in self.pasts(task).await {
+            let doubt = past.iter().position(|entry| entry.event == "step_in_doubt");
+            let later = &past[doubt.unwrap_or(past.len())..];
+            let begins = |entry: &&AuditEntry| {
+                entry.event == "step_started" || entry.event == "undo_started"
+            };
+            if let Some(unasked) = later.iter().find(begins) {
+                let answer = &unasked.details["probe"];
+                assert!(!answer.is_null(), "{} without its probe", unasked.event);
+            }
+        }
+    }
+
+    /// # Panics
+    /// When the probe has found out something although no service gave it an answer.
+    pub(super) async fn assert_unanswered(&self, task: &TestTask) {
+        let admits = |entry: &AuditEntry| {
+            matches!(entry.event.as_str(), "probe_retries" | "probe_failed")
+                || entry.details["probe"] == "unknown"
+        };
+        let admitted = self.pasts(task).await.iter().flatten().any(admits);
+        assert!(
+            admitted,
+            "no service gave the probe an answer, and it neither failed nor found `Unknown`"
+        );
+    }
+
+    /// What happened to the step, in each task of its type.
+    async fn pasts(&self, task: &TestTask) -> Vec<Vec<AuditEntry>> {
+        let mut pasts = Vec::new();
+        let family = task.family().await;
+        for record in family
+            .iter()
+            .filter(|it| it.task.task_type == self.decl.name)
+        {
+            let history = task.engine.ports.store.history(record.task.id).await;
+            let audit = history.expect("the store answers").audit.into_iter();
+            let of_step = audit
+                .map(|row| row.entry)
+                .filter(|it| it.step == Some(self.step.no));
+            pasts.push(of_step.collect());
+        }
+        pasts
     }
 
     /// What has the step undone, in words, and what comes of it where the undo succeeds.
@@ -81,6 +187,19 @@ impl Struck {
     }
 }
 
+impl Doubt {
+    /// A harness in which it comes about.
+    pub(super) fn in_harness(&self, of: &Struck, harness: Harness) -> Harness {
+        let fault = Fault::at(of.step.name, FaultKind::Hang).on_attempt(1);
+        let harness = harness.lose_host(of.plant(fault));
+        if self.cancelled {
+            harness.cancelled()
+        } else {
+            harness
+        }
+    }
+}
+
 impl Expected {
     /// # Panics
     /// When something else came of the run.
@@ -94,10 +213,8 @@ impl Expected {
                 ),
                 "{end:?} instead of completed or failed"
             ),
-            Self::Parked(of) => {
-                let parked = |it: &TaskRecord| {
-                    it.task.task_type == of && it.task.status == TaskStatus::CompensationFailed
-                };
+            Self::Parked(of, status) => {
+                let parked = |it: &TaskRecord| it.task.task_type == of && it.task.status == status;
                 let family = task.family().await;
                 assert!(family.iter().any(parked), "{end:?}, and no task is parked");
             }
@@ -138,6 +255,7 @@ pub(super) async fn in_family(task: &TestTask) -> Vec<Struck> {
         }
     }
     let undone_by = undone_by(task, &family, &types[0]);
+    let cancellable = types[0].decl.cancellable;
     let of_type = |it: Ran| {
         let steps = it.decl.steps;
         let undone_by = undone_by.get(it.decl.name).copied();
@@ -146,6 +264,7 @@ pub(super) async fn in_family(task: &TestTask) -> Vec<Struck> {
             step: &steps[at],
             below: it.below,
             undone_by,
+            cancellable,
         })
     };
     types.into_iter().flat_map(of_type).collect()

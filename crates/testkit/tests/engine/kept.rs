@@ -144,6 +144,70 @@ async fn what_a_probe_has_found_is_kept_from_the_sweep() {
     assert_eq!(task.objects().await.len(), 1);
 }
 
+/// What the lost attempt of a meeting has stored.
+static MET: Mutex<Option<StoredFile>> = Mutex::new(None);
+
+/// Two steps side by side, both in doubt, and the probe of one gives up.
+struct Meeting;
+
+#[distributed_task(name = "Meeting", queue = "meetings")]
+impl Meeting {
+    type Request = Minutes;
+    type Response = String;
+
+    #[step(1, host = "worker", group = "day", probe = look, undo = remove)]
+    async fn file(ctx: &StepContext) -> StepResult<StoredFile> {
+        let stored = put(ctx).await?;
+        *MET.lock().expect("no holder of the lock panics") = Some(stored);
+        std::future::pending().await
+    }
+
+    async fn look() -> StepResult<Probe<StoredFile>> {
+        let filed = MET.lock().expect("no holder of the lock panics").clone();
+        ASKED.notify_one();
+        Ok(filed.map_or(Probe::NothingHappened, Probe::Done))
+    }
+
+    async fn remove(ctx: &StepContext) -> UndoResult {
+        ctx.objects().delete_all_of_step().await.map(drop)
+    }
+
+    #[step(2, host = "worker", group = "day", probe = ask, no_undo = "words")]
+    async fn talk() -> StepResult<u8> {
+        std::future::pending().await
+    }
+
+    async fn ask() -> StepResult<Probe<u8>> {
+        ASKED.notified().await;
+        // The other answer comes first.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        Err(StepError::permanent("nobody remembers"))
+    }
+
+    fn respond(file: &StoredFile, talk: &u8) -> String {
+        format!("{} {talk}", file.key)
+    }
+}
+
+/// The probe of the other step has looked.
+static ASKED: Notify = Notify::const_new();
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_sweep_has_taken_is_not_kept_beside_a_probe_that_gives_up() {
+    let harness = Harness::embedded(only::<Meeting>())
+        .settings(|settings| settings.step_timeout = Duration::from_secs(60));
+    let task = harness.submit(Form::new()).await;
+    let met = || MET.lock().expect("no holder of the lock panics").is_some();
+    lost_at(&task.engine, task.id, met).await;
+    task.clock.advance("1d");
+    let overdue = intents::overdue(&task.record().await);
+    assert_eq!(sweep(&task, overdue).await.objects, 1);
+    assert_eq!(task.run_to_rest().await, TaskStatus::DeadLettered);
+    let row = &task.record().await.steps[0];
+    assert_eq!((row.status, &row.output), (StepStatus::InDoubt, &None));
+    task.assert_invariants().await;
+}
+
 /// Its first attempt fails when it has stored its object.
 struct Sorting;
 

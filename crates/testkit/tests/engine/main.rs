@@ -41,6 +41,8 @@ mod policies;
 mod priorities;
 mod probe;
 mod probe_retries;
+mod probe_sweeps;
+mod probe_waits;
 mod progress;
 mod queues;
 mod recovery;

@@ -305,6 +305,16 @@ fn attempts_in_doubt() {
                 OnExhausted::DeadLetter,
             ),
         ),
+        (
+            "of which one was found done beside one whose probe gave up",
+            task([
+                step_is("a", InDoubt).probed().group(),
+                step_is("b", InDoubt).probed().group(),
+            ])
+            .probe_failed(0, None)
+            .found(1, Probe::Done(json!(1))),
+            Decision::SettleDone(vec![1]),
+        ),
         ("have no probe", task([step_is("a", InDoubt)]), start([0])),
     ]);
 }
