@@ -181,7 +181,7 @@ impl Meeting {
         ASKED.notified().await;
         // The other answer comes first.
         tokio::time::sleep(Duration::from_millis(300)).await;
-        Err(StepError::permanent("nobody remembers"))
+        Err(StepError::permanent("the minutes do not show it"))
     }
 
     fn respond(file: &StoredFile, talk: &u8) -> String {
