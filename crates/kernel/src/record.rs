@@ -190,7 +190,7 @@ pub struct StepRow {
     /// The task that this one runs again had completed it. What it did belongs to that task, and no undo
     /// touches it.
     pub kept: bool,
-    /// Which of the task's requests its last forward attempt was given: 0 is the first.
+    /// Which of the task's requests it was given when it last started: 0 is the first.
     pub request: u32,
     /// Tasks that it has submitted, where it is a step that does.
     pub children: Option<ChildrenRow>,
@@ -357,14 +357,19 @@ impl TaskRecord {
         self.task.lease_owner.is_some() && !self.lease_is_live()
     }
 
-    /// What code of a step is given: the request as its last forward attempt had it, also where that was
+    /// What code of a step is given: the request as its last start had it, also where that was
     /// changed since. What it has done is undone by what it was told to do.
     #[must_use]
     pub fn request_of(&self, at: usize) -> &Value {
-        let task = &self.task;
-        let earlier = self.steps.get(at).map(|row| row.request as usize);
-        let earlier = earlier.and_then(|no| task.earlier_requests.get(no));
-        earlier.unwrap_or(&task.request)
+        let given = self.steps.get(at).map(|row| row.request);
+        self.numbered_request(given.unwrap_or(u32::MAX))
+    }
+
+    /// The request of this number: 0 is the first, one beyond those before is the last.
+    #[must_use]
+    pub(crate) fn numbered_request(&self, no: u32) -> &Value {
+        let earlier = self.task.earlier_requests.get(no as usize);
+        earlier.unwrap_or(&self.task.request)
     }
 
     /// Time until it is due; zero where it is due, or has no due time.

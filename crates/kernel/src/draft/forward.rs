@@ -4,10 +4,13 @@ use super::{Draft, Note};
 use crate::context::Execution;
 use crate::error::{ErrorClass, StepError};
 use crate::keys::ObjectKey;
+use crate::plan;
 use crate::record::{Failure, UndoGoal};
 use crate::saga::{Illegal, LifecycleEvent, StepEvent};
 use crate::transition::{AttemptWrite, LeaseChange, ObjectsFate, Time};
-use counterstep_contracts::{Direction, Host, OnExhausted, Outcome, TaskStatus, WaitReason};
+use counterstep_contracts::{
+    Direction, Host, OnExhausted, Outcome, StepStatus, TaskStatus, WaitReason,
+};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,9 +24,19 @@ impl Draft {
     pub fn start_step(&mut self, at: usize, sweep_after: Duration) -> Result<Execution, Illegal> {
         let attempt = self.step(at).attempts.next();
         self.apply(StepEvent::Started.at(at), Note::attempt(attempt))?;
-        let earlier = self.record().task.earlier_requests.len();
-        self.step_mut(at).request = u32::try_from(earlier).unwrap_or(u32::MAX);
         Ok(self.open_attempt(at, Direction::Forward, attempt, sweep_after))
+    }
+
+    /// Which of the task's requests the step is given where it starts now: the last one. A wait that
+    /// goes on keeps the one under which it began.
+    pub(crate) fn request_at_start(&self, at: usize) -> u32 {
+        let row = self.step(at);
+        let waits = row.status == StepStatus::Waiting && row.due_at.is_some();
+        if waits && plan::waits(&self.decl().steps[at], row).is_some() {
+            return row.request;
+        }
+        let earlier = self.record().task.earlier_requests.len();
+        u32::try_from(earlier).unwrap_or(u32::MAX)
     }
 
     /// Starts an attempt that makes lost scratch again; the step stays Completed.
@@ -272,7 +285,7 @@ impl Draft {
     /// # Errors
     /// As the judge says.
     pub fn give_up(&mut self, failure: Failure, policy: OnExhausted) -> Result<(), Illegal> {
-        let left = !crate::plan::undo_order(self.decl(), &self.record().steps).is_empty();
+        let left = !plan::undo_order(self.decl(), &self.record().steps).is_empty();
         let note = Note::default()
             .with(json!({"class": failure.class, "error": failure.message, "step": failure.step}));
         self.apply(LifecycleEvent::GaveUp(policy), note)?;

@@ -247,6 +247,7 @@ impl Draft {
         }
         if let Some((at, to)) = ruling.step {
             let seq = self.record.task.audit_seq;
+            let request = self.request_at_start(at);
             let row = self.step_mut(at);
             entry.step = Some(row.no);
             entry.step_from = Some(row.status);
@@ -255,7 +256,7 @@ impl Draft {
             match event {
                 Event::Step(_, StepEvent::Started) => {
                     row.started_seq.get_or_insert(seq);
-                    row.due_at = None;
+                    (row.request, row.due_at) = (request, None);
                 }
                 Event::Step(_, StepEvent::UndoStarted | StepEvent::UndoRedriven) => {
                     row.due_at = None;

@@ -4,7 +4,7 @@
 use super::code;
 use super::facts::TurnPlan;
 use super::probe;
-use super::turn_loop::{First, Next, Start, inputs_of};
+use super::turn_loop::{First, Next, Start, inputs_of, outputs_of};
 use crate::builtin::{ChildRequest, Work};
 use crate::children;
 use crate::draft::Draft;
@@ -37,8 +37,7 @@ impl TurnPlan<'_> {
                     answers.conditions.extend(steps.iter().map(holds));
                 }
                 Decision::AskWaits(steps) => {
-                    let inputs = inputs_of(self.engine, draft.record());
-                    let wait = |&at| (at, self.wait(at, draft.record(), &inputs));
+                    let wait = |&at| (at, self.wait(at, draft));
                     answers.waits.extend(steps.iter().map(wait));
                 }
                 Decision::AskRoom(steps) => {
@@ -123,7 +122,8 @@ impl TurnPlan<'_> {
             .map_or(Ok(true), |when| guarded("the condition", || when(inputs)))
     }
 
-    fn wait(&self, at: usize, record: &TaskRecord, inputs: &Inputs) -> StepResult<Wait> {
+    fn wait(&self, at: usize, draft: &Draft) -> StepResult<Wait> {
+        let record = draft.record();
         let step = record.steps[at].name.as_str();
         let _in = code::span(&record.task, Some(step), "wait").entered();
         let no_wait = || {
@@ -132,7 +132,9 @@ impl TurnPlan<'_> {
         let Run::BuiltIn(evaluate) = self.task_type.steps[at].run else {
             return Err(no_wait());
         };
-        match guarded("the step's function", || evaluate(inputs))? {
+        let request = record.numbered_request(draft.request_at_start(at)).clone();
+        let inputs = self.engine.inputs(request, outputs_of(record));
+        match guarded("the step's function", || evaluate(&inputs))? {
             Work::Wait(wait) => Ok(wait),
             Work::Upload(_) | Work::Call(_) => Err(no_wait()),
         }

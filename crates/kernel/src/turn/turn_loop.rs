@@ -452,7 +452,7 @@ pub(super) fn inputs_of(engine: &Engine, record: &TaskRecord) -> Inputs {
     engine.inputs(record.task.request.clone(), outputs_of(record))
 }
 
-fn outputs_of(record: &TaskRecord) -> BTreeMap<String, Value> {
+pub(super) fn outputs_of(record: &TaskRecord) -> BTreeMap<String, Value> {
     record
         .steps
         .iter()

@@ -3,11 +3,12 @@
 
 use crate::errand::only;
 use counterstep_contracts::{Direction, Settled, SettledAs, TaskStatus};
+use counterstep_kernel::client;
 use counterstep_kernel::operator::{self, OperatorError, Resolution, Retrial};
 use counterstep_kernel::record::AuditEntry;
 use counterstep_kernel::request_edit::{EditError, RequestEdit};
 use counterstep_macros::distributed_task;
-use counterstep_steps::{State, StepError, StepResult, UndoResult};
+use counterstep_steps::{AwaitSignal, State, StepError, StepResult, UndoResult};
 use counterstep_testkit::{Form, Harness, TestTask};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -163,7 +164,7 @@ async fn what_has_not_started_again_is_undone_by_the_request_of_its_last_try() {
     operator::retry(&task.engine, task.id, retrial(None, edit))
         .await
         .expect("accepted");
-    counterstep_kernel::client::cancel(&task.engine, task.id, "client")
+    client::cancel(&task.engine, task.id, "client")
         .await
         .expect("accepted");
     assert_eq!(task.run_to_rest().await, TaskStatus::Cancelled);
@@ -207,6 +208,142 @@ async fn a_request_that_does_not_fit_or_would_not_be_used_is_refused() {
     assert!(record.task.earlier_requests.is_empty());
     let entry = last(&task, "operator_redrove").await;
     assert!(entry.details.get("request_changed").is_none());
+}
+
+struct Approve;
+
+#[distributed_task(name = "Approve", queue = "money")]
+impl Approve {
+    type Request = Transfer;
+    type Response = u32;
+
+    #[step(
+        1,
+        host = "worker",
+        no_undo = "reads only",
+        on_exhausted = "dead_letter"
+    )]
+    async fn check(req: &Transfer) -> StepResult<u32> {
+        if req.account == "closed" {
+            return Err(StepError::permanent("the account is closed"));
+        }
+        Ok(1)
+    }
+
+    #[step(2, host = "worker", undo = withdraw)]
+    fn approval(_req: &Transfer) -> AwaitSignal<u32> {
+        AwaitSignal::within("1h")
+    }
+
+    async fn withdraw(req: &Transfer, seen: &State<Seen>) -> UndoResult {
+        seen.note("withdraw", &req.account);
+        Ok(())
+    }
+
+    #[step(3, host = "worker", no_undo = "tells a person")]
+    async fn confirm(req: &Transfer) -> StepResult<()> {
+        if req.bounces {
+            return Err(StepError::permanent("the letter came back"));
+        }
+        Ok(())
+    }
+
+    fn respond(approval: &u32) -> u32 {
+        *approval
+    }
+}
+
+struct ApproveBeside;
+
+#[distributed_task(name = "ApproveBeside", queue = "money")]
+impl ApproveBeside {
+    type Request = Transfer;
+    type Response = u32;
+
+    #[step(1, host = "worker", group = "both", undo = withdraw)]
+    fn approval(_req: &Transfer) -> AwaitSignal<u32> {
+        AwaitSignal::within("1h")
+    }
+
+    async fn withdraw(req: &Transfer, seen: &State<Seen>) -> UndoResult {
+        seen.note("withdraw", &req.account);
+        Ok(())
+    }
+
+    #[step(2, host = "worker", group = "both", undo = refund, on_exhausted = "dead_letter")]
+    async fn pay(req: &Transfer) -> StepResult<Paid> {
+        if req.account == "closed" {
+            return Err(StepError::permanent("the account is closed"));
+        }
+        Ok(Paid(2))
+    }
+
+    async fn refund(req: &Transfer, seen: &State<Seen>) -> UndoResult {
+        seen.note("refund", &req.account);
+        Ok(())
+    }
+
+    #[step(3, host = "worker", no_undo = "tells a person")]
+    async fn confirm(_paid: &Paid) -> StepResult<()> {
+        Err(StepError::permanent("the letter came back"))
+    }
+
+    fn respond(approval: &u32) -> u32 {
+        *approval
+    }
+}
+
+/// A dead letter of `Approve`, redriven with an open account; `answered`: its signal comes.
+async fn approval_under_another_request(answered: bool) -> (Seen, TestTask) {
+    let seen = Seen::default();
+    let form = Form::new().field("account", "closed");
+    let form = if answered {
+        form.answer("approval", json!(7))
+    } else {
+        form.never_answer("approval")
+    };
+    let harness = Harness::embedded(only::<Approve>()).provide(seen.clone());
+    let task = harness.submit(form).await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::DeadLettered);
+    let other = RequestEdit::Whole(json!({"account": "open", "bounces": true}));
+    operator::retry(&task.engine, task.id, retrial(None, other))
+        .await
+        .expect("accepted");
+    (seen, task)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_is_undone_by_the_request_under_which_it_began() {
+    for answered in [true, false] {
+        let (seen, task) = approval_under_another_request(answered).await;
+        assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
+        assert_eq!(seen.all(), ["withdraw open"], "answered: {answered}");
+        task.assert_invariants().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_that_goes_on_keeps_the_request_under_which_it_began() {
+    let seen = Seen::default();
+    let form = Form::new()
+        .field("account", "closed")
+        .never_answer("approval");
+    let harness = Harness::embedded(only::<ApproveBeside>()).provide(seen.clone());
+    let task = harness.submit(form).await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::DeadLettered);
+    let edit = RequestEdit::Patch(json!({"account": "open"}));
+    operator::retry(&task.engine, task.id, retrial(None, edit))
+        .await
+        .expect("accepted");
+    task.run_to_wait().await;
+    client::signal(&task.engine, task.id, "approval", json!(7), "client")
+        .await
+        .expect("accepted");
+    assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
+    let mut seen = seen.all();
+    seen.sort();
+    assert_eq!(seen, ["refund open", "withdraw closed"]);
+    task.assert_invariants().await;
 }
 
 fn resolution(settled: SettledAs, other: Option<counterstep_contracts::TaskId>) -> Resolution {
