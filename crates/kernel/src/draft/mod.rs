@@ -258,6 +258,11 @@ impl Draft {
                     row.started_seq.get_or_insert(seq);
                     (row.request, row.due_at) = (request, None);
                 }
+                // Also of one whose calls were never sent, which counts as not started: what a person
+                // did in its place has its place in the order of undos.
+                Event::Step(_, StepEvent::Supplied) => {
+                    row.started_seq.get_or_insert(seq);
+                }
                 Event::Step(_, StepEvent::UndoStarted | StepEvent::UndoRedriven) => {
                     row.due_at = None;
                 }

@@ -68,7 +68,10 @@ impl Case {
         next.cancel_requested |= event == Event::Task(LifecycleEvent::CancelRequested);
         if let Some((at, to)) = ruling.step {
             next.steps[at].status = to;
-            next.steps[at].started |= matches!(event, Event::Step(_, StepEvent::Started));
+            next.steps[at].started |= matches!(
+                event,
+                Event::Step(_, StepEvent::Started | StepEvent::Supplied)
+            );
         }
         next
     }

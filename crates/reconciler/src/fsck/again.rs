@@ -106,7 +106,8 @@ pub(super) fn illegal(
         if let Some((at, to)) = ruling.step {
             for steps in &mut started {
                 steps[at].status = to;
-                steps[at].started |= entry.event == StepEvent::Started.name();
+                let starts = [StepEvent::Started, StepEvent::Supplied].map(StepEvent::name);
+                steps[at].started |= starts.contains(&entry.event.as_str());
             }
         }
     }

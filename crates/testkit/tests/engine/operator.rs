@@ -9,7 +9,11 @@ use counterstep_kernel::events::{COMPENSATION_FAILED, events_of};
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::operator;
 use counterstep_kernel::operator::{OperatorError, Resolution, Retrial, undo_plan, why};
+use counterstep_kernel::ports::{ServiceError, ServiceRequest};
+use counterstep_macros::distributed_task;
+use counterstep_steps::{HttpCall, RetryPolicy, StepContext, StepError, StepResult, UndoResult};
 use counterstep_testkit::{Form, Harness, TestTask};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 fn resolution(step: Option<&str>, settled: SettledAs, output: Option<Value>) -> Resolution {
@@ -419,4 +423,91 @@ async fn the_plan_of_a_parked_task_is_what_its_retry_then_does() {
             .any(|can| can.path.ends_with("/retry")),
         "{why:?}"
     );
+}
+
+const AGAIN: RetryPolicy = RetryPolicy::constant("10ms").max_retries(1);
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Parcel {}
+
+/// Calls of a service that cannot be reached, with a step before and behind them.
+struct Delivery;
+
+#[distributed_task(name = "Delivery", queue = "deliveries")]
+impl Delivery {
+    type Request = Parcel;
+    type Response = u32;
+
+    #[step(1, host = "worker", undo = unpack)]
+    async fn pack(_ctx: &StepContext) -> StepResult<u32> {
+        Ok(1)
+    }
+
+    async fn unpack(_out: Option<u32>) -> UndoResult {
+        Ok(())
+    }
+
+    #[step(2, host = "worker", retry = AGAIN, undo = recall, on_exhausted = "dead_letter")]
+    fn send(_parcel: &Parcel) -> HttpCall<u32> {
+        HttpCall::post("carrier", "/parcels")
+    }
+
+    async fn recall(_out: Option<u32>) -> UndoResult {
+        Ok(())
+    }
+
+    #[step(
+        3,
+        host = "worker",
+        no_undo = "a person reads it",
+        on_exhausted = "dead_letter"
+    )]
+    fn announce(_parcel: &Parcel) -> HttpCall<u32> {
+        HttpCall::post("carrier", "/notices")
+    }
+
+    #[step(4, host = "worker", undo = unbook)]
+    async fn book(_ctx: &StepContext) -> StepResult<u32> {
+        Err(StepError::permanent("the books are closed"))
+    }
+
+    async fn unbook(_out: Option<u32>) -> UndoResult {
+        Ok(())
+    }
+
+    fn respond(book: &u32) -> u32 {
+        *book
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_person_supplies_is_undone_where_its_step_stands_in_the_order() {
+    let unreachable = |_: &ServiceRequest| Err(ServiceError::NotSent("refused".to_owned()));
+    let task = Harness::embedded(only::<Delivery>())
+        .service("carrier", unreachable)
+        .submit(Form::new())
+        .await;
+    for step in ["send", "announce"] {
+        assert_eq!(task.run_to_rest().await, TaskStatus::DeadLettered);
+        let by_hand = resolution(Some(step), SettledAs::Done, Some(json!(7)));
+        operator::resolve(&task.engine, task.id, by_hand)
+            .await
+            .expect("accepted");
+    }
+    let record = task.record().await;
+    let task_type = task.engine.registry.of(&record.task).expect("its type");
+    let planned = undo_plan(&task_type, &record);
+    let stages: Vec<_> = planned
+        .stages
+        .iter()
+        .flat_map(|stage| stage.steps.iter().map(|step| step.step.clone()))
+        .collect();
+    assert_eq!(stages, ["send", "pack"]);
+    assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
+    task.assert_trail(
+        "pack ok, send retries, send failed, dead_lettered, send supplied, announce retries, announce failed, \
+         dead_lettered, announce supplied, \
+         book failed, book undone, announce waived, send undone, pack undone, failed",
+    )
+    .await;
 }
