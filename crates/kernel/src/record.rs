@@ -192,6 +192,9 @@ pub struct StepRow {
     pub kept: bool,
     /// Which of the task's requests it was given when it last started: 0 is the first.
     pub request: u32,
+    /// It has completed under that request, and its scratch was lost since: whatever makes it again is
+    /// given the same one.
+    pub keeps_request: bool,
     /// Tasks that it has submitted, where it is a step that does.
     pub children: Option<ChildrenRow>,
     /// Its last attempt is in doubt, and its probe has failed to find out how far it came.
@@ -251,6 +254,7 @@ impl StepRow {
             in_fallback: false,
             kept: false,
             request: 0,
+            keeps_request: false,
             children: None,
             probe: None,
         }

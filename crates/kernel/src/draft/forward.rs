@@ -28,11 +28,13 @@ impl Draft {
     }
 
     /// Which of the task's requests the step is given where it starts now: the last one. A wait that
-    /// goes on keeps the one under which it began.
+    /// goes on keeps the one under which it began, and a step that has completed the one by which it
+    /// has: its undo takes back what was done by that.
     pub(crate) fn request_at_start(&self, at: usize) -> u32 {
         let row = self.step(at);
-        let waits = row.status == StepStatus::Waiting && row.due_at.is_some();
-        if waits && plan::waits(&self.decl().steps[at], row).is_some() {
+        let sleeps = row.status == StepStatus::Waiting && row.due_at.is_some();
+        let waits = sleeps && plan::waits(&self.decl().steps[at], row).is_some();
+        if waits || row.keeps_request {
             return row.request;
         }
         let earlier = self.record().task.earlier_requests.len();
@@ -208,7 +210,7 @@ impl Draft {
             Note::attempt(self.step(at).attempts).with(json!({"superseded": self.step(at).output}));
         self.apply(StepEvent::ScratchLost.at(at), note)?;
         let row = self.step_mut(at);
-        row.output = None;
+        (row.output, row.keeps_request) = (None, true);
         let step = row.no;
         self.push_attempt(AttemptWrite::Release { step });
         Ok(())

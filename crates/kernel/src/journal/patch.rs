@@ -89,6 +89,7 @@ patch! {
         in_fallback: bool,
         kept: bool,
         request: u32,
+        keeps_request: bool,
         children: Option<ChildrenRow>,
         probe: Option<ProbeRow>,
     }

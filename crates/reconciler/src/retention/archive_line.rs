@@ -140,6 +140,7 @@ fn json_of_step(row: &StepRow) -> Value {
         "probe": row.probe,
         "kept": row.kept,
         "request": row.request,
+        "keeps_request": row.keeps_request,
     })
 }
 

@@ -4,15 +4,21 @@
 use crate::errand::only;
 use counterstep_contracts::{Direction, Settled, SettledAs, TaskStatus};
 use counterstep_kernel::client;
+use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::operator::{self, OperatorError, Resolution, Retrial};
 use counterstep_kernel::record::AuditEntry;
 use counterstep_kernel::request_edit::{EditError, RequestEdit};
 use counterstep_macros::distributed_task;
-use counterstep_steps::{AwaitSignal, State, StepError, StepResult, UndoResult};
+use counterstep_steps::{
+    AwaitSignal, Classify, RetryPolicy, ScratchFile, State, StepContext, StepError, StepResult,
+    UndoResult,
+};
 use counterstep_testkit::{Form, Harness, TestTask};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::sync::{Arc, Mutex};
+
+const AT_ONCE: RetryPolicy = RetryPolicy::constant("10ms").max_retries(1);
 
 /// What the steps have seen, in order.
 #[derive(Clone, Default)]
@@ -344,6 +350,96 @@ async fn a_wait_that_goes_on_keeps_the_request_under_which_it_began() {
     seen.sort();
     assert_eq!(seen, ["refund open", "withdraw closed"]);
     task.assert_invariants().await;
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Ticket(ScratchFile);
+
+async fn print(ctx: &StepContext) -> StepResult<Ticket> {
+    let draft = ctx.scratch("ticket.txt").await?;
+    std::fs::write(draft.path(), "a ticket").transient("writing")?;
+    Ok(Ticket(draft.seal().await?))
+}
+
+/// The scratch of its first step is gone once it is parked.
+struct PrintTicket;
+
+#[distributed_task(name = "PrintTicket", queue = "money")]
+impl PrintTicket {
+    type Request = Transfer;
+    type Response = u32;
+
+    #[step(1, host = "worker", undo = release, retry = AT_ONCE)]
+    async fn reserve(ctx: &StepContext, req: &Transfer, seen: &State<Seen>) -> StepResult<Ticket> {
+        seen.note("reserve", &req.account);
+        print(ctx).await
+    }
+
+    async fn release(req: &Transfer, seen: &State<Seen>) -> UndoResult {
+        seen.note("release", &req.account);
+        Ok(())
+    }
+
+    #[step(
+        2,
+        host = "worker",
+        no_undo = "takes nothing",
+        on_exhausted = "dead_letter"
+    )]
+    async fn pay(req: &Transfer, ticket: &Ticket, seen: &State<Seen>) -> StepResult<u32> {
+        let _ = ticket;
+        seen.note("pay", &req.account);
+        if req.account == "closed" {
+            return Err(StepError::permanent("the account is closed"));
+        }
+        Ok(2)
+    }
+
+    #[step(3, host = "worker", no_undo = "tells a person")]
+    async fn confirm(req: &Transfer) -> StepResult<()> {
+        if req.bounces {
+            return Err(StepError::permanent("the letter came back"));
+        }
+        Ok(())
+    }
+
+    fn respond(pay: &u32) -> u32 {
+        *pay
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_whose_scratch_was_lost_is_given_the_request_under_which_it_completed() {
+    // Also where the first try to make it again fails.
+    for fails in [false, true] {
+        let seen = Seen::default();
+        let mut harness = Harness::embedded(only::<PrintTicket>()).provide(seen.clone());
+        if fails {
+            let again = Fault::at("reserve", FaultKind::FailTransiently).on_attempt(2);
+            harness = harness.fault(again);
+        }
+        let task = harness.submit(Form::new().field("account", "closed")).await;
+        assert_eq!(task.run_to_rest().await, TaskStatus::DeadLettered);
+        let other = RequestEdit::Whole(json!({"account": "open", "bounces": true}));
+        operator::retry(&task.engine, task.id, retrial(None, other))
+            .await
+            .expect("accepted");
+        assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
+        let mut seen = seen.all();
+        seen.dedup();
+        assert_eq!(
+            seen,
+            [
+                "reserve closed",
+                "pay closed",
+                "reserve closed",
+                "pay open",
+                "release closed"
+            ],
+            "fails: {fails}"
+        );
+        task.assert_invariants().await;
+    }
 }
 
 fn resolution(settled: SettledAs, other: Option<counterstep_contracts::TaskId>) -> Resolution {
