@@ -152,10 +152,13 @@ fn reason_to_give_up(view: &View<'_>) -> Option<(Failure, OnExhausted)> {
     })
 }
 
-/// Conditions of steps that have not started.
+/// Conditions of steps that have not started. One that is pending since its scratch was lost has: what
+/// it did stays, whatever its condition would find now.
 fn conditions(view: &View<'_>, stage: &[usize]) -> Option<Decision> {
     let conditional = |at: &usize| {
-        view.decl.steps[*at].when.is_some() && view.step(*at).status == StepStatus::Pending
+        let row = view.step(*at);
+        let has_started = row.started_seq.is_some() || row.status != StepStatus::Pending;
+        view.decl.steps[*at].when.is_some() && !has_started
     };
     let known = &view.answers.conditions;
     let stage: Vec<usize> = stage.iter().copied().filter(conditional).collect();

@@ -27,6 +27,9 @@ pub(super) fn rule(state: &State<'_>, task: TaskStatus, step: StepState, event: 
         }
         StepEvent::Skipped => {
             going_forward(task, &[TaskStatus::Submitted, TaskStatus::Running])?;
+            if step.started {
+                return Err("it has run: what it did would never be undone");
+            }
             one_of(from, &[StepStatus::Pending], StepStatus::Skipped)
         }
         StepEvent::Kept => {

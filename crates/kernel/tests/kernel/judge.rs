@@ -187,6 +187,16 @@ fn a_step_without_effects_is_never_undone() {
     }
 }
 
+#[test]
+fn a_step_that_has_run_is_never_skipped() {
+    for case in cases()
+        .iter()
+        .filter(|case| case.steps.first().is_some_and(|step| step.started))
+    {
+        assert!(case.judge(StepEvent::Skipped.at(0)).is_err(), "{case:?}");
+    }
+}
+
 fn count(case: &Case, status: StepStatus) -> usize {
     case.steps
         .iter()

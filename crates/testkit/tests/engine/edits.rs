@@ -442,6 +442,81 @@ async fn a_step_whose_scratch_was_lost_is_given_the_request_under_which_it_compl
     }
 }
 
+/// The first step depends on the request, and the scratch of it is gone once the task is parked.
+struct PrintAtChoice;
+
+#[distributed_task(name = "PrintAtChoice", queue = "money")]
+impl PrintAtChoice {
+    type Request = Transfer;
+    type Response = u32;
+
+    #[step(1, host = "worker", undo = release, when = is_printed)]
+    async fn reserve(ctx: &StepContext, req: &Transfer, seen: &State<Seen>) -> StepResult<Ticket> {
+        seen.note("reserve", &req.account);
+        print(ctx).await
+    }
+
+    fn is_printed(req: &Transfer) -> bool {
+        req.account == "closed"
+    }
+
+    async fn release(req: &Transfer, seen: &State<Seen>) -> UndoResult {
+        seen.note("release", &req.account);
+        Ok(())
+    }
+
+    #[step(
+        2,
+        host = "worker",
+        no_undo = "takes nothing",
+        on_exhausted = "dead_letter"
+    )]
+    async fn pay(req: &Transfer, ticket: Option<&Ticket>) -> StepResult<u32> {
+        let _ = ticket;
+        if req.account == "closed" {
+            return Err(StepError::permanent("the account is closed"));
+        }
+        Ok(2)
+    }
+
+    #[step(3, host = "worker", no_undo = "tells a person")]
+    async fn confirm(req: &Transfer) -> StepResult<()> {
+        if req.bounces {
+            return Err(StepError::permanent("the letter came back"));
+        }
+        Ok(())
+    }
+
+    fn respond(pay: &u32) -> u32 {
+        *pay
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_condition_of_a_step_that_has_run_is_not_asked_again() {
+    let seen = Seen::default();
+    let harness = Harness::embedded(only::<PrintAtChoice>()).provide(seen.clone());
+    let task = harness.submit(Form::new().field("account", "closed")).await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::DeadLettered);
+    let other = RequestEdit::Whole(json!({"account": "open", "bounces": true}));
+    operator::retry(&task.engine, task.id, retrial(None, other))
+        .await
+        .expect("accepted");
+    assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
+    let last = seen.all().pop();
+    assert_eq!(
+        last.as_deref(),
+        Some("release closed"),
+        "{}",
+        task.trail().await
+    );
+    task.assert_trail(
+        "reserve ok, pay failed, dead_lettered, pay redriven, reserve scratch lost, reserve ok, pay ok, confirm \
+         failed, confirm waived, pay waived, reserve undone, failed",
+    )
+    .await;
+}
+
 fn resolution(settled: SettledAs, other: Option<counterstep_contracts::TaskId>) -> Resolution {
     Resolution {
         step: None,
