@@ -272,6 +272,10 @@ pub struct StepDecl {
     pub when_cut_off: WhenCutOff,
     /// The condition's function name; the step is skipped where it says no.
     pub when: Option<&'static str>,
+    /// What its condition reads. Not shown: it is for the planner alone.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub when_inputs: &'static [InputDecl],
     /// What it waits for; `None`: it runs code.
     pub waits: Option<WaitDecl>,
     /// What runs when it has given up.
@@ -299,6 +303,12 @@ impl StepDecl {
             .iter()
             .chain(fallback)
             .any(|input| input.source == source)
+    }
+
+    /// Whether its condition reads this source.
+    #[must_use]
+    pub fn condition_reads(&self, source: &str) -> bool {
+        self.when_inputs.iter().any(|input| input.source == source)
     }
 }
 

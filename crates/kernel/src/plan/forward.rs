@@ -155,11 +155,8 @@ fn reason_to_give_up(view: &View<'_>) -> Option<(Failure, OnExhausted)> {
 /// Conditions of steps that have not started. One that is pending since its scratch was lost has: what
 /// it did stays, whatever its condition would find now.
 fn conditions(view: &View<'_>, stage: &[usize]) -> Option<Decision> {
-    let conditional = |at: &usize| {
-        let row = view.step(*at);
-        let has_started = row.started_seq.is_some() || row.status != StepStatus::Pending;
-        view.decl.steps[*at].when.is_some() && !has_started
-    };
+    let conditional =
+        |at: &usize| view.decl.steps[*at].when.is_some() && !stages::has_decided(view.step(*at));
     let known = &view.answers.conditions;
     let stage: Vec<usize> = stage.iter().copied().filter(conditional).collect();
     if stage.iter().any(|at| !known.contains_key(at)) {
@@ -225,7 +222,7 @@ fn rebuild(view: &View<'_>, stage: &[usize], lost: usize, running: bool) -> Deci
     if view.facts.held_back.contains_key(&lost) {
         return wait_held_back(view, &[lost], running);
     }
-    if !stages::has_completed_reader(view.decl, &view.record.steps, lost) {
+    if !stages::is_relied_on(view.decl, &view.record.steps, lost) {
         return Decision::ScratchLost(lost);
     }
     // Other scratch that the stage reads may be here still: it waits here for room.

@@ -1,6 +1,7 @@
 //! Stages: which steps come next, from the declaration and the states of the steps alone. A live run,
 //! a recovery and the `plan` route get the same answer.
 
+use super::waits::waits;
 use crate::record::{DbTime, StepRow};
 use crate::saga::StepState;
 use counterstep_contracts::{StepDecl, StepStatus, TaskDecl};
@@ -194,14 +195,26 @@ pub fn undo_order(decl: &TaskDecl, steps: &[StepRow]) -> Vec<usize> {
     undo_stages(decl, steps).concat()
 }
 
-/// Whether a step that reads the output of `at` has completed.
+/// Whether the output of `at` has been read by what stands: a step that reads it has completed, a
+/// wait has begun by it, or a condition that reads it has decided.
 #[must_use]
-pub fn has_completed_reader(decl: &TaskDecl, steps: &[StepRow], at: usize) -> bool {
+pub fn is_relied_on(decl: &TaskDecl, steps: &[StepRow], at: usize) -> bool {
     let name = decl.steps[at].name;
-    decl.steps
-        .iter()
-        .zip(steps)
-        .any(|(step, row)| row.status == StepStatus::Completed && step.reads(name))
+    decl.steps.iter().zip(steps).any(|(step, row)| {
+        let has_read = row.status == StepStatus::Completed || wait_has_begun(step, row);
+        has_read && step.reads(name) || has_decided(row) && step.condition_reads(name)
+    })
+}
+
+/// Whether the step waits for what its function has said.
+fn wait_has_begun(step: &StepDecl, row: &StepRow) -> bool {
+    let sleeps = row.status == StepStatus::Waiting && row.due_at.is_some();
+    (sleeps || row.children.is_some()) && waits(step, row).is_some()
+}
+
+/// Whether the condition of a step, where it has one, has been asked and will not be asked again.
+pub(super) fn has_decided(row: &StepRow) -> bool {
+    row.status != StepStatus::Pending || row.started_seq.is_some()
 }
 
 fn latest_started(steps: &[StepRow], wanted: impl Fn(usize) -> bool) -> Option<usize> {

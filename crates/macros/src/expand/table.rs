@@ -239,6 +239,10 @@ impl Expansion<'_> {
         let when_cut_off = declared.when_cut_off.as_ref();
         let when_cut_off = variant(when_cut_off.map_or("Stop", |choice| choice.variant));
         let when = optional(declared.when.as_ref().map(|when| when.unraw().to_string()));
+        let when_inputs = match &self.readings.whens[step] {
+            Some(params) => self.input_table(Reader::When(step), params),
+            None => quote!(&[]),
+        };
         let probe = optional(
             declared
                 .probe
@@ -276,6 +280,7 @@ impl Expansion<'_> {
                 heavy: #heavy,
                 when_cut_off: #root::contracts::WhenCutOff::#when_cut_off,
                 when: #when,
+                when_inputs: #when_inputs,
                 waits: #waits,
                 fallback: #fallback,
                 probe: #probe,

@@ -2,8 +2,9 @@
 
 use crate::errand::only;
 use counterstep_contracts::{StepStatus, TaskStatus};
+use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_macros::distributed_task;
-use counterstep_steps::{StepContext, StepResult};
+use counterstep_steps::{Classify, RetryPolicy, ScratchFile, StepContext, StepResult};
 use counterstep_testkit::{Form, Harness};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -121,4 +122,67 @@ async fn a_condition_reads_what_another_condition_may_have_skipped() {
 async fn a_group_may_be_skipped_whole() {
     let trail = "probe ok, in_4k skipped, in_720p skipped, extras skipped, completed";
     assert_eq!(rendered(0, false, trail).await, json!([]));
+}
+
+const SLEEPY: RetryPolicy = RetryPolicy::constant("2s").max_retries(1).jitter(false);
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Frames {
+    file: ScratchFile,
+    height: u32,
+}
+
+/// Its first step finds out another height each time, where it is to.
+pub(crate) struct Cut;
+
+#[distributed_task(name = "Cut", queue = "render")]
+impl Cut {
+    type Request = Film;
+    type Response = u32;
+
+    #[step(1, host = "worker", no_undo = "scratch only")]
+    async fn read_frames(ctx: &StepContext, film: &Film) -> StepResult<Frames> {
+        let draft = ctx.scratch("frames.bin").await?;
+        std::fs::write(draft.path(), "frames").transient("writing")?;
+        let file = draft.seal().await?;
+        let height = film.height + ctx.attempt().0.unsigned_abs() - 1;
+        Ok(Frames { file, height })
+    }
+
+    #[step(2, host = "worker", no_undo = "test", when = is_4k)]
+    async fn scale(_ctx: &StepContext) -> StepResult<Large> {
+        Ok(Large("4k".to_owned()))
+    }
+
+    fn is_4k(frames: &Frames) -> bool {
+        frames.height >= 2160
+    }
+
+    #[step(3, host = "worker", retry = SLEEPY, no_undo = "test")]
+    async fn encode(frames: &Frames) -> StepResult<u32> {
+        Ok(frames.height)
+    }
+
+    fn respond(encode: &u32) -> u32 {
+        *encode
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_output_by_which_a_step_was_skipped_stands() {
+    let task = Harness::embedded(only::<Cut>())
+        .fault(Fault::at("encode", FaultKind::FailTransiently).on_attempt(1))
+        .submit(Form::new().field("height", 2159))
+        .await;
+    task.run_to_wait().await;
+    let scratch = &task.engine.ports.scratch;
+    scratch.remove(task.id).await.expect("the scratch goes");
+    assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
+    task.assert_trail(
+        "read_frames ok, scale skipped, encode retries, read_frames rebuilt, encode ok, completed",
+    )
+    .await;
+    // Made again, the file is the same; what stands beside it is what the step was skipped by.
+    let record = task.record().await;
+    assert_eq!(record.task.response, Some(json!(2159)));
 }

@@ -66,6 +66,7 @@ pub(super) fn step(name: &'static str) -> Step {
             isolate: None,
             when_cut_off: WhenCutOff::Stop,
             when: None,
+            when_inputs: &[],
             waits: None,
             fallback: None,
             probe: None,
@@ -116,6 +117,15 @@ impl Step {
     pub(super) fn conditional(mut self) -> Self {
         self.decl.when = Some("when");
         self
+    }
+    /// It is skipped by what this source gave.
+    pub(super) fn conditional_on(mut self, source: &'static str) -> Self {
+        self.decl.when_inputs = Box::leak(Box::new([InputDecl {
+            name: source,
+            source,
+            ty: "Value",
+        }]));
+        self.conditional()
     }
     pub(super) fn probed(mut self) -> Self {
         self.decl.probe = Some("probe");

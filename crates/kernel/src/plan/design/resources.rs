@@ -6,7 +6,7 @@ use crate::cancel::CancelReason;
 use crate::plan::Decision;
 use crate::record::Failure;
 use crate::task::Probe;
-use counterstep_contracts::StepStatus::{Completed, InDoubt, Running, Waiting};
+use counterstep_contracts::StepStatus::{Completed, InDoubt, Running, Skipped, Waiting};
 use counterstep_contracts::{Direction, Host, OnExhausted, WaitReason};
 use serde_json::{Value, json};
 
@@ -49,6 +49,47 @@ fn lost_scratch() {
         (
             "is lost, and a completed step has read it",
             task([make(), read_before(), read()]).lost(0),
+            Decision::Rebuild(0),
+        ),
+        (
+            "is lost, and a step was skipped by it",
+            task([
+                make(),
+                step_is("skipped", Skipped).conditional_on("make"),
+                read(),
+            ])
+            .lost(0),
+            Decision::Rebuild(0),
+        ),
+        (
+            "is lost, and a step that has run was not skipped by it",
+            task([
+                make(),
+                step_is("ran", Completed).conditional_on("make"),
+                read(),
+            ])
+            .lost(0),
+            Decision::Rebuild(0),
+        ),
+        (
+            "is lost, and the step that reads it is yet to be skipped by it",
+            task([make(), read().conditional_on("make")])
+                .condition(1, Ok(true))
+                .lost(0),
+            Decision::ScratchLost(0),
+        ),
+        (
+            "is lost, and a wait beside its reader has begun by it",
+            task([
+                make(),
+                step_is("rest", Waiting)
+                    .timer()
+                    .reads("make")
+                    .group()
+                    .due(later("1h")),
+                read().group(),
+            ])
+            .lost(0),
             Decision::Rebuild(0),
         ),
         (
