@@ -52,7 +52,12 @@ impl Draft {
         )?;
         self.task_mut().settled = Some(settled);
         match settled.settled {
-            SettledAs::Done => {}
+            // What a child has done stands, as if it had completed, but no undo of its parent reaches a
+            // task that is settled: the parent is to say that something is left.
+            SettledAs::Done => {
+                let is_child = self.record().task.parent.is_some();
+                self.task_mut().residue |= is_child && !left.is_empty();
+            }
             // The operator had to delete what the steps stored: what is left of it is open to the
             // sweep.
             SettledAs::Undone => {

@@ -1,11 +1,12 @@
 //! Steps that submit tasks and wait for them: what they give, what becomes of those tasks when one of
 //! them, or their parent, does not complete.
 
-use counterstep_contracts::{Host, StepNo, StepStatus, TaskId, TaskStatus, WaitReason};
+use counterstep_contracts::{Host, SettledAs, StepNo, StepStatus, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::EngineSettings;
 use counterstep_kernel::client;
 use counterstep_kernel::draft::{As, Draft};
 use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::operator::{self, Resolution};
 use counterstep_kernel::ports::{ChildLine, ChildQuery};
 use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::turn::turn;
@@ -878,4 +879,83 @@ async fn a_child_that_ends_between_the_look_and_the_sleep_wakes_its_parent() {
     turn(&site.engine, Host::Worker, all, &stop).await;
     assert_eq!(site.record(all).await.task.status, TaskStatus::Completed);
     site.assert_invariants(&family(&site, all).await).await;
+}
+
+pub(crate) struct ChargeCard;
+
+#[distributed_task(name = "ChargeCard", queue = "cards")]
+impl ChargeCard {
+    type Request = Depth;
+    type Response = u32;
+
+    #[step(1, host = "worker", undo = refund)]
+    async fn charge(_ctx: &StepContext) -> StepResult<u32> {
+        Ok(1)
+    }
+
+    async fn refund(_out: Option<u32>) -> UndoResult {
+        Ok(())
+    }
+
+    #[step(
+        2,
+        host = "worker",
+        no_undo = "nothing is kept",
+        on_exhausted = "dead_letter"
+    )]
+    async fn confirm(_ctx: &StepContext) -> StepResult<u32> {
+        Err(StepError::permanent("no answer"))
+    }
+
+    fn respond(charge: &u32) -> u32 {
+        *charge
+    }
+}
+
+pub(crate) struct Checkout;
+
+#[distributed_task(name = "Checkout", queue = "checkouts")]
+impl Checkout {
+    type Request = Depth;
+    type Response = u32;
+
+    #[step(1, host = "worker")]
+    fn payment(depth: &Depth) -> AwaitTask<ChargeCard> {
+        let _ = depth;
+        AwaitTask::of(&Depth {})
+    }
+
+    fn respond(payment: &u32) -> u32 {
+        *payment
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_child_has_done_that_is_settled_by_hand_is_left_by_its_parent() {
+    for (settled, residue) in [
+        (SettledAs::Done, true),
+        (SettledAs::NotNeeded, true),
+        (SettledAs::Undone, false),
+    ] {
+        let types = Registry::new().with::<Checkout>().with::<ChargeCard>();
+        let task = Harness::embedded(types)
+            .submit(Form::to::<Checkout>())
+            .await;
+        let child = task.run_to_parked().await.remove(0).task.id;
+        let by_hand = Resolution {
+            step: None,
+            settled,
+            output: None,
+            task: None,
+            actor: "operator:kim".to_owned(),
+            note: "seen to it".to_owned(),
+            bulk: None,
+        };
+        operator::resolve(&task.engine, child, by_hand)
+            .await
+            .expect("accepted");
+        assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
+        assert_eq!(task.record().await.task.residue, residue, "{settled}");
+        task.assert_invariants().await;
+    }
 }
