@@ -93,19 +93,20 @@ pub(super) fn decide(view: &View<'_>, at: usize, wait: Option<&StepResult<Wait>>
             None => Next::Nothing,
         };
     }
-    if due <= view.record.now {
-        return failed(StepError::permanent(format_args!(
-            "{} of {listed} tasks had ended within {}",
-            seen.ended(),
-            format_duration(tasks.within)
-        )));
-    }
+    // Before its time: enough have completed in it, however long the others take to stop.
     if enough {
         return if view.facts.stopped_children.contains(&at) {
             Next::Nothing
         } else {
             Next::Ask(Decision::StopChildren(at))
         };
+    }
+    if due <= view.record.now {
+        return failed(StepError::permanent(format_args!(
+            "{} of {listed} tasks had ended within {}",
+            seen.ended(),
+            format_duration(tasks.within)
+        )));
     }
     let next = next(tasks, started, open);
     if next.is_empty() {

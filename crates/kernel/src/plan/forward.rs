@@ -8,8 +8,9 @@ use super::{failure, scratch, waits};
 use crate::cancel::CancelReason;
 use crate::error::{ErrorClass, StepError};
 use crate::policy::INLINE_LIMIT;
-use crate::record::{Failure, StepFailure, StepRow};
+use crate::record::{DbTime, Failure, StepFailure, StepRow};
 use crate::task::Probe;
+use crate::waits::LONGEST_WAIT;
 use counterstep_contracts::{Direction, OnExhausted, StepStatus, WaitReason};
 use std::time::Duration;
 
@@ -82,14 +83,21 @@ fn between_rebuilds(view: &View<'_>, left: Duration) -> Decision {
 
 /// Nothing runs, and nothing may start before something is due: long waits are slept through.
 fn rest(view: &View<'_>) -> Decision {
-    let Some((at, due)) = stages::next_due(view.decl, &view.record.steps) else {
-        return HOLD;
-    };
     let look_again = children::look_again(view);
-    let left = match look_again {
-        // Its time may be over: that is found out with what became of its tasks.
-        Some(again) if view.facts.unseen_children.contains(&at) => again,
-        _ => due.after(view.record.now),
+    let left = |(at, due): (usize, DbTime)| {
+        let left = match look_again {
+            // Its time may be over: that is found out with what became of its tasks.
+            Some(again) if view.facts.unseen_children.contains(&at) => again,
+            _ => due.after(view.record.now),
+        };
+        // Its time is over, and it waits all the same: enough of its tasks have completed, and one
+        // that stops wakes it.
+        let stops = left.is_zero() && view.decl.steps[at].has_children();
+        (at, if stops { LONGEST_WAIT } else { left })
+    };
+    let waits = stages::due_times(view.decl, &view.record.steps);
+    let Some((at, left)) = waits.into_iter().map(left).min_by_key(|(_, left)| *left) else {
+        return HOLD;
     };
     if left < INLINE_LIMIT {
         match view.facts.interrupted {

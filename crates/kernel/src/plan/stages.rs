@@ -59,14 +59,13 @@ pub fn is_due(row: &StepRow, now: DbTime) -> bool {
     row.signal.is_some() || row.due_at.is_none_or(|due| due <= now)
 }
 
-/// The waiting step of the current stage, or the probe, that is due next, and when.
+/// The waiting steps of the current stage, and those whose probe waits, with when each is due.
 #[must_use]
-pub fn next_due(decl: &TaskDecl, steps: &[StepRow]) -> Option<(usize, DbTime)> {
-    let first = steps.iter().position(is_open)?;
-    let stage = stage_of(decl, first).into_iter();
-    stage
-        .filter_map(|at| Some((at, steps[at].waits_until()?)))
-        .min_by_key(|(_, due)| *due)
+pub fn due_times(decl: &TaskDecl, steps: &[StepRow]) -> Vec<(usize, DbTime)> {
+    let first = steps.iter().position(is_open);
+    let stage = first.map_or_else(Vec::new, |first| stage_of(decl, first));
+    let due = |at: usize| Some((at, steps[at].waits_until()?));
+    stage.into_iter().filter_map(due).collect()
 }
 
 const fn is_open(row: &StepRow) -> bool {

@@ -216,6 +216,36 @@ fn forward() {
             Decision::ReadChildren(0),
         ),
         (
+            "of which enough may have completed: the others stop",
+            task([waits(3, 0).due(later("0s"))])
+                .wait(0, one_of_three())
+                .children(0, 1, 0),
+            Decision::StopChildren(0),
+        ),
+        (
+            "and are waited for beyond that time, until one ends",
+            task([waits(3, 0).due(later("0s"))])
+                .wait(0, one_of_three())
+                .children(0, 1, 1)
+                .stopped(0),
+            Decision::Sleep {
+                reason: WaitReason::Children,
+                left: LONGEST_WAIT,
+                details: Value::Null,
+            },
+        ),
+        (
+            "or until what is beside them is due",
+            task([
+                waits(3, 0).due(later("0s")).group(),
+                step_is("b", Waiting).group().due(later("9s")),
+            ])
+            .wait(0, one_of_three())
+            .children(0, 1, 1)
+            .stopped(0),
+            sleep("9s"),
+        ),
+        (
             "the reason is the tasks, also where a step beside them is due earlier",
             task([
                 waits(2, 0).group(),
