@@ -459,6 +459,7 @@ impl Delivery {
     #[step(
         3,
         host = "worker",
+        retry = AGAIN,
         no_undo = "a person reads it",
         on_exhausted = "dead_letter"
     )]
