@@ -117,8 +117,8 @@ pub(super) fn decode(rows: Vec<DocumentRead>) -> Documents {
 const WITH: &str = "WITH durable AS MATERIALIZED (SELECT set_config('synchronous_commit', \
     CASE WHEN ? THEN current_setting('synchronous_commit') ELSE 'off' END, true) AS set) ";
 
-// The first revision is any: one that is made again after it was deleted must not come to a revision that somebody has
-// read of the one before it.
+// The first revision is any: a document that is made again after it was deleted must not come to a revision that a process
+// has read of the one before it.
 const INSERT: &str = "INSERT INTO documents AS d (kind, tenant, name, rev, body, due_at, seen_at) \
     SELECT ?, ?, ?, 1 + floor(random() * 4503599627370496)::bigint, ?, ?, now() FROM durable WHERE durable.set IS NOT NULL \
     ON CONFLICT (kind, tenant, name) DO ";

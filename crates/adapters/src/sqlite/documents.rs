@@ -149,7 +149,7 @@ pub(super) fn put(
     Ok(true)
 }
 
-/// Any: a document that is made again after it was deleted must not come to a revision that somebody has read of the one
+/// Any: a document that is made again after it was deleted must not come to a revision that a process has read of the one
 /// before it.
 fn first_revision(connection: &mut SqliteConnection) -> Result<i64, Fault> {
     let any = sql::<BigInt>("1 + (random() & 4503599627370495)");

@@ -1,7 +1,7 @@
 //! Where the database, the messages and the objects are: a file and folders of this machine, or
 //! servers.
 
-use super::urls::login_of;
+use super::logins::without_login;
 use counterstep_adapters::client_certificate::ClientCertificate;
 use std::fmt;
 use std::path::PathBuf;
@@ -34,10 +34,7 @@ impl fmt::Debug for SecretUrl {
 /// Scheme and host, without user and password.
 impl fmt::Display for SecretUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (scheme, _) = self.0.split_once("://").unwrap_or_default();
-        let (_, behind) = login_of(&self.0);
-        let host = behind.split(['/', '?']).next().unwrap_or_default();
-        write!(f, "{scheme}://{host}")
+        f.write_str(&without_login(&self.0))
     }
 }
 

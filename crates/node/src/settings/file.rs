@@ -1,9 +1,9 @@
 //! The settings file. Processes share it, so it may hold the settings of all of them. Must not check
 //! a value against another one, or against what a flag says.
 
+use super::logins::has_password;
 use super::table::{SETTINGS, SettingValues};
 use super::unusable::unusable;
-use super::urls::has_password;
 use crate::exit::Exit;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use std::fmt;

@@ -14,6 +14,7 @@ mod jwt;
 pub mod kinds;
 mod layers;
 mod log_format;
+mod logins;
 mod metrics_labels;
 #[cfg(test)]
 mod page;

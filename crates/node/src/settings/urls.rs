@@ -2,6 +2,7 @@
 //! connect to anything.
 
 use super::layers::Layers;
+use super::logins::has_password;
 use super::table::SettingValues;
 use crate::exit::Exit;
 use std::path::PathBuf;
@@ -73,27 +74,6 @@ impl Url {
     }
 }
 
-/// Whether a URL, or one of several with commas between them, holds a password.
-pub(super) fn has_password(url: &str) -> bool {
-    let in_login = |one: &str| login_of(one).0.is_some_and(|login| login.contains(':'));
-    // A password may hold a comma: so both as one URL, and each for itself.
-    in_login(url)
-        || url.split(',').any(in_login)
-        || url
-            .split(['?', '&'])
-            .any(|parameter| parameter.starts_with("password="))
-}
-
-/// User and password of a URL, where it has them, and what is behind them. A password may hold an unescaped `/`, `?` or
-/// `,`, as `openssl rand -base64` makes them and as drivers take them: so the login ends at the last `@`.
-pub(super) fn login_of(url: &str) -> (Option<&str>, &str) {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    match rest.rsplit_once('@') {
-        Some((login, behind)) => (Some(login), behind),
-        None => (None, rest),
-    }
-}
-
 pub(super) fn each(urls: &str, check: impl Fn(&str) -> Result<(), Exit>) -> Result<(), Exit> {
     urls.split(',').try_for_each(check)
 }
@@ -123,37 +103,5 @@ pub(super) fn path(name: &str, url: &str) -> Result<PathBuf, Exit> {
         _ => Err(Exit::config(format_args!(
             "setting `{name}`: expected a path behind the scheme"
         ))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::has_password;
-    use crate::settings::SecretUrl;
-
-    #[test]
-    fn a_password_is_found_whatever_it_is_made_of_and_nothing_of_it_is_shown() {
-        for url in [
-            "postgres://me:hunter2@db/y",
-            "postgres://me:hunter2/x@db/y",
-            "postgres://me:x/hunter2@db/y?sslmode=require",
-            "postgres://me:hunter2?x@db/y",
-            "postgres://me:x,hunter2@db/y",
-            "postgres://me:hunter2@x@db/y",
-            "nats://a:4222,nats://me:hunter2@db",
-        ] {
-            assert!(has_password(url), "{url}");
-            let shown = SecretUrl::new(url.to_owned()).to_string();
-            let (scheme, _) = url.split_once("://").expect("a scheme");
-            assert_eq!(shown, format!("{scheme}://db"), "{url}");
-        }
-        for url in [
-            "postgres://me@db:5432/y",
-            "postgres://db:5432/y?sslmode=require",
-            "nats://a:4222,nats://b:4222",
-        ] {
-            assert!(!has_password(url), "{url}");
-        }
-        assert!(has_password("postgres://me@db/y?password=hunter2"));
     }
 }

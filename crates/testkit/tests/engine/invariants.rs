@@ -132,7 +132,7 @@ const BREAKS: [(&str, &str, bool, Break); 15] = [
     }),
     (
         "3",
-        "a step with effects that nobody undid",
+        "a step with effects that was never undone",
         false,
         |past| {
             past.entry(1, "undo_succeeded").step_to = Some(StepStatus::CompensationFailed);

@@ -12,7 +12,7 @@ use counterstep_testkit::site::{Site, eventually};
 use counterstep_testkit::{Form, Harness};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -87,8 +87,9 @@ impl Copies {
                             .transient("reading on")?;
                     },
                     Then::WriteOn => loop {
+                        // In one place: it fills no disk.
+                        copy.seek(SeekFrom::Start(0)).transient("writing on")?;
                         copy.write_all(b"x").transient("writing on")?;
-                        std::thread::sleep(Duration::from_millis(1));
                     },
                     Then::Fail => return Err(StepError::permanent("as it was asked to")),
                     Then::Panic => panic!("as it was asked to"),
