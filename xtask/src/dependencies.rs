@@ -70,12 +70,16 @@ pub(crate) fn fetch() -> Result<(), String> {
     let manifest = head.to_owned() + &tree::text(OF_THE_TESTS)?;
     write(&folder.join("Cargo.toml"), &manifest)?;
     tree::copy(&tree::top().join("Cargo.lock"), &folder.join("Cargo.lock"))?;
-    command::output(
-        command::cargo()
+    let fetch = |more: &[&str]| {
+        let mut cargo = command::cargo();
+        cargo
             .args(["fetch", "--quiet"])
-            .current_dir(&folder),
-    )
-    .map(drop)
+            .args(more)
+            .current_dir(&folder);
+        command::output(&mut cargo).map(drop)
+    };
+    // What is there already needs no network.
+    fetch(&["--offline"]).or_else(|_| fetch(&[]))
 }
 
 struct NewCrate<'a> {

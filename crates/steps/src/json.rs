@@ -149,13 +149,12 @@ impl Serializer for Finite {
 }
 
 macro_rules! parts {
-    ($($of:ident::$method:ident($($name:ident)?)),+ $(,)?) => {
+    ($($of:ident::$method:ident($($name:ty)?)),+ $(,)?) => {
         $(impl $of for Finite {
             type Ok = ();
             type Error = Error;
 
-            fn $method<T: Serialize + ?Sized>(&mut self, $($name: &'static str,)? value: &T) -> Checked {
-                $(let _ = $name;)?
+            fn $method<T: Serialize + ?Sized>(&mut self, $(_: $name,)? value: &T) -> Checked {
                 value.serialize(Self)
             }
 
@@ -171,8 +170,8 @@ parts! {
     SerializeTuple::serialize_element(),
     SerializeTupleStruct::serialize_field(),
     SerializeTupleVariant::serialize_field(),
-    SerializeStruct::serialize_field(name),
-    SerializeStructVariant::serialize_field(name),
+    SerializeStruct::serialize_field(&'static str),
+    SerializeStructVariant::serialize_field(&'static str),
 }
 
 impl SerializeMap for Finite {

@@ -2,9 +2,8 @@
 
 use super::body::{delete, read_body, write_body};
 use crate::ports::{
-    DeniedConsumer, Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite,
-    FetchError, KeptResults, KnownType, Passed, Store, StoreError, WORKERS_READ, WorkerRow,
-    WorkerSeen, Workers,
+    Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, FetchError, KeptResults,
+    KnownType, Passed, Store, StoreError, WORKERS_READ, WorkerRow, WorkerSeen, Workers,
 };
 use crate::record::DbTime;
 use counterstep_contracts::workers::WorkerType;
@@ -40,7 +39,7 @@ struct Body {
     kept: Option<KeptBody>,
     /// Older programs leave it out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    fetch_errors: Vec<FetchErrorBody>,
+    fetch_errors: Vec<FetchError>,
     /// `None`: this is its first row.
     started_at: Option<DbTime>,
     is_stopped: bool,
@@ -58,48 +57,6 @@ struct KeptBody {
     results: u64,
     bytes: u64,
     oldest_us: Option<u64>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct FetchErrorBody {
-    queue: QueueName,
-    message: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    consumer: Option<DeniedConsumerBody>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct DeniedConsumerBody {
-    name: String,
-    subject: String,
-}
-
-impl From<FetchError> for FetchErrorBody {
-    fn from(error: FetchError) -> Self {
-        let consumer = error.consumer;
-        Self {
-            queue: error.queue,
-            message: error.message,
-            consumer: consumer.map(|it| DeniedConsumerBody {
-                name: it.name,
-                subject: it.subject,
-            }),
-        }
-    }
-}
-
-impl From<FetchErrorBody> for FetchError {
-    fn from(body: FetchErrorBody) -> Self {
-        let consumer = body.consumer;
-        Self {
-            queue: body.queue,
-            message: body.message,
-            consumer: consumer.map(|it| DeniedConsumer {
-                name: it.name,
-                subject: it.subject,
-            }),
-        }
-    }
 }
 
 impl From<KeptResults> for KeptBody {
@@ -175,11 +132,7 @@ fn read(document: Document, now: DbTime) -> Result<WorkerSeen, StoreError> {
         lost_after: Duration::from_micros(body.lost_after_us),
         passed: body.passed.map(passed),
         kept: body.kept.map(KeptResults::from),
-        fetch_errors: body
-            .fetch_errors
-            .into_iter()
-            .map(FetchError::from)
-            .collect(),
+        fetch_errors: body.fetch_errors,
         started_at: body.started_at,
         is_stopped: body.is_stopped,
     };
@@ -214,12 +167,7 @@ pub(super) async fn refresh<S: Store + ?Sized>(
         lost_after_us: micros(row.lost_after),
         passed: row.passed.as_ref().map(passed),
         kept: row.kept.map(KeptBody::from),
-        fetch_errors: row
-            .fetch_errors
-            .iter()
-            .cloned()
-            .map(FetchErrorBody::from)
-            .collect(),
+        fetch_errors: row.fetch_errors.clone(),
         started_at: row.started_at,
         is_stopped: row.is_stopped,
     };

@@ -5,6 +5,7 @@ use crate::record::DbTime;
 use counterstep_contracts::workers::WorkerState;
 use counterstep_contracts::{QueueName, TaskId, TaskStatus};
 use counterstep_steps::task::KnownType;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -50,18 +51,19 @@ pub struct WorkerRow {
 }
 
 /// What keeps a process from fetching messages.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FetchError {
     /// Of this queue. Where a consumer is named, of this lane of a queue alone.
     pub queue: QueueName,
     /// The words of the broker, or of its client: one short line without passwords.
     pub message: String,
     /// The consumer that this process may not use; `None`: the fetch as a whole fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consumer: Option<DeniedConsumer>,
 }
 
 /// A consumer that a process may not use.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeniedConsumer {
     /// Its name.
     pub name: String,

@@ -1,6 +1,7 @@
 //! Passwords among the command's arguments, where every user of the machine can read them. Must not
 //! repeat one.
 
+use super::logins::{login_of, urls_of};
 use crate::exit::Exit;
 
 /// Parameters of URLs that hold a secret, by a part of their names.
@@ -28,7 +29,7 @@ pub(super) fn refuse_secrets(arguments: impl Iterator<Item = String>) -> Result<
                 .iter()
                 .any(|scheme| before.ends_with(scheme));
             let is_nats = before.ends_with("nats") || before.ends_with("tls");
-            if !is_path && after.split(',').any(|url| has_secret(url, is_nats)) {
+            if !is_path && has_secret(after, is_nats) {
                 return Err(Exit::config(
                     "a password stands in the command line, where every user of this machine can read it: put the URL \
                      into a COUNTERSTEP_* variable or into the settings file",
@@ -40,11 +41,12 @@ pub(super) fn refuse_secrets(arguments: impl Iterator<Item = String>) -> Result<
     Ok(())
 }
 
-/// A URL without its scheme. A password may hold an unescaped `/`, so the user's part is sought up
-/// to the last `@`. For NATS a user without a password is a token.
-fn has_secret(url: &str, user_is_token: bool) -> bool {
-    let (place, query) = url.split_once('?').unwrap_or((url, ""));
-    let user = place.rsplit_once('@').map(|(user, _)| user);
+/// A URL, or several, without the scheme of the first. For NATS a user without a password is a token.
+fn has_secret(urls: &str, user_is_token: bool) -> bool {
+    let has_login = |url: &str| {
+        let (login, _) = login_of(url);
+        login.is_some_and(|login| login.contains(':') || user_is_token)
+    };
     let named = |parameter: &str| {
         let name = parameter
             .split('=')
@@ -54,10 +56,7 @@ fn has_secret(url: &str, user_is_token: bool) -> bool {
         // `map.NAME` names a bucket of the program's own.
         !name.starts_with("map.") && SECRET_PARAMETERS.iter().any(|secret| name.contains(secret))
     };
-    user.is_some_and(|user| user.contains(':') || user_is_token)
-        // A password may hold a `?` too.
-        || query.split(['&', ';']).any(named)
-        || (user.is_none() && place.contains(':') && query.contains('@') && !query.contains("://"))
+    urls_of(urls).any(|url| has_login(url) || url.split(['?', '&', ';']).skip(1).any(named))
 }
 
 #[cfg(test)]
@@ -78,6 +77,7 @@ mod tests {
             "x --database=postgres://me:hunter2@db/x",
             "x --database postgres://me:hun/ter2@db/x",
             "x --database postgres://me:hun?ter2@db/x",
+            "x --database postgres://me:hun,ter2@db/x",
             "x --database postgres://me@db/x?password=hunter2",
             "x --database postgres://me@db/x?sslmode=require&sslpassword=hunter2",
             "x --redis redis://a:6379,redis://:hunter2@b:6379",
