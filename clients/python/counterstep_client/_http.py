@@ -36,6 +36,21 @@ def _connected(what: str) -> Iterator[None]:
         raise Unreachable(f"{what}: {error or type(error).__name__}") from error
 
 
+class _Sent:
+    """A body on its way, and what went wrong where it comes from: that is no failure of the connection."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = pieces
+        self.error: Optional[OSError] = None
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            yield from self._pieces
+        except OSError as error:
+            self.error = error
+            raise
+
+
 class Transport:
     def __init__(self, base_url: str, api_key: Optional[str], timeout: float, tls: Optional[ssl.SSLContext]) -> None:
         base = urlsplit(base_url)
@@ -65,13 +80,14 @@ class Transport:
         target = self._prefix + path + (f"?{values}" if values else "")
         connection = self._connection(timeout)
         answer = None
+        sent = body if body is None or isinstance(body, bytes) else _Sent(body)
         try:
             with _connected(f"{method} {path}"):
                 connection.connect()
                 socket = connection.sock
                 try:
                     connection.request(
-                        method, target, body, {**self._authorization, "Connection": "close", **(headers or {})}
+                        method, target, sent, {**self._authorization, "Connection": "close", **(headers or {})}
                     )
                 except (BrokenPipeError, ConnectionResetError):
                     # A body that is refused before its end: the answer may have arrived.
@@ -83,10 +99,12 @@ class Transport:
                     document = answer.read(_DOCUMENT)
                 raise problem_of(answer.status, document, answer.getheader("Retry-After"))
             return answer
-        except BaseException:
+        except BaseException as error:
             if answer is not None:
                 answer.close()
             connection.close()
+            if isinstance(error, Unreachable) and isinstance(sent, _Sent) and sent.error is not None:
+                raise sent.error from None
             raise
 
     def _connection(self, timeout: float) -> http.client.HTTPConnection:

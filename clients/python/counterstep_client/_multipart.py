@@ -38,7 +38,8 @@ class Form:
         self._end = f"--{boundary}--\r\n".encode()
 
     def length(self) -> int:
-        contents = (os.path.getsize(it) if isinstance(it, str) else len(it) for _, it in self._parts)
+        """Bytes of the whole form. Opens each path: what cannot be read is refused before anything is sent."""
+        contents = (_size(it) if isinstance(it, str) else len(it) for _, it in self._parts)
         return sum(len(head) + 2 for head, _ in self._parts) + sum(contents) + len(self._end)
 
     def __iter__(self) -> Iterator[bytes]:
@@ -47,11 +48,27 @@ class Form:
             if isinstance(content, bytes):
                 yield content
             else:
-                with open(content, "rb") as file:
-                    while chunk := file.read(_CHUNK):
-                        yield chunk
+                yield from _content(content)
             yield b"\r\n"
         yield self._end
+
+
+def _size(path: str) -> int:
+    with open(path, "rb") as file:
+        return os.fstat(file.fileno()).st_size
+
+
+def _content(path: str) -> Iterator[bytes]:
+    with open(path, "rb") as file:
+        while True:
+            try:
+                chunk = file.read(_CHUNK)
+            except OSError as error:
+                # A read, unlike an open, has no name in its error.
+                raise OSError(error.errno, error.strerror, path) from error
+            if not chunk:
+                return
+            yield chunk
 
 
 def _several(files: Union[File, Sequence[File]]) -> Sequence[File]:

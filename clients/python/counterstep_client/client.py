@@ -130,9 +130,11 @@ class Client:
                     return view
             except (Problem, Unreachable) as error:
                 failing_since = monotonic() if failing_since is None else failing_since
-                if not may_pass(error) or monotonic() - failing_since >= self._retry_for:
-                    raise
                 pause = max(pause, getattr(error, "retry_after", None) or 0.0)
+                # A pause beyond the limit is not begun.
+                failing_for = monotonic() + max(0.0, min(pause, end - monotonic())) - failing_since
+                if not may_pass(error) or failing_for >= self._retry_for:
+                    raise
             if monotonic() >= end:
                 raise TimeoutError(f"task {task_id} is not at rest after {timeout} seconds")
             sleep(max(0.0, min(pause, end - monotonic())))

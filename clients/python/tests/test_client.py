@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -216,6 +217,67 @@ class Submissions(WithDev):
         with self.assertRaises(Problem):
             Client(stub.url, retry_for=0.5).submit(ORDER, SMALL, key="k")
         self.assertEqual(len(came), 1, "a pause beyond `retry_for` is not begun")
+
+
+class Files(unittest.TestCase):
+    def refused(self, files: List[Any], client: Client) -> OSError:
+        begun = time.monotonic()
+        with self.assertRaises(OSError) as refused:
+            client.submit(ZIP, {}, key="k", files={"files": files})
+        self.assertNotIsInstance(refused.exception, Unreachable)
+        self.assertLess(time.monotonic() - begun, 1)
+        return refused.exception
+
+    def test_a_file_that_cannot_be_read_is_an_error_of_its_own_and_nothing_is_sent(self) -> None:
+        came: List[Any] = []
+        stub = support.Stub(lambda request: (came.append(request), (500, {}, b""))[1])
+        self.addCleanup(stub.stop)
+        with tempfile.TemporaryDirectory() as folder:
+            locked = Path(folder) / "locked"
+            locked.write_text("x")
+            locked.chmod(0)
+            paths = [str(Path(folder) / "missing"), folder]
+            # Root reads it all the same.
+            paths += [] if os.access(locked, os.R_OK) else [str(locked)]
+            for path in paths:
+                # Behind a file that can be read.
+                error = self.refused([("a.txt", b"a"), path], Client(stub.url))
+                self.assertEqual(error.filename, path)
+        self.assertEqual(came, [])
+
+    def test_a_file_that_fails_while_it_is_sent_is_an_error_of_its_own_and_not_sent_again(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            came: List[bytes] = []
+
+            def receive() -> None:
+                while True:
+                    try:
+                        connection, _ = server.accept()
+                    except OSError:
+                        return
+                    with connection:
+                        came.append(connection.recv(100))
+                        while connection.recv(65536):
+                            pass
+
+            threading.Thread(target=receive, daemon=True).start()
+            # Linux opens this, and refuses to read its first byte.
+            error = self.refused(["/proc/self/mem"], Client(f"http://127.0.0.1:{server.getsockname()[1]}"))
+            self.assertEqual((error.errno, error.filename), (errno.EIO, "/proc/self/mem"))
+            self.assertLessEqual(len(came), 1)
+
+
+class Pauses(unittest.TestCase):
+    def test_a_wait_does_not_begin_a_pause_beyond_its_limit(self) -> None:
+        stub = support.Stub(lambda _: (503, {"Retry-After": "3600"}, b"{}"))
+        self.addCleanup(stub.stop)
+        begun = time.monotonic()
+        with self.assertRaises(Problem) as refused:
+            Client(stub.url, retry_for=30).wait("t")
+        self.assertEqual(refused.exception.status, 503)
+        with self.assertRaises(TimeoutError):
+            Client(stub.url, retry_for=30).wait("t", 0.5)
+        self.assertLess(time.monotonic() - begun, 10)
 
 
 class Following(WithDev):

@@ -42,8 +42,8 @@ export class Client {
     if (webhook !== undefined) headers["counterstep-webhook"] = webhook;
     /** @type {import("./http.js").Request} */
     const sent = { headers, signal };
-    if (files && Object.keys(files).length > 0) {
-      const form = await formOf(request, files);
+    const form = files && Object.keys(files).length > 0 ? await formOf(request, files) : undefined;
+    if (form) {
       headers["content-type"] = form.contentType;
       // Of the body of a `Blob` it is not known how far it is.
       Object.assign(sent, { form: form.body, timeoutMs: form.hasPaths ? SILENCE_MS : 0 });
@@ -52,6 +52,7 @@ export class Client {
       sent.body = JSON.stringify(request);
     }
     const attempt = async () => {
+      await form?.check();
       const answer = await this.#http.open("POST", path, sent);
       const replayed = answer.response.headers.get("idempotency-replayed") === "true";
       return { ...(await answer.json()), replayed };
@@ -115,8 +116,10 @@ export class Client {
         failingSince = undefined;
       } catch (error) {
         failingSince ??= Date.now();
-        if (!mayPass(error) || Date.now() - failingSince >= this.#retryForMs) throw error;
         wait = Math.max(wait, retryAfterMs(error) ?? 0);
+        // A pause beyond the limit is not begun.
+        const until = Math.max(Date.now(), Math.min(Date.now() + wait, end));
+        if (!mayPass(error) || until - failingSince >= this.#retryForMs) throw error;
       }
       const left = end - Date.now();
       if (left <= 0) throw new DOMException(`task ${id} is not at rest after ${timeoutMs} ms`, "TimeoutError");

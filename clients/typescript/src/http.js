@@ -10,9 +10,16 @@ export const SILENCE_MS = 30_000;
  * @property {[string, string][]} [query]
  * @property {Record<string, string>} [headers]
  * @property {BodyInit} [body]
- * @property {(moved: () => void) => { body: BodyInit, isStream: boolean }} [form] In place of `body`, for one request.
+ * @property {(moved: () => void) => Form} [form] In place of `body`, for one request.
  * @property {number} [timeoutMs] Until the answer, all of it where it is JSON; 0: no limit.
  * @property {AbortSignal | undefined} [signal]
+ */
+
+/**
+ * @typedef {object} Form
+ * @property {BodyInit | undefined} body
+ * @property {boolean} isStream
+ * @property {unknown} [failure] What went wrong where the stream comes from: that is no failure of the connection.
  */
 
 /**
@@ -181,6 +188,7 @@ export class Transport {
     // What cannot stand in a header is an error of the caller, and not of the connection.
     const allHeaders = new Headers({ ...this.#headers, ...headers });
     const limit = new Limit(signal);
+    /** @type {Form} */
     const sent = form?.(() => limit.set(SILENCE_MS)) ?? { body, isStream: false };
     const init = {
       method,
@@ -199,7 +207,7 @@ export class Transport {
       response = await this.#fetch(`${this.#base}${path}${search}`, init);
     } catch (error) {
       limit.end();
-      throw limit.failure(what, error);
+      throw sent.failure ?? limit.failure(what, error);
     }
     const answer = new Answer(response, limit, what);
     if (response.ok) return answer;

@@ -46,10 +46,19 @@ export async function formOf(request, byField) {
   return {
     hasPaths: paths !== undefined,
     contentType: `multipart/form-data; boundary=${boundary}`,
-    /** @param {() => void} moved Called for each piece that is sent. */
+    /** Refuses a path that cannot be read, before anything is sent. */
+    async check() {
+      for (const part of parts) {
+        if (paths && typeof part === "object" && "path" in part) await paths.check(part.path);
+      }
+    },
+    /**
+     * @param {() => void} moved Called for each piece that is sent.
+     * @returns {import("./http.js").Form}
+     */
     body(moved) {
       return paths
-        ? { body: stream(pieces(parts, paths), moved), isStream: true }
+        ? stream(pieces(parts, paths), moved)
         : { body: new Blob(/** @type {BlobPart[]} */ (parts)), isStream: false };
     },
   };
@@ -79,15 +88,23 @@ async function* pieces(parts, paths) {
  * @param {() => void} moved
  */
 function stream(from, moved) {
-  return new ReadableStream({
-    async pull(controller) {
-      const { done, value } = await from.next();
-      moved();
-      if (done) controller.close();
-      else controller.enqueue(value);
-    },
-    async cancel() {
-      await from.return();
-    },
-  });
+  /** @type {import("./http.js").Form} */
+  const form = {
+    body: new ReadableStream({
+      async pull(controller) {
+        const { done, value } = await from.next().catch((error) => {
+          form.failure = error;
+          throw error;
+        });
+        moved();
+        if (done) controller.close();
+        else controller.enqueue(value);
+      },
+      async cancel() {
+        await from.return();
+      },
+    }),
+    isStream: true,
+  };
+  return form;
 }

@@ -3,10 +3,18 @@
 // @ts-nocheck
 
 import { randomUUID, webcrypto } from "node:crypto";
-import { open, rename, rm } from "node:fs/promises";
+import { access, constants, open, rename, rm, stat } from "node:fs/promises";
 import { basename } from "node:path";
 
 export { webcrypto, basename as nameOf };
+
+/** Refuses a path that cannot be read. Does not open it: of a pipe, that would be its only reader. */
+export async function check(path) {
+  await access(path, constants.R_OK);
+  if ((await stat(path)).isDirectory()) {
+    throw Object.assign(new Error(`EISDIR: a folder is no file, read '${path}'`), { code: "EISDIR", path });
+  }
+}
 
 /** The content of a file, read while it is sent. */
 export async function* read(path) {
@@ -14,7 +22,10 @@ export async function* read(path) {
   try {
     const chunk = new Uint8Array(64 * 1024);
     for (;;) {
-      const { bytesRead } = await file.read(chunk, 0, chunk.length);
+      const { bytesRead } = await file.read(chunk, 0, chunk.length).catch((error) => {
+        // A read, unlike an open, has no path in its error.
+        throw Object.assign(error, { path });
+      });
       if (bytesRead === 0) return;
       yield chunk.slice(0, bytesRead);
     }

@@ -5,4 +5,4 @@ function refuse() {
 }
 
 export const webcrypto = globalThis.crypto;
-export { refuse as nameOf, refuse as read, refuse as write };
+export { refuse as check, refuse as nameOf, refuse as read, refuse as write };

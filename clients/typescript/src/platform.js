@@ -4,6 +4,7 @@
  * @typedef {object} Platform
  * @property {Crypto} webcrypto
  * @property {(path: string) => string} nameOf
+ * @property {(path: string) => Promise<void>} check Refuses a path that cannot be read.
  * @property {(path: string) => AsyncIterable<Uint8Array>} read
  * @property {(path: string, pieces: AsyncIterable<Uint8Array>) => Promise<number>} write All of the pieces, or no file.
  */

@@ -207,6 +207,59 @@ describe("submissions", () => {
   });
 });
 
+describe("files", () => {
+  /** A server that counts its requests, and answers none. */
+  async function silent(test) {
+    const came = [];
+    const { url, stop } = await stub((request) => void (came.push(request.url), request.on("error", () => {}).resume()));
+    test.after(stop);
+    return { came, client: new Client(url) };
+  }
+
+  async function refused(client, files) {
+    const begun = performance.now();
+    const error = await client.submit(ZIP, {}, { key: "k", files: { files } }).then(assert.fail, (error) => error);
+    assert.ok(performance.now() - begun < 1_000);
+    return error;
+  }
+
+  it("a file that cannot be read is an error of its own and nothing is sent", async (test) => {
+    const place = await folderOf(test);
+    const locked = join(place, "locked");
+    await writeFile(locked, "x", { mode: 0 });
+    const cases = [[join(place, "missing"), "ENOENT"], [place, "EISDIR"]];
+    // Root reads it all the same.
+    if (process.getuid?.() !== 0) cases.push([locked, "EACCES"]);
+    const { came, client } = await silent(test);
+    for (const [path, code] of cases) {
+      // Behind a file that can be read.
+      const error = await refused(client, [{ name: "a.txt", content: "a" }, path]);
+      assert.deepEqual([error.code, error.path], [code, path]);
+    }
+    assert.deepEqual(came, []);
+  });
+
+  it("a file that fails while it is sent is an error of its own and not sent again", async (test) => {
+    const { came, client } = await silent(test);
+    // Linux opens this, and refuses to read its first byte.
+    const error = await refused(client, "/proc/self/mem");
+    assert.deepEqual([error.code, error.path], ["EIO", "/proc/self/mem"]);
+    assert.ok(came.length <= 1, `${came}`);
+  });
+});
+
+describe("pauses", () => {
+  it("a wait does not begin a pause beyond its limit", async (test) => {
+    const { url, stop } = await stub((_, response) => response.writeHead(503, { "retry-after": "3600" }).end("{}"));
+    test.after(stop);
+    const client = new Client(url, { retryForMs: 30_000 });
+    const begun = performance.now();
+    await assert.rejects(client.wait("t"), { status: 503 });
+    await assert.rejects(client.wait("t", { timeoutMs: 500 }), { name: "TimeoutError" });
+    assert.ok(performance.now() - begun < 10_000);
+  });
+});
+
 describe("following", () => {
   it("events that are cut come once and in order", async (test) => {
     const { task_id } = await client.submit(ORDER, LARGE);
