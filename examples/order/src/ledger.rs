@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Default)]
 pub struct Ledger {
+    /// What was ever made: no number is given out twice.
+    made: u64,
     /// By service and key.
     done: BTreeMap<(String, String), Value>,
     taken_back: BTreeSet<(String, String)>,
@@ -19,13 +21,17 @@ impl Ledger {
         match method {
             "POST" if self.taken_back.contains(&entry(key)) => (410, json!("it was taken back")),
             "POST" => {
-                let number = self.done.len();
-                let made = json!({
-                    "shelf": format!("s{number}"),
-                    "receipt": format!("r{number}"),
-                    "tracking": format!("t{number}"),
+                let count = &mut self.made;
+                let made = self.done.entry(entry(key)).or_insert_with(|| {
+                    let number = *count;
+                    *count += 1;
+                    json!({
+                        "shelf": format!("s{number}"),
+                        "receipt": format!("r{number}"),
+                        "tracking": format!("t{number}"),
+                    })
                 });
-                (200, self.done.entry(entry(key)).or_insert(made).clone())
+                (200, made.clone())
             }
             "DELETE" => {
                 let of = path
@@ -46,5 +52,24 @@ impl Ledger {
         let of_task = |(_, key): &&(String, String)| key.starts_with(task);
         let open = self.done.keys().filter(of_task);
         open.map(|(service, _)| service.as_str()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_receipt_is_given_out_once_whatever_was_taken_back() {
+        let mut ledger = Ledger::default();
+        let mut charge = |method: &str, key: &str| {
+            let path = format!("/charges/{key}");
+            ledger.answer("bank", method, &path, key).1["receipt"].clone()
+        };
+        let (first, second) = (charge("POST", "a"), charge("POST", "b"));
+        assert_eq!(charge("POST", "b"), second);
+        charge("DELETE", "a");
+        let third = charge("POST", "c");
+        assert!(third != first && third != second, "{third}");
     }
 }
