@@ -84,7 +84,12 @@ impl RetryPolicy {
         Self {
             backoff,
             base,
-            cap: Duration::from_secs(3600),
+            // Never below its base, which a longer one would be.
+            cap: if base.as_secs() < 3600 {
+                Duration::from_secs(3600)
+            } else {
+                base
+            },
             max_retries: 3,
             jitter: true,
             attempt_timeout: None,
@@ -312,6 +317,20 @@ mod tests {
             RetryPolicy::exponential("2s").delay_before_jitter(1000),
             Duration::from_secs(3600)
         );
+    }
+
+    #[test]
+    fn a_policy_with_a_long_base_is_possible_as_it_is_made() {
+        for policy in [
+            RetryPolicy::constant("2h"),
+            RetryPolicy::linear("61m"),
+            RetryPolicy::exponential("7d"),
+        ] {
+            assert_eq!(policy.fault(), None);
+            assert_eq!(policy.delay_before_jitter(1), policy.base);
+        }
+        let longer = RetryPolicy::linear("2h").cap("5h");
+        assert_eq!(longer.delay_before_jitter(3).as_secs(), 5 * 3600);
     }
 
     #[test]
