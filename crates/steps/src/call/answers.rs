@@ -48,8 +48,8 @@ pub(super) fn origin(call: &Call) -> Origin {
 fn success(call: &Call, answer: &ServiceAnswer) -> StepResult<Value> {
     // Its body is no refusal, and has no code.
     let about = |error: StepError| error.about(origin(call).answered(answer.status, b""));
-    // A call that ignores the answer accepts one of any length.
-    if answer.cut && (call.read)(b"").is_err() {
+    // A call that ignores the answer accepts one of any length, and as the only one what is no JSON.
+    if answer.cut && (call.read)(b"?").is_err() {
         return Err(about(StepError::permanent(format_args!(
             "{} is longer than {} bytes, which is the limit of this call",
             said(call, answer),
@@ -206,6 +206,23 @@ mod tests {
             .message;
         let end = r#"the answer 402 `{"why":"no \"money\""}`"#;
         assert!(message.ends_with(end), "{message}");
+    }
+
+    #[test]
+    fn an_answer_that_was_cut_is_too_long_unless_it_is_ignored() {
+        let cut = |body: &'static [u8]| ServiceAnswer {
+            status: 200,
+            retry_after: None,
+            body: body.into(),
+            cut: true,
+        };
+        // An answer without a body is one of these too.
+        let call = HttpCall::<Option<Vec<u32>>>::post("bank", "/charges").0;
+        let error = read(&call, &cut(b"[1, 2")).unwrap_err();
+        let limit = "longer than 1048576 bytes, which is the limit of this call";
+        assert!(error.message.ends_with(limit), "{error}");
+        let ignored = HttpCall::<()>::post("bank", "/charges").0;
+        assert_eq!(read(&ignored, &cut(b"[1, 2")).unwrap(), Value::Null);
     }
 
     #[test]
