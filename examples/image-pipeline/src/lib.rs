@@ -102,6 +102,7 @@ impl Shrink {
 }
 
 async fn fetch(ctx: &StepContext, original: &StoredFile) -> StepResult<Picture> {
+    Picture::fits(original.size_bytes)?;
     let mut bytes = Vec::new();
     let mut reader = ctx.objects().reader(original).await?;
     let read = reader.read_to_end(&mut bytes).await;

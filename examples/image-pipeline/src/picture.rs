@@ -6,6 +6,9 @@ use counterstep::prelude::*;
 /// No picture of a client takes more memory than this many pixels.
 const MOST_PIXELS: u64 = 64 << 20;
 
+/// Its head has no more than this.
+const MOST_HEAD: u64 = 1 << 10;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Picture {
     pub width: u32,
@@ -15,6 +18,16 @@ pub struct Picture {
 }
 
 impl Picture {
+    /// Refuses what is too large by its size alone, before a byte of it is in memory.
+    pub fn fits(size_bytes: u64) -> StepResult<()> {
+        if size_bytes > MOST_HEAD + 3 * MOST_PIXELS {
+            return Err(StepError::permanent(format_args!(
+                "invalid picture: {size_bytes} bytes are too many; expected at most {MOST_PIXELS} pixels"
+            )));
+        }
+        Ok(())
+    }
+
     /// Reads `P6`, width, height, `255` and the pixels. What cannot be read will never be.
     pub fn read(bytes: &[u8]) -> StepResult<Self> {
         let refused = |why: &str| {

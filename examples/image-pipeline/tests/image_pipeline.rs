@@ -46,6 +46,13 @@ async fn what_is_no_picture_fails_for_good_and_leaves_nothing() {
 }
 
 #[test]
+fn what_is_too_large_is_refused_by_its_size_alone() {
+    for (size, fits) in [(0, true), (3 * (64 << 20), true), (5 << 30, false)] {
+        assert_eq!(Picture::fits(size).is_ok(), fits, "{size}");
+    }
+}
+
+#[test]
 fn a_picture_is_read_as_it_was_written_and_scaled_to_its_longer_side() {
     let large = picture(200, 100);
     assert_eq!(Picture::read(&large.write()).expect("a picture"), large);
