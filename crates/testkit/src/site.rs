@@ -132,10 +132,11 @@ impl Site {
     }
 
     /// Ends the hosts and opens everything anew from the files, as another process would: what was
-    /// only in memory is gone. Nothing is served then.
+    /// only in memory is gone. The services that steps call are others' and stay. Nothing is served then.
     pub async fn restart(&mut self) -> Ports {
         self.stop().await;
-        let ports = open(self.folder.path(), &self.clock).await;
+        let mut ports = open(self.folder.path(), &self.clock).await;
+        ports.services = self.engine.ports.services.clone();
         self.engine = Engine::new(
             ports.clone(),
             self.registry.clone(),
@@ -274,4 +275,21 @@ pub async fn eventually<T, F: Future<Output = Option<T>>>(
 /// Between two looks at a condition that nothing announces.
 pub(crate) async fn pause() {
     tokio::time::sleep(Duration::from_millis(5)).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Harness;
+    use counterstep_steps::Registry;
+    use counterstep_steps::ports::ServiceAnswer;
+
+    #[tokio::test]
+    async fn the_services_of_a_harness_are_there_after_a_restart() {
+        let harness = Harness::embedded(Registry::new());
+        let answer = |_: &_| Ok(ServiceAnswer::json(200, &serde_json::json!(7)));
+        let mut site = harness.service("prices", answer).start().await;
+        assert!(site.engine.ports.services.knows("prices"));
+        site.restart().await;
+        assert!(site.engine.ports.services.knows("prices"));
+    }
 }
