@@ -41,6 +41,12 @@ pub(super) struct Remote {
 }
 
 impl Remote {
+    #[cfg(test)]
+    pub(super) fn at(url: &str) -> Self {
+        let http = OverHttp::at(url, None).expect("an address");
+        Self { http }
+    }
+
     /// The API that these settings name.
     pub(super) fn of(settings: &Layers) -> Result<Self, Exit> {
         let token = settings.token_file()?.map(|path| {
@@ -156,9 +162,14 @@ impl Remote {
         shown.map_err(|error| self.exit(error))
     }
 
-    /// Its events, until it has ended. What does not answer for less than a minute does not end them.
-    pub(super) fn events(&self, task: TaskId) -> impl Stream<Item = Result<Event, Exit>> + Send {
-        let events = self.http.events(task, AuditSeq(0));
+    /// Its events behind an entry, until it has ended. What does not answer for less than a minute does not end
+    /// them.
+    pub(super) fn events(
+        &self,
+        task: TaskId,
+        after: AuditSeq,
+    ) -> impl Stream<Item = Result<Event, Exit>> + Send {
+        let events = self.http.events(task, after);
         events.map(|event| event.map_err(|error| self.exit(error)))
     }
 

@@ -7,8 +7,8 @@ use super::times::whole;
 use crate::client::{Event, Submit};
 use clap::ArgGroup;
 use counterstep_contracts::declaration::kebab_case;
-use counterstep_contracts::http::{Accepted, AuditView};
-use counterstep_contracts::{TaskId, TaskStatus};
+use counterstep_contracts::http::{Accepted, AuditView, TaskView};
+use counterstep_contracts::{AuditSeq, TaskId, TaskStatus};
 use counterstep_node::Exit;
 use futures::StreamExt;
 use serde_json::Value;
@@ -130,24 +130,9 @@ fn read(path: &Path) -> Result<String, Exit> {
 pub(super) async fn watch(remote: &Remote, task: TaskId, as_json: bool) -> Result<(), Exit> {
     // An API that does not answer is named at once, before one is put up with.
     remote.task(task).await?;
-    let mut events = pin!(remote.events(task));
+    let mut seen = AuditSeq(0);
     let view = loop {
-        let last = match events.next().await.transpose()? {
-            Some(Event::Audit(event)) => {
-                if !as_json {
-                    print(&line(&event.entry))?;
-                }
-                if !event.status.is_at_rest() {
-                    continue;
-                }
-                Some(event.entry.at)
-            }
-            Some(_) => continue,
-            None => None,
-        };
-        // An operator may have let it go on since then.
-        let view = remote.task(task).await?;
-        if view.status.is_at_rest() && last.is_none_or(|at| at == view.updated_at) {
+        if let Some(view) = watch_to_rest(remote, task, &mut seen, as_json).await? {
             break view;
         }
     };
@@ -161,6 +146,40 @@ pub(super) async fn watch(remote: &Remote, task: TaskId, as_json: bool) -> Resul
         view.status,
         why.unwrap_or_default()
     )))
+}
+
+/// The same behind an entry, up to the end of its stream. `None`: a child that has ended goes on, since its parent
+/// has it undone.
+async fn watch_to_rest(
+    remote: &Remote,
+    task: TaskId,
+    seen: &mut AuditSeq,
+    as_json: bool,
+) -> Result<Option<TaskView>, Exit> {
+    let mut events = pin!(remote.events(task, *seen));
+    loop {
+        let last = match events.next().await.transpose()? {
+            Some(Event::Audit(event)) => {
+                *seen = event.entry.seq;
+                if !as_json {
+                    print(&line(&event.entry))?;
+                }
+                if !event.status.is_at_rest() {
+                    continue;
+                }
+                Some(event.entry.at)
+            }
+            Some(_) => continue,
+            None => None,
+        };
+        // An operator may have let it go on since then.
+        let view = remote.task(task).await?;
+        match last {
+            Some(at) if view.status.is_at_rest() && at == view.updated_at => return Ok(Some(view)),
+            Some(_) => {}
+            None => return Ok(Some(view).filter(|view| view.status.is_at_rest())),
+        }
+    }
 }
 
 /// A line for the step that an entry changed, and one for the task.
@@ -266,4 +285,71 @@ pub(super) async fn download(
     };
     persisted.map_err(|error| cannot(error.error))?;
     Ok(size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+
+    const CHILD: &str = "01930d2c-6c4b-7d5e-8f00-0123456789ab";
+
+    fn view(status: &str) -> String {
+        let view = json!({
+            "task_id": CHILD, "task_type": "Pay", "version": 1, "status": status, "cancel_requested": false,
+            "residue": false, "revision": 1, "created_at": "2026-01-01T00:00:00Z",
+            "updated_at": "2026-01-01T00:00:09Z", "recovery_attempts": 0, "steps": [],
+            "progress": {"done": 0, "total": 0},
+        });
+        view.to_string()
+    }
+
+    fn entry(seq: u32, to: &str) -> String {
+        let entry = json!({
+            "seq": seq, "change_id": CHILD, "at": format!("2026-01-01T00:00:0{seq}Z"), "event": "ends", "to": to,
+            "epoch": 1, "actor": "worker", "status": to,
+        });
+        format!("id: {seq}\ndata: {entry}\n\n")
+    }
+
+    /// Answers one request after the other, with what is to be asked and the answer.
+    fn scripted(script: Vec<(&'static str, String)>) -> (String, std::thread::JoinHandle<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let serving = std::thread::spawn(move || {
+            for (asked, answer) in script {
+                let (stream, _) = listener.accept().expect("a connection");
+                let mut stream = BufReader::new(stream);
+                let mut head = String::new();
+                while stream.read_line(&mut head).expect("a line") > 2 {}
+                assert!(head.contains(asked), "{head}");
+                let answer = format!("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{answer}");
+                stream
+                    .get_mut()
+                    .write_all(answer.as_bytes())
+                    .expect("a reader");
+            }
+        });
+        (url, serving)
+    }
+
+    #[tokio::test]
+    async fn a_child_that_is_undone_as_it_ends_is_watched_to_its_end() {
+        let (url, serving) = scripted(vec![
+            ("GET /api/tasks/", view("completed")),
+            ("/events", entry(1, "completed")),
+            // Its parent has it undone.
+            ("GET /api/tasks/", view("compensating")),
+            ("GET /api/tasks/", view("compensating")),
+            ("last-event-id: 1", entry(9, "cancelled")),
+            ("GET /api/tasks/", view("cancelled")),
+        ]);
+        let remote = Remote::at(&url);
+        let exit = watch(&remote, CHILD.parse().expect("an id"), true).await;
+        let said = exit.expect_err("it was undone").to_string();
+        assert!(said.contains("is cancelled"), "{said}");
+        serving.join().expect("all was asked");
+    }
 }

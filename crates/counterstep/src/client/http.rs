@@ -66,7 +66,7 @@ impl fmt::Debug for OverHttp {
 }
 
 impl OverHttp {
-    pub(super) fn at(url: &str, token: Option<&str>) -> Result<Self, ClientError> {
+    pub(crate) fn at(url: &str, token: Option<&str>) -> Result<Self, ClientError> {
         let scheme = reqwest::Url::parse(url).map(|url| url.scheme().to_owned());
         match scheme.as_deref() {
             Ok("https") if cfg!(feature = "servers") => {}

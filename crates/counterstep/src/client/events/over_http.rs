@@ -62,6 +62,8 @@ impl OverHttp {
             followed.has_ended |= next.is_err();
             Some((next, followed))
         })
+        // What has ended may be asked again.
+        .fuse()
     }
 }
 
