@@ -53,6 +53,24 @@ async fn list(site: &Site) -> Vec<AlertView> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_last_alert_is_the_first_of_the_list_however_many_there_are() {
+    let site = Site::with(|_, engine| engine.alerts = true).await;
+    for breaker in 0..1_001 {
+        let incident = Incident {
+            event: AlertEvent::BreakerOpen,
+            about: &format!("bank-{breaker}"),
+            detail: "",
+        };
+        alerts::raise(&site.engine, incident).await;
+    }
+    site.clock.advance("1s");
+    let sent = alerts::test(&site.engine, "kim").await.expect("written");
+    let listed = list(&site).await;
+    assert_eq!(listed.len(), 1_000);
+    assert_eq!(listed[0].id, sent.id);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn many_dead_letters_of_one_cause_are_one_alert_with_their_count() {
     let (site, receiver) = alerting().await;
     site.run_worker();

@@ -30,11 +30,13 @@ const GATHERED: Duration = Duration::from_secs(10);
 /// Microseconds of the time for which there is one alert of a cause.
 const HOUR: i64 = 3_600_000_000;
 
-/// Alerts that are listed.
-const LISTED: u32 = 1_000;
+/// Alerts that are listed, the last changed ones.
+const LISTED: usize = 1_000;
 
 /// Parked tasks of a type that are looked at for a count, in each state.
 const COUNTED: u32 = 10_000;
+
+/// Rows that are read at once.
 const PAGE: u32 = 1_000;
 
 /// What an alert's document has beside what every webhook has.
@@ -237,14 +239,25 @@ pub async fn test(engine: &Engine, actor: &str) -> Result<AlertView, StoreError>
 /// # Errors
 /// [`StoreError`].
 pub async fn list(store: &dyn Store) -> Result<Vec<AlertView>, StoreError> {
-    let query = DocumentQuery::Page {
-        kind: delivery::KIND,
-        tenant: installation(),
-        after: None,
-        limit: LISTED,
-    };
-    let mut found = store.documents(&query).await?.rows;
-    found.sort_by_key(|document| std::cmp::Reverse(document.seen_at));
+    let (mut found, mut after) = (Vec::new(), None);
+    loop {
+        let query = DocumentQuery::Page {
+            kind: delivery::KIND,
+            tenant: installation(),
+            after,
+            limit: PAGE,
+        };
+        let page = store.documents(&query).await?.rows;
+        let is_last = page.len() < PAGE as usize;
+        after = page.last().map(|document| document.name.clone());
+        found.extend(page);
+        // Pages are by name: one cause of many tenants must not hide all others.
+        found.sort_by_key(|document| std::cmp::Reverse(document.seen_at));
+        found.truncate(LISTED);
+        if is_last {
+            break;
+        }
+    }
     let views = found.iter().filter_map(|document| {
         let log = |error: &StoreError| tracing::error!(alert = document.name, %error, "an alert cannot be read");
         view(document).inspect_err(log).ok()
