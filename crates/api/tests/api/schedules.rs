@@ -2,11 +2,13 @@
 
 use crate::reply::Reply;
 use crate::site::Site;
-use counterstep_contracts::TaskStatus;
 use counterstep_contracts::http::{Accepted, AuditTrail, Page};
 use counterstep_contracts::schedule::ScheduleView;
+use counterstep_contracts::{ScheduleSpec, TaskStatus, Tenant};
+use counterstep_kernel::schedule::{self as by_people, ScheduleError};
 use counterstep_reconciler::schedules;
 use counterstep_steps::Schedule;
+use serde_json::json;
 
 const NIGHTLY: &str =
     r#"{"type":"write-note","cron":"30 2 * * *","zone":"Europe/Berlin","request":{"text":"hi"}}"#;
@@ -179,8 +181,7 @@ async fn each_refusal_has_its_code() {
 async fn a_schedule_from_code_is_paused_over_http_but_not_changed() {
     let site = Site::start().await;
     // As a reconciler of the same program has taken it over.
-    let declared =
-        Schedule::cron("hourly", "@hourly", "UTC").request(serde_json::json!({"text": "hi"}));
+    let declared = Schedule::cron("hourly", "@hourly", "UTC").request(json!({"text": "hi"}));
     let registry = (*site.engine.registry)
         .clone()
         .try_schedule("WriteNote", declared)
@@ -197,4 +198,34 @@ async fn a_schedule_from_code_is_paused_over_http_but_not_changed() {
     ask(&site, "hourly", "pause")
         .await
         .json::<ScheduleView>(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_the_program_declares_is_free_to_other_tenants_and_their_schedule_fires() {
+    let site = Site::start().await;
+    let hourly = || Schedule::cron("hourly", "@hourly", "UTC").request(json!({"text": "hi"}));
+    let registry = (*site.engine.registry).clone();
+    let registry = registry.try_schedule("WriteNote", hourly());
+    let mut declaring = site.engine.clone();
+    declaring.registry = std::sync::Arc::new(registry.expect("a schedule"));
+    let other = Tenant("other".to_owned());
+    let spec: ScheduleSpec = serde_json::from_str(NIGHTLY).expect("a schedule");
+    let spec = || ScheduleSpec {
+        cron: Some("* * * * *".to_owned()),
+        ..spec.clone()
+    };
+    let made = by_people::set(&declaring, &other, "hourly", spec(), "kim").await;
+    assert!(made.expect("it is theirs").is_new);
+    let refused = by_people::set(&declaring, &Tenant::default(), "hourly", spec(), "kim").await;
+    assert!(
+        matches!(refused, Err(ScheduleError::Declared)),
+        "{refused:?}"
+    );
+    // Although the program's own of this name is declared in this very pass.
+    site.clock.advance("2m");
+    let plan = schedules::plan(&declaring, 10).await.expect("a plan");
+    let ran = schedules::run(&declaring, plan).await;
+    assert_eq!((ran.declared, ran.fired.len()), (1, 1), "{ran:?}");
+    let deleted = by_people::delete(&declaring, &other, "hourly", "kim").await;
+    deleted.expect("it is theirs");
 }

@@ -143,7 +143,7 @@ pub fn set<'a>(
         spec.request = check(&task_type, spec.request)?;
         for _ in 0..TRIES {
             let (found, now) = find(engine, tenant, name).await?;
-            is_free(engine, name, found.as_ref())?;
+            is_free(engine, (tenant, name), found.as_ref())?;
             if let Some(same) = found.as_ref().filter(|kept| kept.row.spec == spec) {
                 return Ok(same.clone());
             }
@@ -176,13 +176,14 @@ pub fn set<'a>(
     })
 }
 
-/// Whether it is the API's to change. One from code that no code of this program declares is.
+/// Whether it is the API's to change. One from code that no code of this program declares is. What a program
+/// declares is of the default tenant: to others its names are as free as any.
 fn is_free(
     engine: &Engine,
-    name: &str,
+    (tenant, name): (&Tenant, &str),
     found: Option<&ScheduleState>,
 ) -> Result<(), ScheduleError> {
-    let ours = engine.registry.schedules().contains_key(name);
+    let ours = *tenant == Tenant::default() && engine.registry.schedules().contains_key(name);
     match found {
         Some(kept) if kept.row.origin == ScheduleOrigin::Code && ours => {
             Err(ScheduleError::Declared)
@@ -251,7 +252,7 @@ pub fn delete<'a>(
     Box::pin(async move {
         for _ in 0..TRIES {
             let found = find(engine, tenant, name).await?.0;
-            is_free(engine, name, found.as_ref())?;
+            is_free(engine, (tenant, name), found.as_ref())?;
             let ScheduleState { row, .. } = found.ok_or(ScheduleError::Gone)?;
             let kind = DocumentKind::Schedule;
             let deleted = delete_document(kind, tenant.clone(), name.to_owned(), row.rev);

@@ -118,7 +118,9 @@ pub(super) async fn plan_due(
     let due = engine.ports.store.schedules(&query).await?;
     let mut steps = Vec::with_capacity(due.rows.len());
     for row in due.rows {
-        let Some(first) = row.next_due_at.filter(|_| !declared.contains(&row.name)) else {
+        // Another tenant's may have the same name.
+        let anew = row.tenant == Tenant::default() && declared.contains(&row.name);
+        let Some(first) = row.next_due_at.filter(|_| !anew) else {
             continue;
         };
         steps.push(match schedule::read(&mut row.spec.clone()) {
