@@ -7,8 +7,8 @@ use crate::long_poll::{Rests, WaitFor};
 use crate::problem::{Refused, malformed};
 use crate::request_json;
 use counterstep_kernel::Engine;
-use counterstep_kernel::client::{Submission, SubmitError, Submitted, UploadSession};
-use counterstep_kernel::ports::{ByteStream, StoreError};
+use counterstep_kernel::client::{Submission, Submitted, UploadSession};
+use counterstep_kernel::ports::ByteStream;
 use counterstep_steps::TaskType;
 use futures::StreamExt;
 use futures::stream;
@@ -62,9 +62,6 @@ async fn settle(
         Err(refused) => refused,
         Ok(()) => match session.submit().await {
             Ok(submitted) => return Ok(Taken { submitted, wait }),
-            // Committed or not is unknown: the files may be a task's by now. The sweep looks into
-            // the database first.
-            Err(error @ SubmitError::Store(StoreError::Unknown(_))) => return Err(error.into()),
             Err(error) => error.into(),
         },
     };

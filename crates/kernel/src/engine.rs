@@ -1,6 +1,7 @@
 //! The engine of a process: its ports, its task types, its settings, and what it remembers. How it
 //! changes a task is in `change`.
 
+use crate::client::AbandonedKeys;
 use crate::contact::Contact;
 use crate::deliveries::Deliveries;
 use crate::disable::DisabledTypes;
@@ -68,6 +69,8 @@ pub struct Engine {
     pub(crate) contact: Arc<Contact>,
     /// Whether the queue brings something.
     pub(crate) deliveries: Arc<Deliveries>,
+    /// Keys of requests that came to nothing while the store did not answer.
+    pub(crate) abandoned: Arc<AbandonedKeys>,
 }
 
 impl Engine {
@@ -104,6 +107,7 @@ impl Engine {
             vitals: Arc::default(),
             contact: Arc::default(),
             deliveries: Arc::default(),
+            abandoned: Arc::default(),
         }
     }
 

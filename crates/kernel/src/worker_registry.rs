@@ -2,6 +2,7 @@
 //! refreshes it while it works. It fails open: a process whose row cannot be written works on, and
 //! no other process takes anything from it for that.
 
+use crate::client;
 use crate::documents::TypedDocuments;
 use crate::engine::Engine;
 use crate::fetch_errors;
@@ -187,6 +188,9 @@ async fn refresh(engine: &Engine, row: WorkerRow) {
             .note(&refreshed, engine.ports.clock.monotonic());
         std::mem::replace(&mut known.failing, refreshed.is_err())
     };
+    if refreshed.is_ok() && !row.is_stopped {
+        client::free_keys(engine).await;
+    }
     match refreshed {
         Ok(_) if failing => tracing::info!("worker registration restored"),
         Ok(_) => {}

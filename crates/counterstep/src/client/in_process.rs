@@ -8,7 +8,7 @@ use counterstep_contracts::{TaskId, Tenant};
 use counterstep_kernel::client::{
     self, BatchItem, Preparation, RunAgain, Submission, SubmitError, UploadSession,
 };
-use counterstep_kernel::ports::{ChildQuery, Signal, StoreError};
+use counterstep_kernel::ports::{ChildQuery, Signal};
 use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::task_log::{self, NoCursor};
 use counterstep_kernel::webhooks::WebhookUrl;
@@ -145,8 +145,6 @@ impl InProcess {
                     engine.observe_answer(&task_type, submitted.outcome());
                     Ok(submitted.answer.task_id)
                 }
-                // It may have been committed: then the session has become a task.
-                Err(error @ SubmitError::Store(StoreError::Unknown(_))) => Err(count(error)),
                 Err(error) => {
                     session.abandon("the request was refused").await;
                     Err(count(error))

@@ -56,7 +56,7 @@ pub(super) async fn read(
     let Some(owner) = row.owner else {
         return Err(SubmitError::InProgress);
     };
-    if !is_gone(engine, &owner).await? {
+    if !is_gone(engine, &owner, row.task).await? {
         return Err(SubmitError::InProgress);
     }
     free(engine, submission, key, row.task).await?;
@@ -74,10 +74,10 @@ pub(super) async fn read(
 }
 
 /// Whether the worker registry lists a process as lost or stopped. One that it does not list may
-/// live, and this one lives although its refresh may be late.
-async fn is_gone(engine: &Engine, owner: &str) -> Result<bool, SubmitError> {
+/// live. This one lives although its refresh may be late, and knows which of its requests came to nothing.
+async fn is_gone(engine: &Engine, owner: &str, task: TaskId) -> Result<bool, SubmitError> {
     if owner == &*engine.id {
-        return Ok(false);
+        return Ok(engine.abandoned.has(task));
     }
     let workers = engine.ports.store.workers().await?;
     let found = workers.rows.iter().find(|seen| seen.row.id == owner);
@@ -94,7 +94,7 @@ async fn free(
     key: &str,
     task: TaskId,
 ) -> Result<(), SubmitError> {
-    tracing::info!(%task, "the process that received a request is gone: its Idempotency-Key is free again");
+    tracing::info!(%task, "a request came to nothing in its process: its Idempotency-Key is free again");
     let abandon = IdempotencyWrite::Abandon {
         tenant: submission.tenant.clone(),
         key: key.to_owned(),

@@ -1,5 +1,6 @@
 //! What clients ask of the engine: submit, cancel, look. Each is a change of the task, or a look at it.
 
+mod abandoned;
 mod batch;
 mod cancel;
 mod idempotency;
@@ -11,6 +12,7 @@ mod submission;
 mod texts;
 mod upload_session;
 
+pub(crate) use abandoned::{AbandonedKeys, free_keys};
 pub use batch::{BatchItem, submit_all};
 pub(crate) use cancel::cancel_for;
 pub use cancel::{Cancelled, Refusal, cancel};

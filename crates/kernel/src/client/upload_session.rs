@@ -71,7 +71,8 @@ pub struct UploadSession {
     /// The first request's fingerprint and answer, where this one repeats it: then nothing is
     /// stored.
     replay: Option<(String, Value)>,
-    key_begun: bool,
+    /// Its receive and its key may be in the store.
+    begun: bool,
     firing: Option<Firing>,
     /// The task that it runs again, where it does.
     again: Option<Plan>,
@@ -143,7 +144,7 @@ impl UploadSession {
                 received: BTreeMap::new(),
                 keys: BTreeSet::new(),
                 replay,
-                key_begun: false,
+                begun: false,
                 firing: None,
                 again: None,
                 probe,
@@ -390,11 +391,13 @@ impl UploadSession {
             sweep_after,
         };
         loop {
+            // Before the answer, which may be lost.
+            self.begun = true;
             match idempotency::write(&self.engine, self.id, Some(receive.clone()), begin.clone())
                 .await
             {
                 Ok(()) => break,
-                Err(CommitError::KeyTaken) => {}
+                Err(CommitError::KeyTaken) => self.begun = false,
                 Err(error) => return Err(from_commit(error)),
             }
             // Free by now: its process is gone, or it was refused.
@@ -405,7 +408,6 @@ impl UploadSession {
             idempotency::remember(&self.engine, &self.submission).await;
             return Ok(false);
         }
-        self.key_begun = true;
         Ok(true)
     }
 

@@ -26,7 +26,7 @@ use diesel::connection::SimpleConnection;
 use diesel::{Connection, SqliteConnection};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -283,7 +283,28 @@ struct Process {
 }
 
 /// The database does not take a write while this lives.
-struct Cut(SqliteConnection);
+pub(crate) struct Cut(SqliteConnection);
+
+impl Cut {
+    /// Of the database of this connection.
+    pub(crate) fn of(mut connection: SqliteConnection) -> Self {
+        connection
+            .batch_execute("BEGIN IMMEDIATE")
+            .expect("the lock");
+        Self(connection)
+    }
+}
+
+/// A connection of one's own to the database in this folder.
+pub(crate) fn connect(folder: &Path) -> SqliteConnection {
+    let file = folder.join("counterstep.db");
+    let mut connection =
+        SqliteConnection::establish(file.to_str().expect("UTF-8")).expect("it opens");
+    connection
+        .batch_execute("PRAGMA busy_timeout = 10000")
+        .expect("a limit");
+    connection
+}
 
 impl Machine {
     async fn new() -> Self {
@@ -306,18 +327,8 @@ impl Machine {
         machine
     }
 
-    fn database(&self) -> PathBuf {
-        self.folder.path().join("counterstep.db")
-    }
-
     fn connect(&self) -> SqliteConnection {
-        let file = self.database();
-        let mut connection =
-            SqliteConnection::establish(file.to_str().expect("UTF-8")).expect("it opens");
-        connection
-            .batch_execute("PRAGMA busy_timeout = 10000")
-            .expect("a limit");
-        connection
+        connect(self.folder.path())
     }
 
     fn execute(&self, sql: &str) {
@@ -381,11 +392,7 @@ impl Machine {
     }
 
     fn cut(&self) -> Cut {
-        let mut connection = self.connect();
-        connection
-            .batch_execute("BEGIN IMMEDIATE")
-            .expect("the lock");
-        Cut(connection)
+        Cut::of(self.connect())
     }
 
     /// What a turn has sent before it was killed has arrived.
@@ -458,7 +465,8 @@ impl Machine {
     }
 }
 
-async fn open(folder: &TempDir, clock: &TestClock) -> Ports {
+/// The adapters of an installation in this folder.
+pub(crate) async fn open(folder: &TempDir, clock: &TestClock) -> Ports {
     let paths = EmbeddedPaths {
         database: folder.path().join("counterstep.db"),
         objects: folder.path().join("objects"),

@@ -103,22 +103,26 @@ async fn start() -> TestTask {
         .await
 }
 
-/// Submits files of these contents under the key `key`.
-async fn send(
-    engine: &Engine,
-    note: &str,
-    files: &[&'static str],
-) -> Result<Submitted, SubmitError> {
-    let task_type = *engine.registry.iter().next().expect("a task type");
-    let submission = Submission {
+/// A submission under the key `key`.
+pub(crate) fn under_key() -> Submission {
+    Submission {
         tenant: Tenant::default(),
         actor: "client".to_owned(),
         key: Some("key".to_owned()),
         traceparent: None,
         webhook: None,
         labels: Labels::new(),
-    };
-    let mut session = UploadSession::begin(engine, task_type, submission).await?;
+    }
+}
+
+/// Submits files of these contents under the key `key`.
+pub(crate) async fn send(
+    engine: &Engine,
+    note: &str,
+    files: &[&'static str],
+) -> Result<Submitted, SubmitError> {
+    let task_type = *engine.registry.iter().next().expect("a task type");
+    let mut session = UploadSession::begin(engine, task_type, under_key()).await?;
     let sent = async {
         session.field("note", note.into())?;
         for bytes in files {

@@ -56,6 +56,7 @@ mod state;
 mod timers;
 mod two_workers;
 mod undo;
+mod upload_keys;
 mod versions;
 mod when;
 mod why;

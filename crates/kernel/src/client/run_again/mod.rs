@@ -172,18 +172,10 @@ pub fn run_again(
             Err(_) => SubmissionOutcome::Refused,
         };
         engine.observe_answer(&task_type, outcome);
-        match submitted {
-            // Committed or not is unknown: the copies may be a task's by now. The sweep looks into the
-            // database first.
-            Err(error @ AgainError::Submit(SubmitError::Store(StoreError::Unknown(_)))) => {
-                Err(error)
-            }
-            Err(error) => {
-                session.abandon(&error.to_string()).await;
-                Err(error)
-            }
-            submitted => submitted,
+        if let Err(error) = &submitted {
+            session.abandon(&error.to_string()).await;
         }
+        submitted
     })
 }
 

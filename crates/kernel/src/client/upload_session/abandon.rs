@@ -1,7 +1,7 @@
 //! The end of a request that comes to nothing.
 
 use super::UploadSession;
-use crate::client::idempotency;
+use crate::client::{abandoned, idempotency};
 use crate::keys;
 use crate::transition::{IdempotencyWrite, ReceiveWrite};
 use futures::future::BoxFuture;
@@ -12,23 +12,23 @@ impl UploadSession {
     pub fn abandon<'a>(mut self, why: &'a str) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             self.is_no_probe().await;
-            let receive = (!self.received.is_empty()).then_some(ReceiveWrite::Abandoned);
-            let release = self
-                .submission
-                .key
-                .clone()
-                .filter(|_| self.key_begun)
-                .map(|key| IdempotencyWrite::Abandon {
-                    tenant: self.submission.tenant.clone(),
-                    key,
-                });
-            if receive.is_none() && release.is_none() {
+            if !self.begun {
                 return;
             }
+            let receive = Some(ReceiveWrite::Abandoned);
+            let key = self.submission.key.clone();
+            let release = key.map(|key| IdempotencyWrite::Abandon {
+                tenant: self.submission.tenant.clone(),
+                key,
+            });
             // This first: a submission whose answer was lost may still be on its way into the
             // database. It finds its receive condemned and fails, or this has waited for it and
             // then finds the task; the files go in the first case only.
-            if let Err(error) = idempotency::write(&self.engine, self.id, receive, release).await {
+            let written = idempotency::write(&self.engine, self.id, receive, release.clone());
+            if let Err(error) = written.await {
+                if let Some(release) = release.filter(|_| abandoned::is_away(&error)) {
+                    self.engine.abandoned.add(self.id, release);
+                }
                 tracing::warn!(task = %self.id, why, %error, "a request came to nothing; its files are left to the sweep");
                 return;
             }
