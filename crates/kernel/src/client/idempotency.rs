@@ -73,6 +73,18 @@ pub(super) async fn read(
     }
 }
 
+/// The same in place of a refusal that comes before the commit, which would have found the key: what the first
+/// request has taken must not refuse its repetition. The look may have gone by a hint.
+pub(super) async fn first_or(
+    engine: &Engine,
+    submission: &Submission,
+    refusal: SubmitError,
+) -> Result<(String, Value), SubmitError> {
+    let first = read(engine, submission).await?.ok_or(refusal)?;
+    remember(engine, submission).await;
+    Ok(first)
+}
+
 /// Whether the worker registry lists a process as lost or stopped. One that it does not list may
 /// live. This one lives although its refresh may be late, and knows which of its requests came to nothing.
 async fn is_gone(engine: &Engine, owner: &str, task: TaskId) -> Result<bool, SubmitError> {

@@ -92,7 +92,7 @@ impl UploadSession {
         submission: Submission,
     ) -> BoxFuture<'a, Result<Self, SubmitError>> {
         Box::pin(async move {
-            let session = Self::of_schedule(engine, task_type, submission).await?;
+            let mut session = Self::of_schedule(engine, task_type, submission).await?;
             if let Some(most) = engine
                 .settings
                 .max_waiting
@@ -100,8 +100,14 @@ impl UploadSession {
             {
                 let of = (&session.submission.tenant, Some(task_type.decl.name));
                 if engine.waiting_with_one_more(of, most).await > most {
-                    session.abandon("too many tasks wait").await;
-                    return Err(SubmitError::TooManyWaiting(most));
+                    let refusal = SubmitError::TooManyWaiting(most);
+                    match idempotency::first_or(engine, &session.submission, refusal).await {
+                        Ok(first) => session.replay = Some(first),
+                        Err(refusal) => {
+                            session.abandon("too many tasks wait").await;
+                            return Err(refusal);
+                        }
+                    }
                 }
             }
             Ok(session)
@@ -127,8 +133,8 @@ impl UploadSession {
                     // What was accepted before the type was disabled keeps its answer. The look may
                     // have gone by a hint.
                     Err(AdmissionError::Disabled(refusal)) => {
-                        let read = idempotency::read(engine, &submission).await?;
-                        replay = Some(read.ok_or(SubmitError::Disabled(refusal))?);
+                        let refusal = SubmitError::Disabled(refusal);
+                        replay = Some(idempotency::first_or(engine, &submission, refusal).await?);
                     }
                     Err(error) => return Err(error.into()),
                 }

@@ -4,14 +4,18 @@
 use crate::errand::only;
 use async_trait::async_trait;
 use counterstep_contracts::{FileName, Labels, Tenant};
-use counterstep_kernel::Engine;
-use counterstep_kernel::client::{Submission, SubmitError, Submitted, UploadSession};
+use counterstep_kernel::client::{
+    BatchItem, Submission, SubmitError, Submitted, UploadSession, submit_all,
+};
 use counterstep_kernel::ports::{HintError, Hints};
+use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{StepContext, StepResult, StoredFiles, UploadMany, UploadedFile};
+use counterstep_testkit::site::Site;
 use counterstep_testkit::{Form, Harness, TestTask};
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,6 +48,27 @@ impl Post {
     fn respond(take_in: &StoredFiles) -> u32 {
         u32::try_from(take_in.len()).unwrap_or(u32::MAX)
     }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Letter {
+    text: String,
+}
+
+struct PostOne;
+
+#[distributed_task(name = "PostOne", queue = "post", at_once = 1, beyond = "refuse")]
+impl PostOne {
+    type Request = Letter;
+    type Response = ();
+
+    #[step(1, host = "worker")]
+    #[pure]
+    async fn weigh(req: &Letter) -> StepResult<usize> {
+        Ok(req.text.len())
+    }
+
+    fn respond() {}
 }
 
 /// Says this about every key.
@@ -199,4 +224,65 @@ async fn ten_requests_at_once_with_one_key_make_one_task_without_any_hint() {
     }
     let again = send(&task.engine, "", &["one"]).await.expect("accepted");
     assert_eq!(&again.answer, &made[0].as_ref().expect("the first").answer);
+}
+
+/// Submits a letter under the key `key`.
+async fn post_one(engine: &Engine, text: &str) -> Result<Submitted, SubmitError> {
+    let task_type = *engine.registry.iter().next().expect("a task type");
+    let mut session = UploadSession::begin(engine, task_type, under_key()).await?;
+    session.body(json!({ "text": text }))?;
+    session.submit().await
+}
+
+/// The first letter is under way, and no hint knows its key: the process has just started, or another one took it.
+async fn first_letter(change: impl FnOnce(&mut EngineSettings)) -> (Site, Submitted) {
+    let mut site = Harness::embedded(only::<PostOne>())
+        .settings(change)
+        .start()
+        .await;
+    site.engine.ports.hints = Arc::new(Says::New);
+    let first = post_one(&site.engine, "a").await.expect("accepted");
+    assert!(!first.replayed);
+    (site, first)
+}
+
+#[tokio::test]
+async fn a_repetition_is_not_refused_for_the_place_that_its_own_task_has() {
+    let (site, first) = first_letter(|_| {}).await;
+    let again = post_one(&site.engine, "a").await.expect("accepted");
+    assert!(again.replayed);
+    assert_eq!(again.answer, first.answer);
+    let other = post_one(&site.engine, "b").await;
+    assert!(matches!(other, Err(SubmitError::KeyMismatch)), "{other:?}");
+}
+
+#[tokio::test]
+async fn a_repetition_in_a_batch_is_not_refused_for_the_place_that_its_own_task_has() {
+    let (site, first) = first_letter(|_| {}).await;
+    let task_type = *site.engine.registry.iter().next().expect("a task type");
+    let item = |key: &str| BatchItem {
+        key: Some(key.to_owned()),
+        labels: Labels::new(),
+        webhook: None,
+        body: json!({ "text": "a" }),
+    };
+    let items = vec![item("key"), item("another")];
+    let outcomes = submit_all(&site.engine, task_type, under_key(), items)
+        .await
+        .expect("the store answers");
+    let again = outcomes[0].as_ref().expect("accepted");
+    assert!(again.replayed);
+    assert_eq!(again.answer, first.answer);
+    assert!(
+        matches!(outcomes[1], Err(SubmitError::TooManyAtOnce(_))),
+        "{outcomes:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_repetition_is_not_refused_because_many_tasks_wait() {
+    let (site, first) = first_letter(|settings| settings.max_waiting = Some(1)).await;
+    let again = post_one(&site.engine, "a").await.expect("accepted");
+    assert!(again.replayed);
+    assert_eq!(again.answer, first.answer);
 }

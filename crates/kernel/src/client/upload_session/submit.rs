@@ -15,7 +15,7 @@ use crate::draft::{As, BULK, Draft, NewTask, Received};
 use crate::error::StepError;
 use crate::payloads::without_text;
 use crate::policy::INLINE_LIMIT;
-use crate::ports::CommitError;
+use crate::ports::{CommitError, StoreError};
 use crate::record::TaskRecord;
 use crate::task::guarded;
 use crate::transition::{IdempotencyWrite, Transition};
@@ -101,13 +101,11 @@ impl UploadSession {
                 Some(plan) => plan.fingerprint.clone(),
                 None => fingerprint(&self.task_type, &request),
             };
-            if let Some((first, answer)) = &self.replay {
-                if *first != fingerprint {
-                    return Err(SubmitError::KeyMismatch);
-                }
-                let answer = replayed(answer);
-                self.is_no_probe().await;
-                return answer.map(Decided::Replayed);
+            if let Some(first) = self.replay.clone() {
+                return self
+                    .repeats(&first, &fingerprint)
+                    .await
+                    .map(Decided::Replayed);
             }
             if self.received.keys().any(|received| {
                 !self.keeps(*received) && !uploads.iter().any(|(at, _)| at == received)
@@ -125,7 +123,18 @@ impl UploadSession {
                 .map(|(at, upload)| self.outputs_of(*at, upload))
                 .collect::<Result<Vec<_>, SubmitError>>()?;
             let labels = self.labels(&request)?;
-            let Place { key, no } = self.place(&request).await?;
+            let Place { key, no } = match self.place(&request).await {
+                // A key that was begun is no other request's.
+                Err(refusal @ SubmitError::TooManyAtOnce(_)) if !self.begun => {
+                    let first = idempotency::first_or(&self.engine, &self.submission, refusal);
+                    let first = first.await?;
+                    return self
+                        .repeats(&first, &fingerprint)
+                        .await
+                        .map(Decided::Replayed);
+                }
+                place => place?,
+            };
             let new = NewTask {
                 id: self.id,
                 tenant: self.submission.tenant.clone(),
@@ -227,10 +236,20 @@ impl UploadSession {
                         // A request without files claims its key here: another one may have been
                         // faster.
                         (Ok(None), CommitError::KeyTaken) => {
+                            let taken = SubmitError::InProgress;
+                            let first =
+                                idempotency::first_or(&self.engine, &self.submission, taken);
+                            let first = first.await;
                             self.is_no_probe().await;
-                            return self.lost_race(&fingerprint).await;
+                            return self.repeats(&first?, &fingerprint).await;
                         }
-                        (Ok(None) | Err(_), error) => return Err(from_commit(error)),
+                        (Ok(None) | Err(_), error) => {
+                            if matches!(error, CommitError::Store(StoreError::Unknown(_))) {
+                                // Its task may be there, and is the probe then.
+                                self.probe = None;
+                            }
+                            return Err(from_commit(error));
+                        }
                     }
                 }
             };
@@ -294,16 +313,18 @@ impl UploadSession {
         }
     }
 
-    async fn lost_race(&self, fingerprint: &str) -> Result<Submitted, SubmitError> {
-        let Some((first, answer)) = idempotency::read(&self.engine, &self.submission).await? else {
-            return Err(SubmitError::InProgress);
-        };
-        idempotency::remember(&self.engine, &self.submission).await;
-        if first == fingerprint {
-            replayed(&answer)
-        } else {
-            Err(SubmitError::KeyMismatch)
+    /// The answer of the first request with its key, if that was the same.
+    async fn repeats(
+        &mut self,
+        (first, answer): &(String, Value),
+        fingerprint: &str,
+    ) -> Result<Submitted, SubmitError> {
+        if first != fingerprint {
+            return Err(SubmitError::KeyMismatch);
         }
+        let answer = replayed(answer);
+        self.is_no_probe().await;
+        answer
     }
 
     /// The output of an upload step whose files have arrived.
