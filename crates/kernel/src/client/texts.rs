@@ -4,13 +4,15 @@
 
 use crate::task::{ReadRequestFn, RequestError};
 use serde_json::{Map, Number, Value};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The fields of a request that are no files, and which of them are texts of a form.
 #[derive(Debug, Default)]
 pub(super) struct Fields {
     pub(super) values: Map<String, Value>,
     texts: BTreeSet<String>,
+    /// Texts of which another value was made, as they were sent.
+    spelt: BTreeMap<String, String>,
 }
 
 impl Fields {
@@ -23,6 +25,15 @@ impl Fields {
     /// Notes a value. `false`: the field is there already.
     pub(super) fn value(&mut self, name: &str, value: Value) -> bool {
         self.values.insert(name.to_owned(), value).is_none()
+    }
+
+    /// The fields as they were sent.
+    pub(super) fn sent(&self) -> Map<String, Value> {
+        let mut sent = self.values.clone();
+        for (name, text) in &self.spelt {
+            sent.insert(name.clone(), Value::String(text.clone()));
+        }
+        sent
     }
 
     /// Reads the fields together with the files. A text that does not fit is tried as the number,
@@ -54,9 +65,13 @@ impl Fields {
                     self.values.insert(field, Value::String(text));
                     return Err(error);
                 }
-                Ok(request) => return Ok(request),
-                // It fits now; another field does not.
-                Err(_) => {}
+                // It fits now, whether another field does not.
+                read => {
+                    self.spelt.insert(field, text);
+                    if read.is_ok() {
+                        return read;
+                    }
+                }
             }
         }
     }

@@ -130,8 +130,7 @@ impl UploadSession {
             if replay.is_none() {
                 match admission::admit(engine, &task_type, id).await {
                     Ok(row) => probe = row,
-                    // What was accepted before the type was disabled keeps its answer. The look may
-                    // have gone by a hint.
+                    // What was accepted before the type was disabled keeps its answer.
                     Err(AdmissionError::Disabled(refusal)) => {
                         let refusal = SubmitError::Disabled(refusal);
                         replay = Some(idempotency::first_or(engine, &submission, refusal).await?);
@@ -278,16 +277,31 @@ impl UploadSession {
         })
     }
 
+    fn sent_files(&self) -> Map<String, Value> {
+        self.files
+            .iter()
+            .map(|(field, files)| (field.clone(), json!(files)))
+            .collect()
+    }
+
+    /// The whole request as it was sent.
+    fn sent(&self) -> Value {
+        match &self.whole {
+            Some(whole) => whole.clone(),
+            None => {
+                let mut sent = self.fields.sent();
+                sent.extend(self.sent_files());
+                Value::Object(sent)
+            }
+        }
+    }
+
     /// The whole request as far as it has arrived.
     fn read(&mut self) -> Result<Value, RequestError> {
         if let Some(whole) = &self.whole {
             return (self.task_type.read_request)(whole.clone());
         }
-        let files = self
-            .files
-            .iter()
-            .map(|(field, files)| (field.clone(), json!(files)))
-            .collect();
+        let files = self.sent_files();
         self.fields.read(self.task_type.read_request, &files)
     }
 

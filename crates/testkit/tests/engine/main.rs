@@ -46,6 +46,7 @@ mod probe_waits;
 mod progress;
 mod queues;
 mod recovery;
+mod repetitions;
 mod run_again;
 mod scratch;
 mod scratch_quotas;

@@ -108,10 +108,11 @@ pub(super) struct Plan {
     pub(super) fingerprint: String,
 }
 
-/// Tells a repetition from another request. Before the files have new places.
-fn fingerprint(predecessor: TaskId, from: Option<&str>, request: &Value) -> String {
-    let text = json!(["again", predecessor, from, request]).to_string();
-    hex(&Sha256::digest(text.as_bytes()))
+/// Tells a repetition from another order. The request of the predecessor stays as it is.
+fn fingerprint(predecessor: TaskId, order: &RunAgain) -> String {
+    let mut order = json!(["again", predecessor, order.from, order.edit]);
+    order.sort_all_objects();
+    hex(&Sha256::digest(order.to_string().as_bytes()))
 }
 
 /// Submits a task that runs this one again. The caller has checked whose it is.
@@ -150,7 +151,7 @@ pub fn run_again(
         let plan = Plan {
             predecessor: task,
             from: order.from.clone(),
-            fingerprint: fingerprint(task, order.from.as_deref(), &request),
+            fingerprint: fingerprint(task, &order),
             request,
             kept,
             labels: row.labels.clone(),

@@ -99,7 +99,7 @@ impl UploadSession {
                 .map_err(|error| self.of_declaration(error))?;
             let fingerprint = match &self.again {
                 Some(plan) => plan.fingerprint.clone(),
-                None => fingerprint(&self.task_type, &request),
+                None => fingerprint(&self.task_type, self.sent()),
             };
             if let Some(first) = self.replay.clone() {
                 return self
