@@ -255,19 +255,23 @@ impl Live {
                 return (event(name, &failed.to_string()), false);
             }
         };
+        let mut is_under_way = part.is_under_way;
         if let Some((path, after)) = part
             .changes
             .filter(|_| self.changes.is_none() && !part.has_ended)
         {
             match self.follow(&path, after).await {
                 Ok(changes) => self.changes = changes,
-                // Time has it shown anew.
-                Err(failed) => tracing::debug!(%failed, "a live page has no stream to follow"),
+                // Time has it shown anew, until there is one.
+                Err(failed) => {
+                    tracing::debug!(%failed, "a live page has no stream to follow");
+                    is_under_way = true;
+                }
             }
         }
         self.state = State::Shown {
             at: Instant::now(),
-            is_under_way: part.is_under_way,
+            is_under_way,
             least: part.least,
         };
         (event("part", &part.html.into_string()), part.has_ended)
@@ -345,4 +349,58 @@ fn event(name: &str, text: &str) -> Bytes {
     }
     frame.push('\n');
     frame.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::port::{Api, ApiRequest, SignIn, Ui};
+    use actix_web::test::TestRequest;
+    use actix_web::web::Data;
+    use std::rc::Rc;
+
+    /// An interface that has streams enough.
+    struct Full;
+
+    impl Api for Full {
+        fn call(&self, _: ApiRequest) -> LocalBoxFuture<'static, HttpResponse> {
+            Box::pin(async { HttpResponse::TooManyRequests().finish() })
+        }
+    }
+
+    #[actix_web::test]
+    async fn a_part_without_a_stream_is_shown_anew_by_time() {
+        let ui = Data::new(Ui {
+            api: Rc::new(Full),
+            sign_in: SignIn::None,
+            address: |_| String::new(),
+        });
+        let request = TestRequest::default().app_data(ui).to_http_request();
+        let show = |_| -> LocalBoxFuture<'static, Result<Part, Failed>> {
+            Box::pin(async {
+                Ok(Part {
+                    html: maud::html! {},
+                    changes: Some(("/api/events".to_owned(), None)),
+                    is_under_way: false,
+                    has_ended: false,
+                    least: OF_LIST,
+                })
+            })
+        };
+        let mut live = Live {
+            visit: Visit::open(&request),
+            show: Box::new(show),
+            changes: None,
+            state: State::Begin,
+        };
+        let first = live.next().await.expect("a part");
+        assert!(first.starts_with(b"retry: 2000"), "{first:?}");
+        assert!(matches!(
+            live.state,
+            State::Shown {
+                is_under_way: true,
+                ..
+            }
+        ));
+    }
 }
