@@ -116,6 +116,12 @@
     setTimeout(() => delete button.dataset.copied, 1500);
   });
 
+  // What is there to copy is of the form as its page came.
+  document.addEventListener("input", (event) => {
+    if (event.target.id === "note") return;
+    event.target.closest(".decision")?.querySelector(".elsewhere")?.remove();
+  });
+
   refresh();
   setInterval(refresh, 5000);
   follow();

@@ -4,42 +4,133 @@ use crate::markup::copied;
 use crate::port::SignIn;
 use crate::visit::Visit;
 use maud::{Markup, html};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-/// The two.
+/// The two. The button sends the request as it stands here.
 #[derive(Debug, Clone)]
 pub(crate) struct Elsewhere {
-    /// The words of the command line, behind the program's name.
-    pub(crate) words: Vec<String>,
+    /// The words of the command line, behind the program's name; none: no command line does this.
+    words: Option<Vec<String>>,
+    /// What the command reads from its standard input.
+    input: Option<String>,
     pub(crate) method: &'static str,
     /// From the root of the interface.
     pub(crate) path: String,
-    pub(crate) body: Option<Value>,
+    pub(crate) headers: Vec<(&'static str, String)>,
+    body: Option<Body>,
+}
+
+#[derive(Debug, Clone)]
+enum Body {
+    Json(Value),
+    /// JSON as a person has written it.
+    Text(String),
+    /// Parts of a form, as curl takes them.
+    Form(Vec<[String; 2]>),
 }
 
 impl Elsewhere {
     pub(crate) fn new(method: &'static str, path: String, words: &[&str]) -> Self {
         Self {
-            words: words.iter().map(|word| (*word).to_owned()).collect(),
+            words: Some(words.iter().map(|word| (*word).to_owned()).collect()),
+            input: None,
             method,
             path,
+            headers: Vec::new(),
             body: None,
         }
     }
 
     pub(crate) fn body(mut self, body: Value) -> Self {
-        self.body = Some(body);
+        self.body = Some(Body::Json(body));
         self
     }
 
+    /// The request of a submission, which the command reads from its standard input.
+    pub(crate) fn request(mut self, text: String) -> Self {
+        self.input = Some(text.clone());
+        self.body = Some(Body::Text(text));
+        self.flag("--request", "-")
+    }
+
+    /// A form, and what the command reads of it from its standard input.
+    pub(crate) fn form(mut self, parts: Vec<[String; 2]>, input: Option<String>) -> Self {
+        self.body = Some(Body::Form(parts));
+        if input.is_none() {
+            return self;
+        }
+        self.input = input;
+        self.flag("--request", "-")
+    }
+
+    /// A field of the body.
+    pub(crate) fn field(mut self, name: &str, value: impl Into<Value>) -> Self {
+        let body = self.body.take();
+        let mut fields = match body {
+            Some(Body::Json(Value::Object(fields))) => fields,
+            _ => Map::new(),
+        };
+        fields.insert(name.to_owned(), value.into());
+        self.body(Value::Object(fields))
+    }
+
+    /// A flag of the command line with its value.
+    pub(crate) fn flag(mut self, name: &str, value: &str) -> Self {
+        if let Some(words) = &mut self.words {
+            match value.starts_with('-') && value != "-" {
+                true => words.push(format!("{name}={value}")),
+                false => words.extend([name.to_owned(), value.to_owned()]),
+            }
+        }
+        self
+    }
+
+    /// Why it is decided.
+    pub(crate) fn note(self, note: &str) -> Self {
+        self.flag("--note", note).field("note", note)
+    }
+
+    /// What is to be different in a request, where anything is.
+    pub(crate) fn patch(mut self, patch: Option<Value>) -> Self {
+        let Some(patch) = patch else { return self };
+        let fields = set_fields(&patch);
+        if fields.is_none() {
+            self.words = None;
+        }
+        let with_flags = fields.into_iter().flatten();
+        let with_flags = with_flags.fold(self, |it, field| it.flag("--set", &field));
+        with_flags.field("patch", patch)
+    }
+
+    pub(crate) fn header(mut self, name: &'static str, value: &str) -> Self {
+        self.headers.push((name, value.to_owned()));
+        self
+    }
+
+    /// Only over HTTP: no command line does this.
+    pub(crate) fn only_http(mut self) -> Self {
+        self.words = None;
+        self
+    }
+
+    /// The JSON that is sent.
+    pub(crate) fn json(&self) -> Option<String> {
+        match self.body.as_ref()? {
+            Body::Json(value) => Some(value.to_string()),
+            Body::Text(text) => Some(text.clone()),
+            Body::Form(_) => None,
+        }
+    }
+
     /// As a shell takes it.
-    pub(crate) fn command(&self) -> String {
-        let words = self.words.iter().map(|word| quoted(word));
-        ["counterstep".to_owned()]
-            .into_iter()
-            .chain(words)
-            .collect::<Vec<_>>()
-            .join(" ")
+    pub(crate) fn command(&self) -> Option<String> {
+        let words = self.words.as_ref()?.iter().map(|word| quoted(word));
+        let words = ["counterstep".to_owned()].into_iter().chain(words);
+        let command = words.collect::<Vec<_>>().join(" ");
+        Some(match &self.input {
+            Some(text) => format!("printf %s {} | {command}", quoted(text)),
+            None => command,
+        })
     }
 
     pub(crate) fn curl(&self, visit: &Visit) -> String {
@@ -50,9 +141,15 @@ impl Elsewhere {
         if matches!(visit.shell.sign_in, SignIn::Key | SignIn::Token) {
             words.extend(["-H".to_owned(), "\"Authorization: Bearer $KEY\"".to_owned()]);
         }
-        if let Some(body) = &self.body {
+        for (name, value) in &self.headers {
+            words.extend(["-H".to_owned(), quoted(&format!("{name}: {value}"))]);
+        }
+        if let Some(body) = self.json() {
             words.extend(["-H".to_owned(), quoted("content-type: application/json")]);
-            words.extend(["-d".to_owned(), quoted(&body.to_string())]);
+            words.extend(["--data-raw".to_owned(), quoted(&body)]);
+        }
+        if let Some(Body::Form(parts)) = &self.body {
+            words.extend(parts.iter().flatten().map(|word| quoted(word)));
         }
         let address = {
             let origin = visit.request.connection_info();
@@ -67,15 +164,38 @@ impl Elsewhere {
         html! {
             details.elsewhere {
                 summary { "Command line and HTTP" }
+                p.quiet { "As the button, with the form as it was when this page was loaded." }
                 dl {
-                    dt { "Command line" }
-                    dd { (copied(&self.command())) }
+                    @if let Some(command) = self.command() {
+                        dt { "Command line" }
+                        dd { (copied(&command)) }
+                    }
                     dt { "HTTP" }
                     dd { (copied(&self.curl(visit))) }
                 }
             }
         }
     }
+}
+
+/// The values of `--set` for a JSON merge patch; none where they do not express it: a name with a sign of theirs, or
+/// what is no object.
+fn set_fields(patch: &Value) -> Option<Vec<String>> {
+    let fields = patch.as_object().filter(|fields| !fields.is_empty())?;
+    let mut all = Vec::new();
+    for (name, value) in fields {
+        if name.is_empty() || name.contains(['.', '=']) {
+            return None;
+        }
+        match value {
+            Value::Object(inner) if !inner.is_empty() => {
+                let inner = set_fields(value)?;
+                all.extend(inner.into_iter().map(|field| format!("{name}.{field}")));
+            }
+            value => all.push(format!("{name}={value}")),
+        }
+    }
+    Some(all)
 }
 
 /// A word that a shell takes as it is.
@@ -90,17 +210,35 @@ pub(crate) fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn a_shell_takes_each_word_as_it_is() {
-        let command = Elsewhere::new(
-            "POST",
-            String::new(),
-            &["tasks", "retry", "a", "--note", "it's $x"],
-        );
-        assert_eq!(
-            command.command(),
-            "counterstep tasks retry a --note 'it'\\''s $x'"
-        );
+        let words = ["tasks", "retry", "a"];
+        let command = Elsewhere::new("POST", String::new(), &words).note("it's $x");
+        let shown = "counterstep tasks retry a --note 'it'\\''s $x'";
+        assert_eq!(command.command().as_deref(), Some(shown));
+        let command = Elsewhere::new("POST", String::new(), &words).note("-5 degrees");
+        let shown = "counterstep tasks retry a '--note=-5 degrees'";
+        assert_eq!(command.command().as_deref(), Some(shown));
+    }
+
+    #[test]
+    fn a_patch_is_shown_as_flags_where_they_can_express_it() {
+        let command = |patch: Value| {
+            let retry = Elsewhere::new("POST", String::new(), &["retry"]);
+            retry.patch(Some(patch)).command()
+        };
+        let nested = json!({"amount": 12, "to": {"city": "Bonn", "old": {}}, "x": null});
+        let shown = "counterstep retry --set amount=12 --set 'to.city=\"Bonn\"' --set 'to.old={}' --set x=null";
+        assert_eq!(command(nested).as_deref(), Some(shown));
+        for other in [
+            json!({}),
+            json!([1]),
+            json!({"a.b": 1}),
+            json!({"a": {"b=c": 1}}),
+        ] {
+            assert_eq!(command(other.clone()), None, "{other}");
+        }
     }
 }

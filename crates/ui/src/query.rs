@@ -67,6 +67,20 @@ impl Fields {
         Self(all.into_owned().collect())
     }
 
+    pub(crate) const fn of_pairs(pairs: Vec<(String, String)>) -> Self {
+        Self(pairs)
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// The first of this name, as it was sent.
+    pub(crate) fn raw(&self, name: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(key, _)| key == name)?;
+        Some(&found.1)
+    }
+
     /// The first of this name; what is empty was left out.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let found = self

@@ -6,11 +6,15 @@ use crate::pages::{
 };
 use crate::visit::Visit;
 use crate::{assets, live, sign_in};
-use actix_web::HttpRequest;
 use actix_web::web::{self, ServiceConfig, get, post, resource};
+use actix_web::{HttpRequest, Resource};
 use counterstep_contracts::ProblemCode;
 
 pub(crate) fn configure(config: &mut ServiceConfig) {
+    // Before the others: `new` is no id of an operation.
+    for (_, decision) in decisions() {
+        config.service(decision);
+    }
     config
         .service(resource("/assets/{name}").route(get().to(assets::get)))
         .service(
@@ -28,44 +32,74 @@ pub(crate) fn configure(config: &mut ServiceConfig) {
         .service(resource("/tasks/{id}").route(get().to(task::get)))
         .service(resource("/tasks/{id}/audit").route(get().to(task::audit)))
         .service(resource("/tasks/{id}/result/{place:.+}").route(get().to(task::file)))
-        .service(decision(
-            "/tasks/{id}/decide/{what}",
-            task::decisions::page,
-            task::decisions::post,
-        ))
         .service(resource("/submit").route(get().to(submit::types)))
-        .service(decision("/submit/{type}", submit::page, submit::post))
         .service(resource("/parked").route(get().to(parked::get)))
-        .service(decision("/bulk/new", bulk::new, bulk::start))
         .service(resource("/bulk/{id}").route(get().to(bulk::get)))
-        .service(decision("/bulk/{id}/stop", bulk::stopping, bulk::stop))
         .service(resource("/types").route(get().to(types::list)))
         .service(resource("/types/{type}").route(get().to(types::get)))
-        .service(decision("/types/{type}/{what}", types::page, types::post))
         .service(resource("/schedules").route(get().to(schedules::get)))
-        .service(decision(
-            "/schedules/{name}/{what}",
-            schedules::page,
-            schedules::post,
-        ))
         .service(resource("/queues").route(get().to(queues::get)))
-        .service(decision(
-            "/queues/{name}/{what}",
-            queues::page,
-            queues::post,
-        ))
         .service(resource("/limits").route(get().to(limits::get)))
-        .service(decision(
-            "/limits/{name}/{what}",
-            limits::page,
-            limits::post,
-        ))
         .service(resource("/workers").route(get().to(workers::get)))
         .default_service(web::to(nothing_here));
 }
 
+/// The decisions, each with its address. `{what:…}` names those that an address is of, and no other has one: a test
+/// presses the button of each.
+fn decisions() -> Vec<(&'static str, Resource)> {
+    vec![
+        decision(
+            "/tasks/{id}/decide/{what:cancel|retry|undo|step-done|step-undone|step-skipped|settle-undone|settle-done|\
+             settle-skipped|settle-not-needed|signal|recount|run-again}",
+            task::decisions::page,
+            task::decisions::post,
+        ),
+        decision("/submit/{type}", submit::page, submit::post),
+        decision("/bulk/new", bulk::new, bulk::start),
+        decision("/bulk/{id}/{what:stop}", bulk::stopping, bulk::stop),
+        decision(
+            "/types/{type}/{what:disable|enable}",
+            types::page,
+            types::post,
+        ),
+        decision(
+            "/schedules/{name}/{what:pause|resume|run}",
+            schedules::page,
+            schedules::post,
+        ),
+        decision(
+            "/queues/{name}/{what:pause|resume}",
+            queues::page,
+            queues::post,
+        ),
+        decision(
+            "/limits/{name}/{what:set|reset}",
+            limits::page,
+            limits::post,
+        ),
+    ]
+}
+
+/// The names of all decisions, as addresses.
+#[cfg(test)]
+pub(crate) fn all_decisions() -> impl Iterator<Item = String> {
+    decisions().into_iter().flat_map(|(address, _)| {
+        let actions = bulk::ACTIONS.iter().map(|(action, ..)| action);
+        match address.split_once("{what:") {
+            Some((before, names)) => {
+                let names = names.trim_end_matches('}').split('|');
+                names.map(|name| format!("{before}{name}")).collect()
+            }
+            None if address == "/bulk/new" => actions
+                .map(|action| format!("{address}?action={action}"))
+                .collect(),
+            None => vec![address.to_owned()],
+        }
+    })
+}
+
 /// The address of a decision: its preview, and where it is sent.
-fn decision<G, P, GA, PA>(path: &str, page: G, sent: P) -> actix_web::Resource
+fn decision<G, P, GA, PA>(path: &'static str, page: G, sent: P) -> (&'static str, Resource)
 where
     G: actix_web::Handler<GA>,
     GA: actix_web::FromRequest + 'static,
@@ -74,7 +108,8 @@ where
     PA: actix_web::FromRequest + 'static,
     P::Output: actix_web::Responder + 'static,
 {
-    resource(path).route(get().to(page)).route(post().to(sent))
+    let both = resource(path).route(get().to(page)).route(post().to(sent));
+    (path, both)
 }
 
 async fn nothing_here(request: HttpRequest) -> Answer {

@@ -141,15 +141,35 @@ impl Visit {
         path: &str,
         body: Option<&Value>,
     ) -> Result<T, Failed> {
-        let mut headers = self.headers();
+        let body = body.map(Value::to_string);
+        self.json_with(method, path, self.headers(), body).await
+    }
+
+    /// The same with headers of its own.
+    pub(crate) async fn json_with<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        mut headers: HeaderMap,
+        body: Option<String>,
+    ) -> Result<T, Failed> {
         let body = match body {
             None => Payload::None,
-            Some(value) => {
+            Some(text) => {
                 headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-                whole(value.to_string())
+                whole(text)
             }
         };
         let answer = self.call(method, path, headers, body).await?;
+        self.json_of(path, answer).await
+    }
+
+    /// What an answer holds.
+    pub(crate) async fn json_of<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        answer: HttpResponse,
+    ) -> Result<T, Failed> {
         let (status, bytes) = self.read(answer).await?;
         let text = if bytes.is_empty() {
             &b"null"[..]

@@ -1,7 +1,7 @@
 //! An operation on many tasks: what it will hit, before it is started; and how it stands. Must not hold what
 //! it shows.
 
-use super::decide::{self, Proposal};
+use super::decide::{self, Form, Proposal};
 use super::parked::bulk_state;
 use super::part;
 use crate::elsewhere::Elsewhere;
@@ -14,14 +14,14 @@ use crate::visit::Visit;
 use crate::when::ago;
 use actix_web::http::Method;
 use actix_web::{HttpRequest, web};
-use counterstep_contracts::ProblemCode;
 use counterstep_contracts::access::Role;
 use counterstep_contracts::bulk::{BulkPreview, BulkView};
+use counterstep_contracts::{Labels, ProblemCode};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
 /// The actions, each with what it does to a task.
-const ACTIONS: &[(&str, &str, &str)] = &[
+pub(crate) const ACTIONS: &[(&str, &str, &str)] = &[
     (
         "redrive",
         "redrive them",
@@ -44,9 +44,33 @@ const ACTIONS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// The body that the parameters of its page ask for.
-fn body(query: &Fields) -> Value {
-    let mut body = json!({ "action": query.get("action").unwrap_or("redrive") });
+/// Parameters that there may be one of.
+const ONCE: &[&str] = &[
+    "action",
+    "group",
+    "type",
+    "failure_class",
+    "failure_text",
+    "as",
+];
+
+/// The body that the parameters of its page ask for. One that it does not know would have narrowed the tasks.
+fn body(query: &Fields) -> Result<Value, (ProblemCode, String)> {
+    let names: Vec<_> = query.names().collect();
+    let is_known = |name: &str| match ONCE.contains(&name) {
+        true => names.iter().filter(|other| **other == name).count() == 1,
+        false => ["label", "status"].contains(&name),
+    };
+    if let Some(odd) = names.iter().find(|name| !is_known(name)) {
+        let why = format!("`{odd}` cannot be asked for, or not twice");
+        return Err((ProblemCode::MalformedParameter, why));
+    }
+    let action = query.get("action").unwrap_or("redrive");
+    if !ACTIONS.iter().any(|(name, ..)| *name == action) {
+        let why = format!("there is no action `{action}`");
+        return Err((ProblemCode::MalformedParameter, why));
+    }
+    let mut body = json!({ "action": action });
     if let Some(group) = query.get("group") {
         body["group"] = json!(group);
     }
@@ -56,12 +80,20 @@ fn body(query: &Fields) -> Value {
             filter.insert(name.to_owned(), json!(value));
         }
     }
-    let labels = query.all("label").filter_map(|label| label.split_once('='));
-    let labels: serde_json::Map<_, _> = labels
-        .map(|(name, value)| (name.to_owned(), json!(value)))
-        .collect();
+    let mut labels = Labels::new();
+    for label in query.all("label") {
+        let invalid = |why: String| (ProblemCode::InvalidLabel, why);
+        let expected = || {
+            invalid(format!(
+                "the label `{label}` has no value: expected name=value"
+            ))
+        };
+        let (name, value) = label.split_once('=').ok_or_else(expected)?;
+        let added = labels.look_for(name, value);
+        added.map_err(|error| invalid(error.to_string()))?;
+    }
     if !labels.is_empty() {
-        filter.insert("labels".to_owned(), Value::Object(labels));
+        filter.insert("labels".to_owned(), json!(labels));
     }
     let statuses: Vec<_> = query.all("status").collect();
     if !statuses.is_empty() {
@@ -70,34 +102,33 @@ fn body(query: &Fields) -> Value {
     if !filter.is_empty() {
         body["filter"] = Value::Object(filter);
     }
-    if body["action"] == "resolve" {
-        body["as"] = json!(query.get("as").unwrap_or("skipped"));
-    }
-    body
+    Ok(body)
 }
 
-async fn asked(visit: &Visit) -> Result<(Proposal, Value), Failed> {
+async fn asked<'a>(visit: &Visit, sent: Option<&'a Fields>) -> Result<Proposal<'a>, Failed> {
     visit.needs(Role::Operate)?;
     let query = Fields::of(visit.request.query_string());
-    let body = body(&query);
+    let mut body = body(&query).map_err(|(code, why)| visit.refused(code, &why))?;
+    let action = body["action"].as_str().unwrap_or_default().to_owned();
+    let mut form = Form::of(sent);
+    if action == "resolve" {
+        body["as"] = json!(settled(&mut form, &query));
+    }
     let mut look = body.clone();
     look["note"] = json!("preview");
     look["preview"] = json!(true);
     let found = visit
         .json::<BulkPreview>(Method::POST, "/api/bulk-operations", Some(&look))
         .await?;
-    let action = body["action"].as_str().unwrap_or_default().to_owned();
     let known = ACTIONS.iter().find(|(name, ..)| *name == action);
     let (_, title, does) = known.copied().unwrap_or(("", "do this", ""));
-    let mut sent = body.clone();
-    sent["note"] = json!("why");
-    let proposal = Proposal {
+    let elsewhere = elsewhere(&query, body).note(&form.note());
+    Ok(Proposal {
         chapter: Chapter::Parked,
         title: format!("What would happen if I {title}?"),
         about: ("Parked".to_owned(), "/parked".to_owned()),
         preview: preview(visit, &found, does),
-        fields: fields(&body),
-        has_note: true,
+        form,
         button: match action.as_str() {
             "redrive" => "Redrive all of them",
             "resolve" => "Settle all of them",
@@ -106,35 +137,31 @@ async fn asked(visit: &Visit) -> Result<(Proposal, Value), Failed> {
             _ => "Do it for all of them",
         },
         did: "started",
-        elsewhere: elsewhere(&action, &query, sent),
-    };
-    Ok((proposal, body))
+        elsewhere,
+    })
 }
 
-fn elsewhere(action: &str, query: &Fields, body: Value) -> Elsewhere {
+fn elsewhere(query: &Fields, body: Value) -> Elsewhere {
+    let action = body["action"].as_str().unwrap_or_default();
     let group = match action {
         "cancel" | "run-again" => "bulk",
         _ => "dead-letters",
     };
-    let mut words = vec![group, action];
+    let mut it = Elsewhere::new("POST", "/api/bulk-operations".to_owned(), &[group, action]);
     for (name, flag) in [
         ("group", "--group"),
         ("type", "--type"),
         ("failure_class", "--failure-class"),
         ("failure_text", "--failure-text"),
+        ("status", "--status"),
+        ("label", "--label"),
     ] {
-        if let Some(value) = query.get(name) {
-            words.extend([flag, value]);
-        }
+        it = query.all(name).fold(it, |it, value| it.flag(flag, value));
     }
-    for (name, flag) in [("status", "--status"), ("label", "--label")] {
-        words.extend(query.all(name).flat_map(|value| [flag, value]));
+    if let Some(settled) = body["as"].as_str() {
+        it = it.flag("--as", &settled.replace('_', "-"));
     }
-    if action == "resolve" {
-        words.extend(["--as", query.get("as").unwrap_or("skipped")]);
-    }
-    words.extend(["--note", "why"]);
-    Elsewhere::new("POST", "/api/bulk-operations".to_owned(), &words).body(body)
+    it.body(body)
 }
 
 fn preview(visit: &Visit, found: &BulkPreview, does: &str) -> Markup {
@@ -158,48 +185,35 @@ fn preview(visit: &Visit, found: &BulkPreview, does: &str) -> Markup {
     }
 }
 
-fn fields(body: &Value) -> Markup {
-    html! {
-        @if body["action"] == "resolve" {
-            label for="as" { "What has become of them" }
-            select #as name="as" {
-                option value="skipped" { "left as they are, with their effects" }
-                option value="undone" { "undone by hand" }
-                option value="done" { "done by hand" }
-                option value="not_needed" { "not needed any more" }
-            }
-        }
-    }
+/// What has become of the tasks, which a person says.
+fn settled(form: &mut Form<'_>, query: &Fields) -> String {
+    let all = [
+        ("skipped", "left as they are, with their effects"),
+        ("undone", "undone by hand"),
+        ("done", "done by hand"),
+        ("not_needed", "not needed any more"),
+    ];
+    let all = all.map(|(value, text)| (value.to_owned(), text.to_owned()));
+    let at_first = query.get("as").unwrap_or("skipped");
+    form.choice("as", "What has become of them", &all, at_first)
 }
 
 pub(crate) async fn new(request: HttpRequest) -> Answer {
     let visit = Visit::of(&request).await?;
-    let (proposal, _) = asked(&visit).await?;
+    let proposal = asked(&visit, None).await?;
     Ok(decide::page(&visit, &proposal, None))
 }
 
 pub(crate) async fn start(request: HttpRequest, payload: web::Payload) -> Answer {
     let visit = Visit::of(&request).await?;
     let fields = forms::read(&visit, payload).await?;
-    let (proposal, mut body) = asked(&visit).await?;
-    body["note"] = json!(fields.get("note").unwrap_or_default());
-    if let Some(settled) = fields.get("as").filter(|_| body["action"] == "resolve") {
-        body["as"] = json!(settled);
-    }
-    match visit
-        .json::<BulkView>(Method::POST, "/api/bulk-operations", Some(&body))
-        .await
-    {
-        Ok(view) => Ok(super::done(
-            &visit,
-            &format!("/bulk/{}", segment(&view.id)),
-            "started",
-        )),
-        Err(failed) if failed.problem().is_some_and(|it| it.status < 500) => {
-            Ok(decide::page(&visit, &proposal, Some((&failed, &fields))))
-        }
-        Err(failed) => Err(failed),
-    }
+    let proposal = asked(&visit, Some(&fields)).await?;
+    let to = |answer: &Value| {
+        answer["id"]
+            .as_str()
+            .map(|id| format!("/bulk/{}", segment(id)))
+    };
+    decide::send_to(&visit, &proposal, to).await
 }
 
 async fn found(visit: &Visit) -> Result<BulkView, Failed> {
@@ -253,7 +267,7 @@ pub(crate) async fn shown(visit: &Visit) -> Result<(Markup, bool), Failed> {
     Ok((html, it.status.has_ended()))
 }
 
-async fn end(visit: &Visit) -> Result<Proposal, Failed> {
+async fn end(visit: &Visit) -> Result<Proposal<'static>, Failed> {
     visit.needs(Role::Operate)?;
     let it = found(visit).await?;
     if it.status.has_ended() {
@@ -268,8 +282,7 @@ async fn end(visit: &Visit) -> Result<Proposal, Failed> {
             format!("/bulk/{}", segment(&it.id)),
         ),
         preview: html! { p { "No further task is begun. Up to 200 that were begun are finished; those that are done stay so." } },
-        fields: html! {},
-        has_note: false,
+        form: Form::of(None),
         button: "Stop it",
         did: "stopped",
         elsewhere: Elsewhere::new("POST", path, &["bulk", "stop", &it.id]),
@@ -284,7 +297,7 @@ pub(crate) async fn stopping(request: HttpRequest) -> Answer {
 
 pub(crate) async fn stop(request: HttpRequest, payload: web::Payload) -> Answer {
     let visit = Visit::of(&request).await?;
-    let fields = forms::read(&visit, payload).await?;
+    forms::read(&visit, payload).await?;
     let proposal = end(&visit).await?;
-    decide::send(&visit, &proposal, &fields, None).await
+    decide::send(&visit, &proposal).await
 }

@@ -1,7 +1,7 @@
 //! Limits of steps: what is declared, what is set, what is in use, and setting them. Must not hold what it
 //! shows.
 
-use super::decide::{self, Proposal};
+use super::decide::{self, Form, Proposal};
 use super::part;
 use crate::elsewhere::Elsewhere;
 use crate::failed::{Answer, Failed};
@@ -17,7 +17,7 @@ use counterstep_contracts::access::Role;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::limit::{LimitView, Rate};
 use maud::{Markup, html};
-use serde_json::{Value, json};
+use serde_json::json;
 
 pub(crate) async fn get(request: HttpRequest) -> Answer {
     let visit = Visit::of(&request).await?;
@@ -70,7 +70,7 @@ fn row(visit: &Visit, it: &LimitView) -> Markup {
     }
 }
 
-async fn asked(visit: &Visit) -> Result<Proposal, Failed> {
+async fn asked<'a>(visit: &Visit, sent: Option<&'a Fields>) -> Result<Proposal<'a>, Failed> {
     visit.needs(Role::Admin)?;
     let name = part(&visit.request, "name").to_owned();
     let is_set = match part(&visit.request, "what") {
@@ -88,22 +88,12 @@ async fn asked(visit: &Visit) -> Result<Proposal, Failed> {
         (None, None) => (None, None),
     };
     let path = format!("/api/limits/{}", segment(&name));
-    let (at_once, rate) = (
-        now.0.map(|it| it.to_string()),
-        now.1.map(|it| it.to_string()),
-    );
+    let mut form = Form::of(sent);
     let elsewhere = match is_set {
-        true => {
-            let many = at_once.clone().unwrap_or_else(|| "10".to_owned());
-            let words = ["limits", "set", &name, "--at-once", &many, "--note", "why"];
-            let body = json!({ "at_once": now.0.unwrap_or(10), "note": "why" });
-            Elsewhere::new("PUT", path, &words).body(body)
-        }
-        false => {
-            let words = ["limits", "reset", &name, "--note", "why"];
-            Elsewhere::new("POST", format!("{path}/reset"), &words).body(json!({ "note": "why" }))
-        }
+        true => set(&mut form, &name, path, now),
+        false => Elsewhere::new("POST", format!("{path}/reset"), &["limits", "reset", &name]),
     };
+    let elsewhere = elsewhere.note(&form.note());
     let declared = limit.declared.as_ref().map(|it| shown(it.at_once, it.rate));
     Ok(Proposal {
         chapter: Chapter::Limits,
@@ -119,15 +109,7 @@ async fn asked(visit: &Visit) -> Result<Proposal, Failed> {
             }
             p { "Now: " b { (shown(now.0, now.1)) } }
         },
-        fields: html! {
-            @if is_set {
-                label for="at_once" { "Attempts at once" span.quiet { ", empty for any number" } }
-                input #at_once type="number" name="at_once" min="1" max="1000000" value=[at_once];
-                label for="rate" { "Starts in a period" span.quiet { ", as 50/1s" } }
-                input #rate name="rate" placeholder="50/1s" value=[rate];
-            }
-        },
-        has_note: true,
+        form,
         button: if is_set {
             "Set the limit"
         } else {
@@ -138,38 +120,45 @@ async fn asked(visit: &Visit) -> Result<Proposal, Failed> {
     })
 }
 
+/// The fields of other values, and what sets them: both, since what is left out is as much as may be.
+fn set(
+    form: &mut Form<'_>,
+    name: &str,
+    path: String,
+    now: (Option<u32>, Option<Rate>),
+) -> Elsewhere {
+    let mut set = Elsewhere::new("PUT", path, &["limits", "set", name]);
+    let label = html! { "Attempts at once" span.quiet { ", empty for any number" } };
+    let at_first = now.0.map_or_else(String::new, |it| it.to_string());
+    let at_once = form.number("at_once", label, &at_first);
+    match at_once.parse::<u32>() {
+        _ if at_once.is_empty() => {}
+        Ok(many) => set = set.flag("--at-once", &at_once).field("at_once", many),
+        Err(_) => {
+            let why = format!("`{at_once}` is no number of attempts");
+            form.refuse(ProblemCode::InvalidRequest, why);
+        }
+    }
+    let label = html! { "Starts in a period" span.quiet { ", as 50/1s" } };
+    let at_first = now.1.map_or_else(String::new, |it| it.to_string());
+    let rate = form.line("rate", label, &at_first, "50/1s");
+    match Rate::parse(&rate) {
+        _ if rate.is_empty() => {}
+        Ok(parsed) => set = set.flag("--rate", &rate).field("rate", json!(parsed)),
+        Err(why) => form.refuse(ProblemCode::InvalidRequest, why),
+    }
+    set
+}
+
 pub(crate) async fn page(request: HttpRequest) -> Answer {
     let visit = Visit::of(&request).await?;
-    let proposal = asked(&visit).await?;
+    let proposal = asked(&visit, None).await?;
     Ok(decide::page(&visit, &proposal, None))
 }
 
 pub(crate) async fn post(request: HttpRequest, payload: web::Payload) -> Answer {
     let visit = Visit::of(&request).await?;
     let fields = forms::read(&visit, payload).await?;
-    let proposal = asked(&visit).await?;
-    match body(&fields, proposal.elsewhere.method == "PUT") {
-        Ok(body) => decide::send(&visit, &proposal, &fields, Some(body)).await,
-        Err(detail) => {
-            let failed = visit.refused(ProblemCode::InvalidRequest, &detail);
-            Ok(decide::page(&visit, &proposal, Some((&failed, &fields))))
-        }
-    }
-}
-
-fn body(fields: &Fields, is_set: bool) -> Result<Value, String> {
-    let mut body = json!({ "note": fields.get("note").unwrap_or_default() });
-    if !is_set {
-        return Ok(body);
-    }
-    if let Some(many) = fields.get("at_once") {
-        let many: u32 = many
-            .parse()
-            .map_err(|_| format!("`{many}` is no number of attempts"))?;
-        body["at_once"] = json!(many);
-    }
-    if let Some(rate) = fields.get("rate") {
-        body["rate"] = json!(Rate::parse(rate)?);
-    }
-    Ok(body)
+    let proposal = asked(&visit, Some(&fields)).await?;
+    decide::send(&visit, &proposal).await
 }

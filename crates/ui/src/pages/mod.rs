@@ -2,9 +2,12 @@
 
 pub(crate) mod bulk;
 mod decide;
+#[cfg(test)]
+mod every_decision;
 pub(crate) mod limits;
 pub(crate) mod overview;
 pub(crate) mod parked;
+mod parts;
 pub(crate) mod queues;
 pub(crate) mod schedules;
 pub(crate) mod submit;

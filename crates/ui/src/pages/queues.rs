@@ -1,13 +1,13 @@
 //! Queues: what waits on them, and pausing and resuming them. Must not hold what it shows.
 
-use super::decide::{self, Proposal};
+use super::decide::{self, Form, Proposal};
 use super::part;
 use crate::elsewhere::Elsewhere;
 use crate::failed::{Answer, Failed};
 use crate::forms;
 use crate::layout::{self, Chapter};
 use crate::markup::{chip, empty, number, state, table};
-use crate::query::segment;
+use crate::query::{Fields, segment};
 use crate::visit::Visit;
 use crate::when::ago;
 use actix_web::{HttpRequest, web};
@@ -16,7 +16,6 @@ use counterstep_contracts::access::Role;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::queue::QueueView;
 use maud::{Markup, html};
-use serde_json::json;
 
 pub(crate) async fn get(request: HttpRequest) -> Answer {
     let visit = Visit::of(&request).await?;
@@ -56,7 +55,7 @@ fn row(visit: &Visit, it: &QueueView) -> Markup {
     }
 }
 
-async fn asked(visit: &Visit) -> Result<Proposal, Failed> {
+async fn asked<'a>(visit: &Visit, sent: Option<&'a Fields>) -> Result<Proposal<'a>, Failed> {
     visit.needs(Role::Admin)?;
     let name = part(&visit.request, "name").to_owned();
     let is_pause = match part(&visit.request, "what") {
@@ -70,7 +69,8 @@ async fn asked(visit: &Visit) -> Result<Proposal, Failed> {
     let queue =
         queue.ok_or_else(|| visit.refused(ProblemCode::NoSuchQueue, "no queue has this name"))?;
     let path = format!("/api/queues/{}/{what}", segment(&name));
-    let elsewhere = Elsewhere::new("POST", path, &["queues", what, &name, "--note", "why"]);
+    let mut form = Form::of(sent);
+    let elsewhere = Elsewhere::new("POST", path, &["queues", what, &name]).note(&form.note());
     Ok(Proposal {
         chapter: Chapter::Queues,
         title: format!("What would happen if I {what} {name}?"),
@@ -82,28 +82,26 @@ async fn asked(visit: &Visit) -> Result<Proposal, Failed> {
             }
             p.counts { @for (status, count) in &queue.tasks { span { (state(*status)) " " (number(*count)) } } }
         },
-        fields: html! {},
-        has_note: true,
+        form,
         button: if is_pause {
             "Pause the queue"
         } else {
             "Resume the queue"
         },
         did: if is_pause { "paused" } else { "resumed" },
-        elsewhere: elsewhere.body(json!({ "note": "why" })),
+        elsewhere,
     })
 }
 
 pub(crate) async fn page(request: HttpRequest) -> Answer {
     let visit = Visit::of(&request).await?;
-    let proposal = asked(&visit).await?;
+    let proposal = asked(&visit, None).await?;
     Ok(decide::page(&visit, &proposal, None))
 }
 
 pub(crate) async fn post(request: HttpRequest, payload: web::Payload) -> Answer {
     let visit = Visit::of(&request).await?;
     let fields = forms::read(&visit, payload).await?;
-    let proposal = asked(&visit).await?;
-    let body = json!({ "note": fields.get("note").unwrap_or_default() });
-    decide::send(&visit, &proposal, &fields, Some(body)).await
+    let proposal = asked(&visit, Some(&fields)).await?;
+    decide::send(&visit, &proposal).await
 }

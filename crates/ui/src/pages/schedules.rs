@@ -1,13 +1,13 @@
 //! Schedules: when each is due next, pausing, resuming and running them. Must not hold what it shows.
 
-use super::decide::{self, Proposal};
+use super::decide::{self, Form, Proposal};
 use super::part;
 use crate::elsewhere::Elsewhere;
 use crate::failed::{Answer, Failed};
 use crate::forms;
 use crate::layout::{self, Chapter};
 use crate::markup::{chip, empty, table, task_link};
-use crate::query::segment;
+use crate::query::{Fields, segment};
 use crate::visit::Visit;
 use crate::when::{ago, exact};
 use actix_web::{HttpRequest, web};
@@ -19,7 +19,7 @@ use maud::{Markup, html};
 
 pub(crate) async fn get(request: HttpRequest) -> Answer {
     let visit = Visit::of(&request).await?;
-    let query = crate::query::Fields::of(request.query_string());
+    let query = Fields::of(request.query_string());
     let asked = crate::query::Address::new("/api/schedules").with("limit", 100);
     let asked = asked.with_some("cursor", query.get("cursor")).text();
     let found = visit.get::<Page<ScheduleView>>(&asked).await?;
@@ -77,7 +77,7 @@ fn row(visit: &Visit, it: &ScheduleView) -> Markup {
     }
 }
 
-async fn asked(visit: &Visit) -> Result<Proposal, Failed> {
+async fn asked<'a>(visit: &Visit, sent: Option<&'a Fields>) -> Result<Proposal<'a>, Failed> {
     visit.needs(Role::Operate)?;
     let name = part(&visit.request, "name").to_owned();
     let (what, button, did) = match part(&visit.request, "what") {
@@ -95,13 +95,15 @@ async fn asked(visit: &Visit) -> Result<Proposal, Failed> {
         preview: html! {
             p {
                 @match what {
-                    "pause" => "No due time submits a task until it is resumed. Due times that pass meanwhile count as missed.",
-                    "resume" => "Due times submit tasks again. What becomes of missed ones its misfire policy says.",
+                    "pause" if it.spec.run_at.is_some() => "Its time submits no task until it is resumed. Where its time passes meanwhile, it never submits one.",
+                    "pause" => "No due time submits a task until it is resumed. Due times that pass meanwhile are not made up for.",
+                    "resume" if it.spec.run_at.is_some() => "Its time submits its task where it is still to come. One that has passed while it was paused never submits one.",
+                    "resume" => "Due times from now on submit tasks again. Those that have passed while it was paused are not made up for.",
                     _ => { "One task of " b { (it.spec.task_type) } " is submitted now, beside the due times." },
                 }
             }
             dl.facts {
-                div { dt { "Missed due times" } dd { (crate::markup::plain(it.spec.misfire.as_str())) } }
+                div { dt { "Due times missed by an outage" } dd { (crate::markup::plain(it.spec.misfire.as_str())) } }
                 div { dt { "While the last task runs" } dd { (it.spec.overlap.as_str()) } }
             }
             @if !it.upcoming.is_empty() {
@@ -109,8 +111,7 @@ async fn asked(visit: &Visit) -> Result<Proposal, Failed> {
                 ul.plan { @for at in &it.upcoming { li { (exact(at)) " " span.quiet { (ago(at)) } } } }
             }
         },
-        fields: html! {},
-        has_note: false,
+        form: Form::of(sent),
         button,
         did,
         elsewhere: Elsewhere::new(
@@ -123,13 +124,13 @@ async fn asked(visit: &Visit) -> Result<Proposal, Failed> {
 
 pub(crate) async fn page(request: HttpRequest) -> Answer {
     let visit = Visit::of(&request).await?;
-    let proposal = asked(&visit).await?;
+    let proposal = asked(&visit, None).await?;
     Ok(decide::page(&visit, &proposal, None))
 }
 
 pub(crate) async fn post(request: HttpRequest, payload: web::Payload) -> Answer {
     let visit = Visit::of(&request).await?;
     let fields = forms::read(&visit, payload).await?;
-    let proposal = asked(&visit).await?;
-    decide::send(&visit, &proposal, &fields, None).await
+    let proposal = asked(&visit, Some(&fields)).await?;
+    decide::send(&visit, &proposal).await
 }

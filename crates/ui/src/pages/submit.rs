@@ -1,7 +1,8 @@
 //! Submitting a task: a form for types that take files, JSON for the others. What is sent goes to the
 //! interface as it came. Must not check a request.
 
-use super::part;
+use super::decide::{self, Form, Proposal};
+use super::{part, parts};
 use crate::elsewhere::Elsewhere;
 use crate::failed::{Answer, Failed};
 use crate::forms;
@@ -10,15 +11,14 @@ use crate::markup::empty;
 use crate::query::{Fields, segment};
 use crate::shell::TOKEN;
 use crate::visit::Visit;
-use actix_web::body::to_bytes;
 use actix_web::http::Method;
 use actix_web::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpRequest, web};
 use counterstep_contracts::ProblemCode;
 use counterstep_contracts::access::Role;
 use counterstep_contracts::declaration::kebab_case;
-use counterstep_contracts::http::{Accepted, Page};
-use maud::{Markup, html};
+use counterstep_contracts::http::Page;
+use maud::html;
 use serde_json::{Map, Value, json};
 
 pub(crate) async fn types(request: HttpRequest) -> Answer {
@@ -113,72 +113,65 @@ fn sample(document: &Value, schema: &Value, depth: u32) -> Value {
 
 pub(crate) async fn page(request: HttpRequest) -> Answer {
     let visit = Visit::of(&request).await?;
-    shown(&visit, None, None).await
+    let proposal = asked(&visit, None).await?;
+    Ok(decide::page(&visit, &proposal, None))
 }
 
-/// The page; with what was refused, and what was sent, where it was sent before.
-async fn shown(visit: &Visit, failed: Option<&Failed>, text: Option<&str>) -> Answer {
+async fn asked<'a>(visit: &Visit, sent: Option<&'a Fields>) -> Result<Proposal<'a>, Failed> {
     visit.needs(Role::Submit)?;
     // By its route, or by its name, which an address takes too.
     let route = kebab_case(part(&visit.request, "type"));
     let taken = taken(visit, &route).await?;
-    let path = format!("/submit/{}", segment(&route));
-    let elsewhere = elsewhere(&route, &taken);
-    let problem = failed.and_then(Failed::problem);
-    let body = html! {
-        section.sheet.decision {
-            p.up { a href=(visit.at("/submit")) { "Submit a task" } }
-            h1 { (route) }
-            @if let Some(problem) = problem {
-                p.wrong role="alert" {
-                    b { (problem.title) } ": " (problem.detail)
-                    @if let Some(pointer) = &problem.pointer { " (" code { (pointer) } ")" }
-                }
-            }
-            @match &taken.form {
-                Some(schema) => (form(visit, &path, schema)),
-                None => form method="post" action=(visit.at(&path)) {
-                    (forms::token(visit))
-                    label for="request" { "Request" span.quiet { ", as JSON" } }
-                    textarea #request.code name="request" rows="12" spellcheck="false" required {
-                        @match text { Some(text) => (text), None => (format!("{:#}", taken.example)), }
-                    }
-                    label for="key" { "Idempotency key" span.quiet { ", so that a second time makes no second task" } }
-                    input #key name="key" maxlength="255";
-                    label for="label" { "Labels" span.quiet { ", as order=4711, urgent=yes" } }
-                    input #label name="label";
-                    div.buttons { button.primary type="submit" { "Submit" } }
-                },
-            }
-            (elsewhere.shown(visit))
-        }
+    let path = format!("/api/tasks/{}", segment(&route));
+    let mut form = Form::of(sent);
+    let elsewhere = Elsewhere::new("POST", path, &["tasks", "submit", &route]);
+    let elsewhere = match &taken.form {
+        Some(schema) => with_files(&mut form, schema, elsewhere),
+        None => with_json(&mut form, &taken.example, elsewhere),
     };
-    let mut answer = layout::page(&visit.shell, Chapter::Tasks, &route, body);
-    if let Some(failed) = failed {
-        *answer.status_mut() = actix_web::ResponseError::status_code(failed);
-    }
-    Ok(answer)
+    Ok(Proposal {
+        chapter: Chapter::Tasks,
+        title: route,
+        about: ("Submit a task".to_owned(), "/submit".to_owned()),
+        preview: html! {},
+        form,
+        button: "Submit",
+        did: "submitted",
+        elsewhere,
+    })
 }
 
-fn elsewhere(route: &str, taken: &Taken) -> Elsewhere {
-    let path = format!("/api/tasks/{}", segment(route));
-    match &taken.form {
-        Some(_) => Elsewhere::new(
-            "POST",
-            path,
-            &["tasks", "submit", route, "--file", "files=PATH"],
-        ),
-        None => {
-            let words = ["tasks", "submit", route, "--request", "request.json"];
-            Elsewhere::new("POST", path, &words).body(taken.example.clone())
-        }
+fn with_json(form: &mut Form<'_>, example: &Value, elsewhere: Elsewhere) -> Elsewhere {
+    let label = html! { "Request" span.quiet { ", as JSON" } };
+    let request = form.text("request", label, &format!("{example:#}"));
+    let mut elsewhere = elsewhere.request(request.trim().to_owned());
+    let label =
+        html! { "Idempotency key" span.quiet { ", so that a second time makes no second task" } };
+    let key = form.line("key", label, "", "");
+    if !key.is_empty() {
+        elsewhere = elsewhere
+            .flag("--key", &key)
+            .header("idempotency-key", &key);
     }
+    let label = html! { "Labels" span.quiet { ", as order=4711, urgent=yes" } };
+    let labels = form.line("label", label, "", "");
+    if labels.is_empty() {
+        return elsewhere;
+    }
+    let elsewhere = elsewhere.header("counterstep-label", &labels);
+    // Where none stands in quotes, a comma ends each. The interface alone knows the quotes.
+    if labels.contains('"') {
+        return elsewhere.only_http();
+    }
+    let all = labels.split(',').map(str::trim);
+    let all = all.filter(|label| !label.is_empty());
+    all.fold(elsewhere, |it, label| it.flag("--label", label))
 }
 
-/// A form of the type's own fields. The browser sends it as it stands; its token is in the address, since a
-/// field of ours would be one that the type does not know.
-fn form(visit: &Visit, path: &str, schema: &Value) -> Markup {
-    let action = format!("{}?{TOKEN}={}", visit.at(path), visit.shell.token);
+/// A form of the type's own fields. The browser sends it as it stands. A file is the person's, and only its place
+/// among the fields is shown.
+fn with_files(form: &mut Form<'_>, schema: &Value, elsewhere: Elsewhere) -> Elsewhere {
+    form.has_files = true;
     let required = |name: &str| {
         let all = schema["required"].as_array();
         all.is_some_and(|all| all.iter().any(|it| it == name))
@@ -187,19 +180,35 @@ fn form(visit: &Visit, path: &str, schema: &Value) -> Markup {
     let fields = schema["properties"].as_object().into_iter().flatten();
     let (files, texts): (Vec<_>, Vec<_>) =
         fields.partition(|(_, of)| is_file(of) || is_file(&of["items"]));
-    html! {
-        form method="post" enctype="multipart/form-data" action=(action) {
-            @for (name, of) in texts {
-                label for={ "f-" (name) } { (name) @if let Some(about) = of["description"].as_str() { span.quiet { ", " (about) } } }
-                input id={ "f-" (name) } name=(name) required[required(name)];
-            }
-            @for (name, of) in files {
-                label for={ "f-" (name) } { (name) }
-                input id={ "f-" (name) } type="file" name=(name) multiple[of["type"] == "array"] required[required(name)];
-            }
-            div.buttons { button.primary type="submit" { "Submit" } }
-        }
+    let (mut parts, mut request) = (Vec::new(), Map::new());
+    for (name, of) in texts {
+        let value = form.value(name, "");
+        form.add(html! {
+            label for={ "f-" (name) } { (name) @if let Some(about) = of["description"].as_str() { span.quiet { ", " (about) } } }
+            input id={ "f-" (name) } name=(name) value=(value) required[required(name)];
+        });
+        let typed = match of["type"].as_str() {
+            Some("string") => None,
+            _ => serde_json::from_str(&value).ok(),
+        };
+        parts.push(["--form-string".to_owned(), format!("{name}={value}")]);
+        request.insert(name.clone(), typed.unwrap_or(Value::String(value)));
     }
+    let request = (!request.is_empty()).then(|| Value::Object(request).to_string());
+    parts.extend(
+        files
+            .iter()
+            .map(|(name, _)| ["-F".to_owned(), format!("{name}=@PATH")]),
+    );
+    let mut elsewhere = elsewhere.form(parts, request);
+    for (name, of) in files {
+        form.add(html! {
+            label for={ "f-" (name) } { (name) }
+            input id={ "f-" (name) } type="file" name=(name) multiple[of["type"] == "array"] required[required(name)];
+        });
+        elsewhere = elsewhere.flag("--file", &format!("{name}=PATH"));
+    }
+    elsewhere
 }
 
 fn is_file(of: &Value) -> bool {
@@ -219,38 +228,8 @@ pub(crate) async fn post(request: HttpRequest, payload: web::Payload) -> Answer 
         return uploaded(&visit, payload).await;
     }
     let fields = forms::read(&visit, payload).await?;
-    let text = fields.get("request").unwrap_or_default().to_owned();
-    let mut headers = visit.headers();
-    for (name, field) in [("idempotency-key", "key"), ("counterstep-label", "label")] {
-        let value = fields
-            .get(field)
-            .map(actix_web::http::header::HeaderValue::try_from);
-        match value {
-            None => {}
-            Some(Ok(value)) => {
-                headers.insert(
-                    actix_web::http::header::HeaderName::from_static(name),
-                    value,
-                );
-            }
-            Some(Err(_)) => {
-                let failed = visit.refused(
-                    ProblemCode::InvalidRequest,
-                    &format!("`{field}` cannot stand in a header"),
-                );
-                return shown(&visit, Some(&failed), Some(&text)).await;
-            }
-        }
-    }
-    let json = actix_web::http::header::HeaderValue::from_static("application/json");
-    headers.insert(CONTENT_TYPE, json);
-    let body = crate::visit::whole(text.clone());
-    let called = visit.call(Method::POST, &path(&visit), headers, body).await;
-    accepted(&visit, called, Some(&text)).await
-}
-
-fn path(visit: &Visit) -> String {
-    format!("/api/tasks/{}", segment(part(&visit.request, "type")))
+    let proposal = asked(&visit, Some(&fields)).await?;
+    decide::send_to(&visit, &proposal, decide::new_task).await
 }
 
 /// The form of a browser, on to the interface as it arrives.
@@ -263,35 +242,12 @@ async fn uploaded(visit: &Visit, payload: web::Payload) -> Answer {
             headers.insert(name, value.clone());
         }
     }
-    let called = visit
-        .call(Method::POST, &path(visit), headers, payload.into_inner())
-        .await;
-    accepted(visit, called, None).await
-}
-
-async fn accepted(
-    visit: &Visit,
-    called: Result<HttpResponse, Failed>,
-    text: Option<&str>,
-) -> Answer {
-    let answer = match called {
-        Ok(answer) => answer,
-        Err(failed) if failed.problem().is_some_and(|it| it.status < 500) => {
-            return shown(visit, Some(&failed), text).await;
-        }
-        Err(failed) => return Err(failed),
+    let (texts, payload) = parts::texts(payload).await;
+    let proposal = asked(visit, Some(&texts)).await?;
+    let path = &proposal.elsewhere.path;
+    let sent = match visit.call(Method::POST, path, headers, payload).await {
+        Ok(answer) => visit.json_of(path, answer).await,
+        Err(failed) => Err(failed),
     };
-    let bytes = to_bytes(answer.into_body()).await.unwrap_or_default();
-    let accepted: Accepted = serde_json::from_slice(&bytes).map_err(|error| {
-        tracing::error!(%error, "the answer to a submission is not of its form");
-        visit.refused(
-            ProblemCode::Internal,
-            "the answer cannot be read: the log has the details",
-        )
-    })?;
-    Ok(super::done(
-        visit,
-        &format!("/tasks/{}", accepted.task_id),
-        "submitted",
-    ))
+    decide::answered(visit, &proposal, sent, decide::new_task)
 }

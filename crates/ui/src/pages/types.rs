@@ -1,14 +1,14 @@
 //! Task types: what each declares, whether it takes submissions, and switching that. Must not hold what it
 //! shows.
 
-use super::decide::{self, Proposal};
+use super::decide::{self, Form, Proposal};
 use super::part;
 use crate::elsewhere::Elsewhere;
 use crate::failed::{Answer, Failed};
 use crate::forms;
 use crate::layout::{self, Chapter};
 use crate::markup::{chip, empty, table};
-use crate::query::segment;
+use crate::query::{Fields, segment};
 use crate::visit::Visit;
 use crate::when::ago;
 use actix_web::{HttpRequest, web};
@@ -17,7 +17,7 @@ use counterstep_contracts::access::Role;
 use counterstep_contracts::declaration::kebab_case;
 use counterstep_contracts::http::Page;
 use maud::{Markup, html};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 fn text<'a>(of: &'a Value, name: &str) -> &'a str {
     of[name].as_str().unwrap_or_default()
@@ -205,7 +205,7 @@ fn step(of: &Value) -> Markup {
     }
 }
 
-async fn asked(visit: &Visit) -> Result<Proposal, Failed> {
+async fn asked<'a>(visit: &Visit, sent: Option<&'a Fields>) -> Result<Proposal<'a>, Failed> {
     visit.needs(Role::Admin)?;
     let it = found(visit).await?;
     let (name, route) = (text(&it, "name").to_owned(), kebab_case(text(&it, "name")));
@@ -216,6 +216,8 @@ async fn asked(visit: &Visit) -> Result<Proposal, Failed> {
     };
     let is_off = what == "disable";
     let path = format!("/api/task-types/{}/{what}", segment(&route));
+    let mut form = Form::of(sent);
+    let elsewhere = Elsewhere::new("POST", path, &["types", what, &name]).note(&form.note());
     Ok(Proposal {
         chapter: Chapter::Types,
         title: format!("What would happen if I {what} {name}?"),
@@ -227,29 +229,26 @@ async fn asked(visit: &Visit) -> Result<Proposal, Failed> {
             }
             p { (switch(&it)) }
         },
-        fields: html! {},
-        has_note: true,
+        form,
         button: if is_off {
             "Disable the type"
         } else {
             "Enable the type"
         },
         did: if is_off { "disabled" } else { "enabled" },
-        elsewhere: Elsewhere::new("POST", path, &["types", what, &name, "--note", "why"])
-            .body(json!({ "note": "why" })),
+        elsewhere,
     })
 }
 
 pub(crate) async fn page(request: HttpRequest) -> Answer {
     let visit = Visit::of(&request).await?;
-    let proposal = asked(&visit).await?;
+    let proposal = asked(&visit, None).await?;
     Ok(decide::page(&visit, &proposal, None))
 }
 
 pub(crate) async fn post(request: HttpRequest, payload: web::Payload) -> Answer {
     let visit = Visit::of(&request).await?;
     let fields = forms::read(&visit, payload).await?;
-    let proposal = asked(&visit).await?;
-    let body = json!({ "note": fields.get("note").unwrap_or_default() });
-    decide::send(&visit, &proposal, &fields, Some(body)).await
+    let proposal = asked(&visit, Some(&fields)).await?;
+    decide::send(&visit, &proposal).await
 }

@@ -1,7 +1,7 @@
 //! What may be decided about a task: each decision with what it would lead to, before it is taken. The
 //! interface judges; what is offered here is what it would take as things stand.
 
-use super::super::decide::{self, Proposal};
+use super::super::decide::{self, Form, Proposal};
 use super::found::Found;
 use super::preview::{again, left, undone};
 use crate::elsewhere::Elsewhere;
@@ -123,66 +123,66 @@ impl Decision {
         }
     }
 
-    fn elsewhere(&self, task: &TaskView) -> Elsewhere {
+    /// What it sends, with what its form holds.
+    fn elsewhere(&self, task: &TaskView, form: &mut Form<'_>) -> Elsewhere {
         let id = task.task_id.to_string();
         let path = |what: &str| format!("/api/tasks/{id}/{what}");
-        let note = "why";
-        let resolve = |step: &str, settled: &str| {
-            let words = [
-                "tasks", "resolve", &id, "--step", step, "--as", settled, "--note", note,
-            ];
-            let body = json!({ "step": step, "as": settled, "note": note });
-            Elsewhere::new("POST", path("resolve"), &words).body(body)
+        let resolve = |step: Option<&str>, settled: SettledAs| {
+            let it = Elsewhere::new("POST", path("resolve"), &["tasks", "resolve", &id]);
+            let it = match step {
+                Some(step) => it.flag("--step", step).field("step", step),
+                None => it,
+            };
+            let word = settled.as_str().replace('_', "-");
+            it.flag("--as", &word).field("as", json!(settled))
         };
-        match self {
+        let it = match self {
             Self::Cancel => {
                 let path = format!("/api/tasks/{id}");
-                Elsewhere::new("DELETE", path, &["tasks", "cancel", &id])
-            }
-            Self::Retry => Elsewhere::new(
-                "POST",
-                path("retry"),
-                &["tasks", "retry", &id, "--note", note],
-            )
-            .body(json!({ "note": note })),
-            Self::Undo => {
-                let words = ["tasks", "retry", &id, "--undo", "--note", note];
-                let body = json!({ "direction": "undo", "note": note });
-                Elsewhere::new("POST", path("retry"), &words).body(body)
-            }
-            Self::StepDone(step) => {
-                let words = [
-                    "tasks", "resolve", &id, "--step", step, "--as", "done", "--output", "null",
-                    "--note", note,
-                ];
-                let body = json!({ "step": step, "as": "done", "output": null, "note": note });
-                Elsewhere::new("POST", path("resolve"), &words).body(body)
-            }
-            Self::StepUndone(step) => resolve(step, "undone"),
-            Self::StepSkipped(step) => resolve(step, "skipped"),
-            Self::Settled(settled) => {
-                let name = settled.as_str().replace('_', "-");
-                let words = ["tasks", "resolve", &id, "--as", &name, "--note", note];
-                let body = json!({ "as": settled, "note": note });
-                Elsewhere::new("POST", path("resolve"), &words).body(body)
+                return Elsewhere::new("DELETE", path, &["tasks", "cancel", &id]);
             }
             Self::Signal(step) => {
-                let words = ["tasks", "signal", &id, step, "--body", "{}"];
+                let label = html! { "Answer for " code { (step) } span.quiet { ", as JSON of its declared type" } };
+                let body = form.json("body", label, "{}").unwrap_or_default();
                 let path = path(&format!("signals/{}", segment(step)));
-                Elsewhere::new("POST", path, &words).body(json!({}))
+                let it = Elsewhere::new("POST", path, &["tasks", "signal", &id, step]);
+                return it.flag("--body", &body.to_string()).body(body);
             }
+            Self::Retry => {
+                let it = Elsewhere::new("POST", path("retry"), &["tasks", "retry", &id]);
+                match task.status {
+                    TaskStatus::DeadLettered => it.patch(changes(form, "it stays as it is")),
+                    _ => it,
+                }
+            }
+            Self::Undo => {
+                let words = ["tasks", "retry", &id, "--undo"];
+                Elsewhere::new("POST", path("retry"), &words).field("direction", "undo")
+            }
+            Self::StepDone(step) => {
+                let label = html! { "Output of " code { (step) } span.quiet { ", as JSON of its declared type" } };
+                let output = form.json("output", label, "null").unwrap_or_default();
+                let it = resolve(Some(step), SettledAs::Done);
+                it.flag("--output", &output.to_string())
+                    .field("output", output)
+            }
+            Self::StepUndone(step) => resolve(Some(step), SettledAs::Undone),
+            Self::StepSkipped(step) => resolve(Some(step), SettledAs::Skipped),
+            Self::Settled(settled) => resolve(None, *settled),
             Self::Recount => {
-                let words = ["tasks", "recoveries", &id, "--set", "0", "--note", note];
-                let body = json!({ "recovery_attempts": 0, "note": note });
-                Elsewhere::new("POST", path("recoveries"), &words).body(body)
+                let words = ["tasks", "recoveries", &id, "--set", "0"];
+                Elsewhere::new("POST", path("recoveries"), &words).field("recovery_attempts", 0)
             }
-            Self::RunAgain => Elsewhere::new(
-                "POST",
-                path("run-again"),
-                &["tasks", "run-again", &id, "--note", note],
-            )
-            .body(json!({ "note": note })),
-        }
+            Self::RunAgain => {
+                let it = Elsewhere::new("POST", path("run-again"), &["tasks", "run-again", &id]);
+                let it = match from(form, task) {
+                    step if step.is_empty() => it,
+                    step => it.flag("--from", &step).field("from", step),
+                };
+                it.patch(changes(form, "the same request"))
+            }
+        };
+        it.note(&form.note())
     }
 
     const fn did(&self) -> &'static str {
@@ -336,54 +336,28 @@ async fn asked(visit: &Visit) -> Result<(Found, Decision), Failed> {
 pub(crate) async fn page(request: HttpRequest) -> Answer {
     let visit = Visit::of(&request).await?;
     let (found, decision) = asked(&visit).await?;
-    Ok(decide::page(&visit, &proposal(&found, &decision), None))
+    Ok(decide::page(
+        &visit,
+        &proposal(&found, &decision, None),
+        None,
+    ))
 }
 
 pub(crate) async fn post(request: HttpRequest, payload: web::Payload) -> Answer {
     let visit = Visit::of(&request).await?;
     let fields = forms::read(&visit, payload).await?;
     let (found, decision) = asked(&visit).await?;
-    let proposal = proposal(&found, &decision);
-    let mut body = proposal.elsewhere.body.clone();
-    if let Some(body) = body.as_mut().filter(|_| proposal.has_note) {
-        body["note"] = json!(fields.get("note").unwrap_or_default());
-    }
-    let to_new = |answer: &Value| answer["task_id"].as_str().map(|id| format!("/tasks/{id}"));
-    let (given, field) = match &decision {
-        Decision::StepDone(_) => (fields.get("output").unwrap_or("null"), Some("output")),
-        Decision::Signal(_) => (fields.get("body").unwrap_or("null"), None),
-        Decision::Retry | Decision::RunAgain => (fields.get("patch").unwrap_or(""), Some("patch")),
-        _ => return decide::send(&visit, &proposal, &fields, body).await,
-    };
-    if let Some(from) = fields.get("from").filter(|from| !from.is_empty()) {
-        body.get_or_insert_default()["from"] = json!(from);
-    }
-    let value = match serde_json::from_str::<Value>(given) {
-        Ok(value) => Some(value),
-        Err(_) if field == Some("patch") && given.trim().is_empty() => None,
-        Err(error) => {
-            let detail = format!("what was given is no JSON: {error}");
-            let failed = visit.refused(ProblemCode::MalformedBody, &detail);
-            return Ok(decide::page(&visit, &proposal, Some((&failed, &fields))));
-        }
-    };
-    let body = match (field, value) {
-        (Some(field), Some(value)) => {
-            let mut body = body.unwrap_or_default();
-            body[field] = value;
-            Some(body)
-        }
-        (None, Some(value)) => Some(value),
-        (_, None) => body,
-    };
+    let proposal = proposal(&found, &decision, Some(&fields));
     match decision {
-        Decision::RunAgain => decide::send_to(&visit, &proposal, &fields, body, to_new).await,
-        _ => decide::send(&visit, &proposal, &fields, body).await,
+        Decision::RunAgain => decide::send_to(&visit, &proposal, decide::new_task).await,
+        _ => decide::send(&visit, &proposal).await,
     }
 }
 
-fn proposal(found: &Found, decision: &Decision) -> Proposal {
+fn proposal<'a>(found: &Found, decision: &Decision, sent: Option<&'a Fields>) -> Proposal<'a> {
     let task = &found.task;
+    let mut form = Form::of(sent);
+    let elsewhere = decision.elsewhere(task, &mut form);
     Proposal {
         chapter: Chapter::Tasks,
         title: format!("What would happen if I {}?", decision.title(task)),
@@ -396,11 +370,10 @@ fn proposal(found: &Found, decision: &Decision) -> Proposal {
             format!("/tasks/{}", task.task_id),
         ),
         preview: preview(found, decision),
-        fields: fields(task, decision),
-        has_note: !matches!(decision, Decision::Cancel | Decision::Signal(_)),
+        form,
         button: button(decision),
         did: decision.did(),
-        elsewhere: decision.elsewhere(task),
+        elsewhere,
     }
 }
 
@@ -419,35 +392,21 @@ const fn button(decision: &Decision) -> &'static str {
     }
 }
 
-fn fields(task: &TaskView, decision: &Decision) -> Markup {
-    let changes = |of: &str| {
-        html! {
-            label for="patch" { "Other fields of the request" span.quiet { ", as a JSON merge patch; empty: " (of) } }
-            textarea #patch.code name="patch" rows="3" spellcheck="false" placeholder="{\"field\": \"value\"}" {}
-        }
-    };
-    match decision {
-        Decision::StepDone(step) => html! {
-            label for="output" { "Output of " code { (step) } span.quiet { ", as JSON of its declared type" } }
-            textarea #output.code name="output" rows="4" spellcheck="false" required { "null" }
-        },
-        Decision::Signal(step) => html! {
-            label for="body" { "Answer for " code { (step) } span.quiet { ", as JSON of its declared type" } }
-            textarea #body.code name="body" rows="4" spellcheck="false" required { "{}" }
-        },
-        Decision::Retry if task.status == TaskStatus::DeadLettered => changes("it stays as it is"),
-        Decision::RunAgain => html! {
-            label for="from" { "From" }
-            select #from name="from" {
-                option value="" { "the start" }
-                @for step in task.steps.iter().skip(1) {
-                    option value=(step.name) { (step.name) ", with what the steps before it gave" }
-                }
-            }
-            (changes("the same request"))
-        },
-        _ => html! {},
-    }
+/// What is to be different in the request, of which nothing has to be.
+fn changes(form: &mut Form<'_>, of: &str) -> Option<Value> {
+    let label = html! { "Other fields of the request" span.quiet { ", as a JSON merge patch; empty: " (of) } };
+    form.json("patch", label, "")
+}
+
+/// The step from which it runs again; empty: the start.
+fn from(form: &mut Form<'_>, task: &TaskView) -> String {
+    let start = (String::new(), "the start".to_owned());
+    let steps = task.steps.iter().skip(1).map(|step| {
+        let text = format!("{}, with what the steps before it gave", step.name);
+        (step.name.clone(), text)
+    });
+    let all: Vec<_> = [start].into_iter().chain(steps).collect();
+    form.choice("from", "From", &all, "")
 }
 
 /// What would follow, from the plan of the interface.
