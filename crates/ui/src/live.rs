@@ -230,15 +230,13 @@ impl Live {
     async fn shown(&mut self) -> Bytes {
         let is_first = matches!(self.state, State::Begin);
         let (frame, has_ended) = self.part().await;
+        let retry: &[u8] = if is_first { b"retry: 2000\n\n" } else { b"" };
         let follows = self.changes.is_some() || !matches!(self.state, State::Shown { .. });
         if has_ended && !follows {
             self.state = State::Ended;
-            return [&frame[..], &event("end", "")].concat().into();
+            return [retry, &frame, &event("end", "")].concat().into();
         }
-        match is_first {
-            true => [b"retry: 2000\n\n", &frame[..]].concat().into(),
-            false => frame,
-        }
+        [retry, &frame].concat().into()
     }
 
     /// The part as it is now, and whether it changes no more.
@@ -261,7 +259,9 @@ impl Live {
             .filter(|_| self.changes.is_none() && !part.has_ended)
         {
             match self.follow(&path, after).await {
-                Ok(changes) => self.changes = changes,
+                Ok(Some(changes)) => self.changes = Some(changes),
+                // It has ended since it was read.
+                Ok(None) => is_under_way = true,
                 // Time has it shown anew, until there is one.
                 Err(failed) => {
                     tracing::debug!(%failed, "a live page has no stream to follow");
@@ -357,50 +357,73 @@ mod tests {
     use crate::port::{Api, ApiRequest, SignIn, Ui};
     use actix_web::test::TestRequest;
     use actix_web::web::Data;
+    use std::cell::Cell;
     use std::rc::Rc;
 
-    /// An interface that has streams enough.
-    struct Full;
+    /// An interface that answers so, whatever is asked.
+    struct Answers(StatusCode);
 
-    impl Api for Full {
+    impl Api for Answers {
         fn call(&self, _: ApiRequest) -> LocalBoxFuture<'static, HttpResponse> {
-            Box::pin(async { HttpResponse::TooManyRequests().finish() })
+            let status = self.0;
+            Box::pin(async move { HttpResponse::new(status) })
+        }
+    }
+
+    /// A part whose stream is answered so; from the second time on it has ended.
+    fn live(status: StatusCode) -> Live {
+        let ui = Data::new(Ui {
+            api: Rc::new(Answers(status)),
+            sign_in: SignIn::None,
+            address: |_| String::new(),
+        });
+        let request = TestRequest::default().app_data(ui).to_http_request();
+        let times = Rc::new(Cell::new(0));
+        let show = move |_| -> LocalBoxFuture<'static, Result<Part, Failed>> {
+            times.set(times.get() + 1);
+            let has_ended = times.get() > 1;
+            Box::pin(async move {
+                Ok(Part {
+                    html: maud::html! {},
+                    changes: Some(("/api/events".to_owned(), None)),
+                    is_under_way: false,
+                    has_ended,
+                    least: OF_LIST,
+                })
+            })
+        };
+        Live {
+            visit: Visit::open(&request),
+            show: Box::new(show),
+            changes: None,
+            state: State::Begin,
         }
     }
 
     #[actix_web::test]
     async fn a_part_without_a_stream_is_shown_anew_by_time() {
-        let ui = Data::new(Ui {
-            api: Rc::new(Full),
-            sign_in: SignIn::None,
-            address: |_| String::new(),
-        });
-        let request = TestRequest::default().app_data(ui).to_http_request();
-        let show = |_| -> LocalBoxFuture<'static, Result<Part, Failed>> {
-            Box::pin(async {
-                Ok(Part {
-                    html: maud::html! {},
-                    changes: Some(("/api/events".to_owned(), None)),
-                    is_under_way: false,
-                    has_ended: false,
-                    least: OF_LIST,
-                })
-            })
-        };
-        let mut live = Live {
-            visit: Visit::open(&request),
-            show: Box::new(show),
-            changes: None,
-            state: State::Begin,
-        };
-        let first = live.next().await.expect("a part");
-        assert!(first.starts_with(b"retry: 2000"), "{first:?}");
-        assert!(matches!(
-            live.state,
-            State::Shown {
-                is_under_way: true,
-                ..
-            }
-        ));
+        // A refusal, and nothing to come: the task has ended since it was read.
+        for status in [StatusCode::TOO_MANY_REQUESTS, StatusCode::NO_CONTENT] {
+            let mut live = live(status);
+            let first = live.next().await.expect("a part");
+            assert!(first.starts_with(b"retry: 2000"), "{first:?}");
+            let State::Shown { is_under_way, .. } = live.state else {
+                panic!("it has ended");
+            };
+            assert!(is_under_way, "{status}");
+            let last = live.shown().await;
+            assert!(last.ends_with(b"event: end\ndata: \n\n"), "{last:?}");
+            assert!(live.next().await.is_none());
+        }
+    }
+
+    #[actix_web::test]
+    async fn the_first_part_says_when_to_come_again_also_where_it_is_the_last() {
+        let mut live = live(StatusCode::NO_CONTENT);
+        live.part().await;
+        live.state = State::Begin;
+        let only = live.next().await.expect("a part");
+        assert!(only.starts_with(b"retry: 2000\n\nevent: part"), "{only:?}");
+        assert!(live.next().await.is_none());
     }
 }
