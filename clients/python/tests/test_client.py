@@ -230,7 +230,12 @@ class Files(unittest.TestCase):
 
     def test_a_file_that_cannot_be_read_is_an_error_of_its_own_and_nothing_is_sent(self) -> None:
         came: List[Any] = []
-        stub = support.Stub(lambda request: (came.append(request), (500, {}, b""))[1])
+
+        def answer(request: Any) -> Any:
+            came.append(request)
+            return 500, {}, b""
+
+        stub = support.Stub(answer)
         self.addCleanup(stub.stop)
         with tempfile.TemporaryDirectory() as folder:
             locked = Path(folder) / "locked"
