@@ -2,8 +2,6 @@
 
 pub(crate) mod bulk;
 mod decide;
-#[cfg(test)]
-mod every_decision;
 pub(crate) mod limits;
 pub(crate) mod overview;
 pub(crate) mod parked;
@@ -13,6 +11,8 @@ pub(crate) mod schedules;
 pub(crate) mod submit;
 pub(crate) mod task;
 pub(crate) mod tasks;
+#[cfg(test)]
+mod tests;
 pub(crate) mod types;
 pub(crate) mod workers;
 
