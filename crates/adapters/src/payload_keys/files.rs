@@ -20,6 +20,10 @@ const REMEMBERED: Duration = Duration::from_secs(5);
 /// A file is read again at most so often, where a text names a key that is not remembered.
 const LEAST: Duration = Duration::from_millis(200);
 
+/// So long after they were read keys count, while the file cannot be read again: a step that has run needs them to
+/// write its result, and a file that is half copied is whole a moment later.
+const KEPT: Duration = Duration::from_secs(15);
+
 /// What stands in a file whose keys were deleted. Without it a file that is not mounted, or a copy that is late,
 /// would make tasks look erased.
 const DELETED: &str = "deleted";
@@ -65,14 +69,23 @@ pub enum FileError {
     },
 }
 
-type Remembered = HashMap<Tenant, (Instant, Result<Arc<TenantKeys>, PayloadError>)>;
+/// What is known of a file.
+#[derive(Debug, Clone)]
+struct Remembered {
+    /// The last look at it, and whether it was in vain.
+    looked: Instant,
+    failed: Option<PayloadError>,
+    /// What was read last, and when.
+    read: Option<(Instant, Arc<TenantKeys>)>,
+}
 
 /// The keys in a folder.
 #[derive(Debug)]
 pub struct FileKeys {
     folder: PathBuf,
-    remembered: Mutex<Remembered>,
+    remembered: Mutex<HashMap<Tenant, Remembered>>,
     remember: Duration,
+    keep: Duration,
 }
 
 impl FileKeys {
@@ -82,14 +95,15 @@ impl FileKeys {
     /// [`FileError`] where it is no folder that can be read.
     pub fn open(folder: &Path) -> Result<Self, FileError> {
         std::fs::read_dir(folder).map_err(|error| failed(folder, error))?;
-        Ok(Self::remembering(folder, REMEMBERED))
+        Ok(Self::remembering(folder, REMEMBERED, KEPT))
     }
 
-    fn remembering(folder: &Path, remember: Duration) -> Self {
+    fn remembering(folder: &Path, remember: Duration, keep: Duration) -> Self {
         Self {
             folder: folder.to_owned(),
             remembered: Mutex::default(),
             remember,
+            keep,
         }
     }
 
@@ -240,18 +254,67 @@ impl FileKeys {
             map.unwrap_or_else(PoisonError::into_inner)
         };
         let now = Instant::now();
-        if let Some((read, keys)) = remembered().get(tenant)
-            && now.duration_since(*read) < for_
-        {
-            return keys.clone();
-        }
-        let keys = self.read(tenant).map(Arc::new).map_err(|error| {
-            tracing::error!(%tenant, %error, "payload keys cannot be read");
-            PayloadError::Missing(format!("the payload keys cannot be read: {error}"))
+        let known = remembered().get(tenant).cloned();
+        let is_fresh = known.as_ref().is_some_and(|known| {
+            let for_ = if known.failed.is_some() {
+                for_.min(LEAST)
+            } else {
+                for_
+            };
+            now.duration_since(known.looked) < for_
         });
-        let mut map = remembered();
-        if map.len() >= MOST {
-            map.clear();
+        let known = match known.filter(|_| is_fresh) {
+            Some(known) => known,
+            None => {
+                let before = remembered()
+                    .get(tenant)
+                    .and_then(|known| known.read.clone());
+                let looked = self.look(tenant, before, now);
+                let mut map = remembered();
+                if map.len() >= MOST {
+                    map.clear();
+                }
+                map.insert(tenant.clone(), looked.clone());
+                looked
+            }
+        };
+        let counts = |(read, _): &(Instant, _)| now.saturating_duration_since(*read) < self.keep;
+        match (known.failed, known.read) {
+            (Some(error), None) => Err(error),
+            (Some(error), Some(read)) if !counts(&read) => Err(error),
+            (_, Some((_, keys))) => Ok(keys),
+            (None, None) => Ok(Arc::default()),
+        }
+    }
+
+    /// Reads a file of which `before` was read last. One that is not there any more cannot be read: keys are deleted
+    /// by what stands in it.
+    fn look(
+        &self,
+        tenant: &Tenant,
+        before: Option<(Instant, Arc<TenantKeys>)>,
+        now: Instant,
+    ) -> Remembered {
+        let had_keys = |(_, keys): &(Instant, Arc<TenantKeys>)| !keys.keys.is_empty();
+        let failed = match self.read(tenant) {
+            Ok(keys) if keys == TenantKeys::default() && before.as_ref().is_some_and(had_keys) => {
+                "its file is gone".to_owned()
+            }
+            Ok(keys) => {
+                return Remembered {
+                    looked: now,
+                    failed: None,
+                    read: Some((now, Arc::new(keys))),
+                };
+            }
+            Err(error) => error.to_string(),
+        };
+        tracing::error!(%tenant, error = failed, "payload keys cannot be read");
+        let error = format!("the payload keys cannot be read: {failed}");
+        Remembered {
+            looked: now,
+            failed: Some(PayloadError::Missing(error)),
+            read: before,
         }
         map.insert(tenant.clone(), (now, keys.clone()));
         keys
@@ -285,7 +348,7 @@ mod tests {
     }
 
     fn keys(folder: &tempfile::TempDir) -> FileKeys {
-        FileKeys::remembering(folder.path(), Duration::ZERO)
+        FileKeys::remembering(folder.path(), Duration::ZERO, KEPT)
     }
 
     #[test]
@@ -329,7 +392,7 @@ mod tests {
         assert_eq!(keys.of(&acme).unwrap().keys.len(), 1);
         keys.add(&acme).unwrap();
         assert_eq!(keys.of(&acme).unwrap().keys.len(), 1);
-        let fresh = FileKeys::remembering(folder.path(), Duration::ZERO);
+        let fresh = FileKeys::remembering(folder.path(), Duration::ZERO, KEPT);
         assert_eq!(fresh.again(&acme).unwrap().keys.len(), 2);
     }
 
@@ -349,6 +412,62 @@ mod tests {
             let said = refused.to_string();
             assert!(said.contains(says) && !said.contains("hunter2"), "{said}");
         }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_for_a_moment_costs_no_key_that_is_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let acme = tenant("acme");
+        let known = keys(&folder);
+        let at_once = FileKeys::remembering(folder.path(), Duration::ZERO, Duration::ZERO);
+        let id = known.add(&acme).unwrap();
+        for keys in [&known, &at_once] {
+            assert_eq!(keys.of(&acme).unwrap().keys[0].id, id);
+        }
+        let file = folder.path().join("acme.keys");
+        let whole = std::fs::read(&file).unwrap();
+        std::fs::write(&file, "").unwrap();
+        assert_eq!(known.of(&acme).unwrap().keys[0].id, id);
+        assert!(at_once.of(&acme).is_err(), "not for ever");
+        assert!(keys(&folder).of(&acme).is_err(), "it has never been read");
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(known.of(&acme).unwrap().keys[0].id, id);
+        std::fs::write(&file, whole).unwrap();
+        assert_eq!(known.of(&acme).unwrap().keys[0].id, id);
+        known.delete(&acme).unwrap();
+        assert_eq!(known.of(&acme).unwrap().keys, []);
+    }
+
+    #[test]
+    fn keys_that_are_to_be_deleted_encrypt_nothing_more_in_any_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let (command, acme) = (keys(&folder), tenant("acme"));
+        let process = EncryptedPayloads::new(keys(&folder));
+        assert!(!command.close(&acme).unwrap(), "it has none");
+        command.add(&acme).unwrap();
+        let before = process.encrypt(&acme, "here", "x").unwrap();
+        assert!(command.close(&acme).unwrap());
+        for refused in [
+            process.check(&acme),
+            process.encrypt(&acme, "here", "x").map(drop),
+        ] {
+            assert!(
+                matches!(refused, Err(PayloadError::Missing(_))),
+                "{refused:?}"
+            );
+        }
+        assert_eq!(process.decrypt("here", &before).unwrap(), "x");
+        command.reopen(&acme).unwrap();
+        process.encrypt(&acme, "here", "x").unwrap();
+        command.close(&acme).unwrap();
+        assert!(command.delete(&acme).unwrap());
+        let refused = process.encrypt(&acme, "here", "x");
+        assert!(
+            matches!(refused, Err(PayloadError::Erased(_))),
+            "{refused:?}"
+        );
+        command.add(&acme).unwrap();
+        process.encrypt(&acme, "here", "x").unwrap();
     }
 
     #[test]
