@@ -69,6 +69,20 @@ pub struct TenantKeys {
     pub keys: Vec<PayloadKey>,
     /// Those that it had before were deleted: what they have encrypted is lost for good.
     pub erased: bool,
+    /// These are about to be deleted: nothing more is encrypted with them.
+    pub closing: bool,
+}
+
+impl TenantKeys {
+    /// The key that encrypts.
+    fn newest(&self, tenant: &Tenant) -> Result<&PayloadKey, PayloadError> {
+        if self.closing {
+            return Err(PayloadError::Missing(format!(
+                "the payload keys of the tenant `{tenant}` are being deleted"
+            )));
+        }
+        self.keys.first().ok_or_else(|| none(tenant, self))
+    }
 }
 
 /// Where the keys of tenants are. Asked for each text that is encrypted or decrypted: one that asks a service
@@ -121,16 +135,12 @@ fn none(tenant: &Tenant, keys: &TenantKeys) -> PayloadError {
 
 impl<K: PayloadKeys> PayloadCodec for EncryptedPayloads<K> {
     fn check(&self, tenant: &Tenant) -> Result<(), PayloadError> {
-        let keys = self.keys.of(tenant)?;
-        keys.keys
-            .first()
-            .map(drop)
-            .ok_or_else(|| none(tenant, &keys))
+        self.keys.of(tenant)?.newest(tenant).map(drop)
     }
 
     fn encrypt(&self, tenant: &Tenant, place: &str, text: &str) -> Result<String, PayloadError> {
         let keys = self.keys.of(tenant)?;
-        let key = keys.keys.first().ok_or_else(|| none(tenant, &keys))?;
+        let key = keys.newest(tenant)?;
         let nonce = XNonce::generate();
         let payload = Payload {
             msg: text.as_bytes(),
@@ -217,6 +227,7 @@ mod tests {
             Arc::new(TenantKeys {
                 keys: keys.to_vec(),
                 erased,
+                ..TenantKeys::default()
             })
         };
         EncryptedPayloads::new(Keys(vec![

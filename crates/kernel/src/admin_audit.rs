@@ -28,9 +28,10 @@ const FORM: i64 = 1;
 const TRIES: u32 = 200;
 
 /// The stable names of all changes: a test of the API makes each of them.
-pub const ADMIN_EVENTS: [&str; 16] = [
+pub const ADMIN_EVENTS: [&str; 17] = [
     "bulk_started",
     "bulk_stopped",
+    "document_erased",
     "key_made",
     "key_revoked",
     "limit_reset",

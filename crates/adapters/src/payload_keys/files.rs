@@ -1,5 +1,5 @@
 //! Keys in a folder: `{tenant}.keys`, a key a line in base64, the newest first; behind them the line `deleted`
-//! where the tenant was erased. Must not show what stands in a file.
+//! where the tenant was erased, and `closing` while that is under way. Must not show what stands in a file.
 
 use super::{PayloadKey, PayloadKeys, TenantKeys};
 use base64::Engine as _;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// A file that was read counts for so long: so late a key that was added or deleted is noticed.
 const REMEMBERED: Duration = Duration::from_secs(5);
 
-/// A file is read again at most so often, where a text names a key that is not remembered.
+/// A file is read again at most so often, where a text names a key that is not remembered, or the last read failed.
 const LEAST: Duration = Duration::from_millis(200);
 
 /// So long after they were read keys count, while the file cannot be read again: a step that has run needs them to
@@ -27,6 +27,9 @@ const KEPT: Duration = Duration::from_secs(15);
 /// What stands in a file whose keys were deleted. Without it a file that is not mounted, or a copy that is late,
 /// would make tasks look erased.
 const DELETED: &str = "deleted";
+
+/// What stands in a file whose keys are about to be deleted.
+const CLOSING: &str = "closing";
 
 /// Tenants whose keys are remembered, at most.
 const MOST: usize = 10_000;
@@ -89,6 +92,9 @@ pub struct FileKeys {
 }
 
 impl FileKeys {
+    /// So long after a change of a file each process goes by it, and what it has begun before is written or refused.
+    pub const NOTICED: Duration = Duration::from_secs(30);
+
     /// The keys in this folder.
     ///
     /// # Errors
@@ -126,6 +132,8 @@ impl FileKeys {
             let line = line.trim();
             if line == DELETED {
                 read.erased = true;
+            } else if line == CLOSING {
+                read.closing = true;
             } else if !line.is_empty() {
                 let bytes = BASE64.decode(line).ok();
                 let bytes = bytes.and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
@@ -147,9 +155,11 @@ impl FileKeys {
     fn write(&self, path: &Path, keys: &TenantKeys) -> Result<(), FileError> {
         let key = |key: &PayloadKey| BASE64.encode(key.bytes) + "\n";
         let mut text: String = keys.keys.iter().map(key).collect();
-        if keys.erased {
-            text.push_str(DELETED);
-            text.push('\n');
+        for (mark, stands) in [(DELETED, keys.erased), (CLOSING, keys.closing)] {
+            if stands {
+                text.push_str(mark);
+                text.push('\n');
+            }
         }
         let whole = path.with_extension("new");
         let before = std::fs::metadata(path).ok();
@@ -221,7 +231,7 @@ impl FileKeys {
     }
 
     /// Makes a key for a tenant, which encrypts from then on; those that it has open what they have encrypted.
-    /// Returns its id.
+    /// Where they were about to be deleted, they are not any more. Returns its id.
     ///
     /// # Errors
     /// [`FileError`].
@@ -230,9 +240,35 @@ impl FileKeys {
         let id = key.id.clone();
         self.change(tenant, |keys| {
             keys.keys.insert(0, key);
+            keys.closing = false;
             Some(())
         })?;
         Ok(id)
+    }
+
+    /// Nothing more is encrypted with the keys of a tenant, once [`NOTICED`](Self::NOTICED) has gone by: they are to be
+    /// deleted. `false`: it has none.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn close(&self, tenant: &Tenant) -> Result<bool, FileError> {
+        self.set_closing(tenant, true)
+    }
+
+    /// They are not to be deleted after all.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn reopen(&self, tenant: &Tenant) -> Result<(), FileError> {
+        self.set_closing(tenant, false).map(drop)
+    }
+
+    fn set_closing(&self, tenant: &Tenant, closing: bool) -> Result<bool, FileError> {
+        let closed = self.change(tenant, |keys| {
+            keys.closing = closing;
+            (!keys.keys.is_empty()).then_some(())
+        })?;
+        Ok(closed.is_some())
     }
 
     /// Deletes all keys of a tenant: what they have encrypted is lost for good. `false`: it has none.
@@ -242,7 +278,10 @@ impl FileKeys {
     pub fn delete(&self, tenant: &Tenant) -> Result<bool, FileError> {
         let deleted = self.change(tenant, |keys| {
             let has_some = !keys.keys.is_empty();
-            (keys.keys, keys.erased) = (Vec::new(), true);
+            *keys = TenantKeys {
+                erased: true,
+                ..TenantKeys::default()
+            };
             has_some.then_some(())
         })?;
         Ok(deleted.is_some())
@@ -316,8 +355,6 @@ impl FileKeys {
             failed: Some(PayloadError::Missing(error)),
             read: before,
         }
-        map.insert(tenant.clone(), (now, keys.clone()));
-        keys
     }
 }
 
@@ -341,6 +378,8 @@ impl PayloadKeys for FileKeys {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::payload_keys::EncryptedPayloads;
+    use counterstep_kernel::ports::PayloadCodec;
     use std::os::unix::fs::PermissionsExt;
 
     fn tenant(name: &str) -> Tenant {
@@ -375,8 +414,8 @@ mod tests {
         assert_eq!(listed.len(), 2);
         assert!(keys.delete(&acme).unwrap() && !keys.delete(&acme).unwrap());
         let erased = TenantKeys {
-            keys: Vec::new(),
             erased: true,
+            ..TenantKeys::default()
         };
         assert_eq!(*keys.of(&acme).unwrap(), erased);
         let third = keys.add(&acme).unwrap();

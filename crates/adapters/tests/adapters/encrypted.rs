@@ -35,11 +35,17 @@ impl PayloadKeys for Keys {
 
 /// In front of a store, with one key or none; `erased`: there were others before.
 fn behind(store: &Arc<dyn Store>, key: Option<u8>, erased: bool) -> Arc<dyn Store> {
-    let keys = key
-        .map(|byte| PayloadKey::new([byte; 32]))
-        .into_iter()
-        .collect();
-    let keys = Keys(Arc::new(TenantKeys { keys, erased }));
+    with_keys(store, key.as_slice(), erased)
+}
+
+/// The same with several keys, the newest first.
+fn with_keys(store: &Arc<dyn Store>, keys: &[u8], erased: bool) -> Arc<dyn Store> {
+    let keys = keys.iter().map(|byte| PayloadKey::new([*byte; 32]));
+    let keys = Keys(Arc::new(TenantKeys {
+        keys: keys.collect(),
+        erased,
+        ..TenantKeys::default()
+    }));
     let codec = Arc::new(EncryptedPayloads::new(keys)) as Arc<dyn PayloadCodec>;
     Arc::new(PayloadStore::new(store.clone(), Some(codec)))
 }

@@ -2,11 +2,12 @@
 
 use crate::access::{ask, key, locked};
 use crate::site::Site;
-use counterstep_contracts::QueueName;
 use counterstep_contracts::access::{NewKey, Role};
 use counterstep_contracts::bulk::BulkView;
+use counterstep_contracts::{QueueName, Tenant};
 use counterstep_kernel::Engine;
 use counterstep_kernel::admin_audit::{self, ADMIN_EVENTS, AdminEntry};
+use counterstep_kernel::payloads::delete_documents;
 use counterstep_kernel::poison;
 use counterstep_kernel::ports::Poison;
 use counterstep_reconciler::audit::{Scope, verify};
@@ -100,6 +101,10 @@ async fn each_change_beside_tasks_is_in_the_audit_with_its_cause_and_the_chain_h
             .await
             .assert_status(status);
     }
+    let store = site.engine.ports.store.as_ref();
+    delete_documents(store, &Tenant::default(), "operator:default-admin")
+        .await
+        .expect("they are deleted");
     declare_schedule(&site).await;
 
     let entries = entries(&site).await;
@@ -135,7 +140,6 @@ async fn each_change_beside_tasks_is_in_the_audit_with_its_cause_and_the_chain_h
     assert_eq!(seen, expected);
 
     let mut found = Vec::new();
-    let store = site.engine.ports.store.as_ref();
     let verified = verify(store, &Scope::default(), &mut |finding| found.push(finding)).await;
     let verified = verified.expect("the store answers");
     assert!(found.is_empty(), "{found:?}");

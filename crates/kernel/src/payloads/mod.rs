@@ -4,6 +4,7 @@
 
 mod decrypt;
 mod encrypt;
+mod erase;
 mod escape;
 mod place;
 mod store;
@@ -11,6 +12,7 @@ mod store;
 pub use decrypt::{decrypt_audit, decrypt_record};
 pub(crate) use encrypt::Encrypt;
 pub use encrypt::{encrypt_row, is_encrypted_kind};
+pub use erase::delete_documents;
 pub(crate) use place::Place;
 pub use place::is_encrypted;
 pub use store::PayloadStore;

@@ -502,6 +502,7 @@ impl Keys {
         let keys = TenantKeys {
             keys: keys.collect(),
             erased,
+            ..TenantKeys::default()
         };
         self.0
             .lock()

@@ -304,7 +304,7 @@ async fn where_payloads_are_encrypted_results_are_too() {
 fn encrypted(store: &Arc<dyn Store>) -> Arc<dyn Store> {
     let codec = EncryptedPayloads::new(OneKey(Arc::new(TenantKeys {
         keys: vec![PayloadKey::new([7; 32])],
-        erased: false,
+        ..TenantKeys::default()
     })));
     Arc::new(PayloadStore::new(store.clone(), Some(Arc::new(codec))))
 }
