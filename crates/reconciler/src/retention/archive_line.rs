@@ -2,9 +2,12 @@
 
 use counterstep_contracts::{LogLine, TaskId};
 use counterstep_kernel::ports::{PayloadCodec, PayloadError, StoreError};
-use counterstep_kernel::record::{AttemptRow, AuditRow, History, StepRow, TaskRecord, TaskRow};
+use counterstep_kernel::record::{AttemptRow, History, StepRow, TaskRecord, TaskRow};
 use counterstep_steps::times::{DbTime, rfc3339};
 use serde_json::{Value, json};
+
+/// What stands in place of the text of an error.
+const ERASED: &str = "the text was erased with the payload keys of its tenant";
 
 /// Where the line of a task is encrypted to.
 fn place(task: &str) -> String {
@@ -12,8 +15,8 @@ fn place(task: &str) -> String {
 }
 
 /// All rows of a task as JSON. Times are RFC 3339, by the database's clock. Where payloads are encrypted,
-/// the whole line is, but for what the task is found by; of a task whose key is gone, the payloads are
-/// erased and there is nothing to encrypt.
+/// the whole line is, but for what the task is found by; of a tenant whose keys were deleted there are no payloads
+/// and there is nothing to encrypt.
 pub(super) fn archive_line(
     codec: Option<&dyn PayloadCodec>,
     record: &TaskRecord,
@@ -25,8 +28,7 @@ pub(super) fn archive_line(
     let row = &record.task;
     let task = id(row.id);
     let encrypted = match codec.encrypt(&row.tenant, &place(&task), &line.to_string()) {
-        // Unless the keys were deleted between the reading of the task and now.
-        Err(PayloadError::Erased(_)) if is_erased(record, history) => return Ok(line),
+        Err(PayloadError::Erased(_)) => return Ok(without_payloads(record, history)),
         encrypted => encrypted?,
     };
     Ok(json!({
@@ -44,16 +46,33 @@ pub(super) fn archive_line(
     }))
 }
 
-/// Whether nothing that was handed in is left of a task.
-fn is_erased(record: &TaskRecord, history: &History) -> bool {
-    let has_details =
-        |row: &AuditRow| row.entry.event != "submitted" && !row.entry.details.is_null();
-    let has_values = |step: &StepRow| step.output.is_some() || step.signal.is_some();
-    record.task.request.is_null()
-        && record.task.earlier_requests.iter().all(Value::is_null)
-        && record.task.response.is_none()
-        && !record.steps.iter().any(has_values)
-        && !history.audit.iter().any(has_details)
+/// The same without what was handed in: its tenant was erased, and the keys did not cover what was written before
+/// there were any, or were deleted just now.
+fn without_payloads(record: &TaskRecord, history: &History) -> Value {
+    let (mut record, mut history) = (record.clone(), history.clone());
+    let task = &mut record.task;
+    task.request = Value::Null;
+    task.earlier_requests.fill(Value::Null);
+    task.response = None;
+    let mut failure = task.failure.as_mut();
+    while let Some(one) = failure {
+        ERASED.clone_into(&mut one.message);
+        failure = one.blocked_by.as_deref_mut();
+    }
+    for step in &mut record.steps {
+        (step.output, step.signal) = (None, None);
+    }
+    let of_steps = record.steps.iter_mut().map(|row| &mut row.error);
+    let of_attempts = history.attempts.iter_mut().map(|row| &mut row.error);
+    for error in of_steps.chain(of_attempts).flatten() {
+        ERASED.clone_into(&mut error.message);
+    }
+    for row in &mut history.audit {
+        if row.entry.event != "submitted" {
+            row.entry.details = Value::Null;
+        }
+    }
+    whole(&record, &history, &[])
 }
 
 /// What is encrypted in a line of an archive, and where it was encrypted to; `None`: nothing is.
