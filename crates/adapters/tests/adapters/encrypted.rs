@@ -6,19 +6,22 @@ use crate::suite::changes::*;
 use crate::suite::logs::log_row;
 use counterstep_adapters::payload_keys::{EncryptedPayloads, PayloadKey, PayloadKeys, TenantKeys};
 use counterstep_contracts::cause::Origin;
-use counterstep_contracts::{AuditSeq, StepNo, TaskId, TaskStatus, Tenant};
-use counterstep_kernel::draft::sweep;
+use counterstep_contracts::{AuditSeq, Keep, Outcome, StepNo, TaskId, TaskStatus, Tenant};
+use counterstep_kernel::draft::{after_commit, sweep};
 use counterstep_kernel::payloads::PayloadStore;
 use counterstep_kernel::ports::{
-    AuditPage, ENCRYPTED, FailureFilter, LogRow, PayloadCodec, PayloadError, Store, StoreError,
-    TaskQuery,
+    AuditPage, ENCRYPTED, EndedTask, FailureFilter, LogRow, PayloadCodec, PayloadError, Store,
+    StoreError, TaskQuery,
 };
 use counterstep_kernel::record::{Failure, SignalRow, StepFailure, StepRow, TaskRecord};
 use counterstep_kernel::transition::Time;
+use counterstep_kernel::{Engine, EngineSettings};
+use counterstep_reconciler::RetentionSettings;
 use counterstep_reconciler::audit::Scope;
 use counterstep_reconciler::fsck::fsck;
-use counterstep_steps::Registry;
+use counterstep_reconciler::retention::{self, PurgeGroup, PurgePlan};
 use counterstep_steps::times::DbTime;
+use counterstep_steps::{CancelToken, Registry};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -339,4 +342,156 @@ async fn a_text_of_failures_is_looked_for_where_it_is_opened() {
         [task]
     );
     assert_eq!(store.list(&query("other")).await.unwrap().lines, []);
+}
+
+/// A task that failed after the key was rotated: its request is under the old key, and what failed under the new one.
+async fn failed_after_a_rotation(inner: &Arc<dyn Store>) -> TaskId {
+    let mut change = submit(row(new_task()));
+    write_of(&mut change).row.request = json!({"name": WORDS});
+    let before = behind(inner, Some(1), false);
+    let change = recorded(&*before, change, None);
+    commit(&*before, NEW, &change).await.expect("a task");
+    let rotated = with_keys(inner, &[2, 1], false);
+    let record = load(&*rotated, change.task_id).await;
+    let mut change = after(&record);
+    let write = write_of(&mut change);
+    write.row.status = TaskStatus::Failed;
+    write.row.failure = Some(Failure {
+        class: "permanent".to_owned(),
+        message: WORDS.to_owned(),
+        ..Failure::default()
+    });
+    write.finished = Time::In(Duration::ZERO);
+    change.attempts = vec![
+        start(1, record.task.epoch, Duration::ZERO),
+        end(1, Outcome::Failed, true),
+    ];
+    commit(&*rotated, free(&record), &change)
+        .await
+        .expect("an end");
+    record.task.id
+}
+
+#[tokio::test]
+async fn a_late_copy_of_the_keys_leaves_a_task_alone_whose_failure_it_cannot_read() {
+    let fixture = embedded::fixture().await;
+    let inner = &fixture.ports.store;
+    let task = failed_after_a_rotation(inner).await;
+    let late = behind(inner, Some(1), false);
+    let refused = late.load(task).await;
+    assert!(
+        matches!(refused, Err(StoreError::Unsupported(_))),
+        "{refused:?}"
+    );
+    let refused = late.salvage(task).await;
+    assert!(
+        matches!(refused, Err(StoreError::Unsupported(_))),
+        "{refused:?}"
+    );
+    let records = late.records(&[task]).await.unwrap();
+    assert!(
+        matches!(&records[..], [(_, Err(StoreError::Unsupported(_)))]),
+        "{records:?}"
+    );
+    // Of which the archive is written.
+    let refused = late.history(task).await;
+    assert!(
+        matches!(refused, Err(StoreError::Unsupported(_))),
+        "{refused:?}"
+    );
+    let lines = late.lines(&[task]).await.unwrap();
+    let said = &lines[0].failure.as_ref().unwrap().message;
+    assert!(said.contains("missing"), "{said}");
+    let rotated = with_keys(inner, &[2, 1], false);
+    let failure = load(&*rotated, task).await.task.failure;
+    assert_eq!(failure.unwrap().message, WORDS);
+}
+
+#[tokio::test]
+async fn an_erased_failure_is_not_encrypted_once_more_with_a_newer_key() {
+    let fixture = fixture().await;
+    let task = planted(&*fixture.ports.store, TaskStatus::Failed).await;
+    let inner = embedded::open_in(fixture.folder.path(), embedded::options())
+        .await
+        .store;
+    let newer = behind(&inner, Some(2), true);
+    let records = newer.records(&[task]).await.unwrap();
+    let (_, Ok(record)) = records.into_iter().next().unwrap() else {
+        panic!("it is read");
+    };
+    sweep_of(&*newer, &record).await;
+    let failure = load(&*newer, task).await.task.failure.unwrap();
+    assert!(failure.message.contains("erased"), "{failure:?}");
+}
+
+#[tokio::test]
+async fn a_failure_that_only_looks_encrypted_leaves_the_chain_whole() {
+    let fixture = embedded::fixture().await;
+    let store = Arc::new(PayloadStore::new(fixture.ports.store.clone(), None)) as Arc<dyn Store>;
+    let mut change = submit(row(new_task()));
+    write_of(&mut change).row.failure = Some(Failure {
+        class: "permanent".to_owned(),
+        message: "encrypted:0:AAAA is no text of ours".to_owned(),
+        ..Failure::default()
+    });
+    let change = recorded(&*store, change, None);
+    commit(&*store, NEW, &change).await.unwrap();
+    let mut record = load(&*store, change.task_id).await;
+    // As a turn goes on, without reading the task again.
+    for _ in 0..3 {
+        let (guard, change) = sweep(&record, Vec::new(), new_change(), "test");
+        let committed = store.commit(guard, &change).await.expect("it is written");
+        record = after_commit(&record, &change, committed.now);
+    }
+    let (_, found) = chains::check(&*store, &Scope::default()).await;
+    assert_eq!(found, vec![]);
+}
+
+#[tokio::test]
+async fn a_task_from_before_there_were_keys_is_archived_without_its_payloads_once_they_are_deleted()
+{
+    let fixture = embedded::fixture().await;
+    let inner = fixture.ports.store.clone();
+    let task = planted(&*inner, TaskStatus::Failed).await;
+    let mut ports = fixture.ports.clone();
+    ports.store = behind(&inner, None, true);
+    let engine = Engine::new(
+        ports,
+        Arc::new(Registry::new()),
+        EngineSettings::default(),
+        "test",
+    );
+    let record = load(&*inner, task).await;
+    let plan = PurgePlan {
+        groups: vec![PurgeGroup {
+            task_type: record.task.task_type.clone(),
+            status: TaskStatus::Failed,
+            keep: Keep::ThenArchive(Duration::ZERO),
+            tasks: vec![EndedTask {
+                task,
+                tenant: record.task.tenant.clone(),
+                rev: record.task.rev,
+            }],
+        }],
+        ..PurgePlan::default()
+    };
+    let (settings, shutdown) = (RetentionSettings::default(), CancelToken::new());
+    let done = retention::run(&engine, &settings, plan, &shutdown)
+        .await
+        .expect("the store answers");
+    assert_eq!((done.archived, done.failed), (1, vec![]));
+    let mut path = fixture.folder.path().join("objects/archive/archive/tasks");
+    while path.is_dir() {
+        let mut entries = std::fs::read_dir(&path).expect("a folder");
+        path = entries
+            .next()
+            .expect("an entry")
+            .expect("it is read")
+            .path();
+    }
+    let line = std::fs::read_to_string(path).expect("an archive");
+    assert!(
+        line.contains(&task.to_string()) && !line.contains(WORDS),
+        "{line}"
+    );
 }

@@ -13,14 +13,13 @@ pub(super) const ERASED: &str = "the text was erased with the payload keys of it
 /// What stands in place of a text whose key this process has not.
 const MISSING: &str = "the text is encrypted, and its payload key is missing here";
 
-/// What a text becomes that cannot be decrypted.
+/// What becomes of a text whose key this process has not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Undecryptable {
-    /// It says so.
+pub(super) enum MissingKey {
+    /// It says so: the text is for people.
     Said,
-    /// It stays as it is where its key was deleted, for those who write it back; without its key the task is
-    /// left alone.
-    Kept,
+    /// The task is left alone: what is read is written back, or to the archive.
+    Refused,
 }
 
 /// Decrypts the payloads of one task.
@@ -28,7 +27,7 @@ pub(super) enum Undecryptable {
 pub(super) struct Decrypt<'a> {
     pub(super) codec: Option<&'a dyn PayloadCodec>,
     pub(super) task: TaskId,
-    pub(super) undecryptable: Undecryptable,
+    pub(super) missing_key: MissingKey,
 }
 
 impl Decrypt<'_> {
@@ -43,17 +42,16 @@ impl Decrypt<'_> {
         codec.decrypt(&place.of(self.task), encrypted)
     }
 
-    /// Texts are for people: one that cannot be decrypted keeps no task from going on.
+    /// A text whose key was deleted keeps no task from going on.
     pub(super) fn text(&self, place: Place, text: &mut String) -> Result<(), PayloadError> {
         if !is_encrypted(text) {
             return Ok(());
         }
         match self.decrypted(place, text) {
             Ok(decrypted) => *text = decrypted,
-            Err(error @ PayloadError::Missing(_)) if self.undecryptable == Undecryptable::Kept => {
+            Err(error @ PayloadError::Missing(_)) if self.missing_key == MissingKey::Refused => {
                 return Err(error);
             }
-            Err(PayloadError::Erased(_)) if self.undecryptable == Undecryptable::Kept => {}
             // As an author or a client wrote it before there were keys.
             Err(PayloadError::Damaged(_)) => {}
             Err(PayloadError::Erased(_)) => ERASED.clone_into(text),
@@ -82,10 +80,15 @@ impl Decrypt<'_> {
         Ok(())
     }
 
-    fn details(&self, value: &mut Value) {
-        if self.value(Place::Details, value).is_err() {
-            *value = Value::Null;
+    fn details(&self, value: &mut Value) -> Result<(), PayloadError> {
+        match self.value(Place::Details, value) {
+            Err(error @ PayloadError::Missing(_)) if self.missing_key == MissingKey::Refused => {
+                return Err(error);
+            }
+            Err(_) => *value = Value::Null,
+            Ok(()) => {}
         }
+        Ok(())
     }
 
     pub(super) fn attempts(&self, attempts: &mut [AttemptRow]) -> Result<(), PayloadError> {
@@ -95,10 +98,9 @@ impl Decrypt<'_> {
             .try_for_each(|text| self.text(Place::Error, text))
     }
 
-    pub(super) fn audit(&self, rows: &mut [AuditRow]) {
-        for row in rows {
-            self.details(&mut row.entry.details);
-        }
+    pub(super) fn audit(&self, rows: &mut [AuditRow]) -> Result<(), PayloadError> {
+        rows.iter_mut()
+            .try_for_each(|row| self.details(&mut row.entry.details))
     }
 
     /// Returns what cannot be decrypted, with nothing in its place.
@@ -160,13 +162,13 @@ pub fn decrypt_record(
     let decrypt = Decrypt {
         codec,
         task: record.task.id,
-        undecryptable: Undecryptable::Said,
+        missing_key: MissingKey::Refused,
     };
     refuse(record.task.status.is_terminal(), decrypt.record(record)?)
 }
 
 /// The first that the task cannot do without.
-pub(super) fn refuse(is_over: bool, closed: Vec<(Place, PayloadError)>) -> Result<(), StoreError> {
+fn refuse(is_over: bool, closed: Vec<(Place, PayloadError)>) -> Result<(), StoreError> {
     let is_erased = |error: &PayloadError| is_over && matches!(error, PayloadError::Erased(_));
     match closed.into_iter().find(|(_, error)| !is_erased(error)) {
         Some((_, error)) => Err(error.into()),
@@ -179,7 +181,8 @@ pub fn decrypt_audit(codec: Option<&dyn PayloadCodec>, task: TaskId, rows: &mut 
     let decrypt = Decrypt {
         codec,
         task,
-        undecryptable: Undecryptable::Said,
+        missing_key: MissingKey::Said,
     };
-    decrypt.audit(rows);
+    // Nothing is refused so.
+    let _ = decrypt.audit(rows);
 }

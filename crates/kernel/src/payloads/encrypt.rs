@@ -76,11 +76,9 @@ fn looks_encrypted(written: &Written) -> bool {
     has_encrypted(&written.entries) || written.data.as_deref().is_some_and(has_encrypted)
 }
 
-/// The text of a task's own row. Of a task whose key was deleted it is written back by a sweep, without having
-/// been decrypted.
+/// The text of a task's own row. A sweep writes it back of a task whose key was deleted.
 fn own_text(encrypt: &Encrypt<'_>, text: &mut String) -> Result<(), PayloadError> {
     match encrypt.text(Place::Error, text) {
-        Err(PayloadError::Erased(_)) if is_encrypted(text) => Ok(()),
         Err(PayloadError::Erased(_)) => {
             ERASED.clone_into(text);
             Ok(())
@@ -113,7 +111,8 @@ pub(super) fn transition<'a>(
     let Some(own) = own else {
         return Ok(Cow::Owned(encrypted));
     };
-    encrypt_row(Some(own), &mut encrypted)?;
+    // By the same rule as for those who go on from the change: its link is in the next one.
+    encrypt_row(codec, &mut encrypted)?;
     if let Some(write) = &mut encrypted.task {
         let tenant = write.row.tenant.clone();
         let encrypt = Encrypt {

@@ -1,7 +1,7 @@
 //! A store in front of another one: what it is given is encrypted before the other is given it, and what the
 //! other returns is decrypted. Must not decide anything else.
 
-use super::decrypt::{Decrypt, Undecryptable, decrypt_record, refuse};
+use super::decrypt::{Decrypt, MissingKey, decrypt_record};
 use super::encrypt::{self, Encrypt};
 use super::place::{Place, is_encrypted};
 use crate::ports::{
@@ -40,29 +40,22 @@ impl PayloadStore {
         encrypt::transition(self.codec.as_deref(), change)
     }
 
-    fn decrypt(&self, task: TaskId, undecryptable: Undecryptable) -> Decrypt<'_> {
+    fn decrypt(&self, task: TaskId, missing_key: MissingKey) -> Decrypt<'_> {
         Decrypt {
             codec: self.codec.as_deref(),
             task,
-            undecryptable,
+            missing_key,
         }
     }
 
     fn failure(&self, task: TaskId, failure: Option<&mut Failure>) -> Result<(), PayloadError> {
-        self.decrypt(task, Undecryptable::Said).failure(failure)
+        self.decrypt(task, MissingKey::Said).failure(failure)
     }
 
     fn lines(&self, lines: &mut [TaskLine]) -> Result<(), PayloadError> {
         lines
             .iter_mut()
             .try_for_each(|line| self.failure(line.task, line.failure.as_mut()))
-    }
-
-    fn kept(&self, mut record: TaskRecord) -> Result<TaskRecord, StoreError> {
-        let decrypt = self.decrypt(record.task.id, Undecryptable::Kept);
-        let closed = decrypt.record(&mut record)?;
-        refuse(record.task.status.is_terminal(), closed)?;
-        Ok(record)
     }
 
     /// A text of a failure is looked for where it is decrypted: the database would have to look into what
@@ -117,7 +110,7 @@ impl Store for PayloadStore {
         };
         let is_over = found.record.task.status.is_terminal();
         let closed = self
-            .decrypt(task, Undecryptable::Said)
+            .decrypt(task, MissingKey::Refused)
             .record(&mut found.record)?;
         for (place, error) in closed {
             match error {
@@ -201,8 +194,8 @@ impl Store for PayloadStore {
 
     async fn history(&self, task: TaskId) -> Result<History, StoreError> {
         let mut history = self.inner.history(task).await?;
-        let decrypt = self.decrypt(task, Undecryptable::Said);
-        decrypt.audit(&mut history.audit);
+        let decrypt = self.decrypt(task, MissingKey::Refused);
+        decrypt.audit(&mut history.audit)?;
         decrypt.attempts(&mut history.attempts)?;
         Ok(history)
     }
@@ -333,8 +326,12 @@ impl Upkeep for PayloadStore {
         tasks: &[TaskId],
     ) -> Result<Vec<(TaskId, Result<TaskRecord, StoreError>)>, StoreError> {
         let records = self.inner.records(tasks).await?;
+        let decrypted = |mut record| {
+            decrypt_record(self.payload_codec(), &mut record)?;
+            Ok(record)
+        };
         let decrypt = |(task, record): (TaskId, Result<TaskRecord, StoreError>)| {
-            (task, record.and_then(|record| self.kept(record)))
+            (task, record.and_then(decrypted))
         };
         Ok(records.into_iter().map(decrypt).collect())
     }
@@ -356,8 +353,8 @@ impl Upkeep for PayloadStore {
 impl Logs for PayloadStore {
     async fn log(&self, task: TaskId) -> Result<Vec<LogRow>, StoreError> {
         let mut rows = self.inner.log(task).await?;
-        let decrypt = self.decrypt(task, Undecryptable::Said);
-        // A row that cannot be decrypted becomes a text that says why.
+        let decrypt = self.decrypt(task, MissingKey::Refused);
+        // A row that was erased becomes a text that says so.
         rows.iter_mut()
             .try_for_each(|row| decrypt.text(Place::Log, &mut row.body))?;
         Ok(rows)
