@@ -161,16 +161,23 @@ GRANT SELECT ON idempotency TO counterstep_submitter;
 GRANT UPDATE (task, fingerprint, answer, expires_at, change_id, owner) ON idempotency TO counterstep_submitter;
 -- Erases what clients and steps handed in for a task that has ended, and what its steps logged; returns the number of rows of
 -- the journal that had some. The digests of
--- the data stay in the chain. It runs with the rights of its owner, who is the owner of the tables.
+-- the data stay in the chain. Nothing goes of a task below another one that has not ended: that one may have to undo it, with
+-- what it was given. It runs with the rights of its owner, who is the owner of the tables.
 CREATE OR REPLACE FUNCTION counterstep_erase(task UUID) RETURNS BIGINT
     LANGUAGE sql SECURITY DEFINER SET search_path = public, pg_temp AS $$
-    WITH erased AS (
-        UPDATE journal SET data = NULL FROM tasks
-        WHERE tasks.id = $1 AND tasks.finished_at IS NOT NULL AND journal.task = $1 AND journal.data IS NOT NULL
+    WITH RECURSIVE above (task) AS (
+        SELECT parent FROM children WHERE children.task = $1
+        UNION SELECT children.parent FROM above JOIN children ON children.task = above.task),
+    ended AS (
+        SELECT tasks.id FROM tasks WHERE tasks.id = $1 AND tasks.finished_at IS NOT NULL AND NOT EXISTS (
+            SELECT FROM above JOIN tasks parents ON parents.id = above.task
+            WHERE parents.status NOT IN ('completed', 'failed', 'cancelled', 'resolved'))),
+    erased AS (
+        UPDATE journal SET data = NULL FROM ended
+        WHERE journal.task = ended.id AND journal.data IS NOT NULL
         RETURNING 1),
     gone AS (
-        DELETE FROM task_logs USING tasks
-        WHERE tasks.id = $1 AND tasks.finished_at IS NOT NULL AND task_logs.task = $1)
+        DELETE FROM task_logs USING ended WHERE task_logs.task = ended.id)
     SELECT count(*) FROM erased
 $$;
 REVOKE ALL ON FUNCTION counterstep_erase(UUID) FROM PUBLIC;

@@ -2,6 +2,7 @@
 
 use super::{database, number, open, options, raw};
 use crate::suite::changes::*;
+use crate::suite::children::{end_of, family};
 use counterstep_adapters::client_certificate::ClientCertificate;
 use counterstep_adapters::postgres::{OpenError, PostgresOptions, PostgresStore};
 use counterstep_contracts::{Epoch, Outcome, TaskStatus};
@@ -402,6 +403,13 @@ async fn the_service_role_can_commit_and_cannot_touch_the_audit() {
         rows.len() > 2 && rows.iter().all(|row| row.data.is_none()),
         "{rows:?}"
     );
+    // What a task above may have to undo.
+    let (parent, children) = family(&*store, 1).await;
+    end_of(&*store, children[0], TaskStatus::Completed).await;
+    let erase = format!("SELECT counterstep_erase('{}')", children[0]);
+    assert_eq!(number(&eraser, &erase).await, 0, "its parent has not ended");
+    end_of(&*store, parent.task.id, TaskStatus::Completed).await;
+    assert!(number(&eraser, &erase).await > 0);
     // A schema is not theirs to change, nor to bring up to date.
     raw(&url)
         .await

@@ -47,7 +47,7 @@ pub(crate) async fn family(store: &dyn Store, children: u32) -> (TaskRecord, Vec
 }
 
 /// Brings a task to this end, as of a failure where it failed.
-pub(super) async fn end_of(store: &dyn Store, task: TaskId, status: TaskStatus) -> TaskRecord {
+pub(crate) async fn end_of(store: &dyn Store, task: TaskId, status: TaskStatus) -> TaskRecord {
     let record = load(store, task).await;
     let mut change = after(&record);
     let write = write_of(&mut change);
