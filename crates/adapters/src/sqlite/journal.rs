@@ -1,6 +1,6 @@
 //! Queries on the table `journal`. Rows are only ever added.
 
-use super::fault::{Fault, parse};
+use super::fault::{Care, Fault, parse};
 use super::schema::journal;
 use counterstep_contracts::{ChangeId, Epoch, Rev, TaskId};
 use counterstep_kernel::audit::{self, ContentHash, EntryHash};
@@ -10,6 +10,7 @@ use counterstep_kernel::transition::Written;
 use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
 use diesel::prelude::*;
+use uuid::Uuid;
 
 #[derive(Debug, Queryable, Selectable, Insertable)]
 #[diesel(table_name = journal, check_for_backend(diesel::sqlite::Sqlite))]
@@ -28,12 +29,13 @@ struct Columns {
 }
 
 impl Columns {
-    fn decode(self) -> Result<JournalRow, Fault> {
+    fn decode(self, care: &mut Care) -> Result<JournalRow, Fault> {
+        let change_id = parse("journal.change_id", &self.change_id);
         Ok(JournalRow {
             rev: Rev(self.rev),
             epoch: Epoch(self.epoch),
             at: DbTime(self.at),
-            change_id: parse("journal.change_id", &self.change_id)?,
+            change_id: care.or(change_id, ChangeId(Uuid::nil()))?,
             actor: self.actor,
             form: i16::try_from(self.form).unwrap_or(i16::MAX),
             entries: self.entries,
@@ -80,6 +82,7 @@ pub(super) fn insert(
 pub(super) fn of(
     connection: &mut SqliteConnection,
     task: TaskId,
+    care: &mut Care,
 ) -> Result<Vec<JournalRow>, Fault> {
     let rows = journal::table
         .filter(journal::task.eq(task.to_string()))
@@ -87,6 +90,6 @@ pub(super) fn of(
     rows.select(Columns::as_select())
         .load(connection)?
         .into_iter()
-        .map(Columns::decode)
+        .map(|row| row.decode(care))
         .collect()
 }

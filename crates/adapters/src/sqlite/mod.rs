@@ -120,7 +120,8 @@ fn read_task(
     let Some(row) = tasks::load(connection, task)? else {
         return Ok(None);
     };
-    let read = content(task, Rev(row.rev), &journal::of(connection, task)?, care)?;
+    let journal = journal::of(connection, task, care)?;
+    let read = content(task, Rev(row.rev), &journal, care)?;
     let Content {
         request,
         client_key,
@@ -268,7 +269,10 @@ impl Store for SqliteStore {
 
     async fn history(&self, task: TaskId) -> Result<History, StoreError> {
         let load = move |connection: &mut SqliteConnection| {
-            Ok(past_of(task, journal::of(connection, task)?)?)
+            Ok(past_of(
+                task,
+                journal::of(connection, task, &mut Care::Strict)?,
+            )?)
         };
         Ok(self.database.read(load).await?)
     }

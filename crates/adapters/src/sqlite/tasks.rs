@@ -12,7 +12,7 @@ use super::fault::{
 use super::prepared::{Prepare, Statement};
 use super::schema::tasks;
 use crate::columns::{read_labels, write_labels};
-use counterstep_contracts::{AuditSeq, Epoch, Rev, TaskId, Tenant};
+use counterstep_contracts::{AuditSeq, ChangeId, Epoch, Rev, TaskId, Tenant};
 use counterstep_kernel::audit::EntryHash;
 use counterstep_kernel::record::TaskRow;
 use counterstep_steps::times::DbTime;
@@ -20,6 +20,7 @@ use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Text};
 use serde_json::Value;
+use uuid::Uuid;
 
 /// A row, column by column.
 #[derive(Debug, Clone, Queryable, Selectable, Insertable)]
@@ -140,7 +141,7 @@ impl Columns {
             updated_at: DbTime(self.updated_at),
             finished_at: self.finished_at.map(DbTime),
             sweep_at: self.sweep_at.map(DbTime),
-            change_id: parse("change_id", &self.change_id)?,
+            change_id: care.or(parse("change_id", &self.change_id), ChangeId(Uuid::nil()))?,
         })
     }
 }

@@ -340,3 +340,38 @@ async fn a_list_by_a_label_walks_its_range_of_the_key_and_sorts_nothing() {
         ]
     );
 }
+
+#[tokio::test]
+async fn a_task_with_a_change_id_that_cannot_be_read_is_salvaged() {
+    let fixture = fixture().await;
+    let store = &*fixture.ports.store;
+    let record = submitted(store, row(new_task())).await;
+    for table in ["journal", "tasks"] {
+        let text = format!("UPDATE {table} SET change_id = 'x'");
+        raw(&file(&fixture)).batch_execute(&text).unwrap();
+    }
+    let refused = store.load(record.task.id).await;
+    assert!(
+        matches!(refused, Err(StoreError::Corrupt(_))),
+        "{refused:?}"
+    );
+    let salvaged = store
+        .salvage(record.task.id)
+        .await
+        .unwrap()
+        .expect("it is there");
+    assert_eq!(salvaged.record.task.request, record.task.request);
+    assert_eq!(salvaged.record.steps, record.steps);
+    let unread: Vec<_> = salvaged
+        .unreadable
+        .iter()
+        .map(|it| (&*it.what, &*it.held))
+        .collect();
+    assert_eq!(unread.len(), 2, "{unread:?}");
+    assert!(
+        unread
+            .iter()
+            .all(|(what, held)| what.contains("change_id") && *held == "x"),
+        "{unread:?}"
+    );
+}
