@@ -5,6 +5,7 @@ use super::fault::Fault;
 use counterstep_kernel::ports::CommitError;
 use counterstep_steps::times::rfc3339;
 use counterstep_steps::{Sql, SqlRefused, SqlValue};
+use diesel::dsl::sql;
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
 use diesel::sql_types::{BigInt, Binary, Bool, Double, Nullable, Text};
 use diesel::sqlite::Sqlite;
@@ -35,6 +36,7 @@ pub(super) fn execute_all(
                 // `look` has refused it.
                 SqlValue::OutOfRange(_) => query,
             });
+        let before = total_changes(connection)?;
         let changed = query.execute(connection).map_err(|error| {
             let may_pass = !is_a_constraint(&error);
             CommitError::Sql(SqlRefused {
@@ -42,9 +44,17 @@ pub(super) fn execute_all(
                 may_pass,
             })
         })?;
-        sql.check(changed as u64).map_err(CommitError::Sql)?;
+        // Behind a statement that only reads, SQLite gives the count of an older one.
+        let has_changed = total_changes(connection)? != before;
+        let changed = if has_changed { changed as u64 } else { 0 };
+        sql.check(changed).map_err(CommitError::Sql)?;
     }
     Ok(())
+}
+
+/// Rows that this connection has changed so far.
+fn total_changes(connection: &mut SqliteConnection) -> Result<i64, Fault> {
+    Ok(diesel::select(sql::<BigInt>("total_changes()")).get_result(connection)?)
 }
 
 /// What is in the way then stays in the way. All else may pass: a full disk, a lock; a table that

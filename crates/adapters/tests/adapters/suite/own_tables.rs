@@ -251,3 +251,17 @@ pub(crate) async fn of_many_takers_only_as_many_succeed_as_there_is(ports: &Port
     );
     assert!(has(store, "stock", 0).await);
 }
+
+pub(crate) async fn a_statement_that_reads_has_changed_no_rows(ports: &Ports) {
+    let store = &*ports.store;
+    begin(store).await;
+    for text in [
+        "SELECT id FROM own_ledger WHERE id = 'nothing'",
+        "WITH found AS (SELECT id FROM own_ledger WHERE id = 'nothing') SELECT id FROM found",
+    ] {
+        // The statement before it has changed a row.
+        let reads = [insert("read", 1), Sql::new(text).rows(1)];
+        let refused = refusal(write(store, reads).await);
+        assert!(!refused.may_pass, "{refused:?}");
+    }
+}
