@@ -149,9 +149,11 @@ pub(super) fn work(op: &ReceiveOp) -> Statement<'static, ReceiveTypes> {
             ),
             values![sorted(tasks)],
         ),
+        // A key without an answer goes with them: its request becomes no task any more.
         ReceiveOp::Swept(tasks) => Statement::of(
             "WITH asked AS MATERIALIZED (
-               SELECT task FROM receives WHERE task = ANY(?) AND is_condemned ORDER BY task FOR UPDATE)
+               SELECT task FROM receives WHERE task = ANY(?) AND is_condemned ORDER BY task FOR UPDATE),
+             keys AS (DELETE FROM idempotency i USING asked WHERE i.task = asked.task AND i.answer IS NULL)
              DELETE FROM receives r USING asked WHERE r.task = asked.task
              RETURNING now(), r.task, r.tenant, r.is_condemned, r.sweep_at",
             values![sorted(tasks)],

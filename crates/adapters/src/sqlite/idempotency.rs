@@ -62,6 +62,14 @@ pub(super) fn delete(
         .map(drop)
 }
 
+/// Removes the row of a request that becomes no task any more.
+pub(super) fn delete_of(connection: &mut SqliteConnection, task: &str) -> QueryResult<()> {
+    let of = idempotency::table.filter(idempotency::task.eq(task));
+    diesel::delete(of.filter(idempotency::answer.is_null()))
+        .execute(connection)
+        .map(drop)
+}
+
 /// The row of a key at that time.
 pub(super) fn find(
     connection: &mut SqliteConnection,

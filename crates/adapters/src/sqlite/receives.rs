@@ -2,6 +2,7 @@
 //! a task has no row.
 
 use super::fault::{Fault, parse};
+use super::idempotency;
 use super::prepared::Prepare;
 use super::schema::receives;
 use super::tasks::id_list;
@@ -117,9 +118,15 @@ pub(super) fn work(
         }
         ReceiveOp::Swept(tasks) => {
             let condemned = receives::table.filter(among(tasks));
-            diesel::delete(condemned.filter(receives::is_condemned.eq(true)))
-                .returning(Columns::as_returning())
-                .load(connection)?
+            let swept: Vec<Columns> =
+                diesel::delete(condemned.filter(receives::is_condemned.eq(true)))
+                    .returning(Columns::as_returning())
+                    .load(connection)?;
+            // A key without an answer goes with them: its request becomes no task any more.
+            for row in &swept {
+                idempotency::delete_of(connection, &row.task)?;
+            }
+            swept
         }
     };
     Ok(decoded(rows))

@@ -3,7 +3,7 @@
 use super::changes::*;
 use counterstep_contracts::{TaskId, Tenant};
 use counterstep_kernel::ports::{CommitError, Ports, Receive, ReceiveOp, Store};
-use counterstep_kernel::transition::{ReceiveWrite, Transition};
+use counterstep_kernel::transition::{IdempotencyWrite, ReceiveWrite, Transition};
 use counterstep_steps::times::DbTime;
 use std::time::Duration;
 
@@ -207,6 +207,43 @@ pub(crate) async fn an_abandoned_receive_becomes_no_task_and_is_swept_when_its_t
     let never = new_task();
     commit(store, NEW, &abandon(never)).await.unwrap();
     assert_eq!(of(store, never).await, None);
+}
+
+pub(crate) async fn the_key_of_a_receive_goes_with_it(ports: &Ports) {
+    let store = &*ports.store;
+    let begin_with = |key: &str| {
+        let mut begin = begin(new_task(), Duration::ZERO);
+        begin.idempotency = Some(IdempotencyWrite::Begin {
+            tenant: Tenant::default(),
+            key: key.to_owned(),
+            owner: "api:0123456789ab".to_owned(),
+            expires_in: MINUTE,
+        });
+        begin
+    };
+    let (broken_off, finished) = (begin_with("broken off"), begin_with("finished"));
+    for change in [&broken_off, &finished] {
+        commit(store, NEW, change).await.unwrap();
+    }
+    let mut submission = submit_received(finished.task_id);
+    submission.idempotency = Some(IdempotencyWrite::Finish {
+        tenant: Tenant::default(),
+        key: "finished".to_owned(),
+        fingerprint: "f".to_owned(),
+        answer: serde_json::json!({}),
+        expires_in: MINUTE,
+    });
+    commit(store, NEW, &submission).await.unwrap();
+    let tasks = [broken_off.task_id, finished.task_id];
+    assert_eq!(condemned(store, &tasks).await, [broken_off.task_id]);
+    store
+        .receives(&ReceiveOp::Swept(tasks.to_vec()))
+        .await
+        .unwrap();
+    let tenant = Tenant::default();
+    let key = async |key: &str| store.idempotency(&tenant, key).await.unwrap();
+    assert_eq!(key("broken off").await, None);
+    assert!(key("finished").await.is_some());
 }
 
 pub(crate) async fn a_receive_beside_a_task_that_exists_is_stale(ports: &Ports) {
