@@ -21,7 +21,10 @@ pub(super) fn count(query: &FailureQuery) -> Result<Statement<'_, sql::BigInt>, 
         .iter()
         .map(|class| failure_class(class).into())
         .collect();
-    let (within, from) = (interval(query.within), query.counts_from.map(written));
+    let (within, from) = (
+        interval(query.within.min(super::LONGEST_LOOK_BACK)),
+        query.counts_from.map(written),
+    );
     // The types and times stand in it again and again: an index is only used for what is compared
     // with a value.
     Ok(Statement::of(

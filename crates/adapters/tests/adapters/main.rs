@@ -85,7 +85,8 @@ macro_rules! own_table_cases {
                 a_statement_that_is_refused_takes_all_of_the_change_along,
                 a_constraint_that_is_looked_at_last_is_a_refusal_too,
                 values_of_every_type_arrive,
-                of_many_takers_only_as_many_succeed_as_there_is
+                of_many_takers_only_as_many_succeed_as_there_is,
+                a_statement_that_reads_has_changed_no_rows
         }
     };
 }
@@ -205,6 +206,7 @@ macro_rules! row_cases {
                 a_submission_of_what_a_sweep_has_condemned_writes_nothing,
                 only_a_receive_whose_time_has_come_is_condemned,
                 an_abandoned_receive_becomes_no_task_and_is_swept_when_its_time_comes,
+                the_key_of_a_receive_goes_with_it,
                 a_receive_beside_a_task_that_exists_is_stale,
                 the_oldest_receives_come_first;
             batches:

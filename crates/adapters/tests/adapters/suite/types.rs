@@ -278,6 +278,11 @@ pub(crate) async fn failures_are_counted_since_the_last_success(ports: &Ports) {
         ..query.clone()
     };
     assert_eq!(store.failures(&recent).await.unwrap(), 0, "too long ago");
+    let ever = FailureQuery {
+        within: Duration::MAX,
+        ..query.clone()
+    };
+    assert_eq!(store.failures(&ever).await.unwrap(), 1, "at any time");
 }
 
 pub(crate) async fn waiting_tasks_are_counted_by_tenant_and_type(ports: &Ports) {
