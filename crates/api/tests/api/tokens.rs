@@ -5,15 +5,20 @@ use crate::access::{
 };
 use crate::issuer::{AUDIENCE, ISSUER, KeyServer, SigningKey, claims, encoded, rsa_modulus, rules};
 use crate::site::{Site, eventually};
+use async_trait::async_trait;
 use counterstep_adapters::jwks::Jwks;
 use counterstep_api::AuthSettings;
 use counterstep_contracts::access::Role;
 use counterstep_contracts::http::{Accepted, AuditTrail};
-use counterstep_kernel::access_tokens::{AccessTokens, TokenError, TokenFault, TokenVerifier};
+use counterstep_kernel::access_tokens::{
+    AccessTokens, KeySource, PublicKey, TokenError, TokenFault, TokenVerifier,
+};
 use counterstep_testkit::TestClock;
 use ring::hmac;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::sync::Semaphore;
 
 /// A site that lets in holders of this server's tokens alone.
 async fn site(keys: &KeyServer) -> Site {
@@ -389,4 +394,56 @@ async fn a_stream_ends_with_the_token_that_opened_it() {
         {}
     }
     assert_eq!(status(&site, &token).await, 401);
+}
+
+/// The keys in a file, which come once there is a permit for the read.
+#[derive(Debug)]
+struct Gated {
+    file: Jwks,
+    gate: Semaphore,
+    reads: AtomicUsize,
+}
+
+#[async_trait]
+impl KeySource for Gated {
+    async fn keys(&self) -> Result<Vec<PublicKey>, String> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        self.gate.acquire().await.expect("it stays").forget();
+        self.file.keys().await
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_during_a_read_of_the_keys_costs_others_nothing() {
+    let clock = TestClock::new();
+    let [old, new] = [SigningKey::p256("old"), SigningKey::p256("new")];
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("keys.json");
+    let write = |keys: &[&SigningKey]| {
+        let keys: Vec<_> = keys.iter().map(|key| key.jwk()).collect();
+        std::fs::write(&path, json!({ "keys": keys }).to_string()).expect("a file");
+    };
+    let source = Arc::new(Gated {
+        file: Jwks::open(&format!("file://{}", path.display()), None).expect("a source"),
+        gate: Semaphore::new(1),
+        reads: AtomicUsize::new(0),
+    });
+    let settings = AccessTokens {
+        rules: rules(),
+        source: source.clone(),
+    };
+    let verifier = TokenVerifier::new(settings, Arc::new(clock.clone()));
+    write(&[&old]);
+    let good = claims(&clock, "acme", &["read"]);
+    verifier.holder(&old.token(&good)).await.expect("a token");
+    write(&[&old, &new]);
+    clock.advance("20s");
+    let token = new.token(&good);
+    for _ in 0..3 {
+        let mut asked = Box::pin(verifier.holder(&token));
+        assert!(futures::poll!(&mut asked).is_pending());
+    }
+    source.gate.add_permits(1);
+    verifier.holder(&token).await.expect("a token");
+    assert_eq!(source.reads.load(Ordering::Relaxed), 2);
 }

@@ -5,6 +5,8 @@
 use super::{Algorithm, KeySource, PublicKey, TokenError, TokenFault};
 use crate::cancel::CancelToken;
 use crate::ports::Clock;
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -35,9 +37,10 @@ pub(super) struct KeyCache {
     source: Arc<dyn KeySource>,
     clock: Arc<dyn Clock>,
     known: Mutex<KnownKeys>,
-    /// One read at a time.
-    reading: tokio::sync::Mutex<()>,
 }
+
+/// A read of the keys. It belongs to no caller: where the one goes away that has begun it, the next one goes on with it.
+type Reading = Shared<BoxFuture<'static, Result<Arc<[PublicKey]>, Arc<str>>>>;
 
 /// Times are of the process's clock.
 #[derive(Debug, Default)]
@@ -46,6 +49,8 @@ struct KnownKeys {
     read_at: Option<Duration>,
     tried_at: Option<Duration>,
     has_failed: bool,
+    /// One at a time.
+    reading: Option<Reading>,
 }
 
 impl KeyCache {
@@ -54,7 +59,6 @@ impl KeyCache {
             source,
             clock,
             known: Mutex::default(),
-            reading: tokio::sync::Mutex::default(),
         }
     }
 
@@ -106,19 +110,44 @@ impl KeyCache {
 
     /// Reads the keys, unless that was tried within the gap.
     async fn read(&self, gap: Duration) {
-        let _one = self.reading.lock().await;
-        let now = self.clock.monotonic();
-        {
-            let mut known = self.lock();
-            let is_recent = |at: Duration| now.saturating_sub(at) < gap;
-            if known.tried_at.is_some_and(is_recent) {
+        loop {
+            let now = self.clock.monotonic();
+            let (reading, is_new) = {
+                let mut known = self.lock();
+                let is_recent = |at: Duration| now.saturating_sub(at) < gap;
+                match &known.reading {
+                    Some(reading) => (reading.clone(), false),
+                    None if known.tried_at.is_some_and(is_recent) => return,
+                    None => {
+                        // Before the read: clients that go away meanwhile would be free to begin another.
+                        known.tried_at = Some(now);
+                        let source = self.source.clone();
+                        let reading = async move {
+                            let read = source.keys().await;
+                            read.map(Arc::from).map_err(Arc::from)
+                        };
+                        let reading = reading.boxed().shared();
+                        known.reading = Some(reading.clone());
+                        (reading, true)
+                    }
+                }
+            };
+            let read = reading.clone().await;
+            self.take(&reading, &read);
+            // One that was left alone may have run into its time limit meanwhile.
+            if is_new || read.is_ok() {
                 return;
             }
-            // Before the read: a client that goes away meanwhile ends it, and would be free to begin another.
-            known.tried_at = Some(now);
         }
-        let read = self.source.keys().await;
+    }
+
+    /// Takes over what was read, for all that have waited for it.
+    fn take(&self, reading: &Reading, read: &Result<Arc<[PublicKey]>, Arc<str>>) {
         let mut known = self.lock();
+        if !known.reading.as_ref().is_some_and(|it| it.ptr_eq(reading)) {
+            return;
+        }
+        known.reading = None;
         match read {
             Ok(keys) => {
                 if known.read_at.is_none() || known.has_failed {
@@ -129,14 +158,14 @@ impl KeyCache {
                         "the issuer of access tokens has no key that can be used: every token is refused"
                     );
                 }
-                known.keys = keys.into();
-                (known.read_at, known.has_failed) = (Some(now), false);
+                known.keys = keys.clone();
+                (known.read_at, known.has_failed) = (known.tried_at, false);
             }
             Err(error) => {
                 known.has_failed = true;
                 let hours = LONGEST_USE.as_secs() / 3600;
                 tracing::warn!(
-                    error,
+                    %error,
                     "the keys for access tokens cannot be read: those read last count for {hours} hours"
                 );
             }
