@@ -79,6 +79,8 @@ pub(crate) struct ChangeStream {
     filter: Filter,
     /// From when on the client has not everything; `None`: it gets all that is there.
     since: Option<DbTime>,
+    /// The last place that the client was told, or has told.
+    place: Option<DbTime>,
     joined: Joined,
     stage: Stage,
     /// At most those of one page, or one batch.
@@ -100,6 +102,7 @@ impl ChangeStream {
         Ok(Self {
             filter,
             since: last.map(|last| earlier(DbTime(last), LATE)),
+            place: last.map(DbTime),
             joined: api.events.join(&caller.tenant),
             look: Instant::now() + api.settings.event_heartbeat,
             caller,
@@ -132,8 +135,12 @@ impl ChangeStream {
                 return Some(frame);
             }
             let (api, beat) = (self.api.clone(), self.beat);
-            // A read is not dropped for a comment: it would have to begin again.
+            // A read is not dropped for a comment, since it would have to begin again: the comment is between two reads.
             let waits = matches!(self.stage, Stage::Begins | Stage::Live);
+            if !waits && Instant::now() >= beat {
+                self.ready.push_back(frame::HEARTBEAT);
+                continue;
+            }
             tokio::select! {
                 _ = api.shutdown.cancelled() => return None,
                 more = self.more() => more?,
@@ -226,6 +233,8 @@ impl ChangeStream {
         let fits = |line: &TaskLine| self.filter.fits(line);
         let lines: Vec<_> = lines.into_iter().filter(fits).collect();
         self.add(lines.into_iter())?;
+        // What was open is sent by now: from here a client that is cut off can go on.
+        self.tell(next.0.min(up_to));
         self.stage = Stage::Ended(next, up_to);
         Ok(())
     }
@@ -238,19 +247,38 @@ impl ChangeStream {
 
     /// From here on the feed tells; what was read is all up to this time.
     fn live(&mut self, up_to: DbTime) -> Stage {
-        self.ready.push_back(frame::place(up_to.0));
+        self.tell(up_to);
         Stage::Live
     }
 
-    /// Waits for what the feed finds. A stream that is too far behind ends: its client goes on from its
-    /// place.
+    /// Makes a place ready: all that had changed before it is. Never one before the last.
+    fn tell(&mut self, place: DbTime) {
+        if self.place.is_none_or(|last| last <= place) {
+            self.place = Some(place);
+            self.ready.push_back(frame::place(place.0));
+        }
+    }
+
+    /// What the feed has dropped is read, from the last place on. Otherwise the client would do it, with a new stream
+    /// that is as far behind.
+    fn catch_up(&mut self) {
+        self.joined.changes = self.joined.changes.resubscribe();
+        self.since = self.place.map(|place| earlier(place, LATE));
+        self.stage = Stage::Begins;
+    }
+
+    /// Waits for what the feed finds.
     async fn hear(&mut self) -> Option<()> {
         match self.joined.changes.recv().await {
             Ok(batch) => {
                 self.take(&batch);
                 Some(())
             }
-            Err(RecvError::Lagged(_) | RecvError::Closed) => None,
+            Err(RecvError::Lagged(_)) => {
+                self.catch_up();
+                Some(())
+            }
+            Err(RecvError::Closed) => None,
         }
     }
 
@@ -258,7 +286,7 @@ impl ChangeStream {
         let fit = batch.changes.iter().filter(|it| self.filter.fits(&it.line));
         self.ready.extend(fit.map(|change| change.frame.clone()));
         if let Some(up_to) = batch.up_to {
-            self.ready.push_back(frame::place(up_to.0));
+            self.tell(up_to);
         }
     }
 
@@ -274,11 +302,17 @@ impl ChangeStream {
             match self.joined.changes.try_recv() {
                 Ok(batch) => self.take(&batch),
                 Err(TryRecvError::Empty) => break,
-                Err(TryRecvError::Lagged(_) | TryRecvError::Closed) => return None,
+                Err(TryRecvError::Lagged(_)) => {
+                    self.catch_up();
+                    return Some(());
+                }
+                Err(TryRecvError::Closed) => return None,
             }
         }
-        let place = up_to.map_or(frame::HEARTBEAT, |up_to| frame::place(up_to.0));
-        self.ready.push_back(place);
+        match up_to.filter(|up_to| self.place.is_none_or(|last| last <= *up_to)) {
+            Some(up_to) => self.tell(up_to),
+            None => self.ready.push_back(frame::HEARTBEAT),
+        }
         Some(())
     }
 }

@@ -193,3 +193,34 @@ async fn a_client_that_is_cut_off_again_and_again_learns_of_the_end_of_every_tas
         .await;
     assert_eq!(client.completed(), tasks);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_reads_what_does_not_fit_is_not_silent() {
+    let site = Site::with(|api, _| {
+        api.event_poll = Duration::from_millis(20);
+        api.event_heartbeat = Duration::from_millis(1);
+    })
+    .await;
+    let item = serde_json::json!({"request": {"text": "hello"}});
+    let batch = serde_json::json!(vec![item; 1000]);
+    for _ in 0..3 {
+        let sent = site.post("/api/tasks/write-note/batch", batch.to_string());
+        sent.await.assert_status(200);
+    }
+    // So late that none of them has changed since the place below.
+    site.clock.advance("2m");
+    let mut client = Client::default();
+    let mut first = client.open(&site, "").await;
+    let place = client.place.clone();
+    client.until(&mut first, |it| it.place != place).await;
+    let mut lines = client.open(&site, "").await;
+    let mut comments = 0;
+    loop {
+        let sent = lines.next().await.expect("it goes on");
+        comments += usize::from(sent.starts_with(':'));
+        if sent.starts_with("id: ") {
+            break;
+        }
+    }
+    assert!(comments > 1, "{comments}");
+}
