@@ -82,6 +82,14 @@ pub(super) fn insert(
 pub(super) fn of(
     connection: &mut SqliteConnection,
     task: TaskId,
+) -> Result<Vec<JournalRow>, Fault> {
+    read(connection, task, &mut Care::Strict)
+}
+
+/// The same, with this care.
+pub(super) fn read(
+    connection: &mut SqliteConnection,
+    task: TaskId,
     care: &mut Care,
 ) -> Result<Vec<JournalRow>, Fault> {
     let rows = journal::table

@@ -120,8 +120,7 @@ fn read_task(
     let Some(row) = tasks::load(connection, task)? else {
         return Ok(None);
     };
-    let journal = journal::of(connection, task, care)?;
-    let read = content(task, Rev(row.rev), &journal, care)?;
+    let journal = journal::read(connection, task, care)?;
     let Content {
         request,
         client_key,
@@ -135,7 +134,7 @@ fn read_task(
         steps,
         marks,
         instead,
-    } = read;
+    } = content(task, Rev(row.rev), &journal, care)?;
     let row = row.decode(instead, care)?;
     Ok(Some(TaskRecord {
         task: TaskRow {
@@ -269,10 +268,7 @@ impl Store for SqliteStore {
 
     async fn history(&self, task: TaskId) -> Result<History, StoreError> {
         let load = move |connection: &mut SqliteConnection| {
-            Ok(past_of(
-                task,
-                journal::of(connection, task, &mut Care::Strict)?,
-            )?)
+            Ok(past_of(task, journal::of(connection, task)?)?)
         };
         Ok(self.database.read(load).await?)
     }
