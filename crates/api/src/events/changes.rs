@@ -316,3 +316,45 @@ impl ChangeStream {
         Some(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::ApiSettings;
+    use counterstep_steps::{CancelToken, Registry};
+    use counterstep_testkit::Harness;
+    use tokio::sync::broadcast;
+
+    async fn until_live(stream: &mut ChangeStream) {
+        while !matches!(stream.stage, Stage::Live) {
+            stream.next().await.expect("it goes on");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_the_feed_has_left_behind_becomes_live_again() {
+        let site = Harness::embedded(Registry::new()).start().await;
+        let settings = ApiSettings {
+            event_poll: Duration::from_millis(1),
+            ..ApiSettings::default()
+        };
+        let api = Api::new(site.engine.clone(), settings, CancelToken::new());
+        let api = web::Data::new(api);
+        let stream = ChangeStream::open(api, Caller::anyone(), Filter::default(), None);
+        let mut stream = stream.expect("room");
+        until_live(&mut stream).await;
+        let place = stream.place.expect("a place");
+        let (feed, changes) = broadcast::channel(2);
+        stream.joined.changes = changes;
+        for _ in 0..3 {
+            let (changes, up_to) = (Vec::new(), None);
+            feed.send(Arc::new(Batch { changes, up_to }))
+                .expect("a stream");
+        }
+        stream.ready.clear();
+        assert!(stream.hear().await.is_some());
+        assert!(matches!(stream.stage, Stage::Begins), "{:?}", stream.stage);
+        assert_eq!(stream.since, Some(earlier(place, LATE)));
+        until_live(&mut stream).await;
+    }
+}
