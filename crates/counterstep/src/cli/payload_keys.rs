@@ -3,16 +3,17 @@
 use super::output::{json, print};
 use super::table;
 use counterstep_contracts::Tenant;
-use counterstep_kernel::payloads::is_encrypted_kind;
-use counterstep_kernel::ports::{
-    DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, PayloadCodec as _, RevisionsOf,
-    Store, StoreError,
-};
+use counterstep_kernel::payloads::delete_documents;
+use counterstep_kernel::ports::{PayloadCodec, PayloadError, RevisionsOf, Store, StoreError};
 use counterstep_node::Exit;
 use counterstep_node::payload_keys::{EncryptedPayloads, FileError, FileKeys};
 use counterstep_node::settings::{SettingsFor, commands};
 use serde_json::Value;
 use std::io::BufRead;
+use std::time::Duration;
+
+/// In the audit of changes.
+const BY: &str = "operator (command line)";
 
 /// Flags of `payload-keys`.
 #[derive(Debug, Clone, clap::Args)]
@@ -37,7 +38,7 @@ enum PayloadKeysCommand {
         json: bool,
     },
     /// Delete all keys of a tenant, its schedules and its bulk operations: its payloads can never be read again.
-    /// Refused while it has tasks that have not ended
+    /// Refused while it has tasks that have not ended. Takes half a minute, in which its submissions are refused
     Delete {
         /// Whose
         tenant: String,
@@ -79,85 +80,92 @@ pub(super) fn main(args: &PayloadKeysArgs) -> Result<(), Exit> {
                 &settings,
                 Box::pin(async {
                     let store = counterstep_node::open_store(&settings, "payload-keys").await?;
-                    delete(&keys, store.as_ref(), &tenant).await
+                    delete(&keys, store.as_ref(), &tenant, FileKeys::NOTICED).await
                 }),
             )
         }
-        PayloadKeysCommand::Decrypt => decrypt(&EncryptedPayloads::new(keys)),
+        PayloadKeysCommand::Decrypt => decrypt(
+            &EncryptedPayloads::new(keys),
+            std::io::stdin().lock(),
+            print,
+        ),
     }
 }
 
 /// Tasks that have not ended could neither go on nor be undone without their key. Its encrypted documents are
-/// deleted first: they could not be read or changed later.
-async fn delete(keys: &FileKeys, store: &dyn Store, tenant: &Tenant) -> Result<(), Exit> {
-    let unread = |error: StoreError| Exit::unavailable(format_args!("the database: {error}"));
+/// deleted before it: they could not be read or changed later.
+async fn delete(
+    keys: &FileKeys,
+    store: &dyn Store,
+    tenant: &Tenant,
+    noticed: Duration,
+) -> Result<(), Exit> {
+    let none = || Exit::failed(format_args!("the tenant `{tenant}` has no payload keys"));
+    all_have_ended(store, tenant).await?;
+    if !keys.close(tenant).map_err(exit)? {
+        return Err(none());
+    }
+    tracing::info!(%tenant, "until all processes have noticed it, {noticed:?} go by");
+    tokio::time::sleep(noticed).await;
+    // A process that had not noticed it may have accepted some.
+    if let Err(open) = all_have_ended(store, tenant).await {
+        keys.reopen(tenant).map_err(exit)?;
+        return Err(open);
+    }
+    delete_documents(store, tenant, BY).await.map_err(unread)?;
+    match keys.delete(tenant).map_err(exit)? {
+        true => Ok(()),
+        false => Err(none()),
+    }
+}
+
+async fn all_have_ended(store: &dyn Store, tenant: &Tenant) -> Result<(), Exit> {
     let open = store
         .revisions(&RevisionsOf::Open(tenant.clone()))
         .await
         .map_err(unread)?
         .tasks;
-    if let Some(task) = open.first() {
-        return Err(Exit::failed(format_args!(
-            "{} tasks of the tenant `{tenant}` have not ended, {} among them: let them end, or cancel or settle them; \
-             nothing was deleted",
-            open.len(),
-            task.task
-        )));
-    }
-    let kinds = DocumentKind::ALL;
-    for kind in kinds.into_iter().filter(|&kind| is_encrypted_kind(kind)) {
-        delete_all(store, kind, tenant).await.map_err(unread)?;
-    }
-    if keys.delete(tenant).map_err(exit)? {
-        Ok(())
-    } else {
-        Err(Exit::failed(format_args!(
-            "the tenant `{tenant}` has no payload keys"
-        )))
-    }
+    let Some(task) = open.first() else {
+        return Ok(());
+    };
+    Err(Exit::failed(format_args!(
+        "{} tasks of the tenant `{tenant}` have not ended, {} among them: let them end, or cancel or settle them; \
+         nothing was deleted",
+        open.len(),
+        task.task
+    )))
 }
 
-/// All documents of a kind that a tenant has.
-async fn delete_all(
-    store: &dyn Store,
-    kind: DocumentKind,
-    tenant: &Tenant,
-) -> Result<(), StoreError> {
-    loop {
-        let page = DocumentQuery::Page {
-            kind,
-            tenant: tenant.clone(),
-            after: None,
-            limit: 100,
-        };
-        let rows = store.documents(&page).await?.rows;
-        if rows.is_empty() {
-            return Ok(());
-        }
-        for row in rows {
-            let delete = DocumentWrite {
-                kind,
-                tenant: tenant.clone(),
-                name: row.name,
-                expected: None,
-                change: DocumentChange::Delete,
-            };
-            store.put_document(&delete).await?;
-        }
-    }
+fn unread(error: StoreError) -> Exit {
+    Exit::unavailable(format_args!("the database: {error}"))
 }
 
-/// Each line of an archive, whole.
-fn decrypt(codec: &EncryptedPayloads<FileKeys>) -> Result<(), Exit> {
-    for line in std::io::stdin().lock().lines() {
+/// Each line of an archive, whole; as it is, where its tenant was erased.
+fn decrypt(
+    codec: &dyn PayloadCodec,
+    lines: impl BufRead,
+    mut print: impl FnMut(&str) -> Result<(), Exit>,
+) -> Result<(), Exit> {
+    let mut erased = 0;
+    for line in lines.lines() {
         let line = line.map_err(|error| Exit::failed(format_args!("standard input: {error}")))?;
         let value: Value = serde_json::from_str(&line)
             .map_err(|error| Exit::failed(format_args!("a line is no JSON: {error}")))?;
         let opened = match counterstep_reconciler::encrypted_archive_line(&value) {
             None => line,
-            Some((place, encrypted)) => codec.decrypt(&place, encrypted).map_err(Exit::failed)?,
+            Some((place, encrypted)) => match codec.decrypt(&place, encrypted) {
+                Ok(opened) => opened,
+                Err(PayloadError::Erased(_)) => {
+                    erased += 1;
+                    line
+                }
+                Err(error) => return Err(Exit::failed(error)),
+            },
         };
         print(&format!("{opened}\n"))?;
+    }
+    if erased > 0 {
+        tracing::warn!("{erased} lines stay encrypted: the keys of their tenants were deleted");
     }
     Ok(())
 }
@@ -174,4 +182,99 @@ fn list(tenants: &[(Tenant, Vec<String>)]) -> String {
 
 fn exit(error: FileError) -> Exit {
     Exit::config(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use counterstep_contracts::Rev;
+    use counterstep_kernel::admin_audit;
+    use counterstep_kernel::ports::{DocumentChange, DocumentKind, DocumentQuery, DocumentWrite};
+    use counterstep_steps::Registry;
+    use counterstep_testkit::Harness;
+    use serde_json::json;
+
+    fn acme() -> Tenant {
+        Tenant("acme".to_owned())
+    }
+
+    async fn schedules(store: &dyn Store) -> usize {
+        let page = DocumentQuery::Page {
+            kind: DocumentKind::Schedule,
+            tenant: acme(),
+            after: None,
+            limit: 10,
+        };
+        store.documents(&page).await.expect("an answer").rows.len()
+    }
+
+    #[tokio::test]
+    async fn documents_go_with_the_keys_and_not_without() {
+        let site = Harness::embedded(Registry::new()).start().await;
+        let store = &*site.engine.ports.store;
+        let (body, due_at) = ("{}".to_owned(), None);
+        let schedule = DocumentWrite {
+            kind: DocumentKind::Schedule,
+            tenant: acme(),
+            name: "nightly".to_owned(),
+            expected: Some(Rev(0)),
+            change: DocumentChange::Put { body, due_at },
+        };
+        store.put_document(&schedule).await.expect("it is written");
+        let folder = tempfile::tempdir().expect("a folder");
+        let keys = FileKeys::open(folder.path()).expect("a folder");
+        let tenant = acme();
+        let delete = || delete(&keys, store, &tenant, Duration::ZERO);
+        delete().await.expect_err("it has no keys here");
+        assert_eq!(schedules(store).await, 1);
+        keys.add(&acme()).expect("a key");
+        let lock = folder.path().join(".lock");
+        std::fs::write(&lock, "").expect("a lock");
+        delete().await.expect_err("another command writes");
+        assert_eq!(schedules(store).await, 1);
+        std::fs::remove_file(&lock).expect("no lock");
+        delete().await.expect("it is deleted");
+        assert_eq!(schedules(store).await, 0);
+        let entries = admin_audit::page(store, 0, 10).await.expect("an answer");
+        let says = entries[0].says().expect("it can be read");
+        assert_eq!(
+            (&*says.event, &*says.name, says.tenant),
+            ("document_erased", "nightly", acme())
+        );
+        assert_eq!(entries.len(), 1);
+    }
+
+    /// Opens nothing of `gone`.
+    #[derive(Debug)]
+    struct Codec;
+
+    impl PayloadCodec for Codec {
+        fn check(&self, _: &Tenant) -> Result<(), PayloadError> {
+            Ok(())
+        }
+
+        fn encrypt(&self, _: &Tenant, _: &str, text: &str) -> Result<String, PayloadError> {
+            Ok(text.to_owned())
+        }
+
+        fn decrypt(&self, _: &str, encrypted: &str) -> Result<String, PayloadError> {
+            match encrypted {
+                "gone" => Err(PayloadError::Erased("its key was deleted".to_owned())),
+                other => Ok(other.to_uppercase()),
+            }
+        }
+    }
+
+    #[test]
+    fn lines_of_an_erased_tenant_do_not_end_the_others() {
+        let line = |text: &str| json!({"encrypted": text, "task": {"id": "1"}}).to_string();
+        let archive = [line("gone"), line("open"), "{}".to_owned()].join("\n");
+        let mut opened = Vec::new();
+        let print = |text: &str| {
+            opened.push(text.trim_end().to_owned());
+            Ok(())
+        };
+        decrypt(&Codec, archive.as_bytes(), print).expect("it is read to its end");
+        assert_eq!(opened, [line("gone"), "OPEN".to_owned(), "{}".to_owned()]);
+    }
 }

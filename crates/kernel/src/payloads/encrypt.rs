@@ -162,8 +162,7 @@ pub(super) fn document_place(kind: DocumentKind, tenant: &Tenant, name: &str) ->
 }
 
 /// Whether documents of this kind have payloads: they go with the key of their tenant.
-#[must_use]
-pub fn is_encrypted_kind(kind: DocumentKind) -> bool {
+pub(crate) fn is_encrypted_kind(kind: DocumentKind) -> bool {
     document_place(kind, &Tenant::default(), "").is_some()
 }
 

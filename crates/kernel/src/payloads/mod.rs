@@ -11,7 +11,8 @@ mod store;
 
 pub use decrypt::{decrypt_audit, decrypt_record};
 pub(crate) use encrypt::Encrypt;
-pub use encrypt::{encrypt_row, is_encrypted_kind};
+pub use encrypt::encrypt_row;
+pub(crate) use encrypt::is_encrypted_kind;
 pub use erase::delete_documents;
 pub(crate) use place::Place;
 pub use place::is_encrypted;
