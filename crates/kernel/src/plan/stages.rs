@@ -4,7 +4,7 @@
 use super::waits::waits;
 use crate::record::{DbTime, StepRow};
 use crate::saga::StepState;
-use counterstep_contracts::{StepDecl, StepStatus, TaskDecl};
+use counterstep_contracts::{StepDecl, StepStatus, TaskDecl, UndoDecl};
 
 /// The next thing to do going forward. Positions are those of the declaration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,44 +134,41 @@ pub fn backward(decl: &TaskDecl, steps: &[StepRow], go_on: bool) -> BackwardPlan
     BackwardPlan::Undo(stage)
 }
 
-/// Steps whose undo is waived, that started after every step which still needs an undo, and that
-/// were not passed on the way back before: their waiver is due to be recorded now, the latest
-/// first.
+/// Steps whose undo is waived and whose stage the way back has left: their waiver is due to be
+/// recorded now, the latest first. None that was recorded before.
 #[must_use]
 pub fn waived_now(decl: &TaskDecl, steps: &[StepRow]) -> Vec<usize> {
     let states = states(decl, steps);
-    let settled = |row: &StepRow| {
-        matches!(
+    let stage = |at: usize| stage_of(decl, at).first().copied();
+    // The way back goes from the latest stage to the earliest. A group is left once all of it is
+    // undone, in whatever order that happens.
+    let needs_undo = |at: usize| states.get(at).is_some_and(|step| step.needs_undo());
+    let current = latest_started(steps, needs_undo).and_then(stage);
+    // Waivers of what lies beyond the earliest stage that is reached were recorded when it was.
+    let reached = (0..states.len()).filter(|&at| is_reached(&steps[at]));
+    let reached = reached.filter_map(stage).min();
+    let is_waived = |at: &usize| matches!(decl.steps[*at].undo, UndoDecl::Waived { .. });
+    let mut waived: Vec<usize> = (0..states.len())
+        .filter(|&at| states[at].started)
+        .filter(is_waived)
+        .filter(|&at| current.is_none_or(|current| stage(at) > Some(current)))
+        .filter(|&at| reached.is_none_or(|reached| stage(at) <= Some(reached)))
+        .collect();
+    waived.sort_by_key(|&at| std::cmp::Reverse(steps[at].started_seq));
+    waived
+}
+
+/// Whether the way back has come to the step: its undo has started, or none is needed. Not where its
+/// probe has given up ahead of that.
+const fn is_reached(row: &StepRow) -> bool {
+    row.probe.is_none()
+        && matches!(
             row.status,
             StepStatus::Compensating
                 | StepStatus::Compensated
                 | StepStatus::CompensationFailed
                 | StepStatus::Resolved
         )
-    };
-    // On the way back the frontier moves from the latest start to the earliest. What lies beyond
-    // the earliest step that an undo has touched was recorded when that undo started.
-    let passed = (0..steps.len())
-        .filter(|&at| settled(&steps[at]))
-        .filter_map(|at| steps[at].started_seq)
-        .min();
-    let frontier = (0..steps.len())
-        .filter(|&at| states[at].needs_undo() && !settled(&steps[at]))
-        .filter_map(|at| steps[at].started_seq)
-        .max();
-    let mut waived: Vec<usize> = (0..steps.len())
-        .filter(|&at| {
-            states[at].started
-                && matches!(
-                    decl.steps[at].undo,
-                    counterstep_contracts::UndoDecl::Waived { .. }
-                )
-        })
-        .filter(|&at| frontier.is_none_or(|frontier| steps[at].started_seq > Some(frontier)))
-        .filter(|&at| passed.is_none_or(|passed| steps[at].started_seq < Some(passed)))
-        .collect();
-    waived.sort_by_key(|&at| std::cmp::Reverse(steps[at].started_seq));
-    waived
 }
 
 /// What an undo of the whole task would do now, stage by stage, if every undo succeeds.

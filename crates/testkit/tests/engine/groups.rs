@@ -8,7 +8,8 @@ use counterstep_kernel::client;
 use counterstep_kernel::turn::turn;
 use counterstep_macros::distributed_task;
 use counterstep_steps::{
-    AwaitSignal, CancelToken, RetryPolicy, StepContext, StepError, StepResult, UndoResult,
+    AwaitSignal, AwaitTask, CancelToken, Registry, RetryPolicy, StepContext, StepError, StepResult,
+    UndoResult,
 };
 use counterstep_testkit::clock::{until_works, work_for};
 use counterstep_testkit::{Form, Harness, TestTask};
@@ -360,5 +361,75 @@ async fn a_group_sleeps_for_a_signal_once_the_others_have_ended() {
         .await
         .expect("accepted");
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
+    task.assert_invariants().await;
+}
+
+/// A letter that a task of its own posts.
+struct PostLetter;
+
+#[distributed_task(name = "PostLetter", queue = "letters")]
+impl PostLetter {
+    type Request = Day;
+    type Response = u32;
+
+    #[step(1, host = "worker", undo = recall)]
+    async fn post(_day: &Day) -> StepResult<u32> {
+        Ok(1)
+    }
+
+    async fn recall(_out: Option<u32>) -> UndoResult {
+        Ok(())
+    }
+
+    fn respond(post: &u32) -> u32 {
+        *post
+    }
+}
+
+/// Its letter comes before its stall, which is undone after it.
+struct Fair;
+
+#[distributed_task(name = "Fair", queue = "fairs")]
+impl Fair {
+    type Request = Day;
+    type Response = i32;
+
+    #[step(1, host = "worker", group = "fair")]
+    fn letter(day: &Day) -> AwaitTask<PostLetter> {
+        AwaitTask::of(day)
+    }
+
+    #[step(2, host = "worker", group = "fair", no_undo = "it was heard")]
+    async fn announce(_day: &Day) -> StepResult<u8> {
+        Ok(1)
+    }
+
+    #[step(3, host = "worker", group = "fair", undo = take_down)]
+    async fn put_up(_day: &Day) -> StepResult<u16> {
+        Ok(2)
+    }
+
+    async fn take_down(_out: Option<u16>) -> UndoResult {
+        Ok(())
+    }
+
+    #[step(4, host = "worker", no_undo = "test")]
+    async fn open(_day: &Day) -> StepResult<i32> {
+        Err(StepError::permanent("it rains"))
+    }
+
+    fn respond(open: &i32) -> i32 {
+        *open
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waivers_in_a_group_are_recorded_in_whatever_order_the_others_are_undone() {
+    let types = Registry::new().with::<Fair>().with::<PostLetter>();
+    let task = Harness::embedded(types).submit(Form::to::<Fair>()).await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
+    let trail = task.trail().await;
+    assert_eq!(trail.matches("announce waived").count(), 1, "{trail}");
+    assert_eq!(trail.matches("open waived").count(), 1, "{trail}");
     task.assert_invariants().await;
 }
