@@ -28,13 +28,13 @@ impl Draft {
     }
 
     /// Which of the task's requests the step is given where it starts now: the last one. A wait that
-    /// goes on keeps the one under which it began, and a step that has completed the one by which it
-    /// has: its undo takes back what was done by that.
+    /// goes on keeps the one under which it began, a fallback that of the step that gave up, and a
+    /// step that has completed the one by which it has: its undo takes back what was done by that.
     pub(crate) fn request_at_start(&self, at: usize) -> u32 {
         let row = self.step(at);
         let sleeps = row.status == StepStatus::Waiting && row.due_at.is_some();
         let waits = sleeps && plan::waits(&self.decl().steps[at], row).is_some();
-        if waits || row.keeps_request {
+        if waits || row.in_fallback || row.keeps_request {
             return row.request;
         }
         let earlier = self.record().task.earlier_requests.len();

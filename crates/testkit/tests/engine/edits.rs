@@ -352,6 +352,74 @@ async fn a_wait_that_goes_on_keeps_the_request_under_which_it_began() {
     task.assert_invariants().await;
 }
 
+const LATER: RetryPolicy = RetryPolicy::constant("30m").max_retries(1);
+
+struct PayOrBill;
+
+#[distributed_task(name = "PayOrBill", queue = "money")]
+impl PayOrBill {
+    type Request = Transfer;
+    type Response = u32;
+
+    #[step(1, host = "worker", group = "both", retry = LATER, undo = refund, fallback = bill)]
+    async fn pay(req: &Transfer, seen: &State<Seen>) -> StepResult<Paid> {
+        seen.note("pay", &req.account);
+        Err(StepError::permanent("unknown whether it was paid"))
+    }
+
+    async fn bill(ctx: &StepContext, req: &Transfer, seen: &State<Seen>) -> StepResult<Paid> {
+        seen.note("bill", &req.account);
+        if ctx.attempt().0 == 2 {
+            return Err(StepError::transient("the printer is off"));
+        }
+        Ok(Paid(1))
+    }
+
+    async fn refund(req: &Transfer, seen: &State<Seen>) -> UndoResult {
+        seen.note("refund", &req.account);
+        Ok(())
+    }
+
+    #[step(2, host = "worker", group = "both", on_exhausted = "dead_letter")]
+    fn approval(_req: &Transfer) -> AwaitSignal<u32> {
+        AwaitSignal::within("5m")
+    }
+
+    #[step(3, host = "worker", no_undo = "tells a person")]
+    async fn confirm(_paid: &Paid) -> StepResult<()> {
+        Err(StepError::permanent("the letter came back"))
+    }
+
+    fn respond(approval: &u32) -> u32 {
+        *approval
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fallback_that_goes_on_keeps_the_request_of_the_step_that_gave_up() {
+    let seen = Seen::default();
+    let form = Form::new()
+        .field("account", "closed")
+        .never_answer("approval");
+    let harness = Harness::embedded(only::<PayOrBill>()).provide(seen.clone());
+    let task = harness.submit(form).await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::DeadLettered);
+    let edit = RequestEdit::Patch(json!({"account": "open"}));
+    operator::retry(&task.engine, task.id, retrial(None, edit))
+        .await
+        .expect("accepted");
+    task.run_to_wait().await;
+    client::signal(&task.engine, task.id, "approval", json!(7), "client")
+        .await
+        .expect("accepted");
+    assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
+    assert_eq!(
+        seen.all(),
+        ["pay closed", "bill closed", "bill closed", "refund closed"]
+    );
+    task.assert_invariants().await;
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 struct Ticket(ScratchFile);
 
