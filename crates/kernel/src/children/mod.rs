@@ -8,6 +8,8 @@ mod submission;
 mod wake;
 
 pub(crate) use look::look;
+#[cfg(test)]
+pub(crate) use stop::stop_one;
 pub(crate) use stop::{Stop, stop};
 pub(crate) use submission::submission;
 pub use wake::{wake, was_not_woken};

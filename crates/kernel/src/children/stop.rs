@@ -109,7 +109,7 @@ async fn change(
 }
 
 /// Whether its host has to be told.
-fn stop_one(draft: &mut Draft, how: Stop) -> Result<bool, Illegal> {
+pub(crate) fn stop_one(draft: &mut Draft, how: Stop) -> Result<bool, Illegal> {
     match draft.status() {
         TaskStatus::Submitted
         | TaskStatus::Dispatched

@@ -17,6 +17,8 @@ pub use batch::{BatchItem, submit_all};
 pub(crate) use cancel::cancel_for;
 pub use cancel::{Cancelled, Refusal, cancel};
 pub use prepared::{Preparation, Prepared, prepare};
+#[cfg(test)]
+pub(crate) use run_again::steps_behind;
 pub use run_again::{AgainError, CannotKeep, RunAgain, run_again};
 pub use signal::{SignalRefusal, signal};
 pub use submission::{Submission, SubmitError, Submitted, TooManyAtOnce};

@@ -193,6 +193,12 @@ impl Draft {
         self.record.task.cancel_requested_at.is_some()
     }
 
+    /// What has happened in it.
+    #[cfg(test)]
+    pub(crate) fn entries(&self) -> &[AuditEntry] {
+        &self.audit
+    }
+
     /// Whether nothing has happened in it.
     #[must_use]
     pub fn is_empty(&self) -> bool {

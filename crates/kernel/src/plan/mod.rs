@@ -3,6 +3,8 @@
 //! plan of an undo ask the same functions; `design` is its table of cases.
 
 mod children;
+#[cfg(test)]
+mod combinations;
 mod decision;
 #[cfg(test)]
 mod design;

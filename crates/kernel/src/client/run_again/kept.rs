@@ -60,7 +60,7 @@ pub enum CannotKeep {
 }
 
 /// The steps before the stage of this one, with what they gave.
-pub(super) fn kept(
+pub(crate) fn kept(
     decl: &TaskDecl,
     record: &TaskRecord,
     from: &str,

@@ -6,6 +6,8 @@ mod kept;
 
 pub(super) use files::{FileRef, Place, foreign, refs, renamed};
 pub use kept::CannotKeep;
+#[cfg(test)]
+pub(crate) use kept::kept as steps_behind;
 
 use super::submission::{Submission, SubmitError, Submitted};
 use super::upload_session::UploadSession;
