@@ -1,0 +1,135 @@
+//! An interface that answers what pages ask, and writes down what would change anything.
+
+use crate::port::{Api, ApiRequest};
+use actix_web::HttpResponse;
+use actix_web::http::{Method, StatusCode};
+use actix_web::web::Bytes;
+use counterstep_contracts::{Problem, ProblemCode};
+use futures::TryStreamExt;
+use futures::future::LocalBoxFuture;
+use serde_json::{Value, json};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+const ID: &str = "01930d2c-6c4b-7d5e-8f00-0123456789ab";
+const TIME: &str = "2026-01-01T00:00:00Z";
+
+/// What the interface was sent.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Sent {
+    pub(super) method: String,
+    pub(super) path: String,
+    pub(super) headers: BTreeMap<String, String>,
+    pub(super) body: String,
+}
+
+/// An interface that writes down what would change anything.
+#[derive(Default)]
+pub(super) struct Notebook {
+    pub(super) sent: RefCell<Vec<Sent>>,
+    pub(super) refuses: Cell<Option<ProblemCode>>,
+}
+
+impl Api for Rc<Notebook> {
+    fn call(&self, request: ApiRequest) -> LocalBoxFuture<'static, HttpResponse> {
+        let book = self.clone();
+        Box::pin(async move {
+            let path = request.target.to_string();
+            if request.method == Method::GET {
+                return known(&path);
+            }
+            let chunks = request.body.try_collect::<Vec<Bytes>>().await;
+            let body = String::from_utf8(chunks.expect("a body").concat()).expect("a text");
+            let value: Value = serde_json::from_str(&body).unwrap_or_default();
+            if value["preview"] == true {
+                return HttpResponse::Ok()
+                    .json(json!({"count": 3, "complete": true, "tasks": [ID]}));
+            }
+            let of_people = ["content-type", "idempotency-key", "counterstep-label"];
+            let headers = request.headers.iter().filter_map(|(name, value)| {
+                let is_shown = of_people.contains(&name.as_str());
+                is_shown.then(|| (name.to_string(), value.to_str().expect("a text").to_owned()))
+            });
+            book.sent.borrow_mut().push(Sent {
+                method: request.method.to_string(),
+                path,
+                headers: headers.collect(),
+                body,
+            });
+            match book.refuses.get() {
+                Some(code) => refusal(code),
+                None => HttpResponse::Accepted()
+                    .json(json!({"task_id": ID, "status": "submitted", "id": "b1"})),
+            }
+        })
+    }
+}
+
+fn refusal(code: ProblemCode) -> HttpResponse {
+    let problem = Problem::new(code, "the reason of the interface");
+    let status = StatusCode::from_u16(problem.status).expect("a status");
+    HttpResponse::build(status).json(problem)
+}
+
+/// What stands behind the pages.
+fn known(path: &str) -> HttpResponse {
+    let parts: Vec<_> = path.split(['/', '?']).skip(1).collect();
+    let of = |body: Value| HttpResponse::Ok().json(body);
+    match parts.as_slice() {
+        ["api", "caller"] => {
+            of(json!({"tenant": "default", "role": "admin", "is_of_installation": true}))
+        }
+        ["api", "tasks", status] => of(task(status)),
+        ["api", "tasks", _, "audit"] => of(json!({"task_id": ID, "entries": [], "attempts": []})),
+        ["api", "limits"] => of(json!({"items": [
+            {"name": "carrier", "declared": {"at_once": 20, "rate": {"starts": 500, "per": "1s"}, "scope": "all"}, "uses": []},
+            {"name": "free", "uses": []},
+        ]})),
+        ["api", "queues"] => of(json!({"items": [{"name": "lamps", "tasks": {}}]})),
+        ["api", "schedules", ..] => of(json!({
+            "name": "nightly", "type": "OrderLamp", "cron": "0 3 * * *", "origin": "code", "paused": false,
+            "revision": 1, "created_at": TIME, "updated_at": TIME,
+        })),
+        ["api", "task-types"] => {
+            of(json!({"items": [{"name": "OrderLamp", "version": 1, "steps": []}]}))
+        }
+        ["api", "bulk-operations", _] => of(json!({
+            "id": "b1", "action": "redrive", "filter": {}, "note": "", "actor": "kim", "status": "running",
+            "done": 0, "failed": 0, "skipped": 0, "created_at": TIME, "updated_at": TIME,
+        })),
+        ["api", "openapi.json"] => of(document()),
+        _ => HttpResponse::NotFound().json(Problem::new(ProblemCode::NoSuchRoute, "not here")),
+    }
+}
+
+fn task(status: &str) -> Value {
+    let step = |no: u32, name: &str, status: &str| json!({"no": no, "name": name, "status": status, "attempts": 1, "undo_attempts": 0});
+    let (of_ship, waits) = match status {
+        "dead_lettered" => ("failed", None),
+        "compensation_failed" => ("compensation_failed", None),
+        "waiting" => ("waiting", Some("signal")),
+        "running" => ("running", None),
+        _ => ("completed", None),
+    };
+    json!({
+        "task_id": ID, "task_type": "OrderLamp", "version": 1, "status": status, "waiting_for": waits,
+        "cancel_requested": false, "residue": false, "revision": 1, "created_at": TIME, "updated_at": TIME,
+        "recovery_attempts": 1, "progress": {"done": 1, "total": 2},
+        "steps": [step(1, "reserve", "completed"), step(2, "ship", of_ship)],
+    })
+}
+
+/// Of a type that takes JSON, and of one that takes files.
+fn document() -> Value {
+    let example = json!({"name": "Aurora", "price": 2.5});
+    let form = json!({"required": ["title", "files"], "properties": {
+        "title": {"type": "string"}, "count": {"type": "integer"},
+        "files": {"type": "array", "items": {"type": "string", "format": "binary"}},
+        "cover": {"type": "string", "format": "binary"},
+    }});
+    json!({"paths": {
+        "/api/tasks/order-lamp": {"post": {"requestBody": {"content": {"application/json": {"example": example}}}}},
+        "/api/tasks/zip": {"post": {"requestBody": {"content": {"multipart/form-data": {"schema": form}}}}},
+    }})
+}
