@@ -113,6 +113,12 @@ impl Harness {
         self
     }
 
+    /// A person has it undone once it is parked on its way forward.
+    pub(crate) fn undone_when_parked(mut self) -> Self {
+        self.before.push(Before::Undone);
+        self
+    }
+
     /// With these settings, changed.
     #[must_use]
     pub fn settings(mut self, change: impl FnOnce(&mut EngineSettings)) -> Self {
@@ -189,7 +195,7 @@ impl Harness {
         // A step that is to be struck must not have run ahead of its task.
         let lost = self.before.iter().filter_map(|it| match it {
             Before::Lost(at) => Some(at),
-            Before::Cancelled => None,
+            Before::Cancelled | Before::Undone => None,
         });
         let struck: Vec<_> = lost.chain(&self.planted).cloned().collect();
         let to = form.task_type(&engine.registry).decl.name;

@@ -37,6 +37,8 @@ pub(crate) enum Before {
     Lost(Planted),
     /// A client cancels it.
     Cancelled,
+    /// It is parked on its way forward, and a person has it undone.
+    Undone,
 }
 
 /// The engines that give turns. A fault knows no types, so a type with faults of its own has an

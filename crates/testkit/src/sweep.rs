@@ -29,8 +29,11 @@ const LIMIT: Duration = Duration::from_secs(4);
 /// step has an undo, on the way back of a task that is cancelled or that its declaration fails with its host. One that gets no
 /// answer must fail or answer `Unknown`.
 ///
+/// A step is undone because it fails. Where it fails without being undone (`on_exhausted`), it is because a person has
+/// the parked task undone, or else because a later step fails.
+///
 /// Steps whose files arrive with the request, pure steps at the head, and steps that wait run no
-/// code that a fault could strike. With another form than the one that leads through all steps,
+/// code that a fault could strike; the undo of one that waits is struck. With another form than the one that leads through all steps,
 /// those that are skipped are not struck either.
 ///
 /// Where steps submit tasks, the steps of those are struck as well, all the way down: of each type
@@ -108,7 +111,9 @@ async fn sweep(case: Case) {
     };
     let mut runs: Vec<Run> = Vec::new();
     for struck in named("no fault", calm).await {
-        runs::forward(&mut runs, &case, &struck);
+        if struck.runs {
+            runs::forward(&mut runs, &case, &struck);
+        }
         if matches!(
             struck.step.undo,
             UndoDecl::BuiltIn | UndoDecl::Function { .. }

@@ -6,7 +6,8 @@ use crate::family::{self, Idle, Until};
 use crate::planted::{Before, Engines, Planted};
 use crate::site::{eventually, pause};
 use crate::{database, invariants, trail};
-use counterstep_contracts::{Host, TaskId, TaskStatus, WaitReason};
+use counterstep_contracts::{Direction, Host, TaskId, TaskStatus, WaitReason};
+use counterstep_kernel::operator::{self, Retrial};
 use counterstep_kernel::ports::{Lost, ObjectInfo};
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::turn::{TurnEnd, turn};
@@ -110,8 +111,26 @@ impl TestTask {
                     let cancelled = client::cancel(&self.engine, self.id, "client").await;
                     cancelled.expect("the cancel is accepted");
                 }
+                Before::Undone => {
+                    let parked = RunEnd::Rests(TaskStatus::DeadLettered);
+                    let end = self.run_from_here(until).await;
+                    assert_eq!(end, parked, "only a parked task is undone by a person");
+                    let undo = Retrial {
+                        direction: Some(Direction::Undo),
+                        edit: None,
+                        actor: "operator".to_owned(),
+                        note: "it is to be undone".to_owned(),
+                        bulk: None,
+                    };
+                    let undone = operator::retry(&self.engine, self.id, undo).await;
+                    undone.expect("the decision is accepted");
+                }
             }
         }
+        self.run_from_here(until).await
+    }
+
+    async fn run_from_here(&self, until: Instant) -> RunEnd {
         let engines = Engines::with(&self.engine, &self.planted, &self.engine.id);
         loop {
             let family = self.family().await;

@@ -8,31 +8,32 @@ use futures::FutureExt;
 
 pub(super) fn forward(runs: &mut Vec<Run>, case: &Case, struck: &Struck) {
     let (struck, step) = (*struck, struck.step);
-    if step.on_exhausted == OnExhausted::Compensate {
-        for kind in [
-            FaultKind::FailBefore,
-            FaultKind::FailHalfWay,
-            FaultKind::FailAfter,
-        ] {
-            let case = case.clone();
-            runs.push(
-                async move {
-                    let what = format!("{kind:?} at {}, in every attempt", struck.name());
-                    let run = async {
-                        let fault = Fault::at(step.name, kind);
-                        let harness = case.harness().plant(struck.plant(fault.clone()));
-                        let (task, end) = case.run(harness).await;
-                        struck.failed().assert(&task, &end).await;
-                        assert_struck(&fault);
-                        case.check(&task, &end, &what).await;
-                        task.assert_no_orphans().await;
+    for kind in [
+        FaultKind::FailBefore,
+        FaultKind::FailHalfWay,
+        FaultKind::FailAfter,
+    ] {
+        let case = case.clone();
+        runs.push(
+            async move {
+                let what = format!("{kind:?} at {}, in every attempt", struck.name());
+                let run = async {
+                    let fault = Fault::at(step.name, kind);
+                    let harness = case.harness().plant(struck.plant(fault.clone()));
+                    let (task, end) = case.run(harness).await;
+                    struck.given_up().assert(&task, &end).await;
+                    assert_struck(&fault);
+                    case.check(&task, &end, &what).await;
+                    // What stands is referred to by its step.
+                    task.assert_no_orphans().await;
+                    if step.on_exhausted == OnExhausted::Compensate {
                         case.assert_no_objects(&task, &end).await;
-                    };
-                    named(&what, run).await;
-                }
-                .boxed(),
-            );
-        }
+                    }
+                };
+                named(&what, run).await;
+            }
+            .boxed(),
+        );
     }
     // Once only: whether another attempt follows is the policy's business, the outcome must fit
     // either way.
@@ -40,7 +41,7 @@ pub(super) fn forward(runs: &mut Vec<Run>, case: &Case, struck: &Struck) {
     let expected = if follows {
         Expected::Is(TaskStatus::Completed)
     } else {
-        struck.failed()
+        struck.given_up()
     };
     for kind in [
         FaultKind::FailTransiently,
@@ -48,9 +49,6 @@ pub(super) fn forward(runs: &mut Vec<Run>, case: &Case, struck: &Struck) {
         FaultKind::HangBefore,
         FaultKind::Hang,
     ] {
-        if !follows && step.on_exhausted != OnExhausted::Compensate {
-            continue;
-        }
         let case = case.clone();
         runs.push(
             async move {
@@ -111,12 +109,12 @@ pub(super) fn forward(runs: &mut Vec<Run>, case: &Case, struck: &Struck) {
     }
 }
 
-/// The step does its work and fails, or its task is undone with its parent, and then something goes
-/// wrong with its undo.
+/// The step has done its work and is to be undone, and then something goes wrong with its undo.
 pub(super) fn backward(runs: &mut Vec<Run>, case: &Case, struck: &Struck) {
     let (struck, step) = (*struck, struck.step);
     let follows = step.undo_retry.policy.max_retries > 0;
-    for (trigger, why, undone) in struck.triggers() {
+    for undoing in struck.undoings() {
+        let (why, undone) = (&undoing.why, undoing.undone);
         let expected = if follows {
             undone
         } else {
@@ -127,7 +125,7 @@ pub(super) fn backward(runs: &mut Vec<Run>, case: &Case, struck: &Struck) {
             FaultKind::Panic,
             FaultKind::Hang,
         ] {
-            let (case, trigger) = (case.clone(), trigger.clone());
+            let (case, undoing) = (case.clone(), undoing.clone());
             let what = format!(
                 "{kind:?} in the undo of {}{why}, in attempt 1",
                 struck.name()
@@ -138,7 +136,7 @@ pub(super) fn backward(runs: &mut Vec<Run>, case: &Case, struck: &Struck) {
                         let (task, end) = case
                             .limited(|harness| {
                                 let fault = Fault::at(step.name, kind).in_undo().on_attempt(1);
-                                let harness = harness.plant(trigger.clone());
+                                let harness = undoing.in_harness(harness);
                                 Prepared(harness.plant(struck.plant(fault.clone())), Some(fault))
                             })
                             .await;
@@ -151,7 +149,7 @@ pub(super) fn backward(runs: &mut Vec<Run>, case: &Case, struck: &Struck) {
                 .boxed(),
             );
         }
-        let (lost, fails) = (case.clone(), trigger.clone());
+        let (lost, undone_there) = (case.clone(), undoing.clone());
         let what = format!(
             "a host lost in the undo of {}{why}, in attempt 1",
             struck.name()
@@ -162,7 +160,7 @@ pub(super) fn backward(runs: &mut Vec<Run>, case: &Case, struck: &Struck) {
                 let run = async {
                     let fault = Fault::at(step.name, FaultKind::Hang);
                     let fault = struck.plant(fault.in_undo().on_attempt(1));
-                    let harness = case.harness().plant(fails).lose_host(fault);
+                    let harness = undone_there.in_harness(case.harness()).lose_host(fault);
                     let (task, end) = case.run(harness).await;
                     undone.assert(&task, &end).await;
                     case.check(&task, &end, &what).await;
@@ -182,7 +180,7 @@ pub(super) fn backward(runs: &mut Vec<Run>, case: &Case, struck: &Struck) {
             async move {
                 let run = async {
                     let fault = Fault::at(step.name, FaultKind::FailBefore).in_undo();
-                    let harness = case.harness().plant(trigger);
+                    let harness = undoing.in_harness(case.harness());
                     let harness = harness.plant(struck.plant(fault.clone()));
                     let (task, end) = case.run(harness).await;
                     struck.undo_failed().assert(&task, &end).await;

@@ -6,7 +6,8 @@ use crate::harness::Harness;
 use crate::planted::Planted;
 use crate::test_task::{RunEnd, TestTask};
 use counterstep_contracts::{
-    Host, OnExhausted, OnLost, OnProbeFailure, StepDecl, TaskDecl, TaskId, TaskStatus, UndoDecl,
+    Host, OnExhausted, OnLost, OnProbeFailure, StepDecl, StepStatus, TaskDecl, TaskId, TaskStatus,
+    UndoDecl,
 };
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::plan::stage_of;
@@ -18,6 +19,10 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Struck {
     pub(super) decl: &'static TaskDecl,
     pub(super) step: &'static StepDecl,
+    /// Its way forward is code that a fault can strike; else only its undo is.
+    pub(super) runs: bool,
+    /// The last step of its type behind it that is undone once it fails for good.
+    later: Option<&'static str>,
     /// Steps submit tasks of its type.
     below: bool,
     /// The step of the task at the top whose failure has the task of this step undone, which had
@@ -38,6 +43,24 @@ pub(super) struct Doubt {
     pub(super) settled: Expected,
     /// What comes of it where the probe gives up.
     pub(super) unknown: Expected,
+}
+
+/// How a step comes to be undone.
+#[derive(Debug, Clone)]
+pub(super) struct Undoing {
+    trigger: Trigger,
+    /// In words.
+    pub(super) why: String,
+    /// What comes of it where the undo succeeds.
+    pub(super) undone: Expected,
+}
+
+#[derive(Debug, Clone)]
+enum Trigger {
+    /// A step fails for good.
+    Fails(Planted),
+    /// A step fails for good, which parks its task, and a person has the task undone.
+    Parks(Planted),
 }
 
 /// What must come of a run.
@@ -65,7 +88,15 @@ impl Struck {
         Planted::at_steps_of(self.decl.name, fault)
     }
 
-    /// Of a failure that no attempt follows.
+    /// Of a failure that no attempt follows, as the step declares.
+    pub(super) const fn given_up(&self) -> Expected {
+        match self.step.on_exhausted {
+            OnExhausted::Compensate | OnExhausted::Fail => self.failed(),
+            OnExhausted::DeadLetter => self.dead_lettered(),
+        }
+    }
+
+    /// Of a task that fails.
     pub(super) const fn failed(&self) -> Expected {
         if self.below {
             Expected::CompletedOrFailed
@@ -79,7 +110,7 @@ impl Struck {
         self.parked(TaskStatus::CompensationFailed)
     }
 
-    /// Of a probe that gives up before its step can run again.
+    /// Of a step that is parked, as by a probe that gives up before its step can run again.
     const fn dead_lettered(&self) -> Expected {
         self.parked(TaskStatus::DeadLettered)
     }
@@ -171,19 +202,44 @@ impl Struck {
         pasts
     }
 
-    /// What has the step undone, in words, and what comes of it where the undo succeeds.
-    pub(super) fn triggers(&self) -> Vec<(Planted, String, Expected)> {
+    /// What has the step undone: of what its declaration allows, the first.
+    pub(super) fn undoings(&self) -> Vec<Undoing> {
         let fails = |of, step| Planted::at_steps_of(of, Fault::at(step, FaultKind::FailAfter));
-        let mut triggers = Vec::new();
-        if gives_up(self.step) {
-            let fails = fails(self.decl.name, self.step.name);
-            triggers.push((fails, String::new(), self.failed()));
+        let failed = Expected::Is(TaskStatus::Failed);
+        let own = |trigger, why: &str, undone| Undoing {
+            trigger,
+            why: why.to_owned(),
+            undone,
+        };
+        let (of, step) = (self.decl.name, self.step.name);
+        let on_exhausted = self.runs.then_some(self.step.on_exhausted);
+        let parks = on_exhausted == Some(OnExhausted::DeadLetter) && !self.below;
+        let mut undoings = Vec::new();
+        if on_exhausted == Some(OnExhausted::Compensate) {
+            undoings.push(own(Trigger::Fails(fails(of, step)), "", self.failed()));
+        } else if parks {
+            let parks = Trigger::Parks(fails(of, step));
+            undoings.push(own(parks, " after a person decided it", failed));
+        } else if let Some(later) = self.later {
+            let fails = Trigger::Fails(fails(of, later));
+            let why = format!(" after {later} failed");
+            undoings.push(own(fails, &why, self.failed()));
         }
         if let Some((of, step)) = self.undone_by {
-            let failed = Expected::Is(TaskStatus::Failed);
-            triggers.push((fails(of, step), format!(" after {step} failed"), failed));
+            let why = format!(" after {step} failed");
+            undoings.push(own(Trigger::Fails(fails(of, step)), &why, failed));
         }
-        triggers
+        undoings
+    }
+}
+
+impl Undoing {
+    /// A harness in which it comes about.
+    pub(super) fn in_harness(&self, harness: Harness) -> Harness {
+        match self.trigger.clone() {
+            Trigger::Fails(fails) => harness.plant(fails),
+            Trigger::Parks(fails) => harness.plant(fails).undone_when_parked(),
+        }
     }
 }
 
@@ -222,34 +278,50 @@ impl Expected {
     }
 }
 
-/// Whether the step is undone once it fails for good.
+/// Whether the step is undone once it fails for good. A fault in every attempt strikes those of its
+/// fallback as well.
 fn gives_up(step: &StepDecl) -> bool {
-    step.on_exhausted == OnExhausted::Compensate && step.fallback.is_none()
+    step.on_exhausted == OnExhausted::Compensate
 }
 
-/// Steps that ran code, by position, of a type.
+/// Steps of a type, by position, that ran code, and those that completed without any and have an undo.
 #[derive(Debug)]
 struct Ran {
     decl: &'static TaskDecl,
     steps: BTreeSet<usize>,
+    waited: BTreeSet<usize>,
     below: bool,
 }
 
-/// The steps of a task, and of all tasks below it, whose code ran.
+impl Ran {
+    /// The last step in a later stage whose failure has this one undone.
+    fn later(&self, at: usize) -> Option<&'static str> {
+        let steps = self.decl.steps;
+        let is_later = |&other: &usize| other > at && !stage_of(self.decl, at).contains(&other);
+        let mut ran = self.steps.iter().copied();
+        let last = ran.rfind(|other| is_later(other) && gives_up(&steps[*other]));
+        last.map(|at| steps[at].name)
+    }
+}
+
+/// The steps of a task, and of all tasks below it, that ran code or have some to undo them.
 pub(super) async fn in_family(task: &TestTask) -> Vec<Struck> {
     let family = task.family().await;
     let mut types: Vec<Ran> = Vec::new();
     for (at, record) in family.iter().enumerate() {
         let decl = decl_of(task, record);
         let steps = ran(task, decl, record, at > 0).await;
+        let waited = waited(decl, record);
         match types.iter_mut().find(|known| known.decl.name == decl.name) {
             Some(known) => {
                 known.steps.extend(steps);
+                known.waited.extend(waited);
                 known.below |= at > 0;
             }
             None => types.push(Ran {
                 decl,
                 steps,
+                waited,
                 below: at > 0,
             }),
         }
@@ -259,9 +331,12 @@ pub(super) async fn in_family(task: &TestTask) -> Vec<Struck> {
     let of_type = |it: Ran| {
         let steps = it.decl.steps;
         let undone_by = undone_by.get(it.decl.name).copied();
-        it.steps.into_iter().map(move |at| Struck {
+        let all: BTreeSet<usize> = it.steps.union(&it.waited).copied().collect();
+        all.into_iter().map(move |at| Struck {
             decl: it.decl,
             step: &steps[at],
+            runs: it.steps.contains(&at),
+            later: it.later(at),
             below: it.below,
             undone_by,
             cancellable,
@@ -296,6 +371,17 @@ async fn ran(
         step.waits.is_none() && !ahead && ran && !received(step.no)
     };
     (0..decl.steps.len()).filter(is_struck).collect()
+}
+
+/// The steps that waited for something until they completed, and that a function undoes.
+fn waited(decl: &TaskDecl, record: &TaskRecord) -> BTreeSet<usize> {
+    let has_undo = |&at: &usize| {
+        let step = &decl.steps[at];
+        step.waits.is_some()
+            && record.steps[at].status == StepStatus::Completed
+            && matches!(step.undo, UndoDecl::Function { .. })
+    };
+    (0..decl.steps.len()).filter(has_undo).collect()
 }
 
 /// By the types whose tasks are undone with the task at the top once its last step fails: type and

@@ -54,6 +54,7 @@ mod sections;
 mod sees;
 mod signals;
 mod state;
+mod sweeps;
 mod timers;
 mod two_workers;
 mod undo;
