@@ -36,22 +36,12 @@ pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpReques
         .map(|text| cursor::read(text, cursor::DEAD_LETTERS, &query))
         .transpose()?;
     let store = &api.engine.ports.store;
-    // Each of the two states along its index: together they would be sorted from end to end.
-    let mut lines = Vec::new();
-    for parked in TaskStatus::ALL
-        .iter()
-        .copied()
-        .filter(|parked| parked.is_parked())
-    {
-        if statuses.is_empty() || statuses.contains(&parked) {
-            let of_state = TaskQuery {
-                statuses: vec![parked],
-                ..query.clone()
-            };
-            lines.extend(store.list(&of_state).await?.lines);
-        }
+    let mut asked = query.clone();
+    if statuses.is_empty() {
+        let parked = TaskStatus::ALL.iter().filter(|status| status.is_parked());
+        asked.statuses = parked.copied().collect();
     }
-    lines.sort_by_key(|line| std::cmp::Reverse(line.task));
+    let mut lines = store.list(&asked).await?.lines;
     let has_more = lines.len() > limit as usize;
     lines.truncate(limit as usize);
     let last = lines.last().filter(|_| has_more);

@@ -2,12 +2,12 @@
 //! there are. Must not change a task.
 
 use super::groups;
-use crate::ports::{FailureFilter, Store, StoreError, TaskLine, TaskQuery, first_id_at};
+use crate::ports::{FailureFilter, Store, StoreError, TaskLine, TaskPage, TaskQuery, first_id_at};
 use crate::record::DbTime;
 use counterstep_contracts::{Labels, TaskId, TaskStatus, Tenant};
 use serde::{Deserialize, Serialize};
 
-/// Tasks of one page in each state.
+/// Tasks of one page.
 const PAGE: u32 = 1_000;
 
 /// Tasks in some states that are alike.
@@ -55,32 +55,25 @@ impl Selection {
         store: &S,
         before: Option<TaskId>,
     ) -> Result<Walked, StoreError> {
-        let (mut lines, mut next) = (Vec::new(), None);
         let until = self.until.map(first_id_at);
-        let before = before.into_iter().chain(until).min();
-        // Each state along its index: together they would be sorted from end to end.
-        for status in &self.statuses {
-            let query = TaskQuery {
-                tenant: Some(self.tenant.clone()),
-                task_type: self.task_type.clone(),
-                statuses: vec![*status],
-                labels: self.labels.clone(),
-                from: self.since.map(first_id_at),
-                before,
-                limit: PAGE,
-                ..TaskQuery::default()
-            };
-            let page = store.list(&query).await?;
-            let is_full = page.lines.len() >= PAGE as usize;
-            let last = page.lines.last().filter(|_| is_full).map(|line| line.task);
-            next = next.max(last.or(page.looked_to));
-            lines.extend(page.lines);
-        }
-        // Behind where the shortest list ends, others may have tasks that are not read yet.
-        lines.retain(|line| next.is_none_or(|next| line.task >= next));
-        lines.sort_unstable_by_key(|line| std::cmp::Reverse(line.task));
-        // One that was read in two states has changed from one to the other in between.
-        lines.dedup_by_key(|line| line.task);
+        let query = TaskQuery {
+            tenant: Some(self.tenant.clone()),
+            task_type: self.task_type.clone(),
+            // In one read: a task that changes from one state to another meanwhile is in one of them.
+            statuses: self.statuses.clone(),
+            labels: self.labels.clone(),
+            from: self.since.map(first_id_at),
+            before: before.into_iter().chain(until).min(),
+            limit: PAGE,
+            ..TaskQuery::default()
+        };
+        let TaskPage {
+            mut lines,
+            looked_to,
+        } = store.list(&query).await?;
+        let is_full = lines.len() >= PAGE as usize;
+        let last = lines.last().filter(|_| is_full).map(|line| line.task);
+        let next = last.or(looked_to);
         let looked_at = lines.len() as u64;
         lines.retain(|line| self.fits(line));
         Ok(Walked {

@@ -298,27 +298,24 @@ pub(super) async fn count(store: &dyn Store, alert: &Alert) -> Result<Option<u64
     let Some(group) = &alert.counts else {
         return Ok(None);
     };
-    let mut count = 0;
-    for status in [TaskStatus::DeadLettered, TaskStatus::CompensationFailed] {
-        let (mut before, mut looked_at) = (None, 0);
-        while looked_at < COUNTED {
-            let query = TaskQuery {
-                tenant: tenant.clone(),
-                task_type: Some(task_type.clone()),
-                statuses: vec![status],
-                before,
-                limit: PAGE,
-                ..TaskQuery::default()
-            };
-            let lines = store.list(&query).await?.lines;
-            let is_of = |failure| key_of(task_type, failure, text.is_some()).id() == *group;
-            let of_it = lines.iter().filter(|line| is_of(line.failure.as_ref()));
-            count += of_it.count() as u64;
-            looked_at += PAGE;
-            before = lines.last().map(|line| line.task);
-            if lines.len() < PAGE as usize {
-                break;
-            }
+    let (mut count, mut before, mut looked_at) = (0, None, 0);
+    while looked_at < COUNTED {
+        let query = TaskQuery {
+            tenant: tenant.clone(),
+            task_type: Some(task_type.clone()),
+            statuses: vec![TaskStatus::DeadLettered, TaskStatus::CompensationFailed],
+            before,
+            limit: PAGE,
+            ..TaskQuery::default()
+        };
+        let lines = store.list(&query).await?.lines;
+        let is_of = |failure| key_of(task_type, failure, text.is_some()).id() == *group;
+        let of_it = lines.iter().filter(|line| is_of(line.failure.as_ref()));
+        count += of_it.count() as u64;
+        looked_at += PAGE;
+        before = lines.last().map(|line| line.task);
+        if lines.len() < PAGE as usize {
+            break;
         }
     }
     Ok(Some(count))

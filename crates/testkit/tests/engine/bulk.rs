@@ -5,17 +5,19 @@ use crate::errand::only;
 use counterstep_adapters::payload_keys::{EncryptedPayloads, PayloadKey, PayloadKeys, TenantKeys};
 use counterstep_contracts::SettledAs;
 use counterstep_contracts::bulk::{BulkAction, BulkStatus, BulkView};
-use counterstep_contracts::{TaskId, TaskStatus, Tenant};
+use counterstep_contracts::{Host, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::Engine;
 use counterstep_kernel::bulk::{self, BulkSpec};
 use counterstep_kernel::dead_letters::{Selection, groups};
+use counterstep_kernel::operator::{self, Retrial};
 use counterstep_kernel::payloads::PayloadStore;
 use counterstep_kernel::ports::{
     DocumentKind, DocumentQuery, FailureFilter, PayloadError, Store, TaskLine, TaskQuery,
 };
+use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_macros::distributed_task;
 use counterstep_steps::times::DbTime;
-use counterstep_steps::{State, StepContext, StepError, StepResult, UndoResult};
+use counterstep_steps::{CancelToken, State, StepContext, StepError, StepResult, UndoResult};
 use counterstep_testkit::{Form, Harness, Site};
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
@@ -579,4 +581,40 @@ async fn operations_whose_key_is_not_here_stay_as_they_are_and_delay_no_others()
         .expect("a list");
     assert_eq!(ended.len(), 20);
     assert!(ended.iter().all(|it| it.status == BulkStatus::Done));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_changes_its_state_while_tasks_are_selected_is_selected_once() {
+    let bench = Bench::with(8).await;
+    let all = bench.of(BulkAction::Cancel, TaskStatus::ALL);
+    let changes = async {
+        // Parked, running and parked again, some hundred times.
+        for _ in 0..40 {
+            for task in &bench.tasks {
+                let retrial = Retrial {
+                    direction: None,
+                    edit: None,
+                    actor: "operator:kim".to_owned(),
+                    note: "once more".to_owned(),
+                    bulk: None,
+                };
+                let retried = operator::retry(bench.engine(), *task, retrial).await;
+                retried.expect("it is parked");
+                let (engine, stop) = (bench.engine(), CancelToken::new());
+                let end = turn(engine, Host::Worker, *task, &stop).await;
+                assert_eq!(end, TurnEnd::Rests(TaskStatus::DeadLettered));
+            }
+        }
+    };
+    let is_over = AtomicBool::new(false);
+    let previews = async {
+        while !is_over.load(Ordering::SeqCst) {
+            let preview = bulk::preview(bench.engine(), all.action, &all.selection).await;
+            assert_eq!(preview.expect("a preview").count, 8);
+        }
+    };
+    futures::join!(previews, async {
+        changes.await;
+        is_over.store(true, Ordering::SeqCst);
+    });
 }

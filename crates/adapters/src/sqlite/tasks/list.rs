@@ -41,11 +41,15 @@ struct LineRow {
 const LABELLED: &str = include_str!("labelled.sql");
 
 /// A page, the newest first. Rows that a newer program wrote are skipped, and do not count for
-/// the limit.
+/// the limit. To be called in a transaction: states are read one after the other.
 pub(in super::super) fn list(
     connection: &mut SqliteConnection,
     query: &TaskQuery,
 ) -> Result<TaskPage, Fault> {
+    // Each along its index: together they would be sorted from end to end.
+    if query.labels.is_empty() && query.statuses.len() > 1 {
+        return state_by_state(connection, query);
+    }
     let before = query.before.map_or(TaskId(uuid::Uuid::max()), |it| it);
     let from = query.from.map_or(TaskId(uuid::Uuid::nil()), |it| it);
     match (&query.tenant, query.labels.iter().next()) {
@@ -92,11 +96,7 @@ pub(in super::super) fn list(
             }
             match &query.statuses[..] {
                 [] => {}
-                [status] => rows = rows.filter(tasks::status.eq(status.as_str())),
-                statuses => {
-                    let statuses = statuses.iter().map(|status| status.as_str());
-                    rows = rows.filter(tasks::status.eq_any(statuses.collect::<Vec<_>>()));
-                }
+                [status, ..] => rows = rows.filter(tasks::status.eq(status.as_str())),
             }
             if query.before.is_some() {
                 rows = rows.filter(tasks::id.lt(before.to_string()));
@@ -110,6 +110,30 @@ pub(in super::super) fn list(
             )
         }
     }
+}
+
+fn state_by_state(connection: &mut SqliteConnection, query: &TaskQuery) -> Result<TaskPage, Fault> {
+    let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
+    let (mut lines, mut looked_to) = (Vec::new(), None);
+    let mut statuses = query.statuses.clone();
+    statuses.sort_unstable();
+    statuses.dedup();
+    for status in statuses {
+        let of_state = TaskQuery {
+            statuses: vec![status],
+            ..query.clone()
+        };
+        let page = list(connection, &of_state)?;
+        let last = page.lines.last().filter(|_| page.lines.len() >= limit);
+        looked_to = looked_to.max(last.map(|line| line.task).or(page.looked_to));
+        lines.extend(page.lines);
+    }
+    // Behind where the first of them ended, others may have tasks that were not read.
+    lines.retain(|line| looked_to.is_none_or(|end| line.task >= end));
+    lines.sort_unstable_by_key(|line| std::cmp::Reverse(line.task));
+    lines.truncate(limit);
+    let looked_to = looked_to.filter(|_| lines.len() < limit);
+    Ok(TaskPage { lines, looked_to })
 }
 
 #[derive(Debug, QueryableByName)]
