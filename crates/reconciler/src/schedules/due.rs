@@ -2,7 +2,7 @@
 //! due. Changes nothing.
 
 use super::moves::{Move, moves};
-use counterstep_contracts::{ScheduleOrigin, Tenant};
+use counterstep_contracts::{ScheduleOrigin, ScheduleSpec, Tenant};
 use counterstep_kernel::Engine;
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::{DuePlace, ScheduleQuery, ScheduleRow, Schedules, StoreError};
@@ -44,7 +44,7 @@ impl ScheduleStep {
     }
 }
 
-pub(super) fn names(steps: &[ScheduleStep]) -> Vec<String> {
+fn names(steps: &[ScheduleStep]) -> Vec<String> {
     let name = |step: &ScheduleStep| match step {
         ScheduleStep::Declare(row) => Some(row.name.clone()),
         ScheduleStep::Move { .. } | ScheduleStep::Broken { .. } => None,
@@ -95,7 +95,7 @@ pub(super) async fn plan_declared(engine: &Engine) -> Result<Vec<ScheduleStep>, 
     Ok(to_declare(&engine.registry, &found))
 }
 
-/// Plans a page of those that are due, without those that are `declared` anew.
+/// Plans a page of those that are due, without those that are yet to be `declared` anew.
 pub(super) async fn plan_due(
     engine: &Engine,
     declared: &[String],
@@ -163,18 +163,25 @@ fn to_declare(registry: &Registry, found: &Schedules) -> Vec<ScheduleStep> {
         if row.is_some_and(|row| row.origin == ScheduleOrigin::Code && row.spec == *spec) {
             continue;
         }
-        // Counts from now on: what would have been due before was not declared then.
-        let next_due_at = schedule::read(&mut spec.clone())
-            .ok()
-            .and_then(|when| when.after(found.now));
+        let same_times = row.is_some_and(|row| has_times_of(&row.spec, spec));
         let mut row = row.cloned().unwrap_or_else(|| {
             ScheduleRow::new(Tenant::default(), name.clone(), spec.clone(), found.now)
         });
+        // A due time stands whatever else has changed: while two versions of a program declare the
+        // schedule in turn, it would never come. Other times count from now on: what would have been
+        // due before was not declared then.
+        if !same_times {
+            let when = schedule::read(&mut spec.clone()).ok();
+            row.next_due_at = when.and_then(|when| when.after(found.now));
+        }
         row.origin = ScheduleOrigin::Code;
         row.spec = spec.clone();
-        row.next_due_at = next_due_at;
         row.rev = row.rev.next();
         steps.push(ScheduleStep::Declare(row));
     }
     steps
+}
+
+fn has_times_of(spec: &ScheduleSpec, other: &ScheduleSpec) -> bool {
+    (&spec.cron, &spec.zone, &spec.run_at) == (&other.cron, &other.zone, &other.run_at)
 }

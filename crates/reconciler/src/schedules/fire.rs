@@ -1,7 +1,7 @@
 //! A pass over the schedules: takes over what the program declares, and fires what is due. What
 //! that is, is planned in `due`.
 
-use super::due::{ScheduleStep, names, plan_declared, plan_due};
+use super::due::{ScheduleStep, plan_declared, plan_due};
 use super::moves::{Move, SkipReason};
 use counterstep_contracts::TaskId;
 use counterstep_contracts::http::Accepted;
@@ -52,15 +52,6 @@ impl ScheduleReport {
     fn done(&self) -> usize {
         self.fired.len() + self.skipped
     }
-
-    fn add(&mut self, other: Self) {
-        self.declared += other.declared;
-        self.fired.extend(other.fired);
-        self.skipped += other.skipped;
-        self.waiting += other.waiting;
-        self.moved += other.moved;
-        self.failed.extend(other.failed);
-    }
 }
 
 /// A pass over the schedules: plans and executes page by page, until `limit` due times have
@@ -74,61 +65,93 @@ pub fn pass<'a>(
     shutdown: &'a CancelToken,
 ) -> BoxFuture<'a, Result<ScheduleReport, StoreError>> {
     Box::pin(async move {
-        let declare = plan_declared(engine).await?;
-        let declared = names(&declare);
-        let mut done = run(engine, declare).await;
-        let most = usize::try_from(limit).unwrap_or(usize::MAX);
+        let within = Within {
+            most: usize::try_from(limit).unwrap_or(usize::MAX),
+            shutdown,
+        };
+        let mut done = run(engine, plan_declared(engine).await?).await;
         let mut after = None;
         loop {
-            let page = plan_due(engine, &declared, after, limit.min(PAGE)).await?;
-            done.add(run(engine, page.steps).await);
+            let page = plan_due(engine, &[], after, limit.min(PAGE)).await?;
+            run_within(engine, page.steps, within, &mut done).await;
             after = page.last;
-            if after.is_none() || done.done() >= most || shutdown.is_cancelled() {
+            if after.is_none() || within.is_over(&done) {
                 return Ok(done);
             }
         }
     })
 }
 
+/// How far a pass goes.
+#[derive(Debug, Clone, Copy)]
+struct Within<'a> {
+    /// Due times that fire or are skipped.
+    most: usize,
+    shutdown: &'a CancelToken,
+}
+
+impl Within<'_> {
+    fn is_over(self, done: &ScheduleReport) -> bool {
+        done.done() >= self.most || self.shutdown.is_cancelled()
+    }
+}
+
 /// Executes a plan. Each move is a change of its own; a schedule that another writer has moved
 /// meanwhile is left alone.
 pub fn run(engine: &Engine, plan: Vec<ScheduleStep>) -> BoxFuture<'_, ScheduleReport> {
     Box::pin(async move {
-        let mut done = ScheduleReport::default();
-        for step in plan {
-            match step {
-                ScheduleStep::Broken { name, why } => done.failed.push((name, why)),
-                ScheduleStep::Declare(row) => {
-                    let name = row.name.clone();
-                    match put_audited(engine, &row, "schedule_declared", &engine.id).await {
-                        Ok(true) => {
-                            tracing::info!(
-                                schedule = name,
-                                "took over a schedule that the program declares"
-                            );
-                            done.declared += 1;
-                        }
-                        Ok(false) => done.moved += 1,
-                        Err(error) => done.failed.push((name, error.to_string())),
-                    }
-                }
-                ScheduleStep::Move { row, moves, now } => {
-                    make(engine, row, moves, now, &mut done).await
-                }
-            }
-        }
+        let (mut done, shutdown) = (ScheduleReport::default(), CancelToken::new());
+        let within = Within {
+            most: usize::MAX,
+            shutdown: &shutdown,
+        };
+        run_within(engine, plan, within, &mut done).await;
         done
     })
+}
+
+async fn run_within(
+    engine: &Engine,
+    plan: Vec<ScheduleStep>,
+    within: Within<'_>,
+    done: &mut ScheduleReport,
+) {
+    for step in plan {
+        match step {
+            ScheduleStep::Broken { name, why } => done.failed.push((name, why)),
+            ScheduleStep::Declare(row) => {
+                let name = row.name.clone();
+                match put_audited(engine, &row, "schedule_declared", &engine.id).await {
+                    Ok(true) => {
+                        tracing::info!(
+                            schedule = name,
+                            "took over a schedule that the program declares"
+                        );
+                        done.declared += 1;
+                    }
+                    Ok(false) => done.moved += 1,
+                    Err(error) => done.failed.push((name, error.to_string())),
+                }
+            }
+            ScheduleStep::Move { row, moves, now } => {
+                make(engine, row, (moves, now), within, done).await;
+            }
+        }
+    }
 }
 
 async fn make(
     engine: &Engine,
     mut row: ScheduleRow,
-    moves: Vec<Move>,
-    now: DbTime,
+    (moves, now): (Vec<Move>, DbTime),
+    within: Within<'_>,
     done: &mut ScheduleReport,
 ) {
     for step in moves {
+        // One schedule may catch up on thousands.
+        if within.is_over(done) {
+            return;
+        }
         let moved = match step {
             Move::Wait { .. } => {
                 done.waiting += 1;

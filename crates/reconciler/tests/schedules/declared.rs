@@ -68,3 +68,23 @@ async fn a_declared_schedule_is_taken_over_and_its_pause_outlives_a_change() {
         .await
         .expect("it is deleted");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_versions_of_a_program_that_declare_a_schedule_in_turn_keep_its_due_times() {
+    let (folder, clock) = (tempfile::tempdir().expect("a folder"), TestClock::new());
+    let declare = |text: &str| {
+        let hourly = Schedule::cron("hourly", "0 * * * *", "UTC").request(json!({"text": text}));
+        types().schedule::<Tick>(hourly)
+    };
+    let old = engine(folder.path(), declare("old"), (None, &clock)).await;
+    let new = engine(folder.path(), declare("new"), (None, &clock)).await;
+    let mut fired = 0;
+    for _ in 0..6 {
+        for program in [&old, &new] {
+            let report = one_pass(program).await;
+            fired += report.fired + report.skipped;
+            clock.advance("10m");
+        }
+    }
+    assert_eq!(fired, 2, "two hours have passed");
+}

@@ -127,3 +127,23 @@ async fn schedules_that_wait_or_fail_do_not_starve_those_behind_them() {
         assert!(row(&engine, ready).await.last_task.is_some(), "{ready}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schedule_that_catches_up_does_not_fire_beyond_the_limit_of_a_pass() {
+    let (engine, _folder) = alone(types()).await;
+    let catches_up = ScheduleSpec {
+        overlap: Overlap::Allow,
+        misfire: Misfire::CatchUp,
+        catch_up_limit: 50,
+        ..hourly()
+    };
+    overdue(&engine, "hourly", catches_up, 50 * 3_600).await;
+    let settings = ReconcilerSettings {
+        limit: 10,
+        ..ReconcilerSettings::default()
+    };
+    for _ in 0..5 {
+        let report = pass(&engine, &settings).await.expect("a pass");
+        assert_eq!(report.fired, 10);
+    }
+}
