@@ -345,6 +345,12 @@ pub struct TaskRecord {
 }
 
 impl TaskRecord {
+    /// Whether its deadline is over: no step of it starts forward.
+    #[must_use]
+    pub fn is_past_deadline(&self) -> bool {
+        self.task.deadline_at.is_some_and(|at| at <= self.now)
+    }
+
     /// Whether an owner holds a lease that has not run out.
     #[must_use]
     pub fn lease_is_live(&self) -> bool {

@@ -87,6 +87,11 @@ impl LimitState {
     ) -> (Grant, bool) {
         let before = self.clone();
         self.holders.retain(|_, holder| holder.until > now);
+        // Where the database's clock was set back, a process that is gone would hold its permits until
+        // that time has come again. One that is there renews them in time.
+        for holder in self.holders.values_mut() {
+            holder.until = holder.until.min(now.later(lease));
+        }
         let wanted = need.in_use.saturating_add(need.waiting);
         let others = self.holders.iter().filter(|(id, _)| *id != process);
         let (taken, hungry) = others.fold((0u32, 0u32), |(taken, hungry), (_, holder)| {
@@ -151,15 +156,21 @@ impl LimitState {
             self.next_start = None;
             return starts;
         };
-        let between = rate.per / rate.starts;
-        let mut next = self.next_start.map_or(now, |next| next.max(now));
-        // A rate that was lower before may have left a start far ahead.
-        if next.after(now) > rate.per {
-            next = now.later(rate.per);
-        }
+        // In whole microseconds, as the database's times are: rounded down it would be a higher rate.
+        let micros = rate
+            .per
+            .as_micros()
+            .div_ceil(u128::from(rate.starts))
+            .max(1);
+        let between = Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX));
+        // A rate that was lower before may have left a start far ahead. One of this rate lies no further
+        // ahead than this.
+        let furthest = now.later(AHEAD.saturating_add(between));
+        let next = self.next_start.map_or(now, |next| next.max(now));
+        let mut next = next.min(furthest);
         while (starts.len() as u64) < u64::from(lacking) && next.after(now) <= AHEAD {
             starts.push_back(next);
-            next = next.later(between.max(Duration::from_micros(1)));
+            next = next.later(between);
         }
         if lacking > 0 || self.next_start.is_some_and(|next| next > now) {
             self.next_start = Some(next);
@@ -231,6 +242,48 @@ mod tests {
         assert_eq!(a.held, 5);
         let (b, _) = state.exchange("b", need(0, 20), at_once(10), (NOW, LEASE));
         assert_eq!(b.held, 5);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_prolongs_no_permit_beyond_a_lease() {
+        let mut state = LimitState::default();
+        let ahead = NOW.later(Duration::from_secs(3_600));
+        state.exchange("gone", need(0, 10), at_once(10), (ahead, LEASE));
+        let (b, _) = state.exchange("b", need(0, 1), at_once(10), (NOW, LEASE));
+        assert_eq!(b.held, 0);
+        let (b, _) = state.exchange("b", need(0, 1), at_once(10), (NOW.later(LEASE), LEASE));
+        assert_eq!(b.held, 1);
+    }
+
+    #[test]
+    fn starts_that_are_given_out_ahead_are_no_reason_for_more() {
+        for (starts, per, seconds) in [
+            (1, "1s", 20),
+            (5, "100ms", 10),
+            (3, "1s", 20),
+            (7, "10ms", 1),
+        ] {
+            let per = counterstep_contracts::retry::parse_duration(per).expect("a period");
+            let values = LimitValues {
+                at_once: None,
+                rate: Some(Rate { starts, per }),
+            };
+            let (mut state, mut given) = (LimitState::default(), Vec::new());
+            // At times that are no multiples of the period, and twice.
+            for look in (0..seconds * 1_000_000).step_by(799) {
+                let now = NOW.later(Duration::from_micros(look));
+                for need in [need(0, 1), need(0, 1)] {
+                    let (grant, _) = state.exchange("a", need, values, (now, LEASE));
+                    given.extend(grant.starts);
+                }
+            }
+            let between = i64::try_from(per.as_micros()).expect("short");
+            let most = usize::try_from(starts).expect("few");
+            let too_soon = given
+                .windows(most + 1)
+                .find(|starts| starts[most].0 - starts[0].0 < between);
+            assert_eq!(too_soon, None, "{starts} in {per:?}");
+        }
     }
 
     #[test]

@@ -44,8 +44,8 @@ fn needs_place(record: &TaskRecord) -> bool {
         row.status,
         TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Waiting
     );
-    let is_over = row.deadline_at.is_some_and(|at| at <= record.now);
-    goes_forward && row.place_no.is_none() && row.cancel_requested_at.is_none() && !is_over
+    let is_asked = row.place_no.is_none() && row.cancel_requested_at.is_none();
+    goes_forward && is_asked && !record.is_past_deadline()
 }
 
 /// Asks for a task that nothing else keeps from being claimed.

@@ -148,8 +148,7 @@ fn reason_to_give_up(view: &View<'_>) -> Option<(Failure, OnExhausted)> {
     if let Some(row) = steps.iter().find(|row| unknown(row)) {
         return Some((failure::unknown_outcome(row), OnExhausted::DeadLetter));
     }
-    let over = record.task.deadline_at? <= record.now;
-    over.then(|| {
+    record.is_past_deadline().then(|| {
         let failure = Failure {
             class: "deadline".to_owned(),
             message: "the task ran into its deadline, counted from its submission".to_owned(),

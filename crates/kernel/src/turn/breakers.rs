@@ -221,6 +221,7 @@ fn going_forward(record: &TaskRecord) -> bool {
         record.task.status,
         Submitted | Dispatched | Running | Waiting
     ) && record.task.cancel_requested_at.is_none()
+        && !record.is_past_deadline()
 }
 
 pub(crate) fn breaker_of(engine: &Engine, task_type: &TaskType, at: usize) -> Option<Breaker> {

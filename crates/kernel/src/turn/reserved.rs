@@ -246,10 +246,11 @@ fn next_steps(task_type: &TaskType, record: &TaskRecord) -> Vec<(usize, &'static
     next.map(|at| (at, &steps[at])).collect()
 }
 
-/// The steps that would start now.
+/// The steps that would start now: none of a task that ran into its deadline.
 pub(crate) fn likely_next(task_type: &TaskType, record: &TaskRecord) -> Vec<usize> {
-    let goes_forward =
-        record.task.status != TaskStatus::Compensating && record.task.cancel_requested_at.is_none();
+    let goes_forward = record.task.status != TaskStatus::Compensating
+        && record.task.cancel_requested_at.is_none()
+        && !record.is_past_deadline();
     if !goes_forward {
         return Vec::new();
     }

@@ -84,6 +84,7 @@ struct Call {
 const TWO: Limit = Limit::named("two").at_once(2);
 const ONE_EACH: Limit = Limit::named("one-each").at_once(1).per_label("customer");
 const SLOWLY: Limit = Limit::named("slowly").rate(50, "1s");
+const RARELY: Limit = Limit::named("rarely").rate(1, "1h");
 const AGAIN: RetryPolicy = RetryPolicy::constant("10ms").max_retries(3);
 
 struct CallBank;
@@ -135,6 +136,22 @@ impl CallSlowly {
     type Response = ();
 
     #[step(1, host = "worker", no_undo = "does nothing", limit = SLOWLY)]
+    async fn call(req: &Call) -> StepResult<u32> {
+        service(&req.service).call().await;
+        Ok(1)
+    }
+
+    fn respond() {}
+}
+
+struct CallRarely;
+
+#[distributed_task(name = "CallRarely", timeout = "1m")]
+impl CallRarely {
+    type Request = Call;
+    type Response = ();
+
+    #[step(1, host = "worker", no_undo = "does nothing", limit = RARELY)]
     async fn call(req: &Call) -> StepResult<u32> {
         service(&req.service).call().await;
         Ok(1)
@@ -412,6 +429,23 @@ async fn a_single_turn_has_its_permit_too() {
     let task = Harness::embedded(only::<CallBank>()).submit(form).await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
     task.assert_invariants().await;
+}
+
+#[tokio::test]
+async fn a_task_that_ran_into_its_deadline_needs_no_permit_to_fail() {
+    let site = Harness::embedded(only::<CallRarely>()).start().await;
+    service("rarely").gate.add_permits(2);
+    let tasks = submit(&site, "rarely", 2).await;
+    let turn_of =
+        async |task: TaskId| turn(&site.engine, Host::Worker, task, &CancelToken::new()).await;
+    let completed = TurnEnd::Rests(TaskStatus::Completed);
+    assert_eq!(turn_of(tasks[0]).await, completed);
+    let held_back = turn_of(tasks[1]).await;
+    assert!(matches!(held_back, TurnEnd::NoRoom(_)), "{held_back:?}");
+    site.clock.advance("2m");
+    assert_eq!(turn_of(tasks[1]).await, TurnEnd::Rests(TaskStatus::Failed));
+    let failure = site.record(tasks[1]).await.task.failure;
+    assert_eq!(failure.expect("a failure").class, "deadline");
 }
 
 #[test]
