@@ -15,9 +15,9 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
+use uuid::Uuid;
 
 /// How much of an object is held at a time.
 const PART: usize = 1 << 20;
@@ -132,14 +132,16 @@ impl FolderObjects {
         Ok((bucket.clone(), bucket.join(name)))
     }
 
-    /// Folders of the root that are buckets, by name.
+    /// Folders of the root that are buckets, by name: also such as are links to a folder elsewhere, which
+    /// objects are written to and read from.
     fn buckets(root: &Path) -> io::Result<Vec<String>> {
         let mut buckets = Vec::new();
         for entry in std::fs::read_dir(root)? {
             let entry = entry?;
-            if let (true, Ok(name)) = (entry.file_type()?.is_dir(), entry.file_name().into_string())
-                && key_checks::bucket(&name).is_ok()
-            {
+            let Ok(name) = entry.file_name().into_string() else {
+                continue;
+            };
+            if key_checks::bucket(&name).is_ok() && entry.path().is_dir() {
                 buckets.push(name);
             }
         }
@@ -193,15 +195,14 @@ impl Objects for FolderObjects {
     async fn check(&self) -> Result<(), ObjectError> {
         // A listing finds everything in order on a disk that is full. No bucket's name begins with
         // a dot.
-        static ASKED: AtomicU64 = AtomicU64::new(0);
-        let number = ASKED.fetch_add(1, Ordering::Relaxed);
-        let file = self
-            .root
-            .join(format!(".writable-{}-{number}", std::process::id()));
+        // Processes of two containers may have the same number.
+        let file = self.root.join(format!(".writable-{}", Uuid::now_v7()));
         let written = spawn_blocking(move || {
             let written = std::fs::write(&file, [0_u8; PROBE])
                 .and_then(|()| std::fs::File::open(&file)?.sync_data());
-            std::fs::remove_file(&file).and(written)
+            let removed = std::fs::remove_file(&file);
+            // Where nothing was written, there is nothing to remove.
+            written.and(removed)
         });
         written.await.map_err(unavailable)?.map_err(unavailable)
     }

@@ -131,3 +131,23 @@ async fn a_listing_longer_than_a_page_is_whole() {
         .unwrap();
     assert_eq!(listed.len(), 700);
 }
+
+#[tokio::test]
+async fn a_bucket_that_is_a_link_to_a_folder_is_listed_and_deleted_like_another() {
+    let fixture = fixture().await;
+    let objects = &*fixture.ports.objects;
+    let (elsewhere, root) = (
+        fixture.folder.path().join("elsewhere"),
+        fixture.folder.path().join("objects"),
+    );
+    std::fs::create_dir_all(&elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, root.join("files")).unwrap();
+    put(objects, "t/default/one/s/e1.1/0").await;
+    let listed: Vec<ObjectInfo> = objects.list("t/default/one/").try_collect().await.unwrap();
+    assert_eq!(listed.len(), 1);
+    let page = objects.page("t/default/one/", None, 10).await.unwrap();
+    assert_eq!(page.objects.len(), 1);
+    assert_eq!(objects.delete_prefix("t/default/one/s/").await.unwrap(), 1);
+    assert_eq!(entries(&elsewhere), Vec::<String>::new());
+    assert_eq!(entries(&root), ["files"]);
+}
