@@ -353,10 +353,10 @@ impl Run<'_> {
     fn condition(&self, at: usize, record: &TaskRecord) -> bool {
         match self.shape.steps[at].when {
             When::Always => true,
-            When::Request => self.last_request() % 2 == 0,
+            When::Request => self.last_request().is_multiple_of(2),
             When::Output(of) => {
                 let output = record.steps[of].output.as_ref();
-                output.is_none_or(|output| number(output) % 2 == 0)
+                output.is_none_or(|output| number(output).is_multiple_of(2))
             }
         }
     }

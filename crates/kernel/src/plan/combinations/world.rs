@@ -29,15 +29,15 @@ pub(super) fn play(declared: Declared<'_>, choice: &mut Choice<'_>) -> Result<()
     record.now = START;
     record.task.deadline_at = decl.timeout.map(|timeout| START.later(timeout));
     let mut run = Run::new(shape, decl, child, record);
-    run.to_end(choice)?;
+    run.reach_end(choice)?;
     if let Move::RunAgain { from, edit } = choice.among(&run.moves_after_end()) {
-        run.again(from, edit)?.to_end(choice)?;
+        run.again(from, edit)?.reach_end(choice)?;
     }
     Ok(())
 }
 
 impl Run<'_> {
-    fn to_end(&mut self, choice: &mut Choice<'_>) -> Result<(), Broken> {
+    fn reach_end(&mut self, choice: &mut Choice<'_>) -> Result<(), Broken> {
         for _ in 0..MOST {
             let status = self.record.task.status;
             if status.is_terminal() {
