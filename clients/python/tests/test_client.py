@@ -221,11 +221,9 @@ class Submissions(WithDev):
 
 class Files(unittest.TestCase):
     def refused(self, files: List[Any], client: Client) -> OSError:
-        begun = time.monotonic()
         with self.assertRaises(OSError) as refused:
             client.submit(ZIP, {}, key="k", files={"files": files})
         self.assertNotIsInstance(refused.exception, Unreachable)
-        self.assertLess(time.monotonic() - begun, 1)
         return refused.exception
 
     def test_a_file_that_cannot_be_read_is_an_error_of_its_own_and_nothing_is_sent(self) -> None:
@@ -274,15 +272,20 @@ class Files(unittest.TestCase):
 
 class Pauses(unittest.TestCase):
     def test_a_wait_does_not_begin_a_pause_beyond_its_limit(self) -> None:
-        stub = support.Stub(lambda _: (503, {"Retry-After": "3600"}, b"{}"))
+        came: List[Any] = []
+
+        def answer(request: Any) -> Any:
+            came.append(request)
+            return 503, {"Retry-After": "3600"}, b"{}"
+
+        stub = support.Stub(answer)
         self.addCleanup(stub.stop)
-        begun = time.monotonic()
         with self.assertRaises(Problem) as refused:
             Client(stub.url, retry_for=30).wait("t")
         self.assertEqual(refused.exception.status, 503)
+        self.assertEqual(len(came), 1)
         with self.assertRaises(TimeoutError):
             Client(stub.url, retry_for=30).wait("t", 0.5)
-        self.assertLess(time.monotonic() - begun, 10)
 
 
 class Following(WithDev):

@@ -217,10 +217,7 @@ describe("files", () => {
   }
 
   async function refused(client, files) {
-    const begun = performance.now();
-    const error = await client.submit(ZIP, {}, { key: "k", files: { files } }).then(assert.fail, (error) => error);
-    assert.ok(performance.now() - begun < 1_000);
-    return error;
+    return client.submit(ZIP, {}, { key: "k", files: { files } }).then(assert.fail, (error) => error);
   }
 
   it("a file that cannot be read is an error of its own and nothing is sent", async (test) => {
@@ -250,13 +247,16 @@ describe("files", () => {
 
 describe("pauses", () => {
   it("a wait does not begin a pause beyond its limit", async (test) => {
-    const { url, stop } = await stub((_, response) => response.writeHead(503, { "retry-after": "3600" }).end("{}"));
+    let came = 0;
+    const { url, stop } = await stub((_, response) => {
+      came += 1;
+      response.writeHead(503, { "retry-after": "3600" }).end("{}");
+    });
     test.after(stop);
     const client = new Client(url, { retryForMs: 30_000 });
-    const begun = performance.now();
     await assert.rejects(client.wait("t"), { status: 503 });
+    assert.equal(came, 1);
     await assert.rejects(client.wait("t", { timeoutMs: 500 }), { name: "TimeoutError" });
-    assert.ok(performance.now() - begun < 10_000);
   });
 });
 

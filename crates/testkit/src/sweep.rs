@@ -33,8 +33,8 @@ const LIMIT: Duration = Duration::from_secs(4);
 /// the parked task undone, or else because a later step fails.
 ///
 /// Steps whose files arrive with the request, pure steps at the head, and steps that wait run no
-/// code that a fault could strike; the undo of one that waits is struck. With another form than the one that leads through all steps,
-/// those that are skipped are not struck either.
+/// code that a fault could strike; the undo of one that waits is struck. With another form than the
+/// one that leads through all steps, those that are skipped are not struck either.
 ///
 /// Where steps submit tasks, the steps of those are struck as well, all the way down: of each type
 /// those that run with this form. Whether the task completes in spite of one that fails is its

@@ -2,6 +2,7 @@
 //! they belong to. Must not know what they are for.
 
 use super::fault::Fault;
+use super::prepared::Prepare;
 use counterstep_kernel::ports::CommitError;
 use counterstep_steps::times::rfc3339;
 use counterstep_steps::{Sql, SqlRefused, SqlValue};
@@ -16,6 +17,10 @@ pub(super) fn execute_all(
     connection: &mut SqliteConnection,
     statements: &[Sql],
 ) -> Result<(), Fault> {
+    if statements.is_empty() {
+        return Ok(());
+    }
+    let mut total = total_changes(connection)?;
     for sql in statements {
         sql.look().map_err(CommitError::Sql)?;
         let query = diesel::sql_query(placeholders(sql.text())).into_boxed::<Sqlite>();
@@ -36,7 +41,6 @@ pub(super) fn execute_all(
                 // `look` has refused it.
                 SqlValue::OutOfRange(_) => query,
             });
-        let before = total_changes(connection)?;
         let changed = query.execute(connection).map_err(|error| {
             let may_pass = !is_a_constraint(&error);
             CommitError::Sql(SqlRefused {
@@ -45,8 +49,8 @@ pub(super) fn execute_all(
             })
         })?;
         // Behind a statement that only reads, SQLite gives the count of an older one.
-        let has_changed = total_changes(connection)? != before;
-        let changed = if has_changed { changed as u64 } else { 0 };
+        let before = std::mem::replace(&mut total, total_changes(connection)?);
+        let changed = if total == before { 0 } else { changed as u64 };
         sql.check(changed).map_err(CommitError::Sql)?;
     }
     Ok(())
@@ -54,7 +58,8 @@ pub(super) fn execute_all(
 
 /// Rows that this connection has changed so far.
 fn total_changes(connection: &mut SqliteConnection) -> Result<i64, Fault> {
-    Ok(diesel::select(sql::<BigInt>("total_changes()")).get_result(connection)?)
+    let total = diesel::select(sql::<BigInt>("total_changes()"));
+    Ok(total.prepared().get_result(connection)?)
 }
 
 /// What is in the way then stays in the way. All else may pass: a full disk, a lock; a table that

@@ -8,7 +8,7 @@ use counterstep_contracts::TaskId;
 use serde_json::Value;
 
 /// What stands in place of a text whose key was deleted.
-pub(super) const ERASED: &str = "the text was erased with the payload keys of its tenant";
+pub const ERASED: &str = "the text was erased with the payload keys of its tenant";
 
 /// What stands in place of a text whose key this process has not.
 const MISSING: &str = "the text is encrypted, and its payload key is missing here";

@@ -9,7 +9,7 @@ mod escape;
 mod place;
 mod store;
 
-pub use decrypt::{decrypt_audit, decrypt_record};
+pub use decrypt::{ERASED, decrypt_audit, decrypt_record};
 pub(crate) use encrypt::Encrypt;
 pub use encrypt::encrypt_row;
 pub(crate) use encrypt::is_encrypted_kind;

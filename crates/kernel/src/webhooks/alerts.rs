@@ -33,7 +33,7 @@ const HOUR: i64 = 3_600_000_000;
 /// Alerts that are listed, the last changed ones.
 const LISTED: usize = 1_000;
 
-/// Parked tasks of a type that are looked at for a count, in each state.
+/// Parked tasks of a type that are looked at for a count.
 const COUNTED: u32 = 10_000;
 
 /// Rows that are read at once.

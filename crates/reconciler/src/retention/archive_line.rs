@@ -1,13 +1,11 @@
 //! A task as a line of the archive.
 
 use counterstep_contracts::{LogLine, TaskId};
+use counterstep_kernel::payloads::ERASED;
 use counterstep_kernel::ports::{PayloadCodec, PayloadError, StoreError};
 use counterstep_kernel::record::{AttemptRow, History, StepRow, TaskRecord, TaskRow};
 use counterstep_steps::times::{DbTime, rfc3339};
 use serde_json::{Value, json};
-
-/// What stands in place of the text of an error.
-const ERASED: &str = "the text was erased with the payload keys of its tenant";
 
 /// Where the line of a task is encrypted to.
 fn place(task: &str) -> String {

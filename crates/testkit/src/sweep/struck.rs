@@ -206,7 +206,7 @@ impl Struck {
     pub(super) fn undoings(&self) -> Vec<Undoing> {
         let fails = |of, step| Planted::at_steps_of(of, Fault::at(step, FaultKind::FailAfter));
         let failed = Expected::Is(TaskStatus::Failed);
-        let own = |trigger, why: &str, undone| Undoing {
+        let undoing = |trigger, why: &str, undone| Undoing {
             trigger,
             why: why.to_owned(),
             undone,
@@ -216,18 +216,18 @@ impl Struck {
         let parks = on_exhausted == Some(OnExhausted::DeadLetter) && !self.below;
         let mut undoings = Vec::new();
         if on_exhausted == Some(OnExhausted::Compensate) {
-            undoings.push(own(Trigger::Fails(fails(of, step)), "", self.failed()));
+            undoings.push(undoing(Trigger::Fails(fails(of, step)), "", self.failed()));
         } else if parks {
             let parks = Trigger::Parks(fails(of, step));
-            undoings.push(own(parks, " after a person decided it", failed));
+            undoings.push(undoing(parks, " after a person decided it", failed));
         } else if let Some(later) = self.later {
             let fails = Trigger::Fails(fails(of, later));
             let why = format!(" after {later} failed");
-            undoings.push(own(fails, &why, self.failed()));
+            undoings.push(undoing(fails, &why, self.failed()));
         }
         if let Some((of, step)) = self.undone_by {
             let why = format!(" after {step} failed");
-            undoings.push(own(Trigger::Fails(fails(of, step)), &why, failed));
+            undoings.push(undoing(Trigger::Fails(fails(of, step)), &why, failed));
         }
         undoings
     }

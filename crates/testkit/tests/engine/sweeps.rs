@@ -129,9 +129,9 @@ impl Surroundings for Outside {
     }
 }
 
-/// The step of this kind, which is the one that is struck, and one behind it.
+/// A type with the step that is struck, and one behind it: what their declarations have besides, and further functions.
 macro_rules! one_step {
-    ($type:ident, $name:tt, $($more:tt)*) => {
+    ($type:ident, $name:tt, ($($act:tt)*), ($($tell:tt)*), $($more:tt)*) => {
         struct $type;
 
         #[distributed_task(name = $name, cancellable)]
@@ -139,7 +139,7 @@ macro_rules! one_step {
             type Request = Anything;
             type Response = u8;
 
-            #[step(1, host = "worker", retry = QUICK, undo = back, undo_retry = QUICK $($more)*)]
+            #[step(1, host = "worker", retry = QUICK, undo = back, undo_retry = QUICK $($act)*)]
             async fn act(ctx: &StepContext, outside: &State<Outside>) -> StepResult<u8> {
                 outside.book(&ctx.step_key());
                 Ok(1)
@@ -150,8 +150,10 @@ macro_rules! one_step {
                 Ok(())
             }
 
-            #[step(2, host = "worker", no_undo = "no effect")]
-            async fn tell(_act: &u8) -> StepResult<u16> {
+            $($more)*
+
+            #[step(2, host = "worker", no_undo = "no effect" $($tell)*)]
+            async fn tell(_ctx: &StepContext) -> StepResult<u16> {
                 Ok(2)
             }
 
@@ -162,65 +164,20 @@ macro_rules! one_step {
     };
 }
 
-one_step!(Plain, "Plain",);
-one_step!(DeadLetter, "DeadLetter", , on_exhausted = "dead_letter");
-one_step!(Fails, "Fails", , on_exhausted = "fail");
-
-struct Falls;
-
-#[distributed_task(name = "Falls", cancellable)]
-impl Falls {
-    type Request = Anything;
-    type Response = u8;
-
-    #[step(1, host = "worker", retry = QUICK, undo = back, undo_retry = QUICK, fallback = otherwise)]
-    async fn act(ctx: &StepContext, outside: &State<Outside>) -> StepResult<u8> {
-        outside.book(&ctx.step_key());
-        Ok(1)
-    }
-
+one_step!(Plain, "Plain", (), (),);
+one_step!(DeadLetter, "DeadLetter", (, on_exhausted = "dead_letter"), (),);
+one_step!(Fails, "Fails", (, on_exhausted = "fail"), (),);
+one_step!(Grouped, "Grouped", (, group = "both"), (, group = "both", retry = QUICK),);
+one_step!(
+    Falls,
+    "Falls",
+    (, fallback = otherwise),
+    (),
     async fn otherwise(ctx: &StepContext, outside: &State<Outside>) -> StepResult<u8> {
         outside.book(&ctx.step_key());
         Ok(2)
     }
-
-    async fn back(ctx: &StepContext, outside: &State<Outside>, out: Option<u8>) -> UndoResult {
-        outside.undo(&ctx.step_key(), out.is_some());
-        Ok(())
-    }
-
-    fn respond(act: &u8) -> u8 {
-        *act
-    }
-}
-
-struct Grouped;
-
-#[distributed_task(name = "Grouped", cancellable)]
-impl Grouped {
-    type Request = Anything;
-    type Response = u8;
-
-    #[step(1, host = "worker", group = "both", retry = QUICK, undo = back, undo_retry = QUICK)]
-    async fn act(ctx: &StepContext, outside: &State<Outside>) -> StepResult<u8> {
-        outside.book(&ctx.step_key());
-        Ok(1)
-    }
-
-    async fn back(ctx: &StepContext, outside: &State<Outside>, out: Option<u8>) -> UndoResult {
-        outside.undo(&ctx.step_key(), out.is_some());
-        Ok(())
-    }
-
-    #[step(2, host = "worker", group = "both", retry = QUICK, no_undo = "no effect")]
-    async fn tell(_ctx: &StepContext) -> StepResult<u16> {
-        Ok(2)
-    }
-
-    fn respond(act: &u8, _tell: &u16) -> u8 {
-        *act
-    }
-}
+);
 
 struct OnlyIf;
 

@@ -46,10 +46,6 @@ pub(in super::super) fn list(
     connection: &mut SqliteConnection,
     query: &TaskQuery,
 ) -> Result<TaskPage, Fault> {
-    // Each along its index: together they would be sorted from end to end.
-    if query.labels.is_empty() && query.statuses.len() > 1 {
-        return state_by_state(connection, query);
-    }
     let before = query.before.map_or(TaskId(uuid::Uuid::max()), |it| it);
     let from = query.from.map_or(TaskId(uuid::Uuid::nil()), |it| it);
     match (&query.tenant, query.labels.iter().next()) {
@@ -65,6 +61,8 @@ pub(in super::super) fn list(
                 rows.load_iter::<LineRow, DefaultLoadingMode>(connection)?,
             )
         }
+        // Each along its index: together they would be sorted from end to end.
+        _ if query.statuses.len() > 1 => state_by_state(connection, query),
         (tenant, _) => {
             let mut rows = tasks::table
                 .select((
@@ -94,9 +92,8 @@ pub(in super::super) fn list(
             if let Some(task_type) = &query.task_type {
                 rows = rows.filter(tasks::task_type.eq(task_type));
             }
-            match &query.statuses[..] {
-                [] => {}
-                [status, ..] => rows = rows.filter(tasks::status.eq(status.as_str())),
+            if let Some(status) = query.statuses.first() {
+                rows = rows.filter(tasks::status.eq(status.as_str()));
             }
             if query.before.is_some() {
                 rows = rows.filter(tasks::id.lt(before.to_string()));

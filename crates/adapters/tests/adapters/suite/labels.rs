@@ -218,6 +218,14 @@ pub(crate) async fn a_list_by_label_pages_from_the_newest_and_takes_the_other_fi
         ..in_states(&[TaskStatus::Failed])
     };
     assert_eq!(found(store, &failed).await, [made[0]]);
+    let of_all_tenants = TaskQuery {
+        tenant: None,
+        ..ended.clone()
+    };
+    assert_eq!(
+        found(store, &of_all_tenants).await,
+        [made[0], made[1], made[3], made[4]]
+    );
     // The states without a label.
     let ended = TaskQuery {
         labels: Labels::new(),
