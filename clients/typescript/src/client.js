@@ -52,7 +52,7 @@ export class Client {
       sent.body = JSON.stringify(request);
     }
     const attempt = async () => {
-      await form.check();
+      await form?.check();
       const answer = await this.#http.open("POST", path, sent);
       const replayed = answer.response.headers.get("idempotency-replayed") === "true";
       return { ...(await answer.json()), replayed };

@@ -249,6 +249,11 @@ async fn each_documented_figure_moves_and_alarms_and_dashboard_ask_for_what_is_t
         figures.moves(&format!("counterstep_{name}{of_type}")).await;
     }
 
+    // With a pass a second the last one may be seconds old at no look.
+    reconciler.signal(Signal::Stop);
+    figures.moves("counterstep_last_pass_age_seconds").await;
+    reconciler.signal(Signal::Continue);
+
     // Servers that are away.
     servers.nats.stop();
     accept(&api, "walk", "works", &[]).await;
