@@ -54,9 +54,7 @@ pub async fn broken_of_all(engine: &Engine, records: &[TaskRecord]) -> Vec<Strin
             else {
                 continue;
             };
-            let mut found = Vec::new();
-            children_end_with_their_parent(decl, parent, at, child.task.status, &mut found);
-            undone_after_its_end_with_its_parent(past, childs_past, &mut found);
+            let found = broken_of_child((decl, parent, past), at, (child, childs_past));
             let (of, row) = (&parent.task, &child.task);
             broken.extend(found.into_iter().map(|what| {
                 let child = format!(
@@ -67,6 +65,19 @@ pub async fn broken_of_all(engine: &Engine, records: &[TaskRecord]) -> Vec<Strin
             }));
         }
     }
+    broken
+}
+
+/// Every broken invariant of a parent and a task that its step at this position has submitted, in words.
+#[must_use]
+pub fn broken_of_child(
+    (decl, parent, past): (&TaskDecl, &TaskRecord, &History),
+    at: usize,
+    (child, childs_past): (&TaskRecord, &History),
+) -> Vec<String> {
+    let mut broken = Vec::new();
+    children_end_with_their_parent(decl, parent, at, child.task.status, &mut broken);
+    undone_after_its_end_with_its_parent(past, childs_past, &mut broken);
     broken
 }
 

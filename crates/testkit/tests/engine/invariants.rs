@@ -4,7 +4,7 @@ use crate::errand::only;
 use counterstep_contracts::{Attempt, Direction, Epoch, StepNo, StepStatus, TaskStatus};
 use counterstep_kernel::record::{AuditEntry, AuditRow, History, TaskRecord};
 use counterstep_macros::distributed_task;
-use counterstep_steps::{StepContext, StepError, StepResult, UndoResult};
+use counterstep_steps::{AwaitTask, Registry, StepContext, StepError, StepResult, UndoResult};
 use counterstep_testkit::{Form, Harness, TestTask, invariants};
 use serde::{Deserialize, Serialize};
 
@@ -227,4 +227,66 @@ async fn a_late_result_that_is_dropped_behind_the_undo_breaks_nothing() {
     past.history.audit.push(dropped);
     past.number();
     assert_eq!(past.broken(), Vec::<String>::new());
+}
+
+/// Submits a trip, and what follows it ends or does not.
+struct Party;
+
+#[distributed_task(name = "Party", queue = "trips")]
+impl Party {
+    type Request = Journey;
+    type Response = u8;
+
+    #[step(1, host = "worker")]
+    fn trip(_req: &Journey) -> AwaitTask<Trip> {
+        AwaitTask::of(&Journey { ends: true })
+    }
+
+    #[step(2, host = "worker", no_undo = "does nothing")]
+    async fn dinner(req: &Journey, trip: &u8) -> StepResult<u8> {
+        if req.ends {
+            return Ok(*trip);
+        }
+        Err(StepError::permanent("no table is left"))
+    }
+
+    fn respond(dinner: &u8) -> u8 {
+        *dinner
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_child_that_does_not_end_with_its_parent_is_found() {
+    let registry = || Registry::new().with::<Party>().with::<Trip>();
+    for (ends, number) in [(false, "3"), (true, "5")] {
+        let task = Harness::embedded(registry())
+            .submit(Form::to::<Party>().field("ends", ends))
+            .await;
+        task.run_to_rest().await;
+        let family = task.family().await;
+        let [parent, child] = &family[..] else {
+            panic!("a parent and its child: {family:?}")
+        };
+        let decl = registry().of(&parent.task).expect("a known type").decl;
+        let past = task.history().await;
+        let store = task.engine.ports.store.as_ref();
+        let childs = store.history(child.task.id).await.expect("an answer");
+        let broken = |parent: &TaskRecord, status| {
+            let mut child = child.clone();
+            child.task.status = status;
+            let said = invariants::broken_of_child((decl, parent, &past), 0, (&child, &childs));
+            said.iter().map(|it| it[..1].to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(broken(parent, child.task.status), [""; 0], "as it was");
+        for goes_on in [TaskStatus::Running, TaskStatus::Dispatched] {
+            assert_eq!(broken(parent, goes_on), [number]);
+        }
+        if ends {
+            continue;
+        }
+        assert_eq!(broken(parent, TaskStatus::Completed), ["3"]);
+        let mut settled = parent.clone();
+        settled.steps[0].status = StepStatus::Resolved;
+        assert_eq!(broken(&settled, TaskStatus::Completed), [""; 0]);
+    }
 }
