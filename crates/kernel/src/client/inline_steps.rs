@@ -102,7 +102,7 @@ pub(super) async fn run(
         };
         match execute(&engine, task_type, order).await.result {
             // The host that will read a scratch file may be another one.
-            Ok(output) if scratch_files_in(&output).is_empty() => {
+            Ok(output) if scratch_files_in(new.id, &output).is_empty() => {
                 received.push(Received {
                     at,
                     output,

@@ -4,7 +4,7 @@ use super::{Draft, Note};
 use crate::context::Execution;
 use crate::error::{ErrorClass, StepError};
 use crate::keys::ObjectKey;
-use crate::plan;
+use crate::plan::{self, stage_of};
 use crate::record::{Failure, UndoGoal};
 use crate::saga::{Illegal, LifecycleEvent, StepEvent};
 use crate::transition::{AttemptWrite, LeaseChange, ObjectsFate, Time};
@@ -85,13 +85,10 @@ impl Draft {
         self.step_mut(at).output = Some(output);
         // Work that is done again, because its scratch was lost with the last host, is no progress:
         // otherwise a step that kills its host after it would be recovered without end.
-        let no = self.step(at).no;
-        if !self
-            .record()
-            .steps
-            .iter()
-            .any(|row| row.no > no && row.started_seq > self.step(at).started_seq)
-        {
+        let (stage, started) = (stage_of(self.decl(), at), self.step(at).started_seq);
+        let rows = self.record().steps.iter().enumerate();
+        let mut later = rows.filter(|(other, _)| !stage.contains(other));
+        if !later.any(|(other, row)| other > at && row.started_seq > started) {
             self.task_mut().recovery_attempts = 0;
         }
         Ok(())

@@ -45,7 +45,7 @@ pub fn why_among(registry: &Registry, record: &TaskRecord, around: &Surroundings
     }
     let found = match task.status.is_at_rest() {
         true => Vec::new(),
-        false => why_rows::found(&why_rows::Facts::of(registry.of(task), record, around)),
+        false => why_rows::found(&why_rows::Facts::of(registry, record, around)),
     };
     let holds_up = |(reason, _): &why_rows::Found| reason.code != WhyCode::LostCounts;
     let (holding, beside): (Vec<_>, Vec<_>) = found.into_iter().partition(holds_up);

@@ -108,7 +108,7 @@ async fn held_back(engine: &Engine, record: &TaskRecord, around: &mut Surroundin
     };
     let next = match slept {
         Some(at) => vec![at],
-        None => likely_next(&task_type, record),
+        None => likely_next(&engine.registry, &task_type, record),
     };
     for at in next {
         let (step, name) = (&decl.steps[at], decl.steps[at].name.to_owned());

@@ -11,7 +11,7 @@ use crate::isolation::most_tasks;
 use crate::limits::LimitFound;
 use crate::ports::WorkerSeen;
 use crate::record::TaskRecord;
-use crate::task::TaskType;
+use crate::task::{Registry, TaskType};
 use crate::times::rfc3339;
 use crate::turn::likely_next;
 use counterstep_contracts::operator::{OperatorMove, WhyCode, WhyReason};
@@ -62,16 +62,17 @@ pub(super) fn found(facts: &Facts<'_>) -> Vec<Found> {
 
 impl<'a> Facts<'a> {
     pub(super) fn of(
-        task_type: Option<TaskType>,
+        registry: &Registry,
         record: &'a TaskRecord,
         around: &'a Surroundings,
     ) -> Self {
+        let task_type = registry.of(&record.task);
         let mut facts = Self {
             record,
             task_type,
             around,
             takers: Takers::of(record, around.workers.as_ref()),
-            next: task_type.map_or_else(Vec::new, |it| likely_next(&it, record)),
+            next: task_type.map_or_else(Vec::new, |it| likely_next(registry, &it, record)),
             blocked: Vec::new(),
         };
         let fresh = facts.takers.fresh.iter();

@@ -2,7 +2,6 @@
 
 use super::view::View;
 use crate::error::StepError;
-use crate::record::StepRow;
 use crate::scratch::scratch_files_in;
 use counterstep_contracts::StepStatus;
 use counterstep_contracts::declaration::InputDecl;
@@ -20,10 +19,10 @@ fn reads(view: &View<'_>, at: usize, producer: usize) -> bool {
     inputs_of(view, at).iter().any(|input| input.source == name)
 }
 
-fn has_scratch(row: &StepRow) -> bool {
-    row.output
-        .as_ref()
-        .is_some_and(|output| !scratch_files_in(output).is_empty())
+fn has_scratch(view: &View<'_>, at: usize) -> bool {
+    let task = view.record.task.id;
+    let output = view.step(at).output.as_ref();
+    output.is_some_and(|output| !scratch_files_in(task, output).is_empty())
 }
 
 /// Whether an attempt that makes lost scratch again is under way.
@@ -37,7 +36,7 @@ pub(super) fn is_rebuilding(view: &View<'_>) -> bool {
 /// Whether a step of the stage reads a scratch file.
 pub(super) fn is_read_by(view: &View<'_>, stage: &[usize]) -> bool {
     (0..view.record.steps.len())
-        .filter(|&producer| has_scratch(view.step(producer)))
+        .filter(|&producer| has_scratch(view, producer))
         .any(|producer| stage.iter().any(|&at| reads(view, at, producer)))
 }
 
@@ -49,7 +48,7 @@ pub(super) fn unreachable(view: &View<'_>, stage: &[usize]) -> Option<(usize, St
         let elsewhere = |producer: &usize| {
             steps[*producer].host != steps[at].host
                 && reads(view, at, *producer)
-                && has_scratch(view.step(*producer))
+                && has_scratch(view, *producer)
         };
         let producer = (0..view.record.steps.len()).find(elsewhere)?;
         let error = StepError::permanent(format_args!(

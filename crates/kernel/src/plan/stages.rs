@@ -209,7 +209,7 @@ fn wait_has_begun(step: &StepDecl, row: &StepRow) -> bool {
 }
 
 /// Whether the condition of a step, where it has one, has been asked and will not be asked again.
-pub(super) fn has_decided(row: &StepRow) -> bool {
+pub(crate) fn has_decided(row: &StepRow) -> bool {
     row.status != StepStatus::Pending || row.started_seq.is_some()
 }
 

@@ -223,6 +223,10 @@ impl TurnPlan<'_> {
     }
 
     fn start(&self, draft: &mut Draft, steps: Vec<usize>) -> Result<Next, Illegal> {
+        let lacks = |&at: &usize| self.permits.lacks(draft.decl(), draft.record(), at);
+        if steps.iter().any(lacks) {
+            return Ok(Next::Again(First::Nothing));
+        }
         let mut starts = Vec::with_capacity(steps.len());
         for at in steps {
             let (limit, sweep_after) =

@@ -15,6 +15,7 @@ use crate::faults::{BreakOff, FaultKind, services_amid, work_amid};
 use crate::heavy::RoomInCode;
 use crate::limits::LimitPermit;
 use crate::payloads::in_log;
+use crate::plan;
 use crate::ports::{CodeLabel, CodePart, IsolatedCode, LogRow};
 use crate::progress::{self, Meter};
 use crate::scratch::scratch_files_in;
@@ -22,7 +23,9 @@ use crate::sql::Sql;
 use crate::task::{Inputs, Run, StepCode, TaskFacts, TaskType, output};
 use crate::task_log::AttemptLog;
 use crate::traces;
-use counterstep_contracts::{Direction, LogPart, Outcome, StoredFile, StoredFiles, UndoDecl};
+use counterstep_contracts::{
+    Direction, LogPart, Outcome, StoredFile, StoredFiles, TaskId, UndoDecl,
+};
 use counterstep_steps::times::TimeLeft;
 use serde_json::Value;
 use std::sync::Arc;
@@ -61,8 +64,8 @@ pub(crate) struct Ended {
     pub(crate) at: usize,
     /// The step's output; `Null` for an undo.
     pub(crate) result: StepResult<Value>,
-    /// Its outcome is unknown, for this reason.
-    pub(crate) in_doubt: Option<CancelReason>,
+    /// Its outcome is unknown, since this has stopped it.
+    pub(crate) in_doubt: Option<StoppedBy>,
     /// It was a call that provably was never sent.
     pub(crate) unsent: bool,
     /// Objects were stored.
@@ -71,6 +74,39 @@ pub(crate) struct Ended {
     pub(crate) sql: Vec<Sql>,
     /// What it has logged and the store has not. Belongs to the task however the attempt ended.
     pub(crate) log: Option<LogRow>,
+}
+
+/// What has stopped an attempt whose outcome is unknown. It uses up no retry, and says nothing of a service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StoppedBy {
+    /// Its process shuts down.
+    Shutdown,
+    /// The lease is lost, or over.
+    LeaseLost,
+    /// The permit of its limit is lost: another process may have it.
+    PermitLost,
+}
+
+impl StoppedBy {
+    const fn of(reason: CancelReason) -> Option<Self> {
+        match reason {
+            CancelReason::Shutdown => Some(Self::Shutdown),
+            CancelReason::LeaseLost => Some(Self::LeaseLost),
+            CancelReason::Requested | CancelReason::Sibling => None,
+        }
+    }
+
+    pub(super) const fn why(self) -> &'static str {
+        match self {
+            Self::Shutdown => plan::SHUTS_DOWN,
+            Self::LeaseLost => {
+                "it was stopped when its lease was over: the database did not answer"
+            }
+            Self::PermitLost => {
+                "it was stopped when the permit of its limit was lost: it could not be renewed for a lease"
+            }
+        }
+    }
 }
 
 impl Ended {
@@ -184,7 +220,7 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
             };
             let result = result.and_then(|output| {
                 if context.has_sql() {
-                    may_write(&task_type, at, direction, &output)?;
+                    may_write(&task_type, at, (task, direction), &output)?;
                 }
                 Ok(output)
             });
@@ -224,6 +260,7 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
         let over = watch(engine, watched);
         code::run(engine, label, body, over).await
     };
+    let mut stopped_by = None;
     let result = match run.await {
         Ok(result) => result,
         Err(NotDone::Panicked(panic)) => Err(StepError::panicked("the code", panic)),
@@ -231,7 +268,8 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
             if let Some(room) = in_code.and_then(|room| room.upgrade()) {
                 room.abandon();
             }
-            Err(late)
+            stopped_by = late.stopped_by;
+            Err(late.error)
         }
     };
     context.meter().end();
@@ -241,7 +279,10 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
     }
     // An error after the token was cancelled is the cancel's doing, whatever the step calls it.
     let reason = cancel.reason();
-    let in_doubt = reason.filter(|reason| result.is_err() && reason.leaves_in_doubt());
+    let in_doubt = match &result {
+        Ok(_) => None,
+        Err(_) => reason.and_then(StoppedBy::of).or(stopped_by),
+    };
     let result = match (result, reason) {
         (Err(_), Some(_)) => Err(StepError::cancelled()),
         (result, _) => result,
@@ -291,7 +332,7 @@ const fn own_code(code: StepCode, direction: Direction, fallback: bool) -> Optio
 fn may_write(
     task_type: &TaskType,
     at: usize,
-    direction: Direction,
+    (task, direction): (TaskId, Direction),
     output: &Value,
 ) -> StepResult<()> {
     let refused = |why: &str| {
@@ -302,7 +343,7 @@ fn may_write(
     if task_type.decl.steps[at].undo == UndoDecl::Pure {
         return refused("is not pure: take `#[pure]` away, and declare an undo or waive it");
     }
-    if direction == Direction::Forward && !scratch_files_in(output).is_empty() {
+    if direction == Direction::Forward && !scratch_files_in(task, output).is_empty() {
         return refused(
             "makes no scratch file, whose loss would run it again: make two steps of it",
         );

@@ -1,7 +1,8 @@
 //! What happened in a turn, written down together with what is next.
 
-use super::attempt::Ended;
+use super::attempt::{Ended, StoppedBy};
 use super::facts::{TurnPlan, TurnTask};
+use super::likely::Done;
 use super::turn_loop::{Next, Turn};
 use crate::cancel::CancelReason;
 use crate::change::ChangeError;
@@ -41,11 +42,10 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Writes down what has happened and decides what is next, in one commit. `done`: a step that
-    /// has just succeeded.
+    /// Writes down what has happened and decides what is next, in one commit.
     async fn decide(
         &mut self,
-        done: Option<usize>,
+        done: Done<'_>,
         mut happened: impl FnMut(&mut Draft, &mut Facts) -> Result<(), Illegal>,
     ) -> Result<Next, ChangeError> {
         let mut plan = self.look(done).await;
@@ -63,7 +63,7 @@ impl<'a> Turn<'a> {
         decided
     }
 
-    async fn look(&mut self, done: Option<usize>) -> TurnPlan<'a> {
+    async fn look(&mut self, done: Done<'_>) -> TurnPlan<'a> {
         let task = TurnTask {
             engine: self.engine,
             task_type: self.task_type,
@@ -132,18 +132,16 @@ impl<'a> Turn<'a> {
         let at = ended.at;
         let _beyond = ended.in_doubt.is_none().then(|| self.goes_on_beyond());
         self.tell_breaker(&ended).await;
-        match ended.in_doubt {
-            Some(CancelReason::LeaseLost) => {
-                self.log.write(self.engine, ended.log).await;
-                return self.stopped_without_lease(at).await;
+        let Some(stopped) = ended.in_doubt else {
+            return self.write_down(ended).await;
+        };
+        self.log.write(self.engine, ended.log).await;
+        match stopped {
+            StoppedBy::LeaseLost => self.stopped_without_lease(at).await,
+            StoppedBy::Shutdown | StoppedBy::PermitLost => {
+                self.interrupted(at, stopped.why()).await
             }
-            Some(CancelReason::Shutdown) => {
-                self.log.write(self.engine, ended.log).await;
-                return self.interrupted(at, plan::SHUTS_DOWN).await;
-            }
-            Some(CancelReason::Requested | CancelReason::Sibling) | None => {}
         }
-        self.write_down(ended).await
     }
 
     /// Writes a result down, and decides what is next.
@@ -179,7 +177,7 @@ impl<'a> Turn<'a> {
     async fn succeeded(&mut self, ended: &Ended, output: &Value) -> Result<Next, ChangeError> {
         let (at, undoing) = (ended.at, self.undoing);
         let committed = self
-            .decide(Some(at), |draft, _| {
+            .decide(Some((at, output)), |draft, _| {
                 if undoing {
                     draft.undo_succeeded(at, ended.stored)?;
                 } else {
@@ -242,16 +240,17 @@ impl<'a> Turn<'a> {
     /// Lost scratch was made again, or not.
     async fn rebuilt(&mut self, ended: &Ended) -> Result<Next, ChangeError> {
         let at = ended.at;
-        let committed = self.record.steps[at].output.as_ref().map(scratch_files_in);
+        let files = |output| scratch_files_in(self.record.task.id, output);
+        let committed = self.record.steps[at].output.as_ref().map(files);
         let error = match &ended.result {
             // The files are what a rebuild is for; the committed output stays the one that counts
             // in all else.
-            Ok(output) if committed == Some(scratch_files_in(output)) => {
+            Ok(output) if committed == Some(files(output)) => {
                 let succeeded = |draft: &mut Draft, _: &mut Facts| {
                     draft.end_rebuild(at, Outcome::Succeeded, None);
                     Ok(())
                 };
-                return self.decide(Some(at), succeeded).await;
+                return self.decide(Some((at, output)), succeeded).await;
             }
             Ok(_) => StepError::permanent(
                 "the step was run again because its scratch file was lost, and came out different although a later \

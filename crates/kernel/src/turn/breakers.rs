@@ -3,17 +3,18 @@
 
 use super::attempt::Ended;
 use super::facts::TurnTask;
+use super::likely::next_after;
 use super::reserved::Reserved;
 use super::turn_loop::Turn;
 use crate::breaker::{Admission, Breaker, BreakerState, Ticket, Verdict};
 use crate::engine::Engine;
-use crate::plan::{self, ForwardPlan, HeldBackBy, StartWait};
+use crate::plan::{self, HeldBackBy, StartWait};
 use crate::ports::PortsRuntime;
 use crate::record::{StepRow, TaskRecord};
 use crate::task::TaskType;
 use crate::webhooks::alerts::{self, Incident};
 use counterstep_contracts::alert::AlertEvent;
-use counterstep_contracts::{Direction, StepDecl, StepStatus};
+use counterstep_contracts::{Direction, StepDecl, StepStatus, TaskDecl};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +22,8 @@ use std::time::Duration;
 /// What the breakers and limits of the steps that may come next have answered.
 #[derive(Debug, Default)]
 pub(super) struct Permits {
+    /// The steps that were asked for.
+    asked: BTreeSet<usize>,
     /// These may not start yet.
     pub(super) waits: BTreeMap<usize, StartWait>,
     /// These may start, as the one probe. To be used, or given back.
@@ -38,6 +41,8 @@ impl Permits {
             engine,
             task_type,
             record,
+            now,
+            done,
             ..
         } = task;
         let mut permits = Self::default();
@@ -46,7 +51,7 @@ impl Permits {
         if decl.steps.iter().all(is_free) || !going_forward(record) {
             return permits;
         }
-        let next = next_stage(task);
+        let next = next_after(&engine.registry, &task_type, (record, now), done);
         for (at, (step, row)) in decl.steps.iter().zip(&record.steps).enumerate() {
             let may_start = matches!(
                 row.status,
@@ -59,6 +64,7 @@ impl Permits {
             {
                 continue;
             }
+            permits.asked.insert(at);
             let is_next = next.contains(&at) || lost_scratch.contains(&at);
             if let Some(limit) = step.limit {
                 let permit = match is_next {
@@ -101,6 +107,14 @@ impl Permits {
             }
         }
         permits
+    }
+
+    /// Whether a step would start without having been asked for: it was under way when the others were.
+    pub(super) fn lacks(&self, decl: &TaskDecl, record: &TaskRecord, at: usize) -> bool {
+        let step = &decl.steps[at];
+        (step.breaker.is_some() || step.limit.is_some())
+            && !record.steps[at].in_fallback
+            && !self.asked.contains(&at)
     }
 
     fn wait(&mut self, engine: &Engine, at: usize, breaker: &Breaker, left: Duration) {
@@ -151,10 +165,6 @@ impl Turn<'_> {
     ) {
         let used = permits.used(&self.record).await;
         self.tickets.extend(used);
-        // A cancelled token would end the delay at once, again and again.
-        if self.tokens.forward().reason().is_some() {
-            return;
-        }
         let running: Vec<usize> = (0..self.record.steps.len())
             .filter(|&at| is_running(&self.record.steps[at]))
             .collect();
@@ -235,16 +245,4 @@ pub(crate) fn breaker_of(engine: &Engine, task_type: &TaskType, at: usize) -> Op
         engine.ports.hints.clone(),
         runtime,
     ))
-}
-
-/// The steps that are likely to start with the next decision.
-fn next_stage(task: TurnTask<'_>) -> Vec<usize> {
-    let mut steps = task.record.steps.clone();
-    if let Some(row) = task.done.and_then(|at| steps.get_mut(at)) {
-        row.status = StepStatus::Completed;
-    }
-    match plan::forward(task.task_type.decl, &steps, task.now) {
-        ForwardPlan::Start(stage) => stage,
-        ForwardPlan::Hold | ForwardPlan::Finish => Vec::new(),
-    }
 }

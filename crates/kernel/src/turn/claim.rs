@@ -382,7 +382,7 @@ async fn claim<'a>(
             plan.next(draft).map(Some)
         })
         .await;
-    let (permits, _) = plan.into_permits();
+    let (permits, waits) = plan.into_permits();
     let (record, next) = match changed {
         Ok(Changed {
             answer: Some(next),
@@ -401,7 +401,6 @@ async fn claim<'a>(
     if was_lost {
         engine.observe(Observation::Recovery { task_type: name });
     }
-    let tickets = permits.used(&record).await;
     tracing::debug!(%task, epoch = %record.task.epoch, status = %record.task.status, "claimed");
     let claimed = Claimed {
         task_type,
@@ -409,7 +408,8 @@ async fn claim<'a>(
         record,
         read_at: engine.ports.clock.monotonic(),
         lease: Lease::taken(leased_at),
-        tickets,
     };
-    Ok((Turn::of(engine, claimed, with), next))
+    let mut turn = Turn::of(engine, claimed, with);
+    turn.keep_permits(permits, waits).await;
+    Ok((turn, next))
 }

@@ -2,7 +2,7 @@
 //! held again. Owns what is not written yet, and for how long a turn waits. What is written then and what follows is
 //! decided as ever.
 
-use super::attempt::Ended;
+use super::attempt::{Ended, StoppedBy};
 use super::lease::{Lease, UnderLease};
 use super::turn_loop::{Happened, Next, Turn};
 use crate::cancel::CancelReason;
@@ -22,7 +22,6 @@ const KEPT_AFTER: Duration = Duration::from_secs(1);
 /// A commit that others under way would have to wait for is given up after this, and tried again when the lease is held.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-const STOPPED: &str = "it was stopped when its lease was over: the database did not answer";
 const NOT_BEGUN: &str = "the database's answer to its start was lost, and it did not begin";
 const NOT_KEPT: &str =
     "it ended while the database did not answer, and its result could not be kept";
@@ -134,7 +133,7 @@ impl Turn<'_> {
     pub(super) async fn stopped_without_lease(&mut self, at: usize) -> Result<Next, ChangeError> {
         // A heartbeat has got through before it had stopped.
         if self.lease.confirmed().is_some() {
-            return self.interrupted(at, STOPPED).await;
+            return self.interrupted(at, StoppedBy::LeaseLost.why()).await;
         }
         // Whatever the attempt came to, its epoch is over: nothing that it says can be written down.
         if self.lease.is_lost() || !self.lease.outlasts_its_end() {
@@ -144,7 +143,7 @@ impl Turn<'_> {
         self.cut_off.since.get_or_insert(now);
         self.cut_off
             .unwritten
-            .push_back(Unwritten::InDoubt(at, STOPPED));
+            .push_back(Unwritten::InDoubt(at, StoppedBy::LeaseLost.why()));
         Ok(Next::Hold)
     }
 
@@ -288,8 +287,8 @@ impl Turn<'_> {
         let at = ended.at;
         match ended.in_doubt {
             // The next owner of the task finds it so.
-            Some(CancelReason::Shutdown) => return None,
-            Some(_) => return Some(Unwritten::InDoubt(at, STOPPED)),
+            Some(StoppedBy::Shutdown) => return None,
+            Some(stopped) => return Some(Unwritten::InDoubt(at, stopped.why())),
             None => {}
         }
         if let Some(spool) = Spooling::of(self.engine)

@@ -2,6 +2,7 @@
 //! itself. All I/O of a decision is here; `plan` decides.
 
 use super::breakers::Permits;
+use super::likely::Done;
 use super::reserved::Reserved;
 use crate::children;
 use crate::engine::Engine;
@@ -23,8 +24,7 @@ pub(super) struct TurnTask<'a> {
     pub(super) record: &'a TaskRecord,
     /// The database's time.
     pub(super) now: DbTime,
-    /// A step that is under way in the rows and has just succeeded.
-    pub(super) done: Option<usize>,
+    pub(super) done: Done<'a>,
     /// A step of whose tasks it is to be read how each has ended.
     pub(super) outcomes_of: Option<usize>,
 }
@@ -99,18 +99,19 @@ fn delayed_undos(task: TurnTask<'_>) -> BTreeMap<usize, Duration> {
 
 async fn lost_scratch(task: TurnTask<'_>) -> BTreeSet<usize> {
     let mut lost = BTreeSet::new();
+    let id = task.record.task.id;
     for (at, row) in task.record.steps.iter().enumerate() {
         // What the step has just made is here.
-        if row.status != StepStatus::Completed || task.done == Some(at) {
+        if row.status != StepStatus::Completed || task.done.is_some_and(|(done, _)| done == at) {
             continue;
         }
         let Some(output) = &row.output else {
             continue;
         };
-        for file in scratch_files_in(output) {
+        for file in scratch_files_in(id, output) {
             // A disk that cannot be asked counts as one that has lost it: running the step again is
             // always safe.
-            let located = task.engine.ports.scratch.locate(task.record.task.id, &file);
+            let located = task.engine.ports.scratch.locate(id, &file);
             if !matches!(located.await, Ok(Some(_))) {
                 lost.insert(at);
             }

@@ -1,12 +1,13 @@
 //! What is reserved for the next steps of a task: room for heavy ones, and permits of their limits.
 
+use super::likely::likely_next;
 use super::lock::LOOK_AGAIN;
 use crate::cancel::CancelToken;
 use crate::engine::Engine;
 use crate::limits::{DeferredTask, LimitKey, LimitPermit, SHORT};
-use crate::plan::{self, ForwardPlan, StartWait};
+use crate::plan::StartWait;
 use crate::record::TaskRecord;
-use crate::task::TaskType;
+use crate::task::{Registry, TaskType};
 use counterstep_contracts::{Host, Limit, QueueName, StepDecl, TaskStatus};
 use futures::future::{Either, select};
 use std::collections::BTreeMap;
@@ -137,7 +138,7 @@ impl Reserved {
         (record, is_offered): (&TaskRecord, bool),
         shutdown: &CancelToken,
     ) -> Room {
-        let next = next_steps(task_type, record);
+        let next = next_steps(&engine.registry, task_type, record);
         let mut room = Room::Enough;
         let is_heavy = next.iter().any(|(_, step)| step.heavy);
         if is_heavy {
@@ -236,26 +237,16 @@ impl Reserved {
     }
 }
 
-/// The steps that would start now, where some need room or a permit. Conditions and probes may still decide otherwise.
-fn next_steps(task_type: &TaskType, record: &TaskRecord) -> Vec<(usize, &'static StepDecl)> {
+/// The steps that would start now, where some need room or a permit. Probes may still decide otherwise.
+fn next_steps(
+    registry: &Registry,
+    task_type: &TaskType,
+    record: &TaskRecord,
+) -> Vec<(usize, &'static StepDecl)> {
     let steps = task_type.decl.steps;
     if !steps.iter().any(|step| step.heavy || step.limit.is_some()) {
         return Vec::new();
     }
-    let next = likely_next(task_type, record).into_iter();
+    let next = likely_next(registry, task_type, record).into_iter();
     next.map(|at| (at, &steps[at])).collect()
-}
-
-/// The steps that would start now: none of a task that ran into its deadline.
-pub(crate) fn likely_next(task_type: &TaskType, record: &TaskRecord) -> Vec<usize> {
-    let goes_forward = record.task.status != TaskStatus::Compensating
-        && record.task.cancel_requested_at.is_none()
-        && !record.is_past_deadline();
-    if !goes_forward {
-        return Vec::new();
-    }
-    match plan::forward(task_type.decl, &record.steps, record.now) {
-        ForwardPlan::Start(stage) => stage,
-        ForwardPlan::Hold | ForwardPlan::Finish => Vec::new(),
-    }
 }

@@ -16,7 +16,6 @@ use crate::ports::{Heartbeat, StoreError};
 use crate::record::TaskRecord;
 use crate::spool::KeptResult;
 use futures::future::{BoxFuture, Either, select};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::Instrument;
@@ -67,7 +66,6 @@ pub(crate) fn resume<'a>(
             read_at: sent,
             record,
             lease,
-            tickets: BTreeMap::new(),
         };
         let turn = Turn::of(engine, claimed, with.clone()).resumed(cut_off);
         turn.log.go_on_after(logged);

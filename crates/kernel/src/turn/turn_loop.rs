@@ -95,7 +95,6 @@ pub(super) struct Claimed {
     /// The timer's value when `record.now` was read.
     pub(super) read_at: Duration,
     pub(super) lease: Arc<Lease>,
-    pub(super) tickets: BTreeMap<usize, Ticket>,
 }
 
 /// A claimed task as last committed, and what is under way.
@@ -152,7 +151,6 @@ impl<'a> Turn<'a> {
             record,
             read_at,
             lease,
-            tickets,
         } = claimed;
         Self {
             engine,
@@ -169,7 +167,7 @@ impl<'a> Turn<'a> {
             running: BTreeSet::new(),
             delayed: BTreeMap::new(),
             rebuilds: BTreeMap::new(),
-            tickets,
+            tickets: BTreeMap::new(),
             probes: Probes::default(),
             outcomes_of: None,
             stopped_children: BTreeSet::new(),
@@ -420,6 +418,10 @@ impl<'a> Turn<'a> {
     }
 
     pub(super) fn delay(&mut self, at: usize, delay: Duration, cancel: CancelToken) {
+        // It would end at once, again and again.
+        if cancel.is_cancelled() {
+            return;
+        }
         self.delayed
             .insert(at, self.engine.ports.clock.monotonic() + delay);
         let sleep = self.engine.ports.clock.sleep(delay);

@@ -1,6 +1,7 @@
 //! What ends an attempt from outside: its time limit, its silence, scratch files that are too large, the loss of its permit, a cancel that it
 //! does not heed. Must not end anything itself.
 
+use super::attempt::StoppedBy;
 use super::scratch_use::ScratchUse;
 use crate::beats::Beats;
 use crate::cancel::CancelToken;
@@ -8,7 +9,7 @@ use crate::engine::Engine;
 use crate::error::{ErrorClass, StepError};
 use crate::limits::LimitPermit;
 use counterstep_contracts::retry::format_duration;
-use futures::future::{BoxFuture, pending, select_all};
+use futures::future::{BoxFuture, Either, pending, select, select_all};
 use std::time::Duration;
 
 /// An attempt that is watched.
@@ -23,16 +24,32 @@ pub(super) struct Watched<'a> {
     pub(super) scratch: &'a ScratchUse,
 }
 
-/// Ends with the error that the attempt has failed with, whatever its code does from then on.
-pub(super) async fn watch(engine: &Engine, watched: Watched<'_>) -> StepError {
-    let ends: Vec<BoxFuture<'_, StepError>> = vec![
+/// How an attempt has ended, whatever its code does from then on.
+#[derive(Debug)]
+pub(super) struct Late {
+    pub(super) error: StepError,
+    /// It has not failed: its outcome is unknown.
+    pub(super) stopped_by: Option<StoppedBy>,
+}
+
+/// Ends with what has ended the attempt.
+pub(super) async fn watch(engine: &Engine, watched: Watched<'_>) -> Late {
+    let fails: Vec<BoxFuture<'_, StepError>> = vec![
         Box::pin(limit(engine, watched.limit)),
         Box::pin(silence(watched.heartbeat)),
-        Box::pin(lost_permit(engine, watched.permit)),
         Box::pin(watched.scratch.too_much(engine)),
         Box::pin(cancelled(engine, watched.cancel)),
     ];
-    select_all(ends).await.0
+    match select(select_all(fails), Box::pin(lost_permit(watched.permit))).await {
+        Either::Left(((error, ..), _)) => Late {
+            error,
+            stopped_by: None,
+        },
+        Either::Right((error, _)) => Late {
+            error,
+            stopped_by: Some(StoppedBy::PermitLost),
+        },
+    }
 }
 
 fn timed_out(why: impl std::fmt::Display) -> StepError {
@@ -58,15 +75,14 @@ async fn silence(heartbeat: Option<(Duration, &Beats)>) -> StepError {
     ))
 }
 
-async fn lost_permit(engine: &Engine, permit: Option<&LimitPermit>) -> StepError {
+async fn lost_permit(permit: Option<&LimitPermit>) -> StepError {
     let Some(permit) = permit else {
         return pending().await;
     };
     permit.lost().await;
     StepError::transient(format_args!(
-        "its permit of the limit `{}` is lost: it could not be renewed for {}",
-        permit.limit(),
-        format_duration(engine.settings.lease)
+        "its permit of the limit `{}` is lost: it could not be renewed for a lease",
+        permit.limit()
     ))
 }
 

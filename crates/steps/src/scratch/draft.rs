@@ -63,7 +63,7 @@ impl ScratchDraft {
                 ))
             })?;
         self.sealed = true;
-        Ok(ScratchFile::of(&self.name, sealed, &self.place.step))
+        Ok(ScratchFile::of(&self.name, sealed, &self.place))
     }
 }
 

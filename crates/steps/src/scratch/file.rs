@@ -16,6 +16,8 @@ pub struct ScratchFile {
     pub size_bytes: u64,
     /// Lower-case hexadecimal SHA-256 of the bytes.
     pub sha256: String,
+    /// The task whose step made it.
+    pub task: TaskId,
     /// The step that made it.
     pub step: String,
     // `&mut` is not `UnwindSafe`, so neither is this type nor one that holds it: that is how
@@ -26,12 +28,13 @@ pub struct ScratchFile {
 
 impl ScratchFile {
     /// A file as it was sealed.
-    pub(super) fn of(name: &FileName, sealed: Sealed, step: &str) -> Self {
+    pub(super) fn of(name: &FileName, sealed: Sealed, place: &ScratchPlace) -> Self {
         Self {
             name: name.clone(),
             size_bytes: sealed.size_bytes,
             sha256: sealed.sha256,
-            step: step.to_owned(),
+            task: place.task,
+            step: place.step.clone(),
             local: PhantomData,
         }
     }
@@ -45,6 +48,7 @@ struct Fields {
     name: FileName,
     size_bytes: u64,
     sha256: String,
+    task: TaskId,
     step: String,
 }
 
@@ -60,6 +64,7 @@ impl Serialize for ScratchFile {
             name,
             size_bytes,
             sha256,
+            task,
             step,
             local: _,
         } = self.clone();
@@ -68,6 +73,7 @@ impl Serialize for ScratchFile {
                 name,
                 size_bytes,
                 sha256,
+                task,
                 step,
             },
         }
@@ -81,6 +87,7 @@ impl<'de> Deserialize<'de> for ScratchFile {
             name,
             size_bytes,
             sha256,
+            task,
             step,
         } = Marked::deserialize(deserializer)?.scratch;
         if sha256.len() != 64 || !sha256.bytes().all(|b| b.is_ascii_hexdigit()) {
@@ -92,15 +99,17 @@ impl<'de> Deserialize<'de> for ScratchFile {
             name,
             size_bytes,
             sha256,
+            task,
             step,
             local: PhantomData,
         })
     }
 }
 
-/// Every scratch file that stands anywhere in a step's output.
+/// Every scratch file of a task that stands anywhere in a step's output. Data that a client or a service has sent may
+/// look like one: it cannot name a task that does not exist yet.
 #[must_use]
-pub fn scratch_files_in(output: &Value) -> Vec<ScratchFile> {
+pub fn scratch_files_in(task: TaskId, output: &Value) -> Vec<ScratchFile> {
     fn walk(value: &Value, found: &mut Vec<ScratchFile>) {
         match value {
             Value::Object(map) => {
@@ -116,6 +125,7 @@ pub fn scratch_files_in(output: &Value) -> Vec<ScratchFile> {
     }
     let mut found = Vec::new();
     walk(output, &mut found);
+    found.retain(|file| file.task == task);
     found
 }
 

@@ -16,7 +16,7 @@ use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_macros::distributed_task;
 use counterstep_reconciler::recovery;
 use counterstep_steps::{
-    CancelToken, LogLevel, Registry, RetryPolicy, Sql, StepContext, StepError, StepResult,
+    CancelToken, Limit, LogLevel, Registry, RetryPolicy, Sql, StepContext, StepError, StepResult,
     UndoResult,
 };
 use counterstep_testkit::clock::work_for;
@@ -104,6 +104,27 @@ impl Walk {
 
     fn respond(walk: &i32) -> i32 {
         *walk
+    }
+}
+
+const ONE_ROPE: Limit = Limit::named("one-rope").at_once(1);
+
+/// Stops, and needs a permit.
+struct Climb;
+
+#[distributed_task(name = "Climb", queue = "drives", lease = "6s")]
+impl Climb {
+    type Request = Plan;
+    type Response = i32;
+
+    #[step(1, host = "worker", no_undo = "a climb is over when it is over", limit = ONE_ROPE)]
+    async fn climb(ctx: &StepContext, plan: &Plan) -> StepResult<i32> {
+        work_for(ctx.task_id(), Duration::from_secs(plan.first_s)).await;
+        Ok(ctx.attempt().0)
+    }
+
+    fn respond(climb: &i32) -> i32 {
+        *climb
     }
 }
 
@@ -312,6 +333,7 @@ impl Machine {
         let registry = Registry::new()
             .with::<Drive>()
             .with::<Walk>()
+            .with::<Climb>()
             .with::<Tour>()
             .with::<Ferry>()
             .with::<Outing>()

@@ -2,19 +2,24 @@
 
 use crate::cancel::until;
 use crate::errand::{QUICK, SLOW, only};
+use crate::limits::{inside, service};
 use crate::policies;
 use counterstep_contracts::{Host, StepStatus, TaskStatus, WaitReason};
 use counterstep_kernel::client;
+use counterstep_kernel::ports::Clock;
 use counterstep_kernel::turn::turn;
 use counterstep_macros::distributed_task;
 use counterstep_steps::{
-    AwaitSignal, AwaitTask, CancelToken, Registry, RetryPolicy, StepContext, StepError, StepResult,
-    UndoResult,
+    AwaitSignal, AwaitTask, CancelReason, CancelToken, Registry, RetryPolicy, StepContext,
+    StepError, StepResult, UndoResult,
 };
 use counterstep_testkit::clock::{until_works, work_for};
-use counterstep_testkit::{Form, Harness, TestTask};
+use counterstep_testkit::{Form, Harness, TestClock, TestTask};
+use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// What each of the crew does.
@@ -432,4 +437,106 @@ async fn waivers_in_a_group_are_recorded_in_whatever_order_the_others_are_undone
     assert_eq!(trail.matches("announce waived").count(), 1, "{trail}");
     assert_eq!(trail.matches("open waived").count(), 1, "{trail}");
     task.assert_invariants().await;
+}
+
+const UNDONE_LATER: RetryPolicy = RetryPolicy::constant("60s").max_retries(2).jitter(false);
+
+/// Of its two undos one waits long for its next try, and the other takes its time.
+struct Raft;
+
+#[distributed_task(name = "Raft", queue = "crew")]
+impl Raft {
+    type Request = Day;
+    type Response = ();
+
+    #[step(1, host = "worker", group = "raft", undo = unsail, undo_retry = UNDONE_LATER)]
+    async fn sail(_ctx: &StepContext) -> StepResult<u8> {
+        Ok(1)
+    }
+
+    async fn unsail(ctx: &StepContext, _out: Option<u8>) -> UndoResult {
+        match ctx.attempt().0 {
+            1 => Err(StepError::transient("no wind")),
+            _ => Ok(()),
+        }
+    }
+
+    #[step(2, host = "worker", group = "raft", undo = unrow)]
+    async fn row(_ctx: &StepContext) -> StepResult<u16> {
+        Ok(2)
+    }
+
+    async fn unrow(_out: Option<u16>) -> UndoResult {
+        service("raft").call().await;
+        Ok(())
+    }
+
+    #[step(3, host = "worker", no_undo = "does nothing")]
+    async fn land(_day: &Day) -> StepResult<u32> {
+        Err(StepError::permanent("no land"))
+    }
+
+    fn respond() {}
+}
+
+/// Counts the delays that are begun.
+#[derive(Debug)]
+struct Counted {
+    clock: TestClock,
+    delays: AtomicUsize,
+}
+
+impl Clock for Counted {
+    fn monotonic(&self) -> Duration {
+        self.clock.monotonic()
+    }
+
+    fn unix_millis(&self) -> u64 {
+        self.clock.unix_millis()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        self.delays.fetch_add(1, Ordering::SeqCst);
+        self.clock.sleep(duration)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shutdown_in_the_undo_of_a_group_decides_nothing_again_and_again() {
+    let mut site = Harness::embedded(only::<Raft>())
+        .settings(|settings| settings.drain = Duration::ZERO)
+        .start()
+        .await;
+    let clock = Arc::new(Counted {
+        clock: site.clock.clone(),
+        delays: AtomicUsize::new(0),
+    });
+    site.engine.ports.clock = clock.clone();
+    let task = site.submit(Form::new()).await;
+    let shutdown = CancelToken::new();
+    let turn = {
+        let (engine, shutdown) = (site.engine.clone(), shutdown.clone());
+        tokio::spawn(async move { turn(&engine, Host::Worker, task, &shutdown).await })
+    };
+    let rows = service("raft");
+    inside(&rows, 1).await;
+    site.all("an undo that is to be tried again", &[task], |record| {
+        record.steps[0].undo_retries_used == 1
+    })
+    .await;
+    let before = clock.delays.load(Ordering::SeqCst);
+    shutdown.cancel(CancelReason::Shutdown);
+    // Far more than it takes to come round a hundred times.
+    for _ in 0..2_000 {
+        site.record(task).await;
+    }
+    let delays = clock.delays.load(Ordering::SeqCst) - before;
+    assert!(delays < 50, "{delays}");
+    rows.gate.add_permits(1);
+    turn.await.expect("no panic");
+    site.clock.advance("60s");
+    site.serve(1);
+    site.all_are(TaskStatus::Failed, &[task]).await;
+    site.stop().await;
+    site.assert_invariants(&[task]).await;
 }

@@ -460,3 +460,127 @@ fn a_rate_is_read_as_it_is_shown() {
         assert!(Rate::parse(text).is_err(), "{text}");
     }
 }
+
+/// What a condition of a limited step reads.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Perhaps {
+    at_once: bool,
+    later: bool,
+}
+
+const SELDOM: Limit = Limit::named("seldom").rate(1, "1h");
+
+struct CallPerhaps;
+
+#[distributed_task(name = "CallPerhaps", timeout = "10m")]
+impl CallPerhaps {
+    type Request = Perhaps;
+    type Response = ();
+
+    #[step(1, host = "worker", no_undo = "does nothing", limit = SELDOM, when = is_called)]
+    async fn call(_req: &Perhaps) -> StepResult<u32> {
+        Ok(1)
+    }
+
+    fn is_called(req: &Perhaps) -> bool {
+        req.at_once
+    }
+
+    #[step(2, host = "worker", no_undo = "does nothing")]
+    async fn look(req: &Perhaps) -> StepResult<bool> {
+        Ok(req.later)
+    }
+
+    #[step(3, host = "worker", no_undo = "does nothing", limit = SELDOM, when = is_found)]
+    async fn call_later(_req: &Perhaps) -> StepResult<u64> {
+        Ok(1)
+    }
+
+    fn is_found(look: &bool) -> bool {
+        *look
+    }
+
+    fn respond() {}
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limited_step_that_is_skipped_neither_waits_for_its_limit_nor_uses_up_a_start() {
+    let site = Harness::embedded(only::<CallPerhaps>()).start().await;
+    let submit = async |at_once, later| {
+        let form = Form::new().field("at_once", at_once).field("later", later);
+        site.submit(form).await
+    };
+    let turn_of =
+        async |task: TaskId| turn(&site.engine, Host::Worker, task, &CancelToken::new()).await;
+    let completed = TurnEnd::Rests(TaskStatus::Completed);
+    let skips = submit(false, false).await;
+    assert_eq!(turn_of(skips).await, completed);
+    // The only start of this hour is left.
+    let calls = submit(false, true).await;
+    assert_eq!(turn_of(calls).await, completed);
+    let skips_too = submit(false, false).await;
+    assert_eq!(turn_of(skips_too).await, completed);
+    let waits = submit(true, false).await;
+    let held_back = turn_of(waits).await;
+    assert!(matches!(held_back, TurnEnd::NoRoom(_)), "{held_back:?}");
+    site.assert_invariants(&[skips, calls, skips_too]).await;
+}
+
+struct CallBoth;
+
+#[distributed_task(name = "CallBoth", timeout = "10m")]
+impl CallBoth {
+    type Request = Call;
+    type Response = ();
+
+    #[step(1, host = "worker", group = "both", no_undo = "does nothing")]
+    async fn first(req: &Call) -> StepResult<u32> {
+        service(&format!("{}-first", req.service)).call().await;
+        Ok(1)
+    }
+
+    #[step(2, host = "worker", group = "both", no_undo = "does nothing")]
+    async fn second(req: &Call) -> StepResult<u64> {
+        service(&format!("{}-second", req.service)).call().await;
+        Ok(1)
+    }
+
+    fn respond() {}
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_of_a_group_that_completes_sets_the_count_of_lost_hosts_back() {
+    let site = Harness::embedded(only::<CallBoth>())
+        .settings(|settings| settings.step_timeout = Duration::from_secs(600))
+        .start()
+        .await;
+    let (first, second) = (service("both-first"), service("both-second"));
+    let task = site.submit(Form::new().field("service", "both")).await;
+    let run = |engine: &Engine| {
+        let engine = engine.clone();
+        tokio::spawn(async move { turn(&engine, Host::Worker, task, &CancelToken::new()).await })
+    };
+    let lost = run(&site.engine);
+    inside(&first, 1).await;
+    inside(&second, 1).await;
+    lost.abort();
+    lost.await.expect_err("it was aborted");
+    site.clock.advance_by(EngineSettings::default().lease);
+    let again = run(&site.engine);
+    inside(&first, 1).await;
+    inside(&second, 1).await;
+    assert_eq!(site.record(task).await.task.recovery_attempts, 1);
+    first.gate.add_permits(1);
+    let record = site
+        .all("the first is done", &[task], |record| {
+            record.steps[0].status == StepStatus::Completed
+        })
+        .await;
+    assert_eq!(record[0].steps[1].status, StepStatus::Running);
+    assert_eq!(record[0].task.recovery_attempts, 0);
+    second.gate.add_permits(1);
+    let end = again.await.expect("no panic");
+    assert_eq!(end, TurnEnd::Rests(TaskStatus::Completed));
+    site.assert_invariants(&[task]).await;
+}

@@ -11,6 +11,7 @@ use counterstep_steps::{
 use counterstep_testkit::{Form, Harness, TestTask};
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 const SLEEPY: RetryPolicy = RetryPolicy::constant("2s").max_retries(1).jitter(false);
 const QUICK: RetryPolicy = RetryPolicy::constant("10ms").max_retries(2);
@@ -222,5 +223,59 @@ async fn a_rebuild_that_fails_uses_up_retries_and_ends() {
             .all(|attempt| attempt.outcome.is_some()),
         "none is left open"
     );
+    task.assert_invariants().await;
+}
+
+/// Gives out what its client has sent.
+struct Echo;
+
+#[distributed_task(name = "Echo", queue = "chain")]
+impl Echo {
+    type Request = Sent;
+    type Response = u32;
+
+    #[step(1, host = "worker", no_undo = "reads only")]
+    async fn echo(ctx: &StepContext, req: &Sent) -> StepResult<Value> {
+        if ctx.attempt().0 > 1 {
+            return Err(StepError::permanent("it runs once"));
+        }
+        Ok(req.body.clone())
+    }
+
+    #[step(2, host = "worker", no_undo = "reads only")]
+    async fn count(echo: &Value) -> StepResult<u32> {
+        Ok(u32::try_from(echo.as_object().map_or(0, serde_json::Map::len)).unwrap_or(u32::MAX))
+    }
+
+    #[step(3, host = "api", no_undo = "reads only")]
+    async fn elsewhere(echo: &Value, count: &u32) -> StepResult<u32> {
+        let _ = echo;
+        Ok(*count)
+    }
+
+    fn respond(elsewhere: &u32) -> u32 {
+        *elsewhere
+    }
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Sent {
+    body: Value,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn data_that_looks_like_a_scratch_file_is_data() {
+    let file = |step: &str| {
+        json!({"$scratch": {"name": "a.bin", "size_bytes": 3, "sha256": "0".repeat(64), "step": step,
+            "task": "019ab000-0000-7000-8000-000000000007"}})
+    };
+    let without_a_task = json!({"$scratch": {"name": "a.bin", "size_bytes": 3, "sha256": "0".repeat(64), "step": "echo"}});
+    let body = json!({"meta": file("echo"), "other": [file("count")], "old": without_a_task});
+    let harness = Harness::embedded(only::<Echo>());
+    let task = harness.submit(Form::new().field("body", body)).await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
+    let record = task.record().await;
+    let attempts = record.steps.iter().map(|step| step.attempts.0);
+    assert_eq!(attempts.collect::<Vec<_>>(), [1, 1, 1]);
     task.assert_invariants().await;
 }

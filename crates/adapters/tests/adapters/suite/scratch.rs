@@ -16,8 +16,8 @@ fn place(task: TaskId) -> ScratchPlace {
     }
 }
 
-fn file(step: &str, sealed: &Sealed) -> ScratchFile {
-    let fields = json!({"name": "a.zip", "size_bytes": sealed.size_bytes, "sha256": sealed.sha256, "step": step});
+fn file(task: TaskId, step: &str, sealed: &Sealed) -> ScratchFile {
+    let fields = json!({"name": "a.zip", "size_bytes": sealed.size_bytes, "sha256": sealed.sha256, "task": task, "step": step});
     serde_json::from_value(json!({ "$scratch": fields })).unwrap()
 }
 
@@ -56,7 +56,10 @@ pub(crate) async fn a_new_attempt_removes_what_an_earlier_one_had_not_finished(p
     let first = scratch.create(&place(task), "e2.2-0").await.unwrap();
     let second = scratch.create(&place(task), "e2.2-1").await.unwrap();
     assert!(!older.exists() && first.exists() && second.exists());
-    let found = scratch.locate(task, &file("zip", &finished)).await.unwrap();
+    let found = scratch
+        .locate(task, &file(task, "zip", &finished))
+        .await
+        .unwrap();
     assert!(found.is_some());
 }
 
@@ -74,7 +77,7 @@ pub(crate) async fn a_sealed_file_is_located_and_read(ports: &Ports) {
     assert_eq!(sealed(scratch, task, "e1.2-0", &content).await, large);
 
     let path = scratch
-        .locate(task, &file("zip", &large))
+        .locate(task, &file(task, "zip", &large))
         .await
         .unwrap()
         .expect("the file");
@@ -87,7 +90,7 @@ pub(crate) async fn a_sealed_file_is_located_and_read(ports: &Ports) {
         .unwrap();
     assert!(chunks.concat() == content && chunks.iter().all(|chunk| chunk.len() <= 1 << 20));
     let path = scratch
-        .locate(task, &file("zip", &empty))
+        .locate(task, &file(task, "zip", &empty))
         .await
         .unwrap()
         .expect("the empty file");
@@ -103,13 +106,16 @@ pub(crate) async fn a_sealed_file_is_located_and_read(ports: &Ports) {
     );
     assert_eq!(
         scratch
-            .locate(new_task(), &file("zip", &large))
+            .locate(new_task(), &file(task, "zip", &large))
             .await
             .unwrap(),
         None
     );
     assert_eq!(
-        scratch.locate(task, &file("other", &large)).await.unwrap(),
+        scratch
+            .locate(task, &file(task, "other", &large))
+            .await
+            .unwrap(),
         None
     );
 }
@@ -118,13 +124,16 @@ pub(crate) async fn a_file_of_another_size_counts_as_gone(ports: &Ports) {
     let (scratch, task) = (&*ports.scratch, new_task());
     let sealed = sealed(scratch, task, "e1.1-0", b"whole").await;
     let path = scratch
-        .locate(task, &file("zip", &sealed))
+        .locate(task, &file(task, "zip", &sealed))
         .await
         .unwrap()
         .unwrap();
     tokio::fs::write(&path, b"cut").await.unwrap();
     assert_eq!(
-        scratch.locate(task, &file("zip", &sealed)).await.unwrap(),
+        scratch
+            .locate(task, &file(task, "zip", &sealed))
+            .await
+            .unwrap(),
         None
     );
 }
@@ -136,12 +145,15 @@ pub(crate) async fn removed_scratch_is_gone_and_removing_nothing_is_success(port
     scratch.remove(task).await.unwrap();
     scratch.remove(task).await.unwrap();
     assert_eq!(
-        scratch.locate(task, &file("zip", &one)).await.unwrap(),
+        scratch
+            .locate(task, &file(task, "zip", &one))
+            .await
+            .unwrap(),
         None
     );
     assert!(
         scratch
-            .locate(other, &file("zip", &two))
+            .locate(other, &file(other, "zip", &two))
             .await
             .unwrap()
             .is_some()

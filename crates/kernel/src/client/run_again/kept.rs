@@ -118,7 +118,7 @@ pub(crate) fn kept(
         }
         let output = row.output.clone().ok_or(CannotKeep::Erased(step.name))?;
         let mut later = decl.steps[first..].iter();
-        if !scratch_files_in(&output).is_empty()
+        if !scratch_files_in(record.task.id, &output).is_empty()
             && let Some(reader) = later.find(|later| later.reads(step.name))
         {
             return Err(CannotKeep::Scratch {

@@ -67,7 +67,11 @@ impl<'a> Run<'a> {
             }
             Move::Supply(at) => {
                 self.outputs += 1;
-                let output = output(self.decl.steps[at].name, self.outputs, false);
+                let output = output(
+                    (self.record.task.id, self.decl.steps[at].name),
+                    self.outputs,
+                    false,
+                );
                 self.effects.supplied(at);
                 self.change(|draft| draft.supply(at, output, &decision))
             }

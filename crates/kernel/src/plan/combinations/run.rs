@@ -169,7 +169,7 @@ impl Run<'_> {
         };
         let undoing = record.task.status == TaskStatus::Compensating;
         for (at, row) in record.steps.iter().enumerate() {
-            let has_scratch = |output| !scratch_files_in(output).is_empty();
+            let has_scratch = |output| !scratch_files_in(record.task.id, output).is_empty();
             if !undoing
                 && !self.memory.shuts_down
                 && row.status == StepStatus::Completed

@@ -80,12 +80,13 @@ pub(super) fn new_task(id: u128, request: u64, parent: Option<ParentRef>) -> New
 }
 
 /// An output of its own number, with a scratch file where the step makes one.
-pub(super) fn output(step: &str, number: u64, scratch: bool) -> Value {
+pub(super) fn output((task, step): (TaskId, &str), number: u64, scratch: bool) -> Value {
     if !scratch {
         return json!(number);
     }
+    let hash = format!("{number:064x}");
     let file =
-        json!({"name": "a.bin", "size_bytes": 3, "sha256": format!("{number:064x}"), "step": step});
+        json!({"name": "a.bin", "size_bytes": 3, "sha256": hash, "task": task, "step": step});
     json!({ "$scratch": file })
 }
 

@@ -20,6 +20,9 @@ use counterstep_steps::ChildOutcome;
 use serde_json::{Value, json};
 use std::time::Duration;
 
+/// The task of all cases.
+const CASE: TaskId = TaskId(uuid::Uuid::nil());
+
 /// The database's time in all cases.
 pub(super) const NOW: DbTime = DbTime(1_000_000_000);
 
@@ -189,7 +192,7 @@ impl Step {
     }
     pub(super) fn made_scratch(mut self) -> Self {
         let file = json!({
-            "name": "a.bin", "size_bytes": 3, "sha256": "0".repeat(64), "step": self.row.name,
+            "name": "a.bin", "size_bytes": 3, "sha256": "0".repeat(64), "task": CASE, "step": self.row.name,
         });
         self.row.output = Some(json!({"$scratch": file}));
         self
@@ -255,7 +258,7 @@ pub(super) fn task<const N: usize>(steps: [Step; N]) -> Case {
     let new = NewTask {
         parent: None,
         webhook: None,
-        id: TaskId(uuid::Uuid::nil()),
+        id: CASE,
         tenant: Tenant::default(),
         request: Value::Null,
         client_key: None,

@@ -6,12 +6,15 @@ use super::{
     waits_for_a_breaker,
 };
 use crate::errand::only;
+use crate::limits::{inside, service};
 use counterstep_contracts::TaskStatus;
 use counterstep_kernel::client;
 use counterstep_macros::distributed_task;
 use counterstep_steps::breaker::BreakerState;
 use counterstep_steps::{BreakerPolicy, StepError, StepResult, UndoResult};
+use counterstep_testkit::site::eventually;
 use counterstep_testkit::{Form, Harness};
+use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_waits_for_a_breaker_no_longer_than_its_deadline() {
@@ -199,6 +202,55 @@ async fn a_fallback_goes_another_way_and_asks_no_breaker() {
         matches!(breaker(&site).standing().await, BreakerState::Open(_)),
         "what the fallback says does not close it"
     );
+    site.assert_invariants(&tasks).await;
+    site.stop().await;
+}
+
+/// A group whose one step is under way while the breaker of the other is open.
+struct Fair;
+
+#[distributed_task(name = "Fair", queue = "fairs", timeout = "10m")]
+impl Fair {
+    type Request = Order;
+    type Response = u32;
+
+    #[step(1, host = "worker", group = "fair", no_undo = "does nothing")]
+    async fn stall(_order: &Order) -> StepResult<u8> {
+        service("fair").call().await;
+        Ok(1)
+    }
+
+    #[step(2, host = "worker", group = "fair", breaker = PAYMENTS, no_undo = "does nothing")]
+    async fn charge(order: &Order) -> StepResult<u32> {
+        bank(&order.bank, |bank| bank.calls += 1);
+        Ok(1)
+    }
+
+    fn respond(charge: &u32) -> u32 {
+        *charge
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_that_the_claim_holds_back_starts_while_its_sibling_runs() {
+    const BANK: &str = "fair";
+    let harness = Harness::embedded(only::<Fair>())
+        .settings(|settings| settings.step_timeout = Duration::from_secs(600));
+    let (mut site, hints) = site(harness).await;
+    open(&site).await;
+    site.serve(1);
+    let tasks = submit(&site, order(BANK), 1).await;
+    let stall = service("fair");
+    inside(&stall, 1).await;
+    assert_eq!(bank(BANK, |bank| bank.calls), 0);
+    pass(&site, &hints);
+    eventually("a charge beside the stall", || async {
+        (bank(BANK, |bank| bank.calls) == 1).then_some(())
+    })
+    .await;
+    assert_eq!(stall.inside(), 1);
+    stall.gate.add_permits(1);
+    site.all_are(TaskStatus::Completed, &tasks).await;
     site.assert_invariants(&tasks).await;
     site.stop().await;
 }

@@ -1,8 +1,8 @@
 //! A worker that goes on over an outage.
 
-use super::{Convoy, Drive, LEASE, Machine, Outing, Plan, THREE_LEASES, Tour, Walk};
+use super::{Climb, Convoy, Drive, LEASE, Machine, Outing, Plan, THREE_LEASES, Tour, Walk};
 use counterstep_adapters::spool::FileSpool;
-use counterstep_contracts::TaskStatus;
+use counterstep_contracts::{StepStatus, TaskStatus, WaitReason};
 use counterstep_kernel::EngineSettings;
 use counterstep_kernel::ports::Spool;
 use counterstep_kernel::turn::TurnEnd;
@@ -284,4 +284,51 @@ async fn of_a_result_that_was_not_kept_the_audit_says_that_it_had_ended() {
         details.contains("its result could not be kept"),
         "{details}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_that_loses_its_permit_is_in_doubt_and_starts_again_with_one() {
+    let machine = Machine::new().await;
+    let process = machine.process();
+    let form = plan(
+        Form::to::<Climb>(),
+        &Plan {
+            first_s: 60,
+            ..Plan::default()
+        },
+    );
+    let task = machine.submit(form).await;
+    let turn = process.turn(task);
+    machine.until_run(task, 1).await;
+    until_works(task).await;
+    // The limit can neither be read nor written, and all else can.
+    machine.execute("UPDATE documents SET body = 'x' WHERE kind = 'limit'");
+    while !turn.is_finished() {
+        let before = machine.record(task).await.task.lease_expires_at;
+        machine.clock.advance("2s");
+        eventually("a heartbeat, or the end of the turn", || async {
+            let beat = machine.record(task).await.task.lease_expires_at != before;
+            (beat || turn.is_finished()).then_some(())
+        })
+        .await;
+    }
+    assert_eq!(turn.await.expect("it ends"), TurnEnd::GivenBack);
+    let record = machine.record(task).await;
+    let step = &record.steps[0];
+    assert_eq!(
+        (step.status, step.attempts.0, step.retries_used),
+        (StepStatus::InDoubt, 1, 0)
+    );
+    assert_eq!(record.task.waiting, Some(WaitReason::Limit));
+
+    machine.execute("DELETE FROM documents WHERE kind = 'limit'");
+    machine.clock.advance("30s");
+    let again = process.turn(task);
+    machine.until_run(task, 1).await;
+    until_works(task).await;
+    machine.pass_under_lease(task, 60).await;
+    assert_eq!(again.await.expect("it ends"), COMPLETED);
+    machine
+        .assert_trail(task, "climb in doubt, climb ok, completed")
+        .await;
 }
