@@ -1,9 +1,11 @@
 //! Calls as steps, as undos, and with probes; by their own name and by another one.
 #![deny(warnings)]
 
-use counterstep_steps::contracts::UndoDecl;
-use counterstep_steps::{DistributedTask as _, HttpCall, Probe, StepContext, StepResult, UndoResult};
 use counterstep_macros::distributed_task;
+use counterstep_steps::contracts::UndoDecl;
+use counterstep_steps::{
+    DistributedTask as _, HttpCall, Probe, StepContext, StepResult, UndoResult,
+};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
@@ -32,11 +34,15 @@ impl Task {
     // With a context, and with the output of its step.
     fn refund(ctx: &StepContext, charge: Option<Charge>, order: &Order) -> HttpCall<()> {
         let _ = (charge, order);
-        HttpCall::delete("bank", "/charges").segment(ctx.step_key()).accepting(404)
+        HttpCall::delete("bank", "/charges")
+            .segment(ctx.step_key())
+            .accepting(404)
     }
 
     async fn find(ctx: &StepContext) -> StepResult<Probe<Charge>> {
-        let found: Option<Charge> = ctx.call(HttpCall::get("bank", "/charges").segment(ctx.step_key())).await?;
+        let found: Option<Charge> = ctx
+            .call(HttpCall::get("bank", "/charges").segment(ctx.step_key()))
+            .await?;
         Ok(found.map_or(Probe::NothingHappened, Probe::Done))
     }
 
@@ -74,12 +80,20 @@ impl Task {
     }
 }
 
-fn main() {
+pub fn main() {
     let steps = Task::task_type().decl.steps;
     let outputs: Vec<_> = steps.iter().map(|step| step.output).collect();
-    assert_eq!(outputs, ["Charge", "the answer of its service", "String", "()"]);
+    assert_eq!(
+        outputs,
+        ["Charge", "the answer of its service", "String", "()"]
+    );
     assert_eq!(steps[0].undo, UndoDecl::Function { name: "refund" });
     assert_eq!(steps[0].probe, Some("find"));
-    assert_eq!(steps[1].undo, UndoDecl::Waived { reason: "reads only" });
+    assert_eq!(
+        steps[1].undo,
+        UndoDecl::Waived {
+            reason: "reads only"
+        }
+    );
     assert_eq!(steps[2].undo, UndoDecl::Function { name: "recall" });
 }

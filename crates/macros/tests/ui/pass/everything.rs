@@ -2,8 +2,8 @@
 //! name an undo, two sources of one type, `Self` in types, functions of the author's own.
 #![deny(warnings)]
 
-use counterstep_steps as steps;
 use counterstep_macros::distributed_task;
+use counterstep_steps as steps;
 use steps::{StepContext, StepError, StepResult, UndoResult};
 
 mod shop {
@@ -19,9 +19,12 @@ mod shop {
     pub struct Wrapping;
 
     pub mod policies {
-        pub const PATIENT: counterstep_steps::RetryPolicy = counterstep_steps::RetryPolicy::constant("2s");
-        pub const BANK: counterstep_steps::BreakerPolicy = counterstep_steps::BreakerPolicy::named("bank");
-        pub const TEN_CALLS: counterstep_steps::Limit = counterstep_steps::Limit::named("bank").at_once(10);
+        pub const PATIENT: counterstep_steps::RetryPolicy =
+            counterstep_steps::RetryPolicy::constant("2s");
+        pub const BANK: counterstep_steps::BreakerPolicy =
+            counterstep_steps::BreakerPolicy::named("bank");
+        pub const TEN_CALLS: counterstep_steps::Limit =
+            counterstep_steps::Limit::named("bank").at_once(10);
     }
 }
 mod place_order {
@@ -35,7 +38,8 @@ type Undone = UndoResult;
 
 pub struct PlaceOrder;
 
-pub const BY_HAND: counterstep_steps::AutoDisable = counterstep_steps::AutoDisable::after_failures(3).until_enabled();
+pub const BY_HAND: counterstep_steps::AutoDisable =
+    counterstep_steps::AutoDisable::after_failures(3).until_enabled();
 
 #[distributed_task(on_undo_failure = "continue", lease = "3s", auto_disable = BY_HAND, key = "req.gift", at_once = 3,
                    beyond = "replace", cancellable)]
@@ -79,12 +83,21 @@ impl PlaceOrder {
 
     // A second receipt, under another name of the type: no conflict as long as it is read by name.
     #[step(50, host = "api", no_undo = "tells only")]
-    async fn tell(wrapping: Option<&shop::Wrapping>, wrap: Option<&shop::Wrapping>, charge: &Slip) -> StepResult<Slip> {
+    async fn tell(
+        wrapping: Option<&shop::Wrapping>,
+        wrap: Option<&shop::Wrapping>,
+        charge: &Slip,
+    ) -> StepResult<Slip> {
         let _ = (wrapping, wrap);
         Ok(shop::Receipt(charge.0))
     }
 
-    async fn release(ctx: &StepContext, out: Option<Slip>, order: &shop::Order, tag: &place_order::Label) -> Undone {
+    async fn release(
+        ctx: &StepContext,
+        out: Option<Slip>,
+        order: &shop::Order,
+        tag: &place_order::Label,
+    ) -> Undone {
         let _ = (ctx, out, order, tag);
         Ok(())
     }
@@ -116,14 +129,11 @@ impl PlaceOrder {
     }
 }
 
-fn main() {
+pub fn main() {
     use steps::DistributedTask as _;
     let decl = PlaceOrder::task_type().decl;
-    assert_eq!(decl.steps.iter().map(|step| step.name).collect::<Vec<_>>(), [
-        "place_order",
-        "charge",
-        "wrap",
-        "label",
-        "tell"
-    ]);
+    assert_eq!(
+        decl.steps.iter().map(|step| step.name).collect::<Vec<_>>(),
+        ["place_order", "charge", "wrap", "label", "tell"]
+    );
 }

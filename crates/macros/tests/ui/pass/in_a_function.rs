@@ -2,10 +2,10 @@
 //! output type.
 #![deny(warnings)]
 
-use counterstep_steps::{DistributedTask as _, RetryPolicy, StepContext, StepResult, UndoResult};
 use counterstep_macros::distributed_task;
+use counterstep_steps::{DistributedTask as _, RetryPolicy, StepContext, StepResult, UndoResult};
 
-fn main() {
+pub fn main() {
     #[derive(serde::Serialize, serde::Deserialize)]
     struct Receipt;
     const ONCE: RetryPolicy = RetryPolicy::NONE;

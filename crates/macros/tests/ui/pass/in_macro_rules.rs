@@ -2,8 +2,8 @@
 //! there.
 #![deny(warnings)]
 
-use counterstep_steps::{DistributedTask as _, RetryPolicy, StepContext, StepResult};
 use counterstep_macros::distributed_task;
+use counterstep_steps::{DistributedTask as _, RetryPolicy, StepContext, StepResult};
 
 const TWICE: RetryPolicy = RetryPolicy::constant("1s").max_retries(1).jitter(false);
 
@@ -39,11 +39,30 @@ macro_rules! ping {
     };
 }
 
-ping!(Ping, "Ping", 3, 1, "2s", "worker", "it only asks", self::TWICE, TWICE, u64, &u32, Option<&u32>);
+ping!(
+    Ping,
+    "Ping",
+    3,
+    1,
+    "2s",
+    "worker",
+    "it only asks",
+    self::TWICE,
+    TWICE,
+    u64,
+    &u32,
+    Option<&u32>
+);
 
-fn main() {
+pub fn main() {
     let decl = Ping::task_type().decl;
-    assert_eq!((decl.name, decl.version, decl.steps[0].no.0), ("Ping", 3, 1));
+    assert_eq!(
+        (decl.name, decl.version, decl.steps[0].no.0),
+        ("Ping", 3, 1)
+    );
     assert_eq!((decl.request, decl.steps[1].inputs[0].ty), ("u64", "u32"));
-    assert_eq!((decl.steps[0].retry.name, decl.steps[1].retry.name), ("self::TWICE", "TWICE"));
+    assert_eq!(
+        (decl.steps[0].retry.name, decl.steps[1].retry.name),
+        ("self::TWICE", "TWICE")
+    );
 }

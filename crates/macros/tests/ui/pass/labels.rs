@@ -1,7 +1,7 @@
 //! Labels of every form, and what they are made into.
 use counterstep_macros::distributed_task;
-use counterstep_steps::task::{DistributedTask as _, Inputs, output};
 use counterstep_steps::StepResult;
+use counterstep_steps::task::{DistributedTask as _, Inputs, output};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ impl PlaceOrder {
     fn respond(_order: &Order) {}
 }
 
-fn main() {
+pub fn main() {
     let task_type = PlaceOrder::task_type();
     assert_eq!(
         task_type.decl.labels,

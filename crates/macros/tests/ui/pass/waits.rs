@@ -2,9 +2,12 @@
 //! conditions on outputs.
 #![deny(warnings)]
 
-use counterstep_steps::contracts::{UndoDecl, WaitDecl};
-use counterstep_steps::{AwaitSignal, DistributedTask as _, MaybeSignal, Sleep, Slept, StepContext, StepResult, UndoResult};
 use counterstep_macros::distributed_task;
+use counterstep_steps::contracts::{UndoDecl, WaitDecl};
+use counterstep_steps::{
+    AwaitSignal, DistributedTask as _, MaybeSignal, Sleep, Slept, StepContext, StepResult,
+    UndoResult,
+};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
@@ -34,7 +37,10 @@ impl Task {
     }
 
     // Inputs of its own, by type and with a context; an alias for what it gives.
-    async fn guess(_ctx: &StepContext, order: &Order) -> Result<self::Probe, counterstep_steps::StepError> {
+    async fn guess(
+        _ctx: &StepContext,
+        order: &Order,
+    ) -> Result<self::Probe, counterstep_steps::StepError> {
         Ok(Probe(order.patience.is_empty()))
     }
 
@@ -49,7 +55,9 @@ impl Task {
     }
 
     async fn by_rule(probe: &Probe) -> StepResult<Approval> {
-        Ok(Approval { by: format!("rule {}", probe.0) })
+        Ok(Approval {
+            by: format!("rule {}", probe.0),
+        })
     }
 
     async fn withdraw(_out: Option<Approval>) -> UndoResult {
@@ -70,22 +78,47 @@ impl Task {
         AwaitSignal::whenever()
     }
 
-    fn respond(approval: Option<&Approval>, remark: &Option<String>, number: &u64) -> Option<String> {
+    fn respond(
+        approval: Option<&Approval>,
+        remark: &Option<String>,
+        number: &u64,
+    ) -> Option<String> {
         let _ = (approval, number);
         remark.clone()
     }
 }
 
-fn main() {
+pub fn main() {
     let steps = Task::task_type().decl.steps;
     let waits: Vec<_> = steps.iter().map(|step| step.waits).collect();
     let signal = |optional| Some(WaitDecl::Signal { optional });
-    assert_eq!(waits, [None, Some(WaitDecl::Timer), signal(false), signal(true), signal(false)]);
+    assert_eq!(
+        waits,
+        [
+            None,
+            Some(WaitDecl::Timer),
+            signal(false),
+            signal(true),
+            signal(false)
+        ]
+    );
     let outputs: Vec<_> = steps.iter().map(|step| step.output).collect();
-    assert_eq!(outputs, ["Probe", "Slept", "Approval", "Option<String>", "the body of its signal"]);
+    assert_eq!(
+        outputs,
+        [
+            "Probe",
+            "Slept",
+            "Approval",
+            "Option<String>",
+            "the body of its signal"
+        ]
+    );
     assert_eq!(steps[1].undo, UndoDecl::Pure);
     assert_eq!(steps[2].undo, UndoDecl::Function { name: "withdraw" });
     let fallback = steps[2].fallback.unwrap();
-    assert_eq!((fallback.name, fallback.inputs[0].source), ("by_rule", "probe"));
+    assert_eq!(
+        (fallback.name, fallback.inputs[0].source),
+        ("by_rule", "probe")
+    );
     assert!(steps[2].reads("cool_off") && steps[2].reads("probe") && !steps[2].reads("remark"));
 }

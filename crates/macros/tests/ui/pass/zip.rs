@@ -1,7 +1,10 @@
 //! The example of the design, as its author writes it.
 
-use counterstep_steps::{RetryPolicy, ScratchFile, StepContext, StepResult, StoredFile, StoredFiles, UploadMany, UploadOne, UploadedFile};
 use counterstep_macros::distributed_task;
+use counterstep_steps::{
+    RetryPolicy, ScratchFile, StepContext, StepResult, StoredFile, StoredFiles, UploadMany,
+    UploadOne, UploadedFile,
+};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
@@ -23,8 +26,14 @@ pub struct ZipArchive {
 
 pub struct CreateZipFromFiles;
 
-#[distributed_task(name = "CreateZipFromFiles", version = 1, queue = "file-processing",
-                   timeout = "10m", max_recoveries = 2, cancellable)]
+#[distributed_task(
+    name = "CreateZipFromFiles",
+    version = 1,
+    queue = "file-processing",
+    timeout = "10m",
+    max_recoveries = 2,
+    cancellable
+)]
 impl CreateZipFromFiles {
     type Request = CreateZipRequest;
     type Response = CreateZipResponse;
@@ -37,9 +46,14 @@ impl CreateZipFromFiles {
     }
 
     #[step(2, host = "worker", retry = ZIP_RETRY, no_undo = "writes scratch only")]
-    async fn create_zip_archive(ctx: &StepContext, sources: &StoredFiles) -> StepResult<ZipArchive> {
+    async fn create_zip_archive(
+        ctx: &StepContext,
+        sources: &StoredFiles,
+    ) -> StepResult<ZipArchive> {
         let _ = sources;
-        Ok(ZipArchive { zip: ctx.scratch("a.zip").await?.seal().await? })
+        Ok(ZipArchive {
+            zip: ctx.scratch("a.zip").await?.seal().await?,
+        })
     }
 
     #[step(3, host = "worker")]
@@ -47,14 +61,23 @@ impl CreateZipFromFiles {
         UploadOne::to("processed-files", &archive.zip).named(&req.output_file_name)
     }
 
-    fn respond(sources: &StoredFiles, archive: &ZipArchive, upload_zip: &StoredFile) -> CreateZipResponse {
+    fn respond(
+        sources: &StoredFiles,
+        archive: &ZipArchive,
+        upload_zip: &StoredFile,
+    ) -> CreateZipResponse {
         let _ = (sources, archive);
-        CreateZipResponse { count: 1, zip: upload_zip.clone() }
+        CreateZipResponse {
+            count: 1,
+            zip: upload_zip.clone(),
+        }
     }
 }
 
-pub const ZIP_RETRY: RetryPolicy = RetryPolicy::exponential("500ms").max_retries(3).jitter(true);
+pub const ZIP_RETRY: RetryPolicy = RetryPolicy::exponential("500ms")
+    .max_retries(3)
+    .jitter(true);
 
-fn main() {
+pub fn main() {
     let _ = counterstep_steps::Registry::new().with::<CreateZipFromFiles>();
 }
