@@ -1,6 +1,6 @@
 //! A sweep finds code that is wrong in one place: of each kind of step a type whose step repeats its effect,
-//! forgets the effect of an attempt that gave no result, keeps its effect when it is undone, or cannot be
-//! undone twice. And it passes the same type whose code is right.
+//! forgets the effect of an attempt that gave no result, keeps its effect when it is undone, cannot be
+//! undone twice, or not where it came to no effect. And it passes the same type whose code is right.
 
 use crate::errand::QUICK;
 use counterstep_contracts::TaskStatus;
@@ -33,6 +33,8 @@ enum Wrong {
     Keeps,
     /// Its undo panics at its second call.
     UndoneOnce,
+    /// Its undo panics where no attempt came to the effect.
+    NeedsEffect,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -78,6 +80,9 @@ impl Outside {
             Wrong::Forgets if !has_result => {}
             Wrong::Keeps => {}
             Wrong::UndoneOnce if again => panic!("there is nothing left to undo"),
+            Wrong::NeedsEffect if !again && !books.effects.contains_key(step) => {
+                panic!("there is nothing to undo")
+            }
             _ => {
                 books.effects.remove(step);
             }
@@ -312,7 +317,8 @@ impl Writes {
 
     async fn back(ctx: &StepContext, outside: &State<Outside>, out: Option<u8>) -> UndoResult {
         // Without a result nothing was committed.
-        if out.is_some() && outside.wrong != Wrong::Keeps {
+        let is_committed = out.is_some() || outside.wrong == Wrong::NeedsEffect;
+        if is_committed && outside.wrong != Wrong::Keeps {
             ctx.in_transaction(Sql::new("DELETE FROM booked").rows(1));
         }
         Ok(())
@@ -380,11 +386,12 @@ async fn assert_found<T: DistributedTask>(mistakes: &[Wrong]) {
     }
 }
 
-const ALL: [Wrong; 4] = [
+const ALL: [Wrong; 5] = [
     Wrong::Repeats,
     Wrong::Forgets,
     Wrong::Keeps,
     Wrong::UndoneOnce,
+    Wrong::NeedsEffect,
 ];
 
 macro_rules! found {
@@ -408,6 +415,6 @@ found! {
     // It is undone because a later step fails, so it has given a result.
     mistakes_of_a_step_that_fails_without_undo_are_found: Fails, [Wrong::Repeats, Wrong::Keeps, Wrong::UndoneOnce];
     // A wait has no effect of its own, and a statement that was not committed has none.
-    mistakes_of_the_undo_of_a_wait_are_found: Waits, [Wrong::UndoneOnce];
-    mistakes_of_a_step_with_statements_are_found: Writes, [Wrong::Keeps];
+    mistakes_of_the_undo_of_a_wait_are_found: Waits, [Wrong::UndoneOnce, Wrong::NeedsEffect];
+    mistakes_of_a_step_with_statements_are_found: Writes, [Wrong::Keeps, Wrong::NeedsEffect];
 }
