@@ -218,8 +218,14 @@ impl Struck {
         if on_exhausted == Some(OnExhausted::Compensate) {
             undoings.push(undoing(Trigger::Fails(fails(of, step)), "", self.failed()));
         } else if parks {
-            let parks = Trigger::Parks(fails(of, step));
-            undoings.push(undoing(parks, " after a person decided it", failed));
+            // Where a failure alone has a step undone, the runs of that failure show an undo of nothing.
+            let nothing = Planted::at_steps_of(of, Fault::at(step, FaultKind::FailBefore));
+            for (fails, why) in [
+                (fails(of, step), " after a person decided it"),
+                (nothing, " that has done nothing after a person decided it"),
+            ] {
+                undoings.push(undoing(Trigger::Parks(fails), why, failed));
+            }
         } else if let Some(later) = self.later {
             let fails = Trigger::Fails(fails(of, later));
             let why = format!(" after {later} failed");

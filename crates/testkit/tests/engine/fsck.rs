@@ -1,5 +1,6 @@
 //! What `fsck` finds in rows that agree with each other, and that no engine would have written.
 
+use crate::cut_off::connect;
 use crate::errand::{Errand, only};
 use counterstep_contracts::TaskStatus;
 use counterstep_kernel::record::{AuditEntry, TaskRecord};
@@ -7,13 +8,16 @@ use counterstep_kernel::transition::{Guard, TaskWrite, Transition};
 use counterstep_macros::distributed_task;
 use counterstep_reconciler::audit::{Damage, Finding, Scope};
 use counterstep_reconciler::fsck::{Checked, fsck};
+use counterstep_steps::error::panic_message;
 use counterstep_steps::{
-    FileName, Registry, StepContext, StepError, StepResult, StoredFile, UndoResult,
+    AwaitSignal, FileName, Registry, StepContext, StepError, StepResult, StoredFile, UndoResult,
 };
 use counterstep_testkit::{Form, Harness, TestTask};
-use futures::StreamExt;
+use diesel::connection::SimpleConnection;
+use futures::{FutureExt, StreamExt};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::panic::AssertUnwindSafe;
 
 async fn completed() -> TestTask {
     let task = Harness::embedded(only::<Errand>())
@@ -228,4 +232,100 @@ async fn the_events_of_a_type_that_this_program_does_not_have_are_not_judged() {
         (checked.not_judged, checked.verified.tasks, found),
         (1, 1, Vec::new())
     );
+}
+
+/// Counted by its customer, and not yet done.
+struct Counted;
+
+#[derive(Serialize, Deserialize)]
+struct Customer {
+    customer: String,
+}
+
+#[distributed_task(name = "Counted", queue = "counted", key = "req.customer", at_once = 1)]
+impl Counted {
+    type Request = Customer;
+    type Response = u32;
+
+    #[step(1, host = "worker")]
+    fn approval(_req: &Customer) -> AwaitSignal<u32> {
+        AwaitSignal::within("1h")
+    }
+
+    fn respond(approval: &u32) -> u32 {
+        *approval
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_place_that_is_gone_or_another_one_is_found() {
+    let task = Harness::embedded(only::<Counted>())
+        .submit(Form::new().field("customer", "a"))
+        .await;
+    task.run_to_wait().await;
+    let found = async || checked(&task, &task.engine.registry).await.1;
+    assert_eq!(found().await, []);
+    let folder = task.database();
+    let mut database = connect(folder.parent().expect("a folder"));
+    for spoil in [
+        "UPDATE places SET no = no + 1",
+        "UPDATE places SET no = no - 1, key = key || 'b'",
+        "DELETE FROM places",
+    ] {
+        database.batch_execute(spoil).expect("it is executed");
+        let found = found().await;
+        assert_eq!(found.len(), 1, "{spoil}: {found:?}");
+        assert!(
+            found[0].says.starts_with("its row in `places` is not"),
+            "{spoil}: {}",
+            found[0]
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_output_whose_object_is_gone_is_found() {
+    let task = Harness::embedded(only::<Keeping>())
+        .submit(Form::new())
+        .await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
+    task.assert_no_orphans().await;
+    let objects = task.objects().await;
+    let [object] = &objects[..] else {
+        panic!("one object: {objects:?}")
+    };
+    let (attempt, _) = object.key.rsplit_once('/').expect("a folder");
+    let attempt = format!("{attempt}/");
+    let deleted = task.engine.ports.objects.delete_prefix(&attempt).await;
+    assert_eq!(deleted.expect("it is deleted"), 1);
+    let missed = AssertUnwindSafe(task.assert_no_orphans())
+        .catch_unwind()
+        .await
+        .expect_err("an object is missing");
+    let said = panic_message(missed.as_ref());
+    assert!(said.contains("outputs without their object"), "{said}");
+}
+
+/// Stores a file.
+struct Keeping;
+
+#[distributed_task(name = "Keeping", queue = "shredding")]
+impl Keeping {
+    type Request = Paper;
+    type Response = String;
+
+    #[step(1, host = "worker", undo = shred)]
+    async fn store(ctx: &StepContext) -> StepResult<StoredFile> {
+        let body = futures::stream::once(async { Ok("paper".into()) }).boxed();
+        let name = FileName::parse("paper").expect("a name");
+        ctx.objects().put("files", &name, "text/plain", body).await
+    }
+
+    async fn shred(ctx: &StepContext) -> UndoResult {
+        ctx.objects().delete_all_of_step().await.map(drop)
+    }
+
+    fn respond(store: &StoredFile) -> String {
+        store.key.clone()
+    }
 }

@@ -44,6 +44,8 @@ struct Anything {}
 struct Books {
     /// How often by step.
     effects: BTreeMap<String, u32>,
+    /// Those that have ever had one.
+    begun: BTreeSet<String>,
     undone: BTreeSet<String>,
 }
 
@@ -66,6 +68,7 @@ impl Outside {
 
     fn book(&self, step: &str) {
         let mut books = self.books();
+        books.begun.insert(step.to_owned());
         let times = books.effects.entry(step.to_owned()).or_default();
         *times = match self.wrong {
             Wrong::Repeats => *times + 1,
@@ -80,7 +83,7 @@ impl Outside {
             Wrong::Forgets if !has_result => {}
             Wrong::Keeps => {}
             Wrong::UndoneOnce if again => panic!("there is nothing left to undo"),
-            Wrong::NeedsEffect if !again && !books.effects.contains_key(step) => {
+            Wrong::NeedsEffect if !books.begun.contains(step) => {
                 panic!("there is nothing to undo")
             }
             _ => {
