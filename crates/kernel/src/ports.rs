@@ -231,7 +231,8 @@ pub trait Clock: Send + Sync + Debug {
     fn monotonic(&self) -> Duration;
 
     /// Milliseconds since 1970-01-01 UTC by this machine. A part of new ids, so that they sort roughly
-    /// by age; compared with nothing but the times in access tokens and links to results, which clients bring.
+    /// by age, and what webhooks say of when they were sent; compared with nothing but the times in access tokens and links
+    /// to results, which clients bring.
     fn unix_millis(&self) -> u64;
 
     /// Waits.

@@ -7,8 +7,9 @@ use super::{WebhookSecrets, WebhookSender, WebhookUrl, alerts};
 use crate::cancel::CancelToken;
 use crate::documents::postponed;
 use crate::engine::Engine;
-use crate::ports::{Document, Observation, Signal, StoreError};
+use crate::ports::{Document, DuePlace, Observation, Signal, StoreError};
 use crate::record::DbTime;
+use crate::time_limits::answer_within;
 use counterstep_contracts::webhook::DeliveryStatus;
 use counterstep_contracts::{Rev, Tenant};
 use futures::future::BoxFuture;
@@ -31,6 +32,13 @@ const PAUSES: [Duration; 9] = [
     Duration::from_secs(4 * 3600),
 ];
 
+/// One that fails so long after its task came to rest is given up, however few its attempts were: those of a receiver that
+/// fails would pile up.
+const OLDEST: Duration = Duration::from_secs(3 * 86_400);
+
+/// An alert does not wait longer for its count of tasks.
+const COUNT_TAKES: Duration = Duration::from_secs(5);
+
 /// No other process sends what one has claimed for so long; a request ends long before.
 const CLAIM: Duration = Duration::from_secs(60);
 
@@ -46,7 +54,10 @@ const AT_ONCE: usize = 64;
 /// Of these to one host of one tenant: a receiver that does not answer holds up its own alone.
 const AT_ONCE_TO_A_HOST: usize = 4;
 
-/// Due webhooks of one read, and reads of one look.
+/// Of these for one tenant, whose receivers may be many.
+const AT_ONCE_OF_A_TENANT: usize = 32;
+
+/// Due webhooks of one read, and reads of one look. The next look goes on behind the last one.
 const PAGE: u32 = 200;
 const PAGES: u32 = 25;
 
@@ -120,11 +131,20 @@ struct UnderWay {
     receivers: HashMap<Receiver, usize>,
     /// A look left some that are due.
     left_some: bool,
+    /// Where the last look ended before it had seen all that are due.
+    after: Option<DuePlace>,
 }
 
 impl UnderWay {
+    fn is_full(&self) -> bool {
+        self.sending.len() >= AT_ONCE
+    }
+
     fn has_room(&self, receiver: &Receiver) -> bool {
-        self.receivers.get(receiver).copied().unwrap_or(0) < AT_ONCE_TO_A_HOST
+        let of_host = self.receivers.get(receiver).copied().unwrap_or(0);
+        let of_tenant = self.receivers.iter().filter(|(it, _)| it.0 == receiver.0);
+        let of_tenant: usize = of_tenant.map(|(_, count)| *count).sum();
+        of_host < AT_ONCE_TO_A_HOST && of_tenant < AT_ONCE_OF_A_TENANT
     }
 
     fn begin(
@@ -149,53 +169,82 @@ impl UnderWay {
     }
 }
 
-/// Begins to send those that are due, as far as there is room.
+/// Begins to send those that are due, as far as there is room, and deletes those whose time to be listed is over. Each look
+/// goes on where the last one ended, so that none that is due stands behind others for ever.
 async fn begin_due(
     engine: &Engine,
     webhooks: &Webhooks,
     under_way: &mut UnderWay,
 ) -> Result<(), StoreError> {
-    let mut after = None;
+    let store = &*engine.ports.store;
     under_way.left_some = false;
     for _ in 0..PAGES {
-        let found = delivery::due(&*engine.ports.store, after, PAGE).await?;
+        let found = delivery::due(store, under_way.after.clone(), PAGE).await?;
         let is_last = found.rows.len() < PAGE as usize;
-        after = found.rows.last().and_then(Document::due_place);
+        let mut over = Vec::new();
         for document in found.rows {
-            let receiver = delivery::receiver(&document);
-            let has_room = under_way.sending.len() < AT_ONCE && under_way.has_room(&receiver);
-            under_way.left_some |= !has_room;
-            if has_room {
-                let (engine, webhooks) = (engine.clone(), webhooks.clone());
-                let sending = async move { deliver(&engine, &webhooks, document, found.now).await };
-                under_way.begin(receiver, sending);
+            let delivery = Delivery::read(&document);
+            let is_over = matches!(&delivery, Ok(it) if it.status != DeliveryStatus::Pending);
+            if !is_over && under_way.is_full() {
+                under_way.left_some = true;
+                break;
             }
+            under_way.after = document.due_place();
+            if is_over {
+                over.push(document);
+                continue;
+            }
+            let receiver = delivery::receiver(&document, delivery.as_ref().ok());
+            if !under_way.has_room(&receiver) {
+                under_way.left_some = true;
+                continue;
+            }
+            let (engine, webhooks) = (engine.clone(), webhooks.clone());
+            let sending = async move {
+                match delivery {
+                    Ok(delivery) => {
+                        deliver(&engine, &webhooks, (document, delivery), found.now).await
+                    }
+                    Err(error) => leave_to_others(&engine, &document, found.now, &error).await,
+                }
+            };
+            under_way.begin(receiver, sending);
         }
-        if is_last || under_way.sending.len() >= AT_ONCE {
-            break;
+        if let Err(error) = delivery::delete_all(store, &over).await {
+            tracing::debug!(%error, "webhooks that are listed no more cannot be deleted");
+        }
+        if under_way.is_full() {
+            under_way.left_some |= !is_last;
+            return Ok(());
+        }
+        if is_last {
+            under_way.after = None;
+            return Ok(());
         }
     }
+    under_way.left_some = true;
     Ok(())
+}
+
+/// One that cannot be read: a newer program may have written it.
+async fn leave_to_others(
+    engine: &Engine,
+    document: &Document,
+    read_at: DbTime,
+    error: &StoreError,
+) -> Result<(), StoreError> {
+    tracing::error!(webhook = document.name, %error, "a webhook cannot be read");
+    let later = postponed(delivery::KIND, document, read_at.later(UNREADABLE));
+    engine.ports.store.put_document(&later).await.map(drop)
 }
 
 async fn deliver(
     engine: &Engine,
     webhooks: &Webhooks,
-    document: Document,
+    (document, mut delivery): (Document, Delivery),
     read_at: DbTime,
 ) -> Result<(), StoreError> {
-    let store = &*engine.ports.store;
-    let mut delivery = match Delivery::read(&document) {
-        Ok(delivery) => delivery,
-        Err(error) => {
-            tracing::error!(webhook = document.name, %error, "a webhook cannot be read");
-            let later = postponed(delivery::KIND, &document, read_at.later(UNREADABLE));
-            return store.put_document(&later).await.map(drop);
-        }
-    };
-    if delivery.status != DeliveryStatus::Pending {
-        return delivery::delete(store, &document).await;
-    }
+    let (store, clock) = (&*engine.ports.store, &*engine.ports.clock);
     let url = match (delivery.alert(), &webhooks.alerts) {
         (None, _) => delivery.url.clone(),
         (Some(_), Some(url)) => url.as_str().to_owned(),
@@ -205,10 +254,6 @@ async fn deliver(
             return store.put_document(&later).await.map(drop);
         }
     };
-    if let Some(alert) = delivery.alert().filter(|_| delivery.attempts == 0) {
-        let count = alerts::count(store, alert).await?;
-        delivery.set_count(count);
-    }
     // The document was written last in the commit that brought the task to rest.
     let at = *delivery.at.get_or_insert(document.seen_at);
     delivery.attempts = delivery.attempts.saturating_add(1);
@@ -220,8 +265,15 @@ async fn deliver(
         rev: Rev(document.rev.0 + 1),
         ..document
     };
+    let began = clock.monotonic();
+    if let Some(alert) = delivery.alert().filter(|alert| alert.data.count.is_none()) {
+        // It says that something is wrong, and perhaps with the database: without a count where there is none in time.
+        let counted = answer_within(clock, COUNT_TAKES, alerts::count(store, alert)).await;
+        delivery.set_count(counted.and_then(Result::ok).flatten());
+    }
     let body = delivery.body(at)?;
-    let sent_at = now.0.div_euclid(1_000_000);
+    // Receivers compare it with their own time, of which the database's may be far off.
+    let sent_at = i64::try_from(clock.unix_millis() / 1000).unwrap_or(i64::MAX);
     let headers = [
         ("webhook-id", document.name.clone()),
         ("webhook-timestamp", sent_at.to_string()),
@@ -232,9 +284,8 @@ async fn deliver(
                 .sign(&document.tenant, &document.name, sent_at, &body),
         ),
     ];
-    let began = engine.ports.clock.monotonic();
     let answered = webhooks.sender.post(&url, &headers, body).await;
-    let took = engine.ports.clock.monotonic().saturating_sub(began);
+    let took = clock.monotonic().saturating_sub(began);
     let is_delivered = matches!(answered, Ok(200..=299));
     // The receiver wants no more of it.
     let is_gone = matches!(answered, Ok(410));
@@ -242,13 +293,14 @@ async fn deliver(
         Ok(status) => status.to_string(),
         Err(why) => why,
     });
+    let is_old = at.later(OLDEST) <= now;
     let pause = PAUSES.get(delivery.attempts as usize - 1);
     let due = match pause {
         _ if is_delivered => {
             delivery.status = DeliveryStatus::Delivered;
             LISTED
         }
-        Some(pause) if !is_gone => *pause,
+        Some(pause) if !is_gone && !is_old => *pause,
         _ => {
             delivery.status = DeliveryStatus::Failed;
             tracing::error!(

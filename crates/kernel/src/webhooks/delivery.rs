@@ -164,19 +164,22 @@ pub(super) async fn due(
 }
 
 /// Whose a webhook is, and the host that it goes to.
-pub(super) fn receiver(document: &Document) -> (Tenant, String) {
-    let host = Delivery::read(document).ok().and_then(|delivery| {
+pub(super) fn receiver(document: &Document, delivery: Option<&Delivery>) -> (Tenant, String) {
+    let host = delivery.and_then(|delivery| {
         let url = url::Url::parse(&delivery.url).ok()?;
         Some(url.host_str()?.to_owned())
     });
     (document.tenant.clone(), host.unwrap_or_default())
 }
 
-/// Deletes one whose time to be listed is over.
-pub(super) async fn delete(store: &dyn Store, document: &Document) -> Result<(), StoreError> {
-    let (tenant, name) = (document.tenant.clone(), document.name.clone());
-    let write = documents::delete(KIND, tenant, name, document.rev);
-    store.put_document(&write).await.map(drop)
+/// Deletes those whose time to be listed is over. Where another process has changed one meanwhile, none: the next look does.
+pub(super) async fn delete_all(store: &dyn Store, over: &[Document]) -> Result<(), StoreError> {
+    if over.is_empty() {
+        return Ok(());
+    }
+    let of = |it: &Document| documents::delete(KIND, it.tenant.clone(), it.name.clone(), it.rev);
+    let deletes: Vec<DocumentWrite> = over.iter().map(of).collect();
+    store.put_documents(&deletes).await.map(drop)
 }
 
 /// The webhooks of a task, the first one first.
@@ -217,7 +220,8 @@ pub enum NoSuchWebhook {
     Store(#[from] StoreError),
 }
 
-/// Makes a webhook due at once, with all its attempts anew, however it stands.
+/// Makes a webhook due at once, with all its attempts anew, however it stands; three days after its task came to rest it gets
+/// one.
 ///
 /// # Errors
 /// [`NoSuchWebhook`].

@@ -61,4 +61,5 @@ mod undo;
 mod upload_keys;
 mod versions;
 mod when;
+mod webhooks_due;
 mod why;
