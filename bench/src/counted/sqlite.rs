@@ -206,6 +206,7 @@ async fn read(store: &SqliteStore, limit: u32) -> Result<(), StoreError> {
         queues: queues.clone(),
         known: known.clone(),
         unclaimed_for: minute,
+        after: None,
     };
     let unclaimed = Unclaimed {
         queues,

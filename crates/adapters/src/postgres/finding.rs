@@ -2,40 +2,49 @@
 //! would write to each of them, and the claim that follows is judged anew in any case.
 
 use super::fault::{Fault, count, name, parse};
-use super::statement::{Bind, Statement, Str, interval, values};
+use super::statement::{Bind, Statement, Str, interval, time, values, written};
 use super::states::{open, states};
 use counterstep_contracts::{Epoch, QueueName, TaskId};
 use counterstep_kernel::ports::{DueTask, InFlight, KnownType, Lost, LostOf, Unclaimed};
+use counterstep_steps::times::DbTime;
+use diesel::pg::data_types::{PgInterval, PgTimestamp};
 use diesel::sql_types as sql;
 use std::time::Duration;
 use uuid::Uuid;
 
-type DueTypes = (sql::Uuid, sql::Text, sql::BigInt, sql::Text);
+type DueTypes = (
+    sql::Uuid,
+    sql::Text,
+    sql::BigInt,
+    sql::Text,
+    sql::Timestamptz,
+);
 
 /// A row of the due queries.
-pub(super) type DueRead = (Uuid, String, i64, String);
+pub(super) type DueRead = (Uuid, String, i64, String, PgTimestamp);
 
 // Queue by queue and kind by kind, each along its index and no further than the limit. The
 // conditions are literally those of the partial indexes: the server uses such an index only where
 // it can prove that it holds every row asked for.
-const CLAIMABLE: &str = "SELECT d.id, d.task_type, d.version, d.status
+const CLAIMABLE: &str = "SELECT d.id, d.task_type, d.version, d.status, d.since
     FROM unnest(?) AS q (queue) CROSS JOIN LATERAL (
       (SELECT unclaimed_since AS since, id, task_type, version, status FROM tasks
        WHERE unclaimed_since IS NOT NULL AND queue = q.queue AND unclaimed_since <= now() - ?
-         AND task_type || '/' || version || '/' || definition_hash = ANY(?)
-       ORDER BY unclaimed_since LIMIT ?)
+         AND (unclaimed_since, id) > (?, ?) AND task_type || '/' || version || '/' || definition_hash = ANY(?)
+       ORDER BY unclaimed_since, id LIMIT ?)
       UNION ALL
       (SELECT due_at AS since, id, task_type, version, status FROM tasks
        WHERE lease_owner IS NULL AND due_at IS NOT NULL AND status IN ('waiting', 'compensating')
-         AND queue = q.queue AND due_at <= now() AND task_type || '/' || version || '/' || definition_hash = ANY(?)
-       ORDER BY due_at LIMIT ?)) d
+         AND queue = q.queue AND due_at <= now() AND (due_at, id) > (?, ?)
+         AND task_type || '/' || version || '/' || definition_hash = ANY(?)
+       ORDER BY due_at, id LIMIT ?)) d
     ORDER BY d.since, d.id LIMIT ?";
 
 /// Unleased, and unclaimed for a while, or with a due time that has come.
 pub(super) fn claimable<'a>(
     queues: &'a [QueueName],
     known: &'a [KnownType],
-    unclaimed_for: Duration,
+    (unclaimed_for, after): (Duration, Option<(DbTime, TaskId)>),
     limit: u32,
 ) -> Result<Statement<'a, DueTypes>, Fault> {
     let queues = queues
@@ -52,16 +61,29 @@ pub(super) fn claimable<'a>(
         interval(unclaimed_for.min(super::LONGEST_LOOK_BACK)),
         i64::from(limit),
     );
-    Ok(Statement::of(
-        CLAIMABLE,
-        values![queues, age, types(), limit, types(), limit, limit],
-    ))
+    // No task is as old as the first of these.
+    let (since, id) = after.map_or((DbTime(0), Uuid::nil()), |(since, task)| (since, task.0));
+    let since = || Bind::Time(Some(written(since)));
+    let binds = values![
+        queues,
+        age,
+        since(),
+        id,
+        types(),
+        limit,
+        since(),
+        id,
+        types(),
+        limit,
+        limit
+    ];
+    Ok(Statement::of(CLAIMABLE, binds))
 }
 
 /// With a lease that has run out.
 pub(super) fn lost(which: &Lost, limit: u32) -> Result<Statement<'_, DueTypes>, Fault> {
     let mut statement = Statement::of(
-        "SELECT id, task_type, version, status FROM tasks
+        "SELECT id, task_type, version, status, lease_expires_at FROM tasks
          WHERE lease_owner IS NOT NULL AND lease_expires_at <= now() - ? AND status IN ('running', 'compensating')
            AND (held_until IS NULL OR held_until <= now() OR held_epoch <> epoch)",
         values![interval(which.stale_after.min(super::LONGEST_LOOK_BACK))],
@@ -100,7 +122,7 @@ pub(super) fn lost(which: &Lost, limit: u32) -> Result<Statement<'_, DueTypes>, 
     Ok(statement)
 }
 
-const UNCLAIMED: &str = "SELECT d.id, d.task_type, d.version, d.status
+const UNCLAIMED: &str = "SELECT d.id, d.task_type, d.version, d.status, d.updated_at
     FROM unnest(?) AS q (queue) CROSS JOIN LATERAL (
       (SELECT updated_at, id, task_type, version, status FROM tasks
        WHERE unclaimed_since IS NOT NULL AND queue = q.queue AND unclaimed_since <= now() - ?
@@ -182,12 +204,15 @@ pub(super) fn reserved_until(task: TaskId) -> Statement<'static, sql::Timestampt
 }
 
 /// What the due queries have read.
-pub(super) fn decode_due((id, task_type, version, status): DueRead) -> Result<DueTask, Fault> {
+pub(super) fn decode_due(
+    (id, task_type, version, status, since): DueRead,
+) -> Result<DueTask, Fault> {
     Ok(DueTask {
         task: TaskId(id),
         task_type,
         version: count("version", version)?,
         status: parse("status", &status)?,
+        since: time(since),
     })
 }
 
@@ -266,7 +291,7 @@ pub(super) fn parents(known: &[KnownType], limit: u32) -> Statement<'_, DueTypes
     let limit = i64::from(limit);
     Statement::of(
         concat!(
-            "SELECT d.id, d.task_type, d.version, d.status FROM (",
+            "SELECT d.id, d.task_type, d.version, d.status, d.updated_at FROM (",
             parents!("p.waiting = 'children'"),
             " UNION ALL ",
             parents!("p.status = 'compensating'"),

@@ -245,9 +245,11 @@ impl Store for PostgresStore {
                 unclaimed_for,
             } => {
                 self.database
-                    .read(finding::claimable(queues, known, *unclaimed_for, limit)?)
+                    .read(finding::claimable(queues, known, from, limit)?)
                     .await?
+                after,
             }
+                let from = (*unclaimed_for, *after);
             Due::Lost(which) => self.database.read(finding::lost(which, limit)?).await?,
             Due::Unclaimed(which) => {
                 self.database

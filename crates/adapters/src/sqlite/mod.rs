@@ -426,35 +426,24 @@ fn find_due(
     due: &Due,
     limit: u32,
 ) -> Result<Vec<DueTask>, Fault> {
-    let mut lines = Vec::new();
-    match due {
-        // Queue by queue, each in the order of its index: asked for all queues at once, SQLite
-        // would read and sort the whole backlog for every poll.
+    let lines = match due {
         Due::Claimable {
             queues,
             known,
             unclaimed_for,
+            after,
         } => {
-            let known = tasks::known(known);
-            for queue in queues {
-                lines.extend(tasks::unclaimed(
-                    connection,
-                    queue,
-                    &known,
-                    now - micros(*unclaimed_for),
-                    limit,
-                )?);
-                lines.extend(tasks::due(connection, queue, &known, now, limit)?);
-            }
-            lines.sort_by(|a, b| (a.since, &a.id).cmp(&(b.since, &b.id)));
+            let before = now - micros(*unclaimed_for);
+            tasks::claimable(connection, (queues, known), (before, now, *after), limit)?
         }
-        Due::Lost(which) => lines = tasks::lost(connection, which, now, limit)?,
+        Due::Lost(which) => tasks::lost(connection, which, now, limit)?,
         Due::Unclaimed(which) => {
-            lines = unclaimed::find(connection, which, now, limit)?;
+            let mut lines = unclaimed::find(connection, which, now, limit)?;
             lines.sort_by(|a, b| (a.since, &a.id).cmp(&(b.since, &b.id)));
+            lines
         }
-        Due::Parents(known) => lines = children::parents(connection, known, now, limit)?,
-    }
+        Due::Parents(known) => children::parents(connection, known, now, limit)?,
+    };
     let decoded = lines.into_iter().filter_map(|line| match line.decode() {
         Ok(task) => Some(task),
         Err(fault) => {

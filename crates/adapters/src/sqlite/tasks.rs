@@ -3,7 +3,7 @@
 mod find;
 mod list;
 
-pub(super) use find::{DueRow, due, in_flight, known, lost, reserve, reserved_until, unclaimed};
+pub(super) use find::{DueRow, claimable, in_flight, known, lost, reserve, reserved_until};
 pub(super) use list::{lines, list, successors};
 
 use super::fault::{

@@ -253,6 +253,7 @@ macro_rules! row_cases {
                 a_dispatched_task_is_claimable_once_it_is_unclaimed_for_long,
                 a_waiting_task_is_claimable_when_it_is_due,
                 a_compensating_task_whose_message_was_lost_is_claimable,
+                claimable_tasks_are_found_page_by_page,
                 the_oldest_claimable_tasks_come_first,
                 only_active_tasks_with_an_expired_lease_are_lost,
                 lost_tasks_are_found_by_type_and_by_age,

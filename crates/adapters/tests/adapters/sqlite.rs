@@ -190,6 +190,7 @@ async fn one_row_that_nobody_understands_does_not_hide_the_others() {
     );
 
     raw(&file(&fixture))
+        after: None,
         .batch_execute(&format!(
             "UPDATE journal SET data = '{{' WHERE task = '{}'",
             rows[0]

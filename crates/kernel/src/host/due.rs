@@ -5,6 +5,7 @@ use crate::cancel::CancelToken;
 use crate::engine::Engine;
 use crate::isolation::WhenFull;
 use crate::ports::{Due, DueTask, Observation, StoreError};
+use crate::record::DbTime;
 use crate::turn::{TurnEnd, turn_when};
 use crate::worker_registry;
 use counterstep_contracts::{Host, QueueName, TaskId, TaskStatus};
@@ -23,6 +24,8 @@ pub(super) async fn take_due(
 ) {
     let known = engine.registry.known();
     let left: Left = Arc::default();
+    // Behind which task the next look begins, where the last one did not see all that are due.
+    let mut after = None;
     let mut pause = settings.poll;
     let round = engine.vitals.enter("due tasks", None);
     loop {
@@ -41,7 +44,8 @@ pub(super) async fn take_due(
             pause = settings.poll / 10;
             continue;
         }
-        // Those that were left stand among the due ones, and must not hide the others.
+        // Those that were left stand among the due ones, and must not hide the others: there is room for them, and each look
+        // goes on where the last one ended.
         let limit = free
             .saturating_add(still_left(&left, engine.ports.clock.monotonic()))
             .min(MAX_LOOKED_AT);
@@ -51,6 +55,7 @@ pub(super) async fn take_due(
             queues: open.iter().flat_map(QueueName::lanes).collect(),
             known: known.clone(),
             unclaimed_for: settings.unclaimed_for,
+            after,
         };
         // Reads only, and is given up on shutdown: a connection that died in silence would hold up
         // the end.
@@ -74,6 +79,7 @@ pub(super) async fn take_due(
                 continue;
             }
         };
+        let last = tasks.last().map(place).filter(|_| tasks.len() >= limit);
         tasks.retain(|task| {
             !left
                 .lock()
@@ -85,10 +91,14 @@ pub(super) async fn take_due(
         if tasks.len() >= free {
             pause = settings.poll / 10;
         }
+        let mut reached = after;
+        after = last;
         for task in tasks {
             let Ok(permit) = slots.clone().try_acquire_owned() else {
+                after = reached;
                 break;
             };
+            reached = Some(place(&task));
             let (engine, left, shutdown) = (engine.clone(), left.clone(), shutdown.clone());
             let host = settings.host;
             let is_late = lacks_message(&engine, host, &task);
@@ -114,6 +124,11 @@ pub(super) async fn take_due(
             }));
         }
     }
+}
+
+/// Its place in the order of the due ones.
+const fn place(task: &DueTask) -> (DbTime, TaskId) {
+    (task.since, task.task)
 }
 
 /// Whether the queue should have brought it and brings nothing. Tasks that wait for a time are found by polling alone.

@@ -21,6 +21,8 @@ pub enum Due {
         known: Vec<KnownType>,
         /// Undelivered for this long.
         unclaimed_for: Duration,
+        /// Behind this one, in the order in which they are found: by the time since when they are, and by id.
+        after: Option<(DbTime, TaskId)>,
     },
     /// With a lease that has run out, and that no reconciler has reserved.
     Lost(Lost),
@@ -95,6 +97,8 @@ pub struct DueTask {
     pub version: u32,
     /// Its state.
     pub status: TaskStatus,
+    /// Since when it has been as it was asked for.
+    pub since: DbTime,
 }
 
 /// Which tasks to list.

@@ -151,6 +151,7 @@ async fn a_host_of_another_version_or_definition_leaves_a_task_to_those_that_kno
             queues: engine.registry.queues(Host::Worker),
             known: engine.registry.known(),
             unclaimed_for: Duration::ZERO,
+            after: None,
         };
         let store = &task.engine.ports.store;
         assert_eq!(

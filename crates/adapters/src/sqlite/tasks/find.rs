@@ -5,6 +5,7 @@ use crate::sqlite::prepared::Prepare;
 use crate::sqlite::revisions::states;
 use counterstep_contracts::{QueueName, TaskId};
 use counterstep_kernel::ports::{DueTask, InFlight, KnownType, Lost, LostOf};
+use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Nullable, Text};
@@ -31,6 +32,7 @@ impl DueRow {
             task_type: self.task_type,
             version: count("version", self.version)?,
             status: parse("status", &self.status)?,
+            since: DbTime(self.since),
         })
     }
 }
@@ -46,13 +48,35 @@ pub(in super::super) fn known(types: &[KnownType]) -> String {
     serde_json::json!(names).to_string()
 }
 
+/// Unleased, and unclaimed since `before` or with a due time that has come; behind a place in their order.
+// Queue by queue, each in the order of its index: asked for all queues at once, SQLite would read
+// and sort the whole backlog for every poll.
+pub(in super::super) fn claimable(
+    connection: &mut SqliteConnection,
+    (queues, of): (&[QueueName], &[KnownType]),
+    (before, now, after): (i64, i64, Option<(DbTime, TaskId)>),
+    limit: u32,
+) -> QueryResult<Vec<DueRow>> {
+    let of = known(of);
+    let after = after.map_or((i64::MIN, String::new()), |(since, task)| {
+        (since.0, task.to_string())
+    });
+    let mut lines = Vec::new();
+    for queue in queues {
+        lines.extend(unclaimed(connection, queue, (&of, &after), before, limit)?);
+        lines.extend(due(connection, queue, (&of, &after), now, limit)?);
+    }
+    lines.sort_by(|a, b| (a.since, &a.id).cmp(&(b.since, &b.id)));
+    Ok(lines)
+}
+
 /// Unleased, and unclaimed since `before`.
 // Compensating tasks without a due time are among them: a cancel of an unleased task writes one
 // with a message, and that message can be lost like any other.
-pub(in super::super) fn unclaimed(
+fn unclaimed(
     connection: &mut SqliteConnection,
     queue: &QueueName,
-    known: &str,
+    (known, (after, id)): (&str, &(i64, String)),
     before: i64,
     limit: u32,
 ) -> QueryResult<Vec<DueRow>> {
@@ -60,33 +84,37 @@ pub(in super::super) fn unclaimed(
         "SELECT updated_at AS since, id, task_type, version, status FROM tasks INDEXED BY tasks_unclaimed
          WHERE lease_owner IS NULL
            AND (status IN ('submitted', 'dispatched') OR (status = 'compensating' AND due_at IS NULL))
-           AND queue = ? AND updated_at <= ?
+           AND queue = ? AND updated_at <= ? AND (updated_at, id) > (?, ?)
            AND task_type || '/' || version || '/' || definition_hash IN (SELECT value FROM json_each(?))
-         ORDER BY updated_at",
+         ORDER BY updated_at, id",
     )
     .bind::<Text, _>(&queue.0)
     .bind::<BigInt, _>(before)
+    .bind::<BigInt, _>(after)
+    .bind::<Text, _>(id)
     .bind::<Text, _>(known)
     .load_at_most(limit, connection)
 }
 
 /// Unleased, with a due time that has come.
-pub(in super::super) fn due(
+fn due(
     connection: &mut SqliteConnection,
     queue: &QueueName,
-    known: &str,
+    (known, (after, id)): (&str, &(i64, String)),
     now: i64,
     limit: u32,
 ) -> QueryResult<Vec<DueRow>> {
     diesel::sql_query(
         "SELECT due_at AS since, id, task_type, version, status FROM tasks INDEXED BY tasks_due
          WHERE lease_owner IS NULL AND due_at IS NOT NULL AND status IN ('waiting', 'compensating')
-           AND queue = ? AND due_at <= ?
+           AND queue = ? AND due_at <= ? AND (due_at, id) > (?, ?)
            AND task_type || '/' || version || '/' || definition_hash IN (SELECT value FROM json_each(?))
-         ORDER BY due_at",
+         ORDER BY due_at, id",
     )
     .bind::<Text, _>(&queue.0)
     .bind::<BigInt, _>(now)
+    .bind::<BigInt, _>(after)
+    .bind::<Text, _>(id)
     .bind::<Text, _>(known)
     .load_at_most(limit, connection)
 }

@@ -224,6 +224,7 @@ async fn no_statement_reads_a_whole_table() {
                 queues,
                 known: known(),
                 unclaimed_for: Duration::ZERO,
+                after: None,
             },
             9,
         )

@@ -185,7 +185,7 @@ fn reads() -> Vec<(String, Read)> {
     ];
     reads.push(("claimable", {
         read!(store => async move {
-            let due = Due::Claimable { queues: queues(), known: known(), unclaimed_for: Duration::ZERO };
+            let due = Due::Claimable { queues: queues(), known: known(), unclaimed_for: Duration::ZERO, after: None };
             store.due(&due, PAGE).await
         })
     }));

@@ -18,6 +18,7 @@ async fn claimable(store: &dyn Store, unclaimed_for: Duration, limit: u32) -> Ve
         queues: vec![QueueName("files".into()), QueueName("files.api".into())],
         known: known(),
         unclaimed_for,
+        after: None,
     };
     store
         .due(&due, limit)
@@ -71,12 +72,14 @@ pub(crate) async fn a_dispatched_task_is_claimable_once_it_is_unclaimed_for_long
         queues: vec![QueueName("other".into())],
         known: known(),
         unclaimed_for: MINUTE,
+        after: None,
     };
     assert_eq!(store.due(&due, 10).await.unwrap(), []);
     let due = Due::Claimable {
         queues: vec![QueueName("files.api".into())],
         known: known(),
         unclaimed_for: Duration::ZERO,
+        after: None,
     };
     // A host that does not know the type is not even shown them: they would take the places of
     // those that it knows.
@@ -94,6 +97,7 @@ pub(crate) async fn a_dispatched_task_is_claimable_once_it_is_unclaimed_for_long
             queues,
             known: vec![known],
             unclaimed_for: Duration::ZERO,
+            after: None,
         };
         assert_eq!(store.due(&strange, 10).await.unwrap(), []);
     }
@@ -124,6 +128,35 @@ pub(crate) async fn a_waiting_task_is_claimable_when_it_is_due(ports: &Ports) {
     };
     commit(store, free(&waiting), &change).await.unwrap();
     assert_eq!(claimable(store, MINUTE, 10).await, [undo.task.id]);
+}
+
+pub(crate) async fn claimable_tasks_are_found_page_by_page(ports: &Ports) {
+    let store = &*ports.store;
+    let mut expected = Vec::new();
+    // Some of the same moment, where the database's clock is no finer than that.
+    for _ in 0..5 {
+        expected.push(submitted(store, row(new_task())).await.task.id);
+        let due = Some(Duration::ZERO);
+        expected.push(resting(store, TaskStatus::Waiting, due).await.task.id);
+    }
+    let (mut found, mut after) = (Vec::new(), None);
+    loop {
+        let due = Due::Claimable {
+            queues: vec![QueueName("files".into())],
+            known: known(),
+            unclaimed_for: Duration::ZERO,
+            after,
+        };
+        let page = store.due(&due, 3).await.unwrap();
+        let Some(last) = page.last() else { break };
+        after = Some((last.since, last.task));
+        found.extend(page.into_iter().map(|due| (due.since, due.task)));
+    }
+    assert!(found.is_sorted());
+    let mut found: Vec<_> = found.into_iter().map(|(_, task)| task).collect();
+    found.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(found, expected);
 }
 
 pub(crate) async fn a_compensating_task_whose_message_was_lost_is_claimable(ports: &Ports) {

@@ -141,6 +141,7 @@ pub(crate) async fn a_sweep_leaves_a_task_as_long_unchanged_and_unclaimed_as_it_
         queues,
         known: known(),
         unclaimed_for: Duration::ZERO,
+        after: None,
     };
     let found: Vec<_> = store
         .due(&claimable, 100)
