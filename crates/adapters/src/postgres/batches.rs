@@ -3,13 +3,14 @@
 
 use super::commit::{self, Kind};
 use super::fault::{Care, Fault};
+use super::finding;
 use super::lists;
 use super::options::PostgresOptions;
 use super::pool::Database;
 use super::tasks;
 use crate::batch::{Batcher, Entry, Flush, Limits, NoReply, Queued, Slot};
-use counterstep_contracts::{TaskId, Tenant};
-use counterstep_kernel::ports::{CommitError, Committed, Salvaged, StoreError};
+use counterstep_contracts::{Epoch, TaskId, Tenant};
+use counterstep_kernel::ports::{CommitError, Committed, Heartbeat, Salvaged, StoreError};
 use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::transition::{Guard, Transition};
 use futures::FutureExt;
@@ -17,6 +18,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
+use tokio::time::timeout;
 use uuid::Uuid;
 
 /// Statements of a kind under way at a time, at most.
@@ -56,6 +58,8 @@ type Load = Request<TaskId, Result<Option<TaskRecord>, StoreError>>;
 
 type Successors = Request<(Tenant, TaskId), Result<Vec<TaskId>, StoreError>>;
 
+type Beat = Request<(TaskId, Epoch, Duration), Result<Heartbeat, StoreError>>;
+
 /// The batchers of one store. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Batches {
@@ -63,6 +67,8 @@ pub(super) struct Batches {
     writes: Batcher<Write>,
     loads: Batcher<Load>,
     successors: Batcher<Successors>,
+    beats: Batcher<Beat>,
+    to_beat: Database,
     wait: Duration,
     briefly: Duration,
     patiently: Duration,
@@ -72,7 +78,8 @@ pub(super) struct Batches {
 }
 
 impl Batches {
-    pub(super) fn new(database: Database, options: &PostgresOptions) -> Self {
+    /// `to_beat`: for the heartbeats, which must not stand behind commits that wait.
+    pub(super) fn new(database: Database, to_beat: Database, options: &PostgresOptions) -> Self {
         let (to_write, to_load, to_find) = (database.clone(), database.clone(), database.clone());
         let briefly = BRIEFLY.min(options.lock_timeout);
         let write: Flush<Write> =
@@ -80,6 +87,8 @@ impl Batches {
         let load: Flush<Load> = Box::new(move |loads| load_all(to_load.clone(), loads).boxed());
         let find: Flush<Successors> =
             Box::new(move |asked| find_all(to_find.clone(), asked).boxed());
+        let connections = to_beat.clone();
+        let beat: Flush<Beat> = Box::new(move |beats| beat_all(connections.clone(), beats).boxed());
         let limits = Limits {
             width: WIDTH,
             full: FULL,
@@ -89,6 +98,8 @@ impl Batches {
             writes: Batcher::new(limits, pick_writes, write),
             loads: Batcher::new(limits, pick_any, load),
             successors: Batcher::new(limits, pick_any, find),
+            beats: Batcher::new(limits, pick_any, beat),
+            to_beat,
             wait: options.wait,
             briefly,
             patiently: options.lock_timeout,
@@ -227,6 +238,36 @@ impl Batches {
         Ok(rows.into_iter().map(|(_, task)| TaskId(task)).collect())
     }
 
+    /// Prolongs a lease, in one statement with the others whose time has come.
+    pub(super) async fn heartbeat(
+        &self,
+        task: TaskId,
+        epoch: Epoch,
+        ttl: Duration,
+    ) -> Result<Heartbeat, StoreError> {
+        let asks = (task, epoch, ttl);
+        match self.beats.enter(|reply| Request { asks, reply }).await {
+            Entry::Alone(_slot) => self.beat_alone(asks).await,
+            Entry::Batched(reply) => match self.replied(reply)? {
+                Reply::Answer(result) => result,
+                Reply::Alone => self.beat_alone(asks).await,
+            },
+        }
+    }
+
+    async fn beat_alone(
+        &self,
+        (task, epoch, ttl): (TaskId, Epoch, Duration),
+    ) -> Result<Heartbeat, StoreError> {
+        let beat = finding::heartbeat(task, epoch, ttl);
+        let held: Vec<bool> = self.to_beat.rows(beat).await?;
+        Ok(held
+            .first()
+            .map_or(Heartbeat::Lost, |requested| Heartbeat::Held {
+                cancel_requested: *requested,
+            }))
+    }
+
     /// Loads a task of which not all can be read.
     pub(super) async fn salvage(&self, task: TaskId) -> Result<Option<Salvaged>, StoreError> {
         let rows: Vec<tasks::TaskRead> = self.database.read(tasks::load(vec![task.0])).await?;
@@ -311,6 +352,36 @@ fn failed<T>(fault: &Fault) -> Reply<Result<T, StoreError>> {
             Reply::Answer(Err(StoreError::Unavailable(text.clone())))
         }
         _ => Reply::Alone,
+    }
+}
+
+async fn beat_all(database: Database, beats: Vec<Beat>) {
+    let asked: Vec<_> = beats.iter().map(|beat| beat.asks).collect();
+    // A connection may be dead without a sign of it, and the next ones go over another: as a heartbeat alone, which its caller
+    // gives up.
+    let shortest = asked.iter().map(|(.., ttl)| *ttl).min().unwrap_or_default();
+    let beating = database.rows(finding::heartbeats(&asked));
+    let held: Result<Vec<(Uuid, i64, bool)>, Fault> = timeout(shortest / 3, beating)
+        .await
+        .unwrap_or_else(|_| Err(Fault::Unavailable("no answer in time".to_owned())));
+    let held = held.map_err(StoreError::from).map(|rows| {
+        let held = rows.into_iter().map(|(task, epoch, requested)| {
+            let cancel_requested = requested;
+            ((task, epoch), Heartbeat::Held { cancel_requested })
+        });
+        held.collect::<HashMap<_, _>>()
+    });
+    for Request { asks, reply } in beats {
+        let answer = match &held {
+            Ok(held) => match held.get(&(asks.0.0, asks.1.0)) {
+                Some(held) => Reply::Answer(Ok(*held)),
+                // It is lost, or a change of it is under way.
+                None => Reply::Alone,
+            },
+            Err(error) => Reply::Answer(Err(error.clone())),
+        };
+        // An error: the caller is gone.
+        let _ = reply.send(answer);
     }
 }
 

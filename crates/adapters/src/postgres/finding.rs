@@ -268,6 +268,25 @@ pub(super) fn heartbeat(
     )
 }
 
+/// Prolongs leases; there is a row for each that is held. One whose row is locked, since a change of it is under way, is left
+/// out: it must not hold up the others.
+pub(super) fn heartbeats(
+    beats: &[(TaskId, Epoch, Duration)],
+) -> Statement<'static, (sql::Uuid, sql::BigInt, sql::Bool)> {
+    let tasks: Vec<Uuid> = beats.iter().map(|(task, ..)| task.0).collect();
+    let epochs: Vec<i64> = beats.iter().map(|(_, epoch, _)| epoch.0).collect();
+    let ttls: Vec<PgInterval> = beats.iter().map(|(.., ttl)| interval(*ttl)).collect();
+    Statement::of(
+        "WITH relaxed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) AS set),
+           held AS (SELECT t.id, b.ttl FROM unnest(?, ?, ?) b (id, epoch, ttl) JOIN tasks t ON t.id = b.id AND t.epoch = b.epoch
+             WHERE t.lease_expires_at IS NOT NULL FOR UPDATE OF t SKIP LOCKED)
+         UPDATE tasks SET lease_expires_at = now() + held.ttl FROM relaxed, held
+         WHERE tasks.id = held.id AND relaxed.set IS NOT NULL
+         RETURNING tasks.id, tasks.epoch, tasks.cancel_requested_at IS NOT NULL",
+        values![tasks, epochs, ttls],
+    )
+}
+
 macro_rules! parents {
     ($which:literal) => {
         concat!(

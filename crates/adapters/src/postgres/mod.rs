@@ -45,10 +45,10 @@ use batches::Batches;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
-    DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, FailureQuery, Flow,
-    FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow, PlaceCount,
-    PlaceQuery, PlaceRow, Revisions, RevisionsOf, Salvaged, SqlStatement, Store, StoreError,
-    TaskLine, TaskPage, TaskQuery, WaitingQuery, Woken,
+    DocumentKind, DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask,
+    FailureQuery, Flow, FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, OutboxOp,
+    OutboxRow, PlaceCount, PlaceQuery, PlaceRow, Revisions, RevisionsOf, Salvaged, SqlStatement,
+    Store, StoreError, TaskLine, TaskPage, TaskQuery, WaitingQuery, Woken,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -59,7 +59,9 @@ use futures::future::BoxFuture;
 use options::Target;
 use pool::Database;
 use statement::time;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 /// A program that starts is told within ten seconds that its server does not answer, however long one of its
@@ -76,6 +78,13 @@ const LONGEST_LOOK_BACK: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// Connections that lists may take up, at most.
 const MOST_TO_LIST: usize = 4;
 
+/// Connections that counts of waiting tasks may take up.
+const MOST_TO_COUNT: usize = 2;
+
+/// Connections for heartbeats alone, where there are enough of them.
+const TO_BEAT: usize = 2;
+const ENOUGH: usize = 8;
+
 /// The store on one PostgreSQL database. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct PostgresStore {
@@ -85,7 +94,9 @@ pub struct PostgresStore {
     /// here.
     lists: Database,
     batches: Batches,
-    /// Of both.
+    /// Places for counts of waiting tasks: they are given up soon, and a slow server goes on with each.
+    counts: Arc<Semaphore>,
+    /// Of all.
     connections: usize,
     /// Not behind a pooler, as far as the options say.
     direct: bool,
@@ -119,16 +130,17 @@ impl PostgresStore {
             1 => 0,
             some => (some / 5).clamp(1, MOST_TO_LIST),
         };
-        let database = Database::new(target.clone(), options, connections - to_list)?;
-        let lists = if to_list == 0 {
-            database.clone()
-        } else {
-            Database::new(target, options, to_list)?
+        let to_beat = if connections < ENOUGH { 0 } else { TO_BEAT };
+        let database = Database::new(target.clone(), options, connections - to_list - to_beat)?;
+        let own = |connections| match connections {
+            0 => Ok(database.clone()),
+            some => Database::new(target.clone(), options, some),
         };
         Ok(Self {
-            batches: Batches::new(database.clone(), options),
+            batches: Batches::new(database.clone(), own(to_beat)?, options),
+            lists: own(to_list)?,
+            counts: Arc::new(Semaphore::new(MOST_TO_COUNT)),
             database,
-            lists,
             connections,
             direct,
         })
@@ -226,15 +238,7 @@ impl Store for PostgresStore {
         epoch: Epoch,
         ttl: Duration,
     ) -> Result<Heartbeat, StoreError> {
-        let held: Vec<bool> = self
-            .database
-            .rows(finding::heartbeat(task, epoch, ttl))
-            .await?;
-        Ok(held
-            .first()
-            .map_or(Heartbeat::Lost, |requested| Heartbeat::Held {
-                cancel_requested: *requested,
-            }))
+        self.batches.heartbeat(task, epoch, ttl).await
     }
 
     async fn due(&self, due: &Due, limit: u32) -> Result<Vec<DueTask>, StoreError> {
@@ -243,13 +247,13 @@ impl Store for PostgresStore {
                 queues,
                 known,
                 unclaimed_for,
+                after,
             } => {
+                let from = (*unclaimed_for, *after);
                 self.database
                     .read(finding::claimable(queues, known, from, limit)?)
                     .await?
-                after,
             }
-                let from = (*unclaimed_for, *after);
             Due::Lost(which) => self.database.read(finding::lost(which, limit)?).await?,
             Due::Unclaimed(which) => {
                 self.database
@@ -392,10 +396,10 @@ impl Store for PostgresStore {
     }
 
     async fn documents(&self, query: &DocumentQuery) -> Result<Documents, StoreError> {
-        let of = if matches!(query, DocumentQuery::Page { .. }) {
-            &self.lists
-        } else {
-            &self.database
+        let of = match query {
+            // The engine reads the pauses of queues itself.
+            DocumentQuery::Page { kind, .. } if *kind != DocumentKind::Queue => &self.lists,
+            _ => &self.database,
         };
         let rows: Vec<documents::DocumentRead> = of.read(documents::find(query)?).await?;
         Ok(documents::decode(rows))
@@ -416,7 +420,9 @@ impl Store for PostgresStore {
     }
 
     async fn waiting(&self, query: &WaitingQuery) -> Result<u32, StoreError> {
-        let counted: Vec<i64> = self.database.read(unclaimed_counts::count(query)?).await?;
+        let count = unclaimed_counts::count(query)?;
+        let place = self.counts.clone().acquire_owned().await.ok();
+        let counted: Vec<i64> = self.database.read_in(place, count).await?;
         let counted = counted.first().copied().unwrap_or(0);
         Ok(u32::try_from(counted).unwrap_or(u32::MAX))
     }

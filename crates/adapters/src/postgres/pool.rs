@@ -14,6 +14,8 @@ use diesel::query_builder::{BoxedSqlQuery, SqlQuery};
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 /// A connection that was lent within this time is taken for one that still leads to the server.
@@ -104,6 +106,7 @@ impl Database {
             object: Some(object),
             limit: self.limit,
             unusable: AtomicBool::new(false),
+            reads: None,
         })
     }
 
@@ -122,17 +125,37 @@ impl Database {
         &self,
         statement: Statement<'_, Row>,
     ) -> Result<Vec<T>, Fault> {
-        self.rows(statement).await.map_err(Fault::of_a_read)
+        self.read_in(None, statement).await
     }
+
+    /// The same, in a place that is taken until the server has done with the statement, also where the caller gives it up
+    /// before.
+    pub(super) async fn read_in<Row, T: FromSqlRow<Row, Pg>>(
+        &self,
+        place: Option<OwnedSemaphorePermit>,
+        statement: Statement<'_, Row>,
+    ) -> Result<Vec<T>, Fault> {
+        let mut lent = self.lend().await?;
+        lent.reads = Some(Read { place });
+        let rows = lent.rows(statement).await;
+        lent.settle(rows).map_err(Fault::of_a_read)
+    }
+}
+
+/// A statement that writes nothing is under way.
+struct Read {
+    place: Option<OwnedSemaphorePermit>,
 }
 
 /// A borrowed connection. It goes back to the pool only through [`settle`](Self::settle): a drop in
 /// the middle of a statement, because the caller's future was dropped, closes it. Its statement may
-/// still be running.
+/// still be running. Only after a read that was given up it goes back once the server has answered: else a slow server
+/// would have to open a connection for each.
 pub(super) struct Lent {
     object: Option<Object<Connections>>,
     limit: Duration,
     unusable: AtomicBool,
+    reads: Option<Read>,
 }
 
 impl Lent {
@@ -172,6 +195,7 @@ impl Lent {
         if !matches!(result, Err(Fault::Lost(_))) && !self.unusable.load(Ordering::Relaxed) {
             drop(self.object.take());
         }
+        self.reads = None;
         result
     }
 
@@ -192,6 +216,24 @@ impl Drop for Lent {
         if let Some(pool) = Object::pool(&object) {
             pool.retain(|_, used| used.last_used() < WARM);
         }
-        drop(Object::take(object));
+        let (read, runtime) = (self.reads.take(), Handle::try_current());
+        match (read, runtime) {
+            (Some(read), Ok(runtime)) if !object.is_closed() => {
+                let ending = until_answered(object, read, self.limit);
+                drop(runtime.spawn(ending));
+            }
+            _ => drop(Object::take(object)),
+        }
     }
+}
+
+/// Waits until the server has answered a read that was given up.
+async fn until_answered(object: Object<Connections>, read: Read, limit: Duration) {
+    // Answers come in the order of the statements.
+    let answered = timeout(limit, object.run("")).await;
+    match answered {
+        Ok(Ok(())) => drop(object),
+        Ok(Err(_)) | Err(_) => drop(Object::take(object)),
+    }
+    drop(read.place);
 }

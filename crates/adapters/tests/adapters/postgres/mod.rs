@@ -11,6 +11,7 @@ mod races;
 mod reads;
 mod requests;
 mod schema;
+mod slow;
 mod time;
 
 use crate::embedded;
