@@ -7,7 +7,7 @@ use counterstep_kernel::ports::FailureQuery;
 use diesel::sql_types as sql;
 
 /// Failures since the last success, within the window. Each part goes by an index that ends at the
-/// window's begin; of the parked tasks the newest are looked at, so that a backlog of old ones does
+/// window's begin; of the type's parked tasks the newest are looked at, so that a backlog of old ones does
 /// not slow every count. A parked task has not ended: it has been as it is since its last change.
 /// What people retry, undo or settle is no news.
 pub(super) fn count(query: &FailureQuery) -> Result<Statement<'_, sql::BigInt>, Fault> {
@@ -35,10 +35,11 @@ pub(super) fn count(query: &FailureQuery) -> Result<Statement<'_, sql::BigInt>, 
            AND t.finished_at > now() - ? AND t.finished_at > (SELECT at FROM start)
            AND EXISTS (SELECT 1 FROM unnest(?) class WHERE strpos(t.failure, class) BETWEEN 1 AND strpos(t.failure, '\"message\":'))
            AND (SELECT 1 FROM journal a WHERE a.task = t.id AND a.actor LIKE 'operator%' LIMIT 1) IS NULL LIMIT ?),
-         newest AS ((SELECT id FROM tasks WHERE status = 'compensation_failed' ORDER BY id DESC LIMIT 1000)
-           UNION ALL (SELECT id FROM tasks WHERE status = 'dead_lettered' ORDER BY id DESC LIMIT 1000)),
-         parked AS (SELECT t.id FROM newest n JOIN tasks t ON t.id = n.id WHERE t.tenant = ? AND t.task_type = ?
-           AND t.updated_at > (SELECT at FROM start)
+         newest AS ((SELECT id FROM tasks WHERE tenant = ? AND task_type = ? AND status = 'compensation_failed'
+             ORDER BY id DESC NULLS LAST LIMIT 1000)
+           UNION ALL (SELECT id FROM tasks WHERE tenant = ? AND task_type = ? AND status = 'dead_lettered'
+             ORDER BY id DESC NULLS LAST LIMIT 1000)),
+         parked AS (SELECT t.id FROM newest n JOIN tasks t ON t.id = n.id WHERE t.updated_at > (SELECT at FROM start)
            AND EXISTS (SELECT 1 FROM unnest(?) class WHERE strpos(t.failure, class) BETWEEN 1 AND strpos(t.failure, '\"message\":'))
            AND (SELECT 1 FROM journal a WHERE a.task = t.id AND a.actor LIKE 'operator%' LIMIT 1) IS NULL LIMIT ?)
          SELECT (SELECT count(*) FROM failed) + (SELECT count(*) FROM parked)",
@@ -53,6 +54,8 @@ pub(super) fn count(query: &FailureQuery) -> Result<Statement<'_, sql::BigInt>, 
             within,
             classes.clone(),
             most,
+            tenant.clone(),
+            task_type.clone(),
             tenant,
             task_type,
             classes,

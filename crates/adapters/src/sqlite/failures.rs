@@ -14,7 +14,7 @@ struct Count {
     count: i64,
 }
 
-// Each part goes by an index that ends at the window's begin; of the parked tasks the newest are
+// Each part goes by an index that ends at the window's begin; of the type's parked tasks the newest are
 // looked at, so that a backlog of old ones does not slow every count. A parked task has not ended:
 // it has been as it is since its last change. What people retry, undo or settle is no news.
 macro_rules! failures {
@@ -26,10 +26,11 @@ macro_rules! failures {
         AND t.finished_at > (SELECT at FROM start)
         AND EXISTS (SELECT 1 FROM json_each(?4) class WHERE instr(t.failure, class.value) BETWEEN 1 AND instr(t.failure, '\"message\":'))
         AND NOT EXISTS (SELECT 1 FROM journal a WHERE a.task = t.id AND a.actor LIKE 'operator%') LIMIT {limit}),
-    newest AS (SELECT * FROM (SELECT id FROM tasks WHERE status = 'compensation_failed' ORDER BY id DESC LIMIT 1000)
-        UNION ALL SELECT * FROM (SELECT id FROM tasks WHERE status = 'dead_lettered' ORDER BY id DESC LIMIT 1000)),
-    parked AS (SELECT 1 FROM newest n JOIN tasks t ON t.id = n.id WHERE t.tenant = ?3 AND t.task_type = ?2
-        AND t.updated_at > (SELECT at FROM start)
+    newest AS (SELECT * FROM (SELECT id FROM tasks INDEXED BY tasks_by_type_and_status
+            WHERE tenant = ?3 AND task_type = ?2 AND status = 'compensation_failed' ORDER BY id DESC LIMIT 1000)
+        UNION ALL SELECT * FROM (SELECT id FROM tasks INDEXED BY tasks_by_type_and_status
+            WHERE tenant = ?3 AND task_type = ?2 AND status = 'dead_lettered' ORDER BY id DESC LIMIT 1000)),
+    parked AS (SELECT 1 FROM newest n JOIN tasks t ON t.id = n.id WHERE t.updated_at > (SELECT at FROM start)
         AND EXISTS (SELECT 1 FROM json_each(?4) class WHERE instr(t.failure, class.value) BETWEEN 1 AND instr(t.failure, '\"message\":'))
         AND NOT EXISTS (SELECT 1 FROM journal a WHERE a.task = t.id AND a.actor LIKE 'operator%') LIMIT {limit})
     SELECT (SELECT count(*) FROM failed) + (SELECT count(*) FROM parked) AS count",

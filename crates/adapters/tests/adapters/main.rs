@@ -239,6 +239,7 @@ macro_rules! row_cases {
                 a_type_that_cannot_be_read_counts_as_disabled_and_stops_no_other,
                 a_type_changes_only_from_the_revision_that_was_read,
                 failures_are_counted_since_the_last_success,
+                parked_tasks_of_others_hide_no_failure,
                 waiting_tasks_are_counted_by_tenant_and_type;
             workers:
                 a_process_is_listed_as_it_says_of_itself,
@@ -252,8 +253,8 @@ macro_rules! row_cases {
             finding:
                 a_dispatched_task_is_claimable_once_it_is_unclaimed_for_long,
                 a_waiting_task_is_claimable_when_it_is_due,
-                a_compensating_task_whose_message_was_lost_is_claimable,
                 claimable_tasks_are_found_page_by_page,
+                a_compensating_task_whose_message_was_lost_is_claimable,
                 the_oldest_claimable_tasks_come_first,
                 only_active_tasks_with_an_expired_lease_are_lost,
                 lost_tasks_are_found_by_type_and_by_age,

@@ -171,13 +171,18 @@ async fn ended_by(store: &dyn Store, task_type: &str, status: TaskStatus, actor:
     ended_for(store, task_type, status, (actor, "transient")).await;
 }
 
-async fn ended_for(
+async fn ended_for(store: &dyn Store, task_type: &str, status: TaskStatus, by: (&str, &str)) {
+    ended_of(store, (&Tenant::default(), task_type), status, by).await;
+}
+
+async fn ended_of(
     store: &dyn Store,
-    task_type: &str,
+    (tenant, task_type): (&Tenant, &str),
     status: TaskStatus,
     (actor, class): (&str, &str),
 ) {
     let mut new = row(new_task());
+    new.tenant = tenant.clone();
     (new.status, new.task_type) = (status, task_type.to_owned());
     // A message may repeat what a client has sent.
     let message = r#"{"class":"lost"} and "class":"transient""#.to_owned();
@@ -283,6 +288,19 @@ pub(crate) async fn failures_are_counted_since_the_last_success(ports: &Ports) {
         ..query.clone()
     };
     assert_eq!(store.failures(&ever).await.unwrap(), 1, "at any time");
+}
+
+pub(crate) async fn parked_tasks_of_others_hide_no_failure(ports: &Ports) {
+    let store = &*ports.store;
+    for _ in 0..5 {
+        ended(store, "Zip", TaskStatus::DeadLettered).await;
+    }
+    let other = Tenant("another".to_owned());
+    for _ in 0..1_000 {
+        let by = ("worker:1", "transient");
+        ended_of(store, (&other, "Zip"), TaskStatus::DeadLettered, by).await;
+    }
+    assert_eq!(store.failures(&query()).await.unwrap(), 5);
 }
 
 pub(crate) async fn waiting_tasks_are_counted_by_tenant_and_type(ports: &Ports) {
