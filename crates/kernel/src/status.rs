@@ -122,6 +122,7 @@ pub fn look(
         let since = since.unwrap_or(now);
         let query = FlowQuery {
             since,
+            until: now,
             task_types: engine
                 .registry
                 .iter()

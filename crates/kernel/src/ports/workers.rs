@@ -1,6 +1,7 @@
 //! Processes as they say of themselves who they are, and counts of what is under way, as rows of
 //! the store. Nothing is ever decided by them: that a host is lost its leases say.
 
+use super::first_id_at;
 use crate::record::DbTime;
 use counterstep_contracts::workers::WorkerState;
 use counterstep_contracts::{QueueName, TaskId, TaskStatus};
@@ -210,16 +211,35 @@ pub const MOST_LABEL_VALUES: usize = 100;
 /// Which tasks to count that came or went.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlowQuery {
-    /// Since this time.
+    /// After this time.
     pub since: DbTime,
+    /// And not after this one: what is later is in the next count.
+    pub until: DbTime,
     /// Of those that went: of these types, by their declared names.
     pub task_types: Vec<String>,
+}
+
+impl FlowQuery {
+    /// Ids are made by the clocks of processes, and before the task is submitted: those of tasks that were submitted at a
+    /// time lie so close to it.
+    const AROUND: Duration = Duration::from_secs(10);
+
+    /// The ids among which tasks are looked for that were submitted: from the first, and below the second.
+    #[must_use]
+    pub fn ids(&self) -> [TaskId; 2] {
+        let millis = |at: DbTime| u64::try_from(at.0 / 1_000).unwrap_or_default();
+        let around = u64::try_from(Self::AROUND.as_millis()).unwrap_or_default();
+        let first = millis(self.since).saturating_sub(around);
+        let last = millis(self.until).saturating_add(around);
+        [first_id_at(first), first_id_at(last)]
+    }
 }
 
 /// Tasks of all tenants that came and went since a time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Flow {
-    /// Submitted, by the clocks of the processes that took them.
+    /// Submitted. One whose id was made longer before than [`FlowQuery::AROUND`], since its files took as long to arrive or a
+    /// clock is wrong by as much, is not among them.
     pub submitted: u64,
     /// Ended, by how they did.
     pub ended: BTreeMap<TaskStatus, u64>,

@@ -7,8 +7,8 @@ use counterstep_contracts::workers::WorkerState;
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::{
-    DeniedConsumer, Due, FetchError, FlowQuery, KeptResults, MOST_LABEL_VALUES, OTHER, Passed,
-    Ports, Store, TaskCount, Unclaimed, WorkerRow, WorkerSeen,
+    DeniedConsumer, Due, FetchError, Flow, FlowQuery, KeptResults, MOST_LABEL_VALUES, OTHER,
+    Passed, Ports, Store, TaskCount, Unclaimed, WorkerRow, WorkerSeen, first_id_at,
 };
 use counterstep_kernel::record::{TaskRecord, TaskRow};
 use counterstep_kernel::transition::{LeaseChange, Time};
@@ -17,7 +17,7 @@ use counterstep_steps::times::DbTime;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-fn process(id: &str, lost_after: Duration) -> WorkerRow {
+pub(crate) fn process(id: &str, lost_after: Duration) -> WorkerRow {
     WorkerRow {
         id: id.to_owned(),
         machine: "ä machine".to_owned(),
@@ -505,11 +505,16 @@ pub(crate) async fn what_came_and_went_is_counted_from_a_time_on(ports: &Ports) 
     a_moment_later(store).await;
     let since = store.workers().await.unwrap().now;
     a_moment_later(store).await;
-    let query = FlowQuery {
-        since,
-        task_types: vec![before.task.task_type.clone(), "Unknown".to_owned()],
+    let count = async |since, until| {
+        let query = FlowQuery {
+            since,
+            until,
+            task_types: vec![before.task.task_type.clone(), "Unknown".to_owned()],
+        };
+        store.flow(&query).await.unwrap()
     };
-    assert_eq!(store.flow(&query).await.unwrap().ended, BTreeMap::new());
+    let now = async || store.workers().await.unwrap().now;
+    assert_eq!(count(since, now().await).await, Flow::default());
     for status in [
         TaskStatus::Completed,
         TaskStatus::Completed,
@@ -518,13 +523,23 @@ pub(crate) async fn what_came_and_went_is_counted_from_a_time_on(ports: &Ports) 
         ended(status).await;
     }
     task(store, TaskStatus::Dispatched, "files", None).await;
-    let flow = store.flow(&query).await.unwrap();
+    let until = now().await;
+    a_moment_later(store).await;
+    // What comes later is in the next count alone; one by a clock that is a little behind, too.
+    ended(TaskStatus::Cancelled).await;
+    let millis = u64::try_from(until.0 / 1_000).unwrap();
+    submitted(store, row(first_id_at(millis - 5_000))).await;
+    let flow = count(since, until).await;
     let expected = [(TaskStatus::Completed, 2), (TaskStatus::Failed, 1)];
-    assert_eq!(flow.ended, BTreeMap::from(expected));
+    assert_eq!((flow.submitted, flow.ended), (4, BTreeMap::from(expected)));
+    let flow = count(until, now().await).await;
+    let expected = [(TaskStatus::Cancelled, 1)];
+    assert_eq!((flow.submitted, flow.ended), (2, BTreeMap::from(expected)));
     let all = FlowQuery {
         since: DbTime(0),
+        until: now().await,
         task_types: Vec::new(),
     };
     let all = store.flow(&all).await.unwrap();
-    assert_eq!((all.submitted, all.ended.len()), (5, 0));
+    assert_eq!((all.submitted, all.ended.len()), (7, 0));
 }
