@@ -8,12 +8,14 @@ use crate::cancel::CancelToken;
 use crate::dead_letters::Selection;
 use crate::documents::{delete, postponed};
 use crate::engine::Engine;
-use crate::ports::{Document, DocumentQuery, StoreError};
+use crate::ports::{Document, DocumentQuery, Documents, StoreError};
 use crate::record::DbTime;
-use counterstep_contracts::TaskId;
 use counterstep_contracts::bulk::{BulkAction, BulkStatus};
+use counterstep_contracts::{TaskId, Tenant};
 use futures::future::{BoxFuture, join_all};
+use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt, stream};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Tasks of a slice: so many as are done with long before a claim is over. Those that run again may have
@@ -32,7 +34,7 @@ const AT_ONCE: usize = 16;
 const PAGES: usize = 20;
 
 /// Operations that a process executes side by side.
-const OPERATIONS: u32 = 8;
+const OPERATIONS: usize = 8;
 
 /// How often a process looks for operations where it has found none.
 const EVERY: Duration = Duration::from_secs(1);
@@ -45,35 +47,89 @@ const UNREADABLE: Duration = Duration::from_secs(3600);
 
 /// Executes those that are due until `shutdown`. A slice that was begun is finished.
 pub async fn serve(engine: Engine, shutdown: CancelToken) {
+    let mut under_way = UnderWay::default();
     while !shutdown.is_cancelled() {
-        let pause = match work(&engine).await {
-            Ok(0) => EVERY,
-            Ok(_) => continue,
-            Err(error) => {
-                tracing::warn!(%error, "bulk operations wait: the database does not answer as asked");
-                AGAIN
-            }
+        let pause = match begin_due(&engine, &mut under_way).await {
+            Ok(()) => EVERY,
+            Err(error) => unanswered(&error),
         };
         let mut pause = engine.ports.clock.sleep(pause).fuse();
-        tokio::select! {
-            () = &mut pause => {}
-            _ = shutdown.cancelled() => {}
+        loop {
+            tokio::select! {
+                () = &mut pause => break,
+                _ = shutdown.cancelled() => break,
+                Some(ended) = under_way.next() => match ended {
+                    // There may be more to do of it.
+                    Ok(()) => break,
+                    Err(error) => pause = engine.ports.clock.sleep(unanswered(&error)).fuse(),
+                },
+            }
         }
+    }
+    while under_way.next().await.is_some() {}
+}
+
+fn unanswered(error: &StoreError) -> Duration {
+    tracing::warn!(%error, "bulk operations wait: the database does not answer as asked");
+    AGAIN
+}
+
+/// The slices that this process executes, each beside the others: one whose files take long to copy holds up none.
+#[derive(Default)]
+struct UnderWay {
+    slices: FuturesUnordered<BoxFuture<'static, (Id, Result<(), StoreError>)>>,
+    ids: BTreeSet<Id>,
+}
+
+/// The tenant and the name of an operation.
+type Id = (Tenant, String);
+
+impl UnderWay {
+    async fn next(&mut self) -> Option<Result<(), StoreError>> {
+        let (id, ended) = self.slices.next().await?;
+        self.ids.remove(&id);
+        Some(ended)
     }
 }
 
-/// One slice of each operation that is due. How many there were.
+/// Begins a slice of each operation that is due, as far as there is room.
+async fn begin_due(engine: &Engine, under_way: &mut UnderWay) -> Result<(), StoreError> {
+    let room = OPERATIONS.saturating_sub(under_way.ids.len());
+    if room == 0 {
+        return Ok(());
+    }
+    // The claim of one that is under way may be over.
+    let due = due(engine, OPERATIONS + under_way.ids.len()).await?;
+    let id = |document: &Document| (document.tenant.clone(), document.name.clone());
+    let mut others = due.rows;
+    others.retain(|document| !under_way.ids.contains(&id(document)));
+    for document in others.into_iter().take(room) {
+        let (engine, id) = (engine.clone(), id(&document));
+        under_way.ids.insert(id.clone());
+        under_way.slices.push(Box::pin(async move {
+            let ended = slice(&engine, document, due.now).await;
+            (id, ended)
+        }));
+    }
+    Ok(())
+}
+
+async fn due(engine: &Engine, limit: usize) -> Result<Documents, StoreError> {
+    let query = DocumentQuery::Due {
+        kind: KIND,
+        after: None,
+        limit: u32::try_from(limit).unwrap_or(u32::MAX),
+    };
+    engine.ports.store.documents(&query).await
+}
+
+/// One slice of each operation that is due, of all of them to its end: for those who wait for it. How many there were.
 ///
 /// # Errors
 /// [`StoreError`]: what was begun is gone on with when its claim is over.
 pub fn work(engine: &Engine) -> BoxFuture<'_, Result<usize, StoreError>> {
     Box::pin(async move {
-        let query = DocumentQuery::Due {
-            kind: KIND,
-            after: None,
-            limit: OPERATIONS,
-        };
-        let due = engine.ports.store.documents(&query).await?;
+        let due = due(engine, OPERATIONS).await?;
         let slices = due
             .rows
             .into_iter()

@@ -3,14 +3,19 @@
 
 use crate::errand::only;
 use async_trait::async_trait;
+use counterstep_contracts::bulk::{BulkAction, BulkStatus};
 use counterstep_contracts::{
-    Direction, FileName, Keep, Retention, Rev, StepStatus, StoredFile, StoredFiles, TaskId,
-    TaskStatus, UploadedFile,
+    Direction, FileName, Keep, Labels, Retention, Rev, StepStatus, StoredFile, StoredFiles, TaskId,
+    TaskStatus, Tenant, UploadedFile,
 };
+use counterstep_kernel::bulk::{self, BulkSpec};
 use counterstep_kernel::client::{AgainError, CannotKeep, RunAgain, SubmitError, run_again};
+use counterstep_kernel::dead_letters::Selection;
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::operator::{self, undo_plan};
-use counterstep_kernel::ports::{ByteStream, ObjectError, ObjectInfo, Objects, TaskQuery};
+use counterstep_kernel::ports::{
+    ByteStream, FailureFilter, ObjectError, ObjectInfo, Objects, TaskQuery,
+};
 use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::request_edit::RequestEdit;
 use counterstep_kernel::{Engine, EngineSettings};
@@ -21,6 +26,7 @@ use counterstep_reconciler::{RetentionSettings, audit::Scope, retention};
 use counterstep_steps::{
     CancelToken, State, StepContext, StepError, StepResult, UndoResult, UploadMany,
 };
+use counterstep_testkit::site::eventually;
 use counterstep_testkit::{Form, Harness, TestTask};
 use futures::StreamExt;
 use futures::TryStreamExt;
@@ -587,6 +593,59 @@ async fn a_copy_that_breaks_off_leaves_nothing_and_the_key_free() {
     let task = follow(task, new);
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
     assert_sound(&task.engine).await;
+}
+
+/// The copies of one operation hang, and an operation that comes meanwhile is executed beside it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bulk_operation_whose_copies_take_long_holds_up_no_other() {
+    let task = ended(&Seen::default(), "news", TaskStatus::Completed).await;
+    let spec = |action, status| BulkSpec {
+        action,
+        settled: None,
+        patch: None,
+        from: Some("post".to_owned()).filter(|_| action == BulkAction::RunAgain),
+        selection: Selection {
+            tenant: Tenant::default(),
+            task_type: None,
+            statuses: vec![status],
+            labels: Labels::new(),
+            failure: FailureFilter::default(),
+            group: None,
+            since: None,
+            until: None,
+        },
+        note: "the press is repaired".to_owned(),
+        actor: "operator:kim".to_owned(),
+    };
+    let mut ports = task.engine.ports.clone();
+    let copies = Arc::new(Stops {
+        inner: ports.objects,
+        after: AtomicUsize::new(0),
+        hangs: true,
+    });
+    ports.objects = copies.clone();
+    let settings = (*task.engine.settings).clone();
+    let engine = Engine::new(ports, task.engine.registry.clone(), settings, "slow");
+    let slow = spec(BulkAction::RunAgain, TaskStatus::Completed);
+    let slow = bulk::start(&engine, slow).await.expect("it is started");
+    let serving = tokio::spawn(bulk::serve(engine.clone(), CancelToken::new()));
+    let store = &*engine.ports.store;
+    let status = async |id: &str| {
+        let shown = bulk::show(store, &Tenant::default(), id).await;
+        shown.expect("it is there").status
+    };
+    eventually("its first copy", || async {
+        (copies.after.load(Ordering::SeqCst) != 0).then_some(())
+    })
+    .await;
+    let other = spec(BulkAction::Cancel, TaskStatus::Waiting);
+    let other = bulk::start(&engine, other).await.expect("it is started");
+    eventually("the other one is done", || async {
+        (status(&other.id).await == BulkStatus::Done).then_some(())
+    })
+    .await;
+    assert_eq!(status(&slow.id).await, BulkStatus::Running);
+    serving.abort();
 }
 
 /// The process is killed in the middle of a copy, or before its commit.
