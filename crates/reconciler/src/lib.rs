@@ -85,7 +85,7 @@ impl ReconcilerSettings {
     /// # Errors
     /// The first mistake.
     pub fn check(&self, registry: &Registry) -> Result<(), UpkeepMistake> {
-        let RetentionSettings { types, bucket } = &self.retention;
+        let RetentionSettings { types, bucket, .. } = &self.retention;
         registry.check_upkeep(&self.orphans.types, types, bucket)
     }
 }

@@ -20,7 +20,7 @@ use counterstep_steps::times::{DbTime, rfc3339};
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 mod archive_line;
@@ -42,6 +42,31 @@ pub struct RetentionSettings {
     pub types: BTreeMap<String, Retention>,
     /// The declared bucket of the archive.
     pub bucket: String,
+    /// Which tasks are put off.
+    pub put_off: PutOff,
+}
+
+/// Behind which tasks the next plan begins, by type and end: those before them could not be archived and filled a pass. The
+/// process forgets the place once it has come to the last task, and tries them again.
+#[derive(Debug, Clone, Default)]
+pub struct PutOff(Arc<Mutex<BTreeMap<(String, TaskStatus), TaskId>>>);
+
+impl PutOff {
+    fn places(&self) -> MutexGuard<'_, BTreeMap<(String, TaskStatus), TaskId>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn behind(&self, (task_type, status): (&str, TaskStatus)) -> Option<TaskId> {
+        self.places().get(&(task_type.to_owned(), status)).copied()
+    }
+
+    fn set(&self, (task_type, status): (&str, TaskStatus), last: Option<TaskId>) {
+        let of = (task_type.to_owned(), status);
+        match last {
+            Some(last) => drop(self.places().insert(of, last)),
+            None => drop(self.places().remove(&of)),
+        }
+    }
 }
 
 impl Default for RetentionSettings {
@@ -49,6 +74,7 @@ impl Default for RetentionSettings {
         Self {
             types: BTreeMap::new(),
             bucket: "archive".to_owned(),
+            put_off: PutOff::default(),
         }
     }
 }
@@ -142,12 +168,15 @@ pub fn plan<'a>(
         let mut more = Vec::new();
         for (n, &(name, status, keep, before)) in rules.iter().enumerate() {
             let share = (left / u32::try_from(rules.len() - n).unwrap_or(u32::MAX)).max(1);
+            let after = settings.put_off.behind((name, status));
             let tasks = store
-                .purge(&ended((name, status), before, None, share))
+                .purge(&ended((name, status), before, after, share))
                 .await?;
             left = left.saturating_sub(count(&tasks));
             if count(&tasks) == share {
                 more.push((plan.groups.len(), before));
+            } else {
+                settings.put_off.set((name, status), None);
             }
             if !tasks.is_empty() {
                 plan.groups.push(PurgeGroup {
@@ -203,17 +232,18 @@ pub fn run<'a>(
         let mut done = Purged::default();
         delete_objects(engine, plan.tombstoned, shutdown, &mut done).await?;
         for group in plan.groups {
-            purge_group(engine, &settings.bucket, group, shutdown, &mut done).await?;
+            purge_group(engine, settings, group, shutdown, &mut done).await?;
         }
         Ok(done)
     })
 }
 
 /// The tasks of one type and end. Those that cannot be archived stay, and as many others take
-/// their turn: they are the first again in each pass, and must not block the others.
+/// their turn: they are the first again in each pass, and must not block the others. Where others cannot be archived either,
+/// the next pass goes on behind them.
 async fn purge_group(
     engine: &Engine,
-    bucket: &str,
+    settings: &RetentionSettings,
     group: PurgeGroup,
     shutdown: &CancelToken,
     done: &mut Purged,
@@ -224,6 +254,7 @@ async fn purge_group(
         keep,
         mut tasks,
     } = group;
+    let mut are_others = false;
     loop {
         let mut stay = Vec::new();
         for batch in tasks.chunks(BATCH) {
@@ -235,7 +266,7 @@ async fn purge_group(
                 // Reads and one upload. Half an upload is no object, and rows stay until there
                 // is one.
                 let archived = shutdown
-                    .run_until_cancelled(archive(engine, bucket, &task_type, batch))
+                    .run_until_cancelled(archive(engine, &settings.bucket, &task_type, batch))
                     .await;
                 let Some(archived) = archived else {
                     return Ok(());
@@ -269,8 +300,16 @@ async fn purge_group(
             stay.into_iter()
                 .map(|(task, why)| format!("the archive of task {task}: {why}")),
         );
+        if are_others {
+            settings.put_off.set((&task_type, status), Some(last));
+            return Ok(());
+        }
+        are_others = true;
         let others = ended((&task_type, status), before, Some(last), instead);
         tasks = engine.ports.store.purge(&others).await?;
+        if count(&tasks) < instead {
+            settings.put_off.set((&task_type, status), None);
+        }
     }
 }
 

@@ -4,13 +4,14 @@
 use crate::place::{Kind, Place, Row, one_pass, types};
 use counterstep_contracts::{AuditSeq, Epoch, Keep, Retention, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::ports::{EndedTask, LogRow, LogWrite, PurgeOp, TaskQuery};
+use counterstep_kernel::record::TaskRow;
 use counterstep_reconciler::{ReconcilerSettings, Report, pass, plan, retention};
 use counterstep_steps::keys::task_prefix;
 use counterstep_tasks::CreateZipFromFiles;
 use counterstep_testkit::seed::seeded;
 use rand::Rng;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 const NOW: Duration = Duration::ZERO;
@@ -316,6 +317,36 @@ async fn what_cannot_be_archived_holds_up_nothing_else() {
     left.sort_unstable();
     broken.sort_unstable();
     assert_eq!(left, broken);
+}
+
+#[tokio::test]
+async fn a_pass_reads_few_tasks_that_cannot_be_archived_and_the_next_one_goes_on_behind_them() {
+    let place = Place::new(types(), archive_all).await;
+    for _ in 0..50 {
+        let broken = |row: &mut TaskRow| row.audit_seq = AuditSeq(1);
+        place.task_with(TaskStatus::Completed, &[], broken).await;
+    }
+    // The clock of the database may have milliseconds only.
+    place.clock.advance("5ms");
+    place.task(TaskStatus::Completed, &[]).await;
+    let settings = ReconcilerSettings {
+        limit: 2,
+        ..place.settings.clone()
+    };
+    let mut told = BTreeSet::new();
+    for _ in 0..13 {
+        assert_eq!(archived(&place).len(), 0);
+        let report = pass(&place.engine, &settings).await.expect("a pass");
+        assert!(report.failed.len() <= 4, "{:?}", report.failed);
+        told.extend(report.failed);
+    }
+    assert_eq!((told.len(), archived(&place).len()), (50, 1));
+    // From the first one again.
+    let mut again = Vec::new();
+    for _ in 0..2 {
+        again.extend(pass(&place.engine, &settings).await.expect("a pass").failed);
+    }
+    assert!(!again.is_empty(), "they are tried again");
 }
 
 #[tokio::test]
