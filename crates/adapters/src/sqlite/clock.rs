@@ -1,6 +1,6 @@
 //! The clock of one SQLite file: the machine's, which may be set at any moment, made into one that
 //! never runs backwards and under which a lease lasts as long as it says. Owns the table `clock`;
-//! must not know what the time is used for, leases excepted.
+//! must not know what the time is used for, except what a process holds as long as it lives.
 
 use super::prepared::Statement;
 use super::schema::{clock, tasks};
@@ -60,6 +60,17 @@ const SET_FORWARD: i64 = 2_000_000;
 
 /// The calendar is behind by more than this: worth a line in the log.
 const SET_BACK: i64 = 60_000_000;
+
+/// Moves along what processes hold beside the leases of tasks: their place in the registry, permits of limits, and the keys
+/// and files of requests that arrive.
+const HELD: [&str; 4] = [
+    "UPDATE documents SET seen_at = seen_at + ? WHERE kind = 'worker'",
+    "UPDATE documents SET rev = rev + 1, body = json_set(body, '$.holders', (SELECT json_group_object(holder.key, \
+     json_set(holder.value, '$.until', json_extract(holder.value, '$.until') + ?)) FROM json_each(body, '$.holders') holder)) \
+     WHERE kind = 'limit' AND json_valid(body) AND json_type(body, '$.holders') = 'object'",
+    "UPDATE idempotency SET expires_at = expires_at + ? WHERE answer IS NULL",
+    "UPDATE receives SET sweep_at = sweep_at + ? WHERE is_condemned = 0",
+];
 
 /// What is known when a time is asked for. In microseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,8 +132,8 @@ impl FileClock {
         }
     }
 
-    /// Notices a calendar that was set forward, before a write, and moves the leases along: their
-    /// holders are not late.
+    /// Notices a calendar that was set forward, before a write, and moves the leases along, and what else processes hold for
+    /// some time: they are not late.
     // A transaction of its own, since the write that follows may be refused and roll back.
     pub(super) fn follow(&self, connection: &mut SqliteConnection) -> QueryResult<()> {
         let known = self.known(Written::default());
@@ -143,6 +154,10 @@ impl FileClock {
             let leased = tasks::table.filter(tasks::lease_owner.is_not_null());
             let moved = tasks::lease_expires_at.eq(tasks::lease_expires_at + set_forward);
             diesel::update(leased).set(moved).execute(connection)?;
+            for text in HELD {
+                let values = [set_forward.into()];
+                Statement { text, values }.execute(connection)?;
+            }
             self.put(connection, now)
         })
     }

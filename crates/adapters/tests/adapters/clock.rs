@@ -3,12 +3,18 @@
 use crate::embedded::{open_in, options};
 use crate::suite::changes::*;
 use crate::suite::eventually;
+use crate::suite::workers::process;
 use counterstep_adapters::embedded::EmbeddedOptions;
 use counterstep_adapters::sqlite::{MachineClock, SqliteOptions, SystemClocks};
-use counterstep_contracts::{TaskStatus, WaitReason};
-use counterstep_kernel::ports::{Due, Heartbeat, Lost, Ports, Store};
+use counterstep_contracts::workers::WorkerState;
+use counterstep_contracts::{TaskStatus, Tenant, WaitReason};
+use counterstep_kernel::documents::TypedDocuments;
+use counterstep_kernel::ports::{
+    DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Due, Heartbeat, Lost, Ports, Store,
+};
 use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::transition::{LeaseChange, Time};
+use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -85,6 +91,46 @@ async fn leased_for(store: &dyn Store, lease: Duration) -> TaskRecord {
         .await
         .expect("a claim");
     load(store, submitted.task.id).await
+}
+
+#[tokio::test]
+async fn what_processes_hold_moves_along_with_a_clock_that_is_set_forward() {
+    let (folder, clock) = (
+        tempfile::tempdir().expect("a folder"),
+        Arc::new(Settable::default()),
+    );
+    let store = started(folder.path(), &clock).await.store;
+    let process = process("worker:1", MINUTE);
+    let now = store.refresh_worker(&process).await.expect("its row");
+    let limit = DocumentWrite {
+        kind: DocumentKind::Limit,
+        tenant: Tenant::default(),
+        name: "bank".to_owned(),
+        expected: None,
+        change: DocumentChange::Put {
+            body: json!({ "holders": { "worker:1": { "held": 2, "wanted": 2, "until": now.later(MINUTE) } } }).to_string(),
+            due_at: None,
+        },
+    };
+    store.put_document(&limit).await.expect("a limit");
+    clock.set(HOUR);
+    // Any write of any process.
+    leased_for(&*store, MINUTE).await;
+    let found = store.workers().await.expect("the registry");
+    assert_eq!(found.rows[0].state(found.now), WorkerState::Alive);
+    let named = DocumentQuery::Named {
+        kind: DocumentKind::Limit,
+        tenant: Tenant::default(),
+        names: vec!["bank".to_owned()],
+    };
+    let found = store.documents(&named).await.expect("the limit");
+    let body: serde_json::Value = serde_json::from_str(&found.rows[0].body).expect("JSON");
+    let until = body["holders"]["worker:1"]["until"]
+        .as_i64()
+        .expect("a time");
+    let left = until - found.now.0;
+    assert!((1..=60_000_000).contains(&left), "{left}: {body}");
+    assert_eq!(body["holders"]["worker:1"]["held"], 2);
 }
 
 #[tokio::test]
