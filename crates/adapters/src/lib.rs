@@ -33,6 +33,7 @@ pub mod local_queue;
 #[cfg(feature = "nats")]
 pub mod nats;
 pub mod nats_rights;
+pub mod passing;
 #[cfg(feature = "payload-keys")]
 pub mod payload_keys;
 #[cfg(feature = "postgres")]

@@ -1,6 +1,7 @@
 //! How a process ends, in the codes of `sysexits.h`, so that a supervisor can tell a bad setting
 //! from a bad day.
 
+use counterstep_adapters::passing::may_pass;
 use std::fmt;
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -10,9 +11,9 @@ use std::process::ExitCode;
 pub enum ExitKind {
     /// It did its work, and part of it failed: 1.
     Failed,
-    /// A server that it needs does not answer: 69.
+    /// A server that it needs does not answer, its disk is full, or the schema is about to be brought up to date: 69.
     Unavailable,
-    /// Its settings, or the database's schema, are not for it: 78. Starting it again will not help.
+    /// Its settings are not usable, or a newer program has changed the database's schema: 78. Starting it again will not help.
     Config,
 }
 
@@ -53,6 +54,16 @@ impl Exit {
         Self {
             kind: ExitKind::Unavailable,
             message: message.to_string(),
+        }
+    }
+
+    /// A file or folder of its settings cannot be used, for this reason.
+    #[must_use]
+    pub fn of_disk(message: impl fmt::Display, why: &(dyn std::error::Error + 'static)) -> Self {
+        if may_pass(why) {
+            Self::unavailable(message)
+        } else {
+            Self::config(message)
         }
     }
 

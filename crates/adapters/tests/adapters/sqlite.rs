@@ -8,6 +8,7 @@ mod writers;
 use crate::embedded::{Fixture, fixture, open_in, options};
 use crate::suite::changes::*;
 use crate::suite::labels::labels;
+use counterstep_adapters::passing::may_pass;
 use counterstep_adapters::sqlite::{OpenError, SqliteOptions, SqliteStore};
 use counterstep_contracts::{Epoch, Outcome, QueueName, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::ports::{
@@ -45,6 +46,28 @@ fn number(connection: &mut SqliteConnection, query: &str) -> i64 {
         .get_result::<Number>(connection)
         .unwrap()
         .n
+}
+
+#[tokio::test]
+async fn a_file_that_another_process_holds_may_open_a_moment_later() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("tasks.db");
+    let mut other = raw(&path);
+    other.batch_execute("BEGIN EXCLUSIVE").expect("it is held");
+    let options = || SqliteOptions {
+        busy_timeout: Duration::from_millis(50),
+        ..SqliteOptions::default()
+    };
+    let held = SqliteStore::open(&path, options())
+        .await
+        .expect_err("it is held");
+    assert!(may_pass(&held), "{held:?}");
+    other.batch_execute("ROLLBACK").expect("it is free");
+    SqliteStore::open(&path, options()).await.expect("it opens");
+    let none = SqliteStore::open(folder.path(), options())
+        .await
+        .expect_err("a folder");
+    assert!(!may_pass(&none), "{none:?}");
 }
 
 #[tokio::test]
@@ -167,6 +190,7 @@ async fn one_row_that_nobody_understands_does_not_hide_the_others() {
         queues: vec![QueueName("files".into())],
         known: known(),
         unclaimed_for: Duration::ZERO,
+        after: None,
     };
     let found: Vec<_> = store
         .due(&due, 10)
@@ -190,7 +214,6 @@ async fn one_row_that_nobody_understands_does_not_hide_the_others() {
     );
 
     raw(&file(&fixture))
-        after: None,
         .batch_execute(&format!(
             "UPDATE journal SET data = '{{' WHERE task = '{}'",
             rows[0]

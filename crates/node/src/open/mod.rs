@@ -113,12 +113,8 @@ pub fn open<'a>(
             services: http_services(settings, &registry, role)?,
             objects: objects(settings)?,
             scratch: Arc::new(
-                FolderScratch::open(&made(&settings.scratch)?).map_err(|error| {
-                    Exit::config(format_args!(
-                        "the folder `{}` cannot be used: {error}",
-                        settings.scratch.display()
-                    ))
-                })?,
+                FolderScratch::open(&made(&settings.scratch)?)
+                    .map_err(|error| unusable(&settings.scratch, "used", &error))?,
             ),
             steps: steps(role)?,
             clock: Arc::new(SystemClock::new()),
@@ -145,7 +141,7 @@ fn spool(settings: &Settings, role: &str) -> Result<Option<FileSpool>, Exit> {
         return Ok(None);
     }
     let opened = FileSpool::open(&settings.spool, settings.spool_max_bytes);
-    let spool = opened.map_err(|error| Exit::config(chain(&error)))?;
+    let spool = opened.map_err(|error| Exit::of_disk(chain(&error), &error))?;
     tracing::debug!(path = %spool.path().display(), "the spool is open");
     Ok(Some(spool))
 }
@@ -264,10 +260,8 @@ async fn sqlite(path: &Path) -> Result<SqliteStore, Exit> {
     SqliteStore::open(path, SqliteOptions::default())
         .await
         .map_err(|error| {
-            Exit::config(format_args!(
-                "the database file cannot be used: {}",
-                chain(&error)
-            ))
+            let why = format!("the database file cannot be used: {}", chain(&error));
+            Exit::of_disk(why, &error)
         })
 }
 
@@ -350,12 +344,8 @@ fn objects(settings: &Settings) -> Result<Arc<dyn Objects>, Exit> {
     match &settings.objects {
         ObjectBackend::Folder(folder) => {
             let opened = FolderObjects::open(&made(folder)?);
-            Ok(Arc::new(opened.map_err(|error| {
-                Exit::config(format_args!(
-                    "the folder `{}` cannot be used: {error}",
-                    folder.display()
-                ))
-            })?))
+            let opened = opened.map_err(|error| unusable(folder, "used", &error));
+            Ok(Arc::new(opened?))
         }
         ObjectBackend::Server {
             url,
@@ -365,11 +355,12 @@ fn objects(settings: &Settings) -> Result<Arc<dyn Objects>, Exit> {
 }
 
 fn made(folder: &Path) -> Result<PathBuf, Exit> {
-    std::fs::create_dir_all(folder).map_err(|error| {
-        Exit::config(format_args!(
-            "the folder `{}` cannot be made: {error}",
-            folder.display()
-        ))
-    })?;
+    std::fs::create_dir_all(folder).map_err(|error| unusable(folder, "made", &error))?;
     Ok(folder.to_owned())
+}
+
+fn unusable(folder: &Path, what: &str, error: &std::io::Error) -> Exit {
+    let folder = folder.display();
+    let message = format!("the folder `{folder}` cannot be {what}: {error}");
+    Exit::of_disk(message, error)
 }

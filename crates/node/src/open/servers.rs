@@ -147,8 +147,10 @@ pub(crate) fn postgres_options(
 
 fn of_postgres(error: &postgres::OpenError) -> Exit {
     match error {
-        // It may be there in a moment; a supervisor should try again.
-        postgres::OpenError::Connection(_) => Exit::unavailable(chain(error)),
+        // It may be there in a moment, as may be the schema: a supervisor should try again.
+        postgres::OpenError::Connection(_) | postgres::OpenError::OlderSchema { .. } => {
+            Exit::unavailable(chain(error))
+        }
         _ => Exit::config(chain(error)),
     }
 }
@@ -280,4 +282,22 @@ fn complete(
 
 fn separate(urls: &SecretUrl) -> Vec<String> {
     urls.expose().split(',').map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit::ExitKind;
+
+    #[test]
+    fn a_service_that_is_started_before_the_migration_is_started_again() {
+        let version = "1".to_owned();
+        let older = postgres::OpenError::OlderSchema {
+            found: version.clone(),
+            needed: "2".to_owned(),
+        };
+        assert_eq!(of_postgres(&older).kind, ExitKind::Unavailable);
+        let newer = postgres::OpenError::NewerSchema { version };
+        assert_eq!(of_postgres(&newer).kind, ExitKind::Config);
+    }
 }
