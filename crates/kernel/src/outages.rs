@@ -40,7 +40,8 @@ impl Engine {
     #[must_use]
     pub fn known_lost(&self) -> (Vec<KnownType>, Vec<(KnownType, Duration)>) {
         let (mut known, mut not_yet) = (Vec::new(), Vec::new());
-        for (task_type, of) in self.registry.iter().zip(self.registry.known()) {
+        for task_type in self.registry.taken() {
+            let of = self.registry.as_known(task_type);
             match self.is_lost_in(task_type) {
                 Duration::ZERO => known.push(of),
                 left => not_yet.push((of, left)),

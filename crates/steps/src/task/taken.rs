@@ -24,7 +24,8 @@ impl Registry {
         !self.left.contains(&(decl.name, decl.version))
     }
 
-    fn taken(&self) -> impl Iterator<Item = &TaskType> {
+    /// The types of which it takes tasks.
+    pub fn taken(&self) -> impl Iterator<Item = &TaskType> {
         self.iter().filter(|task_type| self.takes(task_type))
     }
 
@@ -66,12 +67,16 @@ impl Registry {
     /// What a host of this program can run.
     #[must_use]
     pub fn known(&self) -> Vec<KnownType> {
-        self.taken()
-            .map(|known| KnownType {
-                name: known.decl.name.to_owned(),
-                version: known.decl.version,
-                definition: self.definition_of(known).to_owned(),
-            })
-            .collect()
+        self.taken().map(|it| self.as_known(it)).collect()
+    }
+
+    /// The type as stores are asked for its tasks.
+    #[must_use]
+    pub fn as_known(&self, task_type: &TaskType) -> KnownType {
+        KnownType {
+            name: task_type.decl.name.to_owned(),
+            version: task_type.decl.version,
+            definition: self.definition_of(task_type).to_owned(),
+        }
     }
 }

@@ -1,14 +1,16 @@
 //! What other processes make of leases that have run out while the database was away.
 
-use super::{Drive, Machine, THREE_LEASES, Walk};
+use super::{Climb, Drive, Machine, THREE_LEASES, Walk};
 use counterstep_contracts::{TaskId, TaskStatus};
+use counterstep_kernel::Engine;
 use counterstep_kernel::outages::keep_watched;
 use counterstep_kernel::turn::TurnEnd;
 use counterstep_reconciler::{ReconcilerSettings, pass_until, serve};
-use counterstep_steps::{CancelReason, CancelToken};
+use counterstep_steps::{CancelReason, CancelToken, Registry};
 use counterstep_testkit::Form;
 use counterstep_testkit::clock::until_works;
 use counterstep_testkit::site::eventually;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
@@ -141,4 +143,24 @@ async fn a_single_pass_waits_for_hosts_that_may_have_been_cut_off_and_for_no_oth
         }
     );
     assert_eq!(report.taken_back, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_process_of_some_types_those_that_go_on_are_waited_for() {
+    let machine = Machine::new().await;
+    let registry = Registry::new().with::<Climb>().with::<Drive>();
+    let only = registry.only(|name, _| name == "Drive");
+    let engine = Engine::new(
+        machine.ports.clone(),
+        Arc::new(only),
+        Machine::settings(),
+        "other",
+    );
+    let asked = Box::pin(async {
+        tokio::task::yield_now().await;
+        engine.known_lost()
+    });
+    let (known, not_yet) = keep_watched(&engine, asked).await;
+    let not_yet: Vec<_> = not_yet.into_iter().map(|(of, _)| of.name).collect();
+    assert_eq!((known, not_yet), (Vec::new(), vec!["Drive".to_owned()]));
 }
