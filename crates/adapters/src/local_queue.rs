@@ -110,6 +110,10 @@ impl LocalQueue {
 
 #[async_trait]
 impl Queue for LocalQueue {
+    fn ack_wait(&self) -> Duration {
+        self.inner.options.ack_wait
+    }
+
     async fn publish(
         &self,
         _queue: &QueueName,

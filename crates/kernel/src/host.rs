@@ -295,8 +295,10 @@ async fn run_delivery(
         &shutdown,
     );
     let progress = Box::pin(async {
+        // One may be late, or lost.
+        let every = engine.ports.queue.ack_wait() / 3;
         loop {
-            engine.ports.clock.sleep(Duration::from_secs(10)).await;
+            engine.ports.clock.sleep(every).await;
             if let Err(error) = engine.ports.queue.settle(&tag, Settle::Progress).await {
                 tracing::warn!(%task, %error, "a progress ack failed");
             }

@@ -157,6 +157,11 @@ pub trait Queue: Send + Sync + Debug {
     /// Settles a delivery. A delivery that is not the last one of its message any more: success.
     async fn settle(&self, tag: &DeliveryTag, settle: Settle) -> Result<(), QueueError>;
 
+    /// A delivery that is neither settled nor extended for so long is delivered again.
+    fn ack_wait(&self) -> Duration {
+        Duration::from_secs(30)
+    }
+
     /// Gives back what was asked for and not fetched yet, so that other hosts get it at once. For
     /// the end of a host: nothing is fetched afterwards. May last as long as the longest wait that
     /// a fetch was given.

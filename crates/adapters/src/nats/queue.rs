@@ -62,6 +62,10 @@ struct Post {
 
 #[async_trait]
 impl Queue for NatsQueue {
+    fn ack_wait(&self) -> Duration {
+        self.streams.options.ack_wait
+    }
+
     async fn check(&self) -> Result<(), QueueError> {
         self.streams.link.check()
     }

@@ -2,6 +2,7 @@
 //! what an attempt stores is left alone while a writer may be alive.
 
 use crate::errand::{ErrandRequest, Stubborn, only};
+use crate::limits::{inside, service};
 use crate::lost::lost_in;
 use async_trait::async_trait;
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, WorkerMessage};
@@ -14,6 +15,7 @@ use counterstep_steps::CancelToken;
 use counterstep_steps::{StepContext, StepError, StepResult, UndoResult};
 use counterstep_testkit::site::eventually;
 use counterstep_testkit::{Form, Harness, sweep};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -179,4 +181,85 @@ impl Fragile {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_fault_at_every_step_of_a_type_that_fails_with_its_host_comes_out_right() {
     sweep::every_fault(only::<Fragile>, Form::new).await;
+}
+
+/// A queue that delivers a message again after three seconds, and notes how often one was extended.
+#[derive(Debug)]
+struct Impatient {
+    queue: Arc<dyn Queue>,
+    extended: AtomicUsize,
+}
+
+#[async_trait]
+impl Queue for Impatient {
+    async fn publish(&self, queue: &QueueName, message: &WorkerMessage) -> Result<(), QueueError> {
+        self.queue.publish(queue, message).await
+    }
+
+    async fn fetch(
+        &self,
+        queues: &[QueueName],
+        max: usize,
+        wait: Duration,
+    ) -> Result<Vec<Delivery>, QueueError> {
+        self.queue.fetch(queues, max, wait).await
+    }
+
+    async fn settle(&self, tag: &DeliveryTag, settle: Settle) -> Result<(), QueueError> {
+        if settle == Settle::Progress {
+            self.extended.fetch_add(1, Ordering::SeqCst);
+        }
+        self.queue.settle(tag, settle).await
+    }
+
+    fn ack_wait(&self) -> Duration {
+        Duration::from_secs(3)
+    }
+
+    fn hands_out_tasks(&self) -> bool {
+        self.queue.hands_out_tasks()
+    }
+}
+
+struct Holds;
+
+#[distributed_task(name = "Holds", queue = "acks", timeout = "10m")]
+impl Holds {
+    type Request = ErrandRequest;
+    type Response = ();
+
+    #[step(1, host = "worker", no_undo = "does nothing")]
+    async fn hold(_req: &ErrandRequest) -> StepResult<u32> {
+        service("acks").call().await;
+        Ok(1)
+    }
+
+    fn respond() {}
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_is_extended_before_its_queue_delivers_it_again() {
+    let mut site = Harness::embedded(only::<Holds>())
+        .settings(|settings| settings.step_timeout = Duration::from_secs(600))
+        .start()
+        .await;
+    let queue = Arc::new(Impatient {
+        queue: site.engine.ports.queue.clone(),
+        extended: AtomicUsize::new(0),
+    });
+    site.engine.ports.queue = queue.clone();
+    let task = site.submit(Form::new()).await;
+    site.serve(1);
+    let held = service("acks");
+    inside(&held, 1).await;
+    for extended in 1..=3 {
+        site.clock.advance("1s");
+        eventually("an extension", || async {
+            (queue.extended.load(Ordering::SeqCst) >= extended).then_some(())
+        })
+        .await;
+    }
+    held.gate.add_permits(1);
+    site.all_are(TaskStatus::Completed, &[task]).await;
+    site.stop().await;
 }
