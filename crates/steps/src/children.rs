@@ -327,6 +327,7 @@ impl Tasks {
         match to_json(request) {
             Ok(request) => self.list.push(ChildRequest {
                 of: T::NAME,
+                version: T::task_type().decl.version,
                 request,
             }),
             Err(error) => {

@@ -28,7 +28,9 @@ pub(crate) fn submission(
 ) -> StepResult<Transition> {
     let of = child.of;
     let refused = |why: String| StepError::permanent(format_args!("no task of `{of}`: {why}"));
-    let Some(task_type) = engine.registry.newest(of) else {
+    // A program may have left out the version that its code names: then it has always been the newest.
+    let named = engine.registry.get(of, child.version);
+    let Some(task_type) = named.or_else(|| engine.registry.newest(of)) else {
         return Err(refused(
             "the program does not have this type; expected `Registry::with` with it".to_owned(),
         ));

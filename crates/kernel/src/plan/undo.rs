@@ -78,10 +78,10 @@ fn rest_for_children(view: &View<'_>, active: bool) -> Decision {
     }
 }
 
-/// No undo can start now: long waits for the next attempt are slept through.
+/// No undo can start now: long waits for the next attempt are slept through, each to the first that is due.
 fn between_attempts(view: &View<'_>, active: bool) -> Decision {
-    let longest = view.facts.delayed_undos.values().max();
-    match longest {
+    let first = view.facts.delayed_undos.values().min();
+    match first {
         Some(&left) if !active && left >= INLINE_LIMIT => Decision::RestInUndo {
             left,
             why: DUE_LATER,

@@ -108,6 +108,8 @@ pub enum Wait {
 pub struct ChildRequest {
     /// Declared name of its type.
     pub of: &'static str,
+    /// The version of it that the code names: another one may take another request.
+    pub version: u32,
     /// Its request.
     pub request: Value,
 }

@@ -8,6 +8,7 @@ mod breaker;
 mod bulk;
 mod cancel;
 mod causes;
+mod child_versions;
 mod children;
 mod children_in_harness;
 mod cut_off;

@@ -381,6 +381,7 @@ impl Run<'_> {
             Kind::Children { count, any } => {
                 let child = ChildRequest {
                     of: "Child",
+                    version: 1,
                     request: Value::Null,
                 };
                 let count = usize::try_from(count).unwrap_or(1);

@@ -138,11 +138,18 @@ fn undos_that_failed() {
             rests("1s"),
         ),
         (
-            "the longest of a group counts",
+            "the nearest of a group counts",
+            undone([waits("a").group(), waits("b").group()])
+                .undo_delayed(0, "2s")
+                .undo_delayed(1, "24h"),
+            rests("2s"),
+        ),
+        (
+            "one of a group that is near is waited for",
             undone([waits("a").group(), waits("b").group()])
                 .undo_delayed(0, "100ms")
                 .undo_delayed(1, "5s"),
-            rests("5s"),
+            HOLD,
         ),
         (
             "beside one that is under way there is no rest",

@@ -16,6 +16,7 @@ use std::time::Duration;
 fn request(no: u32) -> ChildRequest {
     ChildRequest {
         of: "Child",
+        version: 1,
         request: json!(no),
     }
 }
