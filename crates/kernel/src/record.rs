@@ -14,6 +14,7 @@ use counterstep_contracts::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub(crate) use counterstep_steps::times::DbTime;
@@ -345,6 +346,12 @@ pub struct TaskRecord {
 }
 
 impl TaskRecord {
+    /// The outputs committed so far, by the names of their steps.
+    pub(crate) fn outputs(&self) -> BTreeMap<String, Value> {
+        let output = |row: &StepRow| Some((row.name.clone(), row.output.clone()?));
+        self.steps.iter().filter_map(output).collect()
+    }
+
     /// Whether its deadline is over: no step of it starts forward.
     #[must_use]
     pub fn is_past_deadline(&self) -> bool {

@@ -22,7 +22,7 @@ pub(super) fn count(query: &FailureQuery) -> Result<Statement<'_, sql::BigInt>, 
         .map(|class| failure_class(class).into())
         .collect();
     let (within, from) = (
-        interval(query.within.min(super::LONGEST_LOOK_BACK)),
+        interval(query.within.min(super::statement::LONGEST_LOOK_BACK)),
         query.counts_from.map(written),
     );
     // The types and times stand in it again and again: an index is only used for what is compared

@@ -58,7 +58,7 @@ pub(super) fn claimable<'a>(
             .collect::<Vec<Str<'a>>>()
     };
     let (age, limit) = (
-        interval(unclaimed_for.min(super::LONGEST_LOOK_BACK)),
+        interval(unclaimed_for.min(super::statement::LONGEST_LOOK_BACK)),
         i64::from(limit),
     );
     // No task is as old as the first of these.
@@ -86,7 +86,7 @@ pub(super) fn lost(which: &Lost, limit: u32) -> Result<Statement<'_, DueTypes>, 
         "SELECT id, task_type, version, status, lease_expires_at FROM tasks
          WHERE lease_owner IS NOT NULL AND lease_expires_at <= now() - ? AND status IN ('running', 'compensating')
            AND (held_until IS NULL OR held_until <= now() OR held_epoch <> epoch)",
-        values![interval(which.stale_after.min(super::LONGEST_LOOK_BACK))],
+        values![interval(which.stale_after.min(super::statement::LONGEST_LOOK_BACK))],
     );
     if let Some(task_type) = &which.task_type {
         statement.push(
@@ -152,13 +152,13 @@ pub(super) fn unclaimed(which: &Unclaimed, limit: u32) -> Result<Statement<'_, D
             .map(|known| known.key().into())
             .collect::<Vec<Str<'_>>>()
     };
-    let least = || interval(which.for_at_least.min(super::LONGEST_LOOK_BACK));
+    let least = || interval(which.for_at_least.min(super::statement::LONGEST_LOOK_BACK));
     let most = || {
         interval(
             which
                 .at_most
                 .max(which.for_at_least)
-                .min(super::LONGEST_LOOK_BACK),
+                .min(super::statement::LONGEST_LOOK_BACK),
         )
     };
     let limit = i64::from(limit);

@@ -71,10 +71,6 @@ const FIRST_ANSWER: Duration = Duration::from_secs(8);
 /// For so long events that one relay has taken are not given to another.
 const RELAY_HOLD: Duration = Duration::from_secs(15);
 
-/// An age beyond which nothing is older; further back than PostgreSQL's calendar it would be an
-/// error.
-const LONGEST_LOOK_BACK: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
-
 /// Connections that lists may take up, at most.
 const MOST_TO_LIST: usize = 4;
 

@@ -68,7 +68,7 @@ pub(super) fn take(
          WHERE outbox.id = taken.id AND outbox.id > 0
          RETURNING outbox.id, events, created_at",
         values![
-            interval(older_than.min(super::LONGEST_LOOK_BACK)),
+            interval(older_than.min(super::statement::LONGEST_LOOK_BACK)),
             i64::from(limit),
             interval(hold)
         ],

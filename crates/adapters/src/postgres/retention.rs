@@ -1,8 +1,8 @@
 //! Deleting tasks that have ended: all their rows in one statement, and a tombstone that stays for
 //! their objects. The one place that deletes a task or a row of a journal.
 
-use super::LONGEST_LOOK_BACK;
 use super::fault::{Fault, name};
+use super::statement::LONGEST_LOOK_BACK;
 use super::statement::{Statement, interval, values};
 use counterstep_contracts::{Rev, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::ports::EndedTask;

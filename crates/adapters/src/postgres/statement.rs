@@ -16,6 +16,10 @@ use std::marker::PhantomData;
 use std::time::Duration;
 use uuid::Uuid;
 
+/// An age beyond which nothing is older; further back than PostgreSQL's calendar it would be an
+/// error.
+pub(super) const LONGEST_LOOK_BACK: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
 /// Microseconds from 1970, where ours count from, to 2000, where PostgreSQL's do.
 const EPOCH_2000: i64 = 946_684_800_000_000;
 

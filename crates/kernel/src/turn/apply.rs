@@ -4,7 +4,7 @@
 use super::code;
 use super::facts::TurnPlan;
 use super::probe;
-use super::turn_loop::{First, Next, Start, inputs_of, outputs_of};
+use super::turn_loop::{First, Next, Start, inputs_of};
 use crate::builtin::{ChildRequest, Work};
 use crate::children;
 use crate::draft::Draft;
@@ -133,7 +133,7 @@ impl TurnPlan<'_> {
             return Err(no_wait());
         };
         let request = record.numbered_request(draft.request_at_start(at)).clone();
-        let inputs = self.engine.inputs(request, outputs_of(record));
+        let inputs = self.engine.inputs(request, record.outputs());
         match guarded("the step's function", || evaluate(&inputs))? {
             Work::Wait(wait) => Ok(wait),
             Work::Upload(_) | Work::Call(_) => Err(no_wait()),

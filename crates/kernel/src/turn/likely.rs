@@ -1,6 +1,5 @@
 //! Which steps are likely to start with a task's next decision: what they need is asked for ahead of it.
 
-use super::turn_loop::outputs_of;
 use crate::plan::{self, ForwardPlan};
 use crate::record::{DbTime, TaskRecord};
 use crate::task::{Inputs, Registry, TaskType, guarded};
@@ -37,7 +36,7 @@ pub(super) fn next_after(
         steps[at].status = StepStatus::Completed;
     }
     let inputs = || {
-        let mut outputs = outputs_of(record);
+        let mut outputs = record.outputs();
         outputs.extend(done.map(|(at, output)| (record.steps[at].name.clone(), output.clone())));
         Inputs::new(record.task.request.clone(), outputs).with_states(registry.states().clone())
     };

@@ -26,7 +26,6 @@ use crate::task_log::TurnLog;
 use counterstep_contracts::{Direction, Host, LogPart, TaskStatus};
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
-use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -414,7 +413,7 @@ impl<'a> Turn<'a> {
     /// For an attempt of a step that has started, in either direction.
     pub(super) fn inputs_of(&self, at: usize) -> Inputs {
         let request = self.record.request_of(at).clone();
-        self.engine.inputs(request, outputs_of(&self.record))
+        self.engine.inputs(request, self.record.outputs())
     }
 
     pub(super) fn delay(&mut self, at: usize, delay: Duration, cancel: CancelToken) {
@@ -451,17 +450,5 @@ impl<'a> Turn<'a> {
 
 /// The request and the outputs committed so far.
 pub(super) fn inputs_of(engine: &Engine, record: &TaskRecord) -> Inputs {
-    engine.inputs(record.task.request.clone(), outputs_of(record))
-}
-
-pub(super) fn outputs_of(record: &TaskRecord) -> BTreeMap<String, Value> {
-    record
-        .steps
-        .iter()
-        .filter_map(|row| {
-            row.output
-                .as_ref()
-                .map(|output| (row.name.clone(), output.clone()))
-        })
-        .collect()
+    engine.inputs(record.task.request.clone(), record.outputs())
 }

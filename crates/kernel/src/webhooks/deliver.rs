@@ -170,7 +170,7 @@ impl UnderWay {
 }
 
 /// Begins to send those that are due, as far as there is room, and deletes those whose time to be listed is over. Each look
-/// goes on where the last one ended, so that none that is due stands behind others for ever.
+/// goes on where the last one ended, so that each that is due has its turn.
 async fn begin_due(
     engine: &Engine,
     webhooks: &Webhooks,
