@@ -399,12 +399,18 @@ async fn a_late_copy_of_the_keys_leaves_a_task_alone_whose_failure_it_cannot_rea
         matches!(refused, Err(StoreError::Unsupported(_))),
         "{refused:?}"
     );
+    let rotated = with_keys(inner, &[2, 1], false);
+    let record = load(&*rotated, task).await;
+    crate::suite::logs::add(&*rotated, &record, &log_row(1, 1, 1, 40)).await;
+    let refused = late.log(task).await;
+    assert!(
+        matches!(refused, Err(StoreError::Unsupported(_))),
+        "{refused:?}"
+    );
     let lines = late.lines(&[task]).await.unwrap();
     let said = &lines[0].failure.as_ref().unwrap().message;
     assert!(said.contains("missing"), "{said}");
-    let rotated = with_keys(inner, &[2, 1], false);
-    let failure = load(&*rotated, task).await.task.failure;
-    assert_eq!(failure.unwrap().message, WORDS);
+    assert_eq!(record.task.failure.unwrap().message, WORDS);
 }
 
 #[tokio::test]
@@ -437,10 +443,17 @@ async fn a_failure_that_only_looks_encrypted_leaves_the_chain_whole() {
     let change = recorded(&*store, change, None);
     commit(&*store, NEW, &change).await.unwrap();
     let mut record = load(&*store, change.task_id).await;
-    // As a turn goes on, without reading the task again.
+    // As a turn goes on, without reading the task again. What is handed in looks like nothing.
     for _ in 0..3 {
-        let (guard, change) = sweep(&record, Vec::new(), new_change(), "test");
-        let committed = store.commit(guard, &change).await.expect("it is written");
+        let mut change = after(&record);
+        let row = &mut write_of(&mut change).row;
+        row.audit_seq = row.audit_seq.next();
+        let mut entry = audit(row, "changed");
+        (entry.from, entry.details) = (Some(record.task.status), json!({"note": WORDS}));
+        change.audit = vec![entry];
+        let change = recorded(&*store, change, Some(&record));
+        let committed = store.commit(free(&record), &change).await;
+        let committed = committed.expect("it is written");
         record = after_commit(&record, &change, committed.now);
     }
     let (_, found) = chains::check(&*store, &Scope::default()).await;

@@ -151,3 +151,15 @@ async fn a_bucket_that_is_a_link_to_a_folder_is_listed_and_deleted_like_another(
     assert_eq!(entries(&elsewhere), Vec::<String>::new());
     assert_eq!(entries(&root), ["files"]);
 }
+
+#[tokio::test]
+async fn a_folder_that_takes_no_file_is_named_for_what_the_write_said() {
+    let fixture = fixture().await;
+    let root = fixture.folder.path().join("objects");
+    std::fs::rename(&root, fixture.folder.path().join("elsewhere")).unwrap();
+    // Whoever writes there, also root: it takes no new file.
+    std::os::unix::fs::symlink("/sys", &root).unwrap();
+    let refused = fixture.ports.objects.check().await.unwrap_err().to_string();
+    let no_file = std::io::Error::from_raw_os_error(2).to_string();
+    assert!(!refused.contains(&no_file), "{refused}");
+}

@@ -343,18 +343,26 @@ mod tests {
         let stream = ChangeStream::open(api, Caller::anyone(), Filter::default(), None);
         let mut stream = stream.expect("room");
         until_live(&mut stream).await;
-        let place = stream.place.expect("a place");
-        let (feed, changes) = broadcast::channel(2);
-        stream.joined.changes = changes;
-        for _ in 0..3 {
-            let (changes, up_to) = (Vec::new(), None);
-            feed.send(Arc::new(Batch { changes, up_to }))
-                .expect("a stream");
+        // It finds out when it hears the feed, or when it is to tell its place.
+        for hears in [true, false] {
+            let place = stream.place.expect("a place");
+            let (feed, changes) = broadcast::channel(2);
+            stream.joined.changes = changes;
+            for _ in 0..3 {
+                let (changes, up_to) = (Vec::new(), None);
+                feed.send(Arc::new(Batch { changes, up_to }))
+                    .expect("a stream");
+            }
+            stream.ready.clear();
+            let goes_on = if hears {
+                stream.hear().await
+            } else {
+                stream.tell_place()
+            };
+            assert!(goes_on.is_some(), "hears: {hears}");
+            assert!(matches!(stream.stage, Stage::Begins), "{:?}", stream.stage);
+            assert_eq!(stream.since, Some(earlier(place, LATE)));
+            until_live(&mut stream).await;
         }
-        stream.ready.clear();
-        assert!(stream.hear().await.is_some());
-        assert!(matches!(stream.stage, Stage::Begins), "{:?}", stream.stage);
-        assert_eq!(stream.since, Some(earlier(place, LATE)));
-        until_live(&mut stream).await;
     }
 }

@@ -441,7 +441,8 @@ async fn a_client_that_goes_away_during_a_read_of_the_keys_costs_others_nothing(
     let token = new.token(&good);
     for _ in 0..3 {
         let mut asked = Box::pin(verifier.holder(&token));
-        assert!(futures::poll!(&mut asked).is_pending());
+        let polled = futures::poll!(&mut asked);
+        assert!(polled.is_pending(), "{polled:?}");
     }
     source.gate.add_permits(1);
     verifier.holder(&token).await.expect("a token");

@@ -10,7 +10,6 @@ use counterstep_node::payload_keys::{EncryptedPayloads, FileError, FileKeys};
 use counterstep_node::settings::{SettingsFor, commands};
 use serde_json::Value;
 use std::io::BufRead;
-use std::time::Duration;
 
 /// In the audit of changes.
 const BY: &str = "operator (command line)";
@@ -80,7 +79,8 @@ pub(super) fn main(args: &PayloadKeysArgs) -> Result<(), Exit> {
                 &settings,
                 Box::pin(async {
                     let store = counterstep_node::open_store(&settings, "payload-keys").await?;
-                    delete(&keys, store.as_ref(), &tenant, FileKeys::NOTICED).await
+                    let noticed = tokio::time::sleep(FileKeys::NOTICED);
+                    delete(&keys, store.as_ref(), &tenant, noticed).await
                 }),
             )
         }
@@ -93,20 +93,20 @@ pub(super) fn main(args: &PayloadKeysArgs) -> Result<(), Exit> {
 }
 
 /// Tasks that have not ended could neither go on nor be undone without their key. Its encrypted documents are
-/// deleted before it: they could not be read or changed later.
+/// deleted before it: they could not be read or changed later. `noticed`: until all processes go by what the file says.
 async fn delete(
     keys: &FileKeys,
     store: &dyn Store,
     tenant: &Tenant,
-    noticed: Duration,
+    noticed: impl Future<Output = ()>,
 ) -> Result<(), Exit> {
     let none = || Exit::failed(format_args!("the tenant `{tenant}` has no payload keys"));
     all_have_ended(store, tenant).await?;
     if !keys.close(tenant).map_err(exit)? {
         return Err(none());
     }
-    tracing::info!(%tenant, "until all processes have noticed it, {noticed:?} go by");
-    tokio::time::sleep(noticed).await;
+    tracing::info!(%tenant, "until all processes have noticed it, {:?} go by", FileKeys::NOTICED);
+    noticed.await;
     // A process that had not noticed it may have accepted some.
     if let Err(open) = all_have_ended(store, tenant).await {
         keys.reopen(tenant).map_err(exit)?;
@@ -187,11 +187,13 @@ fn exit(error: FileError) -> Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::prelude::*;
     use counterstep_contracts::Rev;
     use counterstep_kernel::admin_audit;
     use counterstep_kernel::ports::{DocumentChange, DocumentKind, DocumentQuery, DocumentWrite};
     use counterstep_steps::Registry;
-    use counterstep_testkit::Harness;
+    use counterstep_testkit::{Form, Harness};
+    use serde::{Deserialize, Serialize};
     use serde_json::json;
 
     fn acme() -> Tenant {
@@ -224,7 +226,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let keys = FileKeys::open(folder.path()).expect("a folder");
         let tenant = acme();
-        let delete = || delete(&keys, store, &tenant, Duration::ZERO);
+        let delete = || delete(&keys, store, &tenant, async {});
         delete().await.expect_err("it has no keys here");
         assert_eq!(schedules(store).await, 1);
         keys.add(&acme()).expect("a key");
@@ -242,6 +244,43 @@ mod tests {
             ("document_erased", "nightly", acme())
         );
         assert_eq!(entries.len(), 1);
+    }
+
+    #[derive(Debug, Serialize, Deserialize)]
+    struct Words {}
+
+    struct Note;
+
+    #[distributed_task(cancellable)]
+    impl Note {
+        type Request = Words;
+        type Response = ();
+
+        #[step(1, host = "worker")]
+        #[pure]
+        async fn write(_words: &Words) -> StepResult<()> {
+            Ok(())
+        }
+
+        fn respond() {}
+    }
+
+    #[tokio::test]
+    async fn a_task_that_was_accepted_before_the_keys_were_closed_everywhere_keeps_them() {
+        let site = Harness::embedded(Registry::new().with::<Note>());
+        let site = site.start().await;
+        let folder = tempfile::tempdir().expect("a folder");
+        let keys = FileKeys::open(folder.path()).expect("a folder");
+        let (tenant, id) = (acme(), keys.add(&acme()).expect("a key"));
+        let accepted = async {
+            site.submit(Form::new().tenant("acme")).await;
+        };
+        let refused = delete(&keys, &*site.engine.ports.store, &tenant, accepted).await;
+        let refused = refused.expect_err("it has not ended").to_string();
+        assert!(refused.contains("1 tasks of the tenant"), "{refused}");
+        assert_eq!(keys.list().expect("a list"), [(acme(), vec![id])]);
+        let codec = EncryptedPayloads::new(keys);
+        codec.check(&acme()).expect("it accepts others again");
     }
 
     /// Opens nothing of `gone`.

@@ -6,7 +6,8 @@ use counterstep_contracts::{Misfire, Overlap, ScheduleSpec};
 use counterstep_kernel::Engine;
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::schedule;
-use counterstep_reconciler::{ReconcilerSettings, pass, plan};
+use counterstep_reconciler::{ReconcilerSettings, pass, plan, schedules};
+use counterstep_steps::{CancelReason, CancelToken};
 use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -142,6 +143,10 @@ async fn a_schedule_that_catches_up_does_not_fire_beyond_the_limit_of_a_pass() {
         limit: 10,
         ..ReconcilerSettings::default()
     };
+    let shutdown = CancelToken::new();
+    shutdown.cancel(CancelReason::Shutdown);
+    let ended = schedules::pass(&engine, 10, &shutdown).await;
+    assert_eq!(ended.expect("a pass").fired.len(), 0);
     for _ in 0..5 {
         let report = pass(&engine, &settings).await.expect("a pass");
         assert_eq!(report.fired, 10);

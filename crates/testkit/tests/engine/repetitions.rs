@@ -8,7 +8,7 @@ use counterstep_kernel::client::{RunAgain, SubmitError, Submitted, UploadSession
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{Registry, StepResult};
-use counterstep_testkit::{Form, Harness};
+use counterstep_testkit::{Form, Harness, Site};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -81,11 +81,64 @@ impl ShipTracked {
     fn respond() {}
 }
 
+#[derive(Debug, Serialize, Deserialize)]
+struct Crate {
+    weight: u32,
+}
+
+struct Weigh;
+
+#[distributed_task(name = "Weigh")]
+impl Weigh {
+    type Request = Crate;
+    type Response = ();
+
+    #[step(1, host = "worker")]
+    #[pure]
+    async fn weigh(req: &Crate) -> StepResult<u32> {
+        Ok(req.weight)
+    }
+
+    fn respond() {}
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct LabelledCrate {
+    weight: String,
+}
+
+/// The same type in the next release, which takes `2 kg` as well.
+struct WeighLabelled;
+
+#[distributed_task(name = "Weigh")]
+impl WeighLabelled {
+    type Request = LabelledCrate;
+    type Response = ();
+
+    #[step(1, host = "worker")]
+    #[pure]
+    async fn weigh(req: &LabelledCrate) -> StepResult<usize> {
+        Ok(req.weight.len())
+    }
+
+    fn respond() {}
+}
+
 async fn submit(engine: &Engine, body: &Value) -> Result<Submitted, SubmitError> {
     let task_type = *engine.registry.iter().next().expect("a task type");
     let mut session = UploadSession::begin(engine, task_type, under_key()).await?;
     session.body(body.clone())?;
     session.submit().await
+}
+
+/// A process of another release beside the first one.
+fn released(site: &Site, registry: Registry) -> Engine {
+    Engine::new(
+        site.engine.ports.clone(),
+        Arc::new(registry),
+        EngineSettings::default(),
+        "test",
+    )
 }
 
 fn tags() -> Value {
@@ -108,15 +161,7 @@ async fn a_request_whose_type_has_no_order_of_its_own_is_repeated_as_it_was_sent
 #[tokio::test]
 async fn a_release_with_one_more_optional_field_takes_repetitions_of_older_requests() {
     let site = Harness::embedded(only::<Ship>()).start().await;
-    let released = |registry: Registry| {
-        Engine::new(
-            site.engine.ports.clone(),
-            Arc::new(registry),
-            EngineSettings::default(),
-            "test",
-        )
-    };
-    let next = released(only::<ShipTracked>());
+    let next = released(&site, only::<ShipTracked>());
     let body = json!({ "city": "Bern" });
     let first = submit(&site.engine, &body).await.expect("accepted");
     let again = submit(&next, &body).await.expect("accepted");
@@ -124,6 +169,22 @@ async fn a_release_with_one_more_optional_field_takes_repetitions_of_older_reque
     assert_eq!(again.answer, first.answer);
     let other = submit(&next, &json!({ "city": "Bern", "tracked": true })).await;
     assert!(matches!(other, Err(SubmitError::KeyMismatch)), "{other:?}");
+}
+
+#[tokio::test]
+async fn a_release_with_another_type_of_a_field_takes_repetitions_of_older_forms() {
+    let site = Harness::embedded(only::<Weigh>()).start().await;
+    let next = released(&site, only::<WeighLabelled>());
+    let send = async |engine: &Engine| {
+        let task_type = *engine.registry.iter().next().expect("a task type");
+        let mut session = UploadSession::begin(engine, task_type, under_key()).await?;
+        session.text("weight", "2".to_owned())?;
+        session.submit().await
+    };
+    let first = send(&site.engine).await.expect("accepted");
+    let again = send(&next).await.expect("accepted");
+    assert!(again.replayed);
+    assert_eq!(again.answer, first.answer);
 }
 
 #[tokio::test]

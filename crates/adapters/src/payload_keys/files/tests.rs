@@ -101,6 +101,24 @@ fn a_file_that_cannot_be_read_for_a_moment_costs_no_key_that_is_known() {
 }
 
 #[test]
+fn a_file_that_could_not_be_read_is_read_again_before_others_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let (acme, file) = (tenant("acme"), folder.path().join("acme.keys"));
+    let for_hours = FileKeys::remembering(folder.path(), Duration::from_secs(36_000), KEPT);
+    std::fs::write(&file, "").unwrap();
+    assert!(for_hours.of(&acme).is_err());
+    std::fs::write(&file, BASE64.encode([7; 32])).unwrap();
+    let is_read = || {
+        std::thread::sleep(LEAST / 2);
+        for_hours.of(&acme).is_ok()
+    };
+    assert!((0..100).any(|_| is_read()), "it is not read again");
+    // What was read is remembered for as long as it is to be.
+    std::fs::write(&file, "").unwrap();
+    assert!(for_hours.of(&acme).is_ok());
+}
+
+#[test]
 fn keys_that_are_to_be_deleted_encrypt_nothing_more_in_any_process() {
     let folder = tempfile::tempdir().unwrap();
     let (command, acme) = (keys(&folder), tenant("acme"));
@@ -120,6 +138,9 @@ fn keys_that_are_to_be_deleted_encrypt_nothing_more_in_any_process() {
     }
     assert_eq!(process.decrypt("here", &before).unwrap(), "x");
     command.reopen(&acme).unwrap();
+    process.encrypt(&acme, "here", "x").unwrap();
+    command.close(&acme).unwrap();
+    command.add(&acme).unwrap();
     process.encrypt(&acme, "here", "x").unwrap();
     command.close(&acme).unwrap();
     assert!(command.delete(&acme).unwrap());

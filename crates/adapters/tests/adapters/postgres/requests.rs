@@ -6,25 +6,26 @@ use super::{database, open, options, raw, waiting};
 use crate::suite::changes::new_task;
 use counterstep_contracts::workers::WorkerState;
 use counterstep_contracts::{FileName, Labels, TaskStatus, Tenant};
-use counterstep_kernel::client::{Submission, UploadSession};
+use counterstep_kernel::client::{Submission, SubmitError, UploadSession};
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::{Ports, Store};
 use counterstep_kernel::registration::Part;
 use counterstep_kernel::worker_registry;
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_steps::Registry;
-use counterstep_testkit::servers::{Proxy, shared_postgres};
+use counterstep_testkit::TestClock;
+use counterstep_testkit::servers::{Proxy, is_commit, shared_postgres};
 use futures::future::join_all;
 use futures::{StreamExt, TryStreamExt};
 use serde_json::json;
+use std::sync::Arc;
 use std::time::Duration;
 
 async fn stage() -> Stage {
     Stage::of(Registry::new().with::<Parcel>()).await
 }
 
-/// A request whose file is stored.
-async fn received(engine: &Engine, key: Option<&str>) -> UploadSession {
+async fn begun(engine: &Engine, key: Option<&str>) -> UploadSession {
     let task_type = *engine.registry.iter().next().expect("a task type");
     let submission = Submission {
         tenant: Tenant::default(),
@@ -38,12 +39,19 @@ async fn received(engine: &Engine, key: Option<&str>) -> UploadSession {
         .await
         .expect("it begins");
     session.field("fate", json!("arrives")).expect("a field");
+    session
+}
+
+async fn store_file(session: &mut UploadSession) -> Result<(), SubmitError> {
     let body = futures::stream::iter([Ok(b"abc".to_vec().into())]).boxed();
     let name = FileName::parse("a.txt").expect("a name");
-    session
-        .file("files", name, "text/plain", body)
-        .await
-        .expect("a file");
+    session.file("files", name, "text/plain", body).await
+}
+
+/// A request whose file is stored.
+async fn received(engine: &Engine, key: Option<&str>) -> UploadSession {
+    let mut session = begun(engine, key).await;
+    store_file(&mut session).await.expect("a file");
     session
 }
 
@@ -67,6 +75,33 @@ async fn a_request_that_is_abandoned_over_a_lost_reply_leaves_no_file() {
     session.abandon("its client went away").await;
     assert_eq!(stage.proxy.lost(), 1);
     assert_eq!(stored(&stage.engine).await, 0);
+    let mut again = received(&stage.engine, Some("k")).await;
+    assert!(!again.submit().await.expect("its key is free").replayed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_whose_begin_was_written_without_an_answer_frees_its_key() {
+    let (mut stage, clock) = (stage().await, TestClock::new());
+    stage.engine.ports.clock = Arc::new(clock.clone());
+    let mut session = begun(&stage.engine, Some("k")).await;
+    stage.proxy.lose_replies(u32::MAX, is_commit);
+    let passes = async {
+        loop {
+            clock.advance("1s");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let refused = tokio::select! {
+        refused = store_file(&mut session) => refused,
+        () = passes => unreachable!("it goes on"),
+    };
+    assert!(matches!(refused, Err(SubmitError::Store(_))), "{refused:?}");
+    let key = stage.direct.idempotency(&Tenant::default(), "k").await;
+    assert!(key.expect("an answer").is_some(), "its begin was written");
+    stage.proxy.cut();
+    session.abandon("the store did not answer").await;
+    stage.proxy.lose_replies(0, is_commit);
+    stage.proxy.heal();
     let mut again = received(&stage.engine, Some("k")).await;
     assert!(!again.submit().await.expect("its key is free").replayed);
 }

@@ -47,6 +47,12 @@ impl Client {
         }
     }
 
+    /// So far its place is behind this one.
+    fn minutes_from(&self, place: Option<&str>) -> i64 {
+        let time = |place: Option<&str>| place.map_or(0, |it| it.parse::<i64>().expect("a time"));
+        (time(self.place.as_deref()) - time(place)) / 60_000_000
+    }
+
     fn completed(&self) -> BTreeSet<TaskId> {
         let completed = self.known.values();
         let completed = completed.filter(|it| it.task.status == TaskStatus::Completed);
@@ -223,4 +229,40 @@ async fn a_stream_that_reads_what_does_not_fit_is_not_silent() {
         }
     }
     assert!(comments > 1, "{comments}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_reads_what_has_ended_tells_how_far_it_is() {
+    let site = site().await;
+    let mut client = Client::default();
+    let mut lines = client.open(&site, "").await;
+    client.until(&mut lines, |it| it.place.is_some()).await;
+    let before = client.place.clone();
+    site.run_worker();
+    let task = site.submit("/api/tasks/write-note").await;
+    site.until(task, TaskStatus::Completed).await;
+    // The next stream is live at a place that is far behind the task's end.
+    site.clock.advance("10m");
+    client
+        .until(&mut lines, |it| it.minutes_from(before.as_deref()) >= 5)
+        .await;
+    client = Client {
+        place: before.clone(),
+        ..Client::default()
+    };
+    let mut lines = client.open(&site, "").await;
+    client.until(&mut lines, |it| it.place != before).await;
+    assert_eq!(client.completed(), [task].into());
+    assert_eq!(client.minutes_from(before.as_deref()), 0);
+    // One that goes on from behind it is not told of that place again.
+    let mut ahead = Client {
+        place: before.map(|place| (place.parse::<i64>().expect("a time") + 30_000_000).to_string()),
+        ..Client::default()
+    };
+    let from = ahead.place.clone();
+    let mut lines = ahead.open(&site, "").await;
+    ahead.until(&mut lines, |it| it.place != from).await;
+    assert_eq!(ahead.completed(), [task].into());
+    let told = ahead.minutes_from(from.as_deref());
+    assert!(told >= 5, "{told}");
 }
