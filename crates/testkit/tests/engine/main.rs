@@ -37,6 +37,7 @@ mod operator;
 mod other_processes;
 mod overrides;
 mod own_tables;
+mod payload_keys;
 mod places;
 mod poison;
 mod policies;

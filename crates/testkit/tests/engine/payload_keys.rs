@@ -1,0 +1,80 @@
+//! Payload keys whose file cannot be read for a moment: what a step has done meanwhile is written all the same.
+
+use crate::errand::only;
+use counterstep_adapters::payload_keys::{EncryptedPayloads, FileKeys, PayloadKeys, TenantKeys};
+use counterstep_contracts::{Host, TaskStatus, Tenant};
+use counterstep_kernel::payloads::PayloadStore;
+use counterstep_kernel::ports::{PayloadError, Store};
+use counterstep_kernel::turn::{TurnEnd, turn};
+use counterstep_macros::distributed_task;
+use counterstep_steps::{CancelToken, StepResult};
+use counterstep_testkit::{Form, Harness};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Letter {
+    /// The file of the keys.
+    keys: String,
+}
+
+struct Seal;
+
+#[distributed_task(name = "Seal", timeout = "1m")]
+impl Seal {
+    type Request = Letter;
+    type Response = String;
+
+    #[step(1, host = "worker", no_undo = "does nothing")]
+    async fn seal(req: &Letter) -> StepResult<String> {
+        // As while it is being copied.
+        std::fs::write(&req.keys, "").expect("it is written");
+        // By the time of the machine, which keys are remembered by: they are read again behind this.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        Ok("sealed".to_owned())
+    }
+
+    fn respond(seal: &String) -> String {
+        seal.clone()
+    }
+}
+
+/// Keys that are looked at again as soon as a file may be.
+#[derive(Debug)]
+struct LookedAtAgain(FileKeys);
+
+impl PayloadKeys for LookedAtAgain {
+    fn of(&self, tenant: &Tenant) -> Result<Arc<TenantKeys>, PayloadError> {
+        self.0.again(tenant)
+    }
+}
+
+fn encrypted(store: &Arc<dyn Store>, folder: &Path) -> Arc<dyn Store> {
+    let keys = FileKeys::open(folder).expect("a folder");
+    let codec = EncryptedPayloads::new(LookedAtAgain(keys));
+    Arc::new(PayloadStore::new(store.clone(), Some(Arc::new(codec))))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_that_ends_while_the_keys_cannot_be_read_has_run_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let keys = FileKeys::open(folder.path()).expect("a folder");
+    keys.add(&Tenant::default()).expect("a key");
+    let file = folder.path().join("default.keys");
+    let whole = std::fs::read(&file).expect("its file");
+    let mut site = Harness::embedded(only::<Seal>()).start().await;
+    let inner = site.engine.ports.store.clone();
+    site.engine.ports.store = encrypted(&inner, folder.path());
+    let path = file.to_str().expect("UTF-8");
+    let task = site.submit(Form::new().field("keys", path)).await;
+    let end = turn(&site.engine, Host::Worker, task, &CancelToken::new()).await;
+    std::fs::write(&file, whole).expect("it is restored");
+    assert_eq!(end, TurnEnd::Rests(TaskStatus::Completed));
+    // As a process reads it that knows the restored file alone.
+    site.engine.ports.store = encrypted(&inner, folder.path());
+    assert_eq!(site.history(task).await.attempts.len(), 1);
+    let response = site.record(task).await.task.response;
+    assert_eq!(response, Some("sealed".into()));
+}
