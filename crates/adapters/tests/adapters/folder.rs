@@ -157,7 +157,7 @@ async fn a_folder_that_takes_no_file_is_named_for_what_the_write_said() {
     let fixture = fixture().await;
     let root = fixture.folder.path().join("objects");
     std::fs::rename(&root, fixture.folder.path().join("elsewhere")).unwrap();
-    // Whoever writes there, also root: it takes no new file.
+    // Not even root makes a file there.
     std::os::unix::fs::symlink("/sys", &root).unwrap();
     let refused = fixture.ports.objects.check().await.unwrap_err().to_string();
     let no_file = std::io::Error::from_raw_os_error(2).to_string();

@@ -8,11 +8,12 @@ use counterstep_kernel::ports::{PayloadError, Store};
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{CancelToken, StepResult};
+use counterstep_testkit::site::eventually;
 use counterstep_testkit::{Form, Harness};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Letter {
@@ -31,8 +32,12 @@ impl Seal {
     async fn seal(req: &Letter) -> StepResult<String> {
         // As while it is being copied.
         std::fs::write(&req.keys, "").expect("it is written");
-        // By the time of the machine, which keys are remembered by: they are read again behind this.
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        // By the time of the machine, which keys are remembered by.
+        let since = Instant::now();
+        eventually("the time from which they are read again", || async {
+            (since.elapsed() > Duration::from_millis(300)).then_some(())
+        })
+        .await;
         Ok("sealed".to_owned())
     }
 

@@ -86,9 +86,14 @@ async fn a_request_whose_begin_was_written_without_an_answer_frees_its_key() {
     let mut session = begun(&stage.engine, Some("k")).await;
     stage.proxy.lose_replies(u32::MAX, is_commit);
     let passes = async {
+        crate::suite::eventually("its begin", || async {
+            let key = stage.direct.idempotency(&Tenant::default(), "k").await;
+            key.expect("an answer")
+        })
+        .await;
         loop {
             clock.advance("1s");
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            tokio::task::yield_now().await;
         }
     };
     let refused = tokio::select! {
