@@ -238,7 +238,7 @@ impl FlowQuery {
 /// Tasks of all tenants that came and went since a time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Flow {
-    /// Submitted. One whose id was made longer before than [`FlowQuery::AROUND`], since its files took as long to arrive or a
+    /// Submitted. One whose id was made more than ten seconds before, since its files took as long to arrive or a
     /// clock is wrong by as much, is not among them.
     pub submitted: u64,
     /// Ended, by how they did.
