@@ -33,7 +33,7 @@ pub mod local_queue;
 #[cfg(feature = "nats")]
 pub mod nats;
 pub mod nats_rights;
-pub mod passing;
+
 #[cfg(feature = "payload-keys")]
 pub mod payload_keys;
 #[cfg(feature = "postgres")]
@@ -58,3 +58,4 @@ mod this_machine;
 pub use this_machine::is_this_machine;
 #[cfg(feature = "tls")]
 pub mod tls;
+pub mod transient;

@@ -1,7 +1,7 @@
 //! How a process ends, in the codes of `sysexits.h`, so that a supervisor can tell a bad setting
 //! from a bad day.
 
-use counterstep_adapters::passing::may_pass;
+use counterstep_adapters::transient::is_transient;
 use std::fmt;
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -60,7 +60,7 @@ impl Exit {
     /// A file or folder of its settings cannot be used, for this reason.
     #[must_use]
     pub fn of_disk(message: impl fmt::Display, why: &(dyn std::error::Error + 'static)) -> Self {
-        if may_pass(why) {
+        if is_transient(why) {
             Self::unavailable(message)
         } else {
             Self::config(message)

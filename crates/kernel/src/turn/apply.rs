@@ -224,6 +224,7 @@ impl TurnPlan<'_> {
 
     fn start(&self, draft: &mut Draft, steps: Vec<usize>) -> Result<Next, Illegal> {
         let lacks = |&at: &usize| self.permits.lacks(draft.decl(), draft.record(), at);
+        // Their limits and breakers are asked once the rows say what is to start.
         if steps.iter().any(lacks) {
             return Ok(Next::Again(First::Nothing));
         }

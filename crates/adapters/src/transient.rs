@@ -1,4 +1,4 @@
-//! Which errors of a disk may be over in a moment. Must not decide what follows from that.
+//! Which errors of a disk are transient. Must not decide what follows from that.
 
 use std::error::Error;
 use std::io::{self, ErrorKind};
@@ -14,17 +14,17 @@ const OF_SQLITE: [&str; 4] = [
 /// Whether what cannot be opened may be opened a moment later: the disk is full, too many files are open, or another process
 /// holds it. Not where it is missing, no folder, or another user's.
 #[must_use]
-pub fn may_pass(error: &(dyn Error + 'static)) -> bool {
+pub fn is_transient(error: &(dyn Error + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
-        let passes = match error.downcast_ref::<io::Error>() {
-            Some(error) => is_passing(error),
+        let is_over_soon = match error.downcast_ref::<io::Error>() {
+            Some(error) => is_transient_io(error),
             None => {
                 let text = error.to_string();
                 OF_SQLITE.iter().any(|known| text.contains(known))
             }
         };
-        if passes {
+        if is_over_soon {
             return true;
         }
         cause = error.source();
@@ -32,7 +32,7 @@ pub fn may_pass(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-fn is_passing(error: &io::Error) -> bool {
+fn is_transient_io(error: &io::Error) -> bool {
     // Too many open files, of this process or of all; an error of the device.
     const ENFILE: i32 = 23;
     const EMFILE: i32 = 24;
@@ -55,8 +55,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_disk_passes_and_a_path_that_is_no_folder_does_not() {
-        let of = |errno| may_pass(&io::Error::from_raw_os_error(errno));
+    fn a_full_disk_is_transient_and_a_path_that_is_no_folder_is_not() {
+        let of = |errno| is_transient(&io::Error::from_raw_os_error(errno));
         // EIO, EMFILE, ENOSPC, EDQUOT; ENOENT, EACCES, ENOTDIR, EROFS.
         assert_eq!([5, 24, 28, 122].map(of), [true; 4]);
         assert_eq!([2, 13, 20, 30].map(of), [false; 4]);
