@@ -8,8 +8,8 @@ mod writers;
 use crate::embedded::{Fixture, fixture, open_in, options};
 use crate::suite::changes::*;
 use crate::suite::labels::labels;
-use counterstep_adapters::passing::may_pass;
 use counterstep_adapters::sqlite::{OpenError, SqliteOptions, SqliteStore};
+use counterstep_adapters::transient::is_transient;
 use counterstep_contracts::{Epoch, Outcome, QueueName, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::ports::{
     CommitError, Due, EndedTask, PurgeOp, StoreError, SweepOp, TaskQuery,
@@ -61,13 +61,13 @@ async fn a_file_that_another_process_holds_may_open_a_moment_later() {
     let held = SqliteStore::open(&path, options())
         .await
         .expect_err("it is held");
-    assert!(may_pass(&held), "{held:?}");
+    assert!(is_transient(&held), "{held:?}");
     other.batch_execute("ROLLBACK").expect("it is free");
     SqliteStore::open(&path, options()).await.expect("it opens");
     let none = SqliteStore::open(folder.path(), options())
         .await
         .expect_err("a folder");
-    assert!(!may_pass(&none), "{none:?}");
+    assert!(!is_transient(&none), "{none:?}");
 }
 
 #[tokio::test]
