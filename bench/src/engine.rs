@@ -207,6 +207,10 @@ impl Store for Counted {
         self.count().children(query).await
     }
 
+    async fn above(&self, tasks: &[TaskId]) -> Result<Vec<TaskId>, StoreError> {
+        self.count().above(tasks).await
+    }
+
     async fn wake(&self, task: TaskId) -> Result<Option<Woken>, StoreError> {
         self.count().wake(task).await
     }

@@ -2,6 +2,7 @@
 
 use super::fault::{Fault, count, parse, read_some_json};
 use super::statement::{Statement, Str, values};
+use counterstep_contracts::children::DEEPEST;
 use counterstep_contracts::{ParentRef, Rev, StepNo, TaskId};
 use counterstep_kernel::ports::{ChildCount, ChildLine, ChildQuery, Woken};
 use counterstep_kernel::transition::Transition;
@@ -112,6 +113,18 @@ pub(super) fn decode_line(
         status: parse("status", &status)?,
         failure: read_some_json("failure", failure.as_deref())?,
     })
+}
+
+/// Those above tasks, the topmost first.
+pub(super) fn above(tasks: &[TaskId]) -> Statement<'static, sql::Uuid> {
+    let ids: Vec<Uuid> = tasks.iter().map(|task| task.0).collect();
+    Statement::of(
+        "WITH RECURSIVE above (task, far) AS (
+           SELECT c.parent, 1 FROM children c WHERE c.task = ANY(?)
+           UNION SELECT c.parent, a.far + 1 FROM above a JOIN children c ON c.task = a.task WHERE a.far <= ?)
+         SELECT a.task FROM above a GROUP BY a.task ORDER BY max(a.far) DESC, a.task",
+        values![ids, i64::from(DEEPEST)],
+    )
 }
 
 pub(super) type WokenTypes = (

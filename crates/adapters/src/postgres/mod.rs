@@ -446,6 +446,11 @@ impl Store for PostgresStore {
         Ok(lines.collect::<Result<_, _>>()?)
     }
 
+    async fn above(&self, tasks: &[TaskId]) -> Result<Vec<TaskId>, StoreError> {
+        let ids: Vec<Uuid> = self.database.read(children::above(tasks)).await?;
+        Ok(ids.into_iter().map(TaskId).collect())
+    }
+
     async fn places(&self, query: &PlaceQuery) -> Result<Vec<PlaceRow>, StoreError> {
         let rows: Vec<places::PlaceRead> = self.database.read(places::find(query)?).await?;
         let rows = rows.into_iter().map(places::decode);

@@ -3,6 +3,7 @@
 use super::fault::{Fault, count, parse, read_some_json};
 use super::prepared::{Prepare, Statement};
 use super::tasks::{DueRow, known};
+use counterstep_contracts::children::DEEPEST;
 use counterstep_contracts::{ParentRef, Rev, StepNo, TaskId};
 use counterstep_kernel::ports::{ChildCount, ChildLine, ChildQuery, KnownType, Woken};
 use diesel::SqliteConnection;
@@ -117,6 +118,28 @@ fn step(column: &str, value: i64) -> Result<StepNo, Fault> {
     let no = i32::try_from(value)
         .map_err(|error| Fault::Corrupt(format!("children.{column}: {error}")))?;
     Ok(StepNo(no))
+}
+
+#[derive(Debug, QueryableByName)]
+struct AboveRow {
+    #[diesel(sql_type = Text)]
+    task: String,
+}
+
+/// Those above tasks, the topmost first.
+pub(super) fn above(connection: &mut SqliteConnection, tasks: &str) -> Result<Vec<TaskId>, Fault> {
+    let rows: Vec<AboveRow> = diesel::sql_query(
+        "WITH RECURSIVE above (task, far) AS (
+           SELECT c.parent, 1 FROM json_each(?1) j CROSS JOIN children c ON c.task = j.value
+           UNION SELECT c.parent, a.far + 1 FROM above a CROSS JOIN children c ON c.task = a.task WHERE a.far <= ?2)
+         SELECT task FROM above GROUP BY task ORDER BY max(far) DESC, task",
+    )
+    .bind::<Text, _>(tasks)
+    .bind::<BigInt, _>(i64::from(DEEPEST))
+    .prepared()
+    .load(connection)?;
+    let ids = rows.iter().map(|row| parse("task", &row.task));
+    Ok(ids.collect::<Result<_, _>>()?)
 }
 
 #[derive(Debug, QueryableByName)]

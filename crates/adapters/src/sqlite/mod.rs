@@ -395,6 +395,12 @@ impl Store for SqliteStore {
         Ok(self.database.read(page).await?)
     }
 
+    async fn above(&self, tasks: &[TaskId]) -> Result<Vec<TaskId>, StoreError> {
+        let ids = tasks::id_list(tasks);
+        let above = move |connection: &mut SqliteConnection| children::above(connection, &ids);
+        Ok(self.database.read(above).await?)
+    }
+
     async fn places(&self, query: &PlaceQuery) -> Result<Vec<PlaceRow>, StoreError> {
         let query = query.clone();
         let read = move |connection: &mut SqliteConnection, _| places::find(connection, &query);

@@ -205,6 +205,7 @@ async fn a_worker_writes_what_its_steps_submit() {
     suite_of_commits::a_record_comes_back_as_it_was_written(&ports).await;
     suite_of_children::children_are_written_with_their_parent_or_not_at_all(&ports).await;
     suite_of_children::children_are_counted_and_listed_by_step_state_and_place(&ports).await;
+    suite_of_children::those_above_tasks_are_found_the_topmost_first(&ports).await;
     suite_of_children::a_wake_makes_a_sleeping_task_due_and_changes_nothing_else(&ports).await;
     suite_of_places::a_place_is_held_once_until_its_task_gives_it_back(&ports).await;
 }

@@ -15,6 +15,8 @@ use futures::future::BoxFuture;
 pub struct Cancelled {
     /// The answer's body.
     pub answer: CancelAnswer,
+    /// A cancel had been accepted before.
+    pub again: bool,
 }
 
 /// A cancel was refused.
@@ -110,17 +112,21 @@ pub(crate) fn cancel_for<'a>(
                 | TaskStatus::DeadLettered
                 | TaskStatus::Resolved => Err(Refusal::TooLate(status)),
             };
-            Ok(outcome.map(|outcome| CancelAnswer {
+            let answer = |outcome| CancelAnswer {
                 task_id: task,
                 status: draft.status(),
                 outcome,
                 will_undo: will_undo(draft.decl(), draft.record()),
+            };
+            Ok(outcome.map(|outcome| Cancelled {
+                answer: answer(outcome),
+                again,
             }))
         });
-        let answer = changed.await.map_err(Refusal::Change)?.answer?;
-        if answer.outcome == CancelOutcome::Stopping {
+        let cancelled = changed.await.map_err(Refusal::Change)?.answer?;
+        if cancelled.answer.outcome == CancelOutcome::Stopping {
             engine.ports.signals.send(Signal::CancelRequested(task));
         }
-        Ok(Cancelled { answer })
+        Ok(cancelled)
     })
 }

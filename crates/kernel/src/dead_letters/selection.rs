@@ -55,22 +55,10 @@ impl Selection {
         store: &S,
         before: Option<TaskId>,
     ) -> Result<Walked, StoreError> {
-        let until = self.until.map(first_id_at);
-        let query = TaskQuery {
-            tenant: Some(self.tenant.clone()),
-            task_type: self.task_type.clone(),
-            // In one read: a task that changes from one state to another meanwhile is in one of them.
-            statuses: self.statuses.clone(),
-            labels: self.labels.clone(),
-            from: self.since.map(first_id_at),
-            before: before.into_iter().chain(until).min(),
-            limit: PAGE,
-            ..TaskQuery::default()
-        };
         let TaskPage {
             mut lines,
             looked_to,
-        } = store.list(&query).await?;
+        } = store.list(&self.query(before)).await?;
         let is_full = lines.len() >= PAGE as usize;
         let last = lines.last().filter(|_| is_full).map(|line| line.task);
         let next = last.or(looked_to);
@@ -81,6 +69,26 @@ impl Selection {
             looked_at,
             next,
         })
+    }
+
+    fn query(&self, before: Option<TaskId>) -> TaskQuery {
+        let until = self.until.map(first_id_at);
+        TaskQuery {
+            tenant: Some(self.tenant.clone()),
+            task_type: self.task_type.clone(),
+            // In one read: a task that changes from one state to another meanwhile is in one of them.
+            statuses: self.statuses.clone(),
+            labels: self.labels.clone(),
+            from: self.since.map(first_id_at),
+            before: before.into_iter().chain(until).min(),
+            limit: PAGE,
+            ..TaskQuery::default()
+        }
+    }
+
+    /// Whether a task of its tenant is one of them.
+    pub(crate) fn has(&self, line: &TaskLine) -> bool {
+        self.query(None).fits(line) && self.fits(line)
     }
 
     fn fits(&self, line: &TaskLine) -> bool {

@@ -285,6 +285,10 @@ impl Store for PayloadStore {
         Ok(children)
     }
 
+    async fn above(&self, tasks: &[TaskId]) -> Result<Vec<TaskId>, StoreError> {
+        self.inner.above(tasks).await
+    }
+
     async fn places(&self, query: &PlaceQuery) -> Result<Vec<PlaceRow>, StoreError> {
         self.inner.places(query).await
     }

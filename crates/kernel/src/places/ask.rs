@@ -99,20 +99,16 @@ pub(super) fn look(key: &str, allowed: Allowed) -> PlaceQuery {
     }
 }
 
-/// Whether a task that stands above it holds a place of the same key: that one waits for it.
+/// Whether a task that stands above it holds a place of the same key: that one waits for it. Read from the rows of
+/// places alone: a task above it that is damaged keeps it from nothing.
 async fn is_within_another(engine: &Engine, row: &TaskRow, key: &str) -> Result<bool, StoreError> {
-    let mut above = row.parent;
-    while let Some(parent) = above {
-        let Some(record) = engine.ports.store.load(parent.task).await? else {
-            return Ok(false);
-        };
-        let row = record.task;
-        if row.place_no.is_some() && row.place_key.as_deref() == Some(key) {
-            return Ok(true);
-        }
-        above = row.parent;
+    if row.parent.is_none() {
+        return Ok(false);
     }
-    Ok(false)
+    let store = &*engine.ports.store;
+    let above = store.above(&[row.id]).await?;
+    let places = store.places(&PlaceQuery::Tasks(above)).await?;
+    Ok(places.iter().any(|it| it.no.is_some() && it.key == key))
 }
 
 /// Why a task is put to sleep.

@@ -3,7 +3,7 @@
 use crate::change::ChangeError;
 use crate::draft::As;
 use crate::engine::Engine;
-use crate::ports::Signal;
+use crate::ports::{Signal, StoreError};
 use crate::record::Failure;
 use counterstep_contracts::{Direction, TaskId, TaskStatus};
 use serde_json::json;
@@ -11,13 +11,20 @@ use serde_json::json;
 /// The class of the failure of such a task.
 const REPLACED: &str = "replaced";
 
-/// Asks a task to cancel, since this newer one takes its place. One that has ended meanwhile, or is asked
-/// already, is left alone.
+/// Asks a task to cancel, since this newer one takes its place. One that has ended meanwhile, is asked already, or
+/// cannot be read is left alone: the newer one must not wait for it to be repaired.
 ///
 /// # Errors
 /// As any change of a task.
 pub(crate) async fn give_way(engine: &Engine, task: TaskId, by: TaskId) -> Result<(), ChangeError> {
-    let Some(record) = engine.ports.store.load(task).await? else {
+    let record = match engine.ports.store.load(task).await {
+        Err(error @ (StoreError::Corrupt(_) | StoreError::Unsupported(_))) => {
+            tracing::warn!(%task, %by, %error, "a task that cannot be read holds its place until it is parked");
+            return Ok(());
+        }
+        record => record?,
+    };
+    let Some(record) = record else {
         return Ok(());
     };
     let Some(task_type) = engine.registry.of(&record.task) else {

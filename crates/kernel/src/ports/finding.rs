@@ -171,6 +171,18 @@ impl TaskQuery {
         !self.labels.is_empty() || !self.failure.is_empty()
     }
 
+    /// Whether a task is what is asked for; its tenant is known.
+    #[must_use]
+    pub fn fits(&self, line: &TaskLine) -> bool {
+        let of_type = self.task_type.as_ref();
+        of_type.is_none_or(|of| line.task_type == *of)
+            && (self.statuses.is_empty() || self.statuses.contains(&line.status))
+            && line.labels.contains(&self.labels)
+            && self.failure.fits(line.failure.as_ref())
+            && self.from.is_none_or(|from| line.task >= from)
+            && self.before.is_none_or(|before| line.task < before)
+    }
+
     /// Candidates for one page of a search, along the index that serves it.
     #[must_use]
     pub fn candidates(&self) -> u32 {

@@ -223,6 +223,9 @@ pub trait Store: Upkeep + Logs + Send + Sync + Debug {
     /// A page of the tasks that a task has submitted, in the order of step and place.
     async fn children(&self, query: &ChildQuery) -> Result<Vec<ChildLine>, StoreError>;
 
+    /// The tasks above these: those that have submitted them, and so on. Each once, and before those below it.
+    async fn above(&self, tasks: &[TaskId]) -> Result<Vec<TaskId>, StoreError>;
+
     /// Tasks that are counted with others of a key, and the places that they hold.
     async fn places(&self, query: &PlaceQuery) -> Result<Vec<PlaceRow>, StoreError>;
 

@@ -8,8 +8,8 @@ use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::client::{SubmitError, cancel};
 use counterstep_kernel::limits::{LimitError, NewLimit, limits, set_limit};
 use counterstep_kernel::operator::{Retrial, Surroundings, places_found, retry, why_among};
-use counterstep_kernel::ports::Lost;
-use counterstep_kernel::turn::turn;
+use counterstep_kernel::ports::{ChildQuery, Lost};
+use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_macros::distributed_task;
 use counterstep_reconciler::{places, recovery};
 use counterstep_steps::{
@@ -114,6 +114,22 @@ impl ImportOnly {
     async fn import(req: &Import) -> StepResult<u32> {
         service(&req.service).call().await;
         Ok(1)
+    }
+
+    fn respond() {}
+}
+
+/// Waits for one that is counted by a key, and is not counted itself.
+struct ImportBelow;
+
+#[distributed_task(name = "ImportBelow", queue = "above")]
+impl ImportBelow {
+    type Request = Import;
+    type Response = ();
+
+    #[step(1, host = "worker")]
+    fn import(req: &Import) -> AwaitTask<ImportInTurn> {
+        AwaitTask::of(req)
     }
 
     fn respond() {}
@@ -450,4 +466,43 @@ async fn tasks_of_a_task_run_within_its_place() {
     site.serve(8);
     let ended = site.all_are(TaskStatus::Completed, &tasks).await;
     assert_eq!(ended[0].task.response, Some(3.into()));
+}
+
+fn damage(site: &Site, task: TaskId) {
+    let _ = site.rows(&format!(
+        "UPDATE journal SET entries = 'none' WHERE task = '{task}'"
+    ));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_cannot_be_read_keeps_none_below_it_from_its_place() {
+    let types = Registry::new().with::<ImportBelow>().with::<ImportInTurn>();
+    let site = Harness::embedded(types).start().await;
+    let form = Form::to::<ImportBelow>().field("service", "below");
+    let parent = site.submit(form.field("customer", "a")).await;
+    let stop = CancelToken::new();
+    turn(&site.engine, Host::Worker, parent, &stop).await;
+    let query = ChildQuery {
+        parent,
+        step: None,
+        statuses: Vec::new(),
+        after: None,
+        limit: 10,
+    };
+    let lines = site.engine.ports.store.children(&query).await;
+    let child = lines.expect("the store answers")[0].task;
+    damage(&site, parent);
+    service("below-a").gate.add_permits(1);
+    let end = turn(&site.engine, Host::Worker, child, &stop).await;
+    assert_eq!(end, TurnEnd::Rests(TaskStatus::Completed));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_task_that_cannot_be_read_keeps_no_newer_one_from_its_place() {
+    let site = Harness::embedded(only::<ImportNewest>()).start().await;
+    let tasks = submit(&site, "unread", "a", 2).await;
+    damage(&site, tasks[0]);
+    service("unread").gate.add_permits(1);
+    let end = turn(&site.engine, Host::Worker, tasks[1], &CancelToken::new()).await;
+    assert_eq!(end, TurnEnd::Rests(TaskStatus::Completed));
 }

@@ -195,7 +195,7 @@ fn page(
         let row = row?;
         let id = row.id.clone();
         match decode(row) {
-            Ok(line) if fits(query, &line) => page.lines.push(line),
+            Ok(line) if query.fits(&line) => page.lines.push(line),
             Ok(_) => {}
             Err(fault) => tracing::warn!(task = id, ?fault, "a task cannot be listed"),
         }
@@ -205,15 +205,6 @@ fn page(
         }
     }
     Ok(page)
-}
-
-/// Whether it is what is asked for, as far as the index does not say it.
-fn fits(query: &TaskQuery, line: &TaskLine) -> bool {
-    let of_type = query.task_type.as_ref();
-    (query.statuses.is_empty() || query.statuses.contains(&line.status))
-        && of_type.is_none_or(|of| line.task_type == *of)
-        && line.labels.contains(&query.labels)
-        && query.failure.fits(line.failure.as_ref())
 }
 
 fn decode(row: LineRow) -> Result<TaskLine, Fault> {

@@ -300,6 +300,7 @@ async fn no_statement_reads_a_whole_table() {
         .await
         .unwrap();
     store.in_flight().await.unwrap();
+    store.above(&[record.task.id, new_task()]).await.unwrap();
     store
         .outbox(OutboxOp::PublishedOf(vec![new_change()]))
         .await

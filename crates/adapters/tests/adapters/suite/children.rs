@@ -46,6 +46,19 @@ pub(crate) async fn family(store: &dyn Store, children: u32) -> (TaskRecord, Vec
     (load(store, parent.task.id).await, ids)
 }
 
+/// The task of a step of a task that is there.
+async fn below(store: &dyn Store, parent: TaskId) -> TaskId {
+    let offered = load(store, parent).await;
+    let change = claim(&offered, "worker", MINUTE);
+    commit(store, free(&offered), &change).await.unwrap();
+    let parent = load(store, parent).await;
+    let new = child(&parent, 1, 0);
+    let id = new.task_id;
+    let change = submitting(&parent, vec![new]).await;
+    commit(store, leased(&parent), &change).await.unwrap();
+    id
+}
+
 /// Brings a task to this end, as of a failure where it failed.
 pub(crate) async fn end_of(store: &dyn Store, task: TaskId, status: TaskStatus) -> TaskRecord {
     let record = load(store, task).await;
@@ -180,6 +193,27 @@ pub(crate) async fn children_are_counted_and_listed_by_step_state_and_place(port
     let counts = store.child_counts(of_others.task.id).await.unwrap();
     assert_eq!(counts.len(), 1);
     assert_eq!(store.child_counts(new_task()).await.unwrap(), []);
+}
+
+pub(crate) async fn those_above_tasks_are_found_the_topmost_first(ports: &Ports) {
+    let store = &*ports.store;
+    let (top, middle) = family(store, 2).await;
+    let low = below(store, middle[0]).await;
+    let lowest = below(store, low).await;
+    let (_, of_others) = family(store, 1).await;
+    let top = top.task.id;
+    for (tasks, above) in [
+        (vec![], vec![]),
+        (vec![new_task()], vec![]),
+        (vec![top], vec![]),
+        (vec![lowest], vec![top, middle[0], low]),
+        (vec![middle[1], lowest, low], vec![top, middle[0], low]),
+    ] {
+        assert_eq!(store.above(&tasks).await.unwrap(), above, "{tasks:?}");
+    }
+    let of_both = store.above(&[low, of_others[0]]).await.unwrap();
+    assert_eq!(of_both.len(), 3);
+    assert_eq!(of_both[0], top, "it is above one of the others");
 }
 
 pub(crate) async fn a_wake_makes_a_sleeping_task_due_and_changes_nothing_else(ports: &Ports) {
