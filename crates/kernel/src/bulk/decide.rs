@@ -35,7 +35,7 @@ pub(super) async fn one(
 ) -> Result<Outcome, StoreError> {
     match operation.spec.action {
         BulkAction::Redrive | BulkAction::Resolve => parked(engine, id, operation, chosen).await,
-        BulkAction::Cancel => cancel(engine, id, &operation.spec, chosen.task).await,
+        BulkAction::Cancel => cancel(engine, id, &operation.spec, chosen).await,
         BulkAction::RunAgain => run_again(engine, id, &operation.spec, chosen.task).await,
     }
 }
@@ -61,7 +61,7 @@ async fn parked(
         // objects, which is no change for people. The revision is read before the journal: where that has
         // no entry of this operation, there was none at that revision.
         let there = load::read(engine, task).await?;
-        if was_done(engine, id, task).await? {
+        if done_at(engine, id, task).await?.is_some() {
             return Ok(Outcome::Done);
         }
         let same = |row: &TaskRow| {
@@ -112,14 +112,19 @@ const fn is_of_the_task(error: &StoreError) -> bool {
     matches!(error, StoreError::Corrupt(_) | StoreError::Unsupported(_))
 }
 
-/// Whether the journal of a task has an entry of this operation.
-async fn was_done(engine: &Engine, id: &str, task: TaskId) -> Result<bool, StoreError> {
+/// The revision at which the journal of a task has an entry of this operation; `None`: it has none.
+async fn done_at(engine: &Engine, id: &str, task: TaskId) -> Result<Option<Rev>, StoreError> {
     let history = match engine.ports.store.history(task).await {
-        Err(error) if is_of_the_task(&error) => return Ok(false),
+        Err(error) if is_of_the_task(&error) => return Ok(None),
         history => history?,
     };
     let mut entries = history.audit.iter().rev();
-    Ok(entries.any(|row| row.entry.details[BULK] == id))
+    let Some(row) = entries.find(|row| row.entry.details[BULK] == id) else {
+        return Ok(None);
+    };
+    let mut changes = history.changes.iter();
+    let change = changes.find(|(_, change)| *change == row.change_id);
+    Ok(change.map(|(rev, _)| *rev))
 }
 
 /// A cancel that was accepted before is accepted again.
@@ -127,16 +132,21 @@ async fn cancel(
     engine: &Engine,
     id: &str,
     spec: &BulkSpec,
-    task: TaskId,
+    Chosen { task, rev }: Chosen,
 ) -> Result<Outcome, StoreError> {
     let decision = Decision {
         note: spec.note.clone(),
         bulk: Some(id.to_owned()),
     };
     match client::cancel_for(engine, task, &spec.actor, Some(decision)).await {
+        Ok(cancelled) if cancelled.again => {
+            let done_at = done_at(engine, id, task).await?;
+            let is_counted = done_at.is_some_and(|done_at| done_at <= rev);
+            Ok(if is_counted { Outcome::Counted } else { Outcome::Done })
+        }
         Ok(_) => Ok(Outcome::Done),
         // What this operation has cancelled may be undone by now.
-        Err(Refusal::TooLate(_)) if was_done(engine, id, task).await? => Ok(Outcome::Done),
+        Err(Refusal::TooLate(_)) if done_at(engine, id, task).await?.is_some() => Ok(Outcome::Done),
         Err(Refusal::Gone | Refusal::TooLate(_) | Refusal::Change(ChangeError::Gone)) => {
             Ok(Outcome::Skipped)
         }

@@ -8,14 +8,14 @@ use crate::cancel::CancelToken;
 use crate::dead_letters::Selection;
 use crate::documents::{delete, postponed};
 use crate::engine::Engine;
-use crate::ports::{Document, DocumentQuery, Documents, StoreError};
+use crate::ports::{Document, DocumentQuery, Documents, StoreError, TaskLine};
 use crate::record::DbTime;
 use counterstep_contracts::bulk::{BulkAction, BulkStatus};
 use counterstep_contracts::{TaskId, Tenant};
 use futures::future::{BoxFuture, join_all};
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt, stream};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Tasks of a slice: so many as are done with long before a claim is over. Those that run again may have
@@ -210,20 +210,52 @@ async fn choose(engine: &Engine, operation: &mut Operation) -> Result<(), StoreE
     Ok(())
 }
 
+/// The tasks of a cancel above those of its slice, the topmost first, whether or not they are of the slice. They are
+/// cancelled before: the end of a task wakes the one above it, which fails by it, or goes on.
+async fn above(engine: &Engine, operation: &Operation) -> Result<Vec<Chosen>, StoreError> {
+    let (store, spec) = (&*engine.ports.store, &operation.spec);
+    if spec.action != BulkAction::Cancel {
+        return Ok(Vec::new());
+    }
+    let ids: Vec<TaskId> = operation.slice.iter().map(|it| it.task).collect();
+    let above = store.above(&ids).await?;
+    if above.is_empty() {
+        return Ok(Vec::new());
+    }
+    let lines = store.lines(&above).await?;
+    let is_selected =
+        |line: &&TaskLine| spec.selection.has(line) && Selection::is_of(line, operation.created_at);
+    let selected = lines.iter().filter(is_selected).map(|line| Chosen {
+        task: line.task,
+        rev: line.rev,
+    });
+    // One of the slice keeps the revision at which it was chosen.
+    let all = selected.chain(operation.slice.iter().copied());
+    let mut all: BTreeMap<TaskId, Chosen> = all.map(|it| (it.task, it)).collect();
+    let first = above.iter().filter_map(|task| all.remove(task));
+    Ok(first.collect())
+}
+
 async fn execute(
     engine: &Engine,
     id: &str,
     operation: &Operation,
 ) -> Result<Vec<(TaskId, Outcome)>, StoreError> {
-    let tasks = operation
-        .slice
-        .clone()
-        .into_iter()
-        .map(|chosen| async move {
-            let outcome = decide::one(engine, id, operation, chosen).await?;
-            Ok::<_, StoreError>((chosen.task, outcome))
-        });
-    let mut outcomes = Vec::with_capacity(operation.slice.len());
+    let mut rest: BTreeMap<TaskId, Chosen> =
+        operation.slice.iter().map(|it| (it.task, *it)).collect();
+    let mut outcomes = Vec::with_capacity(rest.len());
+    for chosen in above(engine, operation).await? {
+        let outcome = decide::one(engine, id, operation, chosen).await?;
+        // One that is not cancelled now is counted when it is chosen itself.
+        if rest.remove(&chosen.task).is_some() || outcome == Outcome::Done {
+            outcomes.push((chosen.task, outcome));
+        }
+    }
+    // The newest first.
+    let tasks = rest.into_values().rev().map(|chosen| async move {
+        let outcome = decide::one(engine, id, operation, chosen).await?;
+        Ok::<_, StoreError>((chosen.task, outcome))
+    });
     let mut tasks = stream::iter(tasks).buffer_unordered(AT_ONCE);
     // One that fails for now does not cut off the others: what they have begun would stand half done.
     let mut failed = None;

@@ -64,6 +64,8 @@ pub(super) enum Outcome {
     Done,
     /// Another writer has changed it.
     Skipped,
+    /// The operation had cancelled it with a task below it, before it was chosen itself, and counted it then.
+    Counted,
     Failed(String),
 }
 
@@ -140,6 +142,7 @@ impl Operation {
             match outcome {
                 Outcome::Done => self.done += 1,
                 Outcome::Skipped => self.skipped += 1,
+                Outcome::Counted => {}
                 Outcome::Failed(reason) => {
                     self.failed += 1;
                     if self.failures.len() < MOST_FAILURES {
