@@ -3,7 +3,7 @@
 
 use super::operation::{BulkSpec, Chosen, Operation, Outcome};
 use crate::change::ChangeError;
-use crate::client::{self, AgainError, Refusal, RunAgain, SubmitError};
+use crate::client::{self, AgainError, CannotKeep, Refusal, RunAgain, SubmitError};
 use crate::draft::{BULK, Decision};
 use crate::engine::Engine;
 use crate::load;
@@ -52,8 +52,9 @@ async fn parked(
             Ok(_) => return Ok(Outcome::Done),
             Err(OperatorError::Moved | OperatorError::NotParked(_)) => {}
             Err(OperatorError::Gone | OperatorError::Change(ChangeError::Gone)) => break,
-            Err(OperatorError::Change(ChangeError::Store(error))) if !is_of_the_task(&error) => {
-                return Err(error);
+            Err(OperatorError::Change(ChangeError::Store(error))) => return of_store(error),
+            Err(error @ OperatorError::UnknownType) => {
+                return Ok(Outcome::Undecided(error.to_string()));
             }
             Err(error) => return Ok(Outcome::Failed(error.to_string())),
         }
@@ -107,9 +108,19 @@ async fn decide(
     operator::retry(engine, task, retrial).await
 }
 
-/// Whether an error is of this task alone: it will not go away.
+/// Whether an error is of this task alone.
 const fn is_of_the_task(error: &StoreError) -> bool {
     matches!(error, StoreError::Corrupt(_) | StoreError::Unsupported(_))
+}
+
+/// What an error of the store says of a task.
+fn of_store(error: StoreError) -> Result<Outcome, StoreError> {
+    match error {
+        // It will not go away.
+        StoreError::Corrupt(_) => Ok(Outcome::Failed(error.to_string())),
+        StoreError::Unsupported(why) => Ok(Outcome::Undecided(why)),
+        StoreError::Unavailable(_) | StoreError::Unknown(_) => Err(error),
+    }
 }
 
 /// The revision at which the journal of a task has an entry of this operation; `None`: it has none.
@@ -142,7 +153,11 @@ async fn cancel(
         Ok(cancelled) if cancelled.again => {
             let done_at = done_at(engine, id, task).await?;
             let is_counted = done_at.is_some_and(|done_at| done_at <= rev);
-            Ok(if is_counted { Outcome::Counted } else { Outcome::Done })
+            Ok(if is_counted {
+                Outcome::Counted
+            } else {
+                Outcome::Done
+            })
         }
         Ok(_) => Ok(Outcome::Done),
         // What this operation has cancelled may be undone by now.
@@ -150,7 +165,8 @@ async fn cancel(
         Err(Refusal::Gone | Refusal::TooLate(_) | Refusal::Change(ChangeError::Gone)) => {
             Ok(Outcome::Skipped)
         }
-        Err(Refusal::Change(ChangeError::Store(error))) if !is_of_the_task(&error) => Err(error),
+        Err(Refusal::Change(ChangeError::Store(error))) => of_store(error),
+        Err(error @ Refusal::UnknownType) => Ok(Outcome::Undecided(error.to_string())),
         Err(error) => Ok(Outcome::Failed(error.to_string())),
     }
 }
@@ -180,12 +196,14 @@ async fn run_again(
                 engine.ports.clock.sleep(PAUSE).await;
                 continue;
             }
-            Err(AgainError::Submit(SubmitError::Store(error))) if !is_of_the_task(&error) => {
-                Err(error)
-            }
+            Err(AgainError::Submit(SubmitError::Store(error))) => of_store(error),
             Err(AgainError::Submit(SubmitError::Objects(ObjectError::Unavailable(why)))) => {
                 Err(StoreError::Unavailable(why))
             }
+            Err(
+                error
+                @ (AgainError::UnknownType | AgainError::Kept(CannotKeep::DeclarationChanged)),
+            ) => Ok(Outcome::Undecided(error.to_string())),
             Err(error) => Ok(Outcome::Failed(error.to_string())),
         };
     }

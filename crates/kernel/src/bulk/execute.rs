@@ -6,16 +6,17 @@ use super::decide;
 use super::operation::{CLAIM, Chosen, KIND, Operation, Outcome};
 use crate::cancel::CancelToken;
 use crate::dead_letters::Selection;
-use crate::documents::{delete, postponed};
+use crate::documents::delete;
 use crate::engine::Engine;
-use crate::ports::{Document, DocumentQuery, Documents, StoreError, TaskLine};
+use crate::ports::{Clock, Document, DocumentQuery, DuePlace, StoreError, TaskLine};
 use crate::record::DbTime;
 use counterstep_contracts::bulk::{BulkAction, BulkStatus};
 use counterstep_contracts::{TaskId, Tenant};
-use futures::future::{BoxFuture, join_all};
+use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
-use futures::{FutureExt, StreamExt, stream};
+use futures::{StreamExt, stream};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Tasks of a slice: so many as are done with long before a claim is over. Those that run again may have
@@ -36,129 +37,166 @@ const PAGES: usize = 20;
 /// Operations that a process executes side by side.
 const OPERATIONS: usize = 8;
 
+/// Due operations of one look.
+const DUE: u32 = 100;
+
 /// How often a process looks for operations where it has found none.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// After this of a look that could not read or write them.
+/// After this of a look that could not read them.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// One that this program cannot read is left to others for so long: a newer one may have written it.
-const UNREADABLE: Duration = Duration::from_secs(3600);
+/// An operation with which this process cannot go on is left to others for so long. Its due time stays: for those that
+/// know its tasks and have its key it is due all the while.
+const LEFT: Duration = Duration::from_secs(10);
+
+/// That one is left is logged once, and again where it was not left for so long.
+const FORGOTTEN: Duration = Duration::from_secs(3600);
 
 /// Executes those that are due until `shutdown`. A slice that was begun is finished.
 pub async fn serve(engine: Engine, shutdown: CancelToken) {
-    let mut under_way = UnderWay::default();
+    let mut under_way = UnderWay::of(engine.ports.clock.clone());
     while !shutdown.is_cancelled() {
         let pause = match begin_due(&engine, &mut under_way).await {
             Ok(()) => EVERY,
-            Err(error) => unanswered(&error),
-        };
-        let mut pause = engine.ports.clock.sleep(pause).fuse();
-        loop {
-            tokio::select! {
-                () = &mut pause => break,
-                _ = shutdown.cancelled() => break,
-                Some(ended) = under_way.next() => match ended {
-                    // There may be more to do of it.
-                    Ok(()) => break,
-                    Err(error) => pause = engine.ports.clock.sleep(unanswered(&error)).fuse(),
-                },
+            Err(error) => {
+                tracing::warn!(%error, "bulk operations wait: the database does not answer as asked");
+                AGAIN
             }
+        };
+        tokio::select! {
+            () = engine.ports.clock.sleep(pause) => {}
+            _ = shutdown.cancelled() => {}
+            // There may be more to do of it.
+            Some(()) = under_way.next() => {}
         }
     }
     while under_way.next().await.is_some() {}
 }
 
-fn unanswered(error: &StoreError) -> Duration {
-    tracing::warn!(%error, "bulk operations wait: the database does not answer as asked");
-    AGAIN
-}
-
 /// The slices that this process executes, each beside the others: one whose files take long to copy holds up none.
-#[derive(Default)]
 struct UnderWay {
+    clock: Arc<dyn Clock>,
     slices: FuturesUnordered<BoxFuture<'static, (Id, Result<(), StoreError>)>>,
     ids: BTreeSet<Id>,
+    /// Those that are left to others, and until when.
+    left: BTreeMap<Id, Duration>,
+    /// Where the last look ended before it had seen all that are due.
+    after: Option<DuePlace>,
 }
 
 /// The tenant and the name of an operation.
 type Id = (Tenant, String);
 
 impl UnderWay {
-    async fn next(&mut self) -> Option<Result<(), StoreError>> {
+    fn of(clock: Arc<dyn Clock>) -> Self {
+        Self {
+            clock,
+            slices: FuturesUnordered::new(),
+            ids: BTreeSet::new(),
+            left: BTreeMap::new(),
+            after: None,
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.ids.len() >= OPERATIONS
+    }
+
+    /// Whether it is to be begun now: its claim may be over while it is under way.
+    fn is_free(&self, id: &Id) -> bool {
+        let until = self.left.get(id);
+        let is_left = until.is_some_and(|until| *until > self.clock.monotonic());
+        !is_left && !self.ids.contains(id)
+    }
+
+    fn begin(
+        &mut self,
+        id: Id,
+        slice: impl Future<Output = Result<(), StoreError>> + Send + 'static,
+    ) {
+        self.ids.insert(id.clone());
+        self.slices.push(Box::pin(async move { (id, slice.await) }));
+    }
+
+    fn leave(&mut self, id: Id, error: &StoreError) {
+        let now = self.clock.monotonic();
+        self.left.retain(|_, until| *until + FORGOTTEN > now);
+        let name = id.1.clone();
+        if self.left.insert(id, now + LEFT).is_none() {
+            tracing::warn!(operation = name, %error, "a bulk operation is left to other processes");
+        }
+    }
+
+    async fn next(&mut self) -> Option<()> {
         let (id, ended) = self.slices.next().await?;
         self.ids.remove(&id);
-        Some(ended)
+        if let Err(error) = ended {
+            self.leave(id, &error);
+        }
+        Some(())
     }
 }
 
-/// Begins a slice of each operation that is due, as far as there is room.
+/// Begins a slice of each operation that is due, as far as there is room. Each look goes on where the last one ended, so
+/// that none waits behind those that are left to others.
 async fn begin_due(engine: &Engine, under_way: &mut UnderWay) -> Result<(), StoreError> {
-    let room = OPERATIONS.saturating_sub(under_way.ids.len());
-    if room == 0 {
+    if under_way.is_full() {
         return Ok(());
     }
-    // The claim of one that is under way may be over.
-    let due = due(engine, OPERATIONS + under_way.ids.len()).await?;
-    let id = |document: &Document| (document.tenant.clone(), document.name.clone());
-    let mut others = due.rows;
-    others.retain(|document| !under_way.ids.contains(&id(document)));
-    for document in others.into_iter().take(room) {
-        let (engine, id) = (engine.clone(), id(&document));
-        under_way.ids.insert(id.clone());
-        under_way.slices.push(Box::pin(async move {
-            let ended = slice(&engine, document, due.now).await;
-            (id, ended)
-        }));
+    let query = DocumentQuery::Due {
+        kind: KIND,
+        after: under_way.after.clone(),
+        limit: DUE,
+    };
+    let due = engine.ports.store.documents(&query).await?;
+    let is_last = due.rows.len() < DUE as usize;
+    for document in due.rows {
+        if under_way.is_full() {
+            return Ok(());
+        }
+        under_way.after = document.due_place();
+        let id = (document.tenant.clone(), document.name.clone());
+        if !under_way.is_free(&id) {
+            continue;
+        }
+        match Operation::read(&document) {
+            Ok(operation) => {
+                let engine = engine.clone();
+                under_way.begin(id, async move {
+                    slice(&engine, document, operation, due.now).await
+                });
+            }
+            // A newer program has written it, or the key of its tenant is not here.
+            Err(error) => under_way.leave(id, &error),
+        }
+    }
+    if is_last {
+        under_way.after = None;
     }
     Ok(())
 }
 
-async fn due(engine: &Engine, limit: usize) -> Result<Documents, StoreError> {
-    let query = DocumentQuery::Due {
-        kind: KIND,
-        after: None,
-        limit: u32::try_from(limit).unwrap_or(u32::MAX),
-    };
-    engine.ports.store.documents(&query).await
-}
-
-/// One slice of each operation that is due, of all of them to its end: for those who wait for it. How many there were.
-///
-/// # Errors
-/// [`StoreError`]: what was begun is gone on with when its claim is over.
-pub fn work(engine: &Engine) -> BoxFuture<'_, Result<usize, StoreError>> {
-    Box::pin(async move {
-        let due = due(engine, OPERATIONS).await?;
-        let slices = due
-            .rows
-            .into_iter()
-            .map(|document| slice(engine, document, due.now));
-        let worked = join_all(slices).await;
-        let found = worked.len();
-        worked.into_iter().collect::<Result<Vec<()>, _>>()?;
-        Ok(found)
-    })
-}
-
-async fn slice(engine: &Engine, document: Document, read_at: DbTime) -> Result<(), StoreError> {
+async fn slice(
+    engine: &Engine,
+    document: Document,
+    mut operation: Operation,
+    read_at: DbTime,
+) -> Result<(), StoreError> {
     let store = &*engine.ports.store;
-    let mut operation = match Operation::read(&document) {
-        Ok(operation) if operation.status.has_ended() => {
-            let gone = delete(KIND, document.tenant, document.name, document.rev);
-            return store.put_document(&gone).await.map(drop);
-        }
-        Ok(operation) => operation,
-        Err(error) => {
-            tracing::error!(operation = document.name, %error, "a bulk operation cannot be read");
-            let later = postponed(KIND, &document, read_at.later(UNREADABLE));
-            return store.put_document(&later).await.map(drop);
-        }
-    };
+    if operation.status.has_ended() {
+        let gone = delete(KIND, document.tenant, document.name, document.rev);
+        return store.put_document(&gone).await.map(drop);
+    }
     let id = &document.name;
     // What another process has begun comes first.
     if operation.slice.is_empty() && operation.status == BulkStatus::Running {
-        choose(engine, &mut operation).await?;
+        if !operation.is_at_undecided() {
+            choose(engine, &mut operation).await?;
+        }
+        if operation.slice.is_empty() && operation.is_at_undecided() {
+            operation.take_undecided(slice_of(operation.spec.action), read_at);
+        }
     }
     if operation.slice.is_empty() {
         // There is no further one, or it was stopped.
@@ -172,7 +210,7 @@ async fn slice(engine: &Engine, document: Document, read_at: DbTime) -> Result<(
     if store.put_document(&claim).await?.is_none() {
         return Ok(()); // Another process has claimed it, or it was stopped.
     }
-    let outcomes = execute(engine, id, &operation).await?;
+    let outcomes = execute(engine, id, &operation, read_at).await?;
     finish(engine, &document, &owner, outcomes).await
 }
 
@@ -240,21 +278,38 @@ async fn execute(
     engine: &Engine,
     id: &str,
     operation: &Operation,
-) -> Result<Vec<(TaskId, Outcome)>, StoreError> {
+    read_at: DbTime,
+) -> Result<Vec<(Chosen, Outcome)>, StoreError> {
+    let waits = operation.waits(read_at);
+    let decide = |chosen: Chosen| async move {
+        let mut outcome = decide::one(engine, id, operation, chosen).await?;
+        if !waits {
+            outcome.give_up();
+        }
+        Ok::<_, StoreError>((chosen, outcome))
+    };
     let mut rest: BTreeMap<TaskId, Chosen> =
         operation.slice.iter().map(|it| (it.task, *it)).collect();
-    let mut outcomes = Vec::with_capacity(rest.len());
+    let (mut outcomes, mut undecided) = (Vec::with_capacity(rest.len()), Vec::new());
     for chosen in above(engine, operation).await? {
-        let outcome = decide::one(engine, id, operation, chosen).await?;
+        let (_, outcome) = decide(chosen).await?;
+        undecided.extend(outcome.undecided().map(|_| chosen.task));
         // One that is not cancelled now is counted when it is chosen itself.
         if rest.remove(&chosen.task).is_some() || outcome == Outcome::Done {
-            outcomes.push((chosen.task, outcome));
+            outcomes.push((chosen, outcome));
         }
     }
+    let undecided = &undecided;
     // The newest first.
     let tasks = rest.into_values().rev().map(|chosen| async move {
-        let outcome = decide::one(engine, id, operation, chosen).await?;
-        Ok::<_, StoreError>((chosen.task, outcome))
+        if !undecided.is_empty() {
+            let above = engine.ports.store.above(&[chosen.task]).await?;
+            if let Some(waits_for) = above.iter().find(|task| undecided.contains(task)) {
+                let why = format!("task {waits_for}, which is above it, has to be first");
+                return Ok((chosen, Outcome::Undecided(why)));
+            }
+        }
+        decide(chosen).await
     });
     let mut tasks = stream::iter(tasks).buffer_unordered(AT_ONCE);
     // One that fails for now does not cut off the others: what they have begun would stand half done.
@@ -269,12 +324,19 @@ async fn execute(
 }
 
 /// Notes what became of a slice, also where the operation was stopped meanwhile.
+///
+/// # Errors
+/// [`StoreError`]; also where this process cannot go on with the operation.
 async fn finish(
     engine: &Engine,
     document: &Document,
     owner: &str,
-    outcomes: Vec<(TaskId, Outcome)>,
+    outcomes: Vec<(Chosen, Outcome)>,
 ) -> Result<(), StoreError> {
+    // Where this process has decided on none of them, it would come to the same at once.
+    let whys = outcomes.iter().map(|(_, outcome)| outcome.undecided());
+    let whys: Option<Vec<&str>> = whys.collect();
+    let why = whys.and_then(|whys| whys.first().map(|why| (*why).to_owned()));
     let store = &*engine.ports.store;
     let query = DocumentQuery::Named {
         kind: KIND,
@@ -294,7 +356,10 @@ async fn finish(
         operation.count(&outcomes);
         let write = operation.write(&there.name, there.rev, operation.due(found.now))?;
         if store.put_document(&write).await?.is_some() {
-            return Ok(());
+            return match why.filter(|_| operation.is_at_undecided()) {
+                Some(why) => Err(StoreError::Unsupported(why)),
+                None => Ok(()),
+            };
         }
     }
 }

@@ -8,5 +8,5 @@ mod execute;
 mod operation;
 
 pub use by_people::{BulkError, list, preview, show, start, stop};
-pub use execute::{serve, work};
+pub use execute::serve;
 pub use operation::BulkSpec;

@@ -23,6 +23,16 @@ pub(super) const CLAIM: Duration = Duration::from_secs(60);
 /// An operation that has ended is listed for so long.
 pub(super) const LISTED: Duration = Duration::from_secs(30 * 86_400);
 
+/// Tasks on which no process could decide yet, about.
+const MOST_UNDECIDED: usize = 1_000;
+
+/// These wait until the operation is so old: a program that knows their version was there when it began, since they
+/// were, and may be on its way to the other hosts.
+const DEPLOYED: Duration = Duration::from_secs(15 * 60);
+
+/// And at least so long, for processes that are there and have others in hand.
+const HANDED_OVER: Duration = Duration::from_secs(60);
+
 /// Failures that are kept with their reason.
 const MOST_FAILURES: usize = 20;
 
@@ -66,7 +76,26 @@ pub(super) enum Outcome {
     Skipped,
     /// The operation had cancelled it with a task below it, before it was chosen itself, and counted it then.
     Counted,
+    /// This process cannot decide on it, and others may: why.
+    Undecided(String),
     Failed(String),
+}
+
+impl Outcome {
+    /// Why this process has not decided.
+    pub(super) fn undecided(&self) -> Option<&str> {
+        match self {
+            Self::Undecided(why) => Some(why),
+            Self::Done | Self::Skipped | Self::Counted | Self::Failed(_) => None,
+        }
+    }
+
+    /// No other process has come that could decide.
+    pub(super) fn give_up(&mut self) {
+        if let Self::Undecided(why) = self {
+            *self = Self::Failed(std::mem::take(why));
+        }
+    }
 }
 
 /// The body of the document.
@@ -85,6 +114,13 @@ pub(super) struct Operation {
     pub(super) slice: Vec<Chosen>,
     /// Who works on them.
     pub(super) owner: Option<String>,
+    /// Those on which no process could decide yet: of another version than it knows, or with a key that it has not.
+    /// They come again at the end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    undecided: Vec<Chosen>,
+    /// Since when there is nothing else to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    undecided_since: Option<DbTime>,
     done: u64,
     failed: u64,
     skipped: u64,
@@ -102,6 +138,8 @@ impl Operation {
             is_last: false,
             slice: Vec::new(),
             owner: None,
+            undecided: Vec::new(),
+            undecided_since: None,
             done: 0,
             failed: 0,
             skipped: 0,
@@ -137,19 +175,20 @@ impl Operation {
     }
 
     /// Counts what became of the tasks of the slice, and ends it.
-    pub(super) fn count(&mut self, outcomes: &[(TaskId, Outcome)]) {
-        for (task_id, outcome) in outcomes {
+    pub(super) fn count(&mut self, outcomes: &[(Chosen, Outcome)]) {
+        for (chosen, outcome) in outcomes {
             match outcome {
                 Outcome::Done => self.done += 1,
                 Outcome::Skipped => self.skipped += 1,
                 Outcome::Counted => {}
+                Outcome::Undecided(_) => self.undecided.push(*chosen),
                 Outcome::Failed(reason) => {
                     self.failed += 1;
                     if self.failures.len() < MOST_FAILURES {
                         let reason = one_line(reason);
                         let reason = reason.chars().take(LONGEST_REASON).collect();
                         self.failures.push(BulkFailure {
-                            task_id: *task_id,
+                            task_id: chosen.task,
                             reason,
                         });
                     }
@@ -160,9 +199,34 @@ impl Operation {
         self.owner = None;
         self.status = match self.status {
             BulkStatus::Stopping => BulkStatus::Stopped,
-            BulkStatus::Running if self.is_last => BulkStatus::Done,
+            BulkStatus::Running if self.is_last && self.undecided.is_empty() => BulkStatus::Done,
             status => status,
         };
+        if !self.is_at_undecided() {
+            self.undecided_since = None;
+        }
+    }
+
+    /// Whether those come next on which no process could decide yet: there are no others, or the document has no room
+    /// for more of them.
+    pub(super) const fn is_at_undecided(&self) -> bool {
+        let is_full = self.undecided.len() >= MOST_UNDECIDED;
+        is_full || (self.is_last && !self.undecided.is_empty())
+    }
+
+    /// Makes the first of them the next slice.
+    pub(super) fn take_undecided(&mut self, most: usize, now: DbTime) {
+        self.undecided_since.get_or_insert(now);
+        let most = most.min(self.undecided.len());
+        self.slice = self.undecided.drain(..most).collect();
+    }
+
+    /// Whether tasks on which a process cannot decide wait for another one.
+    pub(super) fn waits(&self, now: DbTime) -> bool {
+        self.undecided_since.is_none_or(|since| {
+            let deployed = self.created_at.later(DEPLOYED);
+            now < deployed.max(since.later(HANDED_OVER))
+        })
     }
 
     /// When a process that has nothing in hand of it looks at it again.

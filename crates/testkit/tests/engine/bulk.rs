@@ -1,8 +1,10 @@
 //! Parked tasks by cause, and operations on many of them: redriven from where they stood, stopped in the
 //! middle, and taken over from an executor that ended.
 
+mod above;
+mod left;
+
 use crate::errand::only;
-use counterstep_adapters::payload_keys::{EncryptedPayloads, PayloadKey, PayloadKeys, TenantKeys};
 use counterstep_contracts::SettledAs;
 use counterstep_contracts::bulk::{BulkAction, BulkStatus, BulkView};
 use counterstep_contracts::{Host, TaskId, TaskStatus, Tenant};
@@ -10,20 +12,17 @@ use counterstep_kernel::Engine;
 use counterstep_kernel::bulk::{self, BulkSpec};
 use counterstep_kernel::dead_letters::{Selection, groups};
 use counterstep_kernel::operator::{self, Retrial};
-use counterstep_kernel::payloads::PayloadStore;
-use counterstep_kernel::ports::{
-    DocumentKind, DocumentQuery, FailureFilter, PayloadError, Store, TaskLine, TaskQuery,
-};
+use counterstep_kernel::ports::{DocumentKind, DocumentQuery, FailureFilter, TaskLine, TaskQuery};
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_macros::distributed_task;
-use counterstep_steps::times::DbTime;
 use counterstep_steps::{CancelToken, State, StepContext, StepError, StepResult, UndoResult};
+use counterstep_testkit::site::eventually;
 use counterstep_testkit::{Form, Harness, Site};
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 
 /// A bank that is down at first, and how often its steps have started.
 #[derive(Clone, Default)]
@@ -129,51 +128,23 @@ impl Bench {
         &self.site.engine
     }
 
-    fn spec(&self, group: Option<String>) -> BulkSpec {
-        BulkSpec {
-            action: BulkAction::Redrive,
-            settled: None,
-            patch: None,
-            from: None,
-            selection: Selection {
-                group,
-                ..parked("default")
-            },
-            note: "the bank is back".to_owned(),
-            actor: "operator:kim".to_owned(),
-        }
-    }
-
-    fn of(&self, action: BulkAction, statuses: &[TaskStatus]) -> BulkSpec {
-        BulkSpec {
-            action,
-            selection: Selection {
-                statuses: statuses.to_vec(),
-                ..parked("default")
-            },
-            ..self.spec(None)
-        }
-    }
-
     async fn start(&self, spec: BulkSpec) -> BulkView {
         bulk::start(self.engine(), spec).await.expect("started")
     }
 
     async fn show(&self, id: &str) -> BulkView {
-        let store = &*self.engine().ports.store;
-        bulk::show(store, &Tenant::default(), id)
-            .await
-            .expect("it is there")
+        show(self.engine(), id).await
     }
 
-    /// Executes slices until the operation has ended.
     async fn execute(&self, id: &str) -> BulkView {
-        loop {
-            bulk::work(self.engine()).await.expect("the store answers");
-            let view = self.show(id).await;
-            if view.status.has_ended() {
-                return view;
-            }
+        execute(self.engine(), id).await
+    }
+
+    /// The newest are redriven first: one is.
+    async fn has_begun(&self) {
+        let newest = *self.tasks.last().expect("a task");
+        while self.site.record(newest).await.task.status == TaskStatus::DeadLettered {
+            tokio::task::yield_now().await;
         }
     }
 
@@ -197,6 +168,64 @@ impl Bench {
             .inspect(|row| assert_eq!(row.entry.actor, "operator:kim"))
             .count()
     }
+}
+
+fn redrive(group: Option<String>) -> BulkSpec {
+    BulkSpec {
+        action: BulkAction::Redrive,
+        settled: None,
+        patch: None,
+        from: None,
+        selection: Selection {
+            group,
+            ..parked("default")
+        },
+        note: "the bank is back".to_owned(),
+        actor: "operator:kim".to_owned(),
+    }
+}
+
+fn spec(action: BulkAction, statuses: &[TaskStatus]) -> BulkSpec {
+    BulkSpec {
+        action,
+        selection: Selection {
+            statuses: statuses.to_vec(),
+            ..parked("default")
+        },
+        ..redrive(None)
+    }
+}
+
+async fn show(engine: &Engine, id: &str) -> BulkView {
+    let shown = bulk::show(&*engine.ports.store, &Tenant::default(), id).await;
+    shown.expect("it is there")
+}
+
+/// Executes operations as a process does, until this has happened. It is killed then.
+async fn serve_until<T>(engine: &Engine, happened: impl Future<Output = T>) -> T {
+    tokio::select! {
+        biased;
+        happened = happened => happened,
+        () = bulk::serve(engine.clone(), CancelToken::new()) => panic!("it ends with its process"),
+    }
+}
+
+/// Executes operations until this one is as wanted.
+async fn serve_until_it(
+    engine: &Engine,
+    id: &str,
+    what: &str,
+    is_wanted: impl Fn(&BulkView) -> bool,
+) -> BulkView {
+    let wanted = eventually(what, || async {
+        Some(show(engine, id).await).filter(&is_wanted)
+    });
+    serve_until(engine, wanted).await
+}
+
+/// Executes operations until this one has ended.
+async fn execute(engine: &Engine, id: &str) -> BulkView {
+    serve_until_it(engine, id, "its end", |it| it.status.has_ended()).await
 }
 
 fn parked(tenant: &str) -> Selection {
@@ -236,7 +265,7 @@ async fn five_thousand_dead_letters_of_three_causes_are_three_groups_and_one_is_
 
     bench.bank.repair();
     let group = &found.groups[2];
-    let spec = bench.spec(Some(group.id.clone()));
+    let spec = redrive(Some(group.id.clone()));
     let counted = bulk::preview(bench.engine(), spec.action, &spec.selection)
         .await
         .expect("a preview");
@@ -277,44 +306,40 @@ async fn five_thousand_dead_letters_of_three_causes_are_three_groups_and_one_is_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stopped_operation_leaves_the_rest_as_it_is() {
-    let bench = Bench::with(450).await;
-    let started = bench.start(bench.spec(None)).await;
-    bulk::work(bench.engine()).await.expect("a slice");
-    let (store, tenant) = (&*bench.engine().ports.store, Tenant::default());
-    let stopped = bulk::stop(store, &tenant, &started.id, "operator:kim")
-        .await
-        .expect("stopped");
+async fn a_stopped_operation_ends_what_it_has_begun_and_leaves_the_rest_as_it_is() {
+    let mut bench = Bench::with(450).await;
+    let started = bench.start(redrive(None)).await;
+    serve_until(bench.engine(), bench.has_begun()).await;
+    bench.site.restart().await;
+    let store = bench.engine().ports.store.clone();
+    let stop = async || {
+        let stopped = bulk::stop(&*store, &Tenant::default(), &started.id, "operator:kim").await;
+        stopped.expect("stopped")
+    };
+    assert_eq!(stop().await.status, BulkStatus::Stopping);
+    bench.site.clock.advance("61s");
+    let stopped = bench.execute(&started.id).await;
     assert_eq!((stopped.status, stopped.done), (BulkStatus::Stopped, 200));
     assert_eq!(stopped.left, Some(250));
-    bulk::work(bench.engine()).await.expect("nothing is due");
     assert_eq!(bench.in_status(TaskStatus::DeadLettered).await.len(), 250);
-    let again = bulk::stop(store, &tenant, &started.id, "operator:kim")
-        .await
-        .expect("as it is");
-    assert_eq!(again.status, BulkStatus::Stopped);
-    // After its time to be listed it goes.
+    assert_eq!(stop().await, stopped, "as it is");
+    let unclaimed = bench.start(redrive(None)).await;
+    let unclaimed = bulk::stop(&*store, &Tenant::default(), &unclaimed.id, "operator:kim").await;
+    assert_eq!(unclaimed.expect("stopped").status, BulkStatus::Stopped);
+    // After their time to be listed they go.
     bench.site.clock.advance("31d");
-    bulk::work(bench.engine()).await.expect("it is deleted");
-    let gone = bulk::list(store, &tenant).await.expect("a list");
-    assert!(gone.is_empty(), "{gone:?}");
+    let gone = eventually("no operation", || async {
+        let left = bulk::list(&*store, &Tenant::default()).await;
+        left.expect("a list").is_empty().then_some(())
+    });
+    serve_until(bench.engine(), gone).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_process_takes_over_what_a_killed_one_has_begun_and_does_none_twice() {
     let mut bench = Bench::with(450).await;
-    let started = bench.start(bench.spec(None)).await;
-    // The newest are redriven first; at the first that is, the executor ends.
-    let newest = *bench.tasks.last().expect("a task");
-    tokio::select! {
-        biased;
-        () = async {
-            while bench.site.record(newest).await.task.status == TaskStatus::DeadLettered {
-                tokio::task::yield_now().await;
-            }
-        } => {}
-        ended = bulk::work(bench.engine()) => panic!("nothing was cut off: {ended:?}"),
-    }
+    let started = bench.start(redrive(None)).await;
+    serve_until(bench.engine(), bench.has_begun()).await;
     let begun = bench.show(&started.id).await;
     assert_eq!(
         (begun.status, begun.done),
@@ -329,11 +354,13 @@ async fn another_process_takes_over_what_a_killed_one_has_begun_and_does_none_tw
         .all_are(TaskStatus::DeadLettered, &bench.tasks)
         .await;
     bench.site.stop().await;
-    assert_eq!(
-        bulk::work(bench.engine()).await.expect("a look"),
-        0,
-        "it is claimed still"
-    );
+    let due = DocumentQuery::Due {
+        kind: DocumentKind::Bulk,
+        after: None,
+        limit: 10,
+    };
+    let due = bench.engine().ports.store.documents(&due).await;
+    assert_eq!(due.expect("a look").rows, [], "it is claimed still");
     bench.site.restart().await;
     bench.site.clock.advance("61s");
     let ended = bench.execute(&started.id).await;
@@ -352,18 +379,18 @@ async fn ended_tasks_run_again_once_each_also_where_an_executor_is_killed() {
     let settle = BulkSpec {
         action: BulkAction::Resolve,
         settled: Some(SettledAs::NotNeeded),
-        ..bench.spec(None)
+        ..redrive(None)
     };
     let settled = bench.start(settle).await;
     bench.execute(&settled.id).await;
-    let again = bench.of(BulkAction::RunAgain, &[TaskStatus::Resolved]);
+    let again = spec(BulkAction::RunAgain, &[TaskStatus::Resolved]);
     let started = bench.start(again).await;
     let begun = async {
         while listed(&bench, &NEW).await.is_empty() {
             tokio::task::yield_now().await;
         }
     };
-    killed_when(&bench, begun).await;
+    serve_until(bench.engine(), begun).await;
     bench.site.restart().await;
     bench.site.clock.advance("61s");
     let ended = bench.execute(&started.id).await;
@@ -379,7 +406,7 @@ async fn ended_tasks_run_again_once_each_also_where_an_executor_is_killed() {
         (300, bench.tasks.iter().copied().collect())
     );
 
-    let cancel = bench.of(BulkAction::Cancel, &NEW);
+    let cancel = spec(BulkAction::Cancel, &NEW);
     let started = bench.start(cancel).await;
     // The newest are cancelled first.
     let newest = found.iter().map(|line| line.task).max().expect("a task");
@@ -388,7 +415,7 @@ async fn ended_tasks_run_again_once_each_also_where_an_executor_is_killed() {
             tokio::task::yield_now().await;
         }
     };
-    killed_when(&bench, begun).await;
+    serve_until(bench.engine(), begun).await;
     bench.site.restart().await;
     bench.site.clock.advance("61s");
     let ended = bench.execute(&started.id).await;
@@ -398,15 +425,6 @@ async fn ended_tasks_run_again_once_each_also_where_an_executor_is_killed() {
 
 /// Where a task is that no worker has begun.
 const NEW: [TaskStatus; 2] = [TaskStatus::Submitted, TaskStatus::Dispatched];
-
-/// Works on an operation until this has happened.
-async fn killed_when(bench: &Bench, begun: impl Future<Output = ()>) {
-    tokio::select! {
-        biased;
-        () = begun => {}
-        ended = bulk::work(bench.engine()) => panic!("nothing was cut off: {ended:?}"),
-    }
-}
 
 /// The tasks in these states.
 async fn listed(bench: &Bench, statuses: &[TaskStatus]) -> Vec<TaskLine> {
@@ -422,7 +440,7 @@ async fn listed(bench: &Bench, statuses: &[TaskStatus]) -> Vec<TaskLine> {
 #[tokio::test(flavor = "multi_thread")]
 async fn tasks_that_others_have_decided_on_or_that_are_parked_later_are_left_alone() {
     let mut bench = Bench::with(6).await;
-    let started = bench.start(bench.spec(None)).await;
+    let started = bench.start(redrive(None)).await;
     let by_hand = counterstep_kernel::operator::Retrial {
         direction: Some(counterstep_contracts::Direction::Undo),
         edit: None,
@@ -469,7 +487,7 @@ async fn many_are_settled_by_hand_and_those_of_another_tenant_are_not() {
         settled: Some(SettledAs::Skipped),
         patch: None,
         from: None,
-        ..bench.spec(None)
+        ..redrive(None)
     };
     let started = bench.start(spec).await;
     let ended = bench.execute(&started.id).await;
@@ -494,99 +512,10 @@ async fn many_are_settled_by_hand_and_those_of_another_tenant_are_not() {
         .expect_err("not theirs");
 }
 
-/// The keys of tenants, as one process has them.
-#[derive(Debug, Clone, Default)]
-struct Keys(Arc<Mutex<HashMap<String, TenantKeys>>>);
-
-impl Keys {
-    fn set(&self, tenant: &str, bytes: &[u8], erased: bool) {
-        let keys = bytes.iter().map(|byte| PayloadKey::new([*byte; 32]));
-        let keys = TenantKeys {
-            keys: keys.collect(),
-            erased,
-            ..TenantKeys::default()
-        };
-        self.0
-            .lock()
-            .expect("no panic")
-            .insert(tenant.to_owned(), keys);
-    }
-}
-
-impl PayloadKeys for Keys {
-    fn of(&self, tenant: &Tenant) -> Result<Arc<TenantKeys>, PayloadError> {
-        let all = self.0.lock().expect("no panic");
-        Ok(Arc::new(all.get(&tenant.0).cloned().unwrap_or_default()))
-    }
-}
-
-/// The operations of a tenant as they lie in the database: their bodies and when they are due.
-async fn stored(store: &dyn Store, tenant: &str) -> Vec<(String, Option<DbTime>)> {
-    let page = DocumentQuery::Page {
-        kind: DocumentKind::Bulk,
-        tenant: Tenant(tenant.to_owned()),
-        after: None,
-        limit: 100,
-    };
-    let found = store.documents(&page).await.expect("documents").rows;
-    found
-        .into_iter()
-        .map(|row| (row.body, row.due_at))
-        .collect()
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn operations_whose_key_is_not_here_stay_as_they_are_and_delay_no_others() {
-    let mut bench = Bench::with(1).await;
-    let inner = bench.engine().ports.store.clone();
-    let keys = Keys::default();
-    keys.set("default", &[1], false);
-    keys.set("umbra", &[2], false);
-    let codec = Arc::new(EncryptedPayloads::new(keys.clone()));
-    bench.site.engine.ports.store = Arc::new(PayloadStore::new(inner.clone(), Some(codec)));
-    let theirs = BulkSpec {
-        selection: parked("umbra"),
-        ..bench.spec(None)
-    };
-    // More than a process executes side by side.
-    for _ in 0..20 {
-        bench.start(theirs.clone()).await;
-    }
-    let before = stored(&*inner, "umbra").await;
-    assert_eq!(before.len(), 20);
-    for (what, there, erased) in [
-        ("missing", &[][..], false),
-        ("a newer one alone", &[3][..], false),
-        ("deleted", &[][..], true),
-        ("deleted, and another made", &[3][..], true),
-    ] {
-        keys.set("umbra", there, erased);
-        let own = bench.start(bench.spec(None)).await;
-        let ended = bench.execute(&own.id).await;
-        assert_eq!(ended.status, BulkStatus::Done, "{what}");
-        while bulk::work(bench.engine()).await.expect(what) > 0 {}
-        let after = stored(&*inner, "umbra").await;
-        for ((body, due), (was, was_due)) in after.iter().zip(&before) {
-            assert_eq!(body, was, "{what}");
-            assert!(due > was_due, "{what}: {due:?}");
-        }
-        bench.site.clock.advance("61m");
-    }
-    // The key is back.
-    keys.set("umbra", &[3, 2], false);
-    while bulk::work(bench.engine()).await.expect("they are read") > 0 {}
-    let tenant = Tenant("umbra".to_owned());
-    let ended = bulk::list(&*bench.engine().ports.store, &tenant)
-        .await
-        .expect("a list");
-    assert_eq!(ended.len(), 20);
-    assert!(ended.iter().all(|it| it.status == BulkStatus::Done));
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_that_changes_its_state_while_tasks_are_selected_is_selected_once() {
     let bench = Bench::with(8).await;
-    let all = bench.of(BulkAction::Cancel, TaskStatus::ALL);
+    let all = spec(BulkAction::Cancel, TaskStatus::ALL);
     let changes = async {
         // Parked, running and parked again, some hundred times.
         for _ in 0..40 {
