@@ -64,6 +64,7 @@ pub mod trail;
 pub mod transition;
 pub mod turn;
 mod turn_time;
+mod under_way;
 mod unknown_commits;
 mod vitals;
 mod waiting_looks;

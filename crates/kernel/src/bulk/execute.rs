@@ -10,10 +10,9 @@ use crate::documents::delete;
 use crate::engine::Engine;
 use crate::ports::{Clock, Document, DocumentQuery, DuePlace, StoreError, TaskLine};
 use crate::record::DbTime;
+use crate::under_way::UnderWay;
 use counterstep_contracts::bulk::{BulkAction, BulkStatus};
 use counterstep_contracts::{TaskId, Tenant};
-use futures::future::BoxFuture;
-use futures::stream::FuturesUnordered;
 use futures::{StreamExt, stream};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -55,9 +54,9 @@ const FORGOTTEN: Duration = Duration::from_secs(3600);
 
 /// Executes those that are due until `shutdown`. A slice that was begun is finished.
 pub async fn serve(engine: Engine, shutdown: CancelToken) {
-    let mut under_way = UnderWay::of(engine.ports.clock.clone());
+    let mut slices = Slices::of(engine.ports.clock.clone());
     while !shutdown.is_cancelled() {
-        let pause = match begin_due(&engine, &mut under_way).await {
+        let pause = match begin_due(&engine, &mut slices).await {
             Ok(()) => EVERY,
             Err(error) => {
                 tracing::warn!(%error, "bulk operations wait: the database does not answer as asked");
@@ -68,16 +67,16 @@ pub async fn serve(engine: Engine, shutdown: CancelToken) {
             () = engine.ports.clock.sleep(pause) => {}
             _ = shutdown.cancelled() => {}
             // There may be more to do of it.
-            Some(()) = under_way.next() => {}
+            Some(()) = slices.next() => {}
         }
     }
-    while under_way.next().await.is_some() {}
+    while slices.next().await.is_some() {}
 }
 
 /// The slices that this process executes, each beside the others: one whose files take long to copy holds up none.
-struct UnderWay {
+struct Slices {
     clock: Arc<dyn Clock>,
-    slices: FuturesUnordered<BoxFuture<'static, (Id, Result<(), StoreError>)>>,
+    under_way: UnderWay<Id>,
     ids: BTreeSet<Id>,
     /// Those that are left to others, and until when.
     left: BTreeMap<Id, Duration>,
@@ -88,11 +87,11 @@ struct UnderWay {
 /// The tenant and the name of an operation.
 type Id = (Tenant, String);
 
-impl UnderWay {
+impl Slices {
     fn of(clock: Arc<dyn Clock>) -> Self {
         Self {
             clock,
-            slices: FuturesUnordered::new(),
+            under_way: UnderWay::default(),
             ids: BTreeSet::new(),
             left: BTreeMap::new(),
             after: None,
@@ -116,7 +115,7 @@ impl UnderWay {
         slice: impl Future<Output = Result<(), StoreError>> + Send + 'static,
     ) {
         self.ids.insert(id.clone());
-        self.slices.push(Box::pin(async move { (id, slice.await) }));
+        self.under_way.begin(id, slice);
     }
 
     fn leave(&mut self, id: Id, error: &StoreError) {
@@ -129,7 +128,7 @@ impl UnderWay {
     }
 
     async fn next(&mut self) -> Option<()> {
-        let (id, ended) = self.slices.next().await?;
+        let (id, ended) = self.under_way.next().await?;
         self.ids.remove(&id);
         if let Err(error) = ended {
             self.leave(id, &error);
@@ -140,39 +139,37 @@ impl UnderWay {
 
 /// Begins a slice of each operation that is due, as far as there is room. Each look goes on where the last one ended, so
 /// that none waits behind those that are left to others.
-async fn begin_due(engine: &Engine, under_way: &mut UnderWay) -> Result<(), StoreError> {
-    if under_way.is_full() {
-        return Ok(());
-    }
+async fn begin_due(engine: &Engine, slices: &mut Slices) -> Result<(), StoreError> {
     let query = DocumentQuery::Due {
         kind: KIND,
-        after: under_way.after.clone(),
+        after: slices.after.clone(),
         limit: DUE,
     };
-    let due = engine.ports.store.documents(&query).await?;
+    let read = engine.ports.store.documents(&query);
+    let due = slices.under_way.until(read).await?;
     let is_last = due.rows.len() < DUE as usize;
     for document in due.rows {
-        if under_way.is_full() {
+        if slices.is_full() {
             return Ok(());
         }
-        under_way.after = document.due_place();
+        slices.after = document.due_place();
         let id = (document.tenant.clone(), document.name.clone());
-        if !under_way.is_free(&id) {
+        if !slices.is_free(&id) {
             continue;
         }
         match Operation::read(&document) {
             Ok(operation) => {
                 let engine = engine.clone();
-                under_way.begin(id, async move {
+                slices.begin(id, async move {
                     slice(&engine, document, operation, due.now).await
                 });
             }
             // A newer program has written it, or the key of its tenant is not here.
-            Err(error) => under_way.leave(id, &error),
+            Err(error) => slices.leave(id, &error),
         }
     }
     if is_last {
-        under_way.after = None;
+        slices.after = None;
     }
     Ok(())
 }

@@ -10,10 +10,9 @@ use crate::engine::Engine;
 use crate::ports::{Document, DuePlace, Observation, Signal, StoreError};
 use crate::record::DbTime;
 use crate::time_limits::answer_within;
+use crate::under_way::UnderWay;
 use counterstep_contracts::webhook::DeliveryStatus;
 use counterstep_contracts::{Rev, Tenant};
-use futures::future::BoxFuture;
-use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -84,9 +83,9 @@ pub struct Webhooks {
 /// Sends those that are due until `shutdown`, and ends when those under way have.
 pub async fn serve(engine: Engine, webhooks: Webhooks, shutdown: CancelToken) {
     let mut signals = engine.ports.signals.subscribe();
-    let mut under_way = UnderWay::default();
+    let mut sending = Sending::default();
     while !shutdown.is_cancelled() {
-        let pause = match begin_due(&engine, &webhooks, &mut under_way).await {
+        let pause = match begin_due(&engine, &webhooks, &mut sending).await {
             Ok(()) => EVERY,
             Err(error) => {
                 tracing::debug!(%error, "webhooks that are due cannot be read");
@@ -108,8 +107,8 @@ pub async fn serve(engine: Engine, webhooks: Webhooks, shutdown: CancelToken) {
                     // It tells of nothing any more: the pause is left.
                     None => { (&mut pause).await; break }
                 },
-                Some(ended) = under_way.next() => match ended {
-                    Ok(()) => is_woken |= under_way.left_some,
+                Some(ended) = sending.next() => match ended {
+                    Ok(()) => is_woken |= sending.left_some,
                     Err(error) => {
                         tracing::warn!(%error, "a webhook is sent again: its outcome was not noted");
                         pause = clock.sleep(AGAIN).fuse();
@@ -118,7 +117,7 @@ pub async fn serve(engine: Engine, webhooks: Webhooks, shutdown: CancelToken) {
             }
         }
     }
-    while under_way.next().await.is_some() {}
+    while sending.next().await.is_some() {}
 }
 
 /// The host that a webhook goes to, and whose it is.
@@ -126,8 +125,8 @@ type Receiver = (Tenant, String);
 
 /// What is being sent.
 #[derive(Default)]
-struct UnderWay {
-    sending: FuturesUnordered<BoxFuture<'static, (Receiver, Result<(), StoreError>)>>,
+struct Sending {
+    under_way: UnderWay<Receiver>,
     receivers: HashMap<Receiver, usize>,
     /// A look left some that are due.
     left_some: bool,
@@ -135,9 +134,9 @@ struct UnderWay {
     after: Option<DuePlace>,
 }
 
-impl UnderWay {
+impl Sending {
     fn is_full(&self) -> bool {
-        self.sending.len() >= AT_ONCE
+        self.under_way.len() >= AT_ONCE
     }
 
     fn has_room(&self, receiver: &Receiver) -> bool {
@@ -153,12 +152,11 @@ impl UnderWay {
         sending: impl Future<Output = Result<(), StoreError>> + Send + 'static,
     ) {
         *self.receivers.entry(receiver.clone()).or_default() += 1;
-        self.sending
-            .push(Box::pin(async move { (receiver, sending.await) }));
+        self.under_way.begin(receiver, sending);
     }
 
     async fn next(&mut self) -> Option<Result<(), StoreError>> {
-        let (receiver, ended) = self.sending.next().await?;
+        let (receiver, ended) = self.under_way.next().await?;
         if let Some(count) = self.receivers.get_mut(&receiver) {
             *count -= 1;
             if *count == 0 {
@@ -174,33 +172,34 @@ impl UnderWay {
 async fn begin_due(
     engine: &Engine,
     webhooks: &Webhooks,
-    under_way: &mut UnderWay,
+    sending: &mut Sending,
 ) -> Result<(), StoreError> {
     let store = &*engine.ports.store;
-    under_way.left_some = false;
+    sending.left_some = false;
     for _ in 0..PAGES {
-        let found = delivery::due(store, under_way.after.clone(), PAGE).await?;
+        let read = delivery::due(store, sending.after.clone(), PAGE);
+        let found = sending.under_way.until(read).await?;
         let is_last = found.rows.len() < PAGE as usize;
         let mut over = Vec::new();
         for document in found.rows {
             let delivery = Delivery::read(&document);
             let is_over = matches!(&delivery, Ok(it) if it.status != DeliveryStatus::Pending);
-            if !is_over && under_way.is_full() {
-                under_way.left_some = true;
+            if !is_over && sending.is_full() {
+                sending.left_some = true;
                 break;
             }
-            under_way.after = document.due_place();
+            sending.after = document.due_place();
             if is_over {
                 over.push(document);
                 continue;
             }
             let receiver = delivery::receiver(&document, delivery.as_ref().ok());
-            if !under_way.has_room(&receiver) {
-                under_way.left_some = true;
+            if !sending.has_room(&receiver) {
+                sending.left_some = true;
                 continue;
             }
             let (engine, webhooks) = (engine.clone(), webhooks.clone());
-            let sending = async move {
+            let delivering = async move {
                 match delivery {
                     Ok(delivery) => {
                         deliver(&engine, &webhooks, (document, delivery), found.now).await
@@ -208,21 +207,22 @@ async fn begin_due(
                     Err(error) => leave_to_others(&engine, &document, found.now, &error).await,
                 }
             };
-            under_way.begin(receiver, sending);
+            sending.begin(receiver, delivering);
         }
-        if let Err(error) = delivery::delete_all(store, &over).await {
+        let deleted = delivery::delete_all(store, &over);
+        if let Err(error) = sending.under_way.until(deleted).await {
             tracing::debug!(%error, "webhooks that are listed no more cannot be deleted");
         }
-        if under_way.is_full() {
-            under_way.left_some |= !is_last;
+        if sending.is_full() {
+            sending.left_some |= !is_last;
             return Ok(());
         }
         if is_last {
-            under_way.after = None;
+            sending.after = None;
             return Ok(());
         }
     }
-    under_way.left_some = true;
+    sending.left_some = true;
     Ok(())
 }
 
