@@ -237,7 +237,7 @@ pub trait Clock: Send + Sync + Debug {
 
     /// Milliseconds since 1970-01-01 UTC by this machine. A part of new ids, so that they sort roughly
     /// by age, and what webhooks say of when they were sent; compared with nothing but the times in access tokens and links
-    /// to results, which clients bring.
+    /// to results, which clients bring, and with itself: to see that it moved and the timer did not.
     fn unix_millis(&self) -> u64;
 
     /// Waits.

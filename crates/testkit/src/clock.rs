@@ -12,7 +12,7 @@ use counterstep_contracts::retry::parse_duration;
 use counterstep_kernel::ports::Clock;
 use futures::future::BoxFuture;
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -29,6 +29,9 @@ static START: LazyLock<(Duration, Duration)> =
 #[derive(Debug, Clone)]
 pub struct TestClock {
     ahead: Arc<watch::Sender<Duration>>,
+    /// How far the calendar alone was set forward.
+    set_forward: Arc<Mutex<Duration>>,
+    silence: Arc<Silence>,
     #[cfg(feature = "servers")]
     postgres: crate::servers::DatabaseClocks,
 }
@@ -39,6 +42,8 @@ impl TestClock {
     pub fn new() -> Self {
         Self {
             ahead: Arc::new(watch::Sender::new(Duration::ZERO)),
+            set_forward: Arc::default(),
+            silence: Arc::default(),
             #[cfg(feature = "servers")]
             postgres: crate::servers::DatabaseClocks::default(),
         }
@@ -63,9 +68,7 @@ impl TestClock {
     /// # Panics
     /// When the text is not a duration.
     pub fn advance(&self, by: &str) {
-        let by = parse_duration(by)
-            .unwrap_or_else(|| panic!("invalid duration `{by}`; expected 500ms, 31s, 5m or 1h"));
-        self.advance_by(by);
+        self.advance_by(parsed(by));
     }
 
     /// The same for a duration that is worked out.
@@ -74,6 +77,21 @@ impl TestClock {
         #[cfg(feature = "servers")]
         self.postgres.advance(by);
         self.ahead.send_modify(|ahead| *ahead += by);
+    }
+
+    /// Sets the calendar forward by this much, as `8h`, and no timer: as a person does, or as a machine finds it after a
+    /// suspend. The time of SQLite files follows the calendar; PostgreSQL databases keep theirs.
+    ///
+    /// # Panics
+    /// When the text is not a duration.
+    pub fn set_calendar_forward(&self, by: &str) {
+        *self.set_forward() += parsed(by);
+    }
+
+    fn set_forward(&self) -> MutexGuard<'_, Duration> {
+        self.set_forward
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes this clock the one of a PostgreSQL database. Stores that are open already keep the
@@ -97,9 +115,79 @@ impl TestClock {
         });
     }
 
+    /// Until what it gives is dropped, SQLite files under this clock give no answer to calls that need the
+    /// time.
+    #[must_use]
+    pub fn silence(&self) -> Silenced {
+        self.silence.set(true);
+        Silenced(self.silence.clone())
+    }
+
     fn passed(&self) -> Duration {
         SystemClocks.monotonic() + *self.ahead.borrow()
     }
+
+    fn since_1970(&self) -> Duration {
+        let (calendar, monotonic) = *START;
+        calendar + self.passed().saturating_sub(monotonic) + *self.set_forward()
+    }
+}
+
+/// A file that gives no answer: see [`TestClock::silence`].
+#[derive(Debug)]
+pub struct Silenced(Arc<Silence>);
+
+impl Silenced {
+    /// How many calls wait for an answer.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.0.lock().waiting
+    }
+}
+
+impl Drop for Silenced {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}
+
+#[derive(Debug, Default)]
+struct Silence {
+    state: Mutex<SilenceState>,
+    over: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct SilenceState {
+    lasts: bool,
+    waiting: usize,
+}
+
+impl Silence {
+    fn lock(&self) -> MutexGuard<'_, SilenceState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, lasts: bool) {
+        self.lock().lasts = lasts;
+        self.over.notify_all();
+    }
+
+    /// On a thread that may block.
+    fn wait(&self) {
+        let mut state = self.lock();
+        state.waiting += 1;
+        while state.lasts {
+            let waited = self.over.wait(state);
+            state = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+        state.waiting -= 1;
+    }
+}
+
+fn parsed(duration: &str) -> Duration {
+    parse_duration(duration)
+        .unwrap_or_else(|| panic!("invalid duration `{duration}`; expected 500ms, 31s, 5m or 1h"))
 }
 
 /// The clock of a task, and how many of its steps take their time.
@@ -173,8 +261,8 @@ impl Default for TestClock {
 
 impl MachineClock for TestClock {
     fn calendar(&self) -> Duration {
-        let (calendar, monotonic) = *START;
-        calendar + self.passed().saturating_sub(monotonic)
+        self.silence.wait();
+        self.since_1970()
     }
 
     fn monotonic(&self) -> Duration {
@@ -188,7 +276,7 @@ impl Clock for TestClock {
     }
 
     fn unix_millis(&self) -> u64 {
-        u64::try_from(self.calendar().as_millis()).unwrap_or(u64::MAX)
+        u64::try_from(self.since_1970().as_millis()).unwrap_or(u64::MAX)
     }
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {

@@ -2,7 +2,7 @@
 //! would write to each of them, and the claim that follows is judged anew in any case.
 
 use super::fault::{Fault, count, name, parse};
-use super::statement::{Bind, Statement, Str, interval, time, values, written};
+use super::statement::{Bind, Statement, Str, interval, look_back, time, values, written};
 use super::states::{open, states};
 use counterstep_contracts::{Epoch, QueueName, TaskId};
 use counterstep_kernel::ports::{DueTask, InFlight, KnownType, Lost, LostOf, Unclaimed};
@@ -57,10 +57,7 @@ pub(super) fn claimable<'a>(
             .map(|known| known.key().into())
             .collect::<Vec<Str<'a>>>()
     };
-    let (age, limit) = (
-        interval(unclaimed_for.min(super::statement::LONGEST_LOOK_BACK)),
-        i64::from(limit),
-    );
+    let (age, limit) = (look_back(unclaimed_for), i64::from(limit));
     // No task is as old as the first of these.
     let (since, id) = after.map_or((DbTime(0), Uuid::nil()), |(since, task)| (since, task.0));
     let since = || Bind::Time(Some(written(since)));
@@ -86,7 +83,7 @@ pub(super) fn lost(which: &Lost, limit: u32) -> Result<Statement<'_, DueTypes>, 
         "SELECT id, task_type, version, status, lease_expires_at FROM tasks
          WHERE lease_owner IS NOT NULL AND lease_expires_at <= now() - ? AND status IN ('running', 'compensating')
            AND (held_until IS NULL OR held_until <= now() OR held_epoch <> epoch)",
-        values![interval(which.stale_after.min(super::statement::LONGEST_LOOK_BACK))],
+        values![look_back(which.stale_after)],
     );
     if let Some(task_type) = &which.task_type {
         statement.push(
@@ -152,15 +149,8 @@ pub(super) fn unclaimed(which: &Unclaimed, limit: u32) -> Result<Statement<'_, D
             .map(|known| known.key().into())
             .collect::<Vec<Str<'_>>>()
     };
-    let least = || interval(which.for_at_least.min(super::statement::LONGEST_LOOK_BACK));
-    let most = || {
-        interval(
-            which
-                .at_most
-                .max(which.for_at_least)
-                .min(super::statement::LONGEST_LOOK_BACK),
-        )
-    };
+    let least = || look_back(which.for_at_least);
+    let most = || look_back(which.at_most.max(which.for_at_least));
     let limit = i64::from(limit);
     let binds = values![
         queues,
@@ -216,19 +206,33 @@ pub(super) fn decode_due(
     })
 }
 
-type GroupTypes = (sql::Text, sql::BigInt, sql::Text, sql::BigInt, sql::Text);
+type GroupTypes = (
+    sql::Text,
+    sql::BigInt,
+    sql::Text,
+    sql::Text,
+    sql::BigInt,
+    sql::Text,
+);
 
 /// A row of [`in_flight`].
-pub(super) type GroupRead = (String, i64, String, i64, String);
+pub(super) type GroupRead = (String, i64, String, String, i64, String);
 
-/// Tasks that have not ended, by type, version and definition.
+/// Tasks that have not ended, and completed ones that such a task above them may undo yet, by type, version,
+/// definition and queue. Parked and completed ones wait on none.
 pub(super) fn in_flight() -> Statement<'static, GroupTypes> {
     Statement::of(
         concat!(
-            "SELECT task_type, version, definition_hash, count(*), min(id::text)
-             FROM unnest(?) AS s (status) JOIN tasks t ON t.status = s.status AND ",
+            "WITH RECURSIVE needed AS (
+               SELECT t.id, t.task_type, t.version, t.definition_hash,
+                 CASE WHEN t.status IN ('dead_lettered', 'compensation_failed') THEN '' ELSE t.queue END AS queue
+               FROM unnest(?) AS s (status) JOIN tasks t ON t.status = s.status AND ",
             open!(),
-            " GROUP BY task_type, version, definition_hash ORDER BY task_type, version, definition_hash"
+            " UNION ALL SELECT t.id, t.task_type, t.version, t.definition_hash, ''
+               FROM needed n JOIN children c ON c.parent = n.id JOIN tasks t ON t.id = c.task
+               WHERE t.status = 'completed')
+             SELECT task_type, version, definition_hash, queue, count(*), min(id::text) FROM needed
+             GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"
         ),
         values![states(false)],
     )
@@ -236,7 +240,7 @@ pub(super) fn in_flight() -> Statement<'static, GroupTypes> {
 
 /// What [`in_flight`] has read.
 pub(super) fn decode_group(
-    (name, version, definition, tasks, example): GroupRead,
+    (name, version, definition, queue, tasks, example): GroupRead,
 ) -> Result<InFlight, Fault> {
     Ok(InFlight {
         of: KnownType {
@@ -244,6 +248,7 @@ pub(super) fn decode_group(
             version: count("version", version)?,
             definition,
         },
+        queue: (!queue.is_empty()).then_some(QueueName(queue)),
         count: u64::try_from(tasks).unwrap_or_default(),
         example: parse("id", &example)?,
     })

@@ -2,16 +2,19 @@
 //! Owns which file is whose. Must not know what an entry means.
 //!
 //! Each process has a file of its own, `0.db`, `1.db`, and so on: the first one that no living process
-//! holds. A lock on `0.lock` says so, which the kernel lets go with the process, however it ends. (Not a
-//! lock on the database file: closing any descriptor of that would let go SQLite's own.) At its start a
-//! process also takes over the entries of all other files that are held by none, so that those of a
-//! worker that does not come back are not forgotten.
+//! holds, and that has no results of task types which the process leaves to others. A lock on `0.lock`
+//! says who holds it, which the kernel lets go with the process, however it ends. (Not a lock on the
+//! database file: closing any descriptor of that would let go SQLite's own.) At its start a process also
+//! takes over the entries of all other files that are held by none, so that those of a worker that does
+//! not come back are not forgotten; but for those of types that it does not take.
 
 mod rows;
 
 use async_trait::async_trait;
+use counterstep_kernel::SealSecrets;
 use counterstep_kernel::ports::{Spool, SpoolEntry, SpoolError, SpoolKey, SpoolStats};
 use diesel::SqliteConnection;
+use std::collections::HashSet;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -45,9 +48,21 @@ pub enum OpenError {
 #[derive(Debug, Clone)]
 pub struct FileSpool(Arc<OpenFile>);
 
+/// What makes a result of the spool one of ours.
+#[derive(Debug, Clone)]
+pub struct Sealing {
+    /// The secrets, which no other account may read.
+    pub secrets: SealSecrets,
+    /// Whether results without a seal, which an older program has kept, are sealed now.
+    pub accepts_unsealed: bool,
+}
+
 struct OpenFile {
     path: PathBuf,
     most_bytes: u64,
+    seals: SealSecrets,
+    /// Results whose seal was not valid at the start: they stay, and are not used.
+    unsealed: HashSet<SpoolKey>,
     rows: Mutex<SqliteConnection>,
     stats: Mutex<SpoolStats>,
     /// Held as long as the process lives.
@@ -65,11 +80,18 @@ impl std::fmt::Debug for OpenFile {
 impl FileSpool {
     /// Opens a file in this folder, which is made where it is not there, and takes over what processes
     /// that are gone have left in others. `most_bytes`: of all entries together; what is taken over is
-    /// kept also beyond it.
+    /// kept also beyond it. `takes`: whether the process takes tasks of this type, as
+    /// [`SpoolEntry::task_type`] names it; the results of others stay where they are. A result without a valid seal stays, too, and is not
+    /// used: its step is in doubt once its lease is over.
     ///
     /// # Errors
     /// [`OpenError`].
-    pub fn open(folder: &Path, most_bytes: u64) -> Result<Self, OpenError> {
+    pub fn open(
+        folder: &Path,
+        most_bytes: u64,
+        sealing: Sealing,
+        takes: &dyn Fn(&str) -> bool,
+    ) -> Result<Self, OpenError> {
         let failed = |error| OpenError::Folder(folder.to_owned(), error);
         // What lies there may be the payloads of tasks.
         DirBuilder::new()
@@ -77,21 +99,10 @@ impl FileSpool {
             .mode(0o700)
             .create(folder)
             .map_err(failed)?;
-        let (number, lock) = (0..MOST_FILES)
-            .find_map(|number| {
-                try_lock(folder, number)
-                    .map(|lock| Some((number, lock?)))
-                    .transpose()
-            })
-            .transpose()
-            .map_err(failed)?
-            .ok_or_else(|| OpenError::NoneFree(folder.to_owned()))?;
+        let (number, mut rows, lock) = (0..MOST_FILES)
+            .find_map(|number| own(folder, number, takes).transpose())
+            .ok_or_else(|| OpenError::NoneFree(folder.to_owned()))??;
         let path = path_of(folder, number);
-        let unusable = |error: rows::RowsError| OpenError::Rows {
-            path: path.clone(),
-            why: error.to_string(),
-        };
-        let mut rows = rows::open(&path).map_err(unusable)?;
         // The entry of a new file in its folder is on the disk only after this.
         File::open(folder)
             .and_then(|folder| folder.sync_all())
@@ -100,13 +111,27 @@ impl FileSpool {
             if path_of(folder, other).exists()
                 && let Some(_lock) = try_lock(folder, other).map_err(failed)?
             {
-                take_over(&mut rows, &path_of(folder, other))?;
+                take_over(&mut rows, &path_of(folder, other), takes)?;
             }
         }
-        let stats = rows::stats(&mut rows).map_err(unusable)?;
+        let Sealing {
+            secrets: seals,
+            accepts_unsealed,
+        } = sealing;
+        let unsealed = rows::unsealed(&mut rows, &seals, accepts_unsealed);
+        let unsealed = unsealed.map_err(|error| unusable(&path, &error))?;
+        for SpoolKey { task, step, .. } in &unsealed {
+            tracing::error!(
+                path = %path.display(), %task, %step,
+                "a result in the spool has no valid seal, and is not used: where an older program has kept it, start once with --accept-spool"
+            );
+        }
+        let stats = rows::stats(&mut rows).map_err(|error| unusable(&path, &error))?;
         Ok(Self(Arc::new(OpenFile {
             path,
             most_bytes,
+            seals,
+            unsealed,
             rows: Mutex::new(rows),
             stats: Mutex::new(stats),
             _lock: lock,
@@ -122,12 +147,14 @@ impl FileSpool {
     /// Does it on a thread that may block, and notes what the file holds then.
     async fn with<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut SqliteConnection, u64) -> Result<T, rows::RowsError> + Send + 'static,
+        work: impl FnOnce(&mut SqliteConnection, &OpenFile) -> Result<T, rows::RowsError>
+        + Send
+        + 'static,
     ) -> Result<T, SpoolError> {
         let file = self.0.clone();
         let done = spawn_blocking(move || {
             let mut rows = lock(&file.rows);
-            let done = work(&mut rows, file.most_bytes);
+            let done = work(&mut rows, &file);
             if let Ok(stats) = rows::stats(&mut rows) {
                 *lock(&file.stats) = stats;
             }
@@ -144,22 +171,29 @@ impl FileSpool {
 impl Spool for FileSpool {
     async fn put(&self, entry: &SpoolEntry) -> Result<(), SpoolError> {
         let entry = entry.clone();
-        self.with(move |rows, most| rows::put(rows, &entry, most))
+        self.with(move |rows, file| rows::put(rows, &entry, &file.seals, file.most_bytes))
             .await
     }
 
     async fn keys(&self) -> Result<Vec<SpoolKey>, SpoolError> {
-        self.with(|rows, _| rows::keys(rows)).await
+        let mut keys = self.with(|rows, _| rows::keys(rows)).await?;
+        keys.retain(|key| !self.0.unsealed.contains(key));
+        Ok(keys)
     }
 
     async fn get(&self, key: &SpoolKey) -> Result<Option<SpoolEntry>, SpoolError> {
         let key = *key;
-        self.with(move |rows, _| rows::get(rows, &key)).await
+        self.with(move |rows, file| rows::get(rows, &key, &file.seals))
+            .await
     }
 
     async fn remove(&self, key: &SpoolKey) -> Result<(), SpoolError> {
         let key = *key;
-        self.with(move |rows, _| rows::remove(rows, &key)).await
+        let remove = move |rows: &mut SqliteConnection, _: &OpenFile| {
+            rows::remove(rows, &key)?;
+            rows::empty_log_of_none(rows)
+        };
+        self.with(remove).await
     }
 
     fn stats(&self) -> SpoolStats {
@@ -190,16 +224,45 @@ fn try_lock(folder: &Path, number: u32) -> io::Result<Option<File>> {
     }
 }
 
-/// Moves all entries of another file here, and removes it. Where the process ends in between, both have
-/// them, and the next start does it again.
-fn take_over(rows: &mut SqliteConnection, other: &Path) -> Result<(), OpenError> {
-    let unusable = |error: rows::RowsError| OpenError::Rows {
-        path: other.to_owned(),
+fn unusable(path: &Path, error: &rows::RowsError) -> OpenError {
+    OpenError::Rows {
+        path: path.to_owned(),
         why: error.to_string(),
+    }
+}
+
+/// Its number, its rows, and its lock, which is let go last.
+type Own = (u32, SqliteConnection, File);
+
+/// The file of this number, with its lock; `None`: a living process holds it, or it has results for others.
+fn own(folder: &Path, number: u32, takes: &dyn Fn(&str) -> bool) -> Result<Option<Own>, OpenError> {
+    let lock = try_lock(folder, number);
+    let Some(lock) = lock.map_err(|error| OpenError::Folder(folder.to_owned(), error))? else {
+        return Ok(None);
     };
+    let path = path_of(folder, number);
+    let unusable = |error: rows::RowsError| unusable(&path, &error);
+    let mut rows = rows::open(&path).map_err(unusable)?;
+    let is_own = rows::are_all(&mut rows, takes).map_err(unusable)?;
+    Ok(is_own.then_some((number, rows, lock)))
+}
+
+/// Moves what this process takes from another file here, and removes the file where nothing is left in it.
+fn take_over(
+    rows: &mut SqliteConnection,
+    other: &Path,
+    takes: &dyn Fn(&str) -> bool,
+) -> Result<(), OpenError> {
+    let unusable = |error: rows::RowsError| unusable(other, &error);
     {
         let mut from = rows::open(other).map_err(unusable)?;
-        rows::take_all(rows, &mut from).map_err(unusable)?;
+        rows::take(rows, &mut from, takes).map_err(unusable)?;
+        let left = rows::stats(&mut from).map_err(unusable)?.entries;
+        if left > 0 {
+            let path = other.display();
+            tracing::warn!(%path, left, "results of task types that this process does not take are left to other workers");
+            return Ok(());
+        }
     }
     // Those beside it are gone with its last connection, unless that ended badly.
     for suffix in ["", "-wal", "-shm"] {

@@ -1,12 +1,14 @@
 //! The one table of a spool's file, one function a query. Each write is flushed to the disk.
 
 use counterstep_contracts::{Attempt, Direction, Epoch, StepNo, TaskId};
+use counterstep_kernel::SealSecrets;
 use counterstep_kernel::ports::{SpoolEntry, SpoolError, SpoolKey, SpoolStats};
 use diesel::SqliteConnection;
 use diesel::connection::SimpleConnection;
 use diesel::dsl::sql;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Integer, Nullable};
+use std::collections::HashSet;
 use std::path::Path;
 
 diesel::table! {
@@ -19,6 +21,8 @@ diesel::table! {
         worker -> Text,
         kept_at -> BigInt,
         body -> Text,
+        task_type -> Text,
+        seal -> Nullable<Binary>,
     }
 }
 
@@ -35,14 +39,25 @@ const TABLE: &str = "
         worker TEXT NOT NULL,
         kept_at INTEGER NOT NULL,
         body TEXT NOT NULL,
+        task_type TEXT NOT NULL DEFAULT '',
+        seal BLOB,
         PRIMARY KEY (task, step, direction, attempt)
     );
     PRAGMA user_version = 1;";
 
+/// Files of older programs lack these columns, and those programs write to files that have them.
+const ADDED: [(&str, &str); 2] = [
+    (
+        "task_type",
+        "ALTER TABLE results ADD COLUMN task_type TEXT NOT NULL DEFAULT ''",
+    ),
+    ("seal", "ALTER TABLE results ADD COLUMN seal BLOB"),
+];
+
 /// With `FULL`, a commit in WAL mode is one flush, and is on the disk when it returns. The process is
 /// alone on the file, so that no third file is needed beside the log.
 const SETTINGS: &str = "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL;
-    PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 1048576;";
+    PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 1048576; PRAGMA secure_delete = ON;";
 
 /// The bytes of all bodies.
 const BYTES: &str = "COALESCE(SUM(LENGTH(CAST(body AS BLOB))), 0)";
@@ -60,6 +75,8 @@ pub(super) enum RowsError {
     Newer(i32),
     #[error("a row cannot be read: {0}")]
     Unreadable(String),
+    #[error("its seal is not valid")]
+    Unsealed,
     #[error("it may hold {0} bytes")]
     Full(u64),
 }
@@ -84,6 +101,41 @@ struct Row {
     worker: String,
     kept_at: i64,
     body: String,
+    task_type: String,
+    /// `None`: an older program, or another one, has written it.
+    seal: Option<Vec<u8>>,
+}
+
+impl Row {
+    fn of(entry: &SpoolEntry, seals: &SealSecrets) -> Self {
+        let key = entry.key;
+        Self {
+            task: key.task.to_string(),
+            step: key.step.0,
+            direction: key.direction.as_str().to_owned(),
+            attempt: key.attempt.0,
+            epoch: entry.epoch.0,
+            worker: entry.worker.clone(),
+            kept_at: i64::try_from(entry.kept_at).unwrap_or(i64::MAX),
+            body: entry.body.clone(),
+            task_type: entry.task_type.clone(),
+            seal: Some(seals.seal(entry)),
+        }
+    }
+
+    /// The entry, and its seal.
+    fn read(self) -> Result<(SpoolEntry, Option<Vec<u8>>), RowsError> {
+        let key = key_of((self.task, self.step, self.direction, self.attempt))?;
+        let entry = SpoolEntry {
+            key,
+            epoch: Epoch(self.epoch),
+            worker: self.worker,
+            task_type: self.task_type,
+            kept_at: unsigned(self.kept_at),
+            body: self.body,
+        };
+        Ok((entry, self.seal))
+    }
 }
 
 type KeyColumns = (String, i32, String, i32);
@@ -110,6 +162,15 @@ pub(super) fn open(path: &Path) -> Result<SqliteConnection, RowsError> {
     rows.batch_execute(SETTINGS)?;
     if form == 0 {
         rows.immediate_transaction(|rows| rows.batch_execute(TABLE))?;
+    } else {
+        for (column, add) in ADDED {
+            let has = format!(
+                "SELECT COUNT(*) FROM pragma_table_info('results') WHERE name = '{column}'"
+            );
+            if sql::<Integer>(&has).get_result::<i32>(&mut rows)? == 0 {
+                rows.batch_execute(add)?;
+            }
+        }
     }
     Ok(rows)
 }
@@ -117,6 +178,7 @@ pub(super) fn open(path: &Path) -> Result<SqliteConnection, RowsError> {
 pub(super) fn put(
     rows: &mut SqliteConnection,
     entry: &SpoolEntry,
+    seals: &SealSecrets,
     most: u64,
 ) -> Result<(), RowsError> {
     rows.immediate_transaction(|rows| {
@@ -127,18 +189,8 @@ pub(super) fn put(
         if unsigned(there).saturating_add(entry.body.len() as u64) > most {
             return Err(RowsError::Full(most));
         }
-        let key = entry.key;
         diesel::insert_into(results::table)
-            .values(Row {
-                task: key.task.to_string(),
-                step: key.step.0,
-                direction: key.direction.as_str().to_owned(),
-                attempt: key.attempt.0,
-                epoch: entry.epoch.0,
-                worker: entry.worker.clone(),
-                kept_at: i64::try_from(entry.kept_at).unwrap_or(i64::MAX),
-                body: entry.body.clone(),
-            })
+            .values(Row::of(entry, seals))
             .execute(rows)?;
         Ok(())
     })
@@ -156,23 +208,23 @@ pub(super) fn keys(rows: &mut SqliteConnection) -> Result<Vec<SpoolKey>, RowsErr
 pub(super) fn get(
     rows: &mut SqliteConnection,
     key: &SpoolKey,
+    seals: &SealSecrets,
 ) -> Result<Option<SpoolEntry>, RowsError> {
-    let found = results::table
-        .find((
-            key.task.to_string(),
-            key.step.0,
-            key.direction.as_str(),
-            key.attempt.0,
-        ))
-        .first::<Row>(rows)
-        .optional()?;
-    Ok(found.map(|row| SpoolEntry {
-        key: *key,
-        epoch: Epoch(row.epoch),
-        worker: row.worker,
-        kept_at: unsigned(row.kept_at),
-        body: row.body,
-    }))
+    let found = results::table.find((
+        key.task.to_string(),
+        key.step.0,
+        key.direction.as_str(),
+        key.attempt.0,
+    ));
+    let Some(row) = found.first::<Row>(rows).optional()? else {
+        return Ok(None);
+    };
+    let (entry, seal) = row.read()?;
+    if seal.is_some_and(|seal| seals.fits(&entry, &seal)) {
+        Ok(Some(entry))
+    } else {
+        Err(RowsError::Unsealed)
+    }
 }
 
 pub(super) fn remove(rows: &mut SqliteConnection, key: &SpoolKey) -> Result<(), RowsError> {
@@ -183,6 +235,14 @@ pub(super) fn remove(rows: &mut SqliteConnection, key: &SpoolKey) -> Result<(), 
         key.attempt.0,
     )))
     .execute(rows)?;
+    Ok(())
+}
+
+/// Empties the log once there are no rows: what was removed could still be read in it.
+pub(super) fn empty_log_of_none(rows: &mut SqliteConnection) -> Result<(), RowsError> {
+    if stats(rows)?.entries == 0 {
+        rows.batch_execute("PRAGMA wal_checkpoint(TRUNCATE)")?;
+    }
     Ok(())
 }
 
@@ -201,20 +261,74 @@ pub(super) fn stats(rows: &mut SqliteConnection) -> Result<SpoolStats, RowsError
     })
 }
 
-/// Adds all rows of another file, over those of the same key.
-pub(super) fn take_all(
+/// The keys of the results without a valid seal. `accepts`: those that have none are sealed, and are not among them.
+pub(super) fn unsealed(
+    rows: &mut SqliteConnection,
+    seals: &SealSecrets,
+    accepts: bool,
+) -> Result<HashSet<SpoolKey>, RowsError> {
+    let mut unsealed = HashSet::new();
+    for key in keys(rows)? {
+        let found = results::table.find((
+            key.task.to_string(),
+            key.step.0,
+            key.direction.as_str(),
+            key.attempt.0,
+        ));
+        let (entry, seal) = found.first::<Row>(rows)?.read()?;
+        match seal {
+            Some(seal) if seals.fits(&entry, &seal) => {}
+            None if accepts => {
+                diesel::replace_into(results::table)
+                    .values(Row::of(&entry, seals))
+                    .execute(rows)?;
+            }
+            Some(_) | None => drop(unsealed.insert(key)),
+        }
+    }
+    Ok(unsealed)
+}
+
+/// The types of the tasks whose results are here, each once.
+fn types(rows: &mut SqliteConnection) -> Result<Vec<String>, RowsError> {
+    let types = results::table.select(results::task_type).distinct();
+    Ok(types.load(rows)?)
+}
+
+/// Whether all results are of these types, or of types that an older program has not noted.
+pub(super) fn are_all(
+    rows: &mut SqliteConnection,
+    takes: &dyn Fn(&str) -> bool,
+) -> Result<bool, RowsError> {
+    let types = types(rows)?;
+    Ok(types.iter().all(|of| of.is_empty() || takes(of)))
+}
+
+/// Moves the rows of such types from another file here, over those of the same key. Where the process ends in between, both have
+/// them, and the next start does it again.
+pub(super) fn take(
     rows: &mut SqliteConnection,
     from: &mut SqliteConnection,
+    takes: &dyn Fn(&str) -> bool,
 ) -> Result<(), RowsError> {
-    let found: Vec<Row> = results::table.load(from)?;
-    rows.immediate_transaction(|rows| {
-        for row in found {
-            diesel::replace_into(results::table)
-                .values(row)
-                .execute(rows)?;
+    for of in types(from)? {
+        if !of.is_empty() && !takes(&of) {
+            continue;
         }
-        Ok(())
-    })
+        let found: Vec<Row> = results::table
+            .filter(results::task_type.eq(&of))
+            .load(from)?;
+        rows.immediate_transaction(|rows| {
+            for row in found {
+                diesel::replace_into(results::table)
+                    .values(row)
+                    .execute(rows)?;
+            }
+            Ok::<_, RowsError>(())
+        })?;
+        diesel::delete(results::table.filter(results::task_type.eq(&of))).execute(from)?;
+    }
+    Ok(())
 }
 
 fn unsigned(number: i64) -> u64 {

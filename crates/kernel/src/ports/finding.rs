@@ -75,11 +75,14 @@ pub struct Unclaimed {
     pub at_most: Duration,
 }
 
-/// Tasks of one type, version and definition that have not ended.
+/// Tasks of one type, version and definition, on one queue, that have not ended, or that have completed and that such a
+/// task above them may undo yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InFlight {
     /// Under what they were submitted.
     pub of: KnownType,
+    /// The queue on which a host is to claim them, or its lane; `None`: they are parked, and a retry dispatches them anew.
+    pub queue: Option<QueueName>,
     /// How many there are, parked ones included.
     pub count: u64,
     /// The oldest of them.

@@ -27,6 +27,8 @@ pub struct SpoolEntry {
     pub epoch: Epoch,
     /// The process that ran it, as leases and audit entries name it.
     pub worker: String,
+    /// The type of its task, as [`KnownType::key`](super::KnownType::key) writes it. Empty where an older program has put the entry here.
+    pub task_type: String,
     /// When it was put here, in milliseconds since 1970-01-01 UTC by this machine.
     pub kept_at: u64,
     /// The result; encrypted where payloads are.

@@ -72,6 +72,7 @@ mod tests {
             },
             epoch: Epoch(4),
             worker: "worker:0a".to_owned(),
+            task_type: String::new(),
             kept_at: 0,
             body: String::new(),
         }

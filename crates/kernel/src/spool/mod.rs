@@ -4,11 +4,14 @@
 
 mod body;
 mod fate;
+mod seal;
 mod settle;
 mod take;
 
 pub(crate) use settle::KeptResult;
 pub(crate) use take::Resumed;
+
+pub use seal::{InvalidSealSecret, SealSecrets};
 
 use crate::change::ChangeError;
 use crate::engine::Engine;
@@ -16,6 +19,7 @@ use crate::ports::{Observation, Spool, SpoolEntry, SpoolKey, SpoolOutcome, Store
 use crate::record::TaskRecord;
 use crate::turn::Ended;
 use counterstep_contracts::{Direction, Epoch, Tenant};
+use counterstep_steps::task::KnownType;
 
 /// Whether a store that answers so may take the same change later.
 pub(crate) const fn may_pass(error: &StoreError) -> bool {
@@ -30,6 +34,7 @@ pub(crate) const fn may_pass(error: &StoreError) -> bool {
 pub(crate) struct ResultPlace {
     pub(crate) key: SpoolKey,
     epoch: Epoch,
+    task_type: KnownType,
     tenant: Tenant,
 }
 
@@ -45,6 +50,11 @@ impl ResultPlace {
                 attempt: row.last_attempt(direction),
             },
             epoch: task.epoch,
+            task_type: KnownType {
+                name: task.task_type.clone(),
+                version: task.version,
+                definition: task.definition_hash.clone(),
+            },
             tenant: task.tenant.clone(),
         }
     }
@@ -78,6 +88,7 @@ impl<'a> Spooling<'a> {
                     key,
                     epoch: place.epoch,
                     worker: engine.id.to_string(),
+                    task_type: place.task_type.key(),
                     kept_at: engine.ports.clock.unix_millis(),
                     body,
                 };

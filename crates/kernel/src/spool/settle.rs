@@ -29,7 +29,7 @@ pub(super) enum Settled {
     Open(Box<(TaskRecord, KeptResult)>),
     /// It is not in the spool any more.
     Gone,
-    /// It stays: the store does not answer, or this program cannot read the task or the result.
+    /// It stays: the store does not answer, or this process cannot read the task or the result, or leaves the task to others.
     Later,
 }
 
@@ -44,22 +44,19 @@ impl Spooling<'_> {
                 return Settled::Later;
             }
         };
-        let age = engine
-            .ports
-            .clock
-            .unix_millis()
-            .saturating_sub(entry.kept_at);
-        if Duration::from_millis(age) > engine.settings.spool_max_age {
-            return self.drop_as(key, SpoolOutcome::Expired).await;
-        }
         let record = match engine.ports.store.load(key.task).await {
             Ok(Some(record)) => record,
             Ok(None) => return self.drop_as(key, SpoolOutcome::Unusable).await,
             Err(error) => return later(key, &error),
         };
-        self.tell(Duration::from_millis(age)).await;
-        let Some(task_type) = engine.registry.of(&record.task) else {
-            return later(key, &"this program does not know its type and version");
+        let age = self.age(&entry, &record);
+        if age > engine.settings.spool_max_age {
+            return self.drop_as(key, SpoolOutcome::Expired).await;
+        }
+        self.tell(age).await;
+        let known = engine.registry.of(&record.task);
+        let Some(task_type) = known.filter(|it| engine.registry.takes(it)) else {
+            return later(key, &"this process takes no tasks of its type and version");
         };
         let at = record.steps.iter().position(|row| row.no == key.step);
         let Some(at) = at.filter(|_| fits(&task_type, &record)) else {
@@ -80,6 +77,14 @@ impl Spooling<'_> {
                 self.drop_as(key, SpoolOutcome::Unusable).await
             }
         }
+    }
+
+    /// For how long a result has been kept, at most. The calendar of this machine may have been set since, and the database knows for
+    /// how long nothing has been written of the task.
+    fn age(&self, entry: &SpoolEntry, record: &TaskRecord) -> Duration {
+        let now = self.engine.ports.clock.unix_millis();
+        let by_calendar = Duration::from_millis(now.saturating_sub(entry.kept_at));
+        by_calendar.min(record.now.after(record.task.updated_at))
     }
 
     /// Tells operators that results had to be kept, now that the database can be told.

@@ -14,8 +14,8 @@ use crate::record::{DbTime, TaskRecord};
 use crate::saga::Illegal;
 use crate::task::{Inputs, Probe, Run, guarded};
 use crate::waits::Wait;
+use counterstep_contracts::children::child_no;
 use counterstep_contracts::{Direction, OnExhausted, StepStatus};
-use std::time::Duration;
 
 impl TurnPlan<'_> {
     /// Decides what is next, and writes it into the draft.
@@ -146,9 +146,9 @@ impl TurnPlan<'_> {
             WaitStep::Submits { begins, tasks } => self.submit_children(draft, at, begins, &tasks),
             WaitStep::Over(output) => match self.fits(draft, at, &output) {
                 Ok(()) => draft.wait_is_over(at, output),
-                Err(error) => draft.wait_failed(at, &error, false),
+                Err(error) => draft.wait_failed(at, (&error).into(), false),
             },
-            WaitStep::Failed { error, falls_back } => draft.wait_failed(at, &error, falls_back),
+            WaitStep::Failed { error, falls_back } => draft.wait_failed(at, error, falls_back),
         }
     }
 
@@ -160,9 +160,11 @@ impl TurnPlan<'_> {
         tasks: &[(u32, ChildRequest)],
     ) -> Result<(), Illegal> {
         let (parent, step) = (&draft.record().task, draft.step(at));
-        let new = |(no, task): &(u32, ChildRequest)| {
+        let generation = step.children.map_or(0, |children| children.generation);
+        let new = |(place, task): &(u32, ChildRequest)| {
             let _in = code::span(parent, Some(&step.name), "wait").entered();
-            children::submission(self.engine, parent, step.no, *no, task)
+            let no = child_no(generation, *place);
+            children::submission(self.engine, parent, step.no, no, task)
         };
         let new: StepResult<Vec<_>> = tasks.iter().map(new).collect();
         match new {
@@ -170,9 +172,10 @@ impl TurnPlan<'_> {
                 if let Some(due) = begins {
                     draft.wait_begins(at, due)?;
                 }
-                draft.submit_children(at, new)
+                let from = tasks.first().map_or(0, |(place, _)| *place);
+                draft.submit_children(at, from, new)
             }
-            Err(error) => draft.wait_failed(at, &error, false),
+            Err(error) => draft.wait_failed(at, (&error).into(), false),
         }
     }
 
@@ -243,7 +246,7 @@ impl TurnPlan<'_> {
             starts.push(Start {
                 at,
                 execution,
-                limit: within_deadline(draft, limit),
+                limit,
                 first,
             });
         }
@@ -289,13 +292,4 @@ impl TurnPlan<'_> {
         }
         Ok(Next::Run(starts))
     }
-}
-
-/// The limit of an attempt, cut short where the deadline of the task comes first.
-fn within_deadline(draft: &Draft, limit: Duration) -> Duration {
-    let record = draft.record();
-    record
-        .task
-        .deadline_at
-        .map_or(limit, |deadline| limit.min(deadline.after(record.now)))
 }

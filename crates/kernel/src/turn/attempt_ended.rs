@@ -48,6 +48,7 @@ impl<'a> Turn<'a> {
         done: Done<'_>,
         mut happened: impl FnMut(&mut Draft, &mut Facts) -> Result<(), Illegal>,
     ) -> Result<Next, ChangeError> {
+        self.follow_calendar().await;
         let mut plan = self.look(done).await;
         let decided = self
             .change(|draft| {

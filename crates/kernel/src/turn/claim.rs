@@ -6,6 +6,7 @@ use super::heartbeat::{KeptLease, beside};
 use super::lease::Lease;
 use super::lock::{LOOK_AGAIN, TaskLock, Unlocked};
 use super::offer::Offer;
+use super::read_at::ReadAt;
 use super::reserved::{Reserved, Room};
 use super::tokens::Tokens;
 use super::turn_end::{TurnEnd, end_of, tidied};
@@ -406,7 +407,7 @@ async fn claim<'a>(
         task_type,
         host,
         record,
-        read_at: engine.ports.clock.monotonic(),
+        read_at: ReadAt::now(engine),
         lease: Lease::taken(leased_at),
     };
     let mut turn = Turn::of(engine, claimed, with);

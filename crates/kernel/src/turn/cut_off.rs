@@ -4,6 +4,7 @@
 
 use super::attempt::{Ended, StoppedBy};
 use super::lease::{Lease, UnderLease};
+use super::read_at::ReadAt;
 use super::turn_loop::{Happened, Next, Turn};
 use crate::cancel::CancelReason;
 use crate::change::ChangeError;
@@ -23,6 +24,8 @@ const KEPT_AFTER: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(2);
 
 const NOT_BEGUN: &str = "the database's answer to its start was lost, and it did not begin";
+const TOO_LATE: &str =
+    "the task's deadline was over when its start was written, and it did not begin";
 const NOT_KEPT: &str =
     "it ended while the database did not answer, and its result could not be kept";
 
@@ -85,6 +88,11 @@ impl CutOff {
             unwritten,
             given_up: false,
         }
+    }
+
+    /// The start of this step is written, and it did not begin: the deadline of its task was over.
+    pub(super) fn did_not_begin(&mut self, at: usize) {
+        self.unwritten.push_back(Unwritten::InDoubt(at, TOO_LATE));
     }
 
     /// Whether there is nothing to wait for or to write.
@@ -304,7 +312,7 @@ impl Turn<'_> {
     /// the start of what follows, which has not begun here.
     async fn read_again(&mut self) -> Result<(), ChangeError> {
         let (task, store) = (self.record.task.id, &self.engine.ports.store);
-        let read_at = self.engine.ports.clock.monotonic();
+        let read_at = ReadAt::now(self.engine);
         let record = store.load(task).await?.ok_or(ChangeError::Gone)?;
         if record.task.epoch != self.record.task.epoch || !record.lease_is_live() {
             return Err(ChangeError::Fenced);

@@ -5,6 +5,7 @@ use super::claim::run;
 use super::cut_off::{CutOff, Unwritten};
 use super::lease::Lease;
 use super::lock::TaskLock;
+use super::read_at::ReadAt;
 use super::reserved::Reserved;
 use super::tokens::Tokens;
 use super::turn_end::{TurnEnd, tidied};
@@ -33,7 +34,7 @@ pub(crate) fn resume<'a>(
             return TurnEnd::UnknownType;
         };
         let ttl = engine.settings.lease_of(&task_type);
-        let sent = engine.ports.clock.monotonic();
+        let (sent, read_at) = (engine.ports.clock.monotonic(), ReadAt::now(engine));
         // First: at this moment other hosts may find that its lease is over.
         match heartbeat(engine, &record, ttl).await {
             Ok(Heartbeat::Held { .. }) => {}
@@ -63,7 +64,7 @@ pub(crate) fn resume<'a>(
         let claimed = Claimed {
             task_type,
             host: record.task.host,
-            read_at: sent,
+            read_at,
             record,
             lease,
         };

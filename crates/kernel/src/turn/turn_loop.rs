@@ -6,6 +6,7 @@ use super::cut_off::{CutOff, Unwritten};
 use super::lease::Lease;
 use super::lock::TaskLock;
 use super::probe::Probed;
+use super::read_at::ReadAt;
 use super::reserved::Reserved;
 use super::tokens::Tokens;
 use super::turn_end::TurnEnd;
@@ -19,7 +20,7 @@ use crate::engine::Engine;
 use crate::observe;
 use crate::plan::Probes;
 use crate::progress::Board;
-use crate::record::{DbTime, TaskRecord};
+use crate::record::TaskRecord;
 use crate::saga::Illegal;
 use crate::task::{Inputs, TaskType};
 use crate::task_log::TurnLog;
@@ -91,8 +92,8 @@ pub(super) struct Claimed {
     pub(super) task_type: TaskType,
     pub(super) host: Host,
     pub(super) record: TaskRecord,
-    /// The timer's value when `record.now` was read.
-    pub(super) read_at: Duration,
+    /// When `record.now` was read.
+    pub(super) read_at: ReadAt,
     pub(super) lease: Arc<Lease>,
 }
 
@@ -102,8 +103,8 @@ pub(super) struct Turn<'a> {
     pub(super) task_type: TaskType,
     pub(super) host: Host,
     pub(super) record: TaskRecord,
-    /// The timer's value when `record.now` was read.
-    pub(super) read_at: Duration,
+    /// When `record.now` was read.
+    pub(super) read_at: ReadAt,
     pub(super) lease: Arc<Lease>,
     pub(super) cut_off: CutOff,
     pub(super) tokens: Tokens,
@@ -290,7 +291,6 @@ impl<'a> Turn<'a> {
         &mut self,
         decide: impl FnMut(&mut Draft) -> Result<R, Illegal>,
     ) -> Result<R, ChangeError> {
-        let clock = &self.engine.ports.clock;
         let mut record = self.record.clone();
         // Deadlines must not wait for a commit.
         record.now = self.now();
@@ -320,19 +320,8 @@ impl<'a> Turn<'a> {
             );
         }
         self.record = changed.record;
-        self.read_at = clock.monotonic();
+        self.read_at = ReadAt::now(engine);
         Ok(changed.answer)
-    }
-
-    /// The database's time now, by this host's timer since it was last read.
-    pub(super) fn now(&self) -> DbTime {
-        self.record.now.later(
-            self.engine
-                .ports
-                .clock
-                .monotonic()
-                .saturating_sub(self.read_at),
-        )
     }
 
     pub(super) fn begin(&mut self, starts: Vec<Start>) {
@@ -355,6 +344,12 @@ impl<'a> Turn<'a> {
         } in starts
         {
             let direction = execution.direction;
+            let limit = self.within_deadline(direction, limit);
+            // Its start was written by a time that had passed already.
+            if limit.is_zero() {
+                self.cut_off.did_not_begin(at);
+                continue;
+            }
             let when_cut_off = self.task_type.decl.steps[at].when_cut_off;
             let cancel = self.tokens.of_attempt(direction, when_cut_off);
             let under_lease = self.lease.attempt(direction, when_cut_off);

@@ -22,18 +22,21 @@ use counterstep_adapters::file_signals::FileSignals;
 use counterstep_adapters::folder::{FolderObjects, FolderScratch};
 use counterstep_adapters::local::{LocalHints, LocalLocks};
 use counterstep_adapters::local_queue::{LocalQueue, QueueOptions};
-use counterstep_adapters::spool::FileSpool;
+use counterstep_adapters::spool::{FileSpool, Sealing};
 use counterstep_adapters::sqlite::{SqliteOptions, SqliteStore};
 use counterstep_adapters::step_threads::StepThreads;
 use counterstep_adapters::system::{SystemClock, SystemRandom};
 use counterstep_contracts::Host;
+use counterstep_kernel::SealSecrets;
 use counterstep_kernel::ports::{
     Hints, HttpServices, Locks, NoServices, Objects, Ports, Queue, Signals, StepRunner, Store,
 };
 use counterstep_kernel::{Engine, EngineSettings, progress};
 use counterstep_steps::Registry;
 use counterstep_steps::error::chain;
+use counterstep_steps::task::KnownType;
 use futures::future::BoxFuture;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -122,25 +125,57 @@ pub fn open<'a>(
         };
         let processes = step_process::processes(settings, &settings.scratch);
         let metrics = Metrics::of(&registry, &engine.metrics_labels);
+        let spool = spool(settings, &registry, role)?;
         let engine = Engine::new(ports, registry, engine, role)
             .recorded_by(Arc::new(metrics))
             .traced_by(traces::port())
             .isolated_by(Arc::new(processes));
-        Ok(match spool(settings, role)? {
+        Ok(match spool {
             Some(spool) => engine.spooled_by(Arc::new(spool)),
             None => engine,
         })
     })
 }
 
+/// The secrets that seal results in the spool: where no setting names their file, one is made beside it.
+fn sealing(settings: &Settings) -> Result<Sealing, Exit> {
+    const SETTING: &str = "seal_secret_file";
+    let file = match &settings.seal_secret_file {
+        Some(file) => file.clone(),
+        None => {
+            let file = settings.spool.with_file_name("seal-secret");
+            secret_file::make(&file, SealSecrets::line)?;
+            file
+        }
+    };
+    let secrets = SealSecrets::parse(&secret_file::read(SETTING, &file)?);
+    let secrets = secrets.map_err(|error| {
+        Exit::config(format_args!(
+            "setting `{SETTING}`: `{}`, {error}",
+            file.display()
+        ))
+    })?;
+    Ok(Sealing {
+        secrets,
+        accepts_unsealed: settings.accept_spool,
+    })
+}
+
 /// The spool of a process that may run steps of worker hosts. A database file needs none: where it cannot be written, its disk
 /// mostly cannot either.
-fn spool(settings: &Settings, role: &str) -> Result<Option<FileSpool>, Exit> {
+fn spool(settings: &Settings, registry: &Registry, role: &str) -> Result<Option<FileSpool>, Exit> {
     let runs_steps = !matches!(role, "api" | "reconciler");
     if !runs_steps || matches!(settings.database, Database::Sqlite(_)) {
         return Ok(None);
     }
-    let opened = FileSpool::open(&settings.spool, settings.spool_max_bytes);
+    let known: BTreeSet<String> = registry.known().iter().map(KnownType::key).collect();
+    let takes = |task_type: &str| known.contains(task_type);
+    let opened = FileSpool::open(
+        &settings.spool,
+        settings.spool_max_bytes,
+        sealing(settings)?,
+        &takes,
+    );
     let spool = opened.map_err(|error| Exit::of_disk(chain(&error), &error))?;
     tracing::debug!(path = %spool.path().display(), "the spool is open");
     Ok(Some(spool))
@@ -156,16 +191,31 @@ fn steps(role: &str) -> Result<Arc<dyn StepRunner>, Exit> {
     })?))
 }
 
-/// Brings the schema of the database up to date.
+/// Brings the schema of the database up to date; `vacuums`: and writes an SQLite file anew.
 ///
 /// # Errors
 /// [`Exit`], when it cannot be, or a newer program has changed it.
-pub fn migrate(settings: &Settings) -> BoxFuture<'_, Result<(), Exit>> {
+pub fn migrate(settings: &Settings, vacuums: bool) -> BoxFuture<'_, Result<(), Exit>> {
     Box::pin(async move {
         crate::install_provider();
         match &settings.database {
             // Opening a file does it: an account that may write the file may change its schema.
-            Database::Sqlite(path) => sqlite(path).await.map(drop),
+            Database::Sqlite(path) => {
+                let store = sqlite(path).await?;
+                if !vacuums {
+                    return Ok(());
+                }
+                store.vacuum().await.map_err(|error| {
+                    let why = format!(
+                        "the database file cannot be written anew: {}",
+                        chain(&error)
+                    );
+                    Exit::of_disk(why, &error)
+                })
+            }
+            Database::Postgres(_) if vacuums => Err(Exit::usage(
+                "--vacuum is for an SQLite file: PostgreSQL vacuums its tables itself",
+            )),
             Database::Postgres(server) => servers::migrate(settings, server).await,
         }
     })

@@ -6,13 +6,13 @@ mod resumed;
 mod workers;
 
 use counterstep_adapters::embedded::{self, EmbeddedOptions, EmbeddedPaths};
-use counterstep_adapters::spool::FileSpool;
+use counterstep_adapters::spool::{FileSpool, Sealing};
 use counterstep_adapters::sqlite::SqliteOptions;
 use counterstep_contracts::{Epoch, Host, StepStatus, TaskId};
 use counterstep_kernel::ports::{Lost, Observation, Ports, Recorder, Spool};
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::turn::{TurnEnd, turn};
-use counterstep_kernel::{Engine, EngineSettings};
+use counterstep_kernel::{Engine, EngineSettings, SealSecrets};
 use counterstep_macros::distributed_task;
 use counterstep_reconciler::recovery;
 use counterstep_steps::{
@@ -327,6 +327,14 @@ pub(crate) fn connect(folder: &Path) -> SqliteConnection {
     connection
 }
 
+/// As of one installation.
+fn sealing() -> Sealing {
+    Sealing {
+        secrets: SealSecrets::parse(&SealSecrets::line([1, 2])).expect("a secret"),
+        accepts_unsealed: false,
+    }
+}
+
 impl Machine {
     async fn new() -> Self {
         let (folder, clock) = (tempfile::tempdir().expect("a folder"), TestClock::new());
@@ -390,7 +398,13 @@ impl Machine {
     }
 
     fn process_with(&self, settings: EngineSettings) -> Process {
-        let spool = FileSpool::open(&self.folder.path().join("spool"), 1 << 20).expect("a spool");
+        let spool = FileSpool::open(
+            &self.folder.path().join("spool"),
+            1 << 20,
+            sealing(),
+            &|_| true,
+        )
+        .expect("a spool");
         let (spool, observed) = (Arc::new(spool), Arc::new(Observed::default()));
         let engine = Engine::new(
             self.ports.clone(),

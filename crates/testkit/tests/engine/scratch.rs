@@ -8,10 +8,12 @@ use counterstep_steps::{
     Classify, FileName, RetryPolicy, ScratchFile, StepContext, StepError, StepResult, StoredFile,
     UndoResult,
 };
+use counterstep_testkit::site::eventually;
 use counterstep_testkit::{Form, Harness, TestTask};
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::time::Duration;
 
 const SLEEPY: RetryPolicy = RetryPolicy::constant("2s").max_retries(1).jitter(false);
 const QUICK: RetryPolicy = RetryPolicy::constant("10ms").max_retries(2);
@@ -223,6 +225,33 @@ async fn a_rebuild_that_fails_uses_up_retries_and_ends() {
             .all(|attempt| attempt.outcome.is_some()),
         "none is left open"
     );
+    task.assert_invariants().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rebuild_gets_no_more_time_than_the_deadline_of_its_task() {
+    let hangs = Fault::at("first", FaultKind::HangBefore).on_attempt(2);
+    let harness = Harness::embedded(only::<Chain>()).settings(|settings| {
+        settings.step_timeout = Duration::from_secs(600);
+        settings.lease = Duration::from_secs(600);
+    });
+    let harness = harness.fault(sleeps_at("third")).fault(hangs.clone());
+    let task = harness.submit(Form::new()).await;
+    let passes = async {
+        eventually("the rebuild", || async {
+            (hangs.hanging() > 0).then_some(())
+        })
+        .await;
+        task.clock.advance("60s");
+        eventually("the end of the rebuild", || async {
+            (hangs.hanging() == 0).then_some(())
+        })
+        .await;
+    };
+    let (status, ()) = futures::join!(run_and_wipe_in_its_sleep(&task), passes);
+    assert_eq!(status, TaskStatus::Failed);
+    let failure = task.record().await.task.failure.expect("a failure");
+    assert_eq!(failure.class, "deadline");
     task.assert_invariants().await;
 }
 

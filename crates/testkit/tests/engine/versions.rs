@@ -76,6 +76,25 @@ impl Changed {
     }
 }
 
+/// The first version on another queue, without a new number: the same definition.
+struct Moved;
+
+#[distributed_task(name = "Greeting", version = 1, queue = "salutations")]
+impl Moved {
+    type Request = ErrandRequest;
+    type Response = Words;
+
+    #[step(1, host = "worker")]
+    #[pure]
+    async fn greet() -> StepResult<Words> {
+        Ok(Words("hello".to_owned()))
+    }
+
+    fn respond(greet: &Words) -> Words {
+        greet.clone()
+    }
+}
+
 fn with<T: DistributedTask>() -> Arc<Registry> {
     Arc::new(Registry::new().with::<T>())
 }
@@ -193,6 +212,34 @@ async fn a_host_of_another_version_or_definition_leaves_a_task_to_those_that_kno
             .expect("an answer");
         assert_eq!((check.in_flight, check.stranded.len()), (0, 0));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_names_tasks_that_wait_on_a_queue_which_a_build_has_no_more() {
+    let task = submitted().await;
+    let moved = with::<Moved>();
+    assert_eq!(moved.known(), task.engine.registry.known());
+    let stranded = async |registry: &Registry| {
+        let check = check_deploy(registry, task.engine.ports.store.as_ref()).await;
+        check.expect("an answer").stranded
+    };
+    let named = stranded(&moved).await;
+    assert_eq!(named.len(), 1);
+    assert_eq!((named[0].count, named[0].example), (1, task.id));
+    let why = &named[0].why;
+    assert!(
+        why.contains("queue `greetings`") && why.contains("version 2"),
+        "{why}"
+    );
+    assert_eq!(stranded(&task.engine.registry).await, []);
+    let both = Registry::new().with::<Old>().with::<New>();
+    assert_eq!(
+        stranded(&both).await,
+        [],
+        "it is registered beside the newer one"
+    );
+    assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
+    assert_eq!(stranded(&moved).await, []);
 }
 
 #[tokio::test(flavor = "multi_thread")]

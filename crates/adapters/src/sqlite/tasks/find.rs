@@ -219,21 +219,30 @@ struct Group {
     version: i64,
     #[diesel(sql_type = Text)]
     definition_hash: String,
+    #[diesel(sql_type = Text)]
+    queue: String,
     #[diesel(sql_type = BigInt)]
     tasks: i64,
     #[diesel(sql_type = Text)]
     example: String,
 }
 
-/// Tasks that have not ended, by type, version and definition. The states are asked for one by one,
-/// along the list's index: tasks that have ended are most of the table.
+/// Tasks that have not ended, and completed ones that such a task above them may undo yet, by type, version,
+/// definition and queue; parked and completed ones wait on none. The states are asked for one by one, along the
+/// list's index: tasks that have ended are most of the table.
 pub(in super::super) fn in_flight(
     connection: &mut SqliteConnection,
 ) -> Result<Vec<InFlight>, Fault> {
     let groups: Vec<Group> = diesel::sql_query(
-        "SELECT task_type, version, definition_hash, count(*) AS tasks, min(id) AS example
-         FROM tasks INDEXED BY tasks_by_status WHERE status IN (SELECT value FROM json_each(?))
-         GROUP BY task_type, version, definition_hash ORDER BY task_type, version, definition_hash",
+        "WITH RECURSIVE needed (id, task_type, version, definition_hash, queue) AS (
+           SELECT id, task_type, version, definition_hash,
+             CASE WHEN status IN ('dead_lettered', 'compensation_failed') THEN '' ELSE queue END
+           FROM tasks INDEXED BY tasks_by_status WHERE status IN (SELECT value FROM json_each(?))
+           UNION ALL SELECT t.id, t.task_type, t.version, t.definition_hash, ''
+           FROM needed n CROSS JOIN children c ON c.parent = n.id CROSS JOIN tasks t ON t.id = c.task
+           WHERE t.status = 'completed')
+         SELECT task_type, version, definition_hash, queue, count(*) AS tasks, min(id) AS example FROM needed
+         GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4",
     )
     .bind::<Text, _>(states(false))
     .prepared()
@@ -247,6 +256,7 @@ pub(in super::super) fn in_flight(
                     version: count("version", group.version)?,
                     definition: group.definition_hash,
                 },
+                queue: (!group.queue.is_empty()).then_some(QueueName(group.queue)),
                 count: u64::try_from(group.tasks).unwrap_or_default(),
                 example: parse("id", &group.example)?,
             })

@@ -502,7 +502,7 @@ pub(crate) async fn tasks_in_flight_are_counted_by_what_they_were_submitted_unde
     assert_eq!(store.in_flight().await.unwrap(), []);
     let first = submitted(store, row(new_task())).await.task.id;
     claimed(store, MINUTE).await;
-    resting(store, TaskStatus::DeadLettered, None).await;
+    let parked = resting(store, TaskStatus::DeadLettered, None).await.task.id;
     for ended in [
         TaskStatus::Completed,
         TaskStatus::Failed,
@@ -531,10 +531,32 @@ pub(crate) async fn tasks_in_flight_are_counted_by_what_they_were_submitted_unde
     .await
     .task
     .id;
+    let elsewhere = submitted(
+        store,
+        TaskRow {
+            queue: "other".into(),
+            ..row(new_task())
+        },
+    )
+    .await
+    .task
+    .id;
     let zip = known()[0].clone();
-    let group = |of, count, example| InFlight { of, count, example };
+    let on = |queue: &str, of, count, example| InFlight {
+        of,
+        queue: Some(QueueName(queue.to_owned())),
+        count,
+        example,
+    };
+    let queue = row(new_task()).queue;
+    let group = |of, count, example| on(&queue, of, count, example);
     let expected = [
-        group(zip.clone(), 3, first),
+        InFlight {
+            queue: None,
+            ..group(zip.clone(), 1, parked)
+        },
+        group(zip.clone(), 2, first),
+        on("other", zip.clone(), 1, elsewhere),
         group(
             KnownType {
                 definition: "other".to_owned(),

@@ -10,9 +10,9 @@ use uuid::Uuid;
 /// Opens the spool of a process on the machine of this folder, with this bound.
 pub(crate) type Open = fn(&Path, u64) -> Arc<dyn Spool>;
 
-const MOST: u64 = 1 << 20;
+pub(crate) const MOST: u64 = 1 << 20;
 
-fn entry(task: u128, kept_at: u64, body: &str) -> SpoolEntry {
+pub(crate) fn entry(task: u128, kept_at: u64, body: &str) -> SpoolEntry {
     SpoolEntry {
         key: SpoolKey {
             task: TaskId(Uuid::from_u128(task)),
@@ -22,12 +22,13 @@ fn entry(task: u128, kept_at: u64, body: &str) -> SpoolEntry {
         },
         epoch: Epoch(4),
         worker: "worker:0a".to_owned(),
+        task_type: "Drive/1/9b".to_owned(),
         kept_at,
         body: body.to_owned(),
     }
 }
 
-async fn holds(spool: &dyn Spool, entries: &[&SpoolEntry]) {
+pub(crate) async fn holds(spool: &dyn Spool, entries: &[&SpoolEntry]) {
     let keys: Vec<_> = entries.iter().map(|entry| entry.key).collect();
     assert_eq!(spool.keys().await.expect("keys"), keys);
     for &entry in entries {

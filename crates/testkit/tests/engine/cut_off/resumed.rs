@@ -1,18 +1,24 @@
 //! Results that outlive the process that has kept them.
 
-use super::{Drive, Ferry, Machine, Process, THREE_LEASES};
+use super::{Drive, Ferry, Machine, Process, THREE_LEASES, Walk};
+use async_trait::async_trait;
 use counterstep_adapters::payload_keys::{EncryptedPayloads, PayloadKey, PayloadKeys, TenantKeys};
+use counterstep_adapters::spool::FileSpool;
 use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::host::{HostSettings, Spawn, serve};
 use counterstep_kernel::payloads::PayloadStore;
-use counterstep_kernel::ports::{ENCRYPTED, PayloadError, Spool, Store};
+use counterstep_kernel::ports::{
+    Clock, ENCRYPTED, PayloadError, Spool, SpoolEntry, SpoolError, SpoolKey, SpoolStats, Store,
+};
 use counterstep_kernel::turn::{TurnEnd, turn};
-use counterstep_kernel::{EngineSettings, client};
-use counterstep_steps::{CancelReason, CancelToken};
-use counterstep_testkit::Form;
+use counterstep_kernel::{Engine, EngineSettings, client};
+use counterstep_steps::{CancelReason, CancelToken, Registry};
 use counterstep_testkit::clock::until_works;
 use counterstep_testkit::site::eventually;
+use counterstep_testkit::{Form, TestClock};
+use futures::future::BoxFuture;
 use serde_json::json;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::task::{JoinHandle, JoinSet};
@@ -264,6 +270,92 @@ async fn a_result_is_kept_for_its_time_and_not_longer() {
     serve_until_empty(&machine, &next).await;
     assert_eq!(next.observed(), [("expired", 1)]);
     assert_eq!(machine.take_back().await, [task], "it is in doubt");
+}
+
+/// A clock whose calendar was set forward by two days.
+#[derive(Debug)]
+struct SetForward(TestClock);
+
+impl Clock for SetForward {
+    fn monotonic(&self) -> Duration {
+        Clock::monotonic(&self.0)
+    }
+
+    fn unix_millis(&self) -> u64 {
+        self.0.unix_millis() + 2 * 24 * 3_600_000
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        self.0.sleep(duration)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_outlives_a_calendar_that_is_set_forward() {
+    let machine = Machine::new().await;
+    killed(&machine).await;
+    let mut next = machine.process();
+    next.engine.ports.clock = Arc::new(SetForward(machine.clock.clone()));
+    serve_until_empty(&machine, &next).await;
+    assert_eq!(next.observed(), [("committed", 1)]);
+}
+
+/// A spool that counts how often its entries are looked at.
+#[derive(Debug)]
+struct Looked(Arc<FileSpool>, Arc<AtomicUsize>);
+
+#[async_trait]
+impl Spool for Looked {
+    async fn put(&self, entry: &SpoolEntry) -> Result<(), SpoolError> {
+        self.0.put(entry).await
+    }
+
+    async fn keys(&self) -> Result<Vec<SpoolKey>, SpoolError> {
+        self.0.keys().await
+    }
+
+    async fn get(&self, key: &SpoolKey) -> Result<Option<SpoolEntry>, SpoolError> {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        self.0.get(key).await
+    }
+
+    async fn remove(&self, key: &SpoolKey) -> Result<(), SpoolError> {
+        self.0.remove(key).await
+    }
+
+    fn stats(&self) -> SpoolStats {
+        self.0.stats()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_of_a_type_that_a_worker_leaves_to_others_stays() {
+    let machine = Machine::new().await;
+    let task = killed(&machine).await;
+    let before = machine.record(task).await.task.rev;
+    let (mut next, looks) = (machine.process(), Arc::new(AtomicUsize::new(0)));
+    let registry = Registry::new().with::<Drive>().with::<Walk>();
+    let others = Arc::new(registry.only(|name, _| name == "Walk"));
+    let engine = Engine::new(machine.ports.clone(), others, Machine::settings(), "worker");
+    next.engine = engine.spooled_by(Arc::new(Looked(next.spool.clone(), looks.clone())));
+    let spawn: Spawn = Arc::new(|future| drop(tokio::spawn(future)));
+    let shutdown = CancelToken::new();
+    let serving = serve_kept(&machine, &next, spawn, &shutdown);
+    // The second look comes when the first one is over.
+    eventually("two looks, or the end of the entry", || async {
+        machine.clock.advance("1s");
+        let is_over = next.spool.stats().entries == 0 || looks.load(Ordering::SeqCst) >= 2;
+        is_over.then_some(())
+    })
+    .await;
+    shutdown.cancel(CancelReason::Shutdown);
+    serving.await.expect("it ends");
+    assert_eq!(next.spool.stats().entries, 1);
+    assert_eq!(machine.record(task).await.task.rev, before);
+    drop(next);
+
+    serve_until_empty(&machine, &machine.process()).await;
+    assert_eq!(machine.drives(), 1);
 }
 
 /// All that stands in the files of the spool.

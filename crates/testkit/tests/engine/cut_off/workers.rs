@@ -1,6 +1,8 @@
 //! A worker that goes on over an outage.
 
-use super::{Climb, Convoy, Drive, LEASE, Machine, Outing, Plan, THREE_LEASES, Tour, Walk};
+use super::{
+    Climb, Convoy, Drive, LEASE, Machine, Outing, Plan, THREE_LEASES, Tour, Walk, sealing,
+};
 use counterstep_adapters::spool::FileSpool;
 use counterstep_contracts::{StepStatus, TaskStatus, WaitReason};
 use counterstep_kernel::EngineSettings;
@@ -213,7 +215,9 @@ async fn after_an_outage_steps_start_that_were_not_there_to_be_stopped() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_result_that_the_spool_cannot_take_is_in_doubt_as_without_one() {
     let machine = Machine::new().await;
-    let spool = FileSpool::open(&machine.folder.path().join("small"), 1);
+    let spool = FileSpool::open(&machine.folder.path().join("small"), 1, sealing(), &|_| {
+        true
+    });
     let mut process = machine.process();
     process.engine = process
         .engine
@@ -247,7 +251,10 @@ async fn a_result_that_the_spool_cannot_take_is_in_doubt_as_without_one() {
 async fn of_a_result_that_was_not_kept_the_audit_says_that_it_had_ended() {
     let machine = Machine::new().await;
     let mut process = machine.process();
-    let small = FileSpool::open(&machine.folder.path().join("small"), 1).expect("a spool");
+    let small = FileSpool::open(&machine.folder.path().join("small"), 1, sealing(), &|_| {
+        true
+    })
+    .expect("a spool");
     process.engine = process.engine.clone().spooled_by(Arc::new(small));
     let form = plan(
         Form::to::<Convoy>(),
