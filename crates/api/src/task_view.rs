@@ -3,7 +3,7 @@
 
 use counterstep_contracts::access::KeyView;
 use counterstep_contracts::cause::Cause;
-use counterstep_contracts::children::StepChildren;
+use counterstep_contracts::children::{StepChildren, place_of};
 use counterstep_contracts::dead_letter::DeadLetterView;
 use counterstep_contracts::disable::SwitchView;
 use counterstep_contracts::http::{
@@ -20,6 +20,7 @@ use counterstep_contracts::{
 use counterstep_kernel::ports::{ApiKeyRow, ChildCount, ChildLine, ScheduleRow, TaskLine, TypeRow};
 use counterstep_kernel::record::{AttemptRow, AuditRow, Failure, History, StepRow, TaskRecord};
 use counterstep_steps::builtin::LONGEST_WAIT;
+use counterstep_steps::schedule;
 use counterstep_steps::times::DbTime;
 use counterstep_steps::times::rfc3339;
 use serde_json::Value;
@@ -118,8 +119,14 @@ fn step_children(step: &StepRow, counts: &[ChildCount]) -> Option<StepChildren> 
 }
 
 /// A schedule, with its next due times.
-pub(crate) fn schedule(row: ScheduleRow, upcoming: Vec<DbTime>) -> ScheduleView {
+pub(crate) fn schedule_view(row: ScheduleRow, upcoming: Vec<DbTime>) -> ScheduleView {
+    let stored = schedule::read_stored(&row.spec);
+    let refused = match stored {
+        Ok(stored) => stored.refused,
+        Err(error) => Some(error),
+    };
     ScheduleView {
+        warning: refused.map(|error| error.to_string()),
         name: row.name,
         spec: row.spec,
         origin: row.origin,
@@ -190,7 +197,7 @@ pub fn child(parent: &TaskRecord, line: ChildLine) -> ChildSummary {
         task_id: line.task,
         task_type: line.task_type,
         step: step_name(&parent.steps, line.step),
-        place: line.no,
+        place: place_of(line.no),
         status: line.status,
         failure: line.failure.map(failure),
     }

@@ -13,7 +13,7 @@ pub struct ParentRef {
     pub task: TaskId,
     /// The parent's step that waits for it.
     pub step: StepNo,
-    /// Its place among the tasks of that step, from 0.
+    /// Its number among the tasks of that step, a [`child_no`].
     pub no: u32,
     /// How many tasks stand above it.
     pub depth: u32,
@@ -22,8 +22,29 @@ pub struct ParentRef {
 /// No task has more tasks above it: types that await each other would never come to an end.
 pub const DEEPEST: u32 = 16;
 
-/// Tasks of one step, at most.
-pub const MOST_CHILDREN: usize = 10_000;
+/// Tasks of one step, at most, but for those that replace others.
+pub const MOST_CHILDREN: usize = PLACES as usize;
+
+const PLACES: u32 = 10_000;
+
+/// The number of a task among those of its step: its place in the step's list, from 0, and above that
+/// how often the task that submitted it was retried by then. Of a place the highest counts.
+#[must_use]
+pub const fn child_no(generation: u32, place: u32) -> u32 {
+    generation.saturating_mul(PLACES).saturating_add(place)
+}
+
+/// The place of the task with this number.
+#[must_use]
+pub const fn place_of(no: u32) -> u32 {
+    no % PLACES
+}
+
+/// How often the task that submitted the one with this number was retried by then.
+#[must_use]
+pub const fn generation_of(no: u32) -> u32 {
+    no / PLACES
+}
 
 /// The parent of a task, as clients see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -42,7 +63,7 @@ impl From<ParentRef> for ParentView {
         Self {
             task_id: parent.task,
             step: parent.step,
-            place: parent.no,
+            place: place_of(parent.no),
         }
     }
 }

@@ -360,7 +360,7 @@ pub struct Stranded {
 /// What `counterstep check-deploy --json` prints.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeployCheck {
-    /// Tasks that have not ended.
+    /// Tasks that have not ended, and completed ones that may yet be undone with their parent.
     pub in_flight: u64,
     /// Those among them that this build could not go on with; empty: the build can be deployed.
     pub stranded: Vec<Stranded>,
@@ -376,7 +376,7 @@ pub struct OlderVersion {
     pub task_type: String,
     /// Its version.
     pub version: u32,
-    /// Tasks of it in flight, parked ones included. None: the next build needs it no more, once no
+    /// Tasks of it in flight, parked ones and those that may yet be undone included. None: the next build needs it no more, once no
     /// process submits tasks of it.
     pub count: u64,
 }

@@ -4,7 +4,7 @@
 mod failure;
 
 pub use failure::{Failure, StepFailure};
-pub(crate) use failure::{IN_DOUBT, LOST};
+pub(crate) use failure::{IN_DOUBT, LOST, UNREADABLE};
 
 use crate::audit::EntryHash;
 use crate::task::{TaskFacts, TypeRef, trace_id};
@@ -212,15 +212,24 @@ pub struct ProbeRow {
 }
 
 /// The tasks that a step has submitted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChildrenRow {
-    /// So many have been.
+    /// So many have been, with those that others have replaced.
     pub started: u32,
     /// So many of them had ended when the task was put to sleep for the others.
     pub seen: u32,
     /// So often in a row they could not be read, or not all of them be told to stop.
     #[serde(default)]
     pub missed: u32,
+    /// So often a person had the task retried while the step had not completed. A task of an earlier
+    /// generation that ends without completing is replaced, as far as the step needs it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub generation: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// A signal that was accepted.

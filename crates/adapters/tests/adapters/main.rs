@@ -137,6 +137,7 @@ macro_rules! row_cases {
             children:
                 children_are_written_with_their_parent_or_not_at_all,
                 children_are_counted_and_listed_by_step_state_and_place,
+                completed_children_are_in_flight_as_long_as_they_may_be_undone,
                 those_above_tasks_are_found_the_topmost_first,
                 a_wake_makes_a_sleeping_task_due_and_changes_nothing_else,
                 sleeping_tasks_are_found_of_which_a_child_has_ended;

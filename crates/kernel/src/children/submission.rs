@@ -14,7 +14,7 @@ use counterstep_contracts::children::DEEPEST;
 use counterstep_contracts::{Labels, ParentRef, StepNo};
 use std::collections::BTreeMap;
 
-/// The task of this place among those of a step. It has the tenant, the trace and the labels of its
+/// The task with this number among those of a step. It has the tenant, the trace and the labels of its
 /// parent, and the labels of its own type.
 ///
 /// # Errors

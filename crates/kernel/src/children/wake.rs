@@ -64,7 +64,7 @@ pub(crate) async fn wake_again(engine: &Engine, transition: &Transition) {
 }
 
 /// Whether a task sleeps although a task that it has submitted has ended since it looked last: then
-/// it was not woken.
+/// it was not woken. Where it could not look, it looks again by itself.
 ///
 /// # Errors
 /// When the store does not answer.
@@ -81,7 +81,7 @@ pub async fn was_not_woken(engine: &Engine, task: TaskId) -> Result<bool, StoreE
         .steps
         .iter()
         .filter(|row| row.status == step)
-        .filter_map(|row| Some((row.no, row.children?.seen)))
+        .filter_map(|row| Some((row.no, row.children.filter(|it| it.missed == 0)?.seen)))
         .collect();
     if record.lease_is_live() || record.due_in().is_zero() || seen.is_empty() {
         return Ok(false);

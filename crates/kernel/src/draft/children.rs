@@ -6,27 +6,34 @@ use crate::error::StepError;
 use crate::record::{ChildrenRow, UndoGoal};
 use crate::saga::{Illegal, LifecycleEvent, StepEvent};
 use crate::transition::{Time, Transition};
+use counterstep_contracts::StepStatus;
 use serde_json::json;
 
 impl Draft {
-    /// The step, which waits, submits these tasks: they are written with the change.
+    /// The step, which waits, submits these tasks, the first of which is of the place `from`: they are
+    /// written with the change.
     ///
     /// # Errors
     /// As the judge says.
     pub(crate) fn submit_children(
         &mut self,
         at: usize,
+        from: u32,
         tasks: Vec<Transition>,
     ) -> Result<(), Illegal> {
         if tasks.is_empty() {
             return Ok(());
         }
-        let before = self.step(at).children.unwrap_or(NONE);
+        let before = self.step(at).children.unwrap_or_default();
         let count = u32::try_from(tasks.len()).unwrap_or(u32::MAX);
         let first: Vec<_> = tasks.iter().take(NAMED).map(|it| it.task_id).collect();
+        let mut details = json!({"from": from, "count": count, "tasks": first});
+        if before.generation > 0 {
+            details["generation"] = before.generation.into();
+        }
         self.apply(
             StepEvent::ChildrenSubmitted.at(at),
-            Note::default().with(json!({"from": before.started, "count": count, "tasks": first})),
+            Note::default().with(details),
         )?;
         self.step_mut(at).children = Some(ChildrenRow {
             started: before.started.saturating_add(count),
@@ -41,7 +48,7 @@ impl Draft {
     /// and wake no task that sleeps until then.
     pub fn children_were_seen(&mut self, ended: &[(usize, Option<u32>)]) {
         for &(at, ended) in ended {
-            let before = self.step(at).children.unwrap_or(NONE);
+            let before = self.step(at).children.unwrap_or_default();
             let after = match ended {
                 Some(seen) => ChildrenRow {
                     seen,
@@ -68,7 +75,7 @@ impl Draft {
     /// # Errors
     /// As the judge says.
     pub(crate) fn children_not_undone(&mut self, at: usize) -> Result<(), Illegal> {
-        let before = self.step(at).children.unwrap_or(NONE);
+        let before = self.step(at).children.unwrap_or_default();
         let error = StepError::permanent(format_args!(
             "not all tasks that the step has submitted could be told to stop, or be undone, in {} tries: one cannot be \
              read, or is of a version that this program does not have",
@@ -84,6 +91,23 @@ impl Draft {
             ..before
         });
         Ok(())
+    }
+
+    /// A person has the task retried: what steps wait for that have not completed has its time anew, and
+    /// of their tasks each that ends without completing may be replaced.
+    pub(super) fn retry_children(&mut self) {
+        for at in self.steps_at(StepStatus::Waiting) {
+            let Some(before) = self.step(at).children else {
+                continue;
+            };
+            let row = self.step_mut(at);
+            row.due_at = None;
+            row.children = Some(ChildrenRow {
+                missed: 0,
+                generation: before.generation.saturating_add(1),
+                ..before
+            });
+        }
     }
 
     /// The tasks of the step are being told to stop, or undone.
@@ -124,12 +148,6 @@ impl Draft {
         self.undo_or_finish()
     }
 }
-
-const NONE: ChildrenRow = ChildrenRow {
-    started: 0,
-    seen: 0,
-    missed: 0,
-};
 
 /// So many tasks of a submission stand in the audit by their ids: all are listed by their parent.
 const NAMED: usize = 20;

@@ -165,6 +165,7 @@ impl Draft {
             }
         }
         self.probe_anew();
+        self.retry_children();
         let (host, timeout) = (self.record().task.host, self.decl().timeout);
         let task = self.task_mut();
         task.failure = None;

@@ -2,7 +2,7 @@
 
 use super::{Draft, Note};
 use crate::ports::Unread;
-use crate::record::Failure;
+use crate::record::{Failure, UNREADABLE};
 use crate::saga::{Illegal, LifecycleEvent};
 use counterstep_contracts::{Direction, StepStatus, TaskStatus};
 use serde_json::json;
@@ -38,7 +38,7 @@ impl Draft {
         let task = self.task_mut();
         let is_undone = task.goal.is_some();
         task.failure = Some(Failure {
-            class: "unreadable".to_owned(),
+            class: UNREADABLE.to_owned(),
             message,
             side: Some(if is_undone {
                 Direction::Undo

@@ -3,7 +3,7 @@
 
 use super::{Draft, Note};
 use crate::error::StepError;
-use crate::record::{DbTime, SignalRow};
+use crate::record::{DbTime, SignalRow, StepFailure};
 use crate::saga::{Illegal, StepEvent};
 use crate::times::rfc3339;
 use crate::transition::{ObjectsFate, Time};
@@ -48,7 +48,7 @@ impl Draft {
     pub fn wait_failed(
         &mut self,
         at: usize,
-        error: &StepError,
+        error: StepFailure,
         falls_back: bool,
     ) -> Result<(), Illegal> {
         self.apply(StepEvent::Started.at(at), Note::default())?;
@@ -59,10 +59,10 @@ impl Draft {
         };
         self.apply(
             event,
-            Note::default().with(json!({"error": error.message, "class": error.class.as_str()})),
+            Note::default().with(json!({"error": error.message, "class": error.class})),
         )?;
         let row = self.step_mut(at);
-        row.error = Some(error.into());
+        row.error = Some(error);
         row.in_fallback = falls_back;
         Ok(())
     }

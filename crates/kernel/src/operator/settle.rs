@@ -1,17 +1,20 @@
 //! Decisions about parked tasks. What may be decided where is the judge's; here its refusals get
 //! words that say what can be done instead.
 
+use super::why_children;
 use crate::change::ChangeError;
 use crate::draft::{As, Decision, Draft, will_undo};
 use crate::engine::Engine;
 use crate::load;
 use crate::places::key_of;
-use crate::record::StepRow;
+use crate::record::{StepRow, TaskRecord};
 use crate::request_edit::{EditError, RequestEdit};
 use crate::saga::Illegal;
 use crate::task::{RequestError, TaskType};
 use counterstep_contracts::operator::OperatorAnswer;
-use counterstep_contracts::{Direction, Rev, Settled, SettledAs, StepStatus, TaskId, TaskStatus};
+use counterstep_contracts::{
+    Direction, Rev, Settled, SettledAs, StepStatus, TaskId, TaskStatus, UndoDecl,
+};
 use futures::future::BoxFuture;
 use serde_json::Value;
 
@@ -117,33 +120,37 @@ pub fn resolve(engine: &Engine, task: TaskId, resolution: Resolution) -> BoxFutu
     Box::pin(async move {
         let actor = resolution.actor.clone();
         let rev = resolution.bulk.as_ref().map(|of| of.rev);
-        decide(engine, task, &actor, rev, move |task_type, draft| {
-            let decision = Decision {
-                note: resolution.note.clone(),
-                bulk: resolution.bulk.as_ref().map(|of| of.id.clone()),
-            };
-            let is_named = resolution.task.is_some();
-            if is_named != (resolution.settled == SettledAs::Redriven) {
-                return Ok(Err(OperatorError::NotSettleable(
-                    "`redriven` names the task that has done it, and only `redriven` does"
-                        .to_owned(),
-                )));
-            }
-            match &resolution.step {
-                Some(step) => settle_step(task_type, draft, step, &resolution, &decision),
-                None if resolution.output.is_some() => Ok(Err(OperatorError::NotSettleable(
-                    "an output is of one step: name the step, or leave the output out".to_owned(),
-                ))),
-                None => {
-                    let settled = Settled {
-                        settled: resolution.settled,
-                        task: resolution.task,
-                    };
-                    draft.resolve_task(settled, &decision).map(Ok)
+        let parked = Parked::read(engine, task, rev).await?;
+        parked.children_have_ended(&resolution).await?;
+        parked
+            .decide(&actor, move |task_type, draft| {
+                let decision = Decision {
+                    note: resolution.note.clone(),
+                    bulk: resolution.bulk.as_ref().map(|of| of.id.clone()),
+                };
+                let is_named = resolution.task.is_some();
+                if is_named != (resolution.settled == SettledAs::Redriven) {
+                    return Ok(Err(OperatorError::NotSettleable(
+                        "`redriven` names the task that has done it, and only `redriven` does"
+                            .to_owned(),
+                    )));
                 }
-            }
-        })
-        .await
+                match &resolution.step {
+                    Some(step) => settle_step(task_type, draft, step, &resolution, &decision),
+                    None if resolution.output.is_some() => Ok(Err(OperatorError::NotSettleable(
+                        "an output is of one step: name the step, or leave the output out"
+                            .to_owned(),
+                    ))),
+                    None => {
+                        let settled = Settled {
+                            settled: resolution.settled,
+                            task: resolution.task,
+                        };
+                        draft.resolve_task(settled, &decision).map(Ok)
+                    }
+                }
+            })
+            .await
     })
 }
 
@@ -155,7 +162,8 @@ pub fn retry(engine: &Engine, task: TaskId, retrial: Retrial) -> BoxFuture<'_, D
     Box::pin(async move {
         let actor = retrial.actor.clone();
         let rev = retrial.bulk.as_ref().map(|of| of.rev);
-        decide(engine, task, &actor, rev, move |task_type, draft| {
+        let parked = Parked::read(engine, task, rev).await?;
+        parked.decide(&actor, move |task_type, draft| {
             let decision = Decision {
                 note: retrial.note.clone(),
                 bulk: retrial.bulk.as_ref().map(|of| of.id.clone()),
@@ -211,40 +219,96 @@ fn edited(
     Ok((request != record.task.request).then_some(request))
 }
 
-async fn decide(
-    engine: &Engine,
-    task: TaskId,
-    actor: &str,
+/// A parked task, for a decision about it.
+struct Parked<'a> {
+    engine: &'a Engine,
+    task_type: TaskType,
+    record: TaskRecord,
+    /// The only revision that it is decided about.
     only_at: Option<Rev>,
-    mut decide: impl FnMut(&TaskType, &mut Draft) -> Result<Result<(), OperatorError>, Illegal>,
-) -> Decided {
-    let record = load::read(engine, task)
-        .await
-        .map_err(|error| OperatorError::Change(error.into()))?;
-    let record = record.ok_or(OperatorError::Gone)?;
-    let moved = |rev: Rev| only_at.is_some_and(|only_at| rev != only_at);
-    if moved(record.task.rev) {
-        return Err(OperatorError::Moved);
-    }
-    if !record.task.status.is_parked() {
-        return Err(OperatorError::NotParked(record.task.status));
-    }
-    let task_type = engine
-        .registry
-        .of(&record.task)
-        .ok_or(OperatorError::UnknownType)?;
-    let changed = engine.change_for(actor, &task_type, record, As::Anyone, |draft| {
-        if moved(draft.record().task.rev) {
-            return Ok(Err(OperatorError::Moved));
+}
+
+impl<'a> Parked<'a> {
+    async fn read(
+        engine: &'a Engine,
+        task: TaskId,
+        only_at: Option<Rev>,
+    ) -> Result<Self, OperatorError> {
+        let record = load::read(engine, task)
+            .await
+            .map_err(|error| OperatorError::Change(error.into()))?;
+        let record = record.ok_or(OperatorError::Gone)?;
+        if only_at.is_some_and(|only_at| record.task.rev != only_at) {
+            return Err(OperatorError::Moved);
         }
-        // Another decision came first.
-        if !draft.status().is_parked() {
-            return Ok(Err(OperatorError::NotParked(draft.status())));
+        if !record.task.status.is_parked() {
+            return Err(OperatorError::NotParked(record.task.status));
         }
-        let decided = decide(&task_type, draft)?;
-        Ok(decided.map(|()| answer(draft)))
-    });
-    changed.await.map_err(OperatorError::Change)?.answer
+        let task_type = engine
+            .registry
+            .of(&record.task)
+            .ok_or(OperatorError::UnknownType)?;
+        Ok(Self {
+            engine,
+            task_type,
+            record,
+            only_at,
+        })
+    }
+
+    /// Whether no task goes on that is undone with what is to be settled: once that is settled, nothing would undo it.
+    // One that goes on may end meanwhile; one that has ended goes on again only where its parent is undone.
+    async fn children_have_ended(&self, resolution: &Resolution) -> Result<(), OperatorError> {
+        let is_settled = |name: &str| match &resolution.step {
+            // Its undo has given up on tasks that could not be told to stop.
+            Some(_) if resolution.settled != SettledAs::Done => false,
+            Some(step) => step == name,
+            None => true,
+        };
+        let store = self.engine.ports.store.as_ref();
+        let steps = self.task_type.decl.steps.iter().zip(&self.record.steps);
+        for (decl, row) in steps {
+            let are_undone_with = decl.has_children() && decl.undo == UndoDecl::BuiltIn;
+            let waits_for_none = row.children.is_none() || row.status == StepStatus::Resolved;
+            if !are_undone_with || waits_for_none || !is_settled(decl.name) {
+                continue;
+            }
+            let open = why_children::open_of(store, self.record.task.id, row).await;
+            if let Some(open) = open.map_err(|error| OperatorError::Change(error.into()))? {
+                return Err(OperatorError::NotSettleable(format!(
+                    "tasks that step `{}` has submitted have not ended, and nothing would undo them any more: {open}; \
+                     wait for their end, or retry the task with the direction `undo`, which stops them",
+                    decl.name
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    async fn decide(
+        self,
+        actor: &str,
+        mut decide: impl FnMut(&TaskType, &mut Draft) -> Result<Result<(), OperatorError>, Illegal>,
+    ) -> Decided {
+        let Self {
+            engine,
+            task_type,
+            record,
+            only_at,
+        } = self;
+        let changed = engine.change_for(actor, &task_type, record, As::Anyone, |draft| {
+            if only_at.is_some_and(|only_at| draft.record().task.rev != only_at) {
+                return Ok(Err(OperatorError::Moved));
+            }
+            // Another decision came first.
+            if !draft.status().is_parked() {
+                return Ok(Err(OperatorError::NotParked(draft.status())));
+            }
+            let decided = decide(&task_type, draft)?;
+            Ok(decided.map(|()| answer(draft)))
+        });
+        changed.await.map_err(OperatorError::Change)?.answer
+    }
 }
 
 fn answer(draft: &Draft) -> OperatorAnswer {

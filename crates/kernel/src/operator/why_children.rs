@@ -5,9 +5,9 @@ use super::why_reason::reason;
 use crate::ports::{ChildCount, ChildLine, ChildQuery, Store, StoreError};
 use crate::record::{StepRow, TaskRecord};
 use counterstep_contracts::operator::{WhyCode, WhyReason};
-use counterstep_contracts::{StepStatus, TaskStatus, WaitReason};
+use counterstep_contracts::{StepStatus, TaskId, TaskStatus, WaitReason};
 
-/// So many of those that are parked are named.
+/// So many tasks are named.
 const NAMED: u32 = 3;
 
 /// How the tasks stand that a task waits for.
@@ -98,17 +98,48 @@ pub(super) fn reason_of(record: &TaskRecord, found: Option<&ChildrenFound>) -> O
 
 /// `count`: how many there are.
 fn decisions(parked: &[ChildLine], count: u32) -> String {
-    let mut named: Vec<String> = parked
+    format!("a person has to decide about {}", named(parked, count))
+}
+
+/// Some tasks of so many.
+fn named(some: &[ChildLine], count: u32) -> String {
+    let mut named: Vec<String> = some
         .iter()
         .map(|line| format!("{} ({})", line.task, line.status))
         .collect();
     let more = usize::try_from(count)
         .unwrap_or(usize::MAX)
-        .saturating_sub(parked.len());
+        .saturating_sub(some.len());
     if more > 0 {
         named.push(format!("{more} more"));
     }
-    format!("a person has to decide about {}", named.join(", "))
+    named.join(", ")
+}
+
+/// Those of a step that have not ended, in words; `None`: all have.
+///
+/// # Errors
+/// When the store does not answer.
+pub(super) async fn open_of(
+    store: &dyn Store,
+    task: TaskId,
+    row: &StepRow,
+) -> Result<Option<String>, StoreError> {
+    let is_open = |status: TaskStatus| !status.is_terminal();
+    let count = sum(&store.child_counts(task).await?, row, is_open);
+    if count == 0 {
+        return Ok(None);
+    }
+    let all = TaskStatus::ALL.iter().copied();
+    let query = ChildQuery {
+        parent: task,
+        step: Some(row.no),
+        statuses: all.filter(|status| is_open(*status)).collect(),
+        after: None,
+        limit: NAMED,
+    };
+    let some = store.children(&query).await?;
+    Ok(Some(named(&some, count)))
 }
 
 /// The steps that wait for tasks, or that are being undone by undoing tasks.

@@ -5,7 +5,7 @@ use super::decision::{Decision, WaitStep};
 use super::view::{Children, View};
 use crate::builtin::{ChildRequest, Tasks, Wait};
 use crate::error::{StepError, StepResult};
-use crate::record::{DbTime, StepRow};
+use crate::record::{DbTime, StepFailure, StepRow, UNREADABLE};
 use counterstep_contracts::retry::format_duration;
 use counterstep_contracts::{StepStatus, UndoDecl};
 use counterstep_steps::ChildOutcome;
@@ -24,12 +24,8 @@ const MOST_MISSED: u32 = 24;
 
 /// When the tasks are looked at again that could not be read, or told to stop; `None`: all could.
 pub(super) fn look_again(view: &View<'_>) -> Option<Duration> {
-    let missed = |at: &usize| {
-        view.step(*at)
-            .children
-            .map_or(0, |children| children.missed)
-    };
-    let least = view.facts.unseen_children.iter().map(missed).min()?;
+    let unseen = view.facts.unseen_children.iter();
+    let least = unseen.map(|&at| missed(view.step(at))).min()?;
     let after = LOOK_AGAIN.saturating_mul(1 << least.min(7));
     Some(after.min(LOOK_AT_LAST))
 }
@@ -66,30 +62,32 @@ pub(super) fn decide(view: &View<'_>, at: usize, wait: Option<&StepResult<Wait>>
             Err(error) => failed(error),
         };
     };
-    if view.facts.unseen_children.contains(&at) {
-        return Next::Nothing;
+    let unseen = view.facts.unseen_children.contains(&at);
+    let found = view.facts.children.get(&at);
+    if unseen && found.is_none() {
+        return unread(view, at, due);
     }
-    let started = started(row);
-    let none = Children::default();
     // Those that were submitted in this very decision were not looked at.
-    let seen = view.facts.children.get(&at).unwrap_or(&none);
-    let is_known = view.facts.children.contains_key(&at);
+    let none = Children::default();
+    let progress = Progress::of(tasks, started(row), found.unwrap_or(&none));
     let (listed, need) = (count(tasks.list.len()), count(tasks.need));
-    if started > listed {
+    if progress.places > listed {
         return failed(StepError::permanent(format_args!(
-            "the step has submitted {started} tasks, and its function gives a list of {listed} now; expected the same \
-             list each time it is asked"
+            "the step has submitted {} tasks, and its function gives a list of {listed} now; expected the same list \
+             each time it is asked",
+            progress.places
         )));
     }
-    if listed.saturating_sub(seen.failed) < need {
-        return failed(too_few(tasks, seen));
+    if listed.saturating_sub(progress.failed) < need {
+        return failed(too_few(tasks, &progress));
     }
-    let open = started.saturating_sub(seen.ended());
-    let enough = seen.completed >= need && (tasks.stops_early || seen.ended() == listed);
-    if enough && open == 0 {
-        return match &seen.outcomes {
+    let ended = progress.seen.completed.saturating_add(progress.failed);
+    let enough = progress.seen.completed >= need && (tasks.stops_early || ended == listed);
+    if enough && progress.open == 0 {
+        return match &progress.seen.outcomes {
             Some(outcomes) => over(tasks, outcomes),
-            None if is_known => Next::Ask(Decision::ReadChildren(at)),
+            None if unseen => unread(view, at, due),
+            None if found.is_some() => Next::Ask(Decision::ReadChildren(at)),
             None => Next::Nothing,
         };
     }
@@ -103,18 +101,80 @@ pub(super) fn decide(view: &View<'_>, at: usize, wait: Option<&StepResult<Wait>>
     }
     if due <= view.record.now {
         return failed(StepError::permanent(format_args!(
-            "{} of {listed} tasks had ended within {}",
-            seen.ended(),
+            "{ended} of {listed} tasks had ended within {}",
             format_duration(tasks.within)
         )));
     }
-    let next = next(tasks, started, open);
+    let next = progress.next(tasks);
     if next.is_empty() {
         return Next::Nothing;
     }
     Next::Step(WaitStep::Submits {
         begins: None,
         tasks: next,
+    })
+}
+
+/// How far a step has come with its list.
+struct Progress<'a> {
+    seen: &'a Children,
+    /// So many places have a task.
+    places: u32,
+    /// So many tasks are under way.
+    open: u32,
+    /// So many places have failed.
+    failed: u32,
+    /// Places that have a task, and get another one.
+    again: &'a [u32],
+}
+
+impl<'a> Progress<'a> {
+    /// `started`: so many tasks were submitted, with those that were not looked at.
+    fn of(tasks: &Tasks, started: u32, seen: &'a Children) -> Self {
+        let fresh = started.saturating_sub(seen.places.saturating_add(seen.replaced));
+        let replaced = (fresh as usize).min(seen.again.len());
+        let again = &seen.again[replaced..];
+        // A list that may let some fail tries none of them again that it can do without.
+        let (listed, need) = (count(tasks.list.len()), count(tasks.need));
+        let all_failed = seen.failed.saturating_add(count(again.len()));
+        let needs_them = listed.saturating_sub(all_failed) < need;
+        Self {
+            seen,
+            places: seen.places.saturating_add(fresh - count(replaced)),
+            open: started.saturating_sub(seen.ended()),
+            failed: if needs_them { seen.failed } else { all_failed },
+            again: if needs_them { again } else { &[] },
+        }
+    }
+
+    /// The places of which a task is to be submitted now.
+    fn next(&self, tasks: &Tasks) -> Vec<(u32, ChildRequest)> {
+        let room = tasks.at_a_time.saturating_sub(self.open as usize);
+        let places = self.again.iter().copied();
+        let places = places.chain(self.places..count(tasks.list.len()));
+        let task = |place: u32| Some((place, tasks.list.get(place as usize)?.clone()));
+        places.take(room).filter_map(task).collect()
+    }
+}
+
+/// A step whose tasks cannot be read, or not what those have given that it needs: it waits, until they
+/// could not be read for some hours, or its time is over and a task is damaged. Then a person has to see to it.
+fn unread(view: &View<'_>, at: usize, due: DbTime) -> Next {
+    let why = view.facts.unreadable_children.get(&at);
+    let is_over = due <= view.record.now && why.is_some();
+    let missed = missed(view.step(at));
+    if !is_over && missed < MOST_MISSED {
+        return Next::Nothing;
+    }
+    let why = why.map_or("the database did not answer", String::as_str);
+    let error = StepFailure {
+        class: UNREADABLE.to_owned(),
+        message: format!("what its tasks have given cannot be read: {why}"),
+        origin: None,
+    };
+    Next::Step(WaitStep::Failed {
+        error,
+        falls_back: false,
     })
 }
 
@@ -128,19 +188,8 @@ fn begin(tasks: &Tasks, due: StepResult<DbTime>) -> Next {
     }
     Next::Step(WaitStep::Submits {
         begins: Some(due),
-        tasks: next(tasks, 0, 0),
+        tasks: Progress::of(tasks, 0, &Children::default()).next(tasks),
     })
-}
-
-/// Those that are to be submitted now.
-fn next(tasks: &Tasks, started: u32, open: u32) -> Vec<(u32, ChildRequest)> {
-    let room = tasks.at_a_time.saturating_sub(open as usize);
-    (0_u32..)
-        .zip(&tasks.list)
-        .skip(started as usize)
-        .take(room)
-        .map(|(no, task)| (no, task.clone()))
-        .collect()
 }
 
 fn over(tasks: &Tasks, outcomes: &[ChildOutcome<Value>]) -> Next {
@@ -154,22 +203,22 @@ fn over(tasks: &Tasks, outcomes: &[ChildOutcome<Value>]) -> Next {
 
 fn failed(error: StepError) -> Next {
     Next::Step(WaitStep::Failed {
-        error,
+        error: (&error).into(),
         falls_back: false,
     })
 }
 
-fn too_few(tasks: &Tasks, seen: &Children) -> StepError {
+fn too_few(tasks: &Tasks, progress: &Progress<'_>) -> StepError {
+    let failed = progress.failed;
     let (listed, need) = (tasks.list.len(), tasks.need);
     let what = match (listed, need == listed) {
         (1, _) => "its task did not complete".to_owned(),
-        (_, true) => format!("{} of its {listed} tasks did not complete", seen.failed),
-        (_, false) => format!(
-            "{} of its {listed} tasks did not complete, and {need} have to",
-            seen.failed
-        ),
+        (_, true) => format!("{failed} of its {listed} tasks did not complete"),
+        (_, false) => {
+            format!("{failed} of its {listed} tasks did not complete, and {need} have to")
+        }
     };
-    let Some(failure) = &seen.failure else {
+    let Some(failure) = &progress.seen.failure else {
         return StepError::permanent(what);
     };
     let (task, status) = (failure.task, failure.status);
@@ -194,9 +243,8 @@ pub(super) fn undo(view: &View<'_>, at: usize) -> Option<Decision> {
     if row.children.is_none() {
         return Some(Decision::ChildrenUndone(at));
     }
-    let missed = row.children.map_or(0, |children| children.missed);
     let unseen = view.facts.unseen_children.contains(&at);
-    if unseen && missed >= MOST_MISSED {
+    if unseen && missed(row) >= MOST_MISSED {
         return Some(Decision::ChildrenNotUndone(at));
     }
     let seen = view.facts.children.get(&at)?;
@@ -210,6 +258,10 @@ pub(super) fn undo(view: &View<'_>, at: usize) -> Option<Decision> {
 
 fn started(row: &StepRow) -> u32 {
     row.children.map_or(0, |children| children.started)
+}
+
+fn missed(row: &StepRow) -> u32 {
+    row.children.map_or(0, |children| children.missed)
 }
 
 fn count(of: usize) -> u32 {

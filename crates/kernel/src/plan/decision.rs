@@ -2,8 +2,7 @@
 
 use super::view::{HeldBackBy, StartWait};
 use crate::builtin::ChildRequest;
-use crate::error::StepError;
-use crate::record::{DbTime, Failure};
+use crate::record::{DbTime, Failure, StepFailure};
 use counterstep_contracts::{Host, OnExhausted, WaitReason};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -88,7 +87,10 @@ pub(crate) enum WaitStep {
     /// What it waited for is there.
     Over(Value),
     /// What it waited for did not come. `falls_back`: its fallback runs in its place.
-    Failed { error: StepError, falls_back: bool },
+    Failed {
+        error: StepFailure,
+        falls_back: bool,
+    },
 }
 
 /// Why a task is given back by a process that shuts down.

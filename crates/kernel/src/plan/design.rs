@@ -4,6 +4,7 @@
 mod backward;
 mod cases;
 mod children;
+mod children_retried;
 mod failures;
 mod forward;
 mod resources;

@@ -8,7 +8,7 @@ use super::{failure, scratch, waits};
 use crate::cancel::CancelReason;
 use crate::error::{ErrorClass, StepError};
 use crate::policy::INLINE_LIMIT;
-use crate::record::{DbTime, Failure, StepFailure, StepRow};
+use crate::record::{DbTime, Failure, StepFailure, StepRow, UNREADABLE};
 use crate::task::Probe;
 use crate::waits::LONGEST_WAIT;
 use counterstep_contracts::{Direction, OnExhausted, StepStatus, WaitReason};
@@ -139,8 +139,13 @@ fn reason_to_give_up(view: &View<'_>) -> Option<(Failure, OnExhausted)> {
             message: "it failed".to_owned(),
             origin: None,
         });
-        let failure = error.of_task(decl.name, Direction::Forward);
-        return Some((failure, decl.on_exhausted));
+        // Its tasks have ended well, and only a person can find out with what.
+        let policy = if error.class == UNREADABLE {
+            OnExhausted::DeadLetter
+        } else {
+            decl.on_exhausted
+        };
+        return Some((error.of_task(decl.name, Direction::Forward), policy));
     }
     let unknown = |row: &StepRow| {
         row.status == StepStatus::InDoubt && row.probe.is_some_and(|probe| probe.gave_up)

@@ -6,7 +6,8 @@ use crate::limits::LimitKey;
 use crate::record::{StepRow, TaskRecord};
 use crate::task::Probe;
 use crate::waits::Wait;
-use counterstep_contracts::{Attempt, Host, Limit, StepStatus, TaskDecl};
+use counterstep_contracts::children::{generation_of, place_of};
+use counterstep_contracts::{Attempt, Host, Limit, StepStatus, TaskDecl, TaskStatus};
 use counterstep_steps::{ChildFailure, ChildOutcome};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,9 +41,11 @@ pub(crate) struct Facts {
     pub(crate) delayed_undos: BTreeMap<usize, Duration>,
     /// How the tasks stand that steps have submitted and wait for, or that are undone with them.
     pub(crate) children: BTreeMap<usize, Children>,
-    /// Steps of which that could not be found out, or some of whose tasks could not be told to
-    /// stop.
+    /// Steps of which that, or how their tasks have ended, could not be found out, or some of whose tasks could not be
+    /// told to stop.
     pub(crate) unseen_children: BTreeSet<usize>,
+    /// Why, where a task of them cannot be read: waiting alone does not help.
+    pub(crate) unreadable_children: BTreeMap<usize, String>,
     /// Steps whose tasks this turn has told to stop.
     pub(crate) stopped_children: BTreeSet<usize>,
     /// Why the running steps were told to stop.
@@ -60,9 +63,17 @@ impl Facts {
     }
 }
 
-/// How the tasks of a step stand.
+/// How the tasks of a step stand. Going forward, of each place of its list the latest counts; going
+/// backward, each.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Children {
+    /// So many places have a task.
+    pub(crate) places: u32,
+    /// So many tasks were replaced by a later one of their place.
+    pub(crate) replaced: u32,
+    /// Places whose task has ended without completing and may be replaced, since the task of the step
+    /// was retried, in order.
+    pub(crate) again: Vec<u32>,
     /// So many have completed.
     pub(crate) completed: u32,
     /// So many have ended otherwise.
@@ -76,8 +87,35 @@ pub(crate) struct Children {
 }
 
 impl Children {
-    pub(crate) const fn ended(&self) -> u32 {
-        self.completed.saturating_add(self.failed)
+    /// Going forward, from the numbers and states of all tasks of the step, in order. `generation`:
+    /// that of the step.
+    pub(crate) fn of_places(
+        all: impl IntoIterator<Item = (u32, TaskStatus)>,
+        generation: u32,
+    ) -> Self {
+        let mut children = Self::default();
+        let mut latest = BTreeMap::new();
+        for (no, status) in all {
+            let before = latest.insert(place_of(no), (no, status));
+            children.replaced += u32::from(before.is_some());
+        }
+        for (place, (no, status)) in latest {
+            children.places += 1;
+            match status {
+                TaskStatus::Completed => children.completed += 1,
+                status if !status.is_terminal() => {}
+                _ if generation_of(no) < generation => children.again.push(place),
+                _ => children.failed += 1,
+            }
+        }
+        children
+    }
+
+    /// So many have ended, with those that were replaced.
+    pub(crate) fn ended(&self) -> u32 {
+        let again = u32::try_from(self.again.len()).unwrap_or(u32::MAX);
+        let latest = self.completed.saturating_add(self.failed);
+        latest.saturating_add(again).saturating_add(self.replaced)
     }
 }
 

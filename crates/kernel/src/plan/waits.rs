@@ -108,7 +108,7 @@ fn decide_one(
     match result {
         Ok(output) => WaitStep::Over(output),
         Err(error) => WaitStep::Failed {
-            error,
+            error: (&error).into(),
             falls_back: !failed && failure::may_fall_back(view.decl, view.record, at),
         },
     }

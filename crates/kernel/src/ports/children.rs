@@ -25,7 +25,7 @@ pub struct ChildQuery {
     pub step: Option<StepNo>,
     /// In one of these states only; none: in any.
     pub statuses: Vec<TaskStatus>,
-    /// Behind this step and place.
+    /// Behind this step and number.
     pub after: Option<(StepNo, u32)>,
     /// At most so many.
     pub limit: u32,
@@ -36,7 +36,8 @@ pub struct ChildQuery {
 pub struct ChildLine {
     /// The step that has submitted it.
     pub step: StepNo,
-    /// Its place among those of the step, from 0.
+    /// Its number among those of the step: a
+    /// [`child_no`](counterstep_contracts::children::child_no).
     pub no: u32,
     /// Its id.
     pub task: TaskId,

@@ -163,7 +163,8 @@ pub trait Store: Upkeep + Logs + Send + Sync + Debug {
     /// where it goes state by state.
     async fn list(&self, query: &TaskQuery) -> Result<TaskPage, StoreError>;
 
-    /// Tasks that have not ended, counted by what they were submitted under; in the order of that.
+    /// Tasks that have not ended, and those that have completed and that such a task above them may undo
+    /// yet, counted by what they were submitted under; in the order of that.
     async fn in_flight(&self) -> Result<Vec<InFlight>, StoreError>;
 
     /// What is under way, counted. Its cost grows with the tasks that have not ended, never with

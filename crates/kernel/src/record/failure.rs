@@ -12,6 +12,9 @@ pub(crate) const LOST: &str = "lost";
 /// The class of a failure that leaves it unknown whether a step happened.
 pub(crate) const IN_DOUBT: &str = "in_doubt";
 
+/// The class of a failure of rows: of the task itself, or of one whose response a step waits for.
+pub(crate) const UNREADABLE: &str = "unreadable";
+
 /// Why a task did not complete. A list looks for a class before the message, and for a text behind it: the
 /// order of the fields counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,13 +6,18 @@ use counterstep_contracts::{ParentRef, StepNo, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::ports::{ChildQuery, CommitError, Due, KnownType, Ports, Store, Woken};
 use counterstep_kernel::record::{Failure, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{LeaseChange, Time, Transition};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// The first change of a child of this place.
+/// The first change of a child with this number.
 pub(super) fn child(parent: &TaskRecord, step: i32, no: u32) -> Transition {
-    let row = TaskRow {
+    whole(None, submit(row_of_child(parent, step, no)))
+}
+
+fn row_of_child(parent: &TaskRecord, step: i32, no: u32) -> TaskRow {
+    TaskRow {
         parent: Some(ParentRef {
             task: parent.task.id,
             step: StepNo(step),
@@ -20,8 +25,7 @@ pub(super) fn child(parent: &TaskRecord, step: i32, no: u32) -> Transition {
             depth: 1,
         }),
         ..row(new_task())
-    };
-    whole(None, submit(row))
+    }
 }
 
 /// A change of a claimed task that submits these and puts the task to sleep for an hour.
@@ -193,6 +197,56 @@ pub(crate) async fn children_are_counted_and_listed_by_step_state_and_place(port
     let counts = store.child_counts(of_others.task.id).await.unwrap();
     assert_eq!(counts.len(), 1);
     assert_eq!(store.child_counts(new_task()).await.unwrap(), []);
+}
+
+pub(crate) async fn completed_children_are_in_flight_as_long_as_they_may_be_undone(ports: &Ports) {
+    let store = &*ports.store;
+    let counts = async || {
+        // Those that wait on a queue and those that have completed are groups of their own.
+        let mut by_name = BTreeMap::<String, u64>::new();
+        for group in store.in_flight().await.unwrap() {
+            *by_name.entry(group.of.name).or_default() += group.count;
+        }
+        by_name.into_iter().collect::<Vec<_>>()
+    };
+    let named = |counts: &[(&str, u64)]| {
+        let counts = counts.iter();
+        counts
+            .map(|(name, count)| ((*name).to_owned(), *count))
+            .collect::<Vec<_>>()
+    };
+    let child = |parent: &TaskRecord, task_type: &str, no| {
+        let row = TaskRow {
+            task_type: task_type.to_owned(),
+            ..row_of_child(parent, 1, no)
+        };
+        whole(None, submit(row))
+    };
+    let parent = claimed(store, MINUTE).await;
+    let children: Vec<_> = (0..3).map(|no| child(&parent, "Child", no)).collect();
+    let ids: Vec<TaskId> = children.iter().map(|change| change.task_id).collect();
+    let change = submitting(&parent, children).await;
+    commit(store, leased(&parent), &change).await.unwrap();
+    // One of them has a child of its own.
+    let record = load(store, ids[0]).await;
+    let below = child(&record, "Grandchild", 0);
+    let id_below = below.task_id;
+    let mut change = after(&record);
+    change.children = vec![below];
+    commit(store, free(&record), &change).await.unwrap();
+    let all = named(&[("Child", 3), ("Grandchild", 1), ("Zip", 1)]);
+    assert_eq!(counts().await, all);
+
+    for completed in [id_below, ids[0], ids[1]] {
+        end_of(store, completed, TaskStatus::Completed).await;
+    }
+    assert_eq!(counts().await, all, "their parent may yet be undone");
+    // No undo reaches one that has failed.
+    end_of(store, ids[2], TaskStatus::Failed).await;
+    let two = named(&[("Child", 2), ("Grandchild", 1), ("Zip", 1)]);
+    assert_eq!(counts().await, two);
+    end_of(store, parent.task.id, TaskStatus::Completed).await;
+    assert_eq!(counts().await, []);
 }
 
 pub(crate) async fn those_above_tasks_are_found_the_topmost_first(ports: &Ports) {

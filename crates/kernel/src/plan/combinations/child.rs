@@ -11,6 +11,7 @@ use crate::saga::Illegal;
 use counterstep_contracts::{
     OnExhausted, ParentRef, Settled, SettledAs, StepStatus, TaskDecl, TaskStatus,
 };
+use counterstep_steps::{ChildFailure, ChildOutcome};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -49,6 +50,24 @@ impl Child {
 
     pub(super) fn status(&self) -> TaskStatus {
         self.record.task.status
+    }
+
+    /// Its number among those of the step.
+    pub(super) fn no(&self) -> u32 {
+        self.record.task.parent.map_or(0, |parent| parent.no)
+    }
+
+    /// How it has ended.
+    pub(super) fn outcome(&self) -> ChildOutcome<Value> {
+        if self.status() == TaskStatus::Completed {
+            return ChildOutcome::Completed(Value::Null);
+        }
+        ChildOutcome::Failed(ChildFailure {
+            task: self.record.task.id,
+            status: self.status(),
+            class: None,
+            message: None,
+        })
     }
 
     /// What it may do now; first what it does by itself.

@@ -10,16 +10,16 @@ use crate::builtin::{ChildRequest, Tasks, TasksShape};
 use crate::cancel::CancelReason;
 use crate::draft::Draft;
 use crate::plan::{Answers, Children, Decision, Facts, Probes, View, WaitStep, decide};
-use crate::record::{DbTime, StepRow, TaskRecord};
+use crate::record::{ChildrenRow, DbTime, StepRow, TaskRecord};
 use crate::saga::Illegal;
 use crate::scratch::scratch_files_in;
 use crate::task::Probe;
 use crate::transition::Transition;
 use crate::waits::Wait;
+use counterstep_contracts::children::{child_no, place_of};
 use counterstep_contracts::{
     ChangeId, Direction, Host, ParentRef, StepStatus, TaskDecl, TaskStatus,
 };
-use counterstep_steps::{ChildFailure, ChildOutcome};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -203,35 +203,29 @@ impl Run<'_> {
         } else {
             StepStatus::Waiting
         };
-        let started = row.children?.started;
+        let ChildrenRow {
+            started,
+            generation,
+            ..
+        } = row.children?;
         if row.status != wanted || started == 0 {
             return None;
         }
-        let mut children = Children::default();
-        let mut outcomes = Vec::new();
-        for child in self.children.iter().filter(|child| child.of == at) {
-            let status = child.status();
-            children.residue |= child.record.task.residue && status.is_terminal();
-            if !status.is_terminal() {
-                continue;
-            }
-            if status == TaskStatus::Completed {
-                children.completed += 1;
-                outcomes.push(ChildOutcome::Completed(Value::Null));
-                continue;
-            }
-            children.failed += 1;
-            let failure = ChildFailure {
-                task: child.record.task.id,
-                status,
-                class: None,
-                message: None,
-            };
-            outcomes.push(ChildOutcome::Failed(failure.clone()));
-            children.failure.get_or_insert(failure);
+        let of_step = || self.children.iter().filter(|child| child.of == at);
+        // Going backward each counts.
+        let places = of_step().zip(0..).map(|(child, each)| {
+            let no = if undoing { each } else { child.no() };
+            (no, child.status())
+        });
+        let mut children = Children::of_places(places, if undoing { 0 } else { generation });
+        children.residue =
+            of_step().any(|child| child.record.task.residue && child.status().is_terminal());
+        if !undoing && children.ended() == started {
+            let latest: BTreeMap<u32, &Child> = of_step()
+                .map(|child| (place_of(child.no()), child))
+                .collect();
+            children.outcomes = Some(latest.into_values().map(Child::outcome).collect());
         }
-        children.outcomes =
-            (!undoing && children.completed + children.failed == started).then_some(outcomes);
         Some(children)
     }
 
@@ -418,12 +412,15 @@ impl Run<'_> {
                     draft.wait_begins(at, due)?;
                 }
                 let mut transitions = Vec::with_capacity(tasks.len());
-                for (no, _) in tasks {
+                let from = tasks.first().map_or(0, |(place, _)| *place);
+                let row = draft.step(at);
+                let (step, children) = (row.no, row.children.unwrap_or_default());
+                for (place, _) in tasks {
                     let (task, now) = (draft.record().task.id, draft.record().now);
                     let parent = ParentRef {
                         task,
-                        step: draft.step(at).no,
-                        no,
+                        step,
+                        no: child_no(children.generation, place),
                         depth: 1,
                     };
                     let child = Child::submitted(self.child_decl, at, parent, now)?;
@@ -431,7 +428,7 @@ impl Run<'_> {
                     transitions.push(Transition::new(change, child.record.task.id));
                     self.children.push(child);
                 }
-                draft.submit_children(at, transitions)?;
+                draft.submit_children(at, from, transitions)?;
             }
             WaitStep::Over(output) => {
                 self.effects.wait_is_over(at, last);
@@ -441,14 +438,14 @@ impl Run<'_> {
             WaitStep::Failed { error, falls_back } => {
                 let none = Children::default();
                 let seen = facts.children.get(&at).unwrap_or(&none);
+                // Of a list that does not stop early, all have to complete.
                 if let Wait::Tasks(tasks) = self.wait(at)
                     && seen.completed as usize >= tasks.need
-                    && (tasks.stops_early || seen.ended() as usize == tasks.list.len())
                 {
                     return broken("a step fails although enough of its tasks have completed");
                 }
                 self.effects.wait_failed(at);
-                draft.wait_failed(at, &error, falls_back)?;
+                draft.wait_failed(at, error, falls_back)?;
             }
         }
         Ok(())

@@ -4,6 +4,7 @@ use super::cases::{HOLD, duration, later, step, step_is, table, task, undone};
 use crate::builtin::{ChildRequest, Tasks, TasksShape};
 use crate::error::{StepError, StepResult};
 use crate::plan::{Decision, WaitStep};
+use crate::record::StepFailure;
 use crate::waits::{LONGEST_WAIT, Wait};
 use counterstep_contracts::StepStatus::{
     Compensated, Compensating, Completed, Failed, Running, Waiting,
@@ -13,7 +14,7 @@ use counterstep_steps::ChildOutcome;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-fn request(no: u32) -> ChildRequest {
+pub(super) fn request(no: u32) -> ChildRequest {
     ChildRequest {
         of: "Child",
         version: 1,
@@ -22,7 +23,7 @@ fn request(no: u32) -> ChildRequest {
 }
 
 /// Of so many tasks, so many have to complete.
-fn tasks(listed: u32, at_a_time: usize, need: usize) -> Tasks {
+pub(super) fn tasks(listed: u32, at_a_time: usize, need: usize) -> Tasks {
     Tasks {
         list: (0..listed).map(request).collect(),
         at_a_time,
@@ -34,12 +35,12 @@ fn tasks(listed: u32, at_a_time: usize, need: usize) -> Tasks {
     }
 }
 
-fn wait(tasks: Tasks) -> StepResult<Wait> {
+pub(super) fn wait(tasks: Tasks) -> StepResult<Wait> {
     Ok(Wait::Tasks(tasks))
 }
 
 /// Three tasks, two at a time, all of which have to complete.
-fn three() -> StepResult<Wait> {
+pub(super) fn three() -> StepResult<Wait> {
     wait(tasks(3, 2, 3))
 }
 
@@ -53,7 +54,7 @@ fn one_of_three() -> StepResult<Wait> {
     wait(any)
 }
 
-fn sleep(left: &str) -> Decision {
+pub(super) fn sleep(left: &str) -> Decision {
     Decision::Sleep {
         reason: WaitReason::Children,
         left: duration(left),
@@ -61,7 +62,7 @@ fn sleep(left: &str) -> Decision {
     }
 }
 
-fn one(step: WaitStep) -> Decision {
+pub(super) fn one(step: WaitStep) -> Decision {
     Decision::Wait(vec![(0, step)])
 }
 
@@ -72,9 +73,20 @@ fn submits(begins: bool, places: std::ops::Range<u32>) -> Decision {
     })
 }
 
-fn failed(message: &str) -> Decision {
+pub(super) fn failed(message: &str) -> Decision {
     one(WaitStep::Failed {
-        error: StepError::permanent(message),
+        error: (&StepError::permanent(message)).into(),
+        falls_back: false,
+    })
+}
+
+fn unreadable(why: &str) -> Decision {
+    one(WaitStep::Failed {
+        error: StepFailure {
+            class: "unreadable".to_owned(),
+            message: format!("what its tasks have given cannot be read: {why}"),
+            origin: None,
+        },
         falls_back: false,
     })
 }
@@ -255,6 +267,51 @@ fn forward() {
             .wait(0, three())
             .children(0, 0, 0),
             sleep("9s"),
+        ),
+        (
+            "what its tasks have given cannot be read: they are looked at again soon",
+            task([waits(3, 3)])
+                .wait(0, three())
+                .children(0, 3, 0)
+                .unreadable(0, "damaged"),
+            sleep("5s"),
+        ),
+        (
+            "for some hours",
+            task([waits(3, 3).missed(24)])
+                .wait(0, three())
+                .children(0, 3, 0)
+                .unreadable(0, "damaged"),
+            unreadable("damaged"),
+        ),
+        (
+            "or as long as the step may take",
+            task([waits(3, 3).due(later("0s"))])
+                .wait(0, three())
+                .children(0, 3, 0)
+                .unreadable(0, "damaged"),
+            unreadable("damaged"),
+        ),
+        (
+            "a database that does not answer is waited for beyond that",
+            task([waits(3, 3).due(later("0s"))])
+                .wait(0, three())
+                .children(0, 3, 0)
+                .unseen(0),
+            sleep("5s"),
+        ),
+        (
+            "but not without end",
+            task([waits(2, 0).missed(24)]).wait(0, three()).unseen(0),
+            unreadable("the database did not answer"),
+        ),
+        (
+            "one that did not complete fails the step also beside one that cannot be read",
+            task([waits(3, 3)])
+                .wait(0, three())
+                .children(0, 2, 1)
+                .unreadable(0, "damaged"),
+            failed("1 of its 3 tasks did not complete"),
         ),
         (
             "beside a step that runs, the turn is held",

@@ -166,7 +166,7 @@ fn waits() {
     let answer = || step("answer").signal(false);
     let one = |step: WaitStep| Decision::Wait(vec![(0, step)]);
     let failed = |message: &str, falls_back| WaitStep::Failed {
-        error: StepError::permanent(message),
+        error: (&StepError::permanent(message)).into(),
         falls_back,
     };
     let second = Ok(Wait::For(duration("2s")));
