@@ -25,7 +25,7 @@ text_enum!(
 text_enum!(
     /// What becomes of a due time while the schedule's last task has not come to rest.
     Overlap {
-        /// It is skipped.
+        /// It is skipped; one that comes only once waits.
         Skip = "skip",
         /// It waits until that task rests, and those behind it with it.
         Queue = "queue",
@@ -132,6 +132,9 @@ pub struct ScheduleView {
     pub origin: ScheduleOrigin,
     /// Whether it is paused.
     pub paused: bool,
+    /// What is refused of its words today: an earlier version took them, and it goes on as it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
     /// Its next due time; missing where none will come, and while it is paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]

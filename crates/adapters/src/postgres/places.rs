@@ -19,11 +19,12 @@ const ENTER: &str = ", places_entered AS (INSERT INTO places (key, task, no, cre
 
 const ENTER_AS: &str = " AS u (task, key, no) ON u.task = t.id)";
 
-const PUT: &str = ", places_put AS (INSERT INTO places (key, task, no, created_at)
-  SELECT u.key, t.id, u.no, u.created_at FROM t, ";
+// One that has no row was at rest: it stands where it stood, however late it comes again.
+const PUT: &str = ", places_put AS (INSERT INTO places (key, task, no, created_at, entered_in, saw)
+  SELECT u.key, t.id, u.no, u.created_at, NULL, CASE WHEN u.no IS NOT NULL THEN pg_current_snapshot() END FROM t, ";
 
 const PUT_AS: &str = " AS u (task, key, no, created_at) WHERE u.task = t.id
-  ON CONFLICT (task) DO UPDATE SET no = excluded.no)";
+  ON CONFLICT (task) DO UPDATE SET no = excluded.no, saw = excluded.saw)";
 
 const LEAVE: &str = ", places_left AS (DELETE FROM places p USING t, ";
 
@@ -87,9 +88,11 @@ pub(super) type PlaceRead = (
 );
 
 macro_rules! rows {
-    ($which:literal) => {
+    ($since:literal, $which:literal) => {
         concat!(
-            "SELECT p.key, p.task, p.no, p.created_at, t.status, t.waiting, t.cancel_requested_at IS NOT NULL
+            "SELECT p.key, p.task, p.no, ",
+            $since,
+            ", t.status, t.waiting, t.cancel_requested_at IS NOT NULL
              FROM places p JOIN tasks t ON t.id = p.task WHERE ",
             $which
         )
@@ -98,20 +101,28 @@ macro_rules! rows {
 
 // Those that wait for a version, and those that are being undone, keep no other waiting.
 macro_rules! of {
-    ($order:literal) => {
+    ($since:literal, $order:literal) => {
         concat!(
             "(",
-            rows!("p.key = ? AND p.no IS NOT NULL ORDER BY p.no"),
+            rows!($since, "p.key = ? AND p.no IS NOT NULL ORDER BY p.no"),
             ") UNION ALL (",
-            rows!("p.key = ? AND p.no IS NULL AND (t.status IN ('submitted', 'dispatched') OR t.waiting IN ('concurrency', 'debounce'))"),
+            rows!($since, "p.key = ? AND p.no IS NULL AND (t.status IN ('submitted', 'dispatched') OR t.waiting IN ('concurrency', 'debounce'))"),
             $order,
             " LIMIT ?)"
         )
     };
 }
 
-const OLDEST: &str = of!(" ORDER BY p.created_at, p.task");
-const NEWEST: &str = of!(" ORDER BY p.created_at DESC, p.task DESC");
+const OLDEST: &str = of!("p.created_at", " ORDER BY p.created_at, p.task");
+
+// In a transaction of others the time of a task is that of their begin. Committed after another one took its place,
+// it is the newer one all the same: that one runs without what was committed with it.
+const NEWEST: &str = of!(
+    "COALESCE((SELECT max(h.created_at) + INTERVAL '1 microsecond' FROM places h
+       WHERE h.key = p.key AND h.no IS NOT NULL AND h.created_at >= p.created_at
+         AND NOT pg_visible_in_snapshot(p.entered_in, h.saw)), p.created_at)",
+    " ORDER BY p.created_at DESC, p.task DESC"
+);
 
 /// Reads places.
 pub(super) fn find(query: &PlaceQuery) -> Result<Statement<'_, PlaceTypes>, Fault> {
@@ -130,7 +141,7 @@ pub(super) fn find(query: &PlaceQuery) -> Result<Statement<'_, PlaceTypes>, Faul
         }
         PlaceQuery::Tasks(tasks) => {
             let ids: Vec<Uuid> = tasks.iter().map(|task| task.0).collect();
-            Statement::of(rows!("p.task = ANY(?)"), values![ids])
+            Statement::of(rows!("p.created_at", "p.task = ANY(?)"), values![ids])
         }
     })
 }

@@ -1,27 +1,22 @@
 //! The side of the step: reads what is to be run, runs it with a context whose ports lead back over the
 //! socket, and tells what came of it.
 
-use super::frame::{self, Done, Down, Id, LogSettings, Order, Up, WireRequest};
+use super::frame::{self, Done, Down, Id, LogSettings, Order, Up};
 use super::memory;
 use super::parent::{MARK, prepare};
+use super::remote::{RemoteObjects, RemoteServices};
 use crate::folder::FolderScratch;
-use async_trait::async_trait;
 use bytes::Bytes;
 use counterstep_contracts::LogLevel;
 use counterstep_kernel::ports::CodePart;
 use counterstep_steps::error::CaughtPanic;
 use counterstep_steps::log::{LogSink, TaskLog};
 use counterstep_steps::output_limit::OutputLimit;
-use counterstep_steps::ports::{
-    ByteStream, HttpServices, ObjectError, ObjectInfo, Objects, ServiceAnswer, ServiceError,
-    ServiceRequest,
-};
 use counterstep_steps::progress::{Meter, ProgressSink};
 use counterstep_steps::task::{Inputs, Registry, Run, StepCode, TaskType};
 use counterstep_steps::times::TimeLeft;
 use counterstep_steps::{CancelToken, StepContext, StepError, StepResult};
-use futures::stream::BoxStream;
-use futures::{FutureExt, StreamExt, stream};
+use futures::FutureExt;
 use rustix::process::{
     Pid, Signal, getpid, getppid, kill_process_group, set_parent_process_death_signal,
 };
@@ -82,12 +77,7 @@ fn run(
         None => return Err(io::Error::other("the process that has started it is gone")),
     };
     start_log(&order.log);
-    let line = Arc::new(Line {
-        write: Mutex::new(socket),
-        routes: Mutex::default(),
-        next: AtomicU64::new(1),
-        cancel: CancelToken::new(),
-    });
+    let line = Arc::new(Line::new(socket));
     let reads = line.clone();
     std::thread::Builder::new()
         .name("step-line".to_owned())
@@ -108,7 +98,7 @@ fn run(
 
 /// The socket, and who waits for what comes over it.
 #[derive(Debug)]
-struct Line {
+pub(super) struct Line {
     write: Mutex<UnixStream>,
     routes: Mutex<HashMap<Id, UnboundedSender<(Down, Bytes)>>>,
     next: AtomicU64,
@@ -116,8 +106,17 @@ struct Line {
 }
 
 impl Line {
+    pub(super) fn new(socket: UnixStream) -> Self {
+        Self {
+            write: Mutex::new(socket),
+            routes: Mutex::default(),
+            next: AtomicU64::new(1),
+            cancel: CancelToken::new(),
+        }
+    }
+
     /// Writes at once: what the code has said is not lost with it.
-    fn tell(&self, message: &Up, bytes: &[u8]) -> io::Result<()> {
+    pub(super) fn tell(&self, message: &Up, bytes: &[u8]) -> io::Result<()> {
         let mut write = self.write.lock().unwrap_or_else(PoisonError::into_inner);
         frame::write_blocking(&mut *write, message, bytes)
     }
@@ -146,7 +145,7 @@ impl Line {
         self.routes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn request(self: &Arc<Self>) -> Request {
+    pub(super) fn request(self: &Arc<Self>) -> Request {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (route, replies) = unbounded_channel();
         self.routes().insert(id, route);
@@ -172,16 +171,16 @@ const fn id_of(reply: &Down) -> Option<Id> {
     }
 }
 
-/// A request that is under way.
+/// A request that is under way. Dropped, it is closed: what is left of it is dropped on the other side too.
 #[derive(Debug)]
-struct Request {
-    line: Arc<Line>,
-    id: Id,
+pub(super) struct Request {
+    pub(super) line: Arc<Line>,
+    pub(super) id: Id,
     replies: UnboundedReceiver<(Down, Bytes)>,
 }
 
 impl Request {
-    async fn reply(&mut self) -> Option<(Down, Bytes)> {
+    pub(super) async fn reply(&mut self) -> Option<(Down, Bytes)> {
         self.replies.recv().await
     }
 }
@@ -189,6 +188,8 @@ impl Request {
 impl Drop for Request {
     fn drop(&mut self) {
         self.line.routes().remove(&self.id);
+        // Where this cannot be written, the other side is gone, and all that it did for this one.
+        let _ = self.line.tell(&Up::Close { id: self.id }, &[]);
     }
 }
 
@@ -374,124 +375,4 @@ impl ProgressSink for RemoteProgress {
     }
 
     fn end(&self) {}
-}
-
-#[derive(Debug)]
-struct RemoteObjects(Arc<Line>);
-
-fn gone() -> ObjectError {
-    ObjectError::Unavailable("the process that runs the task is gone".to_owned())
-}
-
-#[async_trait]
-impl Objects for RemoteObjects {
-    async fn put(&self, bucket: &str, key: &str, body: ByteStream) -> Result<u64, ObjectError> {
-        let mut request = self.0.request();
-        let id = request.id;
-        let (bucket, key) = (bucket.to_owned(), key.to_owned());
-        let tell = |message: &Up, bytes: &[u8]| self.0.tell(message, bytes).map_err(|_| gone());
-        tell(&Up::Put { id, bucket, key }, &[])?;
-        let (mut body, mut left) = (body, Bytes::new());
-        loop {
-            match request.reply().await.ok_or_else(gone)?.0 {
-                Down::Stored { stored, .. } => return stored,
-                Down::Wants { .. } => {}
-                _ => continue,
-            }
-            while left.is_empty() {
-                match body.next().await {
-                    Some(Ok(chunk)) => left = chunk,
-                    Some(Err(error)) => {
-                        let why = error.to_string();
-                        tell(&Up::PutBroke { id, why }, &[])?;
-                        break;
-                    }
-                    None => {
-                        tell(&Up::PutEnd { id }, &[])?;
-                        break;
-                    }
-                }
-            }
-            if !left.is_empty() {
-                tell(&Up::PutChunk { id }, &frame::piece(&mut left))?;
-            }
-        }
-    }
-
-    async fn get(&self, bucket: &str, key: &str) -> Result<ByteStream, ObjectError> {
-        let mut request = self.0.request();
-        let id = request.id;
-        let (bucket, key) = (bucket.to_owned(), key.to_owned());
-        let asked = self.0.tell(&Up::Get { id, bucket, key }, &[]);
-        asked.map_err(|_| gone())?;
-        match request.reply().await.ok_or_else(gone)?.0 {
-            Down::Opened { opened, .. } => opened?,
-            _ => return Err(gone()),
-        }
-        Ok(stream::unfold(Some(Reading(request)), more).boxed())
-    }
-
-    async fn delete_prefix(&self, prefix: &str) -> Result<u64, ObjectError> {
-        let mut request = self.0.request();
-        let (id, prefix) = (request.id, prefix.to_owned());
-        let asked = self.0.tell(&Up::Delete { id, prefix }, &[]);
-        asked.map_err(|_| gone())?;
-        match request.reply().await.ok_or_else(gone)?.0 {
-            Down::Deleted { deleted, .. } => deleted,
-            _ => Err(gone()),
-        }
-    }
-
-    fn list(&self, _: &str) -> BoxStream<'static, Result<ObjectInfo, ObjectError>> {
-        let why = "a step lists no objects".to_owned();
-        stream::iter([Err(ObjectError::Refused(why))]).boxed()
-    }
-}
-
-/// An object that is read.
-#[derive(Debug)]
-struct Reading(Request);
-
-impl Drop for Reading {
-    fn drop(&mut self) {
-        let _ = self.0.line.tell(&Up::Close { id: self.0.id }, &[]);
-    }
-}
-
-async fn more(reading: Option<Reading>) -> Option<(io::Result<Bytes>, Option<Reading>)> {
-    let mut reading = reading?;
-    let id = reading.0.id;
-    if let Err(error) = reading.0.line.tell(&Up::More { id }, &[]) {
-        return Some((Err(error), None));
-    }
-    match reading.0.reply().await {
-        Some((Down::Chunk { .. }, bytes)) => Some((Ok(bytes), Some(reading))),
-        Some((Down::End { .. }, _)) => None,
-        Some((Down::Broke { why, .. }, _)) => Some((Err(io::Error::other(why)), None)),
-        Some(_) | None => Some((Err(io::Error::other(gone())), None)),
-    }
-}
-
-#[derive(Debug)]
-struct RemoteServices(Arc<Line>);
-
-#[async_trait]
-impl HttpServices for RemoteServices {
-    async fn call(&self, request: ServiceRequest) -> Result<ServiceAnswer, ServiceError> {
-        let gone = || ServiceError::Unanswered(gone().to_string());
-        let mut sent = self.0.request();
-        let id = sent.id;
-        let (request, body) = WireRequest::of(request);
-        let asked = self.0.tell(&Up::Call { id, request }, &body);
-        asked.map_err(|_| gone())?;
-        match sent.reply().await.ok_or_else(gone)? {
-            (Down::Answer { answer, .. }, body) => answer.map(|answer| answer.with(body)),
-            _ => Err(gone()),
-        }
-    }
-
-    fn knows(&self, _: &str) -> bool {
-        // The process that runs the task says so where it does not.
-        true
-    }
 }

@@ -106,7 +106,7 @@ pub(super) enum Up {
     More {
         id: Id,
     },
-    /// No more of it is read.
+    /// No more of a request is waited for: it is over, or the code has dropped it.
     Close {
         id: Id,
     },

@@ -11,6 +11,7 @@ mod frame;
 mod memory;
 mod parent;
 mod process;
+mod remote;
 
 pub use child::run_if_asked;
 pub use frame::LogSettings;

@@ -9,9 +9,9 @@ use counterstep_contracts::bytes::format_bytes;
 use counterstep_kernel::ports::{IsolatedCode, StepProcesses};
 use counterstep_steps::ports::{ByteStream, ServiceError};
 use counterstep_steps::{StepContext, StepError, StepResult};
-use futures::future::BoxFuture;
+use futures::future::{AbortHandle, BoxFuture, abortable};
 use futures::stream::FuturesUnordered;
-use futures::{StreamExt, stream};
+use futures::{FutureExt, StreamExt, stream};
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -149,13 +149,7 @@ impl ChildProcesses {
         // A process that ends before it has read that says why below.
         let sent = frame::write(&mut write, &order, &[]).await;
         let (replies, mut answers) = unbounded_channel();
-        let mut desk = Desk {
-            context: code.context.clone(),
-            replies,
-            stored: HashMap::new(),
-            read: HashMap::new(),
-            work: FuturesUnordered::new(),
-        };
+        let mut desk = Desk::new(code.context.clone(), replies);
         let mut frames = Box::pin(frames(read));
         let mut looks = tokio::time::interval(LOOK);
         let bound = bound_of(&code);
@@ -232,24 +226,41 @@ enum Part {
     Broke(String),
 }
 
+/// Where goes what the process says of a request that is under way.
+enum Feed {
+    /// It says nothing more of it.
+    None,
+    /// To an object that it stores.
+    Parts(UnboundedSender<Part>),
+    /// To an object that it reads: the next piece is wanted.
+    Wanted(UnboundedSender<()>),
+}
+
 /// Does what the code of a process asks of its context.
-struct Desk {
+pub(super) struct Desk {
     context: Arc<StepContext>,
     replies: UnboundedSender<(Down, Bytes)>,
-    /// Objects that it stores.
-    stored: HashMap<Id, UnboundedSender<Part>>,
-    /// Objects that it reads.
-    read: HashMap<Id, UnboundedSender<()>>,
-    work: FuturesUnordered<BoxFuture<'static, ()>>,
+    /// The requests that the process has not closed.
+    open: HashMap<Id, (Feed, AbortHandle)>,
+    pub(super) work: FuturesUnordered<BoxFuture<'static, ()>>,
 }
 
 impl Desk {
+    pub(super) fn new(context: Arc<StepContext>, replies: UnboundedSender<(Down, Bytes)>) -> Self {
+        Self {
+            context,
+            replies,
+            open: HashMap::new(),
+            work: FuturesUnordered::new(),
+        }
+    }
+
     fn done(&self, done: Done) -> StepResult<Value> {
         self.context.take_over(done.sql, done.unsent);
         done.result
     }
 
-    fn take(&mut self, asked: Up, bytes: Bytes) {
+    pub(super) fn take(&mut self, asked: Up, bytes: Bytes) {
         let (context, replies) = (self.context.clone(), self.replies.clone());
         match asked {
             Up::Log { level, message } => context.log(level, message),
@@ -261,20 +272,18 @@ impl Desk {
             Up::Beat => context.heartbeat(),
             Up::Put { id, bucket, key } => {
                 let (parts, body) = unbounded_channel();
-                self.stored.insert(id, parts);
-                self.work.push(Box::pin(async move {
+                self.begin(id, Feed::Parts(parts), async move {
                     let body = stored(id, body, replies.clone());
                     let stored = context.objects().put_for(&bucket, &key, body).await;
                     let _ = replies.send((Down::Stored { id, stored }, Bytes::new()));
-                }));
+                });
             }
             Up::PutChunk { id } => self.part(id, Part::Chunk(bytes)),
             Up::PutEnd { id } => self.part(id, Part::End),
             Up::PutBroke { id, why } => self.part(id, Part::Broke(why)),
             Up::Get { id, bucket, key } => {
                 let (more, wanted) = unbounded_channel();
-                self.read.insert(id, more);
-                self.work.push(Box::pin(async move {
+                self.begin(id, Feed::Wanted(more), async move {
                     let (opened, body) = match context.objects().get_for(&bucket, &key).await {
                         Ok(body) => (Ok(()), Some(body)),
                         Err(error) => (Err(error), None),
@@ -283,34 +292,42 @@ impl Desk {
                     if let Some(body) = body {
                         hand_over(id, body, wanted, &replies).await;
                     }
-                }));
+                });
             }
             Up::More { id } => {
-                if let Some(more) = self.read.get(&id) {
+                if let Some((Feed::Wanted(more), _)) = self.open.get(&id) {
                     let _ = more.send(());
                 }
             }
-            Up::Close { id } => drop(self.read.remove(&id)),
-            Up::Delete { id, prefix } => self.work.push(Box::pin(async move {
+            // What the code of the worker itself drops is dropped there and then, too.
+            Up::Close { id } => {
+                if let Some((_, work)) = self.open.remove(&id) {
+                    work.abort();
+                }
+            }
+            Up::Delete { id, prefix } => self.begin(id, Feed::None, async move {
                 let deleted = context.objects().delete_for(&prefix).await;
                 let _ = replies.send((Down::Deleted { id, deleted }, Bytes::new()));
-            })),
-            Up::Call { id, request } => self.work.push(Box::pin(async move {
+            }),
+            Up::Call { id, request } => self.begin(id, Feed::None, async move {
                 let (answer, body) = call(&context, request, bytes).await;
                 let _ = replies.send((Down::Answer { id, answer }, body));
-            })),
+            }),
             // Taken before it comes here.
             Up::Done(_) => {}
         }
     }
 
+    /// Begins what a request asks for; it ends where the request is closed.
+    fn begin(&mut self, id: Id, feed: Feed, work: impl Future<Output = ()> + Send + 'static) {
+        let (work, stop) = abortable(work);
+        self.open.insert(id, (feed, stop));
+        self.work.push(work.map(drop).boxed());
+    }
+
     fn part(&mut self, id: Id, part: Part) {
-        if let Some(parts) = self.stored.get(&id) {
-            let is_last = !matches!(part, Part::Chunk(_));
+        if let Some((Feed::Parts(parts), _)) = self.open.get(&id) {
             let _ = parts.send(part);
-            if is_last {
-                self.stored.remove(&id);
-            }
         }
     }
 }

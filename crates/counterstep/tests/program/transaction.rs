@@ -1,6 +1,8 @@
 //! Submission in a transaction of the caller's own, on real servers: the task is there exactly where the
 //! caller's rows are, and is announced without a wait.
 
+mod late_commits;
+
 use counterstep::client::{Client, ClientError, SqlConnection, Submit, Uncommitted};
 use counterstep::contracts::{Host, StepStatus, TaskId, TaskStatus};
 use counterstep::kernel::host::{HostSettings, serve};
@@ -100,6 +102,10 @@ fn registry() -> Registry {
 
 impl Shop {
     async fn open() -> Self {
+        Self::of(registry).await
+    }
+
+    async fn of(registry: fn() -> Registry) -> Self {
         let site = Harness::embedded(registry()).start().await;
         let url = shared_postgres().database();
         let options = PostgresOptions {

@@ -61,7 +61,7 @@ pub(crate) async fn ask(
     let Some(key) = row.place_key.as_ref().filter(|_| needs_place(record)) else {
         return Ok(Asked::Goes);
     };
-    let Some(allowed) = allowed(engine, task_type.decl).await else {
+    let Some(allowed) = allowed(engine, task_type.decl.name).await else {
         return Ok(Asked::Goes);
     };
     if is_within_another(engine, row, key).await? {

@@ -61,6 +61,11 @@ pub(super) fn decide(
     allowed: Allowed,
     now: DbTime,
 ) -> Decided {
+    // Its row says what it counts as newer than.
+    let task = rows
+        .iter()
+        .find(|row| row.task == task.1)
+        .map_or(task, place);
     match allowed.debounce {
         Some(debounce) => debounced(rows, task, (allowed, debounce), now),
         None => counted(rows, task, allowed),
@@ -309,6 +314,20 @@ mod tests {
         );
         let decided = of(3, &rows[2..], 1, Beyond::Replace);
         assert_eq!(decided.verdict, Verdict::Free(0));
+    }
+
+    #[test]
+    fn a_task_counts_since_the_time_of_its_row() {
+        let late = PlaceRow {
+            since: DbTime(3),
+            ..row(1, None)
+        };
+        let rows = [row(2, Some(0)), late];
+        let decided = of(1, &rows, 1, Beyond::Replace);
+        assert_eq!(
+            (decided.verdict, decided.cancel),
+            (Verdict::Full, vec![id(2)])
+        );
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(crate) use wake::wake_after;
 
 use crate::engine::Engine;
 use crate::limits;
-use counterstep_contracts::{Beyond, TaskDecl};
+use counterstep_contracts::Beyond;
 use std::time::Duration;
 
 /// How many tasks of a key may be under way, and what becomes of a further one.
@@ -32,10 +32,13 @@ pub(crate) struct Allowed {
     pub(crate) debounce: Option<Duration>,
 }
 
-/// What is allowed now: as a person has set it, or as it is declared. `None`: the type counts no tasks.
-pub(crate) async fn allowed(engine: &Engine, decl: &TaskDecl) -> Option<Allowed> {
-    let declared = decl.flow.concurrency?;
-    let set = limits::set_values_of(engine, &limit_name(decl.name)).await;
+/// What is allowed now to tasks of a type: as a person has set it, or as its newest version declares it. `None`:
+/// that one counts no tasks.
+// Tasks of all versions have places of the same keys. With a number of each version, those that sleep by one number
+// would be woken by the other, again and again.
+pub(crate) async fn allowed(engine: &Engine, task_type: &str) -> Option<Allowed> {
+    let declared = engine.registry.newest(task_type)?.decl.flow.concurrency?;
+    let set = limits::set_values_of(engine, &limit_name(task_type)).await;
     Some(Allowed {
         at_once: set.and_then(|set| set.at_once).unwrap_or(declared.at_once),
         beyond: declared.beyond,

@@ -32,16 +32,17 @@ pub(super) async fn wake_sleepers(engine: &Engine, key: &str) {
 
 /// The tasks of a key that sleep though there is a place for them.
 async fn sleepers(engine: &Engine, key: &str) -> Result<Vec<TaskId>, StoreError> {
-    let Some(task_type) = engine.registry.newest(type_of(key)) else {
+    let task_type = type_of(key);
+    if engine.registry.newest(task_type).is_none() {
         return Ok(Vec::new());
-    };
+    }
     // Where the type counts its tasks no more, nothing keeps them.
     let free = Allowed {
         at_once: ConcurrencyDecl::MOST,
         beyond: Beyond::Wait,
         debounce: None,
     };
-    let allowed = allowed(engine, task_type.decl).await.unwrap_or(free);
+    let allowed = allowed(engine, task_type).await.unwrap_or(free);
     let rows = engine.ports.store.places(&look(key, allowed)).await?;
     Ok(to_wake(&rows, allowed.at_once))
 }
@@ -81,9 +82,10 @@ async fn has_room(engine: &Engine, count: &PlaceCount) -> bool {
     if count.asleep == 0 {
         return false;
     }
-    let Some(task_type) = engine.registry.newest(type_of(&count.key)) else {
+    let task_type = type_of(&count.key);
+    if engine.registry.newest(task_type).is_none() {
         return false;
-    };
-    let allowed = allowed(engine, task_type.decl).await;
+    }
+    let allowed = allowed(engine, task_type).await;
     allowed.is_none_or(|allowed| count.held < allowed.at_once)
 }

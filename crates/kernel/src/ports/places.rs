@@ -12,7 +12,7 @@ pub struct PlaceRow {
     pub task: TaskId,
     /// The number of the place that it holds; `None`: it holds none.
     pub no: Option<u32>,
-    /// When it was submitted.
+    /// When it was submitted. Of the newest: behind those that took their places before its submission was committed.
     pub since: DbTime,
     /// Its state.
     pub status: TaskStatus,

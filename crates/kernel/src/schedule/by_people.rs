@@ -64,11 +64,11 @@ impl ScheduleState {
     /// Its next due times, at most so many; none while it is paused.
     #[must_use]
     pub fn upcoming(&self, count: usize) -> Vec<DbTime> {
-        let Ok(when) = schedule::read(&mut self.row.spec.clone()) else {
+        let Ok(stored) = schedule::read_stored(&self.row.spec) else {
             return Vec::new();
         };
         let first = self.row.next_due_at.filter(|_| !self.row.paused);
-        std::iter::successors(first, |due| when.after(*due))
+        std::iter::successors(first, |due| stored.when.after(*due))
             .take(count)
             .collect()
     }
@@ -140,7 +140,7 @@ pub fn set<'a>(
         };
         task_type.decl.name.clone_into(&mut spec.task_type);
         let when = schedule::read(&mut spec)?;
-        spec.request = check(&task_type, spec.request)?;
+        check(&task_type, &spec.request)?;
         for _ in 0..TRIES {
             let (found, now) = find(engine, tenant, name).await?;
             is_free(engine, (tenant, name), found.as_ref())?;
@@ -286,7 +286,7 @@ pub fn pause<'a>(
             let ScheduleState { mut row, now, .. } = kept;
             row.paused = paused;
             if !paused {
-                row.next_due_at = schedule::read(&mut row.spec.clone())?.after(now);
+                row.next_due_at = schedule::read_stored(&row.spec)?.when.after(now);
             }
             let event = if paused {
                 "schedule_paused"

@@ -80,38 +80,27 @@ pub fn moves(
         }
     }
     let behind = |at: usize| due.get(at + 1).copied().or(next);
-    match (spec.overlap, busy) {
-        (Overlap::Allow, _) => due
-            .iter()
-            .enumerate()
-            .map(|(at, &due)| Move::Fire {
-                due,
-                next: behind(at),
-            })
-            .collect(),
-        (Overlap::Queue, true) => vec![Move::Wait { due: due[0] }],
-        (Overlap::Skip, true) => vec![Move::Skip {
+    // What comes only once is not skipped: it would never come again.
+    let waits = spec.overlap == Overlap::Queue || next.is_none();
+    let fire = |at: usize| Move::Fire {
+        due: due[at],
+        next: behind(at),
+    };
+    let overlaps = |due: DbTime| match waits {
+        true => Move::Wait { due },
+        false => Move::Skip {
             due: newest,
             next,
             why: SkipReason::Overlaps,
-        }],
+        },
+    };
+    match (spec.overlap, busy) {
+        (Overlap::Allow, _) => (0..due.len()).map(fire).collect(),
+        (Overlap::Queue | Overlap::Skip, true) => vec![overlaps(due[0])],
         (Overlap::Queue | Overlap::Skip, false) => {
-            let mut moves = vec![Move::Fire {
-                due: due[0],
-                next: behind(0),
-            }];
-            if let Some(&second) = due.get(1) {
-                // By then the first one's task has only just been submitted.
-                moves.push(match spec.overlap {
-                    Overlap::Queue => Move::Wait { due: second },
-                    Overlap::Skip | Overlap::Allow => Move::Skip {
-                        due: newest,
-                        next,
-                        why: SkipReason::Overlaps,
-                    },
-                });
-            }
-            moves
+            // By the second one's turn the first one's task has only just been submitted.
+            let second = due.get(1).map(|second| overlaps(*second));
+            std::iter::once(fire(0)).chain(second).collect()
         }
     }
 }

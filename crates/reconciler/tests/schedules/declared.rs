@@ -1,13 +1,17 @@
 //! Schedules that the program declares: how reconcilers take them over, and what people may do to
 //! them.
 
-use crate::{Tick, engine, hourly, make_due, one_pass, row, tenant, types};
+use crate::{Tick, engine, finish, hourly, make_due, one_pass, row, tenant, types};
+use counterstep_contracts::ScheduleSpec;
 use counterstep_kernel::schedule;
 use counterstep_kernel::schedule::ScheduleError;
+use counterstep_macros::distributed_task;
 use counterstep_reconciler::{ReconcilerSettings, Report, plan};
-use counterstep_steps::Schedule;
+use counterstep_steps::{Schedule, StepResult};
 use counterstep_testkit::TestClock;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
+use std::collections::HashSet;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_declared_schedule_is_taken_over_and_its_pause_outlives_a_change() {
@@ -86,5 +90,59 @@ async fn two_versions_of_a_program_that_declare_a_schedule_in_turn_keep_its_due_
             clock.advance("10m");
         }
     }
+    // The second hour may have begun with the last ten minutes.
+    let report = one_pass(&new).await;
+    fired += report.fired + report.skipped;
     assert_eq!(fired, 2, "two hours have passed");
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Tags {
+    tags: HashSet<String>,
+}
+
+struct Tag;
+
+#[distributed_task(name = "Tag", queue = "ticks")]
+impl Tag {
+    type Request = Tags;
+    type Response = usize;
+
+    #[step(1, host = "worker", no_undo = "counts only")]
+    async fn count(req: &Tags) -> StepResult<usize> {
+        Ok(req.tags.len())
+    }
+
+    fn respond(count: &usize) -> usize {
+        *count
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_whose_type_keeps_no_order_is_the_same_in_each_process() {
+    let (folder, clock) = (tempfile::tempdir().expect("a folder"), TestClock::new());
+    let words = json!({"tags": ["a", "b", "c", "d", "e", "f", "g", "h"]});
+    let program = || {
+        let hourly = Schedule::cron("hourly", "0 * * * *", "UTC").request(words.clone());
+        let registry = types().with::<Tag>().schedule::<Tag>(hourly);
+        engine(folder.path(), registry, (None, &clock))
+    };
+    let first = program().await;
+    assert_eq!(one_pass(&first).await.declared, 1);
+    for _ in 0..3 {
+        assert_eq!(one_pass(&program().await).await, Report::default());
+    }
+    let by_kim = || ScheduleSpec {
+        request: words.clone(),
+        cron: Some("@yearly".to_owned()),
+        ..ScheduleSpec::of("Tag")
+    };
+    let set = async |spec| schedule::set(&first, &tenant(), "by-kim", spec, "kim").await;
+    let made = set(by_kim()).await.expect("it is set").row;
+    assert_eq!(set(by_kim()).await.expect("it is set").row, made);
+
+    make_due(&first, "hourly", 0).await;
+    assert_eq!(one_pass(&first).await.fired, 1);
+    let task = row(&first, "hourly").await.last_task.expect("a task");
+    finish(&first, task).await;
 }

@@ -141,6 +141,25 @@ fn a_point_of_time_fires_once() {
 }
 
 #[test]
+fn a_point_of_time_waits_while_the_last_task_runs() {
+    let at = time("2026-06-01T00:00:00Z");
+    let now = DbTime(at.0 + 5_000_000);
+    for overlap in [Overlap::Skip, Overlap::Queue] {
+        let once = ScheduleSpec {
+            run_at: Some("2026-06-01T00:00:00Z".to_owned()),
+            overlap,
+            ..ScheduleSpec::of("Zip")
+        };
+        let when = read(&mut once.clone()).expect("usable");
+        assert_eq!(
+            schedules::moves(&once, &when, at, now, true),
+            [Move::Wait { due: at }],
+            "{overlap}"
+        );
+    }
+}
+
+#[test]
 fn a_due_time_that_other_rules_announced_stands() {
     let spec = spec("0 3 * * *", "UTC");
     let when = read(&mut spec.clone()).expect("usable");

@@ -49,7 +49,8 @@ impl Schedule {
         }
     }
 
-    /// The request of each task; an empty object where there is none.
+    /// The request of each task; an empty object where there is none. Where it differs from the one that was
+    /// declared last, the schedule has changed: made of a `HashSet`, it does so in each process.
     pub fn request(mut self, request: Value) -> Self {
         self.spec.request = request;
         self
@@ -62,7 +63,7 @@ impl Schedule {
     }
 
     /// What becomes of a due time while the last task runs; it is skipped where nothing is
-    /// said.
+    /// said, and waits where it comes only once.
     pub const fn overlap(mut self, overlap: Overlap) -> Self {
         self.spec.overlap = overlap;
         self
@@ -103,12 +104,12 @@ pub fn is_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && name.len() <= LONGEST_NAME && name.bytes().all(usable)
 }
 
-/// Whether a schedule can submit tasks of the type with this request. Gives the request its stored
-/// form.
+/// Whether a schedule can submit tasks of the type with this request. It keeps the request as it is written, and each
+/// task reads it: written again by its type, the same words may come out otherwise, as a set in another order.
 ///
 /// # Errors
 /// [`RequestError`] names the field at fault.
-pub fn check(task_type: &TaskType, request: Value) -> Result<Value, RequestError> {
+pub fn check(task_type: &TaskType, request: &Value) -> Result<(), RequestError> {
     if task_type.begins_with_uploads() {
         let message = format!(
             "tasks of type `{}` begin with an upload, and a schedule has no files to send: schedule a type whose request \
@@ -117,7 +118,8 @@ pub fn check(task_type: &TaskType, request: Value) -> Result<Value, RequestError
         );
         return Err(RequestError::new("type", message));
     }
-    (task_type.read_request)(request).map_err(|error| {
+    let read = (task_type.read_request)(request.clone());
+    read.map(drop).map_err(|error| {
         let pointer = if error.pointer == "." {
             "request".to_owned()
         } else {

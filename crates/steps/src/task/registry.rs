@@ -313,7 +313,7 @@ impl Registry {
                 "task type `{task_type}` is not registered: add it with `.with` before"
             )));
         };
-        spec.request = schedule::check(&known, spec.request).map_err(at)?;
+        schedule::check(&known, &spec.request).map_err(at)?;
         if self.schedules.insert(name.clone(), spec).is_some() {
             return Err(mistake(
                 "it is declared twice: give one of them another name".to_owned(),

@@ -101,7 +101,12 @@ CREATE TABLE places (
     -- The number of the place that it holds, below the number that may be under way; NULL: it holds none.
     no         BIGINT,
     -- That of the task: its place in line.
-    created_at TIMESTAMPTZ NOT NULL
+    created_at TIMESTAMPTZ NOT NULL,
+    -- The transaction that submitted it; NULL: it was counted before.
+    entered_in XID8        DEFAULT pg_current_xact_id(),
+    -- What the claim that took its place could see: a task that was committed later counts as newer, whenever its
+    -- transaction began.
+    saw        PG_SNAPSHOT
 );
 
 -- No place is held twice, whichever process claims a task and whenever.

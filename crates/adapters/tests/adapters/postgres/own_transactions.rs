@@ -4,9 +4,10 @@
 use super::access::ROLES;
 use super::{database, number, open, options, raw};
 use crate::suite::changes::*;
+use crate::suite::places;
 use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_contracts::{TaskId, Tenant};
-use counterstep_kernel::ports::{CommitError, KEY_TAKEN, SqlStatement, Store};
+use counterstep_kernel::ports::{CommitError, First, KEY_TAKEN, SqlStatement, Store};
 use counterstep_kernel::transition::{IdempotencyWrite, Transition};
 use counterstep_testkit::servers::Postgres;
 use serde_json::json;
@@ -186,6 +187,76 @@ async fn the_submitters_role_executes_the_statement_and_nothing_else() {
     }
 }
 
+/// A right to insert, and to write over keys, used without the statement.
+#[tokio::test]
+async fn the_submitters_role_adds_to_no_task_of_others_and_takes_no_key_of_theirs() {
+    let server = Postgres::start();
+    let url = server.database();
+    PostgresStore::migrate(&url, &options()).await.unwrap();
+    let (store, admin) = (open(&url, options()).await, raw(&url).await);
+    admin.batch_execute(ROLES).await.unwrap();
+    admin
+        .batch_execute(
+            "CREATE ROLE shop LOGIN; GRANT counterstep_submitter TO shop;
+             CREATE ROLE acme LOGIN; GRANT counterstep_submitter TO acme;
+             ALTER ROLE acme SET counterstep.tenant = 'acme'",
+        )
+        .await
+        .unwrap();
+    let theirs = keyed(new_task(), "key");
+    commit(&*store, NEW, &theirs).await.unwrap();
+    let task = theirs.task_id;
+    let entry = format!(
+        "INSERT INTO journal (task, rev, epoch, at, change_id, actor, form, entries, link, seal)
+         VALUES ('{task}', 2, 0, now(), gen_random_uuid(), 'x', 1, '[]', '', '')"
+    );
+    let new = |tenant: &str, rev: i64, owner: &str| {
+        format!(
+            "INSERT INTO tasks (id, tenant, task_type, version, definition_hash, status, host, queue, rev, epoch,
+               lease_owner, recovery_attempts, audit_seq, residue, created_at, updated_at, change_id)
+             VALUES (gen_random_uuid(), '{tenant}', 'Zip', 1, '', 'dispatched', 'worker', 'q', {rev}, 0,
+               {owner}, 0, 1, false, now(), now(), gen_random_uuid())"
+        )
+    };
+    let of_shop = raw(&url.replace("postgres@", "shop@")).await;
+    let of_acme = raw(&url.replace("postgres@", "acme@")).await;
+    for (client, forbidden) in [
+        (&of_shop, &entry),
+        (&of_shop, &new("default", 2, "NULL")),
+        (&of_shop, &new("default", 1, "'worker:x'")),
+        (&of_acme, &new("default", 1, "NULL")),
+        // A session may set it, but the role has it.
+        (
+            &of_acme,
+            &format!("SET counterstep.tenant = ''; {}", new("default", 1, "NULL")),
+        ),
+    ] {
+        let error = client.batch_execute(forbidden).await.expect_err(forbidden);
+        let code = error.code().map(|code| code.code());
+        assert_eq!(code, Some("42501"), "{forbidden}: {error}");
+    }
+    for (client, allowed) in [
+        (&of_shop, new("default", 1, "NULL")),
+        (&of_acme, new("acme", 1, "NULL")),
+    ] {
+        client.batch_execute(&allowed).await.expect("its own");
+    }
+    let redirect = "UPDATE idempotency SET task = gen_random_uuid()";
+    for client in [&of_shop, &of_acme] {
+        assert_eq!(client.execute(redirect, &[]).await.unwrap(), 0);
+    }
+    let seen = "SELECT count(*) FROM idempotency";
+    assert_eq!(number(&of_shop, seen).await, 1);
+    assert_eq!(number(&of_acme, seen).await, 0, "another tenant's");
+    // A key that lives is refused as it is to all, and one whose time is over is free.
+    let again = keyed(new_task(), "key");
+    let refused = execute(&of_shop, &statement(&*store, &again))
+        .await
+        .unwrap_err();
+    let constraint = refused.as_db_error().and_then(|it| it.constraint());
+    assert_eq!(constraint, Some(KEY_TAKEN), "{refused}");
+}
+
 #[tokio::test]
 async fn only_a_submission_has_a_statement_for_others() {
     let store = open(&database().await, options()).await;
@@ -193,4 +264,40 @@ async fn only_a_submission_has_a_statement_for_others() {
     for change in [after(&record), begin(new_task(), MINUTE)] {
         assert!(store.statement(&change).is_err(), "{change:?}");
     }
+}
+
+#[tokio::test]
+async fn a_task_is_newer_than_those_that_took_a_place_before_it_was_committed() {
+    let url = database().await;
+    let (store, client) = (open(&url, options()).await, raw(&url).await);
+    let key = places::new_key("late");
+    let late = whole(None, places::entering(&key, None));
+    client.batch_execute("BEGIN").await.unwrap();
+    let written = execute(&client, &statement(&*store, &late)).await;
+    assert_eq!(written.unwrap(), 1);
+    let waits = places::entered(&*store, &key, None).await;
+    let holder = places::entered(&*store, &key, None).await;
+    let holder = places::take(&*store, &holder, 0).await.unwrap();
+    client.batch_execute("COMMIT").await.unwrap();
+    let began = load(&*store, late.task_id).await.task.created_at;
+    assert!(began < waits.task.created_at, "as its transaction");
+    let since = async |task: TaskId| {
+        let rows = places::places(&*store, &key, First::Newest, 10).await;
+        let row = rows.into_iter().find(|row| row.task == task);
+        row.expect("a row").since
+    };
+    assert_eq!(since(holder.task.id).await, holder.task.created_at);
+    assert_eq!(since(waits.task.id).await, waits.task.created_at, "seen");
+    assert!(since(late.task_id).await > holder.task.created_at);
+    // One that was seen, and comes again from its rest, stands where it stood.
+    let waits = places::take(&*store, &waits, 2).await.unwrap();
+    let ended = places::leave(&*store, &waits).await;
+    places::leave_rest(&*store, &ended).await;
+    assert_eq!(since(waits.task.id).await, waits.task.created_at);
+    // The late one stays newer where there are places for both.
+    let record = load(&*store, late.task_id).await;
+    let record = places::take(&*store, &record, 1).await.unwrap();
+    assert!(since(late.task_id).await > holder.task.created_at);
+    places::leave(&*store, &holder).await;
+    assert_eq!(since(late.task_id).await, record.task.created_at);
 }

@@ -14,12 +14,12 @@ use serde_json::json;
 use std::time::Duration;
 
 /// A key of this test's own.
-fn new_key(name: &str) -> String {
+pub(crate) fn new_key(name: &str) -> String {
     format!("Zip/{name}/{}", new_task())
 }
 
 /// The first change of a task of a key, with a place or without.
-fn entering(key: &str, no: Option<u32>) -> Transition {
+pub(crate) fn entering(key: &str, no: Option<u32>) -> Transition {
     let row = TaskRow {
         place_key: Some(key.to_owned()),
         place_no: no,
@@ -36,7 +36,7 @@ fn entering(key: &str, no: Option<u32>) -> Transition {
     }
 }
 
-async fn entered(store: &dyn Store, key: &str, no: Option<u32>) -> TaskRecord {
+pub(crate) async fn entered(store: &dyn Store, key: &str, no: Option<u32>) -> TaskRecord {
     let change = entering(key, no);
     commit(store, NEW, &change).await.expect("a free place");
     load(store, change.task_id).await
@@ -54,13 +54,17 @@ fn taking(record: &TaskRecord, no: u32) -> Transition {
     change
 }
 
-async fn take(store: &dyn Store, record: &TaskRecord, no: u32) -> Result<TaskRecord, CommitError> {
+pub(crate) async fn take(
+    store: &dyn Store,
+    record: &TaskRecord,
+    no: u32,
+) -> Result<TaskRecord, CommitError> {
     commit(store, free(record), &taking(record, no)).await?;
     Ok(load(store, record.task.id).await)
 }
 
 /// Ends a task and gives its place back.
-async fn leave(store: &dyn Store, record: &TaskRecord) -> TaskRecord {
+pub(crate) async fn leave(store: &dyn Store, record: &TaskRecord) -> TaskRecord {
     let mut change = after(record);
     let write = write_of(&mut change);
     write.row.status = TaskStatus::Completed;
@@ -75,7 +79,25 @@ async fn leave(store: &dyn Store, record: &TaskRecord) -> TaskRecord {
     load(store, record.task.id).await
 }
 
-async fn places(store: &dyn Store, key: &str, first: First, waiting: u32) -> Vec<PlaceRow> {
+/// Ends the rest of a task: it waits for a place again.
+pub(crate) async fn leave_rest(store: &dyn Store, ended: &TaskRecord) {
+    let mut change = after(ended);
+    write_of(&mut change).row.status = TaskStatus::Dispatched;
+    write_of(&mut change).finished = Time::Clear;
+    change.place = Some(PlaceWrite::Put {
+        key: ended.task.place_key.clone().expect("a key"),
+        no: None,
+        since: Some(ended.task.created_at),
+    });
+    commit(store, free(ended), &change).await.unwrap();
+}
+
+pub(crate) async fn places(
+    store: &dyn Store,
+    key: &str,
+    first: First,
+    waiting: u32,
+) -> Vec<PlaceRow> {
     let query = PlaceQuery::Of {
         key: key.to_owned(),
         first,
@@ -256,15 +278,7 @@ pub(crate) async fn a_task_that_leaves_its_rest_stands_in_line_where_it_stood(po
     let old = take(store, &old, 0).await.unwrap();
     let ended = leave(store, &old).await;
     assert_eq!(held(store, &key).await, [(new.task.id, None)]);
-    let mut change = after(&ended);
-    write_of(&mut change).row.status = TaskStatus::Dispatched;
-    write_of(&mut change).finished = Time::Clear;
-    change.place = Some(PlaceWrite::Put {
-        key: key.clone(),
-        no: None,
-        since: Some(ended.task.created_at),
-    });
-    commit(store, free(&ended), &change).await.unwrap();
+    leave_rest(store, &ended).await;
     assert_eq!(
         held(store, &key).await,
         [(old.task.id, None), (new.task.id, None)]

@@ -29,7 +29,7 @@ impl UploadSession {
             (&self.submission.tenant, request),
         )
         .map_err(|error| self.of_declaration(error))?;
-        let allowed = allowed(&self.engine, self.task_type.decl).await;
+        let allowed = allowed(&self.engine, self.task_type.decl.name).await;
         let refuses = allowed.filter(|allowed| allowed.beyond == Beyond::Refuse);
         let (Some(allowed), Some(of)) = (refuses, &key) else {
             return Ok(Place { key, no: None });
