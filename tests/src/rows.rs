@@ -21,7 +21,7 @@ use futures::TryStreamExt;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A task with its past.
 #[derive(Debug, Clone, PartialEq)]
@@ -261,6 +261,15 @@ impl Rows {
             }
         }
         leased
+    }
+
+    /// Age of the oldest event that is not published.
+    ///
+    /// # Panics
+    /// When it cannot be read.
+    pub async fn oldest_unpublished(&self) -> Option<Duration> {
+        let gauges = self.ports.store.gauges(&[]).await;
+        gauges.expect("the store answers").oldest_unpublished
     }
 
     /// All objects, half-done uploads too.

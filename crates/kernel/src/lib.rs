@@ -58,7 +58,7 @@ mod settings;
 mod spool;
 pub mod status;
 pub mod task_log;
-mod time_limits;
+pub mod time_limits;
 mod traces;
 pub mod trail;
 pub mod transition;
@@ -78,3 +78,4 @@ pub(crate) use counterstep_steps::{
 };
 pub use engine::Engine;
 pub use settings::EngineSettings;
+pub use spool::{InvalidSealSecret, SealSecrets};

@@ -1,6 +1,6 @@
 //! How long the engine waits for services that may hang.
 
-use crate::ports::{Clock, QueueError};
+use crate::ports::{Clock, QueueError, StoreError};
 use futures::future::{Either, select};
 use std::future::Future;
 use std::pin::pin;
@@ -12,6 +12,26 @@ const BEST_EFFORT_LIMIT: Duration = Duration::from_millis(250);
 /// So long a turn or a request waits for the queue. What it says is durable by then, or comes
 /// again; and a process that is to stop has little time for it.
 const QUEUE_LIMIT: Duration = Duration::from_secs(1);
+
+/// So long is waited for a read without which nothing goes on. The time limits of a database alone, for a
+/// connection and for a statement, add up to more.
+const READ_LIMIT: Duration = Duration::from_secs(5);
+
+/// The answer of the store to a read without which nothing goes on, or that there was none in time. With
+/// what the read waits for before it asks.
+///
+/// # Errors
+/// As the read, and [`StoreError::Unavailable`].
+pub async fn needed_read<T>(
+    clock: &dyn Clock,
+    read: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    let in_time = answer_within(clock, READ_LIMIT, read).await;
+    in_time.unwrap_or_else(|| {
+        let why = format!("no answer within {READ_LIMIT:?}");
+        Err(StoreError::Unavailable(why))
+    })
+}
 
 /// The answer of a service that decides nothing, if it comes in time.
 pub(crate) async fn best_effort<T>(

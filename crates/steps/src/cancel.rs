@@ -20,14 +20,6 @@ pub enum CancelReason {
     LeaseLost,
 }
 
-impl CancelReason {
-    /// Whether the step's outcome is unknown afterwards, instead of failed.
-    #[must_use]
-    pub const fn leaves_in_doubt(self) -> bool {
-        matches!(self, Self::Shutdown | Self::LeaseLost)
-    }
-}
-
 /// Tells a step to stop, and why. Clones share the state; the first reason stays.
 #[derive(Debug, Clone, Default)]
 pub struct CancelToken(Arc<State>);

@@ -163,6 +163,10 @@ impl Harness {
         self
     }
 
+    pub(crate) fn has_services(&self) -> bool {
+        self.services.is_some() || !self.own_services.is_empty()
+    }
+
     /// Starts the engine without a task, for tests of many tasks at once, of one type or of several.
     ///
     /// # Panics

@@ -1,16 +1,21 @@
 //! What must hold of any task at any time, as far as its rows alone can show it. The numbers are
 //! those of `docs/invariants.md`.
 
+mod changes;
+mod undos;
+
+pub use changes::left_unclaimed;
+
 use counterstep_contracts::{
     Attempt, Direction, Outcome, StepStatus, TaskDecl, TaskId, TaskStatus, UndoDecl,
 };
 use counterstep_kernel::Engine;
 use counterstep_kernel::ports::Store;
 use counterstep_kernel::record::{History, TaskRecord};
-use counterstep_reconciler::audit::Scope;
+use counterstep_reconciler::audit::{Damage, Scope};
 use counterstep_reconciler::fsck::fsck;
 use counterstep_steps::Registry;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Every broken invariant, in words.
 #[must_use]
@@ -18,11 +23,15 @@ pub fn broken(decl: &TaskDecl, record: &TaskRecord, history: &History) -> Vec<St
     let mut broken = Vec::new();
     audit_is_a_chain(record, history, &mut broken);
     outputs_are_committed_under_the_highest_epoch(history, &mut broken);
-    undone_once(decl, record, history, &mut broken);
+    undos::undone_once(decl, record, history, &mut broken);
     completed_is_whole(record, history, &mut broken);
     no_forward_start_after_compensating(history, &mut broken);
     attempts_are_contiguous(history, &mut broken);
-    undo_is_in_reverse(decl, history, &mut broken);
+    undos::undo_is_in_reverse(decl, history, &mut broken);
+    changes::outputs_stand(decl, history, &mut broken);
+    changes::rows_name_their_change(record, history, &mut broken);
+    changes::cancelled_never_completes(record, history, &mut broken);
+    changes::losses_are_bounded(decl, record, history, &mut broken);
     broken
 }
 
@@ -123,7 +132,7 @@ fn undone_after_its_end_with_its_parent(
 }
 
 /// 6: what `fsck` finds in a task, in words: its journal is a chain, folds to its row, and the
-/// judge allows its events.
+/// judge allows its events. 11: no row of it has another output in the place of one that was committed.
 ///
 /// # Panics
 /// When the store does not answer.
@@ -134,7 +143,11 @@ pub async fn found_by_fsck(store: &dyn Store, registry: &Registry, task: TaskId)
         ..Scope::default()
     };
     let checked = fsck(store, registry, None, &scope, &mut |finding| {
-        broken.push(format!("6: {finding}"))
+        let number = match finding.damage {
+            Damage::OutputReplaced => 11,
+            _ => 6,
+        };
+        broken.push(format!("{number}: {finding}"));
     })
     .await;
     checked.expect("the store answers");
@@ -204,41 +217,6 @@ fn outputs_are_committed_under_the_highest_epoch(history: &History, broken: &mut
     }
 }
 
-/// 3: in a failed or cancelled task each step with effects that started has exactly one undo that
-/// succeeded.
-fn undone_once(decl: &TaskDecl, record: &TaskRecord, history: &History, broken: &mut Vec<String>) {
-    let ended = matches!(
-        record.task.status,
-        TaskStatus::Failed | TaskStatus::Cancelled
-    );
-    if !ended || record.task.residue {
-        return;
-    }
-    for (step, row) in decl.steps.iter().zip(&record.steps) {
-        // A late result that is dropped is named in the state that the step has then.
-        let undone = history
-            .audit
-            .iter()
-            .map(|audit| &audit.entry)
-            .filter(|entry| {
-                entry.step == Some(row.no)
-                    && entry.step_to == Some(StepStatus::Compensated)
-                    && entry.event != "result_dropped"
-            });
-        // A person who settled its undo by hand has said that it need not be undone.
-        let settled = row.status == StepStatus::Resolved;
-        let expected =
-            usize::from(step.undo.has_effects() && row.started_seq.is_some() && !settled);
-        let count = undone.count();
-        if count != expected {
-            broken.push(format!(
-                "3: step {} was undone {count} times instead of {expected}",
-                row.name
-            ));
-        }
-    }
-}
-
 /// 5: all steps that were not skipped completed, and no undo ran.
 fn completed_is_whole(record: &TaskRecord, history: &History, broken: &mut Vec<String>) {
     if record.task.status != TaskStatus::Completed {
@@ -291,68 +269,6 @@ fn attempts_are_contiguous(history: &History, broken: &mut Vec<String>) {
             ));
         }
     }
-}
-
-/// 10: undos go in the reverse order of the steps' first starts; those of a parallel group side by
-/// side, and all of them before the group's predecessor.
-fn undo_is_in_reverse(decl: &TaskDecl, history: &History, broken: &mut Vec<String>) {
-    let of = |no| decl.steps.iter().find(|step| step.no == no);
-    let group = |no| of(no).and_then(|step| step.group);
-    // Steps that stand alone are in no group, and so are never beside each other.
-    let beside = |no, other| group(no).is_some() && group(no) == group(other);
-    let needs = |no| of(no).is_some_and(|step| step.undo.has_effects());
-    let mut starts = Vec::new();
-    let mut open = BTreeSet::new();
-    for entry in history.audit.iter().map(|row| &row.entry) {
-        let Some(no) = entry.step else { continue };
-        match entry.event.as_str() {
-            "step_started" if !starts.contains(&no) => starts.push(no),
-            "undo_started" => {
-                for other in open.iter().filter(|other| !beside(no, **other)) {
-                    broken.push(format!(
-                        "10: the undo of step {no} starts while that of step {other} is under way"
-                    ));
-                }
-                let first = starts.iter().position(|start| *start == no);
-                let later = starts.iter().skip(first.map_or(0, |at| at + 1));
-                for other in later.filter(|other| needs(**other) && !beside(no, **other)) {
-                    if !undone_before(history, *other, entry.seq) {
-                        broken.push(format!(
-                            "10: the undo of step {no} starts before that of step {other} has ended"
-                        ));
-                    }
-                }
-                open.insert(no);
-            }
-            "undo_succeeded" | "undo_retries" | "undo_failed" | "undo_in_doubt" => {
-                open.remove(&no);
-            }
-            _ => {}
-        }
-    }
-}
-
-fn undone_before(
-    history: &History,
-    no: counterstep_contracts::StepNo,
-    seq: counterstep_contracts::AuditSeq,
-) -> bool {
-    history
-        .audit
-        .iter()
-        .map(|row| &row.entry)
-        .take_while(|entry| entry.seq < seq)
-        .any(|entry| {
-            entry.step == Some(no)
-                && matches!(
-                    entry.step_to,
-                    Some(
-                        StepStatus::Compensated
-                            | StepStatus::CompensationFailed
-                            | StepStatus::Resolved
-                    )
-                )
-        })
 }
 
 /// Attempts that succeeded, by step and direction.

@@ -29,8 +29,10 @@ const LIMIT: Duration = Duration::from_secs(4);
 /// step has an undo, on the way back of a task that is cancelled or that its declaration fails with its host. One that gets no
 /// answer must fail or answer `Unknown`.
 ///
-/// A step is undone because it fails. Where it fails without being undone (`on_exhausted`), it is because a person has
-/// the parked task undone, or else because a later step fails.
+/// A step is undone because it fails, or a person has the parked task undone: without a result. And it is undone
+/// because a later step fails: with its result.
+///
+/// Where the harness has services, none of them gives an answer to one attempt of each step and of each undo.
 ///
 /// Steps whose files arrive with the request, pure steps at the head, and steps that wait run no
 /// code that a fault could strike; the undo of one that waits is struck. With another form than the
@@ -77,6 +79,43 @@ pub async fn every_fault_amid(
     sweep(Case::new(surroundings, harness, form, LIMIT)).await;
 }
 
+/// What goes wrong in each run of a sweep, in the words with which its message begins.
+///
+/// # Panics
+/// When the run without a fault does not come out as it must.
+pub async fn faults_amid(
+    surroundings: Arc<dyn Surroundings>,
+    registry: fn() -> Registry,
+    form: fn() -> Form,
+) -> Vec<String> {
+    let harness = move || Harness::embedded(registry());
+    let runs = runs_of(&Case::new(surroundings, harness, form, LIMIT)).await;
+    runs.into_iter().map(|run| run.what).collect()
+}
+
+/// The runs of a sweep with this fault alone, to look into one that failed: `fault` is one of
+/// [`faults_amid`].
+///
+/// # Panics
+/// As [`every_fault_amid`], and when there is no such fault.
+pub async fn one_fault_amid(
+    surroundings: Arc<dyn Surroundings>,
+    registry: fn() -> Registry,
+    form: fn() -> Form,
+    fault: &str,
+) {
+    let harness = move || Harness::embedded(registry());
+    let mut runs = runs_of(&Case::new(surroundings, harness, form, LIMIT)).await;
+    runs.retain(|run| run.what == fault);
+    assert!(
+        !runs.is_empty(),
+        "no run of the sweep has this fault: {fault}"
+    );
+    for run in runs {
+        run.run.await;
+    }
+}
+
 /// What steps reach beyond the engine, and what must be true there after a run.
 pub trait Surroundings: Send + Sync {
     /// A harness in which the steps find it.
@@ -101,7 +140,21 @@ impl Surroundings for Nothing {
 }
 
 async fn sweep(case: Case) {
-    let longest = case.longest;
+    let at_once = if case.longest > LIMIT {
+        // What is slow is slow because it works, and works on all processors.
+        AT_ONCE / 2
+    } else {
+        AT_ONCE
+    };
+    let runs = runs_of(&case).await.into_iter().map(|it| it.run);
+    stream::iter(runs)
+        .buffer_unordered(at_once)
+        .collect::<()>()
+        .await;
+}
+
+/// Checks a run without a fault, and gives one for each fault at each step that it has run.
+async fn runs_of(case: &Case) -> Vec<Run> {
     let calm = async {
         let (calm, end) = case.run(case.harness()).await;
         assert_eq!(end, RunEnd::Rests(TaskStatus::Completed));
@@ -112,25 +165,17 @@ async fn sweep(case: Case) {
     let mut runs: Vec<Run> = Vec::new();
     for struck in named("no fault", calm).await {
         if struck.runs {
-            runs::forward(&mut runs, &case, &struck);
+            runs::forward(&mut runs, case, &struck);
         }
         if matches!(
             struck.step.undo,
             UndoDecl::BuiltIn | UndoDecl::Function { .. }
         ) {
-            runs::backward(&mut runs, &case, &struck);
+            runs::backward(&mut runs, case, &struck);
         }
         if struck.step.probe.is_some() {
-            runs::in_doubt(&mut runs, &case, &struck);
+            runs::in_doubt(&mut runs, case, &struck);
         }
     }
-    stream::iter(runs)
-        .buffer_unordered(if longest > LIMIT {
-            // What is slow is slow because it works, and works on all processors.
-            AT_ONCE / 2
-        } else {
-            AT_ONCE
-        })
-        .collect::<()>()
-        .await;
+    runs
 }

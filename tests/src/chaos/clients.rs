@@ -1,9 +1,9 @@
 //! The clients of a chaos run: each has one task in flight, keeps its idempotency key until it has
-//! an answer, and reads the task's end. Owns what a client may conclude from an answer; reads no
-//! rows.
+//! an answer, and reads the task's end. Reads no rows, and does not judge what the states contradict.
 
 use super::Options;
 use super::fleet::Fleet;
+use super::judged::{Cancel, Submitted};
 use crate::api::{Answer, Api};
 use crate::archive;
 use crate::sample::{Chance, Sample};
@@ -21,25 +21,6 @@ const SIZE: u64 = 60_000;
 /// A task that is not at rest after so long is an anomaly: faults last for seconds.
 const LIMIT: Duration = Duration::from_secs(240);
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// What a client knows of one task.
-#[derive(Debug)]
-pub(super) struct Submitted {
-    pub(super) task: TaskId,
-    pub(super) is_order: bool,
-    pub(super) status: Option<TaskStatus>,
-    /// What contradicts what the client was promised.
-    pub(super) anomalies: Vec<String>,
-}
-
-/// What a cancel was answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cancel {
-    NotAsked,
-    Accepted,
-    AlreadyCompleted,
-    Other,
-}
 
 pub(super) struct Clients {
     over: Arc<AtomicBool>,
@@ -130,8 +111,8 @@ impl Client {
     async fn archive(&mut self, key: &str, seed: u64, cancels: bool) -> Submitted {
         let samples = Sample::pair(seed, SIZE);
         let mut submitted = self.accepted(key, &Request::Archive(&samples)).await;
-        let cancel = self.cancel(submitted.task, cancels).await;
-        self.at_rest(&mut submitted, cancel).await;
+        submitted.cancel = self.cancel(submitted.task, cancels).await;
+        self.at_rest(&mut submitted).await;
         if submitted.status == Some(TaskStatus::Completed) {
             self.read(&mut submitted, &samples).await;
         }
@@ -143,8 +124,8 @@ impl Client {
         let body =
             json!({"account": "anna", "item": "lamp", "quantity": 1, "amount_cents": amount});
         let mut submitted = self.accepted(key, &Request::Order(body)).await;
-        let cancel = self.cancel(submitted.task, cancels).await;
-        self.at_rest(&mut submitted, cancel).await;
+        submitted.cancel = self.cancel(submitted.task, cancels).await;
+        self.at_rest(&mut submitted).await;
         submitted
     }
 
@@ -158,8 +139,10 @@ impl Client {
                     let is_order = matches!(request, Request::Order(_));
                     return Submitted {
                         task: task_id,
+                        key: key.to_owned(),
                         is_order,
                         status: None,
+                        cancel: Cancel::NotAsked,
                         anomalies,
                     };
                 }
@@ -212,7 +195,7 @@ impl Client {
         }
     }
 
-    async fn at_rest(&mut self, submitted: &mut Submitted, cancel: Cancel) {
+    async fn at_rest(&mut self, submitted: &mut Submitted) {
         let began = Instant::now();
         let path = format!("/api/tasks/{}?wait=5s", submitted.task);
         let status = loop {
@@ -240,22 +223,6 @@ impl Client {
             }
         };
         submitted.status = Some(status);
-        let contradiction = match (status, cancel) {
-            (TaskStatus::Completed, Cancel::Accepted) => {
-                Some("completed though its cancel was accepted")
-            }
-            (TaskStatus::Cancelled, Cancel::NotAsked) => {
-                Some("cancelled though no cancel was sent")
-            }
-            (TaskStatus::Cancelled | TaskStatus::Failed, Cancel::AlreadyCompleted) => {
-                Some("undone though its cancel found it completed")
-            }
-            (TaskStatus::DeadLettered | TaskStatus::CompensationFailed, _) => {
-                Some("parked though nothing was planted")
-            }
-            _ => None,
-        };
-        submitted.anomalies.extend(contradiction.map(str::to_owned));
     }
 
     async fn read(&mut self, submitted: &mut Submitted, samples: &[Sample]) {

@@ -7,6 +7,7 @@
 mod clients;
 mod faults;
 mod fleet;
+mod judged;
 mod verdict;
 
 use crate::sample::Chance;

@@ -1,10 +1,10 @@
-//! What a chaos run has shown, from the rows, the objects, the services' ledger and the clients'
-//! answers. Changes nothing.
+//! Gathers what a chaos run has left behind: the rows, the objects, the services' ledger and the clients'
+//! answers. Changes nothing; what contradicts a promise there is judged in `judged`.
 
 use super::Report;
-use super::clients::Submitted;
 use super::faults::Faults;
 use super::fleet::Fleet;
+use super::judged::{self, Left, Submitted};
 use crate::rows::{Known, Rows};
 use crate::wait::{LATER, until};
 use counterstep_contracts::{TaskId, TaskStatus};
@@ -45,12 +45,15 @@ pub(super) async fn of(mut fleet: Fleet, faults: Faults, submitted: Vec<Submitte
                 task.record.task.task_type, task.record.task.status
             ))
             .or_default() += 1;
-        report.anomalies.extend(of_rows(task));
     }
     report.ended = ended.into_iter().collect();
-    report
-        .anomalies
-        .extend(of_clients(&fleet, &known, &submitted));
+    let left = Left {
+        known: &known,
+        submitted: &submitted,
+        unsettled: &unsettled(&fleet, &known, &submitted),
+        oldest_unpublished: rows.oldest_unpublished().await,
+    };
+    report.anomalies.extend(judged::anomalies(&left));
     let sweeping = tokio::spawn(async move { rows.assert_no_orphans().await });
     if let Err(error) = sweeping.await {
         let text = error
@@ -98,62 +101,20 @@ fn lines_about(anomaly: &str, logs: &str) -> String {
         .collect()
 }
 
-fn of_rows(known: &Known) -> Vec<String> {
-    let row = &known.record.task;
-    let mut broken = known.broken();
-    match row.status {
-        TaskStatus::Completed => broken.extend(known.outputs_not_once()),
-        TaskStatus::Failed | TaskStatus::Cancelled => {}
-        other => broken.push(format!("it is {other}: {:?}", row.failure)),
-    }
-    let trail = known.trail();
-    broken
-        .into_iter()
-        .map(|text| format!("task {}: {text}; {trail}", row.id))
-        .collect()
-}
-
-fn of_clients(fleet: &Fleet, known: &[Known], submitted: &[Submitted]) -> Vec<String> {
-    let mut anomalies = Vec::new();
-    let mut rows: BTreeMap<TaskId, TaskStatus> = known
-        .iter()
-        .map(|known| (known.record.task.id, known.record.task.status))
-        .collect();
-    for task in submitted {
-        let id = task.task;
-        anomalies.extend(
-            task.anomalies
-                .iter()
-                .map(|text| format!("task {id}: {text}")),
-        );
-        let Some(status) = rows.remove(&id) else {
-            anomalies.push(format!("task {id}: accepted twice, or it has no rows"));
-            continue;
-        };
-        if task.status.is_some_and(|seen| seen != status) {
-            anomalies.push(format!(
-                "task {id}: a client saw it end {:?}, its row is {status}",
-                task.status
-            ));
-        }
-        if task.is_order {
-            let settled = catch_unwind(AssertUnwindSafe(|| {
-                fleet
-                    .services
-                    .assert_settled(id, status == TaskStatus::Completed)
-            }));
-            anomalies.extend(
-                settled
-                    .err()
-                    .map(|panic| format!("task {id}: {}", text_of(panic.as_ref()))),
-            );
-        }
-    }
-    anomalies.extend(
-        rows.keys()
-            .map(|id| format!("task {id}: no client was given it")),
-    );
-    anomalies
+/// What the services' ledger says against orders, whose rows say how they ended.
+fn unsettled(fleet: &Fleet, known: &[Known], submitted: &[Submitted]) -> BTreeMap<TaskId, String> {
+    let orders = submitted.iter().filter(|task| task.is_order);
+    let rows = orders.filter_map(|task| known.iter().find(|it| it.record.task.id == task.task));
+    let against = |known: &Known| {
+        let (id, status) = (known.record.task.id, known.record.task.status);
+        let settled = catch_unwind(AssertUnwindSafe(|| {
+            fleet
+                .services
+                .assert_settled(id, status == TaskStatus::Completed)
+        }));
+        Some((id, text_of(settled.err()?.as_ref())))
+    };
+    rows.filter_map(against).collect()
 }
 
 fn text_of(panic: &(dyn Any + Send)) -> String {

@@ -1,7 +1,7 @@
 //! The count of failures. Must not decide what it leads to.
 
 use super::fault::{Fault, name};
-use super::statement::{Bind, Statement, Str, interval, values, written};
+use super::statement::{Bind, Statement, Str, look_back, values, written};
 use crate::columns::failure_class;
 use counterstep_kernel::ports::FailureQuery;
 use diesel::sql_types as sql;
@@ -21,10 +21,7 @@ pub(super) fn count(query: &FailureQuery) -> Result<Statement<'_, sql::BigInt>, 
         .iter()
         .map(|class| failure_class(class).into())
         .collect();
-    let (within, from) = (
-        interval(query.within.min(super::statement::LONGEST_LOOK_BACK)),
-        query.counts_from.map(written),
-    );
+    let (within, from) = (look_back(query.within), query.counts_from.map(written));
     // The types and times stand in it again and again: an index is only used for what is compared
     // with a value.
     Ok(Statement::of(

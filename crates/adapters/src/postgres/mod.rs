@@ -45,10 +45,10 @@ use batches::Batches;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
-    DocumentKind, DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask,
-    FailureQuery, Flow, FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, OutboxOp,
-    OutboxRow, PlaceCount, PlaceQuery, PlaceRow, Revisions, RevisionsOf, Salvaged, SqlStatement,
-    Store, StoreError, TaskLine, TaskPage, TaskQuery, WaitingQuery, Woken,
+    DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, FailureQuery, Flow,
+    FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow, PlaceCount,
+    PlaceQuery, PlaceRow, Revisions, RevisionsOf, Salvaged, SqlStatement, Store, StoreError,
+    TaskLine, TaskPage, TaskQuery, WaitingQuery, Woken,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -392,10 +392,9 @@ impl Store for PostgresStore {
     }
 
     async fn documents(&self, query: &DocumentQuery) -> Result<Documents, StoreError> {
-        let of = match query {
-            // The engine reads the pauses of queues itself.
-            DocumentQuery::Page { kind, .. } if *kind != DocumentKind::Queue => &self.lists,
-            _ => &self.database,
+        let of = match query.is_list() {
+            true => &self.lists,
+            false => &self.database,
         };
         let rows: Vec<documents::DocumentRead> = of.read(documents::find(query)?).await?;
         Ok(documents::decode(rows))

@@ -2,7 +2,7 @@
 //! until they are published.
 
 use super::fault::{Fault, read_json, write_json};
-use super::statement::{Statement, interval, rows_of, time, values};
+use super::statement::{Statement, interval, look_back, rows_of, time, values};
 use counterstep_contracts::ChangeId;
 use counterstep_kernel::ports::OutboxRow;
 use counterstep_kernel::transition::Transition;
@@ -67,11 +67,7 @@ pub(super) fn take(
          UPDATE outbox SET visible_at = now() + ? FROM taken
          WHERE outbox.id = taken.id AND outbox.id > 0
          RETURNING outbox.id, events, created_at",
-        values![
-            interval(older_than.min(super::statement::LONGEST_LOOK_BACK)),
-            i64::from(limit),
-            interval(hold)
-        ],
+        values![look_back(older_than), i64::from(limit), interval(hold)],
     )
 }
 

@@ -2,8 +2,7 @@
 //! their objects. The one place that deletes a task or a row of a journal.
 
 use super::fault::{Fault, name};
-use super::statement::LONGEST_LOOK_BACK;
-use super::statement::{Statement, interval, values};
+use super::statement::{Statement, look_back, values};
 use counterstep_contracts::{Rev, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::ports::EndedTask;
 use diesel::sql_types as sql;
@@ -56,7 +55,7 @@ pub(super) fn ended(
            AND ",
             free_to_go!()
         ),
-        values![name("tasks.task_type", task_type)?, status.as_str(), interval(before.min(LONGEST_LOOK_BACK))],
+        values![name("tasks.task_type", task_type)?, status.as_str(), look_back(before)],
     );
     if let Some(after) = after {
         // The first half says less than the second, but in words that begin where they should in

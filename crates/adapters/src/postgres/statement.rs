@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 /// An age beyond which nothing is older; further back than PostgreSQL's calendar it would be an
 /// error.
-pub(super) const LONGEST_LOOK_BACK: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+const LONGEST_LOOK_BACK: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// Microseconds from 1970, where ours count from, to 2000, where PostgreSQL's do.
 const EPOCH_2000: i64 = 946_684_800_000_000;
@@ -41,6 +41,11 @@ pub(super) fn written(time: DbTime) -> PgTimestamp {
 /// A duration to add to the database's `now()`.
 pub(super) fn interval(duration: Duration) -> PgInterval {
     PgInterval::from_microseconds(micros(duration))
+}
+
+/// An age to take from the database's `now()`.
+pub(super) fn look_back(age: Duration) -> PgInterval {
+    interval(age.min(LONGEST_LOOK_BACK))
 }
 
 /// A text that is to be written.

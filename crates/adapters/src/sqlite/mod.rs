@@ -245,25 +245,25 @@ impl Store for SqliteStore {
         let query = query.clone();
         Ok(self
             .database
-            .read(move |connection| tasks::list(connection, &query))
+            .list(move |connection| tasks::list(connection, &query))
             .await?)
     }
 
     async fn in_flight(&self) -> Result<Vec<InFlight>, StoreError> {
-        Ok(self.database.read(tasks::in_flight).await?)
+        Ok(self.database.list(tasks::in_flight).await?)
     }
 
     async fn gauges(&self, labels: &[String]) -> Result<Gauges, StoreError> {
         let labels = labels.to_vec();
         let read =
             move |connection: &mut SqliteConnection, now| gauges::read(connection, now, &labels);
-        Ok(self.database.read_at(read).await?)
+        Ok(self.database.list_at(read).await?)
     }
 
     async fn flow(&self, query: &FlowQuery) -> Result<Flow, StoreError> {
         let query = query.clone();
         let count = move |connection: &mut SqliteConnection| flow::count(connection, &query);
-        Ok(self.database.read(count).await?)
+        Ok(self.database.list(count).await?)
     }
 
     async fn history(&self, task: TaskId) -> Result<History, StoreError> {
@@ -277,7 +277,7 @@ impl Store for SqliteStore {
         let page = page.clone();
         Ok(self
             .database
-            .read(move |connection| Ok(audit::rows(connection, &page)?))
+            .list(move |connection| Ok(audit::rows(connection, &page)?))
             .await?)
     }
 
@@ -285,7 +285,7 @@ impl Store for SqliteStore {
         let page = page.clone();
         Ok(self
             .database
-            .read(move |connection| Ok(audit::chain_tips(connection, &page)?))
+            .list(move |connection| Ok(audit::chain_tips(connection, &page)?))
             .await?)
     }
 
@@ -296,14 +296,14 @@ impl Store for SqliteStore {
             let now = DbTime(now);
             Ok(Revisions { now, tasks })
         };
-        Ok(self.database.read_at(read).await?)
+        Ok(self.database.list_at(read).await?)
     }
 
     async fn lines(&self, tasks: &[TaskId]) -> Result<Vec<TaskLine>, StoreError> {
         let ids = tasks.to_vec();
         Ok(self
             .database
-            .read(move |connection| tasks::lines(connection, &ids))
+            .list(move |connection| tasks::lines(connection, &ids))
             .await?)
     }
 
@@ -326,10 +326,13 @@ impl Store for SqliteStore {
     }
 
     async fn documents(&self, query: &DocumentQuery) -> Result<Documents, StoreError> {
-        let query = query.clone();
+        let (query, is_list) = (query.clone(), query.is_list());
         let find =
             move |connection: &mut SqliteConnection, now| documents::find(connection, &query, now);
-        Ok(self.database.read_at(find).await?)
+        Ok(match is_list {
+            true => self.database.list_at(find).await?,
+            false => self.database.read_at(find).await?,
+        })
     }
 
     async fn put_document(&self, write: &DocumentWrite) -> Result<Option<DbTime>, StoreError> {
@@ -416,7 +419,7 @@ impl Store for SqliteStore {
         let read = move |connection: &mut SqliteConnection, _| {
             places::counts(connection, after.as_deref(), limit)
         };
-        Ok(self.database.read_at(read).await?)
+        Ok(self.database.list_at(read).await?)
     }
 
     async fn wake(&self, task: TaskId) -> Result<Option<Woken>, StoreError> {

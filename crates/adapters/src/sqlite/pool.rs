@@ -6,16 +6,21 @@ use super::fault::{Fault, is_busy};
 use super::file_use::{FileUse, UseError, wait_for, wal_reset_bug};
 use super::migrate;
 use super::writer::{How, Writer};
+use counterstep_kernel::ports::StoreError;
 use deadpool::Runtime;
 use deadpool::managed::{Manager, Metrics, Object, Pool, RecycleError, RecycleResult, Timeouts};
 use diesel::connection::{AnsiTransactionManager, TransactionManager, TransactionManagerStatus};
 use diesel::prelude::*;
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
+use diesel::sql_types::Integer;
 use diesel::{SqliteConnection, connection::SimpleConnection};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 /// How the database file is used.
 #[derive(Debug, Clone)]
@@ -85,7 +90,12 @@ pub struct Database {
     path: Arc<str>,
     writer: Writer,
     readers: Pool<Connections>,
+    /// The share of lists in the readers.
+    lists: Arc<Semaphore>,
+    wait: Duration,
     clock: Arc<FileClock>,
+    busy_timeout: Duration,
+    log_has_deleted: Arc<AtomicBool>,
 }
 
 impl std::fmt::Debug for Database {
@@ -167,8 +177,49 @@ impl Database {
             path: text,
             writer,
             readers,
+            lists: Arc::new(Semaphore::new(options.readers.saturating_sub(1).max(1))),
+            wait: options.wait,
             clock,
+            busy_timeout,
+            // A process that has ended may have left it.
+            log_has_deleted: Arc::new(AtomicBool::new(true)),
         })
+    }
+
+    /// Writes the file anew.
+    pub(super) async fn vacuum(&self) -> Result<(), OpenError> {
+        let (path, busy_timeout) = (self.path.clone(), self.busy_timeout);
+        let vacuumed = spawn_blocking(move || {
+            let written = connect(&path, busy_timeout)?
+                .batch_execute("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)");
+            written.map_err(|error| OpenError::Connection(error.to_string()))
+        });
+        vacuumed
+            .await
+            .map_err(|error| OpenError::Connection(error.to_string()))?
+    }
+
+    /// What was deleted may still be read in the log.
+    pub(crate) fn has_deleted(&self) {
+        self.log_has_deleted.store(true, Ordering::Release);
+    }
+
+    /// Empties the log, where it may have what was deleted. While others read from it that is not possible, and the next call tries
+    /// again.
+    pub(crate) async fn empty_log(&self) {
+        if !self.log_has_deleted.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        match self.writer.empty_log().await {
+            Ok(true) => return,
+            Ok(false) => tracing::info!(
+                "what was deleted is still in the log of the database: others read from it"
+            ),
+            Err(fault) => {
+                tracing::warn!(error = %StoreError::from(fault), "the log of the database could not be emptied")
+            }
+        }
+        self.has_deleted();
     }
 
     /// Reads in one snapshot.
@@ -187,12 +238,50 @@ impl Database {
         &self,
         query: impl FnOnce(&mut SqliteConnection, i64) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
+        self.read(self.timed(query)).await
+    }
+
+    /// Reads a list or a count, which people ask for and which may take long: however many ask, a connection is
+    /// left for what the engine itself waits for, which is never read here.
+    pub(super) async fn list<T: Send + 'static>(
+        &self,
+        query: impl FnOnce(&mut SqliteConnection) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        let share = timeout(self.wait, self.lists.clone().acquire_owned()).await;
+        let share = share.map_err(|_| {
+            let wait = self.wait;
+            Fault::Unavailable(format!(
+                "no turn for a list within {wait:?}: others take long"
+            ))
+        })?;
+        // Held until the query ends, also where its caller is gone.
+        self.read(move |connection| {
+            let _share = share;
+            query(connection)
+        })
+        .await
+    }
+
+    /// The same, with the time at which it does.
+    pub(super) async fn list_at<T: Send + 'static>(
+        &self,
+        query: impl FnOnce(&mut SqliteConnection, i64) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        self.list(self.timed(query)).await
+    }
+
+    fn timed<T, Q>(
+        &self,
+        query: Q,
+    ) -> impl FnOnce(&mut SqliteConnection) -> Result<T, Fault> + Send + 'static + use<T, Q>
+    where
+        Q: FnOnce(&mut SqliteConnection, i64) -> Result<T, Fault> + Send + 'static,
+    {
         let clock = self.clock.clone();
-        let read = move |connection: &mut SqliteConnection| {
+        move |connection: &mut SqliteConnection| {
             let now = clock.read(connection)?;
             query(connection, now)
-        };
-        self.read(read).await
+        }
     }
 
     /// Writes whole or not at all. The closure gets the one `now` of its transaction; it runs again
@@ -257,6 +346,7 @@ pub(super) struct Connections {
 pub(super) struct Pooled {
     pub(super) diesel: SqliteConnection,
     durability: Durability,
+    busy_timeout: Duration,
     /// Let go after the connection is closed.
     pub(super) file_use: Option<Arc<FileUse>>,
 }
@@ -291,6 +381,25 @@ impl Pooled {
     }
 }
 
+#[derive(QueryableByName)]
+struct Checkpoint {
+    #[diesel(sql_type = Integer)]
+    busy: i32,
+}
+
+impl Pooled {
+    /// Moves the log into the file and cuts it to nothing, unless another connection reads from it or writes: that is not waited for.
+    /// Whether it did.
+    pub(super) fn empty_log(&mut self) -> Result<bool, Fault> {
+        self.diesel.batch_execute("PRAGMA busy_timeout = 0")?;
+        let emptied =
+            diesel::sql_query("PRAGMA wal_checkpoint(TRUNCATE)").get_result(&mut self.diesel);
+        let wait = format!("PRAGMA busy_timeout = {}", self.busy_timeout.as_millis());
+        self.diesel.batch_execute(&wait)?;
+        Ok(emptied.map(|Checkpoint { busy }| busy == 0)?)
+    }
+}
+
 impl Manager for Connections {
     type Type = Pooled;
     type Error = String;
@@ -310,6 +419,7 @@ impl Manager for Connections {
             Ok(Pooled {
                 diesel,
                 durability: Durability::Full,
+                busy_timeout,
                 file_use,
             })
         });
@@ -342,9 +452,13 @@ pub(super) fn connect(path: &str, busy_timeout: Duration) -> Result<SqliteConnec
     let failed = |error: String| OpenError::Connection(error);
     let mut connection =
         SqliteConnection::establish(path).map_err(|error| failed(error.to_string()))?;
-    let wait = format!("PRAGMA busy_timeout = {}", busy_timeout.as_millis());
+    // What is deleted is overwritten: without it, the page stays readable in the file until it is used again.
+    let settings = format!(
+        "PRAGMA busy_timeout = {}; PRAGMA secure_delete = ON",
+        busy_timeout.as_millis()
+    );
     connection
-        .batch_execute(&wait)
+        .batch_execute(&settings)
         .map_err(|error| failed(error.to_string()))?;
     Ok(connection)
 }

@@ -1,8 +1,10 @@
 //! Cases of the SQLite file alone: several stores on it, newer schemas, unreadable rows, and the
 //! queue on its rows.
 
+mod deleted;
 mod processes;
 mod queue;
+mod readers;
 mod writers;
 
 use crate::embedded::{Fixture, fixture, open_in, options};

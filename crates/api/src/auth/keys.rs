@@ -7,7 +7,8 @@ use crate::problem::Refused;
 use counterstep_kernel::Engine;
 use counterstep_kernel::api_keys::ApiKey;
 use counterstep_kernel::documents::TypedDocuments;
-use counterstep_kernel::ports::ApiKeyRow;
+use counterstep_kernel::ports::{ApiKeyRow, StoreError};
+use counterstep_kernel::time_limits::needed_read;
 use counterstep_steps::times::DbTime;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -79,23 +80,27 @@ impl KeyCache {
         lock(&self.keys).remove(key);
     }
 
-    async fn key(&self, engine: &Engine, id: &str) -> Result<Option<CachedKey>, Refused> {
+    async fn key(&self, engine: &Engine, id: &str) -> Result<Option<CachedKey>, StoreError> {
         let known = lock(&self.keys).get(id).cloned();
         if let Some(known) = known {
             if known.read_at.elapsed() < FRESH {
                 return Ok(Some(known));
             }
-            return self.read(engine, id).await;
+            return needed_read(engine.ports.clock.as_ref(), self.read(engine, id)).await;
         }
         let is_missing = |at: &Instant| at.elapsed() < FRESH;
         if lock(&self.misses).get(id).is_some_and(is_missing) {
             return Ok(None);
         }
-        let _permit = self.unknown.acquire().await;
-        self.read(engine, id).await
+        // With the wait for its turn: behind reads without an answer it would have no end.
+        let read = async {
+            let _permit = self.unknown.acquire().await;
+            self.read(engine, id).await
+        };
+        needed_read(engine.ports.clock.as_ref(), read).await
     }
 
-    async fn read(&self, engine: &Engine, id: &str) -> Result<Option<CachedKey>, Refused> {
+    async fn read(&self, engine: &Engine, id: &str) -> Result<Option<CachedKey>, StoreError> {
         let read_at = Instant::now();
         let found = engine.ports.store.api_key(id).await?;
         let (now, row) = (found.now, found.rows.into_iter().next());

@@ -20,6 +20,7 @@ use counterstep_kernel::turn::turn;
 use counterstep_steps::CancelToken;
 use serde_json::{Value, json};
 use std::time::Duration;
+use tokio::task::JoinHandle;
 
 const NOTE: &str = r#"{"text":"hello"}"#;
 
@@ -110,6 +111,39 @@ async fn without_a_valid_key_the_answer_is_401_and_always_the_same() {
     let reply = ask(&site, &key, "GET", path, "").await;
     reply.problem(401, "unauthenticated");
     assert_eq!(reply.body, no_header.body, "revoked");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_the_database_does_not_find_in_time_is_answered_503() {
+    let site = locked().await;
+    let silenced = site.clock.silence();
+    // More than are read side by side.
+    let asked: Vec<_> = (0..8)
+        .map(|id| {
+            let unknown = format!("cs_{id:016}_{}", "0".repeat(64));
+            let request = site.request("GET", "/api/tasks").bearer_auth(unknown);
+            tokio::spawn(request.send())
+        })
+        .collect();
+    eventually("a read without an answer", || async {
+        match silenced.waiting() {
+            0 => Err("nothing is read"),
+            _ => Ok(()),
+        }
+    })
+    .await;
+    eventually("an answer to each request", || async {
+        site.clock.advance("5s");
+        match asked.iter().all(JoinHandle::is_finished) {
+            true => Ok(()),
+            false => Err("a request waits"),
+        }
+    })
+    .await;
+    for answer in asked {
+        let answer = answer.await.expect("no panic").expect("an answer");
+        Reply::of(answer).await.problem(503, "unavailable");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

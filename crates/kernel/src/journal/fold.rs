@@ -82,6 +82,8 @@ pub enum JournalError {
 struct Past {
     audit: Vec<AuditRow>,
     changes: Vec<(Rev, ChangeId)>,
+    /// Steps that had an output which a row has taken or replaced.
+    replaced: Vec<StepNo>,
 }
 
 /// A journal on the way to being read: rows go in, in order.
@@ -215,6 +217,16 @@ impl Fold {
             .unwrap_or_default()
     }
 
+    /// Steps that had an output, and whose rows since the last call have taken it or have another one; none
+    /// where the fold was not asked for its past.
+    #[must_use]
+    pub fn take_replaced_outputs(&mut self) -> Vec<StepNo> {
+        self.past
+            .as_mut()
+            .map(|past| std::mem::take(&mut past.replaced))
+            .unwrap_or_default()
+    }
+
     /// Lets go of what no later row needs: what clients and steps handed in, errors, attempts. For a
     /// reader of audit entries that keeps the fold for as long as the task goes on.
     pub(crate) fn shed(&mut self) {
@@ -257,7 +269,7 @@ impl Fold {
     /// The past; without audit entries and changes where the fold was not asked for them.
     #[must_use]
     pub fn into_history(self) -> History {
-        let Past { audit, changes } = self.past.unwrap_or_default();
+        let Past { audit, changes, .. } = self.past.unwrap_or_default();
         History {
             audit,
             attempts: self.attempts,
@@ -352,18 +364,25 @@ impl Fold {
         {
             let step = self.step(no);
             patch.apply(step);
-            if output_gone {
-                step.output = None;
-            }
             if signal_gone {
                 step.signal = None;
             }
+            if output_gone {
+                self.give_output(no, None);
+            }
         }
         for (no, output) in data.outputs {
-            self.step(no).output = Some(output);
+            self.give_output(no, Some(output));
         }
         for (no, signal) in data.signals {
             self.step(no).signal = Some(signal);
+        }
+    }
+
+    fn give_output(&mut self, no: StepNo, output: Option<Value>) {
+        let before = std::mem::replace(&mut self.step(no).output, output);
+        if let Some(past) = self.past.as_mut().filter(|_| before.is_some()) {
+            past.replaced.push(no);
         }
     }
 

@@ -12,13 +12,12 @@ use crate::ports::{
     Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, StoreError, TaskCount,
 };
 use crate::record::DbTime;
-use crate::time_limits::{answer_within, best_effort};
+use crate::time_limits::{best_effort, needed_read};
 use counterstep_contracts::{Host, QueueName, Rev, Tenant};
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 const KIND: DocumentKind = DocumentKind::Queue;
 
@@ -27,9 +26,6 @@ const MOST: u32 = 1_000;
 
 /// Others may be faster so often in a row.
 const TRIES: u32 = 10;
-
-/// The first answer is worth waiting for: without it nothing is fetched.
-const FIRST_READ: Duration = Duration::from_secs(5);
 
 /// Why a queue is paused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,7 +78,8 @@ impl Engine {
         if self.paused.are_to_be_read(clock.monotonic()) {
             let read = match self.paused.is_known() {
                 true => best_effort(clock, paused(self)).await,
-                false => answer_within(clock, FIRST_READ, paused(self)).await,
+                // Without the first answer nothing is fetched.
+                false => Some(needed_read(clock, paused(self)).await),
             };
             match read {
                 Some(Ok(rows)) => {

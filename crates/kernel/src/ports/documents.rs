@@ -170,6 +170,14 @@ pub enum DocumentQuery {
     },
 }
 
+impl DocumentQuery {
+    /// Whether people ask for it, however long it takes. The pauses of queues the engine reads itself.
+    #[must_use]
+    pub fn is_list(&self) -> bool {
+        matches!(self, Self::Page { kind, .. } if *kind != DocumentKind::Queue)
+    }
+}
+
 /// Documents, and the time at which they were read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Documents {

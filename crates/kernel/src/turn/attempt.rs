@@ -88,7 +88,8 @@ pub(crate) enum StoppedBy {
 }
 
 impl StoppedBy {
-    const fn of(reason: CancelReason) -> Option<Self> {
+    /// `None`: the step has failed, since the task is undone.
+    pub(super) const fn of(reason: CancelReason) -> Option<Self> {
         match reason {
             CancelReason::Shutdown => Some(Self::Shutdown),
             CancelReason::LeaseLost => Some(Self::LeaseLost),

@@ -1,5 +1,6 @@
 //! The cancel tokens of a turn: which of its work is told to stop, and why.
 
+use super::attempt::StoppedBy;
 use crate::cancel::{CancelReason, CancelToken};
 use counterstep_contracts::{Direction, WhenCutOff};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -70,7 +71,7 @@ impl Tokens {
             self.told_to_stop.cancel(reason);
         }
         self.cancel_forward(reason);
-        if reason.leaves_in_doubt() {
+        if StoppedBy::of(reason).is_some() {
             self.undo().cancel(reason);
         }
     }

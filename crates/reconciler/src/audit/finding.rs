@@ -46,6 +46,8 @@ pub enum Damage {
     Unfolded,
     /// The judge does not allow what an event of the row leads to.
     Illegal,
+    /// The output of a step, which was committed, is gone or another one since the row.
+    OutputReplaced,
     /// The task's row is not what its journal folds to.
     RowDiffers,
     /// An object to which an output of the task refers is not there.
@@ -76,6 +78,7 @@ impl Damage {
             Self::NotAsCopied => "not as copied",
             Self::Unfolded => "unfolded",
             Self::Illegal => "illegal",
+            Self::OutputReplaced => "output replaced",
             Self::RowDiffers => "row differs",
             Self::ObjectMissing => "object missing",
             Self::Unexplained => "unexplained",

@@ -10,7 +10,7 @@ use counterstep_kernel::saga::{Event, Ruling, State, StepEvent, StepState, judge
 pub(super) struct Before {
     status: Option<TaskStatus>,
     is_cancel_requested: bool,
-    steps: Vec<Marks>,
+    pub(super) steps: Vec<Marks>,
 }
 
 impl Before {
@@ -25,9 +25,9 @@ impl Before {
 
 /// What the judge asks of a step beside its declaration.
 #[derive(Clone, Copy)]
-struct Marks {
-    no: StepNo,
-    status: StepStatus,
+pub(super) struct Marks {
+    pub(super) no: StepNo,
+    pub(super) status: StepStatus,
     started: bool,
     kept: bool,
 }

@@ -3,6 +3,7 @@
 //! there. Reads page by page, beside those who write, and changes nothing.
 
 mod again;
+mod outputs;
 mod places;
 mod row;
 
@@ -167,9 +168,13 @@ impl Fsck<'_> {
             }
         }
         let events = task.fold.take_audit();
+        let replaced = task.fold.take_replaced_outputs();
         if let Some(known) = self.registry.of(&task.fold.record().task) {
             for says in again::illegal(known.decl, &before, task.fold.record(), &events) {
                 self.report(task, Some(row.rev.0), Damage::Illegal, says);
+            }
+            for says in outputs::not_lost(known.decl, &before, &events, &replaced) {
+                self.report(task, Some(row.rev.0), Damage::OutputReplaced, says);
             }
         }
     }

@@ -27,7 +27,20 @@ const PASSED: Duration = Duration::from_secs(3);
 /// A machine that needs longer than this for an attempt is none to test on.
 const SLOWEST: Duration = Duration::from_secs(60);
 
-pub(super) type Run = BoxFuture<'static, ()>;
+/// A run of a sweep that has not begun.
+pub(super) struct Run {
+    /// What goes wrong in it.
+    pub(super) what: String,
+    pub(super) run: BoxFuture<'static, ()>,
+}
+
+impl Run {
+    pub(super) fn new(what: String, run: impl Future<Output = ()> + Send + 'static) -> Self {
+        let name = what.clone();
+        let run = async move { named(&name, run).await }.boxed();
+        Self { what, run }
+    }
+}
 
 /// A run, and in front of its panic what was planted: an assertion on rows or objects does not know.
 pub(super) async fn named<T>(what: &str, run: impl Future<Output = T>) -> T {
@@ -75,6 +88,11 @@ impl Case {
 
     pub(super) fn harness(&self) -> Harness {
         self.surroundings.around((self.harness)())
+    }
+
+    /// Whether its steps find services that they may call.
+    pub(super) fn has_services(&self) -> bool {
+        self.harness().has_services()
     }
 
     /// Runs a task under a limit of each attempt, which those that hang in the fault are to hang until.

@@ -202,7 +202,8 @@ impl Struck {
         pasts
     }
 
-    /// What has the step undone: of what its declaration allows, the first.
+    /// What has the step undone: its own failure, without a result; that of a later step, with one; and that of a
+    /// step of the task at the top.
     pub(super) fn undoings(&self) -> Vec<Undoing> {
         let fails = |of, step| Planted::at_steps_of(of, Fault::at(step, FaultKind::FailAfter));
         let failed = Expected::Is(TaskStatus::Failed);
@@ -226,7 +227,8 @@ impl Struck {
             ] {
                 undoings.push(undoing(Trigger::Parks(fails), why, failed));
             }
-        } else if let Some(later) = self.later {
+        }
+        if let Some(later) = self.later {
             let fails = Trigger::Fails(fails(of, later));
             let why = format!(" after {later} failed");
             undoings.push(undoing(fails, &why, self.failed()));
@@ -263,18 +265,26 @@ impl Doubt {
 }
 
 impl Expected {
+    /// Whether it is the end of the task at the top.
+    pub(super) fn is(self, end: &RunEnd) -> bool {
+        match self {
+            Self::Is(status) => *end == RunEnd::Rests(status),
+            Self::CompletedOrFailed => matches!(
+                end,
+                RunEnd::Rests(TaskStatus::Completed | TaskStatus::Failed)
+            ),
+            Self::Parked(..) => false,
+        }
+    }
+
     /// # Panics
     /// When something else came of the run.
     pub(super) async fn assert(self, task: &TestTask, end: &RunEnd) {
         match self {
             Self::Is(status) => assert_eq!(*end, RunEnd::Rests(status)),
-            Self::CompletedOrFailed => assert!(
-                matches!(
-                    end,
-                    RunEnd::Rests(TaskStatus::Completed | TaskStatus::Failed)
-                ),
-                "{end:?} instead of completed or failed"
-            ),
+            Self::CompletedOrFailed => {
+                assert!(self.is(end), "{end:?} instead of completed or failed")
+            }
             Self::Parked(of, status) => {
                 let parked = |it: &TaskRecord| it.task.task_type == of && it.task.status == status;
                 let family = task.family().await;

@@ -14,18 +14,40 @@ use counterstep_reconciler::{orphans, recovery};
 use counterstep_steps::CancelToken;
 use counterstep_steps::{StepContext, StepError, StepResult, UndoResult};
 use counterstep_testkit::site::eventually;
-use counterstep_testkit::{Form, Harness, sweep};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use counterstep_testkit::{Form, Harness, Site, sweep};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// A queue that notes in which state a task is when its message is acknowledged.
+/// A queue that notes each word on a message, and in which state the task is then.
 #[derive(Debug)]
 struct Watched {
     queue: Arc<dyn Queue>,
     store: Arc<dyn Store>,
     task: TaskId,
-    acked: Arc<Mutex<Vec<TaskStatus>>>,
+    /// After this a message is delivered again.
+    ack_wait: Duration,
+    settled: Mutex<Vec<(Settle, TaskStatus)>>,
+}
+
+impl Watched {
+    /// In the place of the queue of a site.
+    fn at(site: &mut Site, task: TaskId, ack_wait: Duration) -> Arc<Self> {
+        let watched = Arc::new(Self {
+            queue: site.engine.ports.queue.clone(),
+            store: site.engine.ports.store.clone(),
+            task,
+            ack_wait,
+            settled: Mutex::default(),
+        });
+        site.engine.ports.queue = watched.clone();
+        watched
+    }
+
+    fn settled(&self, how: Settle) -> Vec<TaskStatus> {
+        let settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
+        let so = settled.iter().filter(|it| it.0 == how);
+        so.map(|it| it.1).collect()
+    }
 }
 
 #[async_trait]
@@ -44,19 +66,17 @@ impl Queue for Watched {
     }
 
     async fn settle(&self, tag: &DeliveryTag, settle: Settle) -> Result<(), QueueError> {
-        if settle == Settle::Ack {
-            let record = self
-                .store
-                .load(self.task)
-                .await
-                .expect("an answer")
-                .expect("the task");
-            self.acked
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(record.task.status);
-        }
+        let record = self.store.load(self.task).await.expect("an answer");
+        let status = record.expect("the task").task.status;
+        self.settled
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push((settle.clone(), status));
         self.queue.settle(tag, settle).await
+    }
+
+    fn ack_wait(&self) -> Duration {
+        self.ack_wait
     }
 
     fn hands_out_tasks(&self) -> bool {
@@ -68,22 +88,13 @@ impl Queue for Watched {
 async fn a_message_is_acknowledged_only_when_its_turn_has_ended() {
     let mut site = Harness::embedded(only::<Stubborn>()).start().await;
     let task = site.submit(Form::new()).await;
-    let acked = Arc::<Mutex<Vec<TaskStatus>>>::default();
-    let (queue, store) = (
-        site.engine.ports.queue.clone(),
-        site.engine.ports.store.clone(),
-    );
-    site.engine.ports.queue = Arc::new(Watched {
-        queue,
-        store,
-        task,
-        acked: acked.clone(),
-    });
+    let ack_wait = site.engine.ports.queue.ack_wait();
+    let queue = Watched::at(&mut site, task, ack_wait);
     site.serve(1);
     // A task that was found as due needs no message; then the message comes later, and finds it at
     // rest.
     let acked = eventually("an acknowledged message", || async {
-        let acked = acked.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let acked = queue.settled(Settle::Ack);
         (!acked.is_empty()).then_some(acked)
     })
     .await;
@@ -183,44 +194,6 @@ async fn every_fault_at_every_step_of_a_type_that_fails_with_its_host_comes_out_
     sweep::every_fault(only::<Fragile>, Form::new).await;
 }
 
-/// A queue that delivers a message again after three seconds, and notes how often one was extended.
-#[derive(Debug)]
-struct Impatient {
-    queue: Arc<dyn Queue>,
-    extended: AtomicUsize,
-}
-
-#[async_trait]
-impl Queue for Impatient {
-    async fn publish(&self, queue: &QueueName, message: &WorkerMessage) -> Result<(), QueueError> {
-        self.queue.publish(queue, message).await
-    }
-
-    async fn fetch(
-        &self,
-        queues: &[QueueName],
-        max: usize,
-        wait: Duration,
-    ) -> Result<Vec<Delivery>, QueueError> {
-        self.queue.fetch(queues, max, wait).await
-    }
-
-    async fn settle(&self, tag: &DeliveryTag, settle: Settle) -> Result<(), QueueError> {
-        if settle == Settle::Progress {
-            self.extended.fetch_add(1, Ordering::SeqCst);
-        }
-        self.queue.settle(tag, settle).await
-    }
-
-    fn ack_wait(&self) -> Duration {
-        Duration::from_secs(3)
-    }
-
-    fn hands_out_tasks(&self) -> bool {
-        self.queue.hands_out_tasks()
-    }
-}
-
 struct Holds;
 
 #[distributed_task(name = "Holds", queue = "acks", timeout = "10m")]
@@ -243,19 +216,15 @@ async fn a_message_is_extended_before_its_queue_delivers_it_again() {
         .settings(|settings| settings.step_timeout = Duration::from_secs(600))
         .start()
         .await;
-    let queue = Arc::new(Impatient {
-        queue: site.engine.ports.queue.clone(),
-        extended: AtomicUsize::new(0),
-    });
-    site.engine.ports.queue = queue.clone();
     let task = site.submit(Form::new()).await;
+    let queue = Watched::at(&mut site, task, Duration::from_secs(3));
     site.serve(1);
     let held = service("acks");
     inside(&held, 1).await;
     for extended in 1..=3 {
         site.clock.advance("1s");
         eventually("an extension", || async {
-            (queue.extended.load(Ordering::SeqCst) >= extended).then_some(())
+            (queue.settled(Settle::Progress).len() >= extended).then_some(())
         })
         .await;
     }

@@ -2,8 +2,10 @@
 
 use crate::cut_off::connect;
 use crate::errand::{Errand, only};
-use counterstep_contracts::TaskStatus;
-use counterstep_kernel::record::{AuditEntry, TaskRecord};
+use crate::scratch::Chain;
+use counterstep_contracts::{StepStatus, TaskStatus};
+use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::record::{AuditEntry, StepRow, TaskRecord};
 use counterstep_kernel::transition::{Guard, TaskWrite, Transition};
 use counterstep_macros::distributed_task;
 use counterstep_reconciler::audit::{Damage, Finding, Scope};
@@ -46,6 +48,16 @@ async fn checked(task: &TestTask, registry: &Registry) -> (Checked, Vec<Finding>
 
 /// Commits a change of a task that nothing has judged; of no event where it has no name.
 async fn commit(task: &TestTask, before: &TaskRecord, event: &str, to: TaskStatus) {
+    commit_step(task, before, (event, to), None).await;
+}
+
+/// The same of a step too, with its row after the change.
+async fn commit_step(
+    task: &TestTask,
+    before: &TaskRecord,
+    (event, to): (&str, TaskStatus),
+    step: Option<StepRow>,
+) {
     let mut row = before.task.clone();
     (row.rev, row.status) = (row.rev.next(), to);
     if !event.is_empty() {
@@ -57,9 +69,12 @@ async fn commit(task: &TestTask, before: &TaskRecord, event: &str, to: TaskStatu
         event: event.to_owned(),
         from: Some(before.task.status),
         to,
-        step: None,
-        step_from: None,
-        step_to: None,
+        step: step.as_ref().map(|step| step.no),
+        step_from: step.as_ref().and_then(|step| {
+            let row = before.steps.iter().find(|row| row.no == step.no);
+            row.map(|row| row.status)
+        }),
+        step_to: step.as_ref().map(|step| step.status),
         attempt: None,
         epoch: row.epoch,
         actor: "test".to_owned(),
@@ -73,6 +88,7 @@ async fn commit(task: &TestTask, before: &TaskRecord, event: &str, to: TaskStatu
     };
     let change = Transition {
         audit,
+        steps: Vec::from_iter(step),
         ..Transition::new(write.row.change_id, task.id)
     };
     let change = Transition {
@@ -143,6 +159,51 @@ async fn a_state_that_changes_without_an_event_is_found() {
         finding
             .says
             .ends_with("it leaves the task failed without an event"),
+        "{finding}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_output_that_is_replaced_is_found() {
+    let task = completed().await;
+    let before = task.record().await;
+    let mut step = before.steps[0].clone();
+    step.output = Some("another one".into());
+    commit_step(&task, &before, ("", TaskStatus::Completed), Some(step)).await;
+    let found = checked(&task, &task.engine.registry).await.1;
+    let [finding] = &found[..] else {
+        panic!("one finding: {found:?}")
+    };
+    assert_eq!(finding.damage, Damage::OutputReplaced);
+    assert!(
+        finding.says.ends_with("whose scratch was not lost"),
+        "{finding}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_output_that_is_taken_behind_its_reader_is_found() {
+    let task = Harness::embedded(only::<Chain>())
+        .fault(Fault::at("fourth", FaultKind::FailTransiently).on_attempt(1))
+        .submit(Form::new())
+        .await;
+    task.run_to_wait().await;
+    let before = task.record().await;
+    commit(&task, &before, "claimed", TaskStatus::Running).await;
+    assert_eq!(checked(&task, &task.engine.registry).await.1, []);
+
+    let before = task.record().await;
+    let mut second = before.steps[1].clone();
+    (second.status, second.output) = (StepStatus::Pending, None);
+    let lost = ("step_scratch_lost", TaskStatus::Running);
+    commit_step(&task, &before, lost, Some(second)).await;
+    let found = checked(&task, &task.engine.registry).await.1;
+    let [finding] = &found[..] else {
+        panic!("one finding: {found:?}")
+    };
+    assert_eq!(finding.damage, Damage::OutputReplaced);
+    assert!(
+        finding.says.ends_with("by which step 3 has completed"),
         "{finding}"
     );
 }

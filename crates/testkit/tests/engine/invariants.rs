@@ -2,11 +2,14 @@
 
 use crate::errand::only;
 use counterstep_contracts::{Attempt, Direction, Epoch, StepNo, StepStatus, TaskStatus};
-use counterstep_kernel::record::{AuditEntry, AuditRow, History, TaskRecord};
+use counterstep_kernel::record::{AttemptRow, AuditEntry, AuditRow, History, TaskRecord};
+use counterstep_kernel::transition::{Guard, TaskWrite, Transition};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{AwaitTask, Registry, StepContext, StepError, StepResult, UndoResult};
 use counterstep_testkit::{Form, Harness, TestTask, invariants};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::time::Duration;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Journey {
@@ -31,7 +34,7 @@ impl Trip {
     }
 
     #[step(2, host = "worker", undo = cancel_hotel)]
-    async fn hotel(_ctx: &StepContext) -> StepResult<u16> {
+    async fn hotel(_ctx: &StepContext, _flight: &u8) -> StepResult<u16> {
         Ok(2)
     }
 
@@ -90,6 +93,16 @@ impl Past {
         numbers
     }
 
+    /// Hosts in a row that the task may lose.
+    fn allowed(&self) -> u32 {
+        let registry = only::<Trip>();
+        registry
+            .of(&self.record.task)
+            .expect("a known type")
+            .decl
+            .max_recoveries
+    }
+
     fn entry(&mut self, step: i32, event: &str) -> &mut AuditEntry {
         let mut entries = self.history.audit.iter_mut().map(|row| &mut row.entry);
         entries
@@ -104,10 +117,47 @@ impl Past {
             .unwrap_or_else(|| panic!("step {step} has no {event}"))
     }
 
-    /// Puts an entry at another place.
+    /// Puts an entry at another place, as a part of the change that is there.
     fn moved(&mut self, step: i32, event: &str, to: usize) {
-        let row = self.history.audit.remove(self.place(step, event));
+        let mut row = self.history.audit.remove(self.place(step, event));
+        let before = &self.history.audit[to - 1];
+        let (change, epoch) = (before.change_id, before.entry.epoch);
+        let of = |it: &&mut AttemptRow| {
+            (Some(it.step), Some(it.attempt)) == (row.entry.step, row.entry.attempt)
+        };
+        for attempt in self.history.attempts.iter_mut().filter(of) {
+            if attempt.change_id == row.change_id {
+                attempt.change_id = change;
+            }
+        }
+        (row.change_id, row.entry.epoch) = (change, epoch);
         self.history.audit.insert(to, row);
+        self.number();
+    }
+
+    /// Puts an entry of this event of the task, and of no step, before one of a step.
+    fn asked_before(&mut self, (step, event): (i32, &str), new: &str) -> &mut AuditEntry {
+        let place = self.place(step, event);
+        let mut row = self.history.audit[place].clone();
+        row.entry.event = new.to_owned();
+        (row.entry.from, row.entry.to) = (Some(TaskStatus::Running), TaskStatus::Running);
+        (row.entry.step, row.entry.attempt) = (None, None);
+        (row.entry.step_from, row.entry.step_to) = (None, None);
+        self.history.audit.insert(place, row);
+        self.number();
+        &mut self.history.audit[place].entry
+    }
+
+    /// Has a step end with another event once more, behind its success.
+    fn once_more(&mut self, step: i32, event: &str, (from, to): (StepStatus, StepStatus)) {
+        let ends = |row: &AuditRow| row.entry.step == Some(StepNo(step));
+        let last = self.history.audit.iter().rposition(ends);
+        let place = last.expect("an entry of the step");
+        let mut row = self.history.audit[place].clone();
+        row.entry.event = event.to_owned();
+        (row.entry.step_from, row.entry.step_to) = (Some(from), Some(to));
+        row.entry.from = Some(row.entry.to);
+        self.history.audit.insert(place + 1, row);
         self.number();
     }
 
@@ -125,7 +175,7 @@ impl Past {
 type Break = fn(&mut Past);
 
 /// What breaks an invariant: the number, what happened, whether the task has completed, and how.
-const BREAKS: [(&str, &str, bool, Break); 15] = [
+const BREAKS: [(&str, &str, bool, Break); 26] = [
     ("1", "a commit under an older epoch", true, |past| {
         let last = past.history.audit.last_mut().expect("entries");
         last.entry.epoch = Epoch(0);
@@ -171,6 +221,7 @@ const BREAKS: [(&str, &str, bool, Break); 15] = [
     }),
     ("9", "a gap between attempts", true, |past| {
         past.history.attempts[2].attempt = Attempt(2);
+        past.entry(3, "step_started").attempt = Some(Attempt(2));
     }),
     ("9", "two attempts of one number", true, |past| {
         let twice = past.history.attempts[0].clone();
@@ -186,6 +237,11 @@ const BREAKS: [(&str, &str, bool, Break); 15] = [
                 past.entry(1, event).step = Some(StepNo(2));
                 past.entry(0, event).step = Some(StepNo(1));
             }
+            let undos = past.history.attempts.iter_mut();
+            let mut undos = undos.filter(|it| it.direction == Direction::Undo && it.step.0 < 3);
+            let (second, first) = (undos.next(), undos.next());
+            let (second, first) = second.zip(first).expect("two undos");
+            std::mem::swap(&mut second.change_id, &mut first.change_id);
         },
     ),
     ("10", "two undos at a time", false, |past| {
@@ -204,7 +260,68 @@ const BREAKS: [(&str, &str, bool, Break); 15] = [
             assert!(end > start + 1, "it was behind");
         },
     ),
+    ("11", "a step that succeeds twice", true, |past| {
+        let stays = (StepStatus::Completed, StepStatus::Completed);
+        past.once_more(2, "step_succeeded", stays);
+    }),
+    (
+        "11",
+        "an output that is taken behind its reader",
+        true,
+        |past| {
+            use StepStatus::{Completed, Pending, Running};
+            let behind = past.place(2, "step_succeeded");
+            past.once_more(1, "step_scratch_lost", (Completed, Pending));
+            past.moved(1, "step_scratch_lost", behind + 1);
+            past.once_more(1, "step_started", (Pending, Running));
+            past.once_more(1, "step_succeeded", (Running, Completed));
+        },
+    ),
+    ("13", "an entry of no change", true, |past| {
+        past.history.audit.last_mut().expect("entries").change_id = OTHER.parse().expect("an id");
+    }),
+    ("13", "an entry of an older change", true, |past| {
+        let older = past.history.changes[0].1;
+        past.history.audit.last_mut().expect("entries").change_id = older;
+    }),
+    (
+        "13",
+        "an attempt that starts in another change",
+        true,
+        |past| {
+            let (_, last) = past.history.changes.last().expect("changes");
+            past.history.attempts[0].change_id = *last;
+        },
+    ),
+    ("13", "a row of another change", true, |past| {
+        past.record.task.change_id = past.history.changes[0].1;
+    }),
+    ("15", "a cancel before its end", true, |past| {
+        past.asked_before((3, "step_succeeded"), "cancel_requested");
+    }),
+    ("15", "a row with an accepted cancel", true, |past| {
+        past.record.task.cancel_requested_at = Some(past.record.now);
+    }),
+    ("17", "a start behind too many lost hosts", true, |past| {
+        for _ in 0..=past.allowed() {
+            let claimed = past.asked_before((3, "step_started"), "claimed");
+            claimed.details = json!({"lost_by": "a host"});
+        }
+    }),
+    ("17", "an undo behind too many lost hosts", false, |past| {
+        for _ in 0..=past.allowed() {
+            let taken_back = past.asked_before((1, "undo_started"), "taken_back");
+            (taken_back.from, taken_back.to) =
+                (Some(TaskStatus::Compensating), TaskStatus::Compensating);
+            taken_back.details = json!({"lost_by": "a host"});
+        }
+    }),
+    ("17", "a row that counts too many", true, |past| {
+        past.record.task.recovery_attempts = past.allowed() + 2;
+    }),
 ];
+
+const OTHER: &str = "01a208fe-4b42-7982-94f3-4005e0e926bb";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_past_that_breaks_one_invariant_is_found_by_its_number() {
@@ -214,6 +331,61 @@ async fn a_past_that_breaks_one_invariant_is_found_by_its_number() {
         spoil(&mut past);
         assert_eq!(past.broken(), [number], "{what}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_no_host_claims_in_time_is_found() {
+    let mut past = Past::of(true).await;
+    let hour = Duration::from_secs(3600);
+    let left = |past: &Past| invariants::left_unclaimed(&past.record, &past.history, hour / 2);
+    assert_eq!(left(&past), [""; 0], "as it was");
+    let audit = &mut past.history.audit;
+    let mut rows = audit.iter();
+    let place = rows.position(|row| row.entry.to == TaskStatus::Dispatched);
+    let dispatched = place.expect("it was dispatched");
+    for row in &mut audit[dispatched + 1..] {
+        row.at = row.at.later(hour);
+    }
+    let found = left(&past);
+    assert!(
+        found.len() == 1 && found[0].starts_with("14: "),
+        "{found:?}"
+    );
+    // No host has ever come.
+    past.history.audit.truncate(dispatched + 1);
+    past.record.now = past.record.now.later(hour);
+    assert_eq!(left(&past).len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_output_that_a_change_replaces_is_found_by_its_number() {
+    let task = Harness::embedded(only::<Trip>())
+        .submit(Form::new().field("ends", true))
+        .await;
+    task.run_to_rest().await;
+    let store = task.engine.ports.store.as_ref();
+    let found = || invariants::found_by_fsck(store, &task.engine.registry, task.id);
+    assert_eq!(found().await, [""; 0], "as it was");
+    let before = task.record().await;
+    let (mut row, mut step) = (before.task.clone(), before.steps[0].clone());
+    let id = task.engine.new_change_id();
+    (row.rev, row.change_id) = (row.rev.next(), id);
+    step.output = Some(json!(7));
+    let change = Transition {
+        steps: vec![step],
+        task: Some(TaskWrite::new(row)),
+        ..Transition::new(id, task.id)
+    };
+    let guard = Guard::Free {
+        rev: before.task.rev,
+    };
+    let change = change.with_journal(Some(&before), "test");
+    store.commit(guard, &change).await.expect("it is written");
+    let found = found().await;
+    assert!(
+        found.len() == 1 && found[0].starts_with("11: "),
+        "{found:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
