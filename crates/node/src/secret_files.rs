@@ -69,6 +69,7 @@ pub(crate) fn open_to_others(settings: &Settings) -> Vec<OpenSecret> {
         add("objects", named.as_ref());
     }
     add("link_secret_file", settings.link_secret_file.as_ref());
+    add("seal_secret_file", settings.seal_secret_file.as_ref());
     add("webhook_secret_file", settings.webhook_secret_file.as_ref());
     let keys = settings.payload_keys.as_ref().map(std::fs::read_dir);
     for entry in keys.into_iter().flatten().flatten().flatten() {

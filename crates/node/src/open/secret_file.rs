@@ -38,19 +38,23 @@ impl SecretFile<'_> {
             }
             _ => return Ok(None),
         };
-        let text = std::fs::read_to_string(&file).map_err(|error| {
-            Exit::config(format_args!(
-                "setting `{}`: `{}` cannot be read: {error}",
-                self.setting,
-                file.display()
-            ))
-        })?;
+        let text = read(self.setting, &file)?;
         Ok(Some((file, text)))
     }
 }
 
+/// The text of a file that a setting names.
+pub(super) fn read(setting: &str, file: &Path) -> Result<String, Exit> {
+    std::fs::read_to_string(file).map_err(|error| {
+        Exit::config(format_args!(
+            "setting `{setting}`: `{}` cannot be read: {error}",
+            file.display()
+        ))
+    })
+}
+
 /// Makes the file, where it is not there.
-fn make(file: &Path, line: fn([u128; 2]) -> String) -> Result<(), Exit> {
+pub(super) fn make(file: &Path, line: fn([u128; 2]) -> String) -> Result<(), Exit> {
     let failed = |error| {
         Exit::config(format_args!(
             "the file `{}` cannot be made: {error}",

@@ -88,6 +88,10 @@ pub struct Settings {
     pub payload_keys: Option<PathBuf>,
     /// With the secrets that sign links to results.
     pub link_secret_file: Option<PathBuf>,
+    /// With the secrets that seal kept results; `None`: `seal-secret` beside the spool.
+    pub seal_secret_file: Option<PathBuf>,
+    /// Whether kept results without a seal are sealed at the start.
+    pub accept_spool: bool,
     /// With the secrets that sign webhooks.
     pub webhook_secret_file: Option<PathBuf>,
     /// Where operators are told of dead letters and the like; checked where it is used.
@@ -127,6 +131,8 @@ impl Settings {
             metrics_listen: None,
             payload_keys: None,
             link_secret_file: None,
+            seal_secret_file: None,
+            accept_spool: false,
             webhook_secret_file: None,
             alert_webhook: None,
             traces: None,

@@ -130,7 +130,7 @@ declare! {
         allowed_hosts: Vec<String> => "Answer under these names too, besides `localhost` and IP addresses; `*` for any";
         link_secret_file(Rare): PathBuf ["`link-secret` in the data directory, where the database is a file; else no links are made"] => "Sign links to results with the secrets in this file, one a line, the newest first";
         webhook_secret_file(Rare): PathBuf ["`webhook-secret` in the data directory, where the database is a file; else no webhooks are sent"] => "Sign webhooks with the secrets in this file, one a line, the newest first";
-        webhook_allow(Rare): Vec<String> ["none"] => "Let webhooks reach these private addresses or networks too, and without TLS";
+        webhook_allow(Rare): Vec<String> ["none"] => "Let webhooks reach these private addresses or networks too, at any port and without TLS, and public ones at these ports (`:8443`) besides 443";
         event_streams: Number<1, UNBOUNDED> = 10_000 => "Set the maximum of streams of events that are open at a time";
         streams_per_caller: Number<1, UNBOUNDED> = 1_000 => "Set the maximum of these that one caller may have open, where callers are authenticated";
         max_waiting: Number<1, 100_000_000> => "Refuse submissions of a type beyond about this many of its tasks that wait for a host, of each tenant; schedules and steps go on";
@@ -148,6 +148,8 @@ declare! {
         queues: Vec<String> ["those of all task types"] => "Serve these queues only";
         task_types: Vec<String> ["all of the program"] => "Run tasks of these types only, each as `NAME` or, for one of its versions, `NAME@VERSION`";
         spool_max_bytes: Number<1024, UNBOUNDED> = SPOOL_MAX_BYTES as usize => "Keep at most so many bytes of results in the data directory while the database is away, with PostgreSQL";
+        seal_secret_file(Rare): PathBuf ["`seal-secret` in the data directory"] => "Seal such results with the newest of the secrets in this file, one a line, and take those that any of them has sealed; the same for all processes";
+        accept_spool(Switch, NotInFile): bool = false => "Seal the results that an older program has left, and take them: for one start after an upgrade";
         spool_max_age: Duration = engine().spool_max_age => "Drop such a result when it was kept for this long";
         concurrency: Slots ["one for each 48 MiB of memory, from 4 to 256"] => "Set how many tasks run at a time";
     }

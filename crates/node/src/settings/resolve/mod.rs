@@ -87,6 +87,8 @@ impl Layers {
             metrics_listen: self.metrics_listen()?,
             payload_keys: self.payload_keys()?,
             link_secret_file: self.link_secret_file()?,
+            seal_secret_file: self.seal_secret_file()?,
+            accept_spool: self.accept_spool()?,
             webhook_secret_file: self.webhook_secret_file()?,
             alert_webhook: self.alert_webhook()?,
             traces: if takes(self.uses, Group::Traces) {
