@@ -86,7 +86,7 @@ async fn settings_on(servers: &Servers, own: &Settings) -> Result<(Settings, Str
         }),
         ..own.clone()
     };
-    counterstep_node::migrate(&settings)
+    counterstep_node::migrate(&settings, false)
         .await
         .map_err(|exit| Failed(exit.message))?;
     Ok((settings, database))

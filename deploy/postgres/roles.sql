@@ -15,7 +15,8 @@
 --   counterstep_operator    people who look: reads all but API keys, for `audit`, `fsck`, `check-deploy` and `doctor`
 --   counterstep_eraser      calls counterstep_erase, and can write nothing else
 --   counterstep_submitter   submits tasks in transactions of an application's own, and reads of them their ids alone; it
---                           reads all idempotency keys and the answers to them. Grant it to the role of the application
+--                           reads idempotency keys and the answers to them. Grant it to the role of the application, and give
+--                           that role a tenant where it has one: `ALTER ROLE shop SET counterstep.tenant = 'acme'`
 
 BEGIN;
 
@@ -159,6 +160,40 @@ GRANT INSERT ON tasks, task_labels, places, journal, outbox, idempotency TO coun
 GRANT SELECT (id) ON tasks TO counterstep_submitter;
 GRANT SELECT ON idempotency TO counterstep_submitter;
 GRANT UPDATE (task, fingerprint, answer, expires_at, change_id, owner) ON idempotency TO counterstep_submitter;
+-- The tenant that `ALTER ROLE shop SET counterstep.tenant = 'acme'` names for the role that has connected. From the catalogue: a session
+-- may set the parameter itself.
+CREATE OR REPLACE FUNCTION counterstep_tenant_of_role() RETURNS TEXT
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT split_part(setting, '=', 2) FROM pg_db_role_setting s JOIN pg_roles r ON r.oid = s.setrole, unnest(s.setconfig) AS setting
+    WHERE r.rolname = session_user AND setting LIKE 'counterstep.tenant=%'
+      AND s.setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))
+    ORDER BY s.setdatabase DESC LIMIT 1
+$$;
+-- Of a right to insert, what a submission inserts: the first change of a task that no process has, and a key that is free; of the
+-- tenant of the role alone, where it has one. Nothing is added for the other roles.
+DO $$
+DECLARE
+    of_tenant CONSTANT TEXT := 'tenant = COALESCE((SELECT counterstep_tenant_of_role()), tenant)';
+    of_key CONSTANT TEXT := 'expires_at <= now() AND ' || of_tenant;
+    policy RECORD;
+BEGIN
+    FOR policy IN SELECT * FROM (VALUES
+        ('tasks', 'INSERT WITH CHECK (rev = 1 AND lease_owner IS NULL AND lease_expires_at IS NULL AND ' || of_tenant || ')'),
+        ('task_labels', 'INSERT WITH CHECK (' || of_tenant || ')'),
+        ('journal', 'INSERT WITH CHECK (rev = 1)'),
+        ('idempotency', 'SELECT USING (' || of_tenant || ')'),
+        ('idempotency', 'INSERT WITH CHECK (' || of_tenant || ')'),
+        ('idempotency', 'UPDATE USING (' || of_key || ') WITH CHECK (' || of_tenant || ')')) AS wanted (name, rule) LOOP
+        EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', policy.name);
+        EXECUTE format('DROP POLICY IF EXISTS counterstep_all ON %I', policy.name);
+        EXECUTE format('CREATE POLICY counterstep_all ON %I USING (true) WITH CHECK (true)', policy.name);
+        EXECUTE format('DROP POLICY IF EXISTS counterstep_submit_%s ON %I', lower(split_part(policy.rule, ' ', 1)), policy.name);
+        EXECUTE format('CREATE POLICY counterstep_submit_%s ON %I AS RESTRICTIVE FOR %s',
+            lower(split_part(policy.rule, ' ', 1)), policy.name,
+            regexp_replace(policy.rule, '^(\w+)', '\1 TO counterstep_submitter'));
+    END LOOP;
+END
+$$;
 -- Erases what clients and steps handed in for a task that has ended, and what its steps logged; returns the number of rows of
 -- the journal that had some. The digests of
 -- the data stay in the chain. Nothing goes of a task below another one that has not ended: that one may have to undo it, with

@@ -47,6 +47,8 @@ pub fn wrong_clock(seconds: i64) -> Vec<(&'static str, PathBuf)> {
 pub enum Signal {
     /// SIGTERM: end in an orderly way.
     Terminate,
+    /// SIGHUP: the terminal is closed.
+    HangUp,
     /// SIGSTOP: stand still, whatever you are doing.
     Stop,
     /// SIGCONT: go on.
@@ -166,6 +168,7 @@ impl Process {
     pub fn signal(&self, signal: Signal) {
         let name = match signal {
             Signal::Terminate => "-TERM",
+            Signal::HangUp => "-HUP",
             Signal::Stop => "-STOP",
             Signal::Continue => "-CONT",
         };

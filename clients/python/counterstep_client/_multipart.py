@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import math
 import os
 import secrets
-from typing import Any, Iterator, List, Mapping, Sequence, Tuple, Union, cast
+import stat
+from typing import Any, Iterator, List, Mapping, Optional, Sequence, Tuple, Union, cast
 
 #: A path, or the name and the content of a file.
 File = Union[str, "os.PathLike[str]", Tuple[str, bytes]]
@@ -37,37 +40,58 @@ class Form:
                     self._parts.append((_head(boundary, field, os.path.basename(path)), path))
         self._end = f"--{boundary}--\r\n".encode()
 
-    def length(self) -> int:
-        """Bytes of the whole form. Opens each path: what cannot be read is refused before anything is sent."""
-        contents = (_size(it) if isinstance(it, str) else len(it) for _, it in self._parts)
-        return sum(len(head) + 2 for head, _ in self._parts) + sum(contents) + len(self._end)
+    @property
+    def is_read_once(self) -> bool:
+        """Whether a path of it is no file, a pipe say, whose content is gone once it has been read."""
+        return any(isinstance(it, str) and not stat.S_ISREG(os.stat(it).st_mode) for _, it in self._parts)
 
-    def __iter__(self) -> Iterator[bytes]:
-        for head, content in self._parts:
+    def opened(self) -> Tuple[Optional[int], Iterator[bytes]]:
+        """Bytes of the whole form, and the form.
+
+        Opens each file: what cannot be read is refused before anything is sent. The size is `None` with a path that has
+        none: a pipe, a file of `/proc`.
+        """
+        sizes = [_size(it) if isinstance(it, str) else len(it) for _, it in self._parts]
+        around = sum(len(head) + 2 for head, _ in self._parts) + len(self._end)
+        known = [size for size in sizes if size is not None]
+        return around + sum(known) if len(known) == len(sizes) else None, self._pieces(sizes)
+
+    def _pieces(self, sizes: Sequence[Optional[int]]) -> Iterator[bytes]:
+        for (head, content), size in zip(self._parts, sizes):
             yield head
             if isinstance(content, bytes):
                 yield content
             else:
-                yield from _content(content)
+                yield from _content(content, size)
             yield b"\r\n"
         yield self._end
 
 
-def _size(path: str) -> int:
+def _size(path: str) -> Optional[int]:
+    mode = os.stat(path).st_mode
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        # Opened once only: who writes into a pipe would be told that its reader has gone.
+        return None
     with open(path, "rb") as file:
-        return os.fstat(file.fileno()).st_size
+        # A file of `/proc` says 0.
+        return os.fstat(file.fileno()).st_size or None
 
 
-def _content(path: str) -> Iterator[bytes]:
+def _content(path: str, size: Optional[int]) -> Iterator[bytes]:
+    """Of a file with a size just so many bytes, also where it grows meanwhile."""
+    left = math.inf if size is None else size
     with open(path, "rb") as file:
-        while True:
+        while left:
             try:
-                chunk = file.read(_CHUNK)
+                chunk = file.read(int(min(left, _CHUNK)))
             except OSError as error:
                 # A read, unlike an open, has no name in its error.
                 raise OSError(error.errno, error.strerror, path) from error
+            if not chunk and size is not None:
+                raise OSError(errno.EIO, f"it had {size} bytes when it was opened, and {size - int(left)} when it was sent", path)
             if not chunk:
                 return
+            left -= len(chunk)
             yield chunk
 
 

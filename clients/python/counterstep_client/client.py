@@ -58,7 +58,7 @@ class Client:
         """Submits a task; `task_type` is the route, such as `create-zip-from-files`.
 
         With a `key` (`Idempotency-Key`) the request is repeated while the API does not answer or asks to come again,
-        and makes one task. Without a key it is sent once. `webhook` is the address that gets a webhook each time that the
+        and makes one task. Without a key, or with a path that can be read once only (a pipe), it is sent once. `webhook` is the address that gets a webhook each time that the
         task comes to rest.
         """
         form = Form(request, files) if files else None
@@ -74,7 +74,10 @@ class Client:
         def attempt() -> Accepted:
             body: Body = content
             if form:
-                body, headers["Content-Length"] = iter(form), str(form.length())
+                length, body = form.opened()
+                headers.pop("Content-Length", None)
+                if length is not None:
+                    headers["Content-Length"] = str(length)
             answer, received = self._http.json_and_headers(
                 "POST",
                 f"/api/tasks/{segment(task_type)}",
@@ -85,7 +88,8 @@ class Client:
             replayed = received.get("Idempotency-Replayed") == "true"
             return Accepted(answer["task_id"], answer["status"], replayed)
 
-        return attempt() if key is None else self._repeated(attempt)
+        may_repeat = key is not None and not (form and form.is_read_once)
+        return self._repeated(attempt) if may_repeat else attempt()
 
     def _repeated(self, attempt: Any) -> Accepted:
         started, pause = monotonic(), 0.25

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, List
 
 from counterstep_client import Client, Event, InvalidWebhook, Problem, Unreachable, verify_webhook
+from counterstep_client._multipart import Form
 
 from . import support
 
@@ -122,6 +123,20 @@ class Submissions(WithDev):
             self.client.link(accepted.task_id, "zip", "8d")
         self.assertEqual(refused.exception.pointer, "valid_for")
         self.client.link(accepted.task_id, "zip")
+
+    def test_what_has_no_size_is_sent_to_its_end(self) -> None:
+        folder = Path(self.folder())
+        os.mkfifo(folder / "pipe")
+        writer = threading.Thread(target=(folder / "pipe").write_bytes, args=(b"through a pipe",), daemon=True)
+        writer.start()
+        paths = [folder / "pipe", "/proc/self/status"]
+        accepted = self.client.submit(ZIP, {"output_file_name": "of.zip"}, key="no-size", files={"files": paths})
+        view = self.client.wait(accepted.task_id, timeout=60)
+        self.assertEqual(view["response"]["file_count"], 2, view)
+        self.client.download(accepted.task_id, "zip", folder / "of.zip")
+        with zipfile.ZipFile(folder / "of.zip") as archive:
+            self.assertEqual(archive.read("pipe"), b"through a pipe")
+            self.assertIn(b"Name:", archive.read("status"))
 
     def test_a_large_file_takes_little_memory_in_both_directions(self) -> None:
         folder, size = Path(self.folder()), 64_000_000
@@ -247,6 +262,24 @@ class Files(unittest.TestCase):
                 error = self.refused([("a.txt", b"a"), path], Client(stub.url))
                 self.assertEqual(error.filename, path)
         self.assertEqual(came, [])
+
+    def test_a_file_is_sent_as_long_as_it_was_when_it_was_opened(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "log"
+            path.write_bytes(b"x" * 100_000)
+            form = Form({}, {"files": path})
+            length, pieces = form.opened()
+            with path.open("ab") as file:
+                file.write(b"y")
+            sent = b"".join(pieces)
+            self.assertEqual(len(sent), length)
+            self.assertNotIn(b"y\r\n", sent)
+            _, pieces = form.opened()
+            path.write_bytes(b"x" * 70_000)
+            with self.assertRaises(OSError) as short:
+                b"".join(pieces)
+            self.assertEqual(short.exception.filename, str(path))
+            self.assertIn("100001 bytes", str(short.exception))
 
     def test_a_file_that_fails_while_it_is_sent_is_an_error_of_its_own_and_not_sent_again(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as server:

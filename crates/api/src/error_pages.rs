@@ -3,19 +3,21 @@
 //! gave.
 //!
 //! It cannot reach what actix-http answers before there is a request: a head that cannot be parsed
-//! (400), is too large (431) or never ends (408) gets a bare status and a closed connection.
+//! (400), has more than 128 KiB (431) or never ends (408) gets a bare status and a closed connection.
 
 use crate::app_state::Api;
 use crate::beside::is_as_it_is;
 use crate::problem::{PROBLEM_JSON, Refused};
 use crate::request_id::{self, X_REQUEST_ID};
 use crate::request_span;
-use actix_web::body::{BoxBody, MessageBody};
+use actix_web::body::{BodySize, BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::error::InternalError;
 use actix_web::http::header::{CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use actix_web::http::{ConnectionType, Version};
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpResponse, ResponseError, web};
+use counterstep_contracts::ProblemCode;
 use counterstep_steps::task::trace_id;
 use futures::FutureExt;
 use std::panic::AssertUnwindSafe;
@@ -65,11 +67,15 @@ async fn answer(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, Refused> {
+    if let Some(refused) = too_long(&request) {
+        return Err(refused);
+    }
+    let is_http_1_0 = request.version() < Version::HTTP_11;
     // A panic would close the connection without a word. Nothing that it left half-done is used
     // again: the request's own state is dropped, and what is shared is behind locks that say when
     // they are poisoned.
     let answered = AssertUnwindSafe(next.call(request)).catch_unwind().await;
-    let response = match answered {
+    let mut response = match answered {
         Ok(Ok(response)) => response.map_into_boxed_body(),
         Ok(Err(error)) => {
             let refused = error.as_error::<Refused>().cloned();
@@ -78,6 +84,12 @@ async fn answer(
         }
         Err(_) => return Err(Refused::internal("answering", &"a handler panicked")),
     };
+    // Such a client knows no chunks: what has no length ends with the connection.
+    if is_http_1_0 && response.response().body().size() == BodySize::Stream {
+        let head = response.response_mut().head_mut();
+        head.no_chunking(true);
+        head.set_connection_type(ConnectionType::Close);
+    }
     let status = response.status();
     let is_problem = response
         .headers()
@@ -92,4 +104,25 @@ async fn answer(
         ));
     }
     Ok(response)
+}
+
+/// Bytes of the address of a request, and of all its headers, as common servers and proxies have it.
+const LONGEST: usize = 16 * 1024;
+
+fn too_long(request: &ServiceRequest) -> Option<Refused> {
+    let address = request
+        .uri()
+        .path_and_query()
+        .map_or(0, |it| it.as_str().len());
+    if address >= LONGEST {
+        let detail =
+            format!("the address of a request has less than {LONGEST} bytes: send more in a body");
+        return Some(Refused::new(ProblemCode::AddressTooLong, detail));
+    }
+    let headers = request.headers().iter();
+    let bytes: usize = headers
+        .map(|(name, value)| name.as_str().len() + value.len())
+        .sum();
+    let detail = format!("the headers of a request have less than {LONGEST} bytes together");
+    (bytes >= LONGEST).then(|| Refused::new(ProblemCode::HeaderTooLarge, detail))
 }

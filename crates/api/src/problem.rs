@@ -72,9 +72,11 @@ impl Refused {
             405 => ProblemCode::MethodNotAllowed,
             408 => ProblemCode::SlowBody,
             413 => ProblemCode::TooLarge,
+            414 => ProblemCode::AddressTooLong,
             415 => ProblemCode::UnsupportedMediaType,
             431 => ProblemCode::HeaderTooLarge,
             503 => ProblemCode::Unavailable,
+            507 => ProblemCode::StorageFull,
             400..=499 => ProblemCode::MalformedParameter,
             _ => ProblemCode::Internal,
         };
@@ -165,8 +167,11 @@ impl From<ChangeError> for Refused {
         match error {
             ChangeError::Gone => no_such_task(),
             ChangeError::Store(error) => error.into(),
-            ChangeError::Fenced
-            | ChangeError::Illegal(_)
+            ChangeError::Fenced => {
+                let detail = "a process claims the task at this moment: try again";
+                Self::new(ProblemCode::Unavailable, detail).retry_after(1)
+            }
+            ChangeError::Illegal(_)
             | ChangeError::KeyTaken
             | ChangeError::PlaceTaken
             | ChangeError::Condemned
@@ -234,14 +239,29 @@ impl From<SubmitError> for Refused {
     }
 }
 
-/// A server that is needed does not answer; `what` names it without its address.
+/// A server that is needed does not answer, or its disk is full; `what` names it without its address.
 pub(crate) fn unavailable(what: &str, error: &dyn std::fmt::Display) -> Refused {
     tracing::warn!(%error, what, "a request failed for want of a server");
+    if is_full(&error.to_string()) {
+        let detail = format!("{what} has no room left: try again once its operator has made some");
+        return Refused::new(ProblemCode::StorageFull, detail).retry_after(60);
+    }
     Refused::new(
         ProblemCode::Unavailable,
         format!("{what} does not answer: try again later"),
     )
     .retry_after(1)
+}
+
+/// By the words of the systems below, since every driver hands on words alone: Linux's for a disk and a quota, which PostgreSQL
+/// quotes, and SQLite's.
+fn is_full(error: &str) -> bool {
+    const WORDS: [&str; 3] = [
+        "No space left on device",
+        "Disk quota exceeded",
+        "database or disk is full",
+    ];
+    WORDS.iter().any(|words| error.contains(words))
 }
 
 /// A body that cannot be read.
@@ -300,4 +320,28 @@ pub(crate) fn unknown_type() -> Refused {
     let detail = "this server does not know the task's type, version and definition: ask one that runs the program it was \
                   submitted to, or see /why";
     Refused::new(ProblemCode::Unavailable, detail).retry_after(10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_from_a_server_that_does_not_answer() {
+        let of_errno = |errno| std::io::Error::from_raw_os_error(errno).to_string();
+        for (why, code) in [
+            (of_errno(28), ProblemCode::StorageFull),
+            (of_errno(122), ProblemCode::StorageFull),
+            (
+                "database or disk is full".to_owned(),
+                ProblemCode::StorageFull,
+            ),
+            (of_errno(111), ProblemCode::Unavailable),
+        ] {
+            let stored = Refused::from(StoreError::Unavailable(why.clone()));
+            let uploaded =
+                Refused::from(SubmitError::Objects(ObjectError::Unavailable(why.clone())));
+            assert_eq!((stored.code(), uploaded.code()), (code, code), "{why}");
+        }
+    }
 }

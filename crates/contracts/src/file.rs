@@ -2,6 +2,7 @@
 
 use crate::archive_name;
 use crate::forms::ONE_LINE;
+use icu_normalizer::ComposingNormalizerBorrowed;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -274,8 +275,8 @@ impl StoredFiles {
     /// Names for an archive or a folder of any system, one for each file in order. What Windows
     /// does not take in a name becomes `_` (`a*b` gives `a_b`, `con` gives `_con`, `a.txt.` gives
     /// `a.txt_`), and a name that stands twice gets a number before its extension (`a.txt`,
-    /// `a (2).txt`). Names that differ only in case count as the same, because on some file systems
-    /// they are. Each has at most 255 bytes.
+    /// `a (2).txt`). Names that differ only in case, or in how a letter is composed (`é` is one character or two), count as
+    /// the same, because on some file systems they are. Each has at most 255 bytes.
     #[must_use]
     pub fn distinct_names(&self) -> Vec<String> {
         let mut taken = std::collections::HashSet::new();
@@ -286,21 +287,29 @@ impl StoredFiles {
         for file in self {
             let original = archive_name::portable(file.name.as_str());
             let mut name = original.clone();
-            if !taken.insert(name.to_lowercase()) {
+            if !taken.insert(without_case(&name)) {
                 let number = {
-                    let numbered = archive_name::numbered(&original, 2).to_lowercase();
+                    let numbered = without_case(&archive_name::numbered(&original, 2));
                     next.entry(numbered).or_insert(2)
                 };
                 while {
                     name = archive_name::numbered(&original, *number);
                     *number += 1;
-                    !taken.insert(name.to_lowercase())
+                    !taken.insert(without_case(&name))
                 } {}
             }
             names.push(name);
         }
         names
     }
+}
+
+/// Equal for names that are one name on a file system without case, such as macOS's: canonical caseless matching (Unicode 3.13,
+/// D145), with upper case and then lower case in place of the folding, which brings together a few letters more.
+fn without_case(name: &str) -> String {
+    let composing = ComposingNormalizerBorrowed::new_nfc();
+    let folded = composing.normalize(name).to_uppercase().to_lowercase();
+    composing.normalize(&folded).into_owned()
 }
 
 impl<'a> IntoIterator for &'a StoredFiles {
@@ -378,6 +387,31 @@ mod tests {
                 ".env",
                 ".env (2)"
             ]
+        );
+    }
+
+    #[test]
+    fn names_that_are_one_name_on_another_system_get_distinct_names() {
+        for [one, other] in [
+            // Composed and decomposed; Hangul; both in another case; letters whose other case is two.
+            ["é.txt", "e\u{301}.txt"],
+            [
+                "한글.txt",
+                "\u{1112}\u{1161}\u{11ab}\u{1100}\u{1173}\u{11af}.txt",
+            ],
+            ["Ü.txt", "u\u{308}.txt"],
+            ["straße.txt", "STRASSE.txt"],
+            ["ΟΔΟΣ.txt", "οδοσ.txt"],
+            ["\u{1fb3}", "\u{391}\u{345}"],
+        ] {
+            let names = StoredFiles([one, other].map(stored).to_vec()).distinct_names();
+            assert_eq!(names[0], one);
+            assert!(names[1].contains(" (2)"), "{names:?}");
+        }
+        let files = ["e.txt", "é.txt", "è.txt"].map(stored).to_vec();
+        assert_eq!(
+            StoredFiles(files).distinct_names(),
+            ["e.txt", "é.txt", "è.txt"]
         );
     }
 

@@ -143,6 +143,8 @@ problem_codes! {
     GroupRenamed = "group-renamed", 410, "The group has another id now";
     /// Body or part over its limit.
     TooLarge = "too-large", 413, "The request is too large";
+    /// The address over its limit.
+    AddressTooLong = "address-too-long", 414, "The address of the request is too long";
     /// Another content type is needed.
     UnsupportedMediaType = "unsupported-media-type", 415, "The content type is not supported";
     /// Result: the file has no byte of the range.
@@ -177,6 +179,8 @@ problem_codes! {
     TooManyStreams = "too-many-streams", 503, "Too many streams of events are open";
     /// A server that is needed does not answer.
     Unavailable = "unavailable", 503, "A service that is needed does not answer; try again later";
+    /// The disk of the database or of the object store is full.
+    StorageFull = "storage-full", 507, "There is no room to store it";
 }
 
 /// An RFC 9457 problem document (`application/problem+json`).

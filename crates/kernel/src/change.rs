@@ -187,7 +187,7 @@ impl Engine {
                 Err(CommitError::Stale) => {}
                 Err(error) => return Err(error.into()),
             }
-            let rev = record.task.rev;
+            let (rev, was_live) = (record.task.rev, record.lease_is_live());
             record = self.reload(record.task.id, &mut patience).await?;
             let history = if doubts.need_history(&record) {
                 Some(
@@ -204,9 +204,9 @@ impl Engine {
                 }
                 return Ok((Changed { answer, record }, Some(transition)));
             }
-            // Refused though nothing has changed: a lease that the draft took for over is live. To
-            // try at once again would only spin.
-            let held = by == As::Anyone && record.task.rev == rev && record.lease_is_live();
+            // Refused though nothing has changed, by a lease that the draft knew to be live: to try at once again would only spin.
+            let held =
+                by == As::Anyone && record.task.rev == rev && was_live && record.lease_is_live();
             if held || (by == As::Owner && record.task.epoch != epoch) {
                 return Err(ChangeError::Fenced);
             }

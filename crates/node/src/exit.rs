@@ -11,6 +11,8 @@ use std::process::ExitCode;
 pub enum ExitKind {
     /// It did its work, and part of it failed: 1.
     Failed,
+    /// An argument of the command cannot be used: 2, as where the command line cannot be read.
+    Usage,
     /// A server that it needs does not answer, its disk is full, or the schema is about to be brought up to date: 69.
     Unavailable,
     /// Its settings are not usable, or a newer program has changed the database's schema: 78. Starting it again will not help.
@@ -23,6 +25,7 @@ impl ExitKind {
     pub const fn code(self) -> u8 {
         match self {
             Self::Failed => 1,
+            Self::Usage => 2,
             Self::Unavailable => 69,
             Self::Config => 78,
         }
@@ -44,6 +47,15 @@ impl Exit {
     pub fn config(message: impl fmt::Display) -> Self {
         Self {
             kind: ExitKind::Config,
+            message: message.to_string(),
+        }
+    }
+
+    /// An argument of the command cannot be used; the message names it.
+    #[must_use]
+    pub fn usage(message: impl fmt::Display) -> Self {
+        Self {
+            kind: ExitKind::Usage,
             message: message.to_string(),
         }
     }

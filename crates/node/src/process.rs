@@ -10,6 +10,7 @@ use futures::future::BoxFuture;
 use rustix::fs::Mode;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Runs a process's work on a runtime of its own, with logging started. What it makes from here on,
 /// the database, its journal, objects and scratch, belongs to its user alone, whatever mask the
@@ -67,16 +68,15 @@ const LAST_WRITES: Duration = Duration::from_secs(5);
 /// The log must not hold up the end: its reader may have stopped.
 const LAST_LOG_LINE: Duration = Duration::from_millis(200);
 
-/// A token that is cancelled by the first SIGINT or SIGTERM. The process ends by itself then, with
-/// 0 where all that ran has ended or was handed over. At the latest after `drain`, `cancel_grace`
+/// A token that is cancelled by the first SIGINT, SIGTERM or SIGHUP; not by SIGHUP where the program was started with it ignored, as
+/// `nohup` does. The process ends by itself then, with 0 where all that ran has ended or was handed over. At the latest after `drain`, `cancel_grace`
 /// and five seconds it ends with 1, whatever runs or does not answer: all that counts is in the
 /// database, but a lease that could not be given back runs out and counts as a lost host. A second
-/// signal cuts `drain` short; a third ends the process at once, with 130.
+/// SIGINT or SIGTERM cuts `drain` short; a third ends the process at once, with 130.
 ///
 /// # Errors
 /// When the signals cannot be listened to.
 pub fn shutdown_on_signals(settings: &Settings) -> Result<CancelToken, Exit> {
-    use tokio::signal::unix::{SignalKind, signal};
     let failed = |error| Exit::failed(format_args!("signals cannot be listened to: {error}"));
     // Of its own, on a thread of its own: where the threads of the other one are all blocked, the
     // process ends all the same.
@@ -84,11 +84,13 @@ pub fn shutdown_on_signals(settings: &Settings) -> Result<CancelToken, Exit> {
         .enable_all()
         .build()
         .map_err(failed)?;
-    let (mut interrupt, mut terminate) = {
+    let (mut interrupt, mut terminate, mut hangup) = {
         let _entered = runtime.enter();
+        let hangup = (!ignores(SignalKind::hangup())).then(|| signal(SignalKind::hangup()));
         (
             signal(SignalKind::interrupt()).map_err(failed)?,
             signal(SignalKind::terminate()).map_err(failed)?,
+            hangup.transpose().map_err(failed)?,
         )
     };
     let token = CancelToken::new();
@@ -98,9 +100,17 @@ pub fn shutdown_on_signals(settings: &Settings) -> Result<CancelToken, Exit> {
     let limit = settings.engine.drain + last;
     let listen = async move {
         for round in 0..3 {
+            let hung_up = async {
+                match &mut hangup {
+                    // A terminal that closes says it twice: the kernel to all, and the shell to its jobs.
+                    Some(hangup) if round == 0 => hangup.recv().await,
+                    _ => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 _ = interrupt.recv() => {}
                 _ = terminate.recv() => {}
+                _ = hung_up => {}
             }
             match round {
                 0 => {
@@ -125,6 +135,14 @@ pub fn shutdown_on_signals(settings: &Settings) -> Result<CancelToken, Exit> {
         .spawn(move || runtime.block_on(listen))
         .map_err(failed)?;
     Ok(token)
+}
+
+/// Whether the program was started with a signal ignored, as Linux tells; elsewhere none is.
+fn ignores(signal: SignalKind) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal.as_raw_value() - 1) & 1 == 1)
 }
 
 /// Ends the process after this time. On a thread of its own: it depends on nothing that could be

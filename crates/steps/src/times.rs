@@ -1,6 +1,7 @@
 //! The database's times, as numbers and as RFC 3339 texts; and how long a host's timer leaves.
 
 use jiff::Timestamp;
+use jiff::fmt::temporal::Pieces;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
@@ -95,9 +96,46 @@ pub fn read_rfc3339(text: &str) -> Option<i64> {
         .map(Timestamp::as_microsecond)
 }
 
+/// The same, of a person or a program that gave it.
+///
+/// # Errors
+/// What is wrong with it, and what is expected.
+pub fn read_time(text: &str) -> Result<DbTime, String> {
+    if let Some(micros) = read_rfc3339(text) {
+        return Ok(DbTime(micros));
+    }
+    let pieces = Pieces::parse(text);
+    let is_time = pieces.is_ok_and(|it| it.time().is_some() && it.offset().is_some());
+    Err(if is_time {
+        format!(
+            "`{text}` is too far away: expected a time up to {:.0}",
+            Timestamp::MAX
+        )
+    } else {
+        format!("`{text}` is no point of time: write it as 2026-12-24T18:00:00+01:00")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_that_no_calendar_here_has_is_too_far_away() {
+        assert_eq!(read_time("1970-01-01T00:00:01Z"), Ok(DbTime(1_000_000)));
+        for (text, words) in [
+            (
+                "9999-12-31T00:00:00Z",
+                "is too far away: expected a time up to 9999-12-30T22:00:00Z",
+            ),
+            ("tomorrow", "is no point of time"),
+            ("2026-12-24", "is no point of time"),
+            ("2026-12-24T18:00:00", "is no point of time"),
+        ] {
+            let error = read_time(text).expect_err(text);
+            assert!(error.contains(words), "{error}");
+        }
+    }
 
     #[test]
     fn known_times_are_written_as_known() {

@@ -3,7 +3,8 @@
 use counterstep_contracts::{Outcome, StepStatus, TaskStatus};
 use counterstep_tests::cluster::Cluster;
 use counterstep_tests::place::Place;
-use counterstep_tests::process::Signal;
+use counterstep_tests::process::{Launch, Process, Signal};
+use counterstep_tests::program::program;
 use counterstep_tests::rows::Rows;
 use counterstep_tests::sample::Sample;
 use counterstep_tests::services::{self, QUICK};
@@ -202,8 +203,47 @@ async fn every_service_ends_by_itself_with_nothing_to_do() {
     let reconciler = services::reconciler(&place, QUICK);
     let other = Place::new();
     let dev = services::dev(&other, QUICK);
-    for process in [served.process, worker, reconciler, dev.process] {
+    for process in [served.process, reconciler] {
         let ended = process.stop();
         assert_eq!(ended.code(), Some(0), "{ended}");
     }
+    // A closed terminal.
+    for mut process in [worker, dev.process] {
+        process.signal(Signal::HangUp);
+        let ended = process.ended();
+        assert_eq!(ended.code(), Some(0), "{ended}");
+        assert!(process.log().contains("shutting down"), "{}", process.log());
+    }
+}
+
+#[test]
+fn a_closed_terminal_does_not_end_what_was_started_to_outlive_it() {
+    let place = Place::new();
+    let worker = Launch {
+        program: "nohup".into(),
+        arguments: [
+            program().to_str().expect("a path"),
+            "worker",
+            "--data-dir",
+            place.data().to_str().expect("a path"),
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+        variables: vec![("PATH".to_owned(), std::env::var("PATH").expect("a path"))],
+        user: None,
+    };
+    let mut worker = Process::launch(&place, &worker);
+    worker.says("that it has started", |said| {
+        said.contains("worker started").then_some(())
+    });
+    worker.signal(Signal::HangUp);
+    worker.signal(Signal::Terminate);
+    let ended = worker.ended();
+    assert_eq!(ended.code(), Some(0), "{ended}");
+    // The second signal that it hears says so.
+    let log = worker.log();
+    assert!(
+        log.contains("shutting down") && !log.contains("shutting down at once"),
+        "{log}"
+    );
 }

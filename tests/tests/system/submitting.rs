@@ -202,14 +202,6 @@ async fn what_the_api_refuses_and_what_fails_ends_with_one() {
             "no-such-task-type",
         ),
         (
-            &["submit", TYPE, "--file", "files=missing"],
-            "`missing` cannot be read",
-        ),
-        (
-            &["submit", TYPE, "--request", "missing"],
-            "`missing` cannot be read",
-        ),
-        (
             &[
                 "submit",
                 TYPE,
@@ -237,6 +229,41 @@ async fn what_the_api_refuses_and_what_fails_ends_with_one() {
         &["watch", "x"],
     ] {
         tasks(&place, &served.api, arguments).assert_code(2);
+    }
+    for (arguments, says) in [
+        (
+            &["submit", TYPE, "--file", "files=missing"],
+            "`missing` cannot be read",
+        ),
+        (
+            &["submit", TYPE, "--file", "files=."],
+            "`.` cannot be read: is a directory",
+        ),
+        (
+            &["submit", TYPE, "--request", "missing"],
+            "--request: `missing` cannot be read",
+        ),
+        (
+            &["submit", TYPE, "--request", "."],
+            "--request: `.` cannot be read",
+        ),
+    ] {
+        tasks(&place, &served.api, arguments)
+            .assert_code(2)
+            .assert_says(says);
+    }
+    for (url, shown) in [
+        ("localhost:8080", "`localhost:8080`"),
+        ("me:hunter2@api:8080", "`api:8080`"),
+        ("ftp://api", "`ftp://api`"),
+    ] {
+        let mut command = counterstep();
+        command.args(["tasks", "--url", url, "list"]);
+        to_its_end(place.path(), command)
+            .assert_code(2)
+            .assert_says(&format!(
+                "--url or COUNTERSTEP_URL: invalid address {shown}"
+            ));
     }
     let nowhere = [
         "tasks",

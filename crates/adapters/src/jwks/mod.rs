@@ -2,6 +2,8 @@
 //! Must not decide which tokens are accepted.
 
 mod key;
+#[cfg(test)]
+mod wycheproof;
 
 use crate::http::{OpenError, ReqwestServices, ServiceSettings};
 use async_trait::async_trait;

@@ -1,6 +1,7 @@
 //! What goes wrong inside a store call, and what the ports call it; and how texts are written. Must
 //! not decide whether to try again.
 
+use super::options::FOR_POOLERS;
 use super::statement::Str;
 use crate::columns::{self, NotRead, Unreadable};
 pub(super) use crate::columns::{
@@ -103,7 +104,15 @@ pub(super) fn judge(error: &tokio_postgres::Error) -> Fault {
     let Some(answer) = error.as_db_error() else {
         return Fault::Lost(chain(error));
     };
-    let text = answer.message().to_owned();
+    let mut text = answer.message().to_owned();
+    // Prepared in one session of the server, and used in another.
+    let no_session = [
+        SqlState::INVALID_SQL_STATEMENT_NAME,
+        SqlState::DUPLICATE_PSTATEMENT,
+    ];
+    if no_session.contains(answer.code()) {
+        text += FOR_POOLERS;
+    }
     let refused = answer.parsed_severity() == Some(Severity::Error);
     match answer.constraint() {
         _ if !refused => Fault::Lost(text),

@@ -193,8 +193,11 @@ impl Target {
         let hosts: Vec<_> = hosts.collect();
         let ports = self.config.get_ports().iter().map(u16::to_string);
         let ports: Vec<_> = ports.collect();
+        // PgBouncer's words for the settings of a session.
+        let is_pooler = self.prepares && why.contains("unsupported startup parameter");
+        let advice = if is_pooler { FOR_POOLERS } else { "" };
         OpenError::Connection(format!(
-            "host {}, port {}: {why}",
+            "host {}, port {}: {why}{advice}",
             hosts.join(", "),
             if ports.is_empty() {
                 "5432".to_owned()
@@ -204,6 +207,9 @@ impl Target {
         ))
     }
 }
+
+/// What is missing where a session is not one session of the server.
+pub(super) const FOR_POOLERS: &str = "; behind a pooler in transaction mode, such as PgBouncer, set `database_prepared_statements = false`";
 
 /// What each session begins with, as the driver hands it over when it connects.
 /// `deploy/postgres/roles.sql` gives the same to the roles of the services, for connections through

@@ -89,6 +89,7 @@ impl Upkeep for PostgresStore {
                 self.database.read(retention::tombstones_of(tasks)).await?
             }
             PurgeOp::Purge(tasks) => self.database.rows(retention::purge(tasks)).await?,
+            PurgeOp::Forget(tasks) if tasks.is_empty() => return Ok(Vec::new()),
             PurgeOp::Forget(tasks) => self.database.rows(retention::forget(tasks)).await?,
         };
         Ok(rows.into_iter().map(retention::decode).collect())

@@ -2,7 +2,7 @@
 
 use super::SqliteStore;
 use super::fault::{Care, micros};
-use super::pool::Durability;
+use super::pool::{Durability, OpenError};
 use super::{read_task, receives, retention, tasks};
 use async_trait::async_trait;
 use counterstep_contracts::TaskId;
@@ -12,6 +12,17 @@ use counterstep_kernel::ports::{
 use counterstep_kernel::record::TaskRecord;
 use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
+
+impl SqliteStore {
+    /// Writes the file anew, without what was deleted by programs that did not overwrite it. Takes as long as a copy of it, and
+    /// as much room meanwhile; others cannot write until it is done.
+    ///
+    /// # Errors
+    /// [`OpenError`]; the file stays as it is then.
+    pub async fn vacuum(&self) -> Result<(), OpenError> {
+        self.database.vacuum().await
+    }
+}
 
 #[async_trait]
 impl Upkeep for SqliteStore {
@@ -120,16 +131,24 @@ impl Upkeep for SqliteStore {
                     Ok(purged)
                 };
                 // On the disk before any object is deleted.
-                self.database.write(Durability::Full, purge).await?
+                let purged = self.database.write(Durability::Full, purge).await?;
+                if !purged.is_empty() {
+                    self.database.has_deleted();
+                }
+                purged
             }
             PurgeOp::Forget(tasks) => {
-                let forget = move |connection: &mut SqliteConnection, _| {
-                    for task in &tasks {
-                        retention::forget(connection, *task)?;
-                    }
-                    Ok(Vec::new())
-                };
-                self.database.write(Durability::Relaxed, forget).await?
+                if !tasks.is_empty() {
+                    let forget = move |connection: &mut SqliteConnection, _| {
+                        for task in &tasks {
+                            retention::forget(connection, *task)?;
+                        }
+                        Ok(())
+                    };
+                    self.database.write(Durability::Relaxed, forget).await?;
+                }
+                self.database.empty_log().await;
+                Vec::new()
             }
         })
     }

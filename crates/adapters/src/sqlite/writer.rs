@@ -79,6 +79,7 @@ type Request = Box<dyn Write>;
 #[derive(Clone)]
 pub(super) struct Writer {
     batcher: Batcher<Request>,
+    connections: Pool<Connections>,
     wait: Duration,
 }
 
@@ -89,8 +90,9 @@ impl Writer {
         clock: Arc<FileClock>,
         wait: Duration,
     ) -> Self {
+        let of_flush = connections.clone();
         let flush: Flush<Request> =
-            Box::new(move |writes| flush(connections.clone(), clock.clone(), writes).boxed());
+            Box::new(move |writes| flush(of_flush.clone(), clock.clone(), writes).boxed());
         Self {
             batcher: Batcher::new(
                 Limits {
@@ -101,8 +103,19 @@ impl Writer {
                 pick,
                 flush,
             ),
+            connections,
             wait,
         }
+    }
+
+    /// Between two writes, as [`Pooled::empty_log`] does.
+    pub(super) async fn empty_log(&self) -> Result<bool, Fault> {
+        let connection = get(&self.connections).await;
+        let mut connection = connection.map_err(Fault::Unavailable)?;
+        let emptied = spawn_blocking(move || connection.empty_log());
+        emptied
+            .await
+            .map_err(|error| Fault::Unavailable(error.to_string()))?
     }
 
     /// Writes whole or not at all. The closure gets the one `now` of its transaction. Once that has

@@ -9,10 +9,21 @@ use counterstep_contracts::{FileName, ProblemCode};
 pub(super) struct PartHeaders {
     /// The form field.
     pub(super) field: String,
-    /// Where it is a file: its name.
-    pub(super) file_name: Option<FileName>,
+    /// Whether it is a file.
+    pub(super) file: FilePart,
     /// As declared, where that can stand in a header.
     pub(super) content_type: Option<String>,
+}
+
+/// Whether a part is a file, by its `filename`.
+#[derive(Debug)]
+pub(super) enum FilePart {
+    /// It has none.
+    No,
+    /// It is empty: of a page's file input in which nothing was chosen, where the part has no bytes either.
+    Blank,
+    /// It has this one.
+    Named(FileName),
 }
 
 /// Reads a part's header lines.
@@ -47,7 +58,7 @@ pub(super) fn read(block: &[u8]) -> Result<PartHeaders, Refused> {
     };
     // Before the lines that make no sense are: a line break in a file name leaves such a line
     // behind.
-    let (field, file_name) = disposition_of(disposition)?;
+    let (field, file) = disposition_of(disposition)?;
     if broken {
         return Err(malformed("a header line of a part is not `name: value`").at(field));
     }
@@ -68,7 +79,7 @@ pub(super) fn read(block: &[u8]) -> Result<PartHeaders, Refused> {
     };
     Ok(PartHeaders {
         field,
-        file_name,
+        file,
         content_type: content_type.filter(presentable).map(str::to_owned),
     })
 }
@@ -89,12 +100,12 @@ impl<'a> Iterator for Lines<'a> {
     }
 }
 
-fn bad_name(detail: impl Into<String>) -> Refused {
+pub(super) fn bad_name(detail: impl Into<String>) -> Refused {
     Refused::new(ProblemCode::InvalidFileName, detail)
 }
 
 /// Field and file name of a `Content-Disposition`.
-fn disposition_of(value: &[u8]) -> Result<(String, Option<FileName>), Refused> {
+fn disposition_of(value: &[u8]) -> Result<(String, FilePart), Refused> {
     let (kind, mut rest) = split_at_byte(value, b';');
     if !kind.trim_ascii().eq_ignore_ascii_case(b"form-data") {
         return Err(malformed(
@@ -134,12 +145,16 @@ fn disposition_of(value: &[u8]) -> Result<(String, Option<FileName>), Refused> {
             "the name of a form field has 1 to 200 bytes and no control characters",
         ));
     }
+    if extended.is_none() && plain.as_ref().is_some_and(Vec::is_empty) {
+        return Ok((field, FilePart::Blank));
+    }
     // Where both are there, a reader of the name may pick either: both must be acceptable.
     let plain = plain.map(|bytes| judged(bytes, &field)).transpose()?;
     let extended = extended
         .map(|bytes| judged(percent_decoded(&bytes, &field)?, &field))
         .transpose()?;
-    Ok((field, extended.or(plain)))
+    let name = extended.or(plain);
+    Ok((field, name.map_or(FilePart::No, FilePart::Named)))
 }
 
 fn judged(bytes: Vec<u8>, field: &str) -> Result<FileName, Refused> {
@@ -225,7 +240,10 @@ mod tests {
         );
         let read = read(block.as_bytes()).map_err(|refused| refused.code())?;
         assert_eq!(read.content_type.as_deref(), Some("text/plain"));
-        Ok(read.file_name.expect("a file").as_str().to_owned())
+        match read.file {
+            FilePart::Named(name) => Ok(name.as_str().to_owned()),
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
@@ -264,8 +282,6 @@ mod tests {
             "filename=\"a\rb\"",
             "filename=\"a\u{202e}b\"",
             "filename=\".\"",
-            "filename=\"\"",
-            "filename=",
             "filename=\"a\"b.txt\"",
             "filename=\"a\"; filename=\"b\"",
             "filename=\"a\"; filename*=UTF-8''..%2Fx",
@@ -279,6 +295,21 @@ mod tests {
             &long,
         ] {
             assert_eq!(name(parameters), Err(InvalidFileName), "{parameters}");
+        }
+    }
+
+    #[test]
+    fn an_empty_name_is_of_a_file_input_that_was_left_blank() {
+        for (parameters, is_blank) in [
+            ("filename=\"\"", true),
+            ("filename=", true),
+            ("filename=\"a\"", false),
+            ("filename=\"\"; filename*=UTF-8''a", false),
+        ] {
+            let block = format!("Content-Disposition: form-data; name=\"f\"; {parameters}");
+            let read = read(block.as_bytes()).map(|headers| headers.file);
+            let found = matches!(read, Ok(FilePart::Blank));
+            assert_eq!(found, is_blank, "{parameters}: {read:?}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! A form as it arrives: its parts one after the other, each with its bytes, under the limits. Must
 //! not know what the fields mean.
 
-use super::disposition;
+use super::disposition::{self, FilePart, PartHeaders, bad_name};
 use super::parser::{Parser, Piece};
 use crate::problem::{Refused, malformed, too_large};
 use crate::settings::ApiSettings;
@@ -113,25 +113,44 @@ impl Form {
         while self.file_bytes.is_some() {
             self.data().await?;
         }
-        match self.piece().await? {
-            Piece::Headers(block) => self.begin(&block).map(Some),
-            _ => self.rest().await.map(|()| None),
+        loop {
+            let Piece::Headers(block) = self.piece().await? else {
+                return self.rest().await.map(|()| None);
+            };
+            let PartHeaders {
+                field,
+                file,
+                content_type,
+            } = disposition::read(&block)?;
+            match file {
+                FilePart::Named(name) => {
+                    return self.begin(field, content_type, Some(name)).map(Some);
+                }
+                FilePart::No => return self.begin(field, content_type, None).map(Some),
+                FilePart::Blank if matches!(self.piece().await?, Piece::PartEnd) => {}
+                FilePart::Blank => {
+                    let said = "a file needs a name: its `filename` is empty";
+                    return Err(bad_name(said).at(field));
+                }
+            }
         }
     }
 
-    fn begin(&mut self, block: &[u8]) -> Result<Part, Refused> {
-        let headers = disposition::read(block)?;
+    fn begin(
+        &mut self,
+        field: String,
+        content_type: Option<String>,
+        name: Option<FileName>,
+    ) -> Result<Part, Refused> {
         self.file_bytes = Some(0);
-        self.is_file = headers.file_name.is_some();
-        let content_type = headers.content_type;
-        let kind = match headers.file_name {
+        self.is_file = name.is_some();
+        let kind = match name {
             Some(name) => {
                 self.files += 1;
                 if self.files > self.limits.files {
                     let limit = self.limits.files;
                     return Err(
-                        too_large(format!("a form may have {limit} files: send fewer"))
-                            .at(headers.field),
+                        too_large(format!("a form may have {limit} files: send fewer")).at(field),
                     );
                 }
                 let content_type =
@@ -145,7 +164,7 @@ impl Form {
                     return Err(too_large(format!(
                         "a form may have {limit} text fields: send fewer"
                     ))
-                    .at(headers.field));
+                    .at(field));
                 }
                 if is_json(content_type.as_deref()) {
                     PartKind::Json
@@ -154,10 +173,7 @@ impl Form {
                 }
             }
         };
-        Ok(Part {
-            field: headers.field,
-            kind,
-        })
+        Ok(Part { field, kind })
     }
 
     /// More of the current part; `None` at its end.

@@ -174,12 +174,12 @@ impl Document<'_> {
     fn problems(&self, row: &Row) -> Vec<ProblemCode> {
         use ProblemCode as C;
         let mut codes = row.operation.problems.to_vec();
-        codes.push(C::Internal);
+        codes.extend([C::Internal, C::AddressTooLong, C::HeaderTooLarge]);
         if !row.any_host {
             codes.push(C::HostNotAllowed);
         }
         if row.role.is_some() {
-            codes.extend([C::InvalidRequest, C::Unavailable]);
+            codes.extend([C::InvalidRequest, C::Unavailable, C::StorageFull]);
             if self.has_callers {
                 codes.extend([
                     C::MalformedAuthorization,

@@ -11,7 +11,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::http::{FAILURE_CLASSES, Page};
 use counterstep_contracts::{Labels, ProblemCode, TaskId, TaskStatus};
 use counterstep_kernel::ports::{FailureFilter, TaskPage, TaskQuery, first_id_at};
-use counterstep_steps::times::read_rfc3339;
+use counterstep_steps::times::read_time;
 
 const DEFAULT_LIMIT: u32 = 50;
 const MAX_LIMIT: u32 = 200;
@@ -125,13 +125,8 @@ pub(super) fn id_at(name: &'static str, text: &str) -> Result<TaskId, Refused> {
 
 /// A time in milliseconds since 1970.
 pub(super) fn millis(name: &'static str, text: &str) -> Result<u64, Refused> {
-    let time = read_rfc3339(text).ok_or_else(|| {
-        invalid(format!(
-            "`{name}` is a time of RFC 3339, as 2026-11-20T18:00:00Z"
-        ))
-        .at(name)
-    })?;
-    Ok(u64::try_from(time / 1_000).unwrap_or(0))
+    let time = read_time(text).map_err(|why| invalid(why).at(name))?;
+    Ok(u64::try_from(time.0 / 1_000).unwrap_or(0))
 }
 
 pub(super) fn limit_of(params: &Params) -> Result<u32, Refused> {

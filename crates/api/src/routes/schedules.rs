@@ -46,7 +46,7 @@ pub(super) async fn list(api: web::Data<Api>, caller: Caller, request: HttpReque
         .map(|last| cursor::after_name(&last.name, &caller.tenant));
     let items = rows
         .into_iter()
-        .map(|row| task_view::schedule(row, Vec::new()))
+        .map(|row| task_view::schedule_view(row, Vec::new()))
         .collect();
     Ok(HttpResponse::Ok().json(Page { items, next_cursor }))
 }
@@ -70,7 +70,7 @@ pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpReques
         .await
         .map_err(refused)?;
     let upcoming = kept.upcoming(count);
-    Ok(HttpResponse::Ok().json(task_view::schedule(kept.row, upcoming)))
+    Ok(HttpResponse::Ok().json(task_view::schedule_view(kept.row, upcoming)))
 }
 
 pub(super) async fn put(
@@ -98,7 +98,7 @@ pub(super) async fn put(
     } else {
         HttpResponse::Ok()
     };
-    Ok(answer.json(task_view::schedule(kept.row, Vec::new())))
+    Ok(answer.json(task_view::schedule_view(kept.row, Vec::new())))
 }
 
 pub(super) async fn delete(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
@@ -141,7 +141,7 @@ async fn set_paused(api: &Api, request: &HttpRequest, paused: bool) -> Answer {
             .map_err(refused)
     };
     let kept = api.finish("pausing a schedule", pausing).await?;
-    Ok(HttpResponse::Ok().json(task_view::schedule(kept.row, Vec::new())))
+    Ok(HttpResponse::Ok().json(task_view::schedule_view(kept.row, Vec::new())))
 }
 
 pub(super) async fn run(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {

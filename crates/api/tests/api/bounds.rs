@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_head_over_128_kib_is_431_and_one_that_does_not_arrive_is_408() {
+async fn a_head_of_16_kib_is_refused_and_one_that_does_not_arrive_is_408() {
     let usual = ApiSettings::default().head_timeout;
     assert_eq!(usual, Duration::from_secs(10));
     let site = Site::with(|api, _| api.head_timeout = Duration::from_secs(1)).await;
@@ -17,8 +17,21 @@ async fn a_head_over_128_kib_is_431_and_one_that_does_not_arrive_is_408() {
         let long = "x".repeat(length);
         format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: {long}\r\n\r\n")
     };
+    let address = |length: usize| {
+        let long = "x".repeat(length - "/healthz?".len());
+        format!("GET /healthz?{long} HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    };
+    for (bytes, status, code) in [
+        (head(16 << 10), 431, "header-too-large"),
+        (head(64 << 10), 431, "header-too-large"),
+        (address(16 << 10), 414, "address-too-long"),
+    ] {
+        let refused = site.raw(bytes.as_bytes()).await;
+        refused.problem(status, code);
+    }
     for (bytes, status) in [
-        (head(120 << 10), 200),
+        (head(15 << 10), 200),
+        (address((16 << 10) - 1), 200),
         (head(128 << 10), 431),
         // It ends nowhere.
         (

@@ -192,6 +192,23 @@ async fn an_output_name_that_is_a_path_is_422() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_file_input_that_was_left_blank_is_no_part() {
+    let site = Site::start().await;
+    let blank = file("filename=\"\"", "");
+    let one = blank.clone() + &file("filename=\"a\"", "abc") + &blank;
+    let accepted: Accepted = site.form(KEEP, whole(&one)).await.json(202);
+    let view: TaskView = site
+        .get(&format!("/api/tasks/{}", accepted.task_id))
+        .await
+        .json(200);
+    let files = &view.response.unwrap()["files"];
+    assert_eq!(files.as_array().map(Vec::len), Some(1), "{files}");
+    site.form(KEEP, whole(&blank))
+        .await
+        .problem(422, "invalid-request");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn zero_files_are_422() {
     let site = Site::start().await;
     site.form(KEEP, whole(&text_part("label", "x")))

@@ -27,10 +27,10 @@ pub(crate) fn secrets() -> WebhookSecrets {
 
 /// Lets webhooks go to these networks beside the public ones.
 pub(crate) fn sending(
-    allow: &'static [&'static str],
-) -> impl FnOnce(&mut ApiSettings, &mut EngineSettings) {
+    allow: &[&str],
+) -> impl FnOnce(&mut ApiSettings, &mut EngineSettings) + use<> {
+    let allowed = AllowedNets::parse(allow.iter().copied()).expect("networks");
     move |api, engine| {
-        let allowed = AllowedNets::parse(allow.iter().copied()).expect("networks");
         counterstep_adapters::tls::install_provider();
         engine.webhook_allow = allowed.clone();
         api.webhooks = Some(Webhooks {
@@ -352,11 +352,11 @@ async fn addresses_that_are_not_public_are_422_and_leave_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_that_leads_to_a_private_address_is_not_connected_to() {
     // http is allowed to a network in which there is no receiver: so names may come without TLS.
-    let site = Site::with(sending(&["192.0.2.0/24"])).await;
-    site.run_worker();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.set_nonblocking(true).expect("a socket");
     let port = listener.local_addr().expect("an address").port();
+    let site = Site::with(sending(&["192.0.2.0/24", &format!(":{port}")])).await;
+    site.run_worker();
     for scheme in ["http", "https"] {
         let task = submit(&site, &format!("{scheme}://localhost:{port}/hook")).await;
         let refused = until(&site, task, DeliveryStatus::Pending, 1).await;

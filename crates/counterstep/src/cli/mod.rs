@@ -79,7 +79,13 @@ enum Command {
         args: ReconcilerArgs,
     },
     /// Bring the schema of the database up to date; the services refuse to start on an older one
-    Migrate(SettingsFor<{ commands::DATABASE_ONLY }>),
+    Migrate {
+        #[command(flatten)]
+        settings: SettingsFor<{ commands::DATABASE_ONLY }>,
+        /// Write an SQLite file anew, without what earlier programs have deleted and left readable in it
+        #[arg(long)]
+        vacuum: bool,
+    },
     /// Check that the configured servers meet the requirements; exit with 1 where one does not
     Doctor {
         #[command(flatten)]
@@ -198,7 +204,7 @@ pub(crate) fn run(registry: Registry, beside: Beside, own: OwnCommands) -> ExitC
         Command::Fsck(args) => fsck::main(&registry, args),
         Command::Keys(args) => keys::main(args),
         Command::PayloadKeys(args) => payload_keys::main(args),
-        Command::Migrate(settings) => migrate(settings),
+        Command::Migrate { settings, vacuum } => migrate(settings, *vacuum),
         Command::Describe(args) => describe::main(&registry, args),
         Command::Tasks(args) => tasks::main(args, program),
         Command::DeadLetters(args) => dead_letters::main(args),
@@ -261,12 +267,12 @@ fn doctor(
     )
 }
 
-fn migrate(settings: &SettingsArgs) -> Result<(), Exit> {
+fn migrate(settings: &SettingsArgs, vacuums: bool) -> Result<(), Exit> {
     let settings = settings.read()?.resolve()?;
     counterstep_node::run(
         &settings,
         Box::pin(async {
-            counterstep_node::migrate(&settings).await?;
+            counterstep_node::migrate(&settings, vacuums).await?;
             print(&format!(
                 "the schema of {} is up to date\n",
                 settings.database

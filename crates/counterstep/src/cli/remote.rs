@@ -84,6 +84,13 @@ impl Remote {
                  http:// address",
             ));
         }
+        let url = reqwest::Url::parse(base).ok();
+        if !url.is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host()) {
+            return Err(Exit::usage(format_args!(
+                "--url or COUNTERSTEP_URL: invalid address `{}`; expected http://HOST:PORT or https://HOST",
+                without_password(base)
+            )));
+        }
         let http = OverHttp::new(base, token);
         let http = http
             .map_err(|error| Exit::failed(format_args!("no HTTP client could be made: {error}")))?;
@@ -102,7 +109,8 @@ impl Remote {
             HttpError::Unreadable(why) => Exit::failed(format_args!(
                 "the API's answer cannot be read ({why}): is it of another version?"
             )),
-            HttpError::File(why) => Exit::failed(why),
+            HttpError::File(why) => Exit::usage(why),
+            HttpError::Output(why) => Exit::failed(why),
         }
     }
 
@@ -465,13 +473,9 @@ pub(super) fn joined(query: &[(&str, String)]) -> String {
 
 /// A URL as it may be shown.
 fn without_password(url: &str) -> String {
-    match url
-        .split_once("://")
-        .and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?.1)))
-    {
-        Some((scheme, rest)) => format!("{scheme}://{rest}"),
-        None => url.to_owned(),
-    }
+    let (scheme, rest) = url.split_at(url.find("://").map_or(0, |at| at + 3));
+    let host = rest.rsplit('@').next().unwrap_or(rest);
+    format!("{scheme}{host}")
 }
 
 #[cfg(test)]
@@ -480,21 +484,17 @@ mod tests {
 
     #[test]
     fn only_another_machine_without_tls_is_reached_in_clear() {
-        for url in [
-            "http://api.example:8080",
-            "HTTP://10.0.0.7",
-            "http://127.0.0.1.example/",
-            "http://user@[2001:db8::1]:80/",
+        for (url, is_clear) in [
+            ("http://api.example:8080", true),
+            ("HTTP://10.0.0.7", true),
+            ("http://127.0.0.1.example/", true),
+            ("http://user@[2001:db8::1]:80/", true),
+            ("http://127.0.0.1:8080", false),
+            ("http://localhost", false),
+            ("http://[::1]:8080/x", false),
+            ("https://api.example", false),
         ] {
-            assert!(host_in_clear(url).is_some(), "{url}");
-        }
-        for url in [
-            "http://127.0.0.1:8080",
-            "http://localhost",
-            "http://[::1]:8080/x",
-            "https://api.example",
-        ] {
-            assert_eq!(host_in_clear(url), None, "{url}");
+            assert_eq!(host_in_clear(url).is_some(), is_clear, "{url}");
         }
     }
 }

@@ -268,7 +268,17 @@ fn list(page: &Page<ScheduleView>, filtered: bool) -> String {
             view.origin.to_string(),
         ]);
     }
-    table::page(&table, "schedules", filtered, page.next_cursor.as_deref())
+    let mut text = table::page(&table, "schedules", filtered, page.next_cursor.as_deref());
+    text.extend(page.items.iter().filter_map(warning));
+    text
+}
+
+fn warning(view: &ScheduleView) -> Option<String> {
+    let why = view.warning.as_ref()?;
+    let name = &view.name;
+    Some(format!(
+        "warning: `{name}` goes on as it did, though it could not be set today: {why}\n"
+    ))
 }
 
 fn show(view: &ScheduleView) -> String {
@@ -296,6 +306,7 @@ fn show(view: &ScheduleView) -> String {
         "  missed after {}: {}; while its last task runs: {}; at most {} at once\n",
         spec.grace, spec.misfire, spec.overlap, spec.catch_up_limit
     ));
+    text.extend(warning(view));
     text
 }
 

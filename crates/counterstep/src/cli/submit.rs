@@ -100,13 +100,13 @@ impl SubmitArgs {
             None => serde_json::Map::new(),
             Some(Ok(Value::Object(fields))) => fields,
             Some(Ok(_)) => {
-                return Err(Exit::failed(
-                    "invalid request beside files; expected a JSON object with the other fields",
+                return Err(Exit::usage(
+                    "--request: invalid request beside files; expected a JSON object with the other fields",
                 ));
             }
             Some(Err(error)) => {
-                return Err(Exit::failed(format_args!(
-                    "invalid request: {error}; expected JSON"
+                return Err(Exit::usage(format_args!(
+                    "--request: invalid request: {error}; expected JSON"
                 )));
             }
         };
@@ -123,7 +123,12 @@ fn read(path: &Path) -> Result<String, Exit> {
     } else {
         std::fs::read_to_string(path)
     };
-    read.map_err(|error| Exit::failed(format_args!("`{}` cannot be read: {error}", path.display())))
+    read.map_err(|error| {
+        Exit::usage(format_args!(
+            "--request: `{}` cannot be read: {error}",
+            path.display()
+        ))
+    })
 }
 
 /// Prints each change of a task and its steps until it is at rest, then all of it.

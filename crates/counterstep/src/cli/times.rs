@@ -2,7 +2,7 @@
 //! it differs from the database's.
 
 use counterstep_contracts::retry::parse_duration;
-use counterstep_steps::times::{DbTime, read_rfc3339, rfc3339};
+use counterstep_steps::times::{DbTime, read_rfc3339, read_time, rfc3339};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const SECOND: i64 = 1_000_000;
@@ -73,9 +73,8 @@ impl std::str::FromStr for Since {
                 i64::try_from(age.as_micros()).unwrap_or(i64::MAX),
             )));
         }
-        read_rfc3339(text).map(Self).ok_or_else(|| {
-            "expected an age, as 2h or 7d, or a time, as 2026-11-20T18:00:00Z".to_owned()
-        })
+        let time = read_time(text).map_err(|why| format!("{why}, or an age as 2h or 7d"))?;
+        Ok(Self(time.0))
     }
 }
 

@@ -1,5 +1,7 @@
 //! The client's side of the HTTP API.
 
+use super::form::Sending;
+pub(crate) use super::http_error::HttpError;
 use super::{ClientError, Options, Seen, Submitted};
 use counterstep_contracts::TaskId;
 use counterstep_contracts::http::{
@@ -7,20 +9,17 @@ use counterstep_contracts::http::{
     SignalAnswer, TaskView,
 };
 use counterstep_contracts::log::LogPage;
-use counterstep_contracts::problem::Problem;
 use counterstep_contracts::run_again::RunAgainRequest;
 use counterstep_steps::error::chain;
 use futures::StreamExt;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue, RETRY_AFTER};
-use reqwest::{RequestBuilder, Response, StatusCode, multipart};
+use reqwest::{RequestBuilder, Response};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use std::path::{Path, PathBuf};
+use std::fmt;
+use std::path::PathBuf;
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use std::{fmt, io};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 /// So long an answer may take that does not wait for the task: a command names one that does not
@@ -176,37 +175,16 @@ impl OverHttp {
         fields: &Map<String, Value>,
         files: &[(String, PathBuf)],
     ) -> Result<Accepted, HttpError> {
-        let moved = Arc::new(AtomicU64::new(0));
-        let mut form = multipart::Form::new();
-        for (field, value) in fields {
-            let part = multipart::Part::text(value.to_string()).mime_str("application/json");
-            let part = part.map_err(|error| HttpError::unreachable(&error))?;
-            form = form.part(field.clone(), part);
-        }
-        for (field, path) in files {
-            let cannot = |error| HttpError::file(path, "read", &error);
-            let file = tokio::fs::File::open(path).await.map_err(cannot)?;
-            let size = file.metadata().await.map_err(cannot)?.len();
-            let name = path.file_name().unwrap_or_default();
-            let chunks = tokio_util::io::ReaderStream::new(file);
-            let moved = moved.clone();
-            let body = reqwest::Body::wrap_stream(chunks.inspect(move |_| {
-                moved.fetch_add(1, Ordering::Relaxed);
-            }));
-            let part = multipart::Part::stream_with_length(body, size);
-            form = form.part(
-                field.clone(),
-                part.file_name(name.to_string_lossy().into_owned()),
-            );
-        }
+        let sending = Sending::default();
+        let form = sending.form(fields, files).await?;
         let sent = self.read(self.submission(route, options).multipart(form));
         let mut sent = pin!(sent);
         loop {
-            let before = moved.load(Ordering::Relaxed);
+            let before = sending.bytes();
             match within(SILENCE, &mut sent).await {
-                Err(silent) if moved.load(Ordering::Relaxed) == before => return Err(silent),
+                Err(silent) if sending.bytes() == before => return Err(silent),
                 Err(_) => {}
-                Ok(answer) => return answer,
+                Ok(answer) => return sending.outcome(answer),
             }
         }
     }
@@ -229,7 +207,7 @@ impl OverHttp {
         let url = format!("{}/api/tasks/{task}/result/{path}", self.base);
         let answer = within(ANSWER, self.answer(self.client.get(url))).await?;
         let mut body = answer?.bytes_stream();
-        let cannot = |error| HttpError::File(format!("the file cannot be written: {error}"));
+        let cannot = |error| HttpError::Output(format!("the file cannot be written: {error}"));
         let mut size = 0;
         while let Some(chunk) = within(SILENCE, body.next()).await? {
             let chunk = chunk.map_err(|error| HttpError::unreachable(&error))?;
@@ -369,41 +347,6 @@ fn label_header(name: &str, value: &str) -> Vec<u8> {
     format!("{name}=\"{value}\"").into_bytes()
 }
 
-/// An answer that is not the one that was asked for.
-#[derive(Debug)]
-pub(crate) enum HttpError {
-    /// None came, or not all of it.
-    Unreachable(String),
-    /// The API refuses, or asks to come again, perhaps after this time.
-    Problem(Box<Problem>, Option<Duration>),
-    /// What has answered is not the API, or a proxy before it.
-    Answered(StatusCode),
-    /// It is not of the form that this version knows.
-    Unreadable(String),
-    /// A file of this machine cannot be read or written.
-    File(String),
-}
-
-impl HttpError {
-    pub(super) fn unreachable(error: &reqwest::Error) -> Self {
-        Self::Unreachable(chain(error))
-    }
-
-    /// Whether the same request may be answered a little later.
-    pub(super) fn may_pass(&self) -> bool {
-        match self {
-            Self::Unreachable(_) => true,
-            Self::Problem(problem, _) => matches!(problem.status, 408 | 429 | 500..),
-            Self::Answered(status) => matches!(status.as_u16(), 408 | 429 | 500..),
-            Self::Unreadable(_) | Self::File(_) => false,
-        }
-    }
-
-    fn file(path: &Path, what: &str, error: &io::Error) -> Self {
-        Self::File(format!("`{}` cannot be {what}: {error}", path.display()))
-    }
-}
-
 impl From<HttpError> for ClientError {
     fn from(error: HttpError) -> Self {
         let may_pass = error.may_pass();
@@ -424,7 +367,7 @@ impl From<HttpError> for ClientError {
             HttpError::Unreadable(why) => {
                 Self::Unavailable(format!("the API's answer cannot be read: {why}"))
             }
-            HttpError::File(why) => Self::refused(why),
+            HttpError::File(why) | HttpError::Output(why) => Self::refused(why),
         }
     }
 }

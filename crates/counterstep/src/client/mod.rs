@@ -2,7 +2,9 @@
 //! over HTTP. Must not know what becomes of a task.
 
 mod events;
+mod form;
 pub(crate) mod http;
+mod http_error;
 mod in_process;
 mod links;
 mod submit;

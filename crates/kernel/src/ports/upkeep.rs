@@ -85,7 +85,8 @@ pub enum PurgeOp {
     },
     /// The tombstones of these tasks. Reads only.
     TombstonesOf(Vec<TaskId>),
-    /// Nothing is left of these: their tombstones go.
+    /// Nothing is left of these: their tombstones go. Also of none, at the end of each pass: what was deleted leaves the log of an SQLite
+    /// file then, as soon as no other connection reads from it.
     Forget(Vec<TaskId>),
 }
 

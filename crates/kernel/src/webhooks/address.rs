@@ -39,42 +39,55 @@ const PRIVATE_V6: &[(Ipv6Addr, u8)] = &[
     (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20),
 ];
 
-/// Networks that webhooks may reach although they are private, and without TLS.
+/// Networks that webhooks may reach although they are private, without TLS and at any port; and ports besides that of their scheme that
+/// they may reach elsewhere.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct AllowedNets(Vec<IpNet>);
+pub struct AllowedNets {
+    nets: Vec<IpNet>,
+    ports: Vec<u16>,
+}
 
-/// A text that names no network.
+/// A text that names no network and no port.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("invalid network `{0}`: expected an IP address or a network, as 10.0.0.7 or 10.0.0.0/24")]
+#[error(
+    "invalid network or port `{0}`: expected an IP address, a network or a port, as 10.0.0.7, 10.0.0.0/24 or :8443"
+)]
 pub struct InvalidNet(pub String);
 
 impl AllowedNets {
-    /// Of IP addresses and networks.
+    /// Of IP addresses, networks, and ports with a colon before them.
     ///
     /// # Errors
     /// [`InvalidNet`], for what is neither.
     pub fn parse<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Self, InvalidNet> {
-        let one = |text: &str| {
+        let mut allowed = Self::default();
+        for text in texts {
+            let invalid = || InvalidNet(text.escape_debug().to_string());
+            let port = text.strip_prefix(':').and_then(|port| port.parse().ok());
+            if let Some(port) = port.filter(|port| *port != 0) {
+                allowed.ports.push(port);
+                continue;
+            }
             let address = text.parse::<IpAddr>().map(IpNet::from);
             let net = address.or_else(|_| text.parse::<IpNet>());
-            net.map(canonical)
-                .map_err(|_| InvalidNet(text.escape_debug().to_string()))
-        };
-        let nets = texts.into_iter().map(one);
-        nets.collect::<Result<_, _>>().map(Self)
+            allowed
+                .nets
+                .push(net.map(canonical).map_err(|_| invalid())?);
+        }
+        Ok(allowed)
     }
 
-    /// Whether there is none.
+    /// Whether there is no network.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.nets.is_empty()
     }
 
     /// Whether an address is in one of them.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
-        self.0.iter().any(|net| net.contains(&address))
+        self.nets.iter().any(|net| net.contains(&address))
     }
 
     /// Whether webhooks may reach an address; `in_clear`: without TLS.
@@ -162,6 +175,15 @@ impl WebhookUrl {
         if address.is_some_and(|address| !allowed.admits(address, in_clear)) {
             return Err(InvalidUrl("expected a public address"));
         }
+        // Other ports are other protocols, whose servers might take the body for theirs.
+        let is_usual = url.port().is_none();
+        let is_within = address.is_some_and(|address| allowed.contains(address));
+        if !is_usual && !is_within && !url.port().is_some_and(|port| allowed.ports.contains(&port))
+        {
+            return Err(InvalidUrl(
+                "expected port 443, or one that the operator allows",
+            ));
+        }
         Ok(Self(url.into()))
     }
 
@@ -194,7 +216,7 @@ mod tests {
     fn only_https_to_the_public_internet_is_taken() {
         for text in [
             "https://example.com/hook?x=1",
-            "https://example.com:8443/",
+            "https://example.com:443/",
             "https://8.8.8.8/",
             "https://[2606:4700::1111]/",
         ] {
@@ -238,6 +260,11 @@ mod tests {
             "https://user@example.com/",
             "https://user:secret@example.com/",
             "https://example.com/#x",
+            "https://example.com:22/",
+            "https://example.com:25/",
+            "https://example.com:8443/",
+            "https://example.com:80/",
+            "https://example.com:0/",
             "file:///etc/passwd",
             "gopher://example.com/",
             "https:///",
@@ -258,7 +285,7 @@ mod tests {
 
     #[test]
     fn networks_that_the_operator_allows_are_taken_without_tls_too() {
-        let allowed = AllowedNets::parse(["127.0.0.0/8", "10.1.2.3", "fd00::/8"]).unwrap();
+        let allowed = AllowedNets::parse(["127.0.0.0/8", "10.1.2.3", "fd00::/8", ":8443"]).unwrap();
         let takes = |text: &str| WebhookUrl::parse(text, &allowed).is_ok();
         for text in [
             "http://127.0.0.1:8080/hook",
@@ -267,6 +294,8 @@ mod tests {
             "http://[fd12::1]/",
             "http://[::ffff:127.0.0.1]/",
             "https://example.com/",
+            "https://example.com:8443/",
+            "http://receiver:8443/",
             // What it resolves to is known when it is sent.
             "http://receiver/",
         ] {
@@ -274,13 +303,20 @@ mod tests {
         }
         for text in [
             "http://8.8.8.8/",
+            "http://receiver:8080/",
+            "https://example.com:22/",
             "http://10.1.2.4/",
             "https://169.254.169.254/",
             "ftp://127.0.0.1/",
         ] {
             assert!(!takes(text), "{text}");
         }
-        assert!(AllowedNets::parse(["10.0.0.0/33"]).is_err());
+        for text in ["10.0.0.0/33", ":", ":0", ":65536", "8443"] {
+            assert!(AllowedNets::parse([text]).is_err(), "{text}");
+        }
+        let port = AllowedNets::parse([":8443"]).unwrap();
+        assert!(WebhookUrl::parse("https://example.com:8443/", &port).is_ok());
+        assert!(WebhookUrl::parse("http://example.com:8443/", &port).is_err());
     }
 
     #[test]

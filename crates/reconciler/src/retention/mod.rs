@@ -344,9 +344,7 @@ async fn delete_objects(
         }
     }
     drop(emptied);
-    if !empty.is_empty() {
-        engine.ports.store.purge(&PurgeOp::Forget(empty)).await?;
-    }
+    engine.ports.store.purge(&PurgeOp::Forget(empty)).await?;
     Ok(())
 }
 

@@ -123,14 +123,14 @@ pub(super) async fn plan_due(
         let Some(first) = row.next_due_at.filter(|_| !anew) else {
             continue;
         };
-        steps.push(match schedule::read(&mut row.spec.clone()) {
+        steps.push(match schedule::read_stored(&row.spec) {
             Err(error) => ScheduleStep::Broken {
                 name: row.name,
                 why: error.to_string(),
             },
-            Ok(when) => match is_busy(engine, &row).await {
+            Ok(stored) => match is_busy(engine, &row).await {
                 Ok(busy) => {
-                    let moves = moves(&row.spec, &when, first, due.now, busy);
+                    let moves = moves(&row.spec, &stored.when, first, due.now, busy);
                     ScheduleStep::Move {
                         row,
                         moves,

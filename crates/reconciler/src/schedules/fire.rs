@@ -172,6 +172,17 @@ async fn make(
                 match answer {
                     Ok(Accepted { task_id: task, .. }) => {
                         tracing::info!(schedule = row.name, due = rfc3339(due), %task, "fired");
+                        if let Ok(schedule::Stored {
+                            refused: Some(why), ..
+                        }) = schedule::read_stored(&row.spec)
+                        {
+                            let why = why.to_string();
+                            tracing::warn!(
+                                schedule = row.name,
+                                why,
+                                "it goes on as it did, though it could not be set today: set it anew"
+                            );
+                        }
                         done.fired.push(Fired {
                             schedule: row.name.clone(),
                             due,
@@ -182,8 +193,8 @@ async fn make(
                     Err(SubmitError::Moved) => Ok(false),
                     Err(SubmitError::Disabled(refusal)) => {
                         // All that is due until now goes at once.
-                        let when = schedule::read(&mut row.spec.clone()).ok();
-                        let next = when.and_then(|when| when.after(due.max(now)));
+                        let stored = schedule::read_stored(&row.spec).ok();
+                        let next = stored.and_then(|stored| stored.when.after(due.max(now)));
                         // A probe may let it go on at any moment, and might be of this very due
                         // time. What comes only once is not lost because its type was disabled
                         // for a minute.

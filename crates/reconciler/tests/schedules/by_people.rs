@@ -1,8 +1,11 @@
 //! What people ask of schedules: dry runs, pauses, runs by hand, points of time, and what is
 //! refused to them.
 
-use crate::{Tick, alone, finish, hourly, make_due, one_pass, overdue, row, tasks, tenant, types};
+use crate::{
+    SECOND, Tick, alone, finish, hourly, make_due, one_pass, overdue, row, tasks, tenant, types,
+};
 use counterstep_contracts::ScheduleSpec;
+use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::schedule;
 use counterstep_kernel::schedule::ScheduleError;
 use counterstep_reconciler::{ReconcilerSettings, Report, plan};
@@ -211,4 +214,36 @@ async fn what_cannot_be_scheduled_is_refused_with_the_reason() {
             .try_schedule("Tick", Schedule::cron("x", "@hourly", "UTC"))
             .is_err()
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_that_is_refused_today_goes_on_where_it_was_set() {
+    let (engine, _folder) = alone(types()).await;
+    let ninety = ScheduleSpec {
+        cron: Some("*/90 * * * *".to_owned()),
+        ..hourly()
+    };
+    let refused = schedule::set(&engine, &tenant(), "odd", ninety.clone(), "kim").await;
+    assert!(
+        matches!(refused, Err(ScheduleError::Invalid(_))),
+        "{refused:?}"
+    );
+    schedule::set(&engine, &tenant(), "odd", hourly(), "kim")
+        .await
+        .expect("it is set");
+    let mut set = row(&engine, "odd").await;
+    set.spec = ninety;
+    set.rev = set.rev.next();
+    let put = engine.ports.store.put_schedule(&set).await;
+    assert!(put.expect("the store answers"));
+    make_due(&engine, "odd", 5).await;
+    assert_eq!(one_pass(&engine).await.fired, 1);
+    let fired = row(&engine, "odd").await;
+    let hour = fired.next_due_at.expect("a due time").0 % (3600 * SECOND);
+    assert_eq!(hour, 0, "{fired:?}");
+    schedule::pause(&engine, &tenant(), "odd", true, "kim")
+        .await
+        .expect("it is paused");
+    let resumed = schedule::pause(&engine, &tenant(), "odd", false, "kim").await;
+    assert_eq!(resumed.expect("it goes on").upcoming(3).len(), 3);
 }

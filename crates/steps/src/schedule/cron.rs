@@ -21,7 +21,7 @@ pub struct Cron {
     /// them is enough.
     any_day: bool,
     any_weekday: bool,
-    /// The hour begins with `*`: the expression means real time that passes, and not given times of
+    /// The hour begins with `*`, or names each: the expression means real time that passes, and not given times of
     /// a day.
     every_hour: bool,
 }
@@ -85,6 +85,15 @@ impl Cron {
     /// # Errors
     /// [`CronError`] names the field, what was found, and what was expected.
     pub fn parse(text: &str) -> Result<Self, CronError> {
+        let (cron, refused) = Self::parse_stored(text)?;
+        refused.map_or(Ok(cron), Err)
+    }
+
+    /// Reads one that an earlier version took: with why it is refused today, where it is.
+    ///
+    /// # Errors
+    /// [`CronError`] of what never was one.
+    pub fn parse_stored(text: &str) -> Result<(Self, Option<CronError>), CronError> {
         let text = match text.trim() {
             "@hourly" => "0 * * * *",
             "@daily" | "@midnight" => "0 0 * * *",
@@ -103,22 +112,25 @@ impl Cron {
                 return Err(CronError(format!("`{text}` has {}: {words}", fields.len())));
             }
         };
-        let weekdays = WEEKDAY.read(rest[4])?;
+        let mut refused = None;
+        let mut read = |field: &Field, text| field.read(text, &mut refused);
+        let weekdays = read(&WEEKDAY, rest[4])?;
+        let hours = read(&HOUR, rest[1])?;
         let cron = Self {
-            seconds: SECOND.read(second)?,
-            minutes: MINUTE.read(rest[0])?,
-            hours: HOUR.read(rest[1])?,
-            days: DAY.read(rest[2])?,
-            months: MONTH.read(rest[3])?,
+            seconds: read(&SECOND, second)?,
+            minutes: read(&MINUTE, rest[0])?,
+            hours,
+            days: read(&DAY, rest[2])?,
+            months: read(&MONTH, rest[3])?,
             weekdays: (weekdays | weekdays >> 7) & 0x7f,
-            any_day: rest[2].starts_with('*'),
-            any_weekday: rest[4].starts_with('*'),
-            every_hour: rest[1].starts_with('*'),
+            any_day: is_any(rest[2]),
+            any_weekday: is_any(rest[4]),
+            every_hour: rest[1].starts_with('*') || hours == HOUR.all(),
         };
         // A leap year is enough to meet every day that there is.
         let exists = cron.next(Date::constant(2024, 1, 1).at(0, 0, 0, 0));
         exists
-            .map(|_| cron)
+            .map(|_| (cron, refused))
             .ok_or_else(|| CronError(format!("`{text}` names no day that exists")))
     }
 
@@ -188,20 +200,45 @@ fn next(bits: u64, from: i8) -> Option<i8> {
     (left != 0).then(|| i8::try_from(left.trailing_zeros()).unwrap_or(i8::MAX))
 }
 
+/// Whether a field of days says nothing: `*`, as the manual of Vixie's cron has it. `*/2` says something.
+fn is_any(text: &str) -> bool {
+    text.split(',').any(|part| matches!(part, "*" | "*/1"))
+}
+
 impl Field {
-    fn read(&self, text: &str) -> Result<u64, CronError> {
+    /// The values, as bits. `refused`: why a part that earlier versions took is refused, where there is one.
+    fn read(&self, text: &str, refused: &mut Option<CronError>) -> Result<u64, CronError> {
         text.split(',').try_fold(0, |bits, part| {
-            Ok(bits | self.part(part).ok_or_else(|| self.wrong(text))?)
+            Ok(bits
+                | self
+                    .part(part, refused)
+                    .map_err(|why| self.wrong(text, why))?)
         })
     }
 
-    fn wrong(&self, text: &str) -> CronError {
+    fn all(&self) -> u64 {
+        (self.lowest..=self.highest).fold(0, |bits, at| bits | 1 << at)
+    }
+
+    /// Without the second name of Sunday.
+    fn last(&self) -> u8 {
+        if self.highest == WEEKDAY.highest {
+            6
+        } else {
+            self.highest
+        }
+    }
+
+    fn wrong(&self, text: &str, why: Option<String>) -> CronError {
         let Self {
             name,
             lowest,
             highest,
             names,
         } = self;
+        if let Some(why) = why {
+            return CronError(format!("the {name} is `{text}`: {why}"));
+        }
         let or = if names.is_empty() {
             String::new()
         } else {
@@ -213,43 +250,76 @@ impl Field {
         ))
     }
 
-    /// `*`, `5`, `1-5`, each with `/2`; `5/2` is `5-59/2`.
-    fn part(&self, text: &str) -> Option<u64> {
+    /// `*`, `5`, `1-5`, each with `/2`; `5/2` is `5-59/2`. An error says what is wrong, where more can be said than what a
+    /// field may be.
+    fn part(&self, text: &str, refused: &mut Option<CronError>) -> Result<u64, Option<String>> {
         let (range, step) = match text.split_once('/') {
-            Some((range, step)) => (range, Some(number(step)?)),
+            Some((range, step)) => (range, Some(number(step).ok_or(None)?)),
             None => (text, None),
         };
         let (first, last) = match range.split_once('-') {
-            _ if range == "*" => (self.lowest, self.highest.min(self.lowest + 59)),
+            _ if range == "*" => (self.lowest, self.last()),
             Some((first, last)) => (self.one(first)?, self.one(last)?),
             None => {
                 let one = self.one(range)?;
-                (one, if step.is_some() { self.highest } else { one })
+                (
+                    one,
+                    if step.is_some() {
+                        self.last().max(one)
+                    } else {
+                        one
+                    },
+                )
             }
         };
-        let step = step.unwrap_or(1);
-        if step == 0 || first > last {
-            return None;
+        if first > last {
+            let span = |first, last| {
+                if first == last {
+                    format!("{first}")
+                } else {
+                    format!("{first}-{last}")
+                }
+            };
+            let (to, from) = (span(first, self.last()), span(self.lowest, last));
+            return Err(Some(format!(
+                "a range does not go over the end of the field; write `{to},{from}` for `{range}`"
+            )));
         }
-        Some(
-            (first..=last)
-                .step_by(step.into())
-                .fold(0, |bits, at| bits | 1 << at),
-        )
+        let step_by = step.unwrap_or(1);
+        if step_by == 0 {
+            return Err(None);
+        }
+        if step_by > 1 && u32::from(first) + u32::from(step_by) > u32::from(last) {
+            let most = last - first;
+            let or = if most > 1 {
+                format!(", or a step of at most {most}")
+            } else {
+                String::new()
+            };
+            let why = format!(
+                "a step of {step_by} goes beyond {first}-{last}; write `{first}` for what `{text}` means{or}"
+            );
+            refused.get_or_insert_with(|| self.wrong(text, Some(why)));
+        }
+        Ok((first..=last)
+            .step_by(step_by.into())
+            .fold(0, |bits, at| bits | 1 << at))
     }
 
-    fn one(&self, text: &str) -> Option<u8> {
+    fn one(&self, text: &str) -> Result<u8, Option<String>> {
         let at = self
             .names
             .iter()
             .position(|name| name.eq_ignore_ascii_case(text));
         let value = match at {
-            Some(at) => u8::try_from(at).ok()? + self.lowest,
-            None => number(text)?,
+            Some(at) => u8::try_from(at).map_err(|_| None)? + self.lowest,
+            None => number(text).ok_or(None)?,
         };
-        (self.lowest..=self.highest)
-            .contains(&value)
-            .then_some(value)
+        if (self.lowest..=self.highest).contains(&value) {
+            Ok(value)
+        } else {
+            Err(None)
+        }
     }
 }
 

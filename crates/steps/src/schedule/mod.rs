@@ -7,4 +7,4 @@ mod when;
 
 pub use cron::{Cron, CronError};
 pub use declared::{NAME, Schedule, ScheduleMistake, check, is_name};
-pub use when::{When, read};
+pub use when::{Stored, When, read, read_stored};

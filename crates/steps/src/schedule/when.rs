@@ -9,7 +9,7 @@
 
 use super::cron::Cron;
 use crate::task::RequestError;
-use crate::times::{DbTime, rfc3339};
+use crate::times::{DbTime, read_time, rfc3339};
 use counterstep_contracts::ScheduleSpec;
 use counterstep_contracts::retry::{format_duration, parse_duration};
 use jiff::civil::DateTime;
@@ -45,12 +45,37 @@ fn wrong(pointer: &str, message: impl Into<String>) -> RequestError {
     RequestError::new(pointer, message)
 }
 
+/// Zones of the database that stand for no place: what says them had no zone to say.
+const NO_ZONES: [&str; 2] = ["Etc/Unknown", "Factory"];
+
+/// When a stored schedule is due, and what this version refuses of it: it goes on as it did.
+#[derive(Debug, Clone)]
+pub struct Stored {
+    /// When it is due.
+    pub when: When,
+    /// Why it could not be set today; `None`: it could.
+    pub refused: Option<RequestError>,
+}
+
 /// Reads the times of a schedule, and gives its words the one form in which they are stored and
 /// compared.
 ///
 /// # Errors
 /// [`RequestError`] names the field at fault.
 pub fn read(spec: &mut ScheduleSpec) -> Result<When, RequestError> {
+    let Stored { when, refused } = read_into(spec)?;
+    refused.map_or(Ok(when), Err)
+}
+
+/// Reads the times of a schedule that was set once, perhaps by an earlier version, which took more.
+///
+/// # Errors
+/// [`RequestError`] names the field at fault, where no version took it.
+pub fn read_stored(spec: &ScheduleSpec) -> Result<Stored, RequestError> {
+    read_into(&mut spec.clone())
+}
+
+fn read_into(spec: &mut ScheduleSpec) -> Result<Stored, RequestError> {
     let grace = parse_duration(&spec.grace)
         .filter(|grace| !grace.is_zero())
         .ok_or_else(|| {
@@ -68,14 +93,27 @@ pub fn read(spec: &mut ScheduleSpec) -> Result<When, RequestError> {
     }
     match (&mut spec.cron, &mut spec.run_at) {
         (Some(text), None) => {
-            let cron = Cron::parse(text).map_err(|error| wrong("cron", error.to_string()))?;
+            let cron = Cron::parse_stored(text);
+            let (cron, refused) = cron.map_err(|error| wrong("cron", error.to_string()))?;
+            let refused = refused.map(|error| wrong("cron", error.to_string()));
             *text = text.split_whitespace().collect::<Vec<_>>().join(" ");
             let name = spec.zone.as_deref().unwrap_or("UTC");
-            let zone = ZONES.get(name).map_err(|_| {
-                wrong("zone", format!("`{name}` is no time zone: expected a name of the tz database, as Europe/Berlin"))
-            })?;
-            spec.zone = Some(zone.iana_name().unwrap_or("UTC").to_owned());
-            Ok(When::Cron { cron, zone })
+            let no_zone = || {
+                wrong(
+                    "zone",
+                    format!(
+                        "`{name}` is no time zone: expected a name of the tz database, as Europe/Berlin"
+                    ),
+                )
+            };
+            let zone = ZONES.get(name).map_err(|_| no_zone())?;
+            let is_none = NO_ZONES.iter().any(|none| none.eq_ignore_ascii_case(name));
+            let refused = refused.or_else(|| is_none.then(no_zone));
+            if refused.is_none() {
+                spec.zone = Some(zone.iana_name().unwrap_or("UTC").to_owned());
+            }
+            let when = When::Cron { cron, zone };
+            Ok(Stored { when, refused })
         }
         (None, Some(text)) => {
             if spec.zone.is_some() {
@@ -84,15 +122,13 @@ pub fn read(spec: &mut ScheduleSpec) -> Result<When, RequestError> {
                     "`run_at` says its offset itself: leave `zone` out",
                 ));
             }
-            let at: Timestamp = text.parse().map_err(|_| {
-                wrong(
-                    "run_at",
-                    format!("`{text}` is no point of time: write it as 2026-12-24T18:00:00+01:00"),
-                )
-            })?;
-            let at = DbTime(at.as_microsecond());
+            let at = read_time(text).map_err(|why| wrong("run_at", why))?;
             *text = rfc3339(at);
-            Ok(When::Once(at))
+            let when = When::Once(at);
+            Ok(Stored {
+                when,
+                refused: None,
+            })
         }
         (Some(_), Some(_)) => Err(wrong(
             "run_at",

@@ -1,7 +1,7 @@
 //! When a schedule is due: tables of a pure function.
 
 use counterstep_contracts::ScheduleSpec;
-use counterstep_steps::schedule::{When, read};
+use counterstep_steps::schedule::{When, read, read_stored};
 use counterstep_steps::times::DbTime;
 use counterstep_steps::times::rfc3339;
 
@@ -176,6 +176,20 @@ fn what_is_no_expression_is_refused_with_the_field() {
         ("60 * * * * *", "the second is `60`"),
         ("0 0 30 2 *", "names no day that exists"),
         ("@often", "has 1"),
+        (
+            "*/90 * * * *",
+            "the minute is `*/90`: a step of 90 goes beyond 0-59; write `0` for what `*/90` means, or a step of at most 59",
+        ),
+        ("*/60 * * * *", "the minute is `*/60`: a step of 60"),
+        ("0 */36 * * *", "the hour is `*/36`: a step of 36"),
+        (
+            "0 0 1 */13 *",
+            "the month is `*/13`: a step of 13 goes beyond 1-12; write `1`",
+        ),
+        ("0 0 * * */7", "the day of the week is `*/7`: a step of 7"),
+        ("50-59/10 * * * *", "write `50` for what `50-59/10` means"),
+        ("0 0 * * FRI-SUN", "write `5-6,0` for `FRI-SUN`"),
+        ("0 22-2 * * *", "write `22-23,0-2` for `22-2`"),
     ] {
         let error = read(&mut spec(cron, "UTC")).expect_err(cron);
         assert!(
@@ -183,11 +197,19 @@ fn what_is_no_expression_is_refused_with_the_field() {
             "{cron}: {error:?}"
         );
     }
-    let error = read(&mut spec("* * * * *", "Europe/Atlantis")).expect_err("no such zone");
-    assert!(
-        error.pointer == "zone" && error.message.contains("Europe/Atlantis"),
-        "{error:?}"
-    );
+    for zone in ["Europe/Atlantis", "Etc/Unknown", "Factory", "factory"] {
+        let error = read(&mut spec("* * * * *", zone)).expect_err(zone);
+        assert!(
+            error.pointer == "zone" && error.message.contains(zone),
+            "{error:?}"
+        );
+    }
+    let far = ScheduleSpec {
+        run_at: Some("9999-12-31T00:00:00Z".to_owned()),
+        ..ScheduleSpec::of("Zip")
+    };
+    let error = read(&mut far.clone()).expect_err("too far");
+    assert!(error.message.contains("too far away"), "{error:?}");
     for (spec, pointer) in [
         (ScheduleSpec::of("Zip"), "cron"),
         (
@@ -224,6 +246,76 @@ fn what_is_no_expression_is_refused_with_the_field() {
             pointer,
             "{spec:?}"
         );
+    }
+}
+
+#[test]
+fn what_an_earlier_version_took_goes_on_as_it_did() {
+    for (cron, zone, pointer, next) in [
+        ("*/90 * * * *", "UTC", Some("cron"), "2026-01-01T01:00:00Z"),
+        ("0 */36 * * *", "UTC", Some("cron"), "2026-01-02T00:00:00Z"),
+        ("0 0 1 */13 *", "UTC", Some("cron"), "2027-01-01T00:00:00Z"),
+        (
+            "30 * * * *",
+            "Factory",
+            Some("zone"),
+            "2026-01-01T00:30:00Z",
+        ),
+        ("30 * * * *", "UTC", None, "2026-01-01T00:30:00Z"),
+    ] {
+        let stored =
+            read_stored(&spec(cron, zone)).unwrap_or_else(|error| panic!("{cron}: {error}"));
+        assert_eq!(
+            stored.refused.map(|error| error.pointer).as_deref(),
+            pointer,
+            "{cron} {zone}"
+        );
+        let due = stored.when.after(time("2026-01-01T00:00:00Z"));
+        assert_eq!(due.map(short).as_deref(), Some(next), "{cron} {zone}");
+    }
+    read_stored(&spec("* * * * 8", "UTC")).expect_err("no version took it");
+}
+
+#[test]
+fn a_step_in_a_field_of_days_restricts_it() {
+    // 2026-01-05 is a Monday: odd days, and Mondays.
+    let first = "2026-01-05T00:00:00Z";
+    let days = [
+        "2026-01-07T00:00:00Z",
+        "2026-01-09T00:00:00Z",
+        "2026-01-11T00:00:00Z",
+        "2026-01-12T00:00:00Z",
+    ];
+    assert_due("0 0 */2 * mon", "UTC", first, &days);
+    assert_due(
+        "0 0 */1 * mon",
+        "UTC",
+        first,
+        &["2026-01-12T00:00:00Z", "2026-01-19T00:00:00Z"],
+    );
+    assert_due(
+        "0 0 13 * */6",
+        "UTC",
+        first,
+        &[
+            "2026-01-10T00:00:00Z",
+            "2026-01-11T00:00:00Z",
+            "2026-01-13T00:00:00Z",
+        ],
+    );
+}
+
+#[test]
+fn an_hour_that_comes_twice_is_no_rest_for_what_names_each_hour() {
+    // Berlin, 2026-10-25: from 3:00 summer time, 1:00 UTC, back to 2:00.
+    let times = [
+        "2026-10-25T00:30:00Z",
+        "2026-10-25T00:45:00Z",
+        "2026-10-25T01:00:00Z",
+        "2026-10-25T01:15:00Z",
+    ];
+    for cron in ["*/15 0-23 * * *", "*/15 * * * *"] {
+        assert_due(cron, BERLIN, "2026-10-25T00:15:00Z", &times);
     }
 }
 

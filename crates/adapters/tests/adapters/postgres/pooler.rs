@@ -56,6 +56,18 @@ async fn works(store: &dyn Store) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pooler_without_its_setting_is_told_so() {
+    let direct = shared_postgres().database();
+    let pooler = tokio::task::block_in_place(|| PgBouncer::before(shared_postgres(), 1));
+    let refused = PostgresStore::open(&pooler.url(&direct), options()).await;
+    let why = refused.map(drop).expect_err("no session").to_string();
+    assert!(
+        why.contains("database_prepared_statements = false"),
+        "{why}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn several_stores_share_the_sessions_of_a_pooler() {
     let direct = shared_postgres().database();
     let pooler = tokio::task::block_in_place(|| PgBouncer::before(shared_postgres(), 3));

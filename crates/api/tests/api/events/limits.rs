@@ -5,6 +5,7 @@ use crate::site::{Site, eventually};
 use counterstep_contracts::TaskStatus;
 use counterstep_steps::CancelReason;
 use std::time::Duration;
+use tokio::io::AsyncReadExt;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_task_and_no_event_is_refused_before_a_stream_begins() {
@@ -18,7 +19,7 @@ async fn what_is_no_task_and_no_event_is_refused_before_a_stream_begins() {
         .problem(400, "malformed-parameter");
     let task = site.submit("/api/tasks/write-note").await;
     let path = format!("/api/tasks/{task}/events");
-    for id in ["", "-1", "1.5", "one", "0x1", "99999999999999999999"] {
+    for id in ["-1", "1.5", "one", "0x1", "99999999999999999999"] {
         let request = site.request("GET", &path).header("last-event-id", id);
         let problem = site.send(request).await.problem(400, "malformed-parameter");
         assert_eq!(problem["pointer"], "Last-Event-ID", "{id}");
@@ -36,6 +37,37 @@ async fn what_is_no_task_and_no_event_is_refused_before_a_stream_begins() {
     let head = site.send(site.request("HEAD", &path)).await;
     assert_eq!((head.status, head.body.len()), (200, 0));
     assert_eq!(head.header("content-type"), Some("text/event-stream"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_id_of_the_last_event_is_none() {
+    let site = Site::start().await;
+    let task = site.submit("/api/tasks/write-note").await;
+    let mut whole = Reader::open(&site, task, Some("")).await;
+    let first = whole.entry().await.expect("an entry");
+    assert_eq!(first.entry.seq.0, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_to_a_client_of_http_1_0_ends_with_its_connection_and_has_no_chunks() {
+    let site = Site::start().await;
+    let task = site.submit("/api/tasks/write-note").await;
+    site.run_worker();
+    site.until(task, TaskStatus::Completed).await;
+    let ask = format!(
+        "GET /api/tasks/{task}/events HTTP/1.0\r\nHost: localhost\r\nConnection: keep-alive\r\n\r\n"
+    );
+    let mut socket = site.connect(ask.as_bytes()).await;
+    let mut answer = String::new();
+    let read = socket.read_to_string(&mut answer).await;
+    read.expect("it is closed at its end");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    assert!(head.contains(" 200 "), "{head}");
+    assert!(!head.to_ascii_lowercase().contains("chunked"), "{head}");
+    assert!(
+        body.starts_with("retry:") && body.contains("completed"),
+        "{body}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

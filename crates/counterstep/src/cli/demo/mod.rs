@@ -95,7 +95,7 @@ pub(super) fn main(registry: Registry, args: &DemoArgs) -> Result<(), Exit> {
                 }
             })
             .map_err(|error| {
-                Exit::failed(format_args!(
+                Exit::usage(format_args!(
                     "`{}` cannot be read as a file: {error}",
                     file.display()
                 ))

@@ -75,6 +75,28 @@ async fn a_handle_gives_a_link_that_needs_no_credential() {
     let link = kept.link("letter", hour).await.expect("a link");
     let file = reqwest::get(&link.url).await.expect("an answer");
     assert_eq!(file.text().await.expect("a body"), "dear all");
+    // What has no size before it is read.
+    let pipe = folder.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("it runs").success());
+    let writing = {
+        let pipe = pipe.clone();
+        std::thread::spawn(move || std::fs::write(pipe, "through a pipe").expect("a reader"))
+    };
+    for (path, part) in [
+        (pipe, "through a pipe"),
+        ("/proc/self/status".into(), "Name:"),
+    ] {
+        let files = [("content".to_owned(), path)];
+        let sent = http.submit_form("keep", &how, &fields, &files).await;
+        let kept = client.handle::<Keep>(sent.expect("accepted").task_id);
+        assert_eq!(kept.wait().await.expect("it rests"), TaskStatus::Completed);
+        let link = kept.link("letter", hour).await.expect("a link");
+        let file = reqwest::get(&link.url).await.expect("an answer");
+        let text = file.text().await.expect("a body");
+        assert!(text.contains(part), "{text:?}");
+    }
+    writing.join().expect("it has written");
     let refused = kept.link("other", hour).await;
     assert!(
         matches!(&refused, Err(ClientError::Refused(why)) if why.code == Some(ProblemCode::NoSuchResult)),
