@@ -140,6 +140,16 @@ impl Row {
 
 type KeyColumns = (String, i32, String, i32);
 
+/// The primary key of an entry.
+fn columns(key: &SpoolKey) -> (String, i32, &'static str, i32) {
+    (
+        key.task.to_string(),
+        key.step.0,
+        key.direction.as_str(),
+        key.attempt.0,
+    )
+}
+
 fn key_of((task, step, direction, attempt): KeyColumns) -> Result<SpoolKey, RowsError> {
     let unreadable = |text: &str| RowsError::Unreadable(text.to_owned());
     let task: TaskId = task.parse().map_err(|_| unreadable(&task))?;
@@ -210,12 +220,7 @@ pub(super) fn get(
     key: &SpoolKey,
     seals: &SealSecrets,
 ) -> Result<Option<SpoolEntry>, RowsError> {
-    let found = results::table.find((
-        key.task.to_string(),
-        key.step.0,
-        key.direction.as_str(),
-        key.attempt.0,
-    ));
+    let found = results::table.find(columns(key));
     let Some(row) = found.first::<Row>(rows).optional()? else {
         return Ok(None);
     };
@@ -228,13 +233,7 @@ pub(super) fn get(
 }
 
 pub(super) fn remove(rows: &mut SqliteConnection, key: &SpoolKey) -> Result<(), RowsError> {
-    diesel::delete(results::table.find((
-        key.task.to_string(),
-        key.step.0,
-        key.direction.as_str(),
-        key.attempt.0,
-    )))
-    .execute(rows)?;
+    diesel::delete(results::table.find(columns(key))).execute(rows)?;
     Ok(())
 }
 
@@ -269,12 +268,7 @@ pub(super) fn unsealed(
 ) -> Result<HashSet<SpoolKey>, RowsError> {
     let mut unsealed = HashSet::new();
     for key in keys(rows)? {
-        let found = results::table.find((
-            key.task.to_string(),
-            key.step.0,
-            key.direction.as_str(),
-            key.attempt.0,
-        ));
+        let found = results::table.find(columns(&key));
         let (entry, seal) = found.first::<Row>(rows)?.read()?;
         match seal {
             Some(seal) if seals.fits(&entry, &seal) => {}

@@ -48,8 +48,8 @@ impl Submit {
         self
     }
 
-    /// Sends a webhook to this address when the task comes to rest: an `https` address of the public internet,
-    /// or one that the operator allows. Over HTTP it is refused where the API sends no webhooks; in
+    /// Sends a webhook to this address when the task comes to rest: an `https` address of the public internet
+    /// at port 443, or one that the operator allows. Over HTTP it is refused where the API sends no webhooks; in
     /// the process of an engine they are sent by the API that serves it.
     #[must_use]
     pub fn webhook(mut self, url: &str) -> Self {

@@ -180,7 +180,7 @@ async fn make(
                             tracing::warn!(
                                 schedule = row.name,
                                 why,
-                                "it goes on as it did, though it could not be set today: set it anew"
+                                "a schedule goes on in a form that is refused today: set it anew"
                             );
                         }
                         done.fired.push(Fired {
