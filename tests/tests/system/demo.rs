@@ -190,7 +190,7 @@ fn a_file_that_cannot_be_read_ends_the_demo_before_anything_is_sent() {
     std::fs::create_dir(place.path().join("folder")).expect("a folder");
     for path in ["missing.txt", "folder"] {
         let ended = demo(&place, &[], &[path.into()]);
-        ended.assert_code(1).assert_says(path);
+        ended.assert_code(2).assert_says(path);
         assert!(ended.stdout.is_empty(), "{}", ended.stdout);
     }
     assert!(!place.path().join("out.zip").exists());

@@ -218,9 +218,10 @@ fn parameter(of: &Param, place: &str) -> Value {
     if place == "path" {
         parameter["required"] = json!(true);
     }
-    let example = if parameter["schema"]["type"] == "array" {
+    let kind = &parameter["schema"]["type"];
+    let example = if kind == "array" {
         json!([of.example])
-    } else if parameter["schema"]["type"] == "integer" {
+    } else if kind == "integer" || kind[0] == "integer" {
         of.example
             .parse::<i64>()
             .map_or(Value::Null, |it| json!(it))

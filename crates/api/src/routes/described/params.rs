@@ -61,8 +61,13 @@ fn cursor() -> Value {
     json!({ "type": "string", "format": "cursor" })
 }
 
+/// Blank is as good as absent.
 fn event_id() -> Value {
-    json!({ "type": "integer", "format": "int64", "minimum": 0, "maximum": i64::MAX })
+    json!({
+        "type": ["integer", "string"],
+        "format": "int64", "minimum": 0, "maximum": i64::MAX,
+        "maxLength": 0,
+    })
 }
 
 fn key() -> Value {
