@@ -9,12 +9,14 @@ use counterstep_tests::place::Place;
 use counterstep_tests::process::{Process, Signal};
 use counterstep_tests::wait::{LATER, until};
 use futures::future::join_all;
+use jiff::{SignedDuration, Timestamp};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
+use std::time::Duration;
 
 const TIMES: &[&str] = &[
     "--lease",
@@ -104,7 +106,7 @@ async fn page(of: &Api) -> Option<String> {
     let request = of.request(Method::GET, "/metrics");
     let request = request.header("accept", "application/openmetrics-text");
     // A process that stands still does not answer.
-    let request = request.timeout(std::time::Duration::from_secs(2));
+    let request = request.timeout(Duration::from_secs(2));
     request.send().await.ok()?.text().await.ok()
 }
 
@@ -249,8 +251,16 @@ async fn each_documented_figure_moves_and_alarms_and_dashboard_ask_for_what_is_t
         figures.moves(&format!("counterstep_{name}{of_type}")).await;
     }
 
-    // With a pass a second the last one may be seconds old at no look.
+    // With a pass a second no look may meet one that did something, or the last one when it is seconds old.
     reconciler.signal(Signal::Stop);
+    let soon = Timestamp::now() + SignedDuration::from_secs(1);
+    let fires = json!({"type": "walk", "run_at": soon.to_string(), "request": "works"});
+    let put = api.request(Method::PUT, "/api/schedules/soon").json(&fires);
+    assert_eq!(put.send().await.expect("an answer").status(), 201);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let mut once = program.process(&["reconciler", "--once"]);
+    assert!(once.ended().success());
+    figures.moves("counterstep_last_pass{").await;
     figures.moves("counterstep_last_pass_age_seconds").await;
     reconciler.signal(Signal::Continue);
 
