@@ -12,9 +12,10 @@ use counterstep_kernel::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
     Delivery, DeliveryTag, DocumentKind, DocumentQuery, DocumentWrite, Documents, DocumentsPut,
     Due, DueTask, EndedTask, FailureQuery, Flow, FlowQuery, Gauges, Heartbeat, IdempotencyRow,
-    InFlight, LogRow, LogWrite, Logs, MessageSource, OutboxOp, OutboxRow, PlaceCount, PlaceQuery,
-    PlaceRow, PurgeOp, Queue, QueueError, ReceiveOp, Receives, Revisions, RevisionsOf, Salvaged,
-    Settle, Store, StoreError, SweepOp, TaskLine, TaskPage, TaskQuery, Upkeep, WaitingQuery, Woken,
+    InFlight, LoadFor, LogRow, LogWrite, Logs, MessageSource, OutboxOp, OutboxRow, PlaceCount,
+    PlaceQuery, PlaceRow, PurgeOp, Queue, QueueError, ReceiveOp, Receives, Revisions, RevisionsOf,
+    Salvaged, Settle, Store, StoreError, SweepOp, TaskLine, TaskPage, TaskQuery, Upkeep,
+    WaitingQuery, Woken,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -91,8 +92,12 @@ impl Counted {
 
 #[async_trait]
 impl Store for Counted {
-    async fn load(&self, task: TaskId) -> Result<Option<TaskRecord>, StoreError> {
-        self.count().load(task).await
+    async fn load_for(
+        &self,
+        task: TaskId,
+        purpose: LoadFor,
+    ) -> Result<Option<TaskRecord>, StoreError> {
+        self.count().load_for(task, purpose).await
     }
 
     async fn salvage(&self, task: TaskId) -> Result<Option<Salvaged>, StoreError> {

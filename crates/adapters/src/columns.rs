@@ -3,7 +3,7 @@
 
 use counterstep_contracts::{Labels, ParentRef, Rev, Settled, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::journal::{Fold, JournalError, JournalRow};
-use counterstep_kernel::ports::Unread;
+use counterstep_kernel::ports::{LoadFor, Unread};
 use counterstep_kernel::record::{
     AttemptMark, Failure, History, StepRow, TaskRecord, TaskRow, UndoGoal,
 };
@@ -37,11 +37,21 @@ impl Unreadable {
 pub(crate) enum Care {
     /// Refuse the row.
     Strict,
+    /// The same, and data that are not what their digest says: for those who run the task.
+    Digests,
     /// Go on with something in its place, and note which it was.
     Salvage(Vec<Unread>),
 }
 
 impl Care {
+    /// For a load.
+    pub(crate) const fn of(purpose: LoadFor) -> Self {
+        match purpose {
+            LoadFor::Look => Self::Strict,
+            LoadFor::Run => Self::Digests,
+        }
+    }
+
     /// What was read, or what stands in its place.
     pub(crate) fn or<T>(
         &mut self,
@@ -60,7 +70,7 @@ impl Care {
     /// What was noted.
     pub(crate) fn noted(self) -> Vec<Unread> {
         match self {
-            Self::Strict => Vec::new(),
+            Self::Strict | Self::Digests => Vec::new(),
             Self::Salvage(noted) => noted,
         }
     }
@@ -148,6 +158,8 @@ pub(crate) struct Content {
     pub(crate) steps: Vec<StepRow>,
     /// What is known of its attempts' objects, in the order of their start.
     pub(crate) marks: Vec<AttemptMark>,
+    /// The payload key that the last row with one names.
+    pub(crate) payload_key: Option<String>,
     /// The task that has submitted it.
     pub(crate) parent: Option<ParentRef>,
     /// Where its client is told when it comes to rest.
@@ -210,11 +222,14 @@ pub(crate) fn content(
     journal: &[JournalRow],
     care: &mut Care,
 ) -> Result<Content, NotRead> {
-    let mut fold = Fold::new(task);
+    let mut fold = match care {
+        Care::Strict => Fold::new(task),
+        Care::Digests | Care::Salvage(_) => Fold::holding_digests(task),
+    };
     let mut is_whole = true;
     for row in journal {
         let pushed = match care {
-            Care::Strict => fold.push(row),
+            Care::Strict | Care::Digests => fold.push(row),
             Care::Salvage(_) => fold.push_damaged(row),
         };
         let read = match pushed {
@@ -248,6 +263,7 @@ pub(crate) fn content(
         task: row,
         steps,
         marks,
+        payload_key,
         ..
     } = fold.into_record(DbTime(0));
     let TaskRow {
@@ -272,6 +288,7 @@ pub(crate) fn content(
         response,
         steps,
         marks,
+        payload_key,
         parent,
         webhook,
         earlier_requests,

@@ -134,8 +134,9 @@ fn none(tenant: &Tenant, keys: &TenantKeys) -> PayloadError {
 }
 
 impl<K: PayloadKeys> PayloadCodec for EncryptedPayloads<K> {
-    fn check(&self, tenant: &Tenant) -> Result<(), PayloadError> {
-        self.keys.of(tenant)?.newest(tenant).map(drop)
+    fn key(&self, tenant: &Tenant) -> Result<String, PayloadError> {
+        let keys = self.keys.of(tenant)?;
+        Ok(keys.newest(tenant)?.id.clone())
     }
 
     fn encrypt(&self, tenant: &Tenant, place: &str, text: &str) -> Result<String, PayloadError> {

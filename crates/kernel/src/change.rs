@@ -6,7 +6,7 @@ use crate::draft::{As, Draft, after_commit};
 use crate::engine::Engine;
 use crate::events::events_of;
 use crate::payloads::encrypt_row;
-use crate::ports::{CommitError, Committed, StoreError};
+use crate::ports::{CommitError, Committed, LoadFor, StoreError};
 use crate::record::{DbTime, TaskRecord};
 use crate::saga::Illegal;
 use crate::sql::SqlRefused;
@@ -265,13 +265,14 @@ impl Engine {
         }
     }
 
+    /// A turn goes on from it.
     async fn reload(
         &self,
         task: TaskId,
         patience: &mut Patience<'_>,
     ) -> Result<TaskRecord, ChangeError> {
         patience
-            .ask(|| self.ports.store.load(task))
+            .ask(|| self.ports.store.load_for(task, LoadFor::Run))
             .await?
             .ok_or(ChangeError::Gone)
     }

@@ -59,7 +59,7 @@ pub use spool::{Spool, SpoolEntry, SpoolError, SpoolKey, SpoolStats};
 pub use statement::SqlStatement;
 pub use steps::{CodeLabel, InTheTurn, StepRunner};
 pub use store::{
-    Committed, Heartbeat, IdempotencyRow, KEY_TAKEN, MOST_SUCCESSORS, OutboxOp, OutboxRow,
+    Committed, Heartbeat, IdempotencyRow, KEY_TAKEN, LoadFor, MOST_SUCCESSORS, OutboxOp, OutboxRow,
     Salvaged, Store, Unread,
 };
 pub use traces::{NoTraces, Traces};

@@ -350,6 +350,8 @@ pub struct TaskRecord {
     pub steps: Vec<StepRow>,
     /// Its attempts, in the order of their start.
     pub marks: Vec<AttemptMark>,
+    /// The id of the payload key that the last row of its journal with one names; `None`: it was never written with one.
+    pub payload_key: Option<String>,
     /// The database's clock in the same query.
     pub now: DbTime,
 }

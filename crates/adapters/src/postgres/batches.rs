@@ -10,7 +10,7 @@ use super::pool::Database;
 use super::tasks;
 use crate::batch::{Batcher, Entry, Flush, Limits, NoReply, Queued, Slot};
 use counterstep_contracts::{Epoch, TaskId, Tenant};
-use counterstep_kernel::ports::{CommitError, Committed, Heartbeat, Salvaged, StoreError};
+use counterstep_kernel::ports::{CommitError, Committed, Heartbeat, LoadFor, Salvaged, StoreError};
 use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::transition::{Guard, Transition};
 use futures::FutureExt;
@@ -54,7 +54,7 @@ struct Change {
 }
 
 type Write = Request<Change, Result<Committed, CommitError>>;
-type Load = Request<TaskId, Result<Option<TaskRecord>, StoreError>>;
+type Load = Request<(TaskId, LoadFor), Result<Option<TaskRecord>, StoreError>>;
 
 type Successors = Request<(Tenant, TaskId), Result<Vec<TaskId>, StoreError>>;
 
@@ -192,23 +192,27 @@ impl Batches {
         lent.settle(written)
     }
 
-    pub(super) async fn load(&self, task: TaskId) -> Result<Option<TaskRecord>, StoreError> {
-        match self
-            .loads
-            .enter(|reply| Request { asks: task, reply })
-            .await
-        {
-            Entry::Alone(_slot) => self.load_alone(task).await,
+    pub(super) async fn load(
+        &self,
+        task: TaskId,
+        purpose: LoadFor,
+    ) -> Result<Option<TaskRecord>, StoreError> {
+        let asks = (task, purpose);
+        match self.loads.enter(|reply| Request { asks, reply }).await {
+            Entry::Alone(_slot) => self.load_alone(asks).await,
             Entry::Batched(reply) => match self.replied(reply)? {
                 Reply::Answer(result) => result,
-                Reply::Alone => self.load_alone(task).await,
+                Reply::Alone => self.load_alone(asks).await,
             },
         }
     }
 
-    async fn load_alone(&self, task: TaskId) -> Result<Option<TaskRecord>, StoreError> {
+    async fn load_alone(
+        &self,
+        (task, purpose): (TaskId, LoadFor),
+    ) -> Result<Option<TaskRecord>, StoreError> {
         let rows: Vec<tasks::TaskRead> = self.database.read(tasks::load(vec![task.0])).await?;
-        Ok(tasks::decode(rows, &mut Care::Strict)
+        Ok(tasks::decode(rows, &mut Care::of(purpose))
             .remove(&task)
             .transpose()?)
     }
@@ -406,14 +410,29 @@ async fn find_all(database: Database, asked: Vec<Successors>) {
 
 async fn load_all(database: Database, loads: Vec<Load>) {
     let mut callers: HashMap<TaskId, Vec<oneshot::Sender<_>>> = HashMap::new();
-    for Request { asks, reply } in loads {
-        callers.entry(asks).or_default().push(reply);
+    let mut to_run = HashSet::new();
+    for Request {
+        asks: (task, purpose),
+        reply,
+    } in loads
+    {
+        callers.entry(task).or_default().push(reply);
+        if purpose == LoadFor::Run {
+            to_run.insert(task);
+        }
     }
     let rows: Result<Vec<tasks::TaskRead>, Fault> = database
         .read(tasks::load(callers.keys().map(|task| task.0).collect()))
         .await;
     let mut found = match rows {
-        Ok(rows) => tasks::decode(rows, &mut Care::Strict),
+        Ok(rows) => {
+            let (run, look): (Vec<_>, Vec<_>) = rows
+                .into_iter()
+                .partition(|row| to_run.contains(&tasks::task_of(row)));
+            let mut found = tasks::decode(look, &mut Care::of(LoadFor::Look));
+            found.extend(tasks::decode(run, &mut Care::of(LoadFor::Run)));
+            found
+        }
         Err(fault) => {
             for reply in callers.into_values().flatten() {
                 let _ = reply.send(failed(&fault));

@@ -46,9 +46,9 @@ use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
     DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, FailureQuery, Flow,
-    FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow, PlaceCount,
-    PlaceQuery, PlaceRow, Revisions, RevisionsOf, Salvaged, SqlStatement, Store, StoreError,
-    TaskLine, TaskPage, TaskQuery, WaitingQuery, Woken,
+    FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, LoadFor, OutboxOp, OutboxRow,
+    PlaceCount, PlaceQuery, PlaceRow, Revisions, RevisionsOf, Salvaged, SqlStatement, Store,
+    StoreError, TaskLine, TaskPage, TaskQuery, WaitingQuery, Woken,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -204,8 +204,12 @@ fn readable<Row, T>(
 
 #[async_trait]
 impl Store for PostgresStore {
-    async fn load(&self, task: TaskId) -> Result<Option<TaskRecord>, StoreError> {
-        self.batches.load(task).await
+    async fn load_for(
+        &self,
+        task: TaskId,
+        purpose: LoadFor,
+    ) -> Result<Option<TaskRecord>, StoreError> {
+        self.batches.load(task, purpose).await
     }
 
     async fn salvage(&self, task: TaskId) -> Result<Option<Salvaged>, StoreError> {

@@ -23,6 +23,7 @@ mod places;
 pub(crate) mod pool;
 pub(crate) mod prepared;
 mod receives;
+mod record;
 mod retention;
 mod revisions;
 mod schema;
@@ -45,17 +46,18 @@ use counterstep_contracts::{Epoch, Rev, TaskId, Tenant};
 use counterstep_kernel::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
     DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, FailureQuery, Flow,
-    FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow, PlaceCount,
-    PlaceQuery, PlaceRow, Revisions, RevisionsOf, Salvaged, Store, StoreError, TaskLine, TaskPage,
-    TaskQuery, WaitingQuery, Woken,
+    FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, LoadFor, OutboxOp, OutboxRow,
+    PlaceCount, PlaceQuery, PlaceRow, Revisions, RevisionsOf, Salvaged, Store, StoreError,
+    TaskLine, TaskPage, TaskQuery, WaitingQuery, Woken,
 };
-use counterstep_kernel::record::{History, TaskRecord, TaskRow};
+use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
 use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
-use fault::{Care, Content, Fault, content, micros};
+use fault::{Care, Fault, micros};
 use loads::Loads;
 use pool::Durability;
+use record::read_task;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -68,7 +70,7 @@ const RELAY_HOLD: Duration = Duration::from_secs(15);
 #[derive(Debug, Clone)]
 pub struct SqliteStore {
     database: Database,
-    loads: Loads<TaskId, Option<TaskRecord>>,
+    loads: Loads<(TaskId, LoadFor), Option<TaskRecord>>,
     successors: Loads<(Tenant, TaskId), Vec<TaskId>>,
 }
 
@@ -96,8 +98,9 @@ impl SqliteStore {
     fn on(database: Database, options: &SqliteOptions) -> Self {
         let (file, wait) = (database.clone(), options.wait);
         Self {
-            loads: Loads::new(file.clone(), wait, loads::WIDTH, |file, now, task| {
-                read_task(file, now, *task, &mut Care::Strict)
+            loads: Loads::new(file.clone(), wait, loads::WIDTH, |file, now, of| {
+                let (task, purpose) = *of;
+                read_task(file, now, task, &mut Care::of(purpose))
             }),
             successors: Loads::new(file, wait, 1, |file, _, of| tasks::successors(file, of)),
             database,
@@ -111,54 +114,14 @@ impl SqliteStore {
     }
 }
 
-fn read_task(
-    connection: &mut SqliteConnection,
-    now: i64,
-    task: TaskId,
-    care: &mut Care,
-) -> Result<Option<TaskRecord>, Fault> {
-    let Some(row) = tasks::load(connection, task)? else {
-        return Ok(None);
-    };
-    let journal = journal::read(connection, task, care)?;
-    let Content {
-        request,
-        client_key,
-        response,
-        parent,
-        webhook,
-        earlier_requests,
-        place_key,
-        place_no,
-        settled,
-        steps,
-        marks,
-        instead,
-    } = content(task, Rev(row.rev), &journal, care)?;
-    let row = row.decode(instead, care)?;
-    Ok(Some(TaskRecord {
-        task: TaskRow {
-            request,
-            client_key,
-            response,
-            parent,
-            webhook,
-            earlier_requests,
-            place_key,
-            place_no,
-            settled,
-            ..row
-        },
-        steps,
-        marks,
-        now: DbTime(now),
-    }))
-}
-
 #[async_trait]
 impl Store for SqliteStore {
-    async fn load(&self, task: TaskId) -> Result<Option<TaskRecord>, StoreError> {
-        self.loads.of(task).await
+    async fn load_for(
+        &self,
+        task: TaskId,
+        purpose: LoadFor,
+    ) -> Result<Option<TaskRecord>, StoreError> {
+        self.loads.of((task, purpose)).await
     }
 
     async fn salvage(&self, task: TaskId) -> Result<Option<Salvaged>, StoreError> {

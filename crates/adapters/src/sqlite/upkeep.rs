@@ -3,7 +3,8 @@
 use super::SqliteStore;
 use super::fault::{Care, micros};
 use super::pool::{Durability, OpenError};
-use super::{read_task, receives, retention, tasks};
+use super::record::read_task;
+use super::{receives, retention, tasks};
 use async_trait::async_trait;
 use counterstep_contracts::TaskId;
 use counterstep_kernel::ports::{

@@ -1,5 +1,7 @@
 //! The contract of a store, behind what encrypts payloads; and what becomes of tasks whose key is gone.
 
+mod plaintext;
+
 use crate::embedded::{self, Fixture};
 use crate::suite::chain as chains;
 use crate::suite::changes::*;

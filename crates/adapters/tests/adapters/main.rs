@@ -114,6 +114,7 @@ macro_rules! salvage_cases {
         crate::conformance! { $open;
             salvage:
                 a_task_of_which_not_all_can_be_read_is_salvaged,
+                data_that_are_not_those_of_their_digest_are_refused_for_a_run,
                 a_task_with_a_row_of_a_newer_form_is_not_read_in_part,
                 a_chain_of_changes_that_is_not_whole_is_named_where_it_breaks
         }

@@ -280,7 +280,7 @@ mod tests {
         assert!(refused.contains("1 tasks of the tenant"), "{refused}");
         assert_eq!(keys.list().expect("a list"), [(acme(), vec![id])]);
         let codec = EncryptedPayloads::new(keys);
-        codec.check(&acme()).expect("it accepts others again");
+        codec.key(&acme()).expect("it accepts others again");
     }
 
     /// Opens nothing of `gone`.
@@ -288,8 +288,8 @@ mod tests {
     struct Codec;
 
     impl PayloadCodec for Codec {
-        fn check(&self, _: &Tenant) -> Result<(), PayloadError> {
-            Ok(())
+        fn key(&self, _: &Tenant) -> Result<String, PayloadError> {
+            Ok("1".to_owned())
         }
 
         fn encrypt(&self, _: &Tenant, _: &str, text: &str) -> Result<String, PayloadError> {

@@ -4,7 +4,7 @@
 
 use super::{link, origin, seal};
 use crate::digest::hex;
-use crate::journal::{FORM, Named, named};
+use crate::journal::{FORM, Named, named, plaintext_in};
 use crate::ports::{ChainRow, ChainTip};
 use counterstep_contracts::TaskStatus;
 use sha2::{Digest, Sha256};
@@ -16,6 +16,7 @@ pub struct Walk {
     rows: u64,
     erased: u64,
     ends: Ends,
+    encrypted: EncryptedFrom,
     tip: Option<ChainTip>,
     last: Option<(i64, Vec<u8>)>,
 }
@@ -27,6 +28,7 @@ impl Default for Walk {
             rows: 0,
             erased: 0,
             ends: Ends::default(),
+            encrypted: EncryptedFrom::default(),
             tip: None,
             last: None,
         }
@@ -41,6 +43,7 @@ impl Walk {
         match read(row) {
             Read::Named(named) => {
                 self.whole &= data_is_whole(row, &named) && self.ends.are_before(&named);
+                self.whole &= self.encrypted.plaintext(row, &named).is_none();
                 self.erased += u64::from(row.data.is_none() && named.data.is_some());
                 self.ends.take(&named);
             }
@@ -157,10 +160,28 @@ impl Ends {
 /// Whether what was handed in is what its digest says. Erased data is no damage.
 #[must_use]
 pub fn data_is_whole(row: &ChainRow, named: &Named) -> bool {
-    match (&row.data, &named.data) {
-        (None, _) => true,
-        (Some(data), Some(digest)) => hex(&Sha256::digest(data)) == *digest,
-        (Some(_), None) => false,
+    row.data.is_none() || is_digest_of(named.data.as_deref(), row.data.as_deref())
+}
+
+/// Whether this is the digest of these data; without data there is none.
+pub(crate) fn is_digest_of(digest: Option<&str>, data: Option<&str>) -> bool {
+    match (digest, data) {
+        (Some(digest), Some(data)) => hex(&Sha256::digest(data)) == *digest,
+        (digest, data) => digest.is_none() && data.is_none(),
+    }
+}
+
+/// The payload key of a task, row by row: from the first row on that names one, what is handed in is encrypted.
+#[derive(Debug, Clone, Default)]
+pub struct EncryptedFrom(Option<String>);
+
+impl EncryptedFrom {
+    /// Takes the next row. Returns the first payload in it that is not encrypted and has to be, in words.
+    pub fn plaintext(&mut self, row: &ChainRow, named: &Named) -> Option<String> {
+        if named.key.is_some() {
+            self.0.clone_from(&named.key);
+        }
+        plaintext_in(row.data.as_deref()?, self.0.as_deref()?)
     }
 }
 

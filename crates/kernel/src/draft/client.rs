@@ -104,6 +104,7 @@ impl Draft {
                 task,
                 steps,
                 marks: Vec::new(),
+                payload_key: None,
                 now: never,
             },
             actor,

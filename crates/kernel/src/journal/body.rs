@@ -65,6 +65,10 @@ pub(super) struct Body {
     /// Lower-case hexadecimal SHA-256 of the row's `data`; absent: there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) data: Option<String>,
+    /// The id of the payload key that the row was written with; absent: with none. From the first row with one on, the data of
+    /// the task are encrypted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) key: Option<String>,
 }
 
 /// What one event did. The first of a row says its number and the state before it; of the others
@@ -302,6 +306,8 @@ pub struct Named {
     pub status: Option<String>,
     /// The digest of its data.
     pub data: Option<String>,
+    /// The payload key that it was written with.
+    pub key: Option<String>,
 }
 
 /// Reads what a check of the chain needs; `None`: the entries cannot be read.
@@ -327,5 +333,6 @@ pub fn named(entries: &str) -> Option<Named> {
         last: number,
         status,
         data: body.data,
+        key: body.key,
     })
 }

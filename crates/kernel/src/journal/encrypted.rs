@@ -1,9 +1,10 @@
-//! A row of the journal with its payloads encrypted. Must not decide what a payload is encrypted with.
+//! A row of the journal with its payloads encrypted, and whether those of a row are. Must not decide what a payload is
+//! encrypted with.
 
 use super::SUBMITTED;
 use super::body::{AttemptBody, Body, Data};
 use super::write::bind;
-use crate::payloads::{Encrypt, Place};
+use crate::payloads::{Encrypt, Place, is_ciphertext};
 use crate::ports::PayloadError;
 use crate::record::TaskRow;
 use crate::transition::Written;
@@ -26,7 +27,9 @@ impl Written {
         let data = self.data.as_deref().map(serde_json::from_str::<Data>);
         let mut data = data.transpose().map_err(unreadable)?.unwrap_or_default();
         entries(&mut body, encrypt)?;
-        handed_in(&mut data, encrypt)?;
+        handed_in(&mut data).try_for_each(|(place, value)| encrypt.value(place, value))?;
+        // Without one nothing is encrypted: a row with payloads has failed by now.
+        body.key = encrypt.key();
         let before = self.before.clone();
         Ok(Self {
             is_encrypted: true,
@@ -63,21 +66,38 @@ fn entries(body: &mut Body, encrypt: &Encrypt<'_>) -> Result<(), PayloadError> {
     Ok(())
 }
 
-fn handed_in(data: &mut Data, encrypt: &Encrypt<'_>) -> Result<(), PayloadError> {
-    let value = |place, value: &mut Value| encrypt.value(place, value);
-    if let Some(request) = &mut data.request {
-        value(Place::Request, request)?;
-    }
-    if let Some(response) = &mut data.response {
-        value(Place::Response, response)?;
-    }
-    for (no, output) in &mut data.outputs {
-        value(Place::Output(*no), output)?;
-    }
-    for (no, signal) in &mut data.signals {
-        value(Place::Signal(*no), &mut signal.body)?;
-    }
-    data.details
-        .values_mut()
-        .try_for_each(|details| value(Place::Details, details))
+/// The payloads in the data of a row.
+fn handed_in(data: &mut Data) -> impl Iterator<Item = (Place, &mut Value)> {
+    let request = data.request.iter_mut().map(|it| (Place::Request, it));
+    let response = data.response.iter_mut().map(|it| (Place::Response, it));
+    let outputs = data
+        .outputs
+        .iter_mut()
+        .map(|(no, it)| (Place::Output(*no), it));
+    let signals = data
+        .signals
+        .iter_mut()
+        .map(|(no, it)| (Place::Signal(*no), &mut it.body));
+    let details = data.details.values_mut().map(|it| (Place::Details, it));
+    request
+        .chain(response)
+        .chain(outputs)
+        .chain(signals)
+        .chain(details)
+}
+
+/// The first payload in the data of a row that is not encrypted, as an error names it. `key`: that of the row, or of one
+/// before it.
+pub(super) fn plaintext(data: &mut Data, key: &str) -> Option<String> {
+    let (place, _) = handed_in(data).find(|(_, value)| !is_ciphertext(value))?;
+    Some(format!(
+        "has the {place} as plaintext, and this task is encrypted, with the payload key `{key}`"
+    ))
+}
+
+/// The same of the data of a row as they stand in a store. Data that cannot be read have none.
+#[must_use]
+pub fn plaintext_in(data: &str, key: &str) -> Option<String> {
+    let mut data: Data = serde_json::from_str(data).ok()?;
+    plaintext(&mut data, key)
 }

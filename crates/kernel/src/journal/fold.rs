@@ -2,6 +2,7 @@
 //! record; must not ask the judge.
 
 mod events;
+mod texts;
 
 use super::FORM;
 use super::body::{Body, Data, LeaseBody, StepBody};
@@ -17,6 +18,7 @@ use counterstep_contracts::{
 };
 use serde_json::Value;
 use std::time::Duration;
+use texts::read;
 use uuid::Uuid;
 
 /// A row of a journal.
@@ -92,6 +94,7 @@ pub struct Fold {
     record: TaskRecord,
     attempts: Vec<AttemptRow>,
     past: Option<Past>,
+    holds_digests: bool,
 }
 
 impl Fold {
@@ -102,12 +105,24 @@ impl Fold {
             task: blank(task),
             steps: Vec::new(),
             marks: Vec::new(),
+            payload_key: None,
             now: DbTime(0),
         };
         Self {
             record,
             attempts: Vec::new(),
             past: None,
+            holds_digests: false,
+        }
+    }
+
+    /// The same, for those who run it: the data of each row are held against the digest in its entries, and are missed where they
+    /// are gone.
+    #[must_use]
+    pub fn holding_digests(task: TaskId) -> Self {
+        Self {
+            holds_digests: true,
+            ..Self::new(task)
         }
     }
 
@@ -138,24 +153,9 @@ impl Fold {
                 found: row.rev,
             });
         }
-        // The error itself could tell what the data is.
-        let broken = |text, error: &serde_json::Error| {
-            let why = format!("is no JSON of form {FORM}, at column {}", error.column());
-            JournalError::Broken {
-                rev: row.rev,
-                text,
-                why,
-            }
-        };
-        let body: Body =
-            serde_json::from_str(&row.entries).map_err(|error| broken("entries", &error))?;
-        let data = row
-            .data
-            .as_deref()
-            .map(serde_json::from_str::<Data>)
-            .transpose();
-        let data = data.map_err(|error| broken("data", &error))?;
-        self.apply(row, body, data.unwrap_or_default());
+        let body: Body = read(row, "entries", &row.entries)?;
+        let data = self.data(row, &body)?;
+        self.apply(row, body, data);
         Ok(())
     }
 
@@ -170,10 +170,9 @@ impl Fold {
         };
         match &error {
             JournalError::Broken { text: "data", .. } => {
-                let _ = self.push(&JournalRow {
-                    data: None,
-                    ..row.clone()
-                });
+                if let Ok(body) = read(row, "entries", &row.entries) {
+                    self.apply(row, body, Data::default());
+                }
                 return Err(error);
             }
             JournalError::Gap { .. } => {
@@ -288,8 +287,12 @@ impl Fold {
             deadline,
             cancel_requested,
             finished,
+            key,
             ..
         } = body;
+        if key.is_some() {
+            self.record.payload_key = key;
+        }
         let is_quiet = events.is_empty();
         let mut writes = Vec::with_capacity(events.len() + attempts.len());
         for (place, event) in events.into_iter().enumerate() {

@@ -17,6 +17,7 @@ mod patch;
 mod write;
 
 pub use body::{Named, named};
+pub use encrypted::plaintext_in;
 pub use fold::{Fold, JournalError, JournalRow};
 
 /// The form of the rows that this program writes. A row of a newer form is left alone. In form 1

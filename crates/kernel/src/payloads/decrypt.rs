@@ -35,11 +35,13 @@ impl Decrypt<'_> {
         if encrypted.starts_with(ESCAPED) {
             return Escape.decrypt("", encrypted);
         }
-        let Some(codec) = self.codec else {
-            let why = "it was written with payload keys, and this program has none: see the setting `payload_keys`";
-            return Err(PayloadError::Missing(why.to_owned()));
-        };
-        codec.decrypt(&place.of(self.task), encrypted)
+        self.codec()?.decrypt(&place.of(self.task), encrypted)
+    }
+
+    fn codec(&self) -> Result<&dyn PayloadCodec, PayloadError> {
+        let why = "it was written with payload keys, and this program has none: see the setting `payload_keys`";
+        self.codec
+            .ok_or_else(|| PayloadError::Missing(why.to_owned()))
     }
 
     /// A text whose key was deleted keeps no task from going on.
@@ -108,6 +110,10 @@ impl Decrypt<'_> {
         &self,
         record: &mut TaskRecord,
     ) -> Result<Vec<(Place, PayloadError)>, PayloadError> {
+        // Also of one without payloads so far: what this process adds would be plaintext, which others refuse.
+        if record.payload_key.is_some() {
+            self.codec()?;
+        }
         let mut closed = Vec::new();
         let mut value = |place, value: &mut Value| {
             let read = self.value(place, value);

@@ -19,6 +19,11 @@ pub(crate) struct Encrypt<'a> {
 }
 
 impl Encrypt<'_> {
+    /// The key that encrypts; `None`: there is none.
+    pub(crate) fn key(&self) -> Option<String> {
+        self.codec.key(self.tenant).ok()
+    }
+
     /// An empty text stays as it is.
     pub(crate) fn text(&self, place: Place, text: &mut String) -> Result<(), PayloadError> {
         if text.is_empty() {

@@ -14,8 +14,8 @@ pub(crate) use encrypt::Encrypt;
 pub use encrypt::encrypt_row;
 pub(crate) use encrypt::is_encrypted_kind;
 pub use erase::delete_documents;
-pub(crate) use place::Place;
 pub use place::is_encrypted;
+pub(crate) use place::{Place, is_ciphertext};
 pub use store::PayloadStore;
 
 use crate::error::StepError;

@@ -60,6 +60,11 @@ pub(super) fn encrypted_value(value: &Value) -> Option<&str> {
         .filter(|text| is_encrypted(text))
 }
 
+/// Whether a value was encrypted with a key, or is the `Null` that stays as it is. One that was only escaped was not.
+pub(crate) fn is_ciphertext(value: &Value) -> bool {
+    value.is_null() || encrypted_value(value).is_some_and(|text| text.starts_with(ENCRYPTED))
+}
+
 pub(super) fn envelope(encrypted: String) -> Value {
     json!({ ENVELOPE: encrypted })
 }

@@ -8,7 +8,7 @@ use crate::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
     DocumentKind, DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, EndedTask,
     FailureFilter, FailureQuery, Flow, FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight,
-    LogRow, LogWrite, Logs, OutboxOp, OutboxRow, PayloadCodec, PayloadError, PlaceCount,
+    LoadFor, LogRow, LogWrite, Logs, OutboxOp, OutboxRow, PayloadCodec, PayloadError, PlaceCount,
     PlaceQuery, PlaceRow, PurgeOp, ReceiveOp, Receives, Revisions, RevisionsOf, Salvaged,
     SqlStatement, Store, StoreError, SweepOp, TaskLine, TaskPage, TaskQuery, Unread, Upkeep,
     WaitingQuery, Woken,
@@ -91,14 +91,18 @@ impl Store for PayloadStore {
         self.codec.as_deref()
     }
 
-    async fn load(&self, task: TaskId) -> Result<Option<TaskRecord>, StoreError> {
-        let mut record = self.inner.load(task).await?;
+    async fn load_for(
+        &self,
+        task: TaskId,
+        purpose: LoadFor,
+    ) -> Result<Option<TaskRecord>, StoreError> {
+        let mut record = self.inner.load_for(task, purpose).await?;
         if let Some(record) = &mut record {
             decrypt_record(self.payload_codec(), record)?;
             let task = &record.task;
             // Its next change could not be written: a step would have run for nothing.
             if let Some(codec) = self.codec.as_ref().filter(|_| !task.status.is_terminal()) {
-                codec.check(&task.tenant).map_err(StoreError::from)?;
+                codec.key(&task.tenant).map_err(StoreError::from)?;
             }
         }
         Ok(record)

@@ -27,8 +27,8 @@ pub trait PayloadCodec: Send + Sync + Debug {
     /// begins with [`ENCRYPTED`] and holds what is needed to find the key.
     fn encrypt(&self, tenant: &Tenant, place: &str, text: &str) -> Result<String, PayloadError>;
 
-    /// Whether there is a key to encrypt with for a tenant.
-    fn check(&self, tenant: &Tenant) -> Result<(), PayloadError>;
+    /// The id of the key that encrypts for a tenant.
+    fn key(&self, tenant: &Tenant) -> Result<String, PayloadError>;
 
     /// Decrypts what [`encrypt`](Self::encrypt) returned.
     fn decrypt(&self, place: &str, encrypted: &str) -> Result<String, PayloadError>;

@@ -18,6 +18,7 @@ use crate::record::{DbTime, History, TaskRecord};
 use crate::transition::{Guard, Transition};
 use async_trait::async_trait;
 use counterstep_contracts::{Epoch, TaskEvent, TaskId, Tenant};
+use futures::future::BoxFuture;
 use serde_json::Value;
 use std::fmt::Debug;
 use std::time::Duration;
@@ -83,6 +84,15 @@ pub struct IdempotencyRow {
     pub finished: Option<(String, Value)>,
 }
 
+/// What a task is loaded for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoadFor {
+    /// To show it, or to decide what its state alone decides.
+    Look,
+    /// To run its steps: what was handed in is held against the digests in the journal, and damage is refused.
+    Run,
+}
+
 /// A task of which not everything can be read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Salvaged {
@@ -117,7 +127,16 @@ pub trait Store: Upkeep + Logs + Send + Sync + Debug {
     }
 
     /// A task with its steps; `None`: there is none.
-    async fn load(&self, task: TaskId) -> Result<Option<TaskRecord>, StoreError>;
+    async fn load_for(
+        &self,
+        task: TaskId,
+        purpose: LoadFor,
+    ) -> Result<Option<TaskRecord>, StoreError>;
+
+    /// The same for looking at it.
+    fn load(&self, task: TaskId) -> BoxFuture<'_, Result<Option<TaskRecord>, StoreError>> {
+        self.load_for(task, LoadFor::Look)
+    }
 
     /// A task as far as it can be read. An error where not even its state can be.
     async fn salvage(&self, task: TaskId) -> Result<Option<Salvaged>, StoreError>;

@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::isolation::WhenFull;
 use crate::load::fits;
 use crate::places::{self, Asked, Sleeps};
-use crate::ports::StoreError;
+use crate::ports::{LoadFor, StoreError};
 use crate::quarantine::{Quarantine, quarantine};
 use crate::record::TaskRecord;
 use crate::task::TaskType;
@@ -39,7 +39,7 @@ pub(super) async fn claimable(
     host: Host,
     Wanted { task, offer, .. }: Wanted<'_>,
 ) -> Result<Claimable, TurnEnd> {
-    let record = match engine.ports.store.load(task).await {
+    let record = match engine.ports.store.load_for(task, LoadFor::Run).await {
         Ok(Some(record)) => record,
         Ok(None) => {
             // Retention may have taken it. Otherwise the message was another installation's, which

@@ -8,7 +8,7 @@ use super::read_at::ReadAt;
 use super::turn_loop::{Happened, Next, Turn};
 use crate::cancel::CancelReason;
 use crate::change::ChangeError;
-use crate::ports::{SpoolOutcome, StoreError};
+use crate::ports::{LoadFor, SpoolOutcome, StoreError};
 use crate::spool::{ResultPlace, Spooling, may_pass};
 use counterstep_contracts::Direction;
 use futures::StreamExt;
@@ -313,7 +313,8 @@ impl Turn<'_> {
     async fn read_again(&mut self) -> Result<(), ChangeError> {
         let (task, store) = (self.record.task.id, &self.engine.ports.store);
         let read_at = ReadAt::now(self.engine);
-        let record = store.load(task).await?.ok_or(ChangeError::Gone)?;
+        let record = store.load_for(task, LoadFor::Run).await?;
+        let record = record.ok_or(ChangeError::Gone)?;
         if record.task.epoch != self.record.task.epoch || !record.lease_is_live() {
             return Err(ChangeError::Fenced);
         }

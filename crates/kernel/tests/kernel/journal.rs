@@ -1,6 +1,7 @@
 //! The rows of a journal: their form, which released programs have written, and what is read back
 //! from them.
 
+mod encrypted;
 mod form;
 mod sweeps;
 
@@ -52,6 +53,7 @@ impl Story {
             },
             steps: change.steps.clone(),
             marks: Vec::new(),
+            payload_key: None,
             now,
         });
         before.now = now;

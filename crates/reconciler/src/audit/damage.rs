@@ -2,7 +2,9 @@
 //! it, so the rows around a damaged one tell what has become of it: this reads their evidence.
 
 use super::{Damage, Finding};
-use counterstep_kernel::audit::{Ends, Facts, Read, data_is_whole, link, origin, read, seal};
+use counterstep_kernel::audit::{
+    EncryptedFrom, Ends, Facts, Read, data_is_whole, link, origin, read, seal,
+};
 use counterstep_kernel::ports::{ChainRow, ChainTip};
 
 /// Of so many rows that do not follow, at most, it is tried whether they stand at each other's
@@ -350,14 +352,21 @@ impl Diagnosis<'_> {
     }
 
     /// Whether what was handed in is what was handed in. It stands beside the chain, which binds
-    /// its digest.
+    /// its digest, and the key that it was encrypted with.
     fn data(&mut self) {
+        let mut encrypted = EncryptedFrom::default();
         for row in self.rows {
             // Entries that cannot be read have no digest to compare with; that they changed is said
             // already.
-            if matches!(read(row), Read::Named(named) if !data_is_whole(row, &named)) {
+            let Read::Named(named) = read(row) else {
+                continue;
+            };
+            if !data_is_whole(row, &named) {
                 let says = "its data has not the digest that stands in its entries".to_owned();
                 self.add(Some(row.rev), Damage::DataChanged, says);
+            }
+            if let Some(says) = encrypted.plaintext(row, &named) {
+                self.add(Some(row.rev), Damage::Plaintext, says);
             }
         }
     }

@@ -23,6 +23,8 @@ pub enum Damage {
     Unsealed,
     /// What was handed in is not what its digest in the row says.
     DataChanged,
+    /// What was handed in is not encrypted, and the row, or one before it, was written with a payload key.
+    Plaintext,
     /// It is as it was written, and begins in another state, or with another event, than the row
     /// before it ends: the task's row was changed in between.
     DoesNotFollow,
@@ -67,6 +69,7 @@ impl Damage {
             Self::SealChanged => "seal changed",
             Self::Unsealed => "unsealed",
             Self::DataChanged => "data changed",
+            Self::Plaintext => "plaintext",
             Self::DoesNotFollow => "does not follow",
             Self::Missing => "missing",
             Self::CutOff => "cut off",

@@ -146,6 +146,11 @@ pub(in super::super) fn load_without_data(tasks: Vec<Uuid>) -> Statement<'static
     Statement::of(load!("NULL"), values![tasks.clone(), tasks])
 }
 
+/// Whose row it is.
+pub(in super::super) const fn task_of(read: &TaskRead) -> TaskId {
+    TaskId(read.0.id)
+}
+
 /// What [`load`] has read, task by task. One that cannot be read is no trouble of the others.
 pub(in super::super) fn decode(
     rows: Vec<TaskRead>,
@@ -195,6 +200,7 @@ fn record(
         settled,
         steps,
         marks,
+        payload_key,
         instead,
     } = content(id, rev, journal, care)?;
     let instead_goal = instead.goal(progress.cancel_requested_at.is_some());
@@ -251,6 +257,7 @@ fn record(
         task,
         steps,
         marks,
+        payload_key,
         now: time(there("now", end.now)?),
     })
 }

@@ -279,6 +279,7 @@ pub(crate) fn whole(before: Option<&TaskRecord>, mut change: Transition) -> Tran
             task,
             steps,
             marks: Vec::new(),
+            payload_key: None,
             now: DbTime(0),
         };
         let before = before.unwrap_or(&blank);

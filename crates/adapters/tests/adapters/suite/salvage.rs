@@ -8,11 +8,12 @@ use counterstep_contracts::access::Role;
 use counterstep_contracts::{StepStatus, Tenant, WaitReason};
 use counterstep_kernel::api_keys::{self, KeySpec};
 use counterstep_kernel::ports::{
-    DocumentChange, DocumentKind, DocumentWrite, Ports, Store, StoreError,
+    DocumentChange, DocumentKind, DocumentWrite, LoadFor, Ports, Store, StoreError,
 };
 use counterstep_kernel::record::{Failure, StepRow, UndoGoal};
 use counterstep_reconciler::audit::{Damage, Scope};
 use counterstep_steps::Sql;
+use futures::future::join_all;
 
 pub(crate) async fn a_task_of_which_not_all_can_be_read_is_salvaged(ports: &Ports) {
     let store = &*ports.store;
@@ -113,6 +114,49 @@ pub(crate) async fn a_task_of_which_not_all_can_be_read_is_salvaged(ports: &Port
             .iter()
             .any(|text| text.what.starts_with(column));
         assert!(stays, "{column} was written over: {again:?}");
+    }
+}
+
+pub(crate) async fn data_that_are_not_those_of_their_digest_are_refused_for_a_run(ports: &Ports) {
+    let store = &*ports.store;
+    let (whole, damaged) = (claimed(store, MINUTE).await, claimed(store, MINUTE).await);
+    let task = damaged.task.id;
+    let (look, run) = (LoadFor::Look, LoadFor::Run);
+    store.load_for(task, run).await.expect("it is whole");
+    let mut record = damaged;
+    for (data, text) in [
+        (
+            "others",
+            r#"UPDATE journal SET data = '{"request":null}' WHERE CAST(task AS TEXT) = $1 AND rev = 1"#,
+        ),
+        (
+            "none",
+            "UPDATE journal SET data = NULL WHERE CAST(task AS TEXT) = $1 AND rev = 1",
+        ),
+    ] {
+        let mut change = after(&record);
+        change.sql = vec![Sql::new(text).bind(task.to_string()).rows(1)];
+        commit(store, leased(&record), &change).await.unwrap();
+        record = load(store, task).await;
+        // Each gets its own answer, however many are read with it.
+        let loads = (0..40).flat_map(|_| {
+            [(task, look), (task, run), (whole.task.id, run)]
+                .map(|(task, purpose)| store.load_for(task, purpose))
+        });
+        for answers in join_all(loads).await.chunks(3) {
+            assert!(
+                answers[0].is_ok() && answers[2].is_ok(),
+                "{data}: {answers:?}"
+            );
+            let refused = &answers[1];
+            assert!(
+                matches!(refused, Err(StoreError::Corrupt(why)) if why.contains("row 1 ") && why.contains("digest")),
+                "{data}: {refused:?}"
+            );
+        }
+        let salvaged = store.salvage(task).await.unwrap().expect("it is there");
+        assert_eq!(salvaged.unreadable.len(), 1, "{data}: {salvaged:?}");
+        assert_eq!(salvaged.record.task.request, serde_json::Value::Null);
     }
 }
 

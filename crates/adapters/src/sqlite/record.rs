@@ -1,0 +1,54 @@
+//! A task as it is loaded: its row, and what its journal says beyond that, in one snapshot. Must not repair what cannot be read.
+
+use super::fault::{Care, Content, Fault, content};
+use super::{journal, tasks};
+use counterstep_contracts::{Rev, TaskId};
+use counterstep_kernel::record::{TaskRecord, TaskRow};
+use counterstep_steps::times::DbTime;
+use diesel::SqliteConnection;
+
+pub(super) fn read_task(
+    connection: &mut SqliteConnection,
+    now: i64,
+    task: TaskId,
+    care: &mut Care,
+) -> Result<Option<TaskRecord>, Fault> {
+    let Some(row) = tasks::load(connection, task)? else {
+        return Ok(None);
+    };
+    let journal = journal::read(connection, task, care)?;
+    let Content {
+        request,
+        client_key,
+        response,
+        parent,
+        webhook,
+        earlier_requests,
+        place_key,
+        place_no,
+        settled,
+        steps,
+        marks,
+        payload_key,
+        instead,
+    } = content(task, Rev(row.rev), &journal, care)?;
+    let row = row.decode(instead, care)?;
+    Ok(Some(TaskRecord {
+        task: TaskRow {
+            request,
+            client_key,
+            response,
+            parent,
+            webhook,
+            earlier_requests,
+            place_key,
+            place_no,
+            settled,
+            ..row
+        },
+        steps,
+        marks,
+        payload_key,
+        now: DbTime(now),
+    }))
+}
