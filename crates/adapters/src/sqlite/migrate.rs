@@ -1,6 +1,7 @@
 //! Brings the schema of a file up to date, or refuses the file. The migrations are part of the
 //! program. Must not write to a file that a newer program has changed.
 
+use super::deleted;
 use super::fault::is_busy;
 use super::pool::{OpenError, connect};
 use diesel::connection::SimpleConnection;
@@ -32,9 +33,13 @@ pub(super) fn bring_up_to_date(path: &str, busy_timeout: Duration) -> Result<(),
     }
     connection.immediate_transaction(|connection| {
         if look(connection)? == SchemaState::Pending {
+            let is_new = applied(connection).map_err(failed)?.is_empty();
             connection
                 .run_pending_migrations(MIGRATIONS)
                 .map_err(failed)?;
+            if is_new {
+                deleted::set_overwrites(connection)?;
+            }
         }
         Ok(())
     })

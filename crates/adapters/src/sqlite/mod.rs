@@ -7,6 +7,7 @@ mod audit;
 mod children;
 mod clock;
 mod commit;
+mod deleted;
 mod documents;
 mod failures;
 pub(crate) mod fault;

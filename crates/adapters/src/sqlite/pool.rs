@@ -2,6 +2,7 @@
 //! block, with a whole transaction in it. Must not know a table.
 
 use super::clock::{FileClock, MachineClock, SystemClocks};
+use super::deleted::{self, LogSince};
 use super::fault::{Fault, is_busy};
 use super::file_use::{FileUse, UseError, wait_for, wal_reset_bug};
 use super::migrate;
@@ -190,8 +191,11 @@ impl Database {
     pub(super) async fn vacuum(&self) -> Result<(), OpenError> {
         let (path, busy_timeout) = (self.path.clone(), self.busy_timeout);
         let vacuumed = spawn_blocking(move || {
-            let written = connect(&path, busy_timeout)?
-                .batch_execute("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)");
+            let mut file = connect(&path, busy_timeout)?;
+            let written = file
+                .batch_execute("VACUUM")
+                .and_then(|()| deleted::set_overwrites(&mut file))
+                .and_then(|()| file.batch_execute("PRAGMA wal_checkpoint(TRUNCATE)"));
             written.map_err(|error| OpenError::Connection(error.to_string()))
         });
         vacuumed
@@ -391,6 +395,19 @@ impl Pooled {
     /// Moves the log into the file and cuts it to nothing, unless another connection reads from it or writes: that is not waited for.
     /// Whether it did.
     pub(super) fn empty_log(&mut self) -> Result<bool, Fault> {
+        let since = LogSince::read(&mut self.diesel)?;
+        // Before it is emptied: what another process deletes meanwhile is marked anew, and this mark leaves with the log.
+        if since != LogSince::NEVER {
+            self.write(Durability::Relaxed, |file| Ok(LogSince::NEVER.write(file)?))?;
+        }
+        let emptied = self.truncate_log();
+        if since != LogSince::NEVER && !matches!(emptied, Ok(true)) {
+            self.write(Durability::Relaxed, |file| Ok(since.write(file)?))?;
+        }
+        emptied
+    }
+
+    fn truncate_log(&mut self) -> Result<bool, Fault> {
         self.diesel.batch_execute("PRAGMA busy_timeout = 0")?;
         let emptied =
             diesel::sql_query("PRAGMA wal_checkpoint(TRUNCATE)").get_result(&mut self.diesel);

@@ -1,6 +1,7 @@
 //! What sweeps ask: which tasks and receives to look at, and which tasks may go.
 
 use super::SqliteStore;
+use super::deleted::LogSince;
 use super::fault::{Care, micros};
 use super::pool::{Durability, OpenError};
 use super::record::read_task;
@@ -128,6 +129,9 @@ impl Upkeep for SqliteStore {
                         if retention::purge(connection, task, now)? {
                             purged.push(task.clone());
                         }
+                    }
+                    if !purged.is_empty() {
+                        LogSince::begin(connection, now)?;
                     }
                     Ok(purged)
                 };

@@ -8,10 +8,11 @@ use crate::open::missing_services;
 use crate::secret_files::{OpenSecret, open_to_others};
 use crate::settings::{Database, Settings};
 pub use counterstep_adapters::finding::Finding;
-use counterstep_adapters::sqlite::wal_reset_bug;
+use counterstep_adapters::sqlite::{SqliteOptions, SqliteStore, wal_reset_bug};
 use counterstep_contracts::Host;
 use counterstep_steps::Registry;
 use futures::future::BoxFuture;
+use std::path::Path;
 
 /// Looks at every server of the settings. One that does not answer is a finding, and the others are
 /// looked at all the same. PostgreSQL has to have connections for so many `processes`; `None`: for
@@ -37,6 +38,7 @@ pub fn examine<'a>(
                     .to_owned(),
             });
             found.extend(wal_reset_bug().map(one_process));
+            found.extend(of_the_file(path).await);
         }
         found.extend(registry.missing_types().map(|missing| Finding {
             code: "type_missing",
@@ -88,6 +90,25 @@ pub fn examine<'a>(
             crate::open::servers::no_servers(settings)?;
         }
         Ok(found)
+    })
+}
+
+/// What the database file itself shows, where it is there.
+async fn of_the_file(path: &Path) -> Vec<Finding> {
+    if !path.is_file() {
+        return Vec::new();
+    }
+    let looked = match SqliteStore::look(path, &SqliteOptions::default()) {
+        Ok(store) => store.examine().await.map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
+    };
+    looked.unwrap_or_else(|what| {
+        vec![Finding {
+            code: "sqlite_unreadable",
+            what,
+            why: "no process can use the database",
+            to_do: "correct --database or the rights of the file, or restore it".to_owned(),
+        }]
     })
 }
 

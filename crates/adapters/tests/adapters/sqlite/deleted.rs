@@ -31,6 +31,13 @@ fn planted(folder: &Path) -> usize {
         .sum()
 }
 
+/// What `doctor` shows of the file.
+async fn shown(file: &Path) -> Vec<&'static str> {
+    let store = SqliteStore::look(file, &SqliteOptions::default()).expect("it is there");
+    let found = store.examine().await.expect("it can be read");
+    found.into_iter().map(|finding| finding.code).collect()
+}
+
 #[tokio::test]
 async fn what_is_purged_is_gone_from_the_file_and_its_log_once_no_reader_holds_it() {
     let fixture = fixture().await;
@@ -67,6 +74,7 @@ async fn what_is_purged_is_gone_from_the_file_and_its_log_once_no_reader_holds_i
         .await
         .expect("none is left");
     assert!(planted(folder) >= 64, "a reader sees what was before");
+    assert_eq!(shown(&file).await, ["sqlite_log_has_deleted"]);
     other.batch_execute("COMMIT").expect("the reader ends");
     // The next pass.
     store
@@ -74,6 +82,7 @@ async fn what_is_purged_is_gone_from_the_file_and_its_log_once_no_reader_holds_i
         .await
         .expect("an end");
     assert_eq!(planted(folder), 0);
+    assert_eq!(shown(&file).await, [""; 0]);
 }
 
 #[tokio::test]
@@ -85,13 +94,15 @@ async fn a_file_of_a_program_that_overwrote_nothing_is_written_anew() {
     let insert = format!("CREATE TABLE old (text TEXT); INSERT INTO old VALUES ('{PLANTED}')");
     let mut old = raw(&path);
     old.batch_execute(&format!(
-        "PRAGMA secure_delete = OFF; {insert}; DELETE FROM old; PRAGMA wal_checkpoint(TRUNCATE)"
+        "PRAGMA secure_delete = OFF; PRAGMA application_id = 0; {insert}; DELETE FROM old; PRAGMA wal_checkpoint(TRUNCATE)"
     ))
     .expect("an old file");
     drop(old);
     assert!(planted(folder.path()) > 0);
+    assert_eq!(shown(&path).await, ["sqlite_vacuum"]);
     store.vacuum().await.expect("it is written anew");
     assert_eq!(planted(folder.path()), 0);
+    assert_eq!(shown(&path).await, [""; 0]);
 }
 
 #[tokio::test]
