@@ -9,16 +9,16 @@ use std::collections::VecDeque;
 use std::pin::pin;
 
 /// The key of one, and how it has ended.
-type Ended<K> = (K, Result<(), StoreError>);
+type Ended<K, T> = (K, Result<T, StoreError>);
 
 /// What is under way.
-pub(crate) struct UnderWay<K> {
-    futures: FuturesUnordered<BoxFuture<'static, Ended<K>>>,
+pub(crate) struct UnderWay<K, T = ()> {
+    futures: FuturesUnordered<BoxFuture<'static, Ended<K, T>>>,
     /// They have ended while the loop waited for something else.
-    ended: VecDeque<Ended<K>>,
+    ended: VecDeque<Ended<K, T>>,
 }
 
-impl<K> Default for UnderWay<K> {
+impl<K, T> Default for UnderWay<K, T> {
     fn default() -> Self {
         Self {
             futures: FuturesUnordered::new(),
@@ -27,23 +27,18 @@ impl<K> Default for UnderWay<K> {
     }
 }
 
-impl<K: Send + 'static> UnderWay<K> {
+impl<K: Send + 'static, T: Send + 'static> UnderWay<K, T> {
     pub(crate) fn begin(
         &mut self,
         key: K,
-        future: impl Future<Output = Result<(), StoreError>> + Send + 'static,
+        future: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) {
         let ended = async move { (key, future.await) };
         self.futures.push(Box::pin(ended));
     }
 
-    /// How many have not ended.
-    pub(crate) fn len(&self) -> usize {
-        self.futures.len()
-    }
-
     /// The next that has ended; `None`: there is none.
-    pub(crate) async fn next(&mut self) -> Option<Ended<K>> {
+    pub(crate) async fn next(&mut self) -> Option<Ended<K, T>> {
         match self.ended.pop_front() {
             Some(ended) => Some(ended),
             None => self.futures.next().await,
@@ -51,7 +46,7 @@ impl<K: Send + 'static> UnderWay<K> {
     }
 
     /// Waits for something else.
-    pub(crate) async fn until<T>(&mut self, other: impl Future<Output = T>) -> T {
+    pub(crate) async fn until<O>(&mut self, other: impl Future<Output = O>) -> O {
         let mut other = pin!(other);
         loop {
             tokio::select! {

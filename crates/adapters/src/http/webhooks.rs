@@ -3,7 +3,7 @@
 //! proxy of the environment, and reads no more of an answer than its head needs.
 
 use async_trait::async_trait;
-use counterstep_kernel::webhooks::{AllowedNets, WebhookSender, WebhookUrl};
+use counterstep_kernel::webhooks::{AllowedNets, NoAnswer, WebhookSender, WebhookUrl};
 use counterstep_steps::error::chain;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::redirect::Policy;
@@ -14,6 +14,9 @@ use tokio::time::{Instant, timeout_at};
 
 /// A request and its answer take at most so long.
 const LIMIT: Duration = Duration::from_secs(10);
+
+/// Of this, a connection.
+const CONNECTS: Duration = Duration::from_secs(5);
 
 /// Bytes of an answer's body that are read, so that its connection can be used again.
 const LONGEST_ANSWER: usize = 64 << 10;
@@ -44,7 +47,7 @@ impl ReqwestWebhooks {
                 .no_proxy()
                 .referer(false)
                 .user_agent(concat!("counterstep/", env!("CARGO_PKG_VERSION")))
-                .connect_timeout(LIMIT / 2)
+                .connect_timeout(CONNECTS)
                 .dns_resolver(resolver);
             client.build().map_err(|error| chain(&error))
         };
@@ -63,10 +66,11 @@ impl WebhookSender for ReqwestWebhooks {
         url: &str,
         headers: &[(&'static str, String)],
         body: Vec<u8>,
-    ) -> Result<u16, String> {
+    ) -> Result<u16, NoAnswer> {
         // The rules may be others than when it was submitted; and of an address that is no name no
         // resolver is asked.
-        let url = WebhookUrl::parse(url, &self.allowed).map_err(|error| error.to_string())?;
+        let url = WebhookUrl::parse(url, &self.allowed)
+            .map_err(|error| NoAnswer::Failed(error.to_string()))?;
         let client = if url.as_str().starts_with("https:") {
             &self.secure
         } else {
@@ -80,8 +84,11 @@ impl WebhookSender for ReqwestWebhooks {
         });
         let until = Instant::now() + LIMIT;
         let sent = timeout_at(until, request.body(body).send()).await;
-        let sent = sent.map_err(|_| "no answer within 10 s".to_owned())?;
-        let response = sent.map_err(|error| chain(&error.without_url()))?;
+        let sent = sent.map_err(|_| NoAnswer::Hung(LIMIT))?;
+        let response = sent.map_err(|error| match error.is_timeout() {
+            true => NoAnswer::Hung(CONNECTS),
+            false => NoAnswer::Failed(chain(&error.without_url())),
+        })?;
         let status = response.status().as_u16();
         // The answer is given: what comes of its body changes nothing.
         let _ = timeout_at(until, read(response)).await;

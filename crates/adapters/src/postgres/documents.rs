@@ -38,6 +38,7 @@ pub(super) fn find(query: &DocumentQuery) -> Result<Statement<'_, DocumentTypes>
     let (DocumentQuery::Named { kind, .. }
     | DocumentQuery::Page { kind, .. }
     | DocumentQuery::Due { kind, .. }
+    | DocumentQuery::DueOf { kind, .. }
     | DocumentQuery::Latest { kind, .. }) = query;
     let mut statement = Statement::of(FIND, values![kind.as_str()]);
     match query {
@@ -85,6 +86,10 @@ pub(super) fn find(query: &DocumentQuery) -> Result<Statement<'_, DocumentTypes>
                 values![i64::from(*limit)],
             );
         }
+        DocumentQuery::DueOf { tenant, limit, .. } => statement.push(
+            "due_at <= now() AND tenant = ? ORDER BY due_at, tenant, name LIMIT ?) d ON TRUE ORDER BY d.due_at, d.name",
+            values![name("documents.tenant", &tenant.0)?, i64::from(*limit)],
+        ),
         DocumentQuery::Latest { limit, .. } => statement.push(
             "TRUE ORDER BY seen_at DESC, name LIMIT ?) d ON TRUE ORDER BY d.seen_at DESC, d.name",
             values![i64::from(*limit)],

@@ -51,6 +51,7 @@ pub(super) fn find(
     let (DocumentQuery::Named { kind, .. }
     | DocumentQuery::Page { kind, .. }
     | DocumentQuery::Due { kind, .. }
+    | DocumentQuery::DueOf { kind, .. }
     | DocumentQuery::Latest { kind, .. }) = query;
     let rows = documents::table
         .filter(documents::kind.eq(kind.as_str()))
@@ -91,6 +92,12 @@ pub(super) fn find(
             };
             due.load_at_most(*limit, connection)?
         }
+        // By the tenant too, which is the same for all: the order is that of the index.
+        DocumentQuery::DueOf { tenant, limit, .. } => rows
+            .filter(documents::due_at.le(now))
+            .filter(documents::tenant.eq(&tenant.0))
+            .order((documents::due_at, documents::tenant, documents::name))
+            .load_at_most(*limit, connection)?,
         DocumentQuery::Latest { limit, .. } => rows
             .order((documents::seen_at.desc(), documents::name))
             .load_at_most(*limit, connection)?,

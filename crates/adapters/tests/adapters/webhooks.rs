@@ -2,7 +2,7 @@
 //! without an end, and none at all.
 
 use counterstep_adapters::http::ReqwestWebhooks;
-use counterstep_kernel::webhooks::{AllowedNets, WebhookSender};
+use counterstep_kernel::webhooks::{AllowedNets, NoAnswer, WebhookSender};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -29,7 +29,7 @@ async fn asked(listener: &TcpListener) -> TcpStream {
     socket
 }
 
-async fn post(sender: &ReqwestWebhooks, url: &str) -> Result<u16, String> {
+async fn post(sender: &ReqwestWebhooks, url: &str) -> Result<u16, NoAnswer> {
     sender.post(url, &[], b"{}".to_vec()).await
 }
 
@@ -55,7 +55,7 @@ async fn an_address_that_is_not_admitted_any_more_is_not_connected_to() {
     ] {
         for scheme in ["http", "https"] {
             let refused = post(&sender, &format!("{scheme}://{host}:{port}/")).await;
-            let why = refused.expect_err(host);
+            let why = refused.expect_err(host).to_string();
             assert!(why.contains("expected a public address"), "{host}: {why}");
         }
     }
@@ -118,7 +118,7 @@ async fn a_receiver_that_does_not_answer_or_not_to_the_end_is_left_after_ten_sec
     let (listener, port) = listener().await;
     let sender = sender(&["127.0.0.0/8"]);
     let url = format!("http://127.0.0.1:{port}/");
-    let silent = || Err("no answer within 10 s".to_owned());
+    let silent = || Err(NoAnswer::Hung(Duration::from_secs(10)));
     for (head, expected) in [
         ("", silent()),
         ("HTTP/1.1 204 No", silent()),

@@ -323,6 +323,7 @@ const fn kind_of(query: &DocumentQuery) -> DocumentKind {
         DocumentQuery::Named { kind, .. }
         | DocumentQuery::Page { kind, .. }
         | DocumentQuery::Due { kind, .. }
+        | DocumentQuery::DueOf { kind, .. }
         | DocumentQuery::Latest { kind, .. } => *kind,
     }
 }

@@ -161,6 +161,15 @@ pub enum DocumentQuery {
         /// At most so many.
         limit: u32,
     },
+    /// The first of a tenant that are due, in the same order.
+    DueOf {
+        /// Of this kind.
+        kind: DocumentKind,
+        /// Whose.
+        tenant: Tenant,
+        /// At most so many.
+        limit: u32,
+    },
     /// Of all tenants, the last written first; then by name.
     Latest {
         /// Of this kind.

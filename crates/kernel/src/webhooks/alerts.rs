@@ -56,6 +56,11 @@ pub fn installation() -> Tenant {
     Tenant(INSTALLATION.to_owned())
 }
 
+/// Whether a webhook of this tenant is an alert.
+pub(super) fn is_installation(tenant: &Tenant) -> bool {
+    tenant.0 == INSTALLATION
+}
+
 /// Adds the alert of a change that parks its task, which is decided at `now`.
 pub(crate) fn add_alert(engine: &Engine, transition: &mut Transition, now: DbTime) {
     if !engine.settings.alerts {

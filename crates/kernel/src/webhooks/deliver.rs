@@ -2,19 +2,19 @@
 //! time. One that stops between the request and the note of its outcome leaves a webhook that is sent once
 //! more, under the same id.
 
-use super::delivery::{self, Delivery};
-use super::{WebhookSecrets, WebhookSender, WebhookUrl, alerts};
+use super::delivery::{self, Delivery, LISTED};
+use super::slots::{HostAnswer, Lines, Receiver, Room, Slots};
+use super::{NoAnswer, WebhookSecrets, WebhookSender, WebhookUrl, alerts};
 use crate::cancel::CancelToken;
 use crate::documents::postponed;
 use crate::engine::Engine;
-use crate::ports::{Document, DuePlace, Observation, Signal, StoreError};
+use crate::ports::{Document, Documents, DuePlace, Observation, Signal, StoreError};
 use crate::record::DbTime;
 use crate::time_limits::answer_within;
 use crate::under_way::UnderWay;
+use counterstep_contracts::Rev;
 use counterstep_contracts::webhook::DeliveryStatus;
-use counterstep_contracts::{Rev, Tenant};
 use futures::{FutureExt, StreamExt};
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,30 +31,14 @@ const PAUSES: [Duration; 9] = [
     Duration::from_secs(4 * 3600),
 ];
 
-/// One that fails so long after its task came to rest is given up, however few its attempts were: those of a receiver that
-/// fails would pile up.
-const OLDEST: Duration = Duration::from_secs(3 * 86_400);
-
 /// An alert does not wait longer for its count of tasks.
 const COUNT_TAKES: Duration = Duration::from_secs(5);
 
 /// No other process sends what one has claimed for so long; a request ends long before.
 const CLAIM: Duration = Duration::from_secs(60);
 
-/// One that was delivered or given up is listed for so long.
-const LISTED: Duration = Duration::from_secs(7 * 86_400);
-
 /// One that this program cannot read is left to others for so long: a newer one may have written it.
 const UNREADABLE: Duration = Duration::from_secs(3600);
-
-/// Webhooks that one process sends side by side.
-const AT_ONCE: usize = 64;
-
-/// Of these to one host of one tenant: a receiver that does not answer holds up its own alone.
-const AT_ONCE_TO_A_HOST: usize = 4;
-
-/// Of these for one tenant, whose receivers may be many.
-const AT_ONCE_OF_A_TENANT: usize = 32;
 
 /// Due webhooks of one read, and reads of one look. The next look goes on behind the last one.
 const PAGE: u32 = 200;
@@ -107,7 +91,7 @@ pub async fn serve(engine: Engine, webhooks: Webhooks, shutdown: CancelToken) {
                     // It tells of nothing any more: the pause is left.
                     None => { (&mut pause).await; break }
                 },
-                Some(ended) = sending.next() => match ended {
+                Some(ended) = sending.next(&engine) => match ended {
                     Ok(()) => is_woken |= sending.left_some,
                     Err(error) => {
                         tracing::warn!(%error, "a webhook is sent again: its outcome was not noted");
@@ -117,17 +101,17 @@ pub async fn serve(engine: Engine, webhooks: Webhooks, shutdown: CancelToken) {
             }
         }
     }
-    while sending.next().await.is_some() {}
+    while sending.next(&engine).await.is_some() {}
 }
 
-/// The host that a webhook goes to, and whose it is.
-type Receiver = (Tenant, String);
+/// One that is due, as it was read at this time.
+type Due = (Document, Result<Delivery, StoreError>, DbTime);
 
 /// What is being sent.
 #[derive(Default)]
 struct Sending {
-    under_way: UnderWay<Receiver>,
-    receivers: HashMap<Receiver, usize>,
+    under_way: UnderWay<Receiver, HostAnswer>,
+    slots: Slots,
     /// A look left some that are due.
     left_some: bool,
     /// Where the last look ended before it had seen all that are due.
@@ -135,94 +119,108 @@ struct Sending {
 }
 
 impl Sending {
-    fn is_full(&self) -> bool {
-        self.under_way.len() >= AT_ONCE
-    }
-
-    fn has_room(&self, receiver: &Receiver) -> bool {
-        let of_host = self.receivers.get(receiver).copied().unwrap_or(0);
-        let of_tenant = self.receivers.iter().filter(|(it, _)| it.0 == receiver.0);
-        let of_tenant: usize = of_tenant.map(|(_, count)| *count).sum();
-        of_host < AT_ONCE_TO_A_HOST && of_tenant < AT_ONCE_OF_A_TENANT
-    }
-
-    fn begin(
-        &mut self,
-        receiver: Receiver,
-        sending: impl Future<Output = Result<(), StoreError>> + Send + 'static,
-    ) {
-        *self.receivers.entry(receiver.clone()).or_default() += 1;
-        self.under_way.begin(receiver, sending);
-    }
-
-    async fn next(&mut self) -> Option<Result<(), StoreError>> {
+    /// Waits for one that ends, and gives its slot back.
+    async fn next(&mut self, engine: &Engine) -> Option<Result<(), StoreError>> {
         let (receiver, ended) = self.under_way.next().await?;
-        if let Some(count) = self.receivers.get_mut(&receiver) {
-            *count -= 1;
-            if *count == 0 {
-                self.receivers.remove(&receiver);
-            }
-        }
-        Some(ended)
+        let answer = ended.as_ref().copied().unwrap_or(HostAnswer::NotAsked);
+        self.slots
+            .leave(&receiver, answer, engine.ports.clock.monotonic());
+        Some(ended.map(drop))
     }
 }
 
-/// Begins to send those that are due, as far as there is room, and deletes those whose time to be listed is over. Each look
-/// goes on where the last one ended, so that each that is due has its turn.
+/// Begins to send those that are due, as far as there is room.
 async fn begin_due(
     engine: &Engine,
     webhooks: &Webhooks,
     sending: &mut Sending,
 ) -> Result<(), StoreError> {
+    let mut lines = Lines::new();
+    // Those before one that cannot be read are sent all the same.
+    let looked = look(engine, webhooks, sending, &mut lines).await;
+    for (receiver, (document, delivery, read_at)) in sending.slots.take(&mut lines) {
+        let (engine, webhooks) = (engine.clone(), webhooks.clone());
+        sending.under_way.begin(receiver, async move {
+            match delivery {
+                Ok(delivery) => deliver(&engine, &webhooks, (document, delivery), read_at).await,
+                Err(error) => leave_to_others(&engine, &document, read_at, &error).await,
+            }
+        });
+    }
+    sending.left_some |= lines.values().any(|line| !line.is_empty());
+    looked
+}
+
+/// Puts those that are due in line, as far as their tenants and hosts have room. Each look goes on where the last one ended, so
+/// that each that is due has its turn.
+async fn look(
+    engine: &Engine,
+    webhooks: &Webhooks,
+    sending: &mut Sending,
+    lines: &mut Lines<Due>,
+) -> Result<(), StoreError> {
     let store = &*engine.ports.store;
-    sending.left_some = false;
+    let is_full = sending.slots.is_full();
+    sending.left_some = is_full;
+    // Alerts are due among all others; where a look does not come to these, they are looked for apart. One that is found twice is
+    // claimed once.
+    if webhooks.alerts.is_some() && (is_full || sending.after.is_some()) {
+        let read = delivery::due_alerts(store, PAGE);
+        let found = sending.under_way.until(read).await?;
+        sort(engine, sending, lines, found).await?;
+    }
+    if is_full {
+        return Ok(());
+    }
     for _ in 0..PAGES {
         let read = delivery::due(store, sending.after.clone(), PAGE);
         let found = sending.under_way.until(read).await?;
         let is_last = found.rows.len() < PAGE as usize;
-        let mut over = Vec::new();
-        for document in found.rows {
-            let delivery = Delivery::read(&document);
-            let is_over = matches!(&delivery, Ok(it) if it.status != DeliveryStatus::Pending);
-            if !is_over && sending.is_full() {
-                sending.left_some = true;
-                break;
-            }
-            sending.after = document.due_place();
-            if is_over {
-                over.push(document);
-                continue;
-            }
-            let receiver = delivery::receiver(&document, delivery.as_ref().ok());
-            if !sending.has_room(&receiver) {
-                sending.left_some = true;
-                continue;
-            }
-            let (engine, webhooks) = (engine.clone(), webhooks.clone());
-            let delivering = async move {
-                match delivery {
-                    Ok(delivery) => {
-                        deliver(&engine, &webhooks, (document, delivery), found.now).await
-                    }
-                    Err(error) => leave_to_others(&engine, &document, found.now, &error).await,
-                }
-            };
-            sending.begin(receiver, delivering);
-        }
-        let deleted = delivery::delete_all(store, &over);
-        if let Err(error) = sending.under_way.until(deleted).await {
-            tracing::debug!(%error, "webhooks that are listed no more cannot be deleted");
-        }
-        if sending.is_full() {
-            sending.left_some |= !is_last;
-            return Ok(());
-        }
+        let last = found.rows.last().and_then(Document::due_place);
+        sending.after = last.filter(|_| !is_last);
+        sort(engine, sending, lines, found).await?;
         if is_last {
-            sending.after = None;
             return Ok(());
         }
     }
     sending.left_some = true;
+    Ok(())
+}
+
+/// Puts those in line that have room, deletes those whose time to be listed is over, and sets those aside whose hosts hung.
+async fn sort(
+    engine: &Engine,
+    sending: &mut Sending,
+    lines: &mut Lines<Due>,
+    found: Documents,
+) -> Result<(), StoreError> {
+    let now = engine.ports.clock.monotonic();
+    let mut changes = Vec::new();
+    for document in found.rows {
+        let read = Delivery::read(&document);
+        if matches!(&read, Ok(it) if it.status != DeliveryStatus::Pending) {
+            changes.push(delivery::delete(&document));
+            continue;
+        }
+        let receiver = delivery::receiver(&document, read.as_ref().ok());
+        match (sending.slots.room(&receiver, lines, now), read) {
+            (Room::HostWaits(wait), Ok(delivery)) => {
+                changes.push(delivery.set_aside(&document, (found.now, wait))?);
+            }
+            (Room::Taken, _) => sending.left_some = true,
+            (_, read) => {
+                let line = lines.entry(document.tenant.clone()).or_default();
+                line.push_back((receiver, (document, read, found.now)));
+            }
+        }
+    }
+    if !changes.is_empty() {
+        // Where another process has changed one meanwhile, none is: the next look does.
+        let changed = engine.ports.store.put_documents(&changes);
+        if let Err(error) = sending.under_way.until(changed).await {
+            tracing::debug!(%error, "webhooks that are not sent now cannot be changed");
+        }
+    }
     Ok(())
 }
 
@@ -232,10 +230,11 @@ async fn leave_to_others(
     document: &Document,
     read_at: DbTime,
     error: &StoreError,
-) -> Result<(), StoreError> {
+) -> Result<HostAnswer, StoreError> {
     tracing::error!(webhook = document.name, %error, "a webhook cannot be read");
     let later = postponed(delivery::KIND, document, read_at.later(UNREADABLE));
-    engine.ports.store.put_document(&later).await.map(drop)
+    engine.ports.store.put_document(&later).await?;
+    Ok(HostAnswer::NotAsked)
 }
 
 async fn deliver(
@@ -243,7 +242,7 @@ async fn deliver(
     webhooks: &Webhooks,
     (document, mut delivery): (Document, Delivery),
     read_at: DbTime,
-) -> Result<(), StoreError> {
+) -> Result<HostAnswer, StoreError> {
     let (store, clock) = (&*engine.ports.store, &*engine.ports.clock);
     let url = match (delivery.alert(), &webhooks.alerts) {
         (None, _) => delivery.url.clone(),
@@ -251,15 +250,15 @@ async fn deliver(
         (Some(_), None) => {
             // Another process knows where it goes.
             let later = postponed(delivery::KIND, &document, read_at.later(CLAIM));
-            return store.put_document(&later).await.map(drop);
+            store.put_document(&later).await?;
+            return Ok(HostAnswer::NotAsked);
         }
     };
-    // The document was written last in the commit that brought the task to rest.
-    let at = *delivery.at.get_or_insert(document.seen_at);
+    let at = delivery.rested_at(&document);
     delivery.attempts = delivery.attempts.saturating_add(1);
     let claim = delivery.rewrite(&document, read_at.later(CLAIM))?;
     let Some(now) = store.put_document(&claim).await? else {
-        return Ok(()); // Another process sends it.
+        return Ok(HostAnswer::NotAsked); // Another process sends it.
     };
     let document = Document {
         rev: Rev(document.rev.0 + 1),
@@ -289,11 +288,15 @@ async fn deliver(
     let is_delivered = matches!(answered, Ok(200..=299));
     // The receiver wants no more of it.
     let is_gone = matches!(answered, Ok(410));
+    let answer = match answered {
+        Err(NoAnswer::Hung(_)) => HostAnswer::Hung,
+        Ok(_) | Err(NoAnswer::Failed(_)) => HostAnswer::Answered,
+    };
     delivery.last = Some(match answered {
         Ok(status) => status.to_string(),
-        Err(why) => why,
+        Err(why) => why.to_string(),
     });
-    let is_old = at.later(OLDEST) <= now;
+    let is_old = delivery.is_old(now);
     let pause = PAUSES.get(delivery.attempts as usize - 1);
     let due = match pause {
         _ if is_delivered => {
@@ -316,5 +319,6 @@ async fn deliver(
     engine.observe(Observation::Webhook {
         status: delivery.status,
     });
-    store.put_document(&outcome).await.map(drop)
+    store.put_document(&outcome).await?;
+    Ok(answer)
 }

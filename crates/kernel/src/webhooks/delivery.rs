@@ -1,6 +1,7 @@
 //! Webhooks as documents: what is to be sent, how often it was, and when it is due. Must not send.
 
-use super::alerts::Alert;
+use super::alerts::{Alert, installation};
+use super::slots::Receiver;
 use crate::documents::{self, read_document, write_document};
 use crate::ports::{
     Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Documents, DuePlace,
@@ -12,11 +13,19 @@ use counterstep_contracts::alert::AlertBody;
 use counterstep_contracts::webhook::{DeliveryStatus, DeliveryView, WebhookBody, WebhookData};
 use counterstep_contracts::{Rev, TaskId, Tenant};
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 pub(super) const KIND: DocumentKind = DocumentKind::Webhook;
 
 /// More than a task has: one for each time that it came to rest.
 const MOST_OF_A_TASK: u32 = 200;
+
+/// One that fails so long after its task came to rest is given up, however few its attempts were: those of a receiver that
+/// fails would pile up.
+const OLDEST: Duration = Duration::from_secs(3 * 86_400);
+
+/// One that was delivered or given up is listed for so long.
+pub(super) const LISTED: Duration = Duration::from_secs(7 * 86_400);
 
 /// What is told of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,6 +132,34 @@ impl Delivery {
         })
     }
 
+    /// When its task came to rest. Before the first attempt that is the last write of its document, in the commit of which it
+    /// tells.
+    pub(super) fn rested_at(&mut self, document: &Document) -> DbTime {
+        *self.at.get_or_insert(document.seen_at)
+    }
+
+    /// Whether it is given up if it fails.
+    pub(super) fn is_old(&self, now: DbTime) -> bool {
+        self.at.is_some_and(|at| at.later(OLDEST) <= now)
+    }
+
+    /// What becomes of one whose host is not asked for so long: it is due again then, and has used up no attempt. One that is
+    /// old is given up, unless a person has sent it again.
+    pub(super) fn set_aside(
+        mut self,
+        document: &Document,
+        (now, wait): (DbTime, Duration),
+    ) -> Result<DocumentWrite, StoreError> {
+        self.rested_at(document);
+        let is_sent_again = self.attempts == 0 && self.last.is_some();
+        if is_sent_again || !self.is_old(now) {
+            return self.rewrite(document, now.later(wait));
+        }
+        self.status = DeliveryStatus::Failed;
+        self.last = Some("not tried: the host has not answered for days".to_owned());
+        self.rewrite(document, now.later(LISTED))
+    }
+
     fn event(&self) -> String {
         match &self.data {
             Told::Task(data) => format!("task.{}", data.status),
@@ -163,8 +200,18 @@ pub(super) async fn due(
     store.documents(&query).await
 }
 
+/// Alerts that are due, the longest first.
+pub(super) async fn due_alerts(store: &dyn Store, limit: u32) -> Result<Documents, StoreError> {
+    let query = DocumentQuery::DueOf {
+        kind: KIND,
+        tenant: installation(),
+        limit,
+    };
+    store.documents(&query).await
+}
+
 /// Whose a webhook is, and the host that it goes to.
-pub(super) fn receiver(document: &Document, delivery: Option<&Delivery>) -> (Tenant, String) {
+pub(super) fn receiver(document: &Document, delivery: Option<&Delivery>) -> Receiver {
     let host = delivery.and_then(|delivery| {
         let url = url::Url::parse(&delivery.url).ok()?;
         Some(url.host_str()?.to_owned())
@@ -172,14 +219,12 @@ pub(super) fn receiver(document: &Document, delivery: Option<&Delivery>) -> (Ten
     (document.tenant.clone(), host.unwrap_or_default())
 }
 
-/// Deletes those whose time to be listed is over. Where another process has changed one meanwhile, none: the next look does.
-pub(super) async fn delete_all(store: &dyn Store, over: &[Document]) -> Result<(), StoreError> {
-    if over.is_empty() {
-        return Ok(());
-    }
-    let of = |it: &Document| documents::delete(KIND, it.tenant.clone(), it.name.clone(), it.rev);
-    let deletes: Vec<DocumentWrite> = over.iter().map(of).collect();
-    store.put_documents(&deletes).await.map(drop)
+/// Deletes one whose time to be listed is over.
+pub(super) fn delete(document: &Document) -> DocumentWrite {
+    let Document {
+        tenant, name, rev, ..
+    } = document;
+    documents::delete(KIND, tenant.clone(), name.clone(), *rev)
 }
 
 /// The webhooks of a task, the first one first.

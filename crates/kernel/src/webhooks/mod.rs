@@ -8,6 +8,7 @@ mod deliver;
 mod delivery;
 pub(crate) mod raised;
 mod secret;
+mod slots;
 
 pub use address::{AllowedNets, InvalidNet, InvalidUrl, WebhookUrl, is_public};
 pub use deliver::{Webhooks, serve};
@@ -18,19 +19,30 @@ use crate::transition::Transition;
 use async_trait::async_trait;
 use delivery::Delivery;
 use std::fmt::Debug;
+use std::time::Duration;
 
 /// Sends one request to a receiver. It connects to no address that the operator's rules forbid, whatever
 /// the receiver's name resolves to, and follows no redirect.
 #[async_trait]
 pub trait WebhookSender: Debug + Send + Sync {
-    /// Posts a JSON body with these headers. The status of the answer, or why there was none: in words
-    /// without the address.
+    /// Posts a JSON body with these headers. The status of the answer, or why there was none.
     async fn post(
         &self,
         url: &str,
         headers: &[(&'static str, String)],
         body: Vec<u8>,
-    ) -> Result<u16, String>;
+    ) -> Result<u16, NoAnswer>;
+}
+
+/// Why a request has no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoAnswer {
+    /// The host hung for so long: that was the limit.
+    #[error("no answer within {} s", .0.as_secs())]
+    Hung(Duration),
+    /// In words without the address.
+    #[error("{0}")]
+    Failed(String),
 }
 
 /// Adds the webhook of a change that brings its task to rest, where the submission asked for one.

@@ -8,7 +8,7 @@ use counterstep_kernel::ports::{
 };
 use counterstep_kernel::webhooks::alerts::installation;
 use counterstep_kernel::webhooks::{
-    AllowedNets, WebhookSecrets, WebhookSender, WebhookUrl, Webhooks, serve,
+    AllowedNets, NoAnswer, WebhookSecrets, WebhookSender, WebhookUrl, Webhooks, serve,
 };
 use counterstep_steps::CancelToken;
 use counterstep_steps::times::DbTime;
@@ -18,6 +18,7 @@ use diesel::connection::SimpleConnection;
 use diesel::{Connection, SqliteConnection};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// A request that was answered.
 #[derive(Debug, Clone)]
@@ -27,7 +28,7 @@ struct Sent {
     body: Value,
 }
 
-/// Hosts whose name begins with `silent` never answer, and those with `failing` answer 503.
+/// Hosts whose name begins with `silent` never answer, those with `hanging` not in time, and those with `failing` answer 503.
 #[derive(Debug, Default)]
 struct Sender(Mutex<Vec<Sent>>);
 
@@ -48,7 +49,7 @@ impl WebhookSender for Sender {
         url: &str,
         headers: &[(&'static str, String)],
         body: Vec<u8>,
-    ) -> Result<u16, String> {
+    ) -> Result<u16, NoAnswer> {
         if url.contains("//silent") {
             std::future::pending::<()>().await;
         }
@@ -58,7 +59,11 @@ impl WebhookSender for Sender {
         let at = at.expect("the time").1.parse().expect("seconds");
         let (url, body) = (url.to_owned(), serde_json::from_slice(&body).expect("JSON"));
         let is_failing = url.contains("//failing");
+        let is_hanging = url.contains("//hanging");
         self.0.lock().unwrap().push(Sent { url, at, body });
+        if is_hanging {
+            return Err(NoAnswer::Hung(Duration::from_secs(10)));
+        }
         Ok(if is_failing { 503 } else { 200 })
     }
 }
@@ -159,6 +164,69 @@ async fn many_receivers_of_one_tenant_that_never_answer_leave_room_for_another()
     let (_site, sender) = sending(documents).await;
     eventually("that of the other", || async {
         sender.has_sent("https://other/").then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn beside_900_that_hang_another_tenant_s_webhook_and_an_alert_are_sent() {
+    // Of three tenants, to as many hosts: each is there before those of the others.
+    let silent = |due| {
+        let (tenant, url) = (format!("many{}", due % 3), format!("https://silent{due}/"));
+        webhook(&tenant, &url, due, json!({}))
+    };
+    let mut documents: Vec<_> = (1..=900).map(silent).collect();
+    documents.push(webhook("few", "https://other/", 6_000, json!({})));
+    documents.push(alert(6_001));
+    let (_site, sender) = sending(documents).await;
+    eventually("both", || async {
+        (sender.has_sent("https://other/") && sender.has_sent(ALERTS)).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn alerts_need_no_room_among_webhooks() {
+    let silent = |due| {
+        let (tenant, url) = (format!("many{due}"), format!("https://silent{due}/"));
+        webhook(&tenant, &url, due, json!({}))
+    };
+    let mut documents: Vec<_> = (1..=900).map(silent).collect();
+    documents.push(alert(6_000));
+    let (_site, sender) = sending(documents).await;
+    eventually("the alert", || async {
+        sender.has_sent(ALERTS).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn those_of_a_host_that_hung_three_times_in_a_row_wait_and_use_up_no_attempt() {
+    let hanging = |due| webhook("many", "https://hanging/", due, json!({}));
+    let mut documents: Vec<_> = (1..=20).map(hanging).collect();
+    // A person has sent the second one again.
+    let old = json!({ "at": 1, "attempts": 0, "last": null });
+    let again = json!({ "at": 1, "attempts": 0, "last": "503" });
+    documents.push(webhook("many", "https://hanging/", 21, old));
+    documents.push(webhook("many", "https://hanging/", 22, again));
+    let (site, sender) = sending(documents).await;
+    let (waiting, given_up) = eventually("those that were not tried wait", || async {
+        let found = of_tenant(&site, "many").await;
+        let untried = found.iter().filter(|it| body(it)["attempts"] == 0);
+        let (waiting, given_up): (Vec<_>, Vec<_>) =
+            untried.partition(|it| body(it)["status"] == "pending");
+        let are_aside = waiting.iter().all(|it| it.due_at > Some(it.seen_at));
+        are_aside.then(|| (waiting.len(), given_up.len()))
+    })
+    .await;
+    let sent = sender.sent().len();
+    // Two are sent at a time.
+    assert!((3..=4).contains(&sent), "{sent}");
+    assert_eq!((waiting, given_up), (21 - sent, 1));
+    site.clock.advance("31s");
+    // One at a time, and those that were tried have attempts left.
+    eventually("the next", || async {
+        (sender.sent().len() > sent).then_some(())
     })
     .await;
 }

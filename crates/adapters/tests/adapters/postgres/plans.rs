@@ -272,6 +272,11 @@ async fn no_statement_reads_a_whole_table() {
             tenant: tenant.clone(),
             names: vec!["worker:1".into()],
         },
+        DocumentQuery::DueOf {
+            kind,
+            tenant: tenant.clone(),
+            limit: 9,
+        },
         DocumentQuery::Page {
             kind,
             tenant,

@@ -211,6 +211,16 @@ pub(crate) async fn due_documents_come_in_the_order_of_their_times(ports: &Ports
         pages.push(page.iter().map(|row| row.name.as_str()).collect::<String>());
     }
     assert_eq!(pages, ["ca", "b0"], "by due time, tenant and name");
+    for (tenant, names) in [(Tenant::default(), "ca"), (other.tenant, "0")] {
+        let of_one = DocumentQuery::DueOf {
+            kind: KIND,
+            tenant,
+            limit: 2,
+        };
+        let found = find(store, &of_one).await;
+        let found: String = found.iter().map(|row| row.name.as_str()).collect();
+        assert_eq!(found, names);
+    }
 }
 
 pub(crate) async fn documents_page_by_name_and_the_last_written_is_the_latest(ports: &Ports) {
