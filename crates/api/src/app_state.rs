@@ -8,13 +8,14 @@ use crate::long_poll::Waiting;
 use crate::problem::Refused;
 use crate::readiness::Readiness;
 use crate::settings::ApiSettings;
+use crate::shares::Shares;
 use counterstep_kernel::Engine;
 use counterstep_kernel::{bulk, webhooks};
 use counterstep_node::metrics::ProcessPage;
 use counterstep_steps::CancelToken;
 use serde_json::Value;
 use std::future::Future;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tokio_util::task::TaskTracker;
@@ -27,6 +28,7 @@ pub(crate) struct Api {
     pub(crate) settings: ApiSettings,
     pub(crate) auth: Authenticator,
     pub(crate) rates: Rates,
+    pub(crate) uploads: Arc<Shares>,
     pub(crate) shutdown: CancelToken,
     pub(crate) waiting: Waiting,
     pub(crate) events: Events,
@@ -82,6 +84,7 @@ impl Api {
             engine,
             auth,
             rates: Rates::new(settings.requests_per_second),
+            uploads: Shares::of(settings.uploads_per_caller),
             settings,
             shutdown,
             waiting,

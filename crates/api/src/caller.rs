@@ -7,6 +7,7 @@ use actix_web::{FromRequest, HttpMessage, HttpRequest};
 use counterstep_contracts::Tenant;
 use counterstep_contracts::access::Role;
 use std::future::{Ready, ready};
+use std::net::IpAddr;
 
 /// Who sends a request. Handlers of routes that need a role take it as an argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub struct Caller {
     pub key: Option<String>,
     /// When its access token expires, where it has one: seconds since 1970.
     pub expires_at: Option<u64>,
+    /// Where it asks from; `None`: it is authenticated, or this process.
+    pub address: Option<IpAddr>,
 }
 
 impl Caller {
@@ -32,6 +35,7 @@ impl Caller {
             role: Role::Admin,
             key: None,
             expires_at: None,
+            address: None,
         }
     }
 

@@ -55,6 +55,7 @@ pub fn bind(given: &Layers, settings: &Settings) -> Result<(TcpListener, ApiSett
         body_silence: given.body_silence()?,
         event_streams: given.event_streams()?,
         streams_per_caller: given.streams_per_caller()?,
+        uploads_per_caller: given.uploads_per_caller()?,
         requests_per_second: requests_per_second(given)?,
         event_heartbeat: given.event_heartbeat()?,
         drain: settings.engine.drain,

@@ -39,6 +39,7 @@ mod request_span;
 mod routes;
 mod server;
 mod settings;
+mod shares;
 mod task_view;
 #[cfg(feature = "ui")]
 mod ui;

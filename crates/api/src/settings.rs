@@ -58,8 +58,10 @@ pub struct ApiSettings {
     pub wait_poll: Duration,
     /// Streams of events that may be open at a time; one more is refused.
     pub event_streams: usize,
-    /// Of these, streams that one caller may have open.
+    /// Of these, streams that one caller may have open: where callers are not authenticated, an address.
     pub streams_per_caller: usize,
+    /// Forms of one caller that may arrive at a time.
+    pub uploads_per_caller: usize,
     /// Requests that a caller may send in a second, where callers are authenticated; each process counts
     /// for itself.
     pub requests_per_second: Option<NonZeroU32>,
@@ -120,7 +122,8 @@ impl Default for ApiSettings {
             body_silence: Duration::from_secs(30),
             wait_poll: Duration::from_millis(250),
             event_streams: 10_000,
-            streams_per_caller: 1_000,
+            streams_per_caller: 100,
+            uploads_per_caller: 100,
             requests_per_second: None,
             event_heartbeat: Duration::from_secs(15),
             event_poll: Duration::from_millis(500),

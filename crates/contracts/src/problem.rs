@@ -169,7 +169,7 @@ problem_codes! {
     HeaderTooLarge = "header-too-large", 431, "The request headers are too large";
     /// Our fault; the log has the details.
     Internal = "internal", 500, "The request could not be handled";
-    /// The caller sends more requests than it may, or has as many streams open as it may.
+    /// The caller sends more requests than it may, or has as many streams or uploads open as it may.
     TooManyRequests = "too-many-requests", 429, "The caller asks for too much at a time";
     /// More tasks of the type wait than may.
     TooManyWaiting = "too-many-waiting", 429, "Too many tasks of this type wait";

@@ -107,7 +107,8 @@ async fn five_thousand_idle_streams_take_at_most_32_kib_each() {
     const STREAMS: usize = 5_000;
     let place = Place::new();
     // No worker: the tasks wait.
-    let served = services::api(&place, QUICK);
+    let flags = [QUICK, &["--streams-per-caller", "5000"]].concat();
+    let served = services::api(&place, &flags);
     let (api, pid) = (&served.api, served.process.pid());
     let mut tasks = Vec::new();
     for batch in 0..STREAMS / 1000 {

@@ -64,6 +64,7 @@ impl KeyCache {
             role: row.role,
             key: Some(row.id.clone()),
             expires_at: None,
+            address: None,
         })
     }
 

@@ -62,7 +62,10 @@ impl Authenticator {
         request: &HttpRequest,
     ) -> Result<Caller, Refused> {
         match self {
-            Self::None => Ok(Caller::anyone()),
+            Self::None => Ok(Caller {
+                address: request.peer_addr().map(|peer| peer.ip()),
+                ..Caller::anyone()
+            }),
             Self::Keys(known) => known.caller(engine, bearer::token(request)?).await,
             Self::Proxy(peers) => peers.caller(request),
             Self::Jwt(verifier) => tokens::caller(verifier, bearer::token(request)?).await,

@@ -66,6 +66,7 @@ impl TrustedPeers {
             subject: Some(subject.to_owned()),
             key: None,
             expires_at: None,
+            address: None,
             role: role
                 .parse::<Role>()
                 .map_err(|_| malformed(ROLE, "read, submit, operate or admin"))?,
@@ -114,6 +115,7 @@ mod tests {
             subject: Some("kim".to_owned()),
             key: None,
             expires_at: None,
+            address: None,
             role: Role::Operate,
         };
         for peer in [

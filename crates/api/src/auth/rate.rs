@@ -69,6 +69,7 @@ mod tests {
             role: Role::Submit,
             key: None,
             expires_at: None,
+            address: None,
         }
     }
 

@@ -31,5 +31,6 @@ pub(super) async fn caller(tokens: &TokenVerifier, token: &str) -> Result<Caller
         role,
         key: None,
         expires_at: Some(holder.expires_at),
+        address: None,
     })
 }

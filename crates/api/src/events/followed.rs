@@ -5,6 +5,7 @@ use super::feed::{Feeds, Joined, Looks};
 use super::tail::Tail;
 use crate::caller::Caller;
 use crate::problem::Refused;
+use crate::shares::{Share, Shares};
 use counterstep_contracts::{ProblemCode, TaskId, Tenant};
 use counterstep_kernel::Engine;
 use counterstep_kernel::ports::{RevisionsOf, Signal, Store};
@@ -27,8 +28,7 @@ pub(crate) struct Events {
     tasks: Arc<FollowedTasks>,
     room: Arc<Semaphore>,
     most: usize,
-    callers: Arc<Callers>,
-    most_of_a_caller: usize,
+    shares: Arc<Shares>,
     feeds: Arc<Feeds>,
     looks: Looks,
     polling: JoinHandle<()>,
@@ -38,45 +38,7 @@ pub(crate) struct Events {
 #[derive(Debug)]
 pub(super) struct Room {
     _permit: OwnedSemaphorePermit,
-    of: Option<(Arc<Callers>, CallerName)>,
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        if let Some((callers, name)) = self.of.take() {
-            callers.leave(&name);
-        }
-    }
-}
-
-/// A caller that is authenticated.
-type CallerName = (Tenant, String);
-
-/// How many streams each caller has open.
-#[derive(Debug, Default)]
-struct Callers(Mutex<HashMap<CallerName, usize>>);
-
-impl Callers {
-    /// `false`: it has as many as it may.
-    fn enter(&self, name: &CallerName, most: usize) -> bool {
-        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = open.get(name).copied().unwrap_or(0);
-        let has_room = count < most;
-        if has_room {
-            open.insert(name.clone(), count + 1);
-        }
-        has_room
-    }
-
-    fn leave(&self, name: &CallerName) {
-        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = open.get_mut(name) {
-            *count -= 1;
-            if *count == 0 {
-                open.remove(name);
-            }
-        }
-    }
+    _share: Share,
 }
 
 /// The tasks that are followed. A task is in it for as long as a stream follows it.
@@ -116,8 +78,7 @@ impl Events {
         Self {
             room: Arc::new(Semaphore::new(most)),
             most,
-            callers: Arc::default(),
-            most_of_a_caller,
+            shares: Shares::of(most_of_a_caller),
             polling: tokio::spawn(poll(store, tasks.clone(), every)),
             tasks,
             feeds: Arc::default(),
@@ -148,20 +109,17 @@ impl Events {
             );
             Refused::new(ProblemCode::TooManyStreams, detail).retry_after(AGAIN)
         })?;
-        let name = caller.subject.clone().map(|it| (caller.tenant.clone(), it));
-        if let Some(name) = &name
-            && !self.callers.enter(name, self.most_of_a_caller)
-        {
+        let share = self.shares.take(caller).ok_or_else(|| {
             let detail = format!(
                 "the caller has {} streams open and may have no more: close one, or follow many tasks with \
                  /api/events",
-                self.most_of_a_caller
+                self.shares.most
             );
-            return Err(Refused::new(ProblemCode::TooManyRequests, detail).retry_after(AGAIN));
-        }
+            Refused::new(ProblemCode::TooManyRequests, detail).retry_after(AGAIN)
+        })?;
         Ok(Room {
             _permit: permit,
-            of: name.map(|name| (self.callers.clone(), name)),
+            _share: share,
         })
     }
 

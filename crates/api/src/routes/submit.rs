@@ -9,13 +9,14 @@ use crate::form::{Form, Limits, Sent};
 use crate::headers::{BodyKind, body_kind, content_length, idempotency_key, traceparent, webhook};
 use crate::intake::{self, Taken};
 use crate::label_header;
-use crate::long_poll::Rests;
 use crate::mount_path::address;
 use crate::problem::{Refused, too_large, unavailable};
 use crate::request_json;
 use crate::request_span;
+use crate::shares::Share;
 use actix_web::http::header::{CONTENT_LOCATION, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
 use actix_web::{HttpRequest, HttpResponse, web};
+use counterstep_contracts::ProblemCode;
 use counterstep_kernel::client::{Submission, Submitted};
 use counterstep_steps::TaskType;
 use futures::future::{Either, select};
@@ -57,7 +58,7 @@ async fn take(
     let caller = Caller::of(request)?;
     let submission = Submission {
         actor: caller.actor("client"),
-        tenant: caller.tenant,
+        tenant: caller.tenant.clone(),
         key: idempotency_key(request)?,
         traceparent: api
             .engine
@@ -83,7 +84,17 @@ async fn take(
             if announced.is_some_and(|length| length > limit) {
                 return Err(form_too_large(limit));
             }
-            upload(api, payload, task_type, submission, &boundary, rests).await?
+            let share = share(api, &caller)?;
+            let (to, from) = mpsc::channel(CHUNKS);
+            let form = Form::new(&boundary, from, Limits::of(&api.settings));
+            let intake = intake::of_form(api.engine.clone(), task_type, submission, form, rests);
+            // Until the intake has cleaned up, where the client goes away.
+            let intake = async move {
+                let taken = intake.await;
+                drop(share);
+                taken
+            };
+            upload(api, payload, to, intake).await?
         }
     };
     Ok((wait, taken))
@@ -136,19 +147,25 @@ pub(super) fn located(
     answer
 }
 
+/// A place among the caller's uploads.
+fn share(api: &Api, caller: &Caller) -> Result<Share, Refused> {
+    api.uploads.take(caller).ok_or_else(|| {
+        let detail = format!(
+            "the caller sends {} forms at this moment and may send no more: send this one when another has its answer",
+            api.uploads.most
+        );
+        Refused::new(ProblemCode::TooManyRequests, detail).retry_after(1)
+    })
+}
+
 /// Passes the body on to the intake, which is a task of its own: when the client goes away, this
 /// future is dropped, the channel closes, and the intake cleans up.
 async fn upload(
     api: &Api,
     payload: web::Payload,
-    task_type: TaskType,
-    submission: Submission,
-    boundary: &str,
-    rests: Option<Rests>,
+    to: mpsc::Sender<Sent>,
+    intake: impl Future<Output = Result<Taken, Refused>> + Send + 'static,
 ) -> Result<Taken, Refused> {
-    let (to, from) = mpsc::channel(CHUNKS);
-    let form = Form::new(boundary, from, Limits::of(&api.settings));
-    let intake = intake::of_form(api.engine.clone(), task_type, submission, form, rests);
     let intake = api.finish("taking a form", intake);
     let pump = pump(Arriving::new(api, payload), to, api.settings.max_form_bytes);
     // The intake comes first: it starts to run when it is polled. Once it has its answer, this
@@ -222,7 +239,6 @@ mod tests {
     use actix_web::FromRequest;
     use actix_web::error::PayloadError;
     use actix_web::test::TestRequest;
-    use counterstep_contracts::ProblemCode;
     use futures::StreamExt;
 
     /// What is refused when a body of ten bytes comes after so long, and is to pass a channel

@@ -1,7 +1,7 @@
 //! Bounds of requests that no setting moves, each from both sides; and what lists take.
 
 use crate::reply::Reply;
-use crate::site::{Site, file_head, text_part};
+use crate::site::{Site, eventually, file_head, text_part};
 use counterstep_api::ApiSettings;
 use counterstep_contracts::http::{Accepted, Page, TaskSummary};
 use counterstep_contracts::schedule::ScheduleView;
@@ -67,6 +67,80 @@ async fn a_field_name_has_200_bytes_and_a_file_name_255() {
         form("label", &file).await.problem(422, "invalid-file-name");
     }
     assert_eq!((site.tasks().await, site.stored().len()), (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_has_100_streams_and_100_uploads_where_callers_are_not_authenticated() {
+    let usual = ApiSettings::default();
+    assert_eq!(
+        (usual.streams_per_caller, usual.uploads_per_caller),
+        (100, 100)
+    );
+    let site = Site::with(|api, _| {
+        api.streams_per_caller = 2;
+        api.uploads_per_caller = 2;
+        api.event_heartbeat = Duration::from_millis(50);
+    })
+    .await;
+    let open = || site.request("GET", "/api/events").send();
+    let streams = [
+        open().await.expect("an answer"),
+        open().await.expect("an answer"),
+    ];
+    assert_eq!(
+        streams.each_ref().map(|it| it.status().as_u16()),
+        [200, 200]
+    );
+    let refused = site.get("/api/events").await;
+    let problem = refused.problem(429, "too-many-requests");
+    assert!(
+        problem["detail"].to_string().contains("2 streams"),
+        "{problem}"
+    );
+    drop(streams);
+    eventually("their places are free", || async {
+        let status = site.status(site.request("GET", "/api/events")).await;
+        if status == 200 { Ok(()) } else { Err(status) }
+    })
+    .await;
+
+    let body = format!("{}x\r\n--XX--\r\n", file_head("filename=\"a\""));
+    let head = format!(
+        "POST /api/tasks/keep-files HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=XX\r\n\
+         Content-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let uploads = [
+        site.connect(head.as_bytes()).await,
+        site.connect(head.as_bytes()).await,
+    ];
+    let refused = eventually("both arrive", || async {
+        let reply = site.form("/api/tasks/keep-files", body.clone()).await;
+        if reply.status == 429 {
+            Ok(reply)
+        } else {
+            Err(reply.status)
+        }
+    })
+    .await;
+    let problem = refused.problem(429, "too-many-requests");
+    assert!(
+        problem["detail"].to_string().contains("2 forms"),
+        "{problem}"
+    );
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    // Requests without files are no uploads.
+    site.submit("/api/tasks/write-note").await;
+    drop(uploads);
+    eventually("their places are free", || async {
+        let reply = site.form("/api/tasks/keep-files", body.clone()).await;
+        if reply.status == 202 {
+            Ok(())
+        } else {
+            Err(reply.status)
+        }
+    })
+    .await;
 }
 
 /// Each route that takes a note, with what else it needs.

@@ -132,7 +132,8 @@ declare! {
         webhook_secret_file(Rare): PathBuf ["`webhook-secret` in the data directory, where the database is a file; else no webhooks are sent"] => "Sign webhooks with the secrets in this file, one a line, the newest first";
         webhook_allow(Rare): Vec<String> ["none"] => "Let webhooks reach these private addresses or networks too, at any port and without TLS, and public ones at these ports (`:8443`) besides 443";
         event_streams: Number<1, UNBOUNDED> = 10_000 => "Set the maximum of streams of events that are open at a time";
-        streams_per_caller: Number<1, UNBOUNDED> = 1_000 => "Set the maximum of these that one caller may have open, where callers are authenticated";
+        streams_per_caller: Number<1, UNBOUNDED> = 100 => "Set the maximum of these that one caller may have open; where callers are not authenticated, an address";
+        uploads_per_caller: Number<1, UNBOUNDED> = 100 => "Set the maximum of forms that one caller may send at a time; where callers are not authenticated, an address";
         max_waiting: Number<1, 100_000_000> => "Refuse submissions of a type beyond about this many of its tasks that wait for a host, of each tenant; schedules and steps go on";
         requests_per_second: Number<1, 1_000_000> => "Refuse requests of a caller beyond this rate, with a burst of one second, where callers are authenticated; each process counts for itself";
         max_json_bytes: Number<1024, { 256 * MIB }> = MIB => "Refuse a JSON body, or a form whose text fields together are larger, in bytes; they are held in memory";
