@@ -5,7 +5,8 @@ use crate::admin_audit::{self, AdminChange};
 use crate::digest::hex;
 use crate::documents::{delete, read_document, write_document};
 use crate::ports::{
-    Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Store, StoreError,
+    Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, DocumentsPut, Store,
+    StoreError,
 };
 use crate::times::rfc3339;
 use base64::Engine as _;
@@ -21,6 +22,15 @@ const KIND: DocumentKind = DocumentKind::Poison;
 
 /// How much of a poisonous message is kept, in bytes.
 pub const POISON_KEPT: usize = 64 * 1024;
+
+/// Messages of a queue that are kept; a document counts those that are not.
+const KEPT: u32 = 1_000;
+
+/// Begins the name of that document; a message's own is a number in hexadecimal digits.
+const COUNT: &str = "queue-";
+
+/// Others may be faster so often in a row.
+const TRIES: u32 = 200;
 
 /// Messages that are listed.
 const LISTED: u32 = 200;
@@ -94,35 +104,108 @@ struct Body {
     payload: String,
 }
 
-/// Keeps a message; durable when it returns. One document for each source: a repetition is success and
-/// changes nothing.
+/// The body of the document that counts those of a queue.
+#[derive(Debug, Serialize, Deserialize)]
+struct Count {
+    queue: String,
+    /// Messages that are there.
+    kept: u32,
+    /// Messages that came when there were as many as are kept.
+    not_kept: u64,
+    /// Why the last one of these is not acted on.
+    reason: String,
+}
+
+impl Count {
+    fn name(queue: &str) -> String {
+        format!("{COUNT}{}", short_hash(queue))
+    }
+
+    fn write(&self, expected: Rev) -> Result<DocumentWrite, StoreError> {
+        Ok(put(
+            Self::name(&self.queue),
+            expected,
+            write_document(KIND, self)?,
+        ))
+    }
+}
+
+/// A name may have any signs.
+fn short_hash(name: &str) -> String {
+    hex(&Sha256::digest(name)[..16])
+}
+
+fn put(name: String, expected: Rev, body: String) -> DocumentWrite {
+    DocumentWrite {
+        kind: KIND,
+        tenant: Tenant::default(),
+        name,
+        expected: Some(expected),
+        change: DocumentChange::Put { body, due_at: None },
+    }
+}
+
+async fn find(store: &dyn Store, names: Vec<String>) -> Result<Vec<Document>, StoreError> {
+    let query = DocumentQuery::Named {
+        kind: KIND,
+        tenant: Tenant::default(),
+        names,
+    };
+    Ok(store.documents(&query).await?.rows)
+}
+
+/// Keeps a message, or counts it where its queue has as many as are kept; durable when it returns. One document for each source: a
+/// repetition is success and changes nothing.
 ///
 /// # Errors
 /// [`StoreError`].
 pub async fn keep(store: &dyn Store, queue: &QueueName, poison: &Poison) -> Result<(), StoreError> {
-    let body = Body {
-        queue: queue.0.clone(),
-        source: poison.source.clone(),
-        subject: poison.subject.clone(),
-        reason: poison.reason.clone(),
-        size_bytes: poison.size_bytes,
-        payload: STANDARD.encode(&poison.payload),
-    };
-    let write = DocumentWrite {
-        kind: KIND,
-        tenant: Tenant::default(),
-        // A source may have any signs.
-        name: hex(&Sha256::digest(&poison.source)[..16]),
-        expected: Some(Rev(0)),
-        change: DocumentChange::Put {
-            body: write_document(KIND, &body)?,
-            due_at: None,
-        },
-    };
-    store.put_document(&write).await.map(drop)
+    let (name, count) = (short_hash(&poison.source), Count::name(&queue.0));
+    for _ in 0..TRIES {
+        let found = find(store, vec![name.clone(), count.clone()]).await?;
+        if found.iter().any(|document| document.name == name) {
+            return Ok(());
+        }
+        let (mut count, rev) = match found.first() {
+            Some(document) => (read_document(KIND, &document.body)?, document.rev),
+            None => (
+                Count {
+                    queue: queue.0.clone(),
+                    kept: 0,
+                    not_kept: 0,
+                    reason: String::new(),
+                },
+                Rev(0),
+            ),
+        };
+        let mut writes = Vec::new();
+        if count.kept < KEPT {
+            count.kept += 1;
+            let body = Body {
+                queue: queue.0.clone(),
+                source: poison.source.clone(),
+                subject: poison.subject.clone(),
+                reason: poison.reason.clone(),
+                size_bytes: poison.size_bytes,
+                payload: STANDARD.encode(&poison.payload),
+            };
+            let body = write_document(KIND, &body)?;
+            writes.push(put(name.clone(), Rev(0), body));
+        } else {
+            count.not_kept += 1;
+            count.reason.clone_from(&poison.reason);
+        }
+        writes.push(count.write(rev)?);
+        if let DocumentsPut::Written(_) = store.put_documents(&writes).await? {
+            return Ok(());
+        }
+    }
+    Err(StoreError::Unavailable(
+        "others keep poison messages of the queue all the time".to_owned(),
+    ))
 }
 
-/// The messages that were kept last, the last first. One that cannot be read is left out and logged.
+/// The messages that were kept last, the last first, and for each queue that had too many one that counts the others. One that cannot be read is left out and logged.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -135,50 +218,91 @@ pub async fn list(store: &dyn Store) -> Result<Vec<PoisonView>, StoreError> {
     let views = found.into_iter().filter_map(|document| {
         let read = view(&document);
         let log = |error: &StoreError| tracing::error!(poison = document.name, %error, "a poison message cannot be read");
-        read.inspect_err(log).ok()
+        read.inspect_err(log).ok().flatten()
     });
     Ok(views.collect())
 }
 
-fn view(document: &Document) -> Result<PoisonView, StoreError> {
+/// `None`: it counts none.
+fn view(document: &Document) -> Result<Option<PoisonView>, StoreError> {
+    let (id, at) = (document.name.clone(), rfc3339(document.seen_at));
+    if id.starts_with(COUNT) {
+        let count: Count = read_document(KIND, &document.body)?;
+        let reason = format!(
+            "{} more messages were not kept, since the queue had {KEPT}; the last one: {}",
+            count.not_kept, count.reason
+        );
+        let view = PoisonView {
+            id,
+            queue: count.queue,
+            subject: String::new(),
+            source: String::new(),
+            reason,
+            payload: String::new(),
+            size_bytes: 0,
+            at,
+        };
+        return Ok(Some(view).filter(|_| count.not_kept > 0));
+    }
     let body: Body = read_document(KIND, &document.body)?;
     let payload = STANDARD.decode(&body.payload).map_err(|error| {
         StoreError::Corrupt(format!("documents.body of a poison message: {error}"))
     })?;
-    Ok(PoisonView {
-        id: document.name.clone(),
+    Ok(Some(PoisonView {
+        id,
         queue: body.queue,
         subject: body.subject,
         source: body.source,
         reason: body.reason,
         payload: String::from_utf8_lossy(&payload).into_owned(),
         size_bytes: body.size_bytes,
-        at: rfc3339(document.seen_at),
-    })
+        at,
+    }))
 }
 
-/// Deletes one that a person has looked at. `false`: there is none of this id.
+/// Deletes one that a person has looked at: its queue has room for another one. Of the document that counts others, the count.
+/// `false`: there is none of this id.
 ///
 /// # Errors
 /// [`StoreError`].
 pub async fn remove(store: &dyn Store, id: &str, actor: &str) -> Result<bool, StoreError> {
     let tenant = Tenant::default();
-    let query = DocumentQuery::Named {
-        kind: KIND,
-        tenant: tenant.clone(),
-        names: vec![id.to_owned()],
-    };
-    let found = store.documents(&query).await?.rows;
-    let Some(document) = found.into_iter().next() else {
-        return Ok(false);
-    };
-    let change = AdminChange {
-        event: "poison_removed",
-        actor,
-        tenant: &tenant,
-        name: id,
-        details: json!({}),
-    };
-    let gone = delete(KIND, tenant.clone(), document.name, document.rev);
-    admin_audit::put(store, gone, change).await
+    for _ in 0..TRIES {
+        let Some(document) = find(store, vec![id.to_owned()]).await?.pop() else {
+            return Ok(false);
+        };
+        let writes = if id.starts_with(COUNT) {
+            let mut count: Count = read_document(KIND, &document.body)?;
+            if count.not_kept == 0 {
+                return Ok(false);
+            }
+            count.not_kept = 0;
+            vec![count.write(document.rev)?]
+        } else {
+            let mut writes = vec![delete(KIND, tenant.clone(), document.name, document.rev)];
+            // One that cannot be read is of no queue that counts it.
+            if let Ok(Body { queue, .. }) = read_document(KIND, &document.body)
+                && let Some(counts) = find(store, vec![Count::name(&queue)]).await?.pop()
+            {
+                let mut count: Count = read_document(KIND, &counts.body)?;
+                // An older program has kept some that it did not count.
+                count.kept = count.kept.saturating_sub(1);
+                writes.push(count.write(counts.rev)?);
+            }
+            writes
+        };
+        let change = AdminChange {
+            event: "poison_removed",
+            actor,
+            tenant: &tenant,
+            name: id,
+            details: json!({}),
+        };
+        if admin_audit::put_all(store, writes, change).await? {
+            return Ok(true);
+        }
+    }
+    Err(StoreError::Unavailable(
+        "others keep poison messages of the queue all the time".to_owned(),
+    ))
 }

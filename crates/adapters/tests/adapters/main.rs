@@ -268,7 +268,8 @@ macro_rules! row_cases {
                 tasks_in_flight_are_counted_by_what_they_were_submitted_under,
                 a_relay_takes_the_events_of_each_change_once_until_they_are_published,
                 what_is_published_of_a_change_leaves_the_others_in_the_outbox,
-                poison_is_kept_once_until_a_person_removes_it;
+                poison_is_kept_once_until_a_person_removes_it,
+                a_queue_keeps_1000_poison_messages_and_counts_the_others;
         }
     };
 }

@@ -1,6 +1,7 @@
 //! What finds tasks and events: due, list, outbox.
 
 use super::changes::*;
+use counterstep_contracts::dead_letter::PoisonView;
 use counterstep_contracts::{QueueName, Rev, TaskId, TaskStatus, Tenant, WaitReason};
 use counterstep_kernel::poison;
 use counterstep_kernel::ports::{
@@ -673,4 +674,50 @@ pub(crate) async fn poison_is_kept_once_until_a_person_removes_it(ports: &Ports)
     assert!(remove().await.unwrap());
     assert!(!remove().await.unwrap());
     assert_eq!(poison::list(store).await.unwrap(), []);
+}
+
+pub(crate) async fn a_queue_keeps_1000_poison_messages_and_counts_the_others(ports: &Ports) {
+    let store = &*ports.store;
+    let keep = async |queue: &str, number: u32| {
+        let (source, reason) = (format!("{queue}/{number}"), format!("no JSON {number}"));
+        let poison = Poison::new(source, "work".into(), &vec![b'x'].into(), reason);
+        let queue = QueueName(queue.to_owned());
+        poison::keep(store, &queue, &poison).await.unwrap();
+    };
+    for number in 0..1_010 {
+        keep("files", number).await;
+    }
+    // Each comes again: those that are kept are not counted.
+    keep("files", 7).await;
+    keep("notes", 7).await;
+    let listed = async || poison::list(store).await.unwrap();
+    let found = listed().await;
+    let counts: Vec<_> = found.iter().filter(|it| it.source.is_empty()).collect();
+    let [count] = counts[..] else {
+        panic!("one that counts: {counts:?}");
+    };
+    assert_eq!(count.queue, "files");
+    let expected =
+        "10 more messages were not kept, since the queue had 1000; the last one: no JSON 1009";
+    assert_eq!(count.reason, expected);
+    let of_others = |it: &&PoisonView| it.queue == "notes";
+    assert_eq!(found.iter().filter(of_others).count(), 1);
+
+    // A person removes one and the count: there is room for one more.
+    let kept = found.iter().find(|it| it.source == "files/999");
+    for id in [&kept.expect("the last that was kept").id, &count.id] {
+        assert!(poison::remove(store, id, "client:kim").await.unwrap());
+        assert!(!poison::remove(store, id, "client:kim").await.unwrap());
+    }
+    for number in [2_000, 2_001] {
+        keep("files", number).await;
+    }
+    let found = listed().await;
+    assert!(found.iter().any(|it| it.source == "files/2000"));
+    assert!(found.iter().all(|it| it.source != "files/2001"));
+    assert!(
+        found
+            .iter()
+            .any(|it| it.reason.starts_with("1 more messages"))
+    );
 }
