@@ -9,8 +9,10 @@ use actix_web::{HttpResponse, ResponseError};
 use counterstep_contracts::{Problem, ProblemCode};
 use counterstep_kernel::change::ChangeError;
 use counterstep_kernel::client::SubmitError;
+use counterstep_kernel::log_lines::LogLines;
 use counterstep_kernel::ports::{ObjectError, StoreError, SubmissionOutcome};
-use std::time::Duration;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
 /// The media type of problem documents.
 pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
@@ -152,7 +154,9 @@ impl From<StoreError> for Refused {
                 unavailable("the database", &error)
             }
             StoreError::Unsupported(_) => {
-                tracing::warn!(%error, "a request was for a task that this process has to leave to others");
+                if let Some(left_out) = log_line("left to others") {
+                    tracing::warn!(%error, left_out, "a request was for a task that this process has to leave to others");
+                }
                 let detail = "this process cannot read or write the task: a newer program has written it, or the \
                               tenant has no payload key here; try again, another process may be able to";
                 Self::new(ProblemCode::Unavailable, detail).retry_after(1)
@@ -239,9 +243,18 @@ impl From<SubmitError> for Refused {
     }
 }
 
+/// Whether to write a line about requests that are refused; with how many that were left out.
+pub(crate) fn log_line(kind: &'static str) -> Option<u64> {
+    static LINES: LogLines = LogLines::new();
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    LINES.next(kind, START.elapsed())
+}
+
 /// A server that is needed does not answer, or its disk is full; `what` names it without its address.
-pub(crate) fn unavailable(what: &str, error: &dyn std::fmt::Display) -> Refused {
-    tracing::warn!(%error, what, "a request failed for want of a server");
+pub(crate) fn unavailable(what: &'static str, error: &dyn std::fmt::Display) -> Refused {
+    if let Some(left_out) = log_line(what) {
+        tracing::warn!(%error, what, left_out, "a request failed for want of a server");
+    }
     if is_full(&error.to_string()) {
         let detail = format!("{what} has no room left: try again once its operator has made some");
         return Refused::new(ProblemCode::StorageFull, detail).retry_after(60);

@@ -8,6 +8,7 @@ use crate::disable::DisabledTypes;
 use crate::heavy::Heavy;
 use crate::isolation::Isolation;
 use crate::limits::Limits;
+use crate::log_lines::LogLines;
 use crate::outbox::{Published, Stall};
 use crate::paused_queues::PausedQueues;
 use crate::ports::{NoRecorder, NoTraces, Ports, Recorder, Spool, StepProcesses, Traces};
@@ -63,6 +64,8 @@ pub struct Engine {
     pub(crate) waiting: Arc<WaitingTasks>,
     /// Alerts that this process has raised.
     pub(crate) raised: Arc<Raised>,
+    /// Lines of its log that others can cause.
+    log_lines: Arc<LogLines>,
     /// Whether its loops go round.
     pub(crate) vitals: Arc<Vitals>,
     /// Since when the store answers.
@@ -104,6 +107,7 @@ impl Engine {
             paused: Arc::default(),
             waiting: Arc::default(),
             raised: Arc::default(),
+            log_lines: Arc::default(),
             vitals: Arc::default(),
             contact: Arc::default(),
             deliveries: Arc::default(),
@@ -147,6 +151,11 @@ impl Engine {
             spool: Some(spool),
             ..self
         }
+    }
+
+    /// Whether to write a line of a kind that others can cause: with how many that were left out before; `None`: not now.
+    pub(crate) fn log_line(&self, kind: &'static str) -> Option<u64> {
+        self.log_lines.next(kind, self.ports.clock.monotonic())
     }
 
     /// A new task id.

@@ -32,6 +32,7 @@ mod isolation;
 pub mod journal;
 pub mod limits;
 pub mod load;
+pub mod log_lines;
 pub mod lost_hosts;
 mod observe;
 pub mod operator;

@@ -16,11 +16,15 @@ pub(crate) async fn keep_poison(
     message: Poison,
 ) {
     let (source, reason) = (message.source.clone(), message.reason.clone());
-    tracing::error!(%queue, subject = %message.subject, %source, %reason, "poison: kept for a person, not delivered again");
+    if let Some(left_out) = engine.log_line("poison") {
+        tracing::error!(%queue, subject = %message.subject, %source, %reason, left_out, "poison: kept for a person, not delivered again");
+    }
     let settle = match poison::keep(&*engine.ports.store, &queue, &message).await {
         Ok(()) => Settle::Term(reason),
         Err(error) => {
-            tracing::warn!(%source, %error, "poison could not be kept; it will come again");
+            if let Some(left_out) = engine.log_line("poison not kept") {
+                tracing::warn!(%source, %error, left_out, "poison could not be kept; it will come again");
+            }
             Settle::Nak(Duration::from_secs(10))
         }
     };
@@ -29,7 +33,8 @@ pub(crate) async fn keep_poison(
         engine.ports.queue.settle(tag, settle),
     )
     .await
+        && let Some(left_out) = engine.log_line("poison not settled")
     {
-        tracing::warn!(%source, %error, "settling poison failed; it will come again");
+        tracing::warn!(%source, %error, left_out, "settling poison failed; it will come again");
     }
 }

@@ -6,7 +6,7 @@ use super::answer::Answer;
 use crate::app_state::Api;
 use crate::caller::Caller;
 use crate::headers::has_current;
-use crate::problem::{Refused, unavailable};
+use crate::problem::{Refused, log_line, unavailable};
 use crate::query::Params;
 use actix_web::body::SizedStream;
 use actix_web::http::Method;
@@ -100,7 +100,9 @@ pub(super) async fn stored_file(
     // The response is made by the author's code: it may name any key, and gets only those of its
     // own task.
     if !file.key.starts_with(&keys::task_prefix(&task.tenant, id)) {
-        tracing::warn!(task = %id, key = file.key, "a response names an object of another task");
+        if let Some(left_out) = log_line("object of another task") {
+            tracing::warn!(task = %id, key = file.key, left_out, "a response names an object of another task");
+        }
         return Err(no_such_result());
     }
     Ok(file)
@@ -149,7 +151,9 @@ pub(super) async fn handed_over(
     };
     let body = body.map_err(|error| match error {
         ObjectError::NotFound(_) => {
-            tracing::error!(task = %id, %error, "a completed task's result is gone");
+            if let Some(left_out) = log_line("result gone") {
+                tracing::error!(task = %id, %error, left_out, "a completed task's result is gone");
+            }
             no_such_result()
         }
         ObjectError::Unavailable(_) => unavailable("the object store", &error),
@@ -161,9 +165,11 @@ pub(super) async fn handed_over(
     // The recorded digest is that of the whole file.
     let is_part = matches!(part, Part::Some { .. });
     let body = if is_part { body } else { verified(body, &file) };
-    let body = body.inspect_err(
-        move |error| tracing::error!(task = %id, %error, "a result broke off while it was sent"),
-    );
+    let body = body.inspect_err(move |error| {
+        if let Some(left_out) = log_line("result broke off") {
+            tracing::error!(task = %id, %error, left_out, "a result broke off while it was sent");
+        }
+    });
     let content_type = HeaderValue::from_str(&file.content_type)
         .ok()
         .filter(|value| !value.is_empty())

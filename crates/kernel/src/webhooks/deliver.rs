@@ -8,7 +8,7 @@ use super::{NoAnswer, WebhookSecrets, WebhookSender, WebhookUrl, alerts};
 use crate::cancel::CancelToken;
 use crate::documents::postponed;
 use crate::engine::Engine;
-use crate::ports::{Document, Documents, DuePlace, Observation, Signal, StoreError};
+use crate::ports::{Document, Documents, DocumentsPut, DuePlace, Observation, Signal, StoreError};
 use crate::record::DbTime;
 use crate::time_limits::answer_within;
 use crate::under_way::UnderWay;
@@ -94,7 +94,9 @@ pub async fn serve(engine: Engine, webhooks: Webhooks, shutdown: CancelToken) {
                 Some(ended) = sending.next(&engine) => match ended {
                     Ok(()) => is_woken |= sending.left_some,
                     Err(error) => {
-                        tracing::warn!(%error, "a webhook is sent again: its outcome was not noted");
+                        if let Some(left_out) = engine.log_line("webhook not noted") {
+                            tracing::warn!(%error, left_out, "a webhook is sent again: its outcome was not noted");
+                        }
                         pause = clock.sleep(AGAIN).fuse();
                     }
                 },
@@ -195,7 +197,7 @@ async fn sort(
     found: Documents,
 ) -> Result<(), StoreError> {
     let now = engine.ports.clock.monotonic();
-    let mut changes = Vec::new();
+    let (mut changes, mut given_up) = (Vec::new(), Vec::new());
     for document in found.rows {
         let read = Delivery::read(&document);
         if matches!(&read, Ok(it) if it.status != DeliveryStatus::Pending) {
@@ -204,8 +206,11 @@ async fn sort(
         }
         let receiver = delivery::receiver(&document, read.as_ref().ok());
         match (sending.slots.room(&receiver, lines, now), read) {
-            (Room::HostWaits(wait), Ok(delivery)) => {
+            (Room::HostWaits(wait), Ok(mut delivery)) => {
                 changes.push(delivery.set_aside(&document, (found.now, wait))?);
+                if delivery.status == DeliveryStatus::Failed {
+                    given_up.push((document, delivery));
+                }
             }
             (Room::Taken, _) => sending.left_some = true,
             (_, read) => {
@@ -214,10 +219,21 @@ async fn sort(
             }
         }
     }
-    if !changes.is_empty() {
-        // Where another process has changed one meanwhile, none is: the next look does.
-        let changed = engine.ports.store.put_documents(&changes);
-        if let Err(error) = sending.under_way.until(changed).await {
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let changed = engine.ports.store.put_documents(&changes);
+    match sending.under_way.until(changed).await {
+        Ok(DocumentsPut::Written(_)) => {
+            for (document, delivery) in given_up {
+                let status = delivery.status;
+                engine.observe(Observation::Webhook { status });
+                log_given_up(engine, &document, &delivery);
+            }
+        }
+        // Another process has changed one meanwhile: the next look does.
+        Ok(DocumentsPut::Refused(_)) => {}
+        Err(error) => {
             tracing::debug!(%error, "webhooks that are not sent now cannot be changed");
         }
     }
@@ -306,12 +322,7 @@ async fn deliver(
         Some(pause) if !is_gone && !is_old => *pause,
         _ => {
             delivery.status = DeliveryStatus::Failed;
-            tracing::error!(
-                webhook = document.name,
-                attempts = delivery.attempts,
-                last = delivery.last,
-                "a webhook is given up"
-            );
+            log_given_up(engine, &document, &delivery);
             LISTED
         }
     };
@@ -321,4 +332,18 @@ async fn deliver(
     });
     store.put_document(&outcome).await?;
     Ok(answer)
+}
+
+/// Logs that one is given up.
+fn log_given_up(engine: &Engine, document: &Document, delivery: &Delivery) {
+    let Some(left_out) = engine.log_line("webhook given up") else {
+        return;
+    };
+    tracing::error!(
+        webhook = document.name,
+        attempts = delivery.attempts,
+        last = delivery.last,
+        left_out,
+        "a webhook is given up"
+    );
 }

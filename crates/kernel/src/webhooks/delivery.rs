@@ -146,7 +146,7 @@ impl Delivery {
     /// What becomes of one whose host is not asked for so long: it is due again then, and has used up no attempt. One that is
     /// old is given up, unless a person has sent it again.
     pub(super) fn set_aside(
-        mut self,
+        &mut self,
         document: &Document,
         (now, wait): (DbTime, Duration),
     ) -> Result<DocumentWrite, StoreError> {
