@@ -17,6 +17,7 @@ use counterstep_testkit::site::{Site, eventually};
 use diesel::connection::SimpleConnection;
 use diesel::{Connection, SqliteConnection};
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -30,11 +31,16 @@ struct Sent {
 
 /// Hosts whose name begins with `silent` never answer, those with `hanging` not in time, and those with `failing` answer 503.
 #[derive(Debug, Default)]
-struct Sender(Mutex<Vec<Sent>>);
+struct Sender(Mutex<Vec<Sent>>, AtomicUsize);
 
 impl Sender {
     fn sent(&self) -> Vec<Sent> {
         self.0.lock().unwrap().clone()
+    }
+
+    /// How many hosts have been asked that never answer.
+    fn hanging(&self) -> usize {
+        self.1.load(Ordering::Relaxed)
     }
 
     fn has_sent(&self, url: &str) -> bool {
@@ -51,6 +57,7 @@ impl WebhookSender for Sender {
         body: Vec<u8>,
     ) -> Result<u16, NoAnswer> {
         if url.contains("//silent") {
+            self.1.fetch_add(1, Ordering::Relaxed);
             std::future::pending::<()>().await;
         }
         let at = headers
@@ -77,10 +84,14 @@ async fn sending(documents: Vec<DocumentWrite>) -> (Site, Arc<Sender>) {
     (site, sender)
 }
 
-async fn serve_on(site: &Site, documents: Vec<DocumentWrite>) -> Arc<Sender> {
+async fn put(site: &Site, documents: Vec<DocumentWrite>) {
     let store = &site.engine.ports.store;
     let put = store.put_documents(&documents).await.expect("an answer");
     assert!(matches!(put, DocumentsPut::Written(_)), "{put:?}");
+}
+
+async fn serve_on(site: &Site, documents: Vec<DocumentWrite>) -> Arc<Sender> {
+    put(site, documents).await;
     let sender = Arc::<Sender>::default();
     let webhooks = Webhooks {
         sender: sender.clone(),
@@ -168,36 +179,53 @@ async fn many_receivers_of_one_tenant_that_never_answer_leave_room_for_another()
     .await;
 }
 
-#[tokio::test]
-async fn beside_900_that_hang_another_tenant_s_webhook_and_an_alert_are_sent() {
-    // Of three tenants, to as many hosts: each is there before those of the others.
-    let silent = |due| {
-        let (tenant, url) = (format!("many{}", due % 3), format!("https://silent{due}/"));
+/// 900 webhooks of so many tenants, each to a host of its own that never answers.
+fn silent(tenants: i64) -> Vec<DocumentWrite> {
+    let one = |due| {
+        let (tenant, url) = (
+            format!("many{}", due % tenants),
+            format!("https://silent{due}/"),
+        );
         webhook(&tenant, &url, due, json!({}))
     };
-    let mut documents: Vec<_> = (1..=900).map(silent).collect();
-    documents.push(webhook("few", "https://other/", 6_000, json!({})));
-    documents.push(alert(6_001));
-    let (_site, sender) = sending(documents).await;
+    (1..=900).map(one).collect()
+}
+
+#[tokio::test]
+async fn beside_900_that_hang_another_tenant_s_webhook_and_an_alert_are_sent() {
+    let (site, sender) = sending(silent(3)).await;
+    eventually("eight of each hang", || async {
+        (sender.hanging() >= 24).then_some(())
+    })
+    .await;
+    put(
+        &site,
+        vec![
+            webhook("few", "https://other/", 6_000, json!({})),
+            alert(6_001),
+        ],
+    )
+    .await;
     eventually("both", || async {
         (sender.has_sent("https://other/") && sender.has_sent(ALERTS)).then_some(())
     })
     .await;
+    assert_eq!(sender.hanging(), 24);
 }
 
 #[tokio::test]
 async fn alerts_need_no_room_among_webhooks() {
-    let silent = |due| {
-        let (tenant, url) = (format!("many{due}"), format!("https://silent{due}/"));
-        webhook(&tenant, &url, due, json!({}))
-    };
-    let mut documents: Vec<_> = (1..=900).map(silent).collect();
-    documents.push(alert(6_000));
-    let (_site, sender) = sending(documents).await;
+    let (site, sender) = sending(silent(900)).await;
+    eventually("all that may be sent hang", || async {
+        (sender.hanging() >= 32).then_some(())
+    })
+    .await;
+    put(&site, vec![alert(6_000)]).await;
     eventually("the alert", || async {
         sender.has_sent(ALERTS).then_some(())
     })
     .await;
+    assert_eq!(sender.hanging(), 32);
 }
 
 #[tokio::test]
