@@ -408,6 +408,16 @@ pub fn make_newer(place: &Place) {
         .expect("the migration is noted");
 }
 
+/// Makes the last write of the database one of before a restart of the machine.
+///
+/// # Panics
+/// When it cannot be written.
+pub fn restart_machine(place: &Place) {
+    connect(place)
+        .batch_execute("UPDATE clock SET origin = 'another boot'")
+        .expect("the row is there");
+}
+
 fn connect(place: &Place) -> SqliteConnection {
     let path = place.database();
     SqliteConnection::establish(path.to_str().expect("UTF-8")).expect("the database opens")

@@ -46,6 +46,8 @@ mod operators;
 mod pages;
 #[path = "api/queues.rs"]
 mod queues;
+#[path = "api/races.rs"]
+mod races;
 #[path = "api/reading.rs"]
 mod reading;
 #[path = "api/reply.rs"]

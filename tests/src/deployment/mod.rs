@@ -148,6 +148,17 @@ impl Database {
     fn address(&self) -> String {
         format!("127.0.0.1:{}", self.server.port())
     }
+
+    /// Where it is, for a client that finds it by variables.
+    fn set_address(&self, launch: &mut Launch) {
+        for (name, value) in &mut launch.variables {
+            if name == "PGHOST" {
+                "127.0.0.1".clone_into(value);
+            }
+        }
+        let port = self.server.port().to_string();
+        launch.variables.push(("PGPORT".to_owned(), port));
+    }
 }
 
 /// The folders that containers and units see, in a temporary one, and the texts of manifests with

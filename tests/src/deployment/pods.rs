@@ -48,7 +48,7 @@ impl<'a> Pods<'a> {
         let of_kind =
             |kind: &str| manifests::secret(&objects, &format!("{program}-{kind}-secrets"));
         let owner = manifests::secret(&objects, &format!("{program}-owner"));
-        let database = Database::start(deployment, &login(&owner["database-url"]).1);
+        let database = Database::start(deployment, text(&owner["database-password"]));
         let nats = nats_with(deployment, |kind| match kind {
             "operator" => "of-no-pod".to_owned(),
             kind => text(&of_kind(kind)["nats-password"]).to_owned(),
@@ -58,7 +58,7 @@ impl<'a> Pods<'a> {
         let mut ground = Ground::new(deployment);
         ground.rewrite("postgres.databases.svc", database.address());
         ground.rewrite("?sslmode=verify-full", "");
-        ground.rewrite("?sslmode=require", "");
+        ground.rewrite("verify-full", "disable");
         ground.rewrite("tls://nats.messaging.svc:4222", nats.url());
         ground.rewrite("rediss://redis.caches.svc:6379", redis.url());
         ground.rewrite("https://s3.example.org", s3.endpoint());
@@ -68,6 +68,9 @@ impl<'a> Pods<'a> {
             "/roles/roles.sql",
             &deployment.manifests.text("postgres/roles.sql"),
         );
+        for (key, value) in owner.as_object().expect("keys") {
+            ground.write(&format!("/run/secrets/{program}/{key}"), text(value));
+        }
         let settings = manifests::of_kind(&objects, "ConfigMap")
             .next()
             .expect("the settings");
@@ -142,6 +145,7 @@ impl<'a> Pods<'a> {
     /// With the settings and the secrets that its pod mounts, and no others.
     fn launch(&self, container: &Container) -> Launch {
         let mut launch = self.ground.launch(container);
+        self.database.set_address(&mut launch);
         let Some(secret) = &container.secret else {
             return launch;
         };

@@ -146,19 +146,14 @@ fn variable(service: &Service, name: &str) -> String {
 
 /// Where the private servers are, for variables that name nothing else.
 fn set_servers(launch: &mut Launch, database: &Database, s3: &S3) {
-    let address = database.address();
-    let (host, port) = address.split_once(':').expect("host:port");
+    database.set_address(launch);
     for (name, value) in &mut launch.variables {
         match name.as_str() {
-            "PGHOST" => *value = host.to_owned(),
             "AWS_ACCESS_KEY_ID" => *value = s3.access_key().to_owned(),
             "AWS_SECRET_ACCESS_KEY" => *value = s3.secret_key().to_owned(),
             _ => {}
         }
     }
-    launch
-        .variables
-        .push(("PGPORT".to_owned(), port.to_owned()));
 }
 
 /// The health check of the service says that it is healthy, at the port that it has here.

@@ -10,8 +10,8 @@ use counterstep_tests::manifests::{self, Container, Manifests};
 use counterstep_tests::place::Place;
 use counterstep_tests::program::program_called;
 use reqwest::Method;
-use serde_json::Value;
-use std::collections::BTreeSet;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 async fn read(url: String) -> Value {
@@ -165,6 +165,191 @@ fn prometheus_may_reach_the_port_with_the_metrics() {
                 == "true"
     };
     assert_eq!(rules.filter(lets_in).count(), 1, "{policy}");
+}
+
+/// Each program that `deploy/` starts: what it is, its words, and its variables.
+fn started() -> Vec<(String, Vec<String>, Vec<(String, String)>)> {
+    let shipped = Manifests::shipped();
+    let mut all = Vec::new();
+    let pods = manifests::containers(&shipped.objects());
+    all.extend(
+        pods.into_iter()
+            .map(|it| (it.name, it.command, it.variables)),
+    );
+    for service in shipped.composed() {
+        let container = service.container;
+        let words = [container.command, service.health].concat();
+        all.push((container.name, words, container.variables));
+    }
+    for kind in ["api", "worker@", "reconciler", "migrate"] {
+        let unit = format!("systemd/counterstep-{kind}.service");
+        let (words, variables) = (
+            shipped.unit(&unit, "ExecStart"),
+            shipped.unit(&unit, "Environment"),
+        );
+        let variables = manifests::environment(&variables.join("\n"))
+            .into_iter()
+            .collect();
+        all.push((unit, words, variables));
+    }
+    all
+}
+
+/// What stands for passwords in `deploy/`.
+const PASSWORDS: [&str; 2] = ["change-me", "for-trying-out"];
+
+#[test]
+fn no_password_stands_in_an_argument() {
+    let is_password = |text: &str| PASSWORDS.iter().any(|it| text.contains(it));
+    let mut with_passwords = 0;
+    for (name, words, variables) in started() {
+        for word in &words {
+            assert!(!is_password(word), "{name}: {word}");
+            for (variable, _) in variables.iter().filter(|(_, value)| is_password(value)) {
+                // As a shell would put it there.
+                let given = [format!("${variable}"), format!("${{{variable}}}")];
+                assert!(!given.iter().any(|it| word.contains(it)), "{name}: {word}");
+                with_passwords += 1;
+            }
+        }
+    }
+    assert!(with_passwords > 0, "no program has a password");
+}
+
+#[test]
+fn every_connection_to_the_database_of_another_machine_verifies_it() {
+    let shipped = Manifests::shipped();
+    let files = [
+        "README.md",
+        "counterstep.example.toml",
+        "kubernetes/migrate.yaml",
+        "kubernetes/secrets.example.yaml",
+        "kubernetes/settings.yaml",
+        "systemd/counterstep-migrate.service",
+    ];
+    let mut found = 0;
+    for file in files {
+        let text = shipped.text(file);
+        for url in text.split("postgres://").skip(1) {
+            let url = url.split([' ', '`', '\n', '"', ')']).next().expect("a URL");
+            assert!(url.ends_with("?sslmode=verify-full"), "{file}: {url}");
+            found += 1;
+        }
+    }
+    assert!(found >= files.len(), "{found}");
+    for container in manifests::containers(&shipped.objects()) {
+        let variables: BTreeMap<_, _> = container.variables.into_iter().collect();
+        if variables.contains_key("PGHOST") {
+            assert_eq!(variables["PGSSLMODE"], "verify-full", "{}", container.name);
+            // psql knows no authority without it.
+            assert!(
+                variables.contains_key("PGSSLROOTCERT"),
+                "{}",
+                container.name
+            );
+        }
+    }
+}
+
+/// Namespace and port of each server in the settings of the pods, and those of their secrets.
+fn servers(objects: &[Value]) -> BTreeSet<(String, u64)> {
+    let texts = objects.iter().map(Value::to_string);
+    let mut servers = BTreeSet::new();
+    for text in texts {
+        for (scheme, usual) in [("postgres://", 5432), ("tls://", 4222), ("rediss://", 6379)] {
+            for url in text.split(scheme).skip(1) {
+                let host = url.split(['/', '"', '\\']).next().expect("a host");
+                let host = host.rsplit('@').next().expect("a host");
+                let (host, port) = host.split_once(':').unwrap_or((host, ""));
+                let mut names = host.split('.').skip(1);
+                if let (Some(namespace), Some("svc")) = (names.next(), names.next()) {
+                    servers.insert((namespace.to_owned(), port.parse().unwrap_or(usual)));
+                }
+            }
+        }
+    }
+    servers
+}
+
+/// Whether a policy is for the pods with this name.
+fn is_for(policy: &Value, pod: &str) -> bool {
+    const NAME: &str = "app.kubernetes.io/name";
+    let selector = &policy["spec"]["podSelector"];
+    let named = &selector["matchLabels"][NAME];
+    let others = selector["matchExpressions"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    let excludes = |it: &Value| {
+        assert_eq!(
+            (&it["key"], &it["operator"]),
+            (&json!(NAME), &json!("NotIn")),
+            "{policy}"
+        );
+        it["values"]
+            .as_array()
+            .expect("names")
+            .contains(&json!(pod))
+    };
+    (named.is_null() || *named == pod) && !others.into_iter().any(excludes)
+}
+
+#[test]
+fn a_pod_reaches_its_servers_and_no_other_address_of_the_cluster() {
+    let objects = Manifests::shipped().objects();
+    let policies: Vec<_> = manifests::of_kind(&objects, "NetworkPolicy").collect();
+    let all = servers(&objects);
+    assert_eq!(all.len(), 3, "{all:?}");
+    for kind in ["api", "worker", "worker-video", "reconciler", "migrate"] {
+        let pod = format!("counterstep-{kind}");
+        assert!(
+            objects.iter().any(|it| it["metadata"]["name"] == *pod),
+            "{pod}"
+        );
+        let own: Vec<_> = policies
+            .iter()
+            .filter(|policy| is_for(policy, &pod))
+            .collect();
+        let denies = |policy: &&&&Value| {
+            let types = policy["spec"]["policyTypes"].as_array().expect("types");
+            types.contains(&json!("Egress")) && policy["spec"]["egress"].is_null()
+        };
+        assert!(
+            own.iter().any(|policy| denies(&policy)),
+            "{pod}: what is not allowed is denied"
+        );
+        let rules = own
+            .iter()
+            .flat_map(|it| it["spec"]["egress"].as_array().into_iter().flatten());
+        let mut reached = BTreeSet::new();
+        for rule in rules {
+            for port in rule["ports"].as_array().expect("ports") {
+                let port = port["port"].as_u64().expect("a number");
+                for to in rule["to"].as_array().expect("where to") {
+                    let namespace =
+                        &to["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"];
+                    match (namespace.as_str(), to["ipBlock"]["except"].as_array()) {
+                        (Some("kube-system"), None) => assert_eq!(port, 53, "{rule}"),
+                        (Some(namespace), None) => {
+                            reached.insert((namespace.to_owned(), port));
+                        }
+                        (None, Some(except)) => {
+                            assert_eq!(port, 443, "{rule}");
+                            let is_v6 = to["ipBlock"]["cidr"] == "::/0";
+                            let metadata = if is_v6 { "fe80::/10" } else { "169.254.0.0/16" };
+                            assert!(except.contains(&json!(metadata)), "{rule}");
+                        }
+                        _ => panic!("{rule}"),
+                    }
+                }
+            }
+        }
+        let mut expected = all.clone();
+        if kind == "migrate" {
+            expected.retain(|(namespace, _)| namespace == "databases");
+        }
+        assert_eq!(reached, expected, "{pod}");
+    }
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! The public keys of an issuer of access tokens, as a JSON Web Key Set (RFC 7517): at a URL or in a file.
 //! Must not decide which tokens are accepted.
 
+#[cfg(any(feature = "fuzz", test))]
+#[doc(hidden)]
+pub mod fuzzed;
 mod key;
 #[cfg(test)]
 mod wycheproof;

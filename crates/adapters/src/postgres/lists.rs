@@ -39,7 +39,8 @@ pub(super) type LineRead = (
 // State by state, each along its index and no further than the limit, then the newest of all. Only
 // the indexes that begin with the tenant have `DESC NULLS LAST`: in the order of the key's index,
 // which is the same for an id, the server could walk all tasks by age until it has found enough
-// that fit, which for a rare state is all of them.
+// that fit, which for a rare state is all of them. For the same reason the index of all types has a
+// condition, which holds for each row and which a list of one type does not have: `version > 0`.
 macro_rules! state_by_state {
     ($columns:literal, $type:literal) => {
         concat!(
@@ -99,7 +100,7 @@ pub(super) fn list(query: &TaskQuery) -> Result<Statement<'_, LineTypes>, Fault>
         let tenant = name("tasks.tenant", &tenant.0)?;
         return Ok(match of_type {
             None => Statement::of(
-                lines!(""),
+                lines!(" AND version > 0"),
                 values![states, tenant, before, from, limit, limit],
             ),
             Some(of) => Statement::of(
@@ -149,7 +150,7 @@ pub(super) fn candidates(query: &TaskQuery) -> Result<Statement<'_, sql::Uuid>, 
     let states = states(query);
     Ok(match type_of(query)? {
         None => Statement::of(
-            concat!("SELECT d.id", state_by_state!("id", "")),
+            concat!("SELECT d.id", state_by_state!("id", " AND version > 0")),
             values![states, tenant, before, from, limit, limit],
         ),
         Some(of) => Statement::of(

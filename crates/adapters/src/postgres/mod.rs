@@ -101,7 +101,7 @@ pub struct PostgresStore {
 impl PostgresStore {
     /// Connects, and checks that the schema is that of this program. Changes nothing.
     ///
-    /// `url`: `postgres://user:password@host:port/database`, with `?sslmode=require` for TLS.
+    /// `url`: `postgres://user:password@host:port/database`, with `?sslmode=verify-full` for TLS.
     ///
     /// # Errors
     /// [`OpenError`]: a server on another machine without TLS, unless the options allow it; a

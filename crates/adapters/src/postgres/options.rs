@@ -68,12 +68,12 @@ impl Default for PostgresOptions {
 pub enum OpenError {
     /// The URL is none.
     #[error(
-        "the database URL is not understood: {0}; expected postgres://user@host:port/name?sslmode=require"
+        "the database URL is not understood: {0}; expected postgres://user@host:port/name?sslmode=verify-full"
     )]
     Url(String),
     /// A server on another machine, and no encryption.
     #[error(
-        "the database is on another machine (`{host}`) and the URL does not ask for encryption: add `sslmode=require`, \
+        "the database is on another machine (`{host}`) and the URL does not ask for encryption: add `sslmode=verify-full`, \
          or allow plain text in the settings"
     )]
     Plaintext {
@@ -160,7 +160,7 @@ impl Target {
         if let Some(certificate) = options.certificate.as_ref().filter(|_| !encrypted) {
             return Err(file(
                 &certificate.cert_file,
-                &"the URL does not ask for encryption: add `sslmode=require`",
+                &"the URL does not ask for encryption: add `sslmode=verify-full`",
             ));
         }
         if !encrypted {

@@ -48,7 +48,7 @@ pub(super) fn of(of: &RevisionsOf) -> Result<Statement<'_, RevisionTypes>, Fault
             concat!(
                 with_the_time!(
                     "SELECT now(), t.id, t.rev, t.updated_at FROM unnest(?) AS s (status)
-                     JOIN tasks t ON t.status = s.status AND t.tenant = ? AND "
+                     JOIN tasks t ON t.status = s.status AND t.tenant = ? AND t.version > 0 AND "
                 ),
                 open!()
             ),

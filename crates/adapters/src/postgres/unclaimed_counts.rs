@@ -13,7 +13,7 @@ pub(super) fn count(query: &WaitingQuery) -> Result<Statement<'_, sql::BigInt>, 
     );
     Ok(match &query.task_type {
         None => Statement::of(
-            "SELECT count(*) FROM (SELECT 1 FROM tasks WHERE tenant = ? AND status IN ('submitted', 'dispatched') LIMIT ?) t",
+            "SELECT count(*) FROM (SELECT 1 FROM tasks WHERE tenant = ? AND version > 0 AND status IN ('submitted', 'dispatched') LIMIT ?) t",
             values![tenant, most],
         ),
         Some(task_type) => Statement::of(

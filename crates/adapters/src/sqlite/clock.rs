@@ -2,6 +2,7 @@
 //! never runs backwards and under which a lease lasts as long as it says. Owns the table `clock`;
 //! must not know what the time is used for, except what a process holds as long as it lives.
 
+use super::pool::OpenError;
 use super::prepared::Statement;
 use super::schema::{clock, tasks};
 use diesel::SqliteConnection;
@@ -18,6 +19,11 @@ pub trait MachineClock: Debug + Send + Sync {
 
     /// Since a fixed point that all processes share until the machine restarts. It is never set.
     fn monotonic(&self) -> Duration;
+
+    /// How long the machine has been suspended since that point: the monotonic time does not count it.
+    fn suspended(&self) -> Duration {
+        Duration::ZERO
+    }
 
     /// Names the fixed point of the monotonic time: times of two names cannot be compared. Empty
     /// where the machine has no name for it, and then it cannot be compared with itself either.
@@ -52,6 +58,11 @@ impl MachineClock for SystemClocks {
         // Not `Instant`: it cannot be compared with that of another process.
         Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap_or_default()
     }
+
+    fn suspended(&self) -> Duration {
+        let since_boot = Duration::try_from(clock_gettime(ClockId::Boottime)).unwrap_or_default();
+        since_boot.saturating_sub(self.monotonic())
+    }
 }
 
 /// The calendar is taken for set forward where it is ahead by more than this. Below it is only
@@ -60,6 +71,10 @@ const SET_FORWARD: i64 = 2_000_000;
 
 /// The calendar is behind by more than this: worth a line in the log.
 const SET_BACK: i64 = 60_000_000;
+
+/// A start is refused where the calendar is ahead by more than this: one write with it would bring all appointments due, end
+/// retentions, and leave the file's time in that future.
+const WRONG: i64 = 24 * 3_600_000_000;
 
 /// Moves along what processes hold beside the leases of tasks: their place in the registry, permits of limits, and the keys
 /// and files of requests that arrive.
@@ -130,6 +145,39 @@ impl FileClock {
             machine,
             last: Mutex::default(),
         }
+    }
+
+    /// Refuses a calendar that was set far ahead since the file's last write; `accepts`: a person has looked at it.
+    // The timer counts from its origin, not from the last write: a suspension before that write is taken off as well, and a
+    // calendar that is ahead by less than it passes. The table has no column for the other timer, and a server is not suspended.
+    pub(super) fn check(
+        &self,
+        connection: &mut SqliteConnection,
+        accepts: bool,
+    ) -> Result<(), OpenError> {
+        let written = written(connection)?;
+        let at = written.at;
+        let Known { calendar, file, .. } = self.known(written);
+        let ahead = match file {
+            Some(file) => calendar - file - micros(self.machine.suspended()),
+            None => calendar - at,
+        };
+        if at == 0 || ahead <= WRONG {
+            return Ok(());
+        }
+        let hours = ahead / 3_600_000_000;
+        match file {
+            Some(_) if !accepts => return Err(OpenError::Clock { hours }),
+            Some(_) => tracing::warn!(
+                hours,
+                "the machine's clock was set forward, and is taken as it is"
+            ),
+            None => tracing::warn!(
+                hours,
+                "by the machine's clock the last write was so long ago, before the machine started: is that clock right?"
+            ),
+        }
+        Ok(())
     }
 
     /// Notices a calendar that was set forward, before a write, and moves the leases along, and what else processes hold for

@@ -22,14 +22,17 @@ enum SchemaState {
 
 /// Runs what has not run yet. Several processes may open a new file at once: one of them migrates,
 /// the others wait for its transaction and then find nothing to do.
-pub(super) fn bring_up_to_date(path: &str, busy_timeout: Duration) -> Result<(), OpenError> {
+pub(super) fn bring_up_to_date(
+    path: &str,
+    busy_timeout: Duration,
+) -> Result<SqliteConnection, OpenError> {
     let mut connection = connect(path, busy_timeout)?;
     // Looked at before the first write, and the switch to WAL is one.
     let found = look(&mut connection)?;
     switch_to_wal(&mut connection, busy_timeout)
         .map_err(|error| OpenError::Connection(error.to_string()))?;
     if found == SchemaState::UpToDate {
-        return Ok(());
+        return Ok(connection);
     }
     connection.immediate_transaction(|connection| {
         if look(connection)? == SchemaState::Pending {
@@ -41,8 +44,9 @@ pub(super) fn bring_up_to_date(path: &str, busy_timeout: Duration) -> Result<(),
                 deleted::set_overwrites(connection)?;
             }
         }
-        Ok(())
-    })
+        Ok::<_, OpenError>(())
+    })?;
+    Ok(connection)
 }
 
 // While two processes open a new file, SQLite answers this one statement with "locked" at once,

@@ -34,6 +34,8 @@ pub struct SqliteOptions {
     pub busy_timeout: Duration,
     /// Where the file's time comes from.
     pub clock: Arc<dyn MachineClock>,
+    /// Whether the machine's calendar is right, also where it is more than a day ahead of its timer.
+    pub accepts_clock: bool,
 }
 
 impl Default for SqliteOptions {
@@ -43,6 +45,7 @@ impl Default for SqliteOptions {
             wait: Duration::from_secs(10),
             busy_timeout: Duration::from_secs(5),
             clock: Arc::new(SystemClocks),
+            accepts_clock: false,
         }
     }
 }
@@ -61,6 +64,15 @@ pub enum OpenError {
     /// The path is not UTF-8, or has no folder.
     #[error("`{}` cannot be the path of a database", .0.display())]
     Path(PathBuf),
+    /// The machine's calendar was set far ahead since the last write. No task was changed.
+    #[error(
+        "the machine's clock is {hours} hours ahead of what its timer has counted since the last write: set it right, or, where \
+         it is right, start once with --accept-clock"
+    )]
+    Clock {
+        /// By so much.
+        hours: i64,
+    },
     /// Its folder cannot be made.
     #[error("the folder of the database cannot be made")]
     Folder(#[source] std::io::Error),
@@ -127,29 +139,37 @@ impl Database {
             .ok_or_else(|| OpenError::Path(path.to_owned()))?
             .to_owned();
         let (busy_timeout, file) = (options.busy_timeout, usable(path)?);
+        let (clock, accepts) = (
+            Arc::new(FileClock::new(options.clock.clone())),
+            options.accepts_clock,
+        );
+        let looked_at = clock.clone();
         let prepared = spawn_blocking(move || {
             std::fs::create_dir_all(folder).map_err(OpenError::Folder)?;
             let file_use = FileUse::of(&file, wal_reset_bug())?;
             let turn = file_use.turn();
             let _turn = wait_for(turn.as_deref());
-            migrate::bring_up_to_date(&file, busy_timeout)?;
+            let mut connection = migrate::bring_up_to_date(&file, busy_timeout)?;
+            looked_at.check(&mut connection, accepts)?;
             Ok::<_, OpenError>(file_use)
         });
         let file_use = prepared
             .await
             .map_err(|error| OpenError::Connection(error.to_string()))??;
-        Self::with(path, options, Some(Arc::new(file_use)))
+        Self::with(path, options, clock, Some(Arc::new(file_use)))
     }
 
     /// Looks at a file with the schema that it has. Not for writing.
     // Beside a process that has it alone, too: readers have no part in what SQLite got wrong.
     pub(super) fn as_it_is(path: &Path, options: &SqliteOptions) -> Result<Self, OpenError> {
-        Self::with(path, options, None)
+        let clock = Arc::new(FileClock::new(options.clock.clone()));
+        Self::with(path, options, clock, None)
     }
 
     fn with(
         path: &Path,
         options: &SqliteOptions,
+        clock: Arc<FileClock>,
         file_use: Option<Arc<FileUse>>,
     ) -> Result<Self, OpenError> {
         let (text, busy_timeout) = (usable(path)?, options.busy_timeout);
@@ -172,7 +192,6 @@ impl Database {
             .map_err(|error| OpenError::Connection(error.to_string()))
         };
         let (writer, readers) = (pool(Use::Write, 1)?, pool(Use::Read, options.readers)?);
-        let clock = Arc::new(FileClock::new(options.clock.clone()));
         let writer = Writer::new(writer, clock.clone(), options.wait);
         Ok(Self {
             path: text,

@@ -5,7 +5,10 @@ use crate::suite::changes::*;
 use crate::suite::eventually;
 use crate::suite::workers::process;
 use counterstep_adapters::embedded::EmbeddedOptions;
-use counterstep_adapters::sqlite::{MachineClock, SqliteOptions, SystemClocks};
+use counterstep_adapters::sqlite::{
+    MachineClock, OpenError, SqliteOptions, SqliteStore, SystemClocks,
+};
+use counterstep_adapters::transient::is_transient;
 use counterstep_contracts::workers::WorkerState;
 use counterstep_contracts::{TaskStatus, Tenant, WaitReason};
 use counterstep_kernel::documents::TypedDocuments;
@@ -17,7 +20,7 @@ use counterstep_kernel::transition::{LeaseChange, Time};
 use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 const HOUR: i64 = 3600;
@@ -28,6 +31,8 @@ struct Settable {
     machine: SystemClocks,
     seconds: AtomicI64,
     passed: AtomicU64,
+    suspended: AtomicU64,
+    has_restarted: AtomicBool,
 }
 
 impl Settable {
@@ -39,6 +44,15 @@ impl Settable {
         self.passed.fetch_add(seconds, Ordering::SeqCst);
     }
 
+    fn suspend(&self, seconds: u64) {
+        self.suspended.fetch_add(seconds, Ordering::SeqCst);
+    }
+
+    /// Its timer cannot be compared with that of before.
+    fn restart(&self) {
+        self.has_restarted.store(true, Ordering::SeqCst);
+    }
+
     fn passed(&self) -> Duration {
         Duration::from_secs(self.passed.load(Ordering::SeqCst))
     }
@@ -48,7 +62,7 @@ impl MachineClock for Settable {
     fn calendar(&self) -> Duration {
         let seconds = self.seconds.load(Ordering::SeqCst);
         let by = Duration::from_secs(seconds.unsigned_abs());
-        let calendar = self.machine.calendar() + self.passed();
+        let calendar = self.machine.calendar() + self.passed() + self.suspended();
         if seconds < 0 {
             calendar.saturating_sub(by)
         } else {
@@ -58,6 +72,15 @@ impl MachineClock for Settable {
 
     fn monotonic(&self) -> Duration {
         self.machine.monotonic() + self.passed()
+    }
+
+    fn suspended(&self) -> Duration {
+        Duration::from_secs(self.suspended.load(Ordering::SeqCst))
+    }
+
+    fn origin(&self) -> String {
+        let has_restarted = self.has_restarted.load(Ordering::SeqCst);
+        format!("{} {has_restarted}", self.machine.origin())
     }
 }
 
@@ -291,5 +314,89 @@ async fn a_lease_ends_in_its_time_however_often_processes_start() {
     assert!(
         lost(&*started(folder.path(), &clock).await.store, &killed).await,
         "its host died a lease ago"
+    );
+}
+
+/// Opens a file that a write has just used, after what has happened to the clocks since.
+async fn opened_after(happens: impl FnOnce(&Settable)) -> Result<SqliteStore, OpenError> {
+    let (folder, clock) = (
+        tempfile::tempdir().expect("a folder"),
+        Arc::new(Settable::default()),
+    );
+    leased_for(&*started(folder.path(), &clock).await.store, MINUTE).await;
+    happens(&clock);
+    opened(folder.path(), &clock, false).await
+}
+
+async fn opened(
+    folder: &Path,
+    clock: &Arc<Settable>,
+    accepts_clock: bool,
+) -> Result<SqliteStore, OpenError> {
+    let options = SqliteOptions {
+        clock: clock.clone(),
+        accepts_clock,
+        ..SqliteOptions::default()
+    };
+    SqliteStore::open(&folder.join("data/counterstep.db"), options).await
+}
+
+#[tokio::test]
+async fn a_start_refuses_a_calendar_that_is_more_than_a_day_ahead_of_the_machines_timer() {
+    let refused = opened_after(|clock| clock.set(30 * HOUR)).await;
+    let error = refused.expect_err("it would end every retention");
+    assert!(
+        matches!(error, OpenError::Clock { hours: 29 | 30 }),
+        "{error:?}"
+    );
+    assert!(error.to_string().contains("--accept-clock"), "{error}");
+    assert!(!is_transient(&error), "a clock does not mend itself");
+
+    let day = 24 * 3600;
+    let refused = opened_after(|clock| {
+        clock.suspend(day);
+        clock.set(60 * HOUR);
+    });
+    assert!(refused.await.is_err(), "a suspension is not all of it");
+
+    let taken: [(&str, fn(&Settable)); 5] = [
+        ("less than a day", |clock| clock.set(23 * HOUR)),
+        ("time that has passed", |clock| clock.pass(30 * 24 * 3600)),
+        ("a machine that was suspended", |clock| {
+            clock.suspend(30 * 24 * 3600)
+        }),
+        ("a clock that was set back", |clock| clock.set(-30 * HOUR)),
+        ("a machine that was restarted", |clock| {
+            clock.restart();
+            clock.set(30 * 24 * HOUR);
+        }),
+    ];
+    for (case, happens) in taken {
+        let taken = opened_after(happens).await;
+        assert!(taken.is_ok(), "{case}: {taken:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_calendar_is_accepted_once() {
+    let (folder, clock) = (
+        tempfile::tempdir().expect("a folder"),
+        Arc::new(Settable::default()),
+    );
+    let held = leased_for(&*started(folder.path(), &clock).await.store, MINUTE).await;
+    clock.set(30 * HOUR);
+    let refused = opened(folder.path(), &clock, false).await;
+    assert!(
+        matches!(refused, Err(OpenError::Clock { .. })),
+        "{refused:?}"
+    );
+    let accepting = opened(folder.path(), &clock, true).await.expect("it opens");
+    leased_for(&accepting, MINUTE).await;
+    let later = opened(folder.path(), &clock, false)
+        .await
+        .expect("the file is there by now");
+    assert!(
+        load(&later, held.task.id).await.lease_is_live(),
+        "leases move along as ever"
     );
 }

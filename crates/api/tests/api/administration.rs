@@ -39,7 +39,7 @@ async fn declare_schedule(site: &Site) {
 }
 
 /// The address of a message that no host can read.
-async fn kept_poison(site: &Site) -> String {
+pub(crate) async fn kept_poison(site: &Site) -> String {
     let store = site.engine.ports.store.as_ref();
     let message = Poison::new(
         "work/1".into(),

@@ -97,6 +97,20 @@ impl Site {
         Self::serving(engine, api, (folder, self.clock.clone()))
     }
 
+    /// The same, with settings changed as for [`with`](Self::with).
+    pub(crate) fn beside_set(
+        &self,
+        ports: Ports,
+        change: impl FnOnce(&mut ApiSettings, &mut EngineSettings),
+    ) -> Self {
+        let mut api = ApiSettings::default();
+        let mut settings = EngineSettings::default();
+        change(&mut api, &mut settings);
+        let engine = Engine::new(ports, Arc::new(types::all()), settings, "api");
+        let folder = tempfile::tempdir().expect("a folder");
+        Self::serving(engine, api, (folder, self.clock.clone()))
+    }
+
     fn serving(engine: Engine, api: ApiSettings, (folder, clock): (TempDir, TestClock)) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");

@@ -13,12 +13,20 @@ impl Postgres {
     /// # Panics
     /// When the database has no schema, or does not answer.
     pub fn add_tasks(&self, url: &str, numbers: Range<u32>) {
+        self.add_tasks_unseen(url, numbers);
+        self.run_sql(url, "VACUUM ANALYZE")
+            .unwrap_or_else(|error| panic!("no statistics: {error}"));
+    }
+
+    /// The same before the server has gathered its statistics.
+    ///
+    /// # Panics
+    /// When the database has no schema, or does not answer.
+    pub fn add_tasks_unseen(&self, url: &str, numbers: Range<u32>) {
         let text = include_str!("rows.sql").replace("{first}", &numbers.start.to_string());
         let text = text.replace("{last}", &(numbers.end.saturating_sub(1)).to_string());
         self.run_sql(url, &text)
             .unwrap_or_else(|error| panic!("no rows: {error}"));
-        self.run_sql(url, "VACUUM ANALYZE")
-            .unwrap_or_else(|error| panic!("no statistics: {error}"));
     }
 
     /// How many rows and blocks were read in this database so far, once all others have left it.

@@ -59,7 +59,9 @@ CREATE INDEX tasks_to_sweep ON tasks (sweep_at) WHERE sweep_at IS NOT NULL;
 CREATE INDEX tasks_leased ON tasks (lease_expires_at) WHERE lease_owner IS NOT NULL;
 -- Lists, of one tenant each: state by state, newest first, with a type or without. NULLS LAST sets their order apart from
 -- that of the key, so that no other index can serve a list.
-CREATE INDEX tasks_of_tenant ON tasks (tenant, status, id DESC NULLS LAST);
+-- The condition holds for each row and is that of lists of all types: without it the server could walk the index for a list of
+-- one type, past all tasks of the others, where its statistics do not know of those yet.
+CREATE INDEX tasks_of_tenant ON tasks (tenant, status, id DESC NULLS LAST) WHERE version > 0;
 CREATE INDEX tasks_of_type ON tasks (tenant, task_type, status, id DESC NULLS LAST);
 -- Counts: tasks that have ended are in none of them, and are most of the table.
 CREATE INDEX tasks_open ON tasks (status, id) WHERE status NOT IN ('completed', 'failed', 'cancelled', 'resolved');

@@ -12,6 +12,7 @@ mod reads;
 mod requests;
 mod schema;
 mod slow;
+mod statistics;
 mod time;
 
 use crate::embedded;

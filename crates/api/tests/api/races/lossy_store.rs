@@ -1,0 +1,283 @@
+//! A store that loses the reply to a change: a real one, whose caller learns nothing of one change of its own, while
+//! something else happens to the rows. Must not answer anything by itself.
+
+use async_trait::async_trait;
+use counterstep_contracts::{Epoch, TaskId, Tenant};
+use counterstep_kernel::ports::{
+    AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
+    DocumentKind, DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, EndedTask,
+    FailureQuery, Flow, FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, LogRow, LogWrite,
+    Logs, OutboxOp, OutboxRow, PlaceCount, PlaceQuery, PlaceRow, PurgeOp, ReceiveOp, Receives,
+    Revisions, RevisionsOf, Salvaged, Store, StoreError, SweepOp, TaskLine, TaskPage, TaskQuery,
+    Upkeep, WaitingQuery, Woken,
+};
+use counterstep_kernel::record::{History, TaskRecord};
+use counterstep_kernel::transition::{Guard, Transition};
+use counterstep_steps::times::DbTime;
+use futures::future::BoxFuture;
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// What becomes of a change whose reply is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Written,
+    NeverWritten,
+}
+
+/// What happens before the caller looks again.
+pub(crate) type Between = Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send>;
+
+struct Loss {
+    /// Changes before it that are answered.
+    after: usize,
+    fate: Fate,
+    between: Between,
+}
+
+/// Loses the replies that it is told to.
+pub(crate) struct LossyStore {
+    inner: Arc<dyn Store>,
+    next: Mutex<Option<Loss>>,
+}
+
+impl fmt::Debug for LossyStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LossyStore").finish_non_exhaustive()
+    }
+}
+
+impl LossyStore {
+    pub(crate) fn new(inner: Arc<dyn Store>) -> Self {
+        let next = Mutex::default();
+        Self { inner, next }
+    }
+
+    /// Loses the reply to the change that follows on so many others.
+    pub(crate) fn lose(&self, after: usize, fate: Fate, between: Between) {
+        let loss = Loss {
+            after,
+            fate,
+            between,
+        };
+        *self.lock() = Some(loss);
+    }
+
+    /// Whether a reply is still to be lost; none is from now on.
+    pub(crate) fn relent(&self) -> bool {
+        self.lock().take().is_some()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Loss>> {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn loss(&self) -> Option<Loss> {
+        let mut next = self.lock();
+        match next.as_mut() {
+            Some(loss) if loss.after > 0 => {
+                loss.after -= 1;
+                None
+            }
+            _ => next.take(),
+        }
+    }
+
+    async fn change<T, E: From<StoreError>>(
+        &self,
+        change: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        let Some(loss) = self.loss() else {
+            return change.await;
+        };
+        if loss.fate == Fate::Written {
+            // What is refused is not written, and its caller may know.
+            change.await?;
+        }
+        (loss.between)().await;
+        Err(StoreError::Unknown("the reply was lost".to_owned()).into())
+    }
+}
+
+#[async_trait]
+impl Store for LossyStore {
+    async fn commit(
+        &self,
+        guard: Guard,
+        transition: &Transition,
+    ) -> Result<Committed, CommitError> {
+        self.change(self.inner.commit(guard, transition)).await
+    }
+
+    async fn commit_all(&self, submissions: &[&Transition]) -> Result<Committed, CommitError> {
+        self.change(self.inner.commit_all(submissions)).await
+    }
+
+    async fn put_document(&self, write: &DocumentWrite) -> Result<Option<DbTime>, StoreError> {
+        // That this process is alive.
+        if write.kind == DocumentKind::Worker {
+            return self.inner.put_document(write).await;
+        }
+        self.change(self.inner.put_document(write)).await
+    }
+
+    async fn put_documents(&self, writes: &[DocumentWrite]) -> Result<DocumentsPut, StoreError> {
+        self.change(self.inner.put_documents(writes)).await
+    }
+
+    async fn load(&self, task: TaskId) -> Result<Option<TaskRecord>, StoreError> {
+        self.inner.load(task).await
+    }
+
+    async fn salvage(&self, task: TaskId) -> Result<Option<Salvaged>, StoreError> {
+        self.inner.salvage(task).await
+    }
+
+    async fn heartbeat(
+        &self,
+        task: TaskId,
+        epoch: Epoch,
+        ttl: Duration,
+    ) -> Result<Heartbeat, StoreError> {
+        self.inner.heartbeat(task, epoch, ttl).await
+    }
+
+    async fn due(&self, due: &Due, limit: u32) -> Result<Vec<DueTask>, StoreError> {
+        self.inner.due(due, limit).await
+    }
+
+    async fn reserve(&self, lost: &[TaskId], ttl: Duration) -> Result<Vec<TaskId>, StoreError> {
+        self.inner.reserve(lost, ttl).await
+    }
+
+    async fn reserved_until(&self, task: TaskId) -> Result<Option<DbTime>, StoreError> {
+        self.inner.reserved_until(task).await
+    }
+
+    async fn list(&self, query: &TaskQuery) -> Result<TaskPage, StoreError> {
+        self.inner.list(query).await
+    }
+
+    async fn in_flight(&self) -> Result<Vec<InFlight>, StoreError> {
+        self.inner.in_flight().await
+    }
+
+    async fn gauges(&self, labels: &[String]) -> Result<Gauges, StoreError> {
+        self.inner.gauges(labels).await
+    }
+
+    async fn flow(&self, query: &FlowQuery) -> Result<Flow, StoreError> {
+        self.inner.flow(query).await
+    }
+
+    async fn history(&self, task: TaskId) -> Result<History, StoreError> {
+        self.inner.history(task).await
+    }
+
+    async fn audit_page(&self, page: &AuditPage) -> Result<Vec<ChainRow>, StoreError> {
+        self.inner.audit_page(page).await
+    }
+
+    async fn chain_tips(&self, page: &AuditPage) -> Result<Vec<ChainTip>, StoreError> {
+        self.inner.chain_tips(page).await
+    }
+
+    async fn revisions(&self, of: &RevisionsOf) -> Result<Revisions, StoreError> {
+        self.inner.revisions(of).await
+    }
+
+    async fn lines(&self, tasks: &[TaskId]) -> Result<Vec<TaskLine>, StoreError> {
+        self.inner.lines(tasks).await
+    }
+
+    async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError> {
+        self.inner.outbox(op).await
+    }
+
+    async fn idempotency(
+        &self,
+        tenant: &Tenant,
+        key: &str,
+    ) -> Result<Option<IdempotencyRow>, StoreError> {
+        self.inner.idempotency(tenant, key).await
+    }
+
+    async fn documents(&self, query: &DocumentQuery) -> Result<Documents, StoreError> {
+        self.inner.documents(query).await
+    }
+
+    async fn successors(&self, tenant: &Tenant, task: TaskId) -> Result<Vec<TaskId>, StoreError> {
+        self.inner.successors(tenant, task).await
+    }
+
+    async fn child_counts(&self, parent: TaskId) -> Result<Vec<ChildCount>, StoreError> {
+        self.inner.child_counts(parent).await
+    }
+
+    async fn children(&self, query: &ChildQuery) -> Result<Vec<ChildLine>, StoreError> {
+        self.inner.children(query).await
+    }
+
+    async fn above(&self, tasks: &[TaskId]) -> Result<Vec<TaskId>, StoreError> {
+        self.inner.above(tasks).await
+    }
+
+    async fn places(&self, query: &PlaceQuery) -> Result<Vec<PlaceRow>, StoreError> {
+        self.inner.places(query).await
+    }
+
+    async fn place_counts(
+        &self,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<PlaceCount>, StoreError> {
+        self.inner.place_counts(after, limit).await
+    }
+
+    async fn wake(&self, task: TaskId) -> Result<Option<Woken>, StoreError> {
+        self.inner.wake(task).await
+    }
+
+    async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError> {
+        self.inner.failures(query).await
+    }
+
+    async fn waiting(&self, query: &WaitingQuery) -> Result<u32, StoreError> {
+        self.inner.waiting(query).await
+    }
+}
+
+#[async_trait]
+impl Upkeep for LossyStore {
+    async fn records(
+        &self,
+        tasks: &[TaskId],
+    ) -> Result<Vec<(TaskId, Result<TaskRecord, StoreError>)>, StoreError> {
+        self.inner.records(tasks).await
+    }
+
+    async fn sweeps(&self, op: &SweepOp) -> Result<Vec<TaskId>, StoreError> {
+        self.inner.sweeps(op).await
+    }
+
+    async fn receives(&self, op: &ReceiveOp) -> Result<Receives, StoreError> {
+        self.inner.receives(op).await
+    }
+
+    async fn purge(&self, op: &PurgeOp) -> Result<Vec<EndedTask>, StoreError> {
+        self.inner.purge(op).await
+    }
+}
+
+#[async_trait]
+impl Logs for LossyStore {
+    async fn log(&self, task: TaskId) -> Result<Vec<LogRow>, StoreError> {
+        self.inner.log(task).await
+    }
+
+    async fn write_log(&self, write: &LogWrite) -> Result<(), StoreError> {
+        self.inner.write_log(write).await
+    }
+}
