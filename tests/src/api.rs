@@ -5,6 +5,7 @@ use crate::sample::Sample;
 use crate::wait::{LATER, until};
 use bytes::Bytes;
 use counterstep_contracts::http::{Accepted, AuditTrail, Page, TaskSummary, TaskView};
+use counterstep_contracts::log::LogPage;
 use counterstep_contracts::{Problem, TaskId, TaskStatus};
 use reqwest::multipart::{Form, Part};
 use reqwest::{Client, Response, StatusCode};
@@ -151,6 +152,16 @@ impl Api {
             .json()
             .await
             .expect("a task")
+    }
+
+    /// What its steps have logged.
+    ///
+    /// # Panics
+    /// When it is not shown.
+    pub async fn log(&self, task: TaskId) -> Vec<String> {
+        let log = self.get(&format!("/api/tasks/{task}/log")).await;
+        let log: LogPage = log.json().await.expect("a page");
+        log.lines.into_iter().map(|line| line.message).collect()
     }
 
     /// A task when it has come to rest.

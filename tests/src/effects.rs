@@ -4,6 +4,7 @@
 use crate::api::Api;
 use crate::cluster::Cluster;
 use crate::process::{Launch, Process};
+use crate::wait::{SOON, until};
 use counterstep_contracts::TaskId;
 use counterstep_contracts::http::Accepted;
 use reqwest::Method;
@@ -152,4 +153,30 @@ pub async fn submit(api: &Api, route: &str, request: &Value) -> TaskId {
     assert_eq!(status.as_u16(), 202, "{body}");
     let accepted: Accepted = serde_json::from_str(&body).expect("an accepted task");
     accepted.task_id
+}
+
+/// What steps logged after this word, up to the next one.
+#[must_use]
+pub fn logged(log: &[String], word: &str) -> Vec<String> {
+    let said = log
+        .iter()
+        .filter_map(|line| line.strip_prefix(word)?.strip_prefix(' '));
+    let first = |said: &str| said.split(' ').next().map(str::to_owned);
+    said.filter_map(first).collect()
+}
+
+/// Whether there is a process of this number.
+#[must_use]
+pub fn runs(pid: &str) -> bool {
+    Path::new("/proc").join(pid).exists()
+}
+
+/// Waits for the end of processes.
+///
+/// # Panics
+/// When one goes on.
+pub async fn until_gone(pids: &[String]) {
+    assert!(!pids.is_empty());
+    let gone = || async { pids.iter().all(|pid| !runs(pid)).then_some(()) };
+    until(&format!("the end of {pids:?}"), SOON, gone).await;
 }

@@ -179,6 +179,12 @@ impl Process {
         assert!(told.success(), "kill {name}: {told}");
     }
 
+    /// Its number.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// SIGKILL: it gets no chance to say goodbye.
     ///
     /// # Panics

@@ -5,6 +5,7 @@ mod system {
     mod cancel;
     mod chaos;
     mod clients;
+    mod clock;
     mod cluster;
     mod command_line;
     mod dead_letters;
@@ -49,6 +50,7 @@ mod system {
     mod signals;
     mod state;
     mod step_processes;
+    mod step_protection;
     mod submitting;
     mod task_logs;
     mod traces;

@@ -45,6 +45,7 @@ pub(crate) fn task(
         task,
         steps,
         marks: _,
+        payload_key: _,
         now,
     } = record;
     let is_done =

@@ -39,7 +39,7 @@ impl Service {
         // It may mount its API later.
         let worker = roles.worker.as_ref().map(|_| Host::Worker);
         let hosts: Vec<Host> = [Host::Api].into_iter().chain(worker).collect();
-        step_process::check(&registry, &hosts)?;
+        step_process::check(&registry, settings, &hosts)?;
         let mut listener = metrics::bind(settings)?;
         let engine = open(settings, registry, ROLE).await?;
         let shutdown = CancelToken::new();

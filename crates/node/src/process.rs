@@ -3,6 +3,7 @@
 use crate::exit::{Exit, ExitKind};
 use crate::logging::{self, SpanLayer};
 use crate::settings::Settings;
+use crate::step_process::{Protection, hide_memory};
 use crate::traces::{self, Exporting};
 use counterstep_kernel::host::Spawn;
 use counterstep_steps::{CancelReason, CancelToken};
@@ -24,7 +25,7 @@ pub fn run(settings: &Settings, work: BoxFuture<'_, Result<(), Exit>>) -> Result
 }
 
 /// The same for a service, which exports its spans where the settings say so. `role` is part of its
-/// name there.
+/// name there. It hides its memory from other processes of its user, steps above all.
 ///
 /// # Errors
 /// As [`run`]; also when the settings of the collector cannot be used.
@@ -33,6 +34,14 @@ pub fn run_service(
     role: &str,
     work: BoxFuture<'_, Result<(), Exit>>,
 ) -> Result<(), Exit> {
+    if !settings.without_protection.contains(&Protection::Dumpable) {
+        let failed = |error| {
+            Exit::failed(format_args!(
+                "the memory of the process cannot be hidden: {error}"
+            ))
+        };
+        hide_memory().map_err(failed)?;
+    }
     let traces = settings.traces.as_ref();
     let traces = traces.map(|it| traces::open(it, role)).transpose()?;
     run_traced(settings, traces, work)

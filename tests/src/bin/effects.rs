@@ -239,13 +239,72 @@ enum Mishap {
     Leak,
     /// Computes until it is stopped, whatever its token says.
     Spin,
-    /// Leaves a process behind that would run for an hour.
-    Fork,
 }
 
 #[derive(Serialize, Deserialize)]
 struct Flight {
     how: Mishap,
+    /// Leaves a process behind that would run for an hour, in a session of its own.
+    #[serde(default)]
+    leaves: bool,
+    /// Tries to read these files.
+    #[serde(default)]
+    read: Vec<PathBuf>,
+    /// Tries to write these files.
+    #[serde(default)]
+    write: Vec<PathBuf>,
+    /// Asks whether it may send a signal to this process.
+    #[serde(default)]
+    signal: Option<u32>,
+}
+
+impl Flight {
+    /// Logs what the step can do.
+    fn look_around(&self, ctx: &StepContext) -> StepResult<()> {
+        let tell =
+            |what: &str, could: bool| ctx.log(LogLevel::Info, format_args!("{what} {could}"));
+        for path in &self.read {
+            tell(
+                &format!("reads {}", path.display()),
+                std::fs::read(path).is_ok(),
+            );
+        }
+        for path in &self.write {
+            let written = std::fs::write(path, "from a step");
+            tell(&format!("writes {}", path.display()), written.is_ok());
+        }
+        if let Some(process) = self.signal {
+            let asked = std::process::Command::new("kill")
+                .args(["-0", &process.to_string()])
+                .stderr(std::process::Stdio::null())
+                .status();
+            tell("signals its host", asked.transient("kill")?.success());
+        }
+        // A program that it starts finds its libraries, and a folder for its own files.
+        let written = std::process::Command::new("sh")
+            .args([
+                "-c",
+                "date > \"$TMPDIR/today\" && cat \"$TMPDIR/today\" > /dev/null",
+            ])
+            .status();
+        tell("starts programs", written.transient("sh")?.success());
+        let status = std::fs::read_to_string("/proc/self/status").transient("its status")?;
+        let privs = status
+            .lines()
+            .find_map(|line| line.strip_prefix("NoNewPrivs:"));
+        tell(
+            "gains rights",
+            privs.is_none_or(|privs| privs.trim() != "1"),
+        );
+        if self.leaves {
+            let left = std::process::Command::new("setsid")
+                .args(["sleep", "3600"])
+                .spawn();
+            let left = left.transient("sleep")?.id();
+            ctx.log(LogLevel::Info, format_args!("left {left}"));
+        }
+        Ok(())
+    }
 }
 
 /// What the process of a step has of the environment.
@@ -277,8 +336,14 @@ impl Fly {
         flight: &Flight,
         effects: &State<Effects>,
     ) -> StepResult<Landed> {
-        effects.note(ctx, &format!("pid {}", std::process::id()))?;
         ctx.log(LogLevel::Info, "took off");
+        // The file itself is no business of the process.
+        let file = effects.0.display();
+        ctx.log(
+            LogLevel::Info,
+            format_args!("pid {} {file}", std::process::id()),
+        );
+        flight.look_around(ctx)?;
         ctx.progress_with(1, 2, "in the air");
         match flight.how {
             Mishap::None => {}
@@ -288,12 +353,6 @@ impl Fly {
             Mishap::Panic => panic!("mayday"),
             Mishap::Leak => leak(),
             Mishap::Spin => spin(Duration::from_secs(3_600)),
-            Mishap::Fork => {
-                let left = std::process::Command::new("sleep").arg("3600").spawn();
-                let left = left.transient("sleep")?.id();
-                effects.note(ctx, &format!("pid {left}"))?;
-                std::process::abort();
-            }
         }
         let name = FileName::parse("log.txt").permanent("a name")?;
         let body = futures::stream::iter([Ok(bytes::Bytes::from(vec![7; 600 << 10]))]);
@@ -317,9 +376,12 @@ impl Fly {
     }
 
     async fn land(ctx: &StepContext, effects: &State<Effects>) -> UndoResult {
-        effects.note(ctx, &format!("pid {}", std::process::id()))?;
-        ctx.objects().delete_all_of_step().await?;
-        effects.note(ctx, "undone")
+        let file = effects.0.display();
+        ctx.log(
+            LogLevel::Info,
+            format_args!("pid {} {file}", std::process::id()),
+        );
+        ctx.objects().delete_all_of_step().await
     }
 
     /// In the worker itself.

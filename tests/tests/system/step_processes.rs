@@ -1,15 +1,13 @@
 //! Steps in processes of their own: whatever ends such a process is the failure of that step alone, and nothing
 //! of it is left.
 
-use counterstep_contracts::log::LogPage;
 use counterstep_contracts::{Direction, Outcome, TaskId, TaskStatus};
 use counterstep_tests::api::Api;
-use counterstep_tests::effects::{Fleet, submit};
+use counterstep_tests::effects::{Fleet, logged, runs, submit, until_gone};
 use counterstep_tests::rows::Rows;
 use counterstep_tests::wait::{LATER, SOON, until};
 use reqwest::Method;
 use serde_json::json;
-use std::path::Path;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_effects");
 
@@ -24,7 +22,7 @@ const TIMES: &[&str] = &[
     "EFFECTS",
 ];
 
-/// What a step noted under this word.
+/// What the step in the worker noted under this word.
 fn noted(fleet: &Fleet, task: TaskId, word: &str) -> Vec<String> {
     let all = std::fs::read_to_string(fleet.cluster.place.path().join("effects"));
     let all = all.unwrap_or_default();
@@ -35,18 +33,8 @@ fn noted(fleet: &Fleet, task: TaskId, word: &str) -> Vec<String> {
     said.map(|(_, said)| said.to_owned()).collect()
 }
 
-fn runs(pid: &str) -> bool {
-    Path::new("/proc").join(pid).exists()
-}
-
-async fn until_gone(pids: &[String]) {
-    assert!(!pids.is_empty());
-    let gone = || async { pids.iter().all(|pid| !runs(pid)).then_some(()) };
-    until(&format!("the end of {pids:?}"), SOON, gone).await;
-}
-
 async fn fly(api: &Api, how: &str) -> TaskId {
-    submit(api, "fly", &json!({ "how": how })).await
+    submit(api, "fly", &json!({ "how": how, "leaves": true })).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -78,11 +66,6 @@ async fn whatever_ends_the_process_of_a_step_is_its_own_failure_and_leaves_nothi
         ("panic", "panicked", "the code panicked: mayday"),
         ("leak", "transient", "more than its bound of 192MiB"),
         ("spin", "timed_out", "ran longer than its limit of 3s"),
-        (
-            "fork",
-            "transient",
-            "its process ended by signal 6 (SIGABRT)",
-        ),
     ] {
         guilty.push((fly(&api, how).await, how, class, says));
     }
@@ -111,22 +94,12 @@ async fn whatever_ends_the_process_of_a_step_is_its_own_failure_and_leaves_nothi
             "{how}"
         );
         assert_eq!(record.task.recovery_attempts, 0, "{how}: {}", known.trail());
-        let pids = noted(&fleet, task, "pid");
-        assert_eq!(
-            pids.len(),
-            if how == "fork" { 3 } else { 2 },
-            "{how}: {pids:?}"
-        );
-        until_gone(&pids).await;
         // What it has logged before its end is there.
-        let path = format!("/api/tasks/{task}/log");
-        let log = api
-            .request(Method::GET, &path)
-            .send()
-            .await
-            .expect("an answer");
-        let log: LogPage = log.json().await.expect("a page");
-        assert_eq!(log.lines[0].message, "took off", "{how}");
+        let log = api.log(task).await;
+        assert_eq!(log[0], "took off", "{how}");
+        let pids = [logged(&log, "pid"), logged(&log, "left")];
+        assert_eq!(pids.each_ref().map(Vec::len), [2, 1], "{how}: {log:?}");
+        until_gone(&pids.concat()).await;
     }
     for task in beside {
         let view = api.at_rest_within(task, LATER).await;
@@ -147,10 +120,15 @@ async fn the_process_of_a_step_has_its_context_and_nothing_of_the_settings() {
     let view = api.at_rest_within(task, LATER).await;
     assert_eq!(view.status, TaskStatus::Completed, "{:?}", view.failure);
     assert_eq!(view.response, Some(json!(600 << 10)));
-    let (own, of_worker) = (noted(&fleet, task, "pid"), noted(&fleet, task, "worker"));
+    let log = api.log(task).await;
+    let (own, of_worker) = (logged(&log, "pid"), noted(&fleet, task, "worker"));
     assert_eq!((own.len(), of_worker.len()), (1, 1));
     assert_ne!(own, of_worker);
-    until_gone(&own).await;
+    until_gone(&[own, logged(&log, "left")].concat()).await;
+    let file = fleet.cluster.place.path().join("effects");
+    let has_state =
+        |line: &String| line.starts_with("pid ") && line.ends_with(file.to_str().expect("UTF-8"));
+    assert!(log.iter().any(has_state), "{log:?}");
     let has = noted(&fleet, task, "env").concat();
     let (arguments, names) = has.split_once(' ').expect("both");
     let names: Vec<&str> = names.split(',').collect();
@@ -159,15 +137,8 @@ async fn the_process_of_a_step_has_its_context_and_nothing_of_the_settings() {
         let is_setting = name.starts_with("COUNTERSTEP_") && !name.ends_with("STEP_PROCESS");
         assert!(!is_setting, "{name}");
     }
-    let path = format!("/api/tasks/{task}/log");
-    let log = api
-        .request(Method::GET, &path)
-        .send()
-        .await
-        .expect("an answer");
-    let log: LogPage = log.json().await.expect("a page");
-    let said: Vec<_> = log.lines.iter().map(|line| &*line.message).collect();
-    assert_eq!(said, ["took off", "landed with 614400"]);
+    let ends = [log.first(), log.last()].map(|line| line.map(String::as_str));
+    assert_eq!(ends, [Some("took off"), Some("landed with 614400")]);
     assert!(worker.stop().success());
     assert!(api_process.stop().success());
 }
@@ -179,10 +150,11 @@ async fn a_cancel_and_the_end_of_the_worker_end_the_process_of_a_step() {
     let worker = fleet.worker(&[]);
     let task = fly(&api, "spin").await;
     let started = |task| {
-        let fleet = &fleet;
+        let api = &api;
         until("the process of a step", SOON, move || async move {
-            let pids = noted(fleet, task, "pid");
-            (!pids.is_empty()).then_some(pids)
+            let log = api.log(task).await;
+            let left = logged(&log, "left");
+            (!left.is_empty()).then(|| [logged(&log, "pid"), left].concat())
         })
     };
     let pids = started(task).await;

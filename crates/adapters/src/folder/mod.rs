@@ -9,3 +9,5 @@ mod walk;
 
 pub use objects::FolderObjects;
 pub use scratch::FolderScratch;
+#[cfg(feature = "step-processes")]
+pub(crate) use scratch::folder_of_task;

@@ -53,8 +53,13 @@ impl FolderScratch {
     }
 
     fn folder(&self, task: TaskId, step: &str) -> io::Result<PathBuf> {
-        Ok(self.root.join(task.to_string()).join(segment(step)?))
+        Ok(folder_of_task(&self.root, task).join(segment(step)?))
     }
+}
+
+/// Where all scratch files of a task lie: in a folder for each step.
+pub(crate) fn folder_of_task(root: &Path, task: TaskId) -> PathBuf {
+    root.join(task.to_string())
 }
 
 fn segment(name: &str) -> io::Result<&str> {
@@ -142,7 +147,7 @@ impl Scratch for FolderScratch {
     }
 
     async fn remove(&self, task: TaskId) -> io::Result<()> {
-        let folder = self.root.join(task.to_string());
+        let folder = folder_of_task(&self.root, task);
         blocking(move || match std::fs::remove_dir_all(folder) {
             Err(error) if !is_gone(&error) => Err(error),
             Ok(()) | Err(_) => Ok(()),

@@ -4,7 +4,9 @@
 use super::frame::{self, Done, Down, Id, LogSettings, Order, Up};
 use super::memory;
 use super::parent::{MARK, prepare};
+use super::protection;
 use super::remote::{RemoteObjects, RemoteServices};
+use super::supervisor::{self, Role};
 use crate::folder::FolderScratch;
 use bytes::Bytes;
 use counterstep_contracts::LogLevel;
@@ -17,9 +19,7 @@ use counterstep_steps::task::{Inputs, Registry, Run, StepCode, TaskType};
 use counterstep_steps::times::TimeLeft;
 use counterstep_steps::{CancelToken, StepContext, StepError, StepResult};
 use futures::FutureExt;
-use rustix::process::{
-    Pid, Signal, getpid, getppid, kill_process_group, set_parent_process_death_signal,
-};
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::io;
@@ -35,17 +35,25 @@ use tracing::Instrument;
 /// Between two tellings of progress, and of heartbeats.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Where this process was started for a step: runs that, and gives the exit code of the process. `None`
+/// Where this process was started for a step: runs that, or another process with it, and gives the exit code. `None`
 /// in any other process, which may start such processes from now on. To be called first in `main`, after
 /// what the program provides to its steps was made.
 pub fn run_if_asked(registry: &Registry, start_log: impl FnOnce(&LogSettings)) -> Option<u8> {
-    let Some(parent) = std::env::var_os(MARK) else {
+    let Some(role) = std::env::var_os(MARK) else {
         prepare();
         return None;
     };
-    let parent = parent.to_str().and_then(|text| text.parse().ok());
-    match run(registry, parent, start_log) {
-        Ok(()) => Some(0),
+    let role = serde_json::from_str(role.to_str().unwrap_or_default());
+    let ended = match role {
+        Ok(Role::Supervisor(plan)) => supervisor::run(plan),
+        Ok(Role::Step {
+            supervisor,
+            is_dumpable,
+        }) => run(registry, supervisor, is_dumpable, start_log),
+        Err(error) => Err(error.into()),
+    };
+    match ended {
+        Ok(code) => Some(code),
         Err(error) => {
             let _ = io::Write::write_fmt(
                 &mut io::stderr(),
@@ -56,35 +64,43 @@ pub fn run_if_asked(registry: &Registry, start_log: impl FnOnce(&LogSettings)) -
     }
 }
 
-fn run(
-    registry: &Registry,
-    parent: Option<i32>,
-    start_log: impl FnOnce(&LogSettings),
-) -> io::Result<()> {
-    set_parent_process_death_signal(Some(Signal::KILL))?;
-    // It may have gone before that was set.
-    if getppid() != parent.and_then(Pid::from_raw) {
-        return Err(io::Error::other("the process that has started it is gone"));
-    }
-    memory::goes_first();
-    // The code of the step finds nothing to read where the socket was.
+/// The socket to the host. The code of the step finds nothing to read where it was.
+pub(super) fn take_socket() -> io::Result<UnixStream> {
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?)?;
+    Ok(socket)
+}
+
+fn run(
+    registry: &Registry,
+    supervisor: i32,
+    is_dumpable: bool,
+    start_log: impl FnOnce(&LogSettings),
+) -> io::Result<u8> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    // It may have gone before that was set.
+    if getppid() != Pid::from_raw(supervisor) {
+        return Err(io::Error::other("the process that has started it is gone"));
+    }
+    let socket = take_socket()?;
     let mut read = socket.try_clone()?;
+    let process = std::process::id();
+    frame::write_blocking(&mut &socket, &Up::Began { process }, &[])?;
     let order = match frame::read_blocking(&mut read)? {
         Some((Down::Order(order), _)) => *order,
         Some(_) => return Err(io::Error::other("it was not told what to run")),
         None => return Err(io::Error::other("the process that has started it is gone")),
     };
+    // Not before: the host has opened what it reads of it.
+    if !is_dumpable {
+        protection::hide_memory()?;
+    }
     start_log(&order.log);
     let line = Arc::new(Line::new(socket));
     let reads = line.clone();
     std::thread::Builder::new()
         .name("step-line".to_owned())
         .spawn(move || reads.read(read))?;
-    // From here on the end of the line ends this process, with all that its code has started. The signal would
-    // end it before it could.
-    set_parent_process_death_signal(None)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -93,7 +109,7 @@ fn run(
     line.tell(&Up::Done(Box::new(done)), &[])?;
     // What the code has left running ends with the process.
     runtime.shutdown_background();
-    Ok(())
+    Ok(0)
 }
 
 /// The socket, and who waits for what comes over it.
@@ -121,8 +137,8 @@ impl Line {
         frame::write_blocking(&mut *write, message, bytes)
     }
 
-    /// Hands on what comes, until the other process has gone: then this one ends, with all that the code
-    /// has started.
+    /// Hands on what comes, until the host has gone: then this process ends, and its supervisor ends all that the code has
+    /// started.
     fn read(&self, mut from: UnixStream) {
         loop {
             match frame::read_blocking(&mut from) {
@@ -137,7 +153,6 @@ impl Line {
                 Ok(None) | Err(_) => break,
             }
         }
-        let _ = kill_process_group(getpid(), Signal::KILL);
         std::process::exit(1);
     }
 

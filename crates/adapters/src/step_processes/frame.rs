@@ -70,6 +70,10 @@ pub(super) type Id = u64;
 /// From the process of a step.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Up {
+    /// The first one: it waits for its order. The process, whose memory may be looked at.
+    Began {
+        process: u32,
+    },
     Log {
         level: LogLevel,
         message: String,

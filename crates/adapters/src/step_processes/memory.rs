@@ -1,18 +1,32 @@
 //! How much memory a process of a step takes. Linux alone says it.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use std::io;
+use std::fs::File;
+use std::io::{self, Read, Seek};
 use std::path::Path;
 
 /// Beyond its bound, for stacks of threads and what an allocator reserves: the address space of a process
 /// is limited to what it has, its bound, and this.
 const SLACK: u64 = 256 << 20;
 
-/// Bytes of memory that belong to a process alone, swapped ones too; `None`: it is gone, or the system
-/// does not say.
-pub(super) fn of(process: u32) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    Some(kibibytes(&status, "RssAnon:")? + kibibytes(&status, "VmSwap:").unwrap_or(0))
+/// What the system says of the memory of a process. Opened while that may be seen: other users' processes, and those
+/// that hide their memory, are not shown where `/proc` is mounted so.
+#[derive(Debug)]
+pub(super) struct Look(File);
+
+impl Look {
+    /// `None`: it is gone, or the system does not say.
+    pub(super) fn at(process: u32) -> Option<Self> {
+        File::open(format!("/proc/{process}/status")).ok().map(Self)
+    }
+
+    /// Bytes of memory that belong to the process alone, swapped ones too; `None` as before.
+    pub(super) fn bytes(&mut self) -> Option<u64> {
+        let mut status = String::new();
+        self.0.rewind().ok()?;
+        self.0.read_to_string(&mut status).ok()?;
+        Some(kibibytes(&status, "RssAnon:")? + kibibytes(&status, "VmSwap:").unwrap_or(0))
+    }
 }
 
 fn kibibytes(status: &str, field: &str) -> Option<u64> {
@@ -58,6 +72,9 @@ mod tests {
             "Name:\tstep\nVmSize:\t  1024 kB\nRssAnon:\t     512 kB\nVmSwap:\t       0 kB\n";
         assert_eq!(kibibytes(status, "RssAnon:"), Some(512 << 10));
         assert_eq!(kibibytes(status, "VmPeak:"), None);
-        assert!(of(std::process::id()).is_some_and(|bytes| bytes > 0));
+        let mut look = Look::at(std::process::id()).expect("its own");
+        for _ in 0..2 {
+            assert!(look.bytes().is_some_and(|bytes| bytes > 0));
+        }
     }
 }

@@ -2,8 +2,11 @@
 //! context, and ends it.
 
 use super::frame::{self, Done, Down, Id, LogSettings, Order, Up, WireAnswer, WireRequest};
-use super::memory;
+use super::memory::Look;
 use super::process::{StepProcess, words};
+use super::protection::{self, Protection};
+use super::supervisor::{Plan, Role};
+use crate::folder::folder_of_task;
 use bytes::Bytes;
 use counterstep_contracts::bytes::format_bytes;
 use counterstep_kernel::ports::{IsolatedCode, StepProcesses};
@@ -27,18 +30,17 @@ use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// Set in the environment of a process of a step, to the id of the process that has started it.
+/// Set in the environment of a process of a step and of its supervisor, to its [`Role`].
 pub(super) const MARK: &str = "COUNTERSTEP_STEP_PROCESS";
 
 /// What a process has of the environment of the one that starts it. The settings, and what else is secret,
 /// are not among it.
-const ENVIRONMENT: [&str; 12] = [
+const ENVIRONMENT: [&str; 11] = [
     "PATH",
     "HOME",
     "LANG",
     "LC_ALL",
     "TZ",
-    "TMPDIR",
     "LD_LIBRARY_PATH",
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
@@ -73,6 +75,10 @@ pub struct ChildProcesses {
     pub log: LogSettings,
     /// Names of further variables that they get.
     pub environment: BTreeSet<String>,
+    /// Files and folders beside the system's that they read.
+    pub readable: Vec<PathBuf>,
+    /// What they are not protected by.
+    pub without: BTreeSet<Protection>,
 }
 
 impl StepProcesses for ChildProcesses {
@@ -90,24 +96,24 @@ impl StepProcesses for ChildProcesses {
 }
 
 impl ChildProcesses {
-    fn command(&self, code: &IsolatedCode, socket: StdUnixStream) -> Command {
+    fn command(&self, code: &IsolatedCode, socket: StdUnixStream) -> io::Result<Command> {
+        let (decl, execution) = (code.task_type.decl, code.context.execution());
+        let of_task = folder_of_task(&self.scratch, execution.task);
+        let name = format!("counterstep-step:{}/{}", decl.name, execution.step);
+        let role = Role::Supervisor(Plan {
+            host: std::process::id().cast_signed(),
+            name: name.clone(),
+            own: of_task.join(&execution.step),
+            of_task,
+            readable: self.readable.clone(),
+            without: protection::missing(&self.without).into_keys().collect(),
+        });
         // The program that runs, also where its file was replaced by a newer one.
-        let running = PathBuf::from("/proc/self/exe");
-        let program = if running.exists() {
-            running
-        } else {
-            std::env::current_exe().unwrap_or(running)
-        };
-        let mut command = Command::new(program);
-        let decl = code.task_type.decl;
+        let mut command = Command::new("/proc/self/exe");
         command
-            .arg0(format!(
-                "counterstep-step:{}/{}",
-                decl.name,
-                code.context.step()
-            ))
+            .arg0(format!("supervisor of {name}"))
             .env_clear()
-            .env(MARK, std::process::id().to_string())
+            .env(MARK, serde_json::to_string(&role)?)
             .stdin(Stdio::from(OwnedFd::from(socket)));
         let further = self.environment.iter().map(String::as_str);
         for name in ENVIRONMENT.into_iter().chain(further) {
@@ -115,7 +121,7 @@ impl ChildProcesses {
                 command.env(name, value);
             }
         }
-        command
+        Ok(command)
     }
 
     fn order(&self, code: &IsolatedCode) -> Order {
@@ -143,21 +149,25 @@ impl ChildProcesses {
     async fn run_code(self, code: IsolatedCode) -> io::Result<StepResult<Value>> {
         let (ours, theirs) = StdUnixStream::pair()?;
         ours.set_nonblocking(true)?;
-        let process = StepProcess::start(self.command(&code, theirs)).await?;
+        let process = StepProcess::start(self.command(&code, theirs)?).await?;
         let (read, mut write) = UnixStream::from_std(ours)?.into_split();
-        let order = Down::Order(Box::new(self.order(&code)));
-        // A process that ends before it has read that says why below.
-        let sent = frame::write(&mut write, &order, &[]).await;
+        let mut order = Some(Down::Order(Box::new(self.order(&code))));
         let (replies, mut answers) = unbounded_channel();
         let mut desk = Desk::new(code.context.clone(), replies);
         let mut frames = Box::pin(frames(read));
         let mut looks = tokio::time::interval(LOOK);
         let bound = bound_of(&code);
+        let mut memory = None;
         let mut told_to_stop = false;
         loop {
             tokio::select! {
                 asked = frames.next() => match asked {
                     Some(Ok((Up::Done(done), _))) => return Ok(desk.done(*done)),
+                    Some(Ok((Up::Began { process }, _))) => if let Some(order) = order.take() {
+                        memory = bound.and_then(|_| Look::at(process));
+                        // A process that ends before it has read that says why below.
+                        let _ = frame::write(&mut write, &order, &[]).await;
+                    }
                     Some(Ok((asked, bytes))) => desk.take(asked, bytes),
                     Some(Err(error)) if error.kind() == io::ErrorKind::InvalidData => return Err(error),
                     Some(Err(_)) | None => break,
@@ -172,7 +182,7 @@ impl ChildProcesses {
                     let _ = frame::write(&mut write, &Down::Cancel(reason), &[]).await;
                 }
                 _ = looks.tick(), if bound.is_some() => {
-                    if let (Some(bound), Some(takes)) = (bound, memory::of(process.id()))
+                    if let (Some(bound), Some(takes)) = (bound, memory.as_mut().and_then(Look::bytes))
                         && takes > bound
                     {
                         return Ok(Err(StepError::transient(format_args!(
@@ -184,7 +194,7 @@ impl ChildProcesses {
                 }
             }
         }
-        drop((frames, sent));
+        drop(frames);
         let ended = words(process.ended().await?);
         let bound = bound.map(|bound| {
             format!(
@@ -313,8 +323,8 @@ impl Desk {
                 let (answer, body) = call(&context, request, bytes).await;
                 let _ = replies.send((Down::Answer { id, answer }, body));
             }),
-            // Taken before it comes here.
-            Up::Done(_) => {}
+            // Taken before they come here.
+            Up::Began { .. } | Up::Done(_) => {}
         }
     }
 

@@ -1,47 +1,21 @@
-//! A process of a step as the one that has started it sees it: started, killed with all that it has
-//! started itself, and waited for.
+//! The supervisor of a step's process as the host sees it: started, and waited for. It ends by itself, with all that the step
+//! has started, once the step has ended or the host has closed its end of the socket.
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
-use std::sync::OnceLock;
-use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
+use tokio::task::spawn_blocking;
 
-/// A process that has nothing more to say may take so long to end.
-const ENDS_WITHIN: Duration = Duration::from_secs(1);
+/// A supervisor has so long to end what its step has left, and itself.
+const ENDS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Between two looks whether it has.
 const LOOK: Duration = Duration::from_millis(2);
 
-type Job = (Command, oneshot::Sender<io::Result<StepProcess>>);
-
-/// The thread that starts the processes. It lives as long as this process: the system ends a process whose
-/// parent is gone by the thread that has started it.
-fn starter() -> io::Result<&'static Sender<Job>> {
-    static STARTER: OnceLock<Sender<Job>> = OnceLock::new();
-    if let Some(starter) = STARTER.get() {
-        return Ok(starter);
-    }
-    let (to, jobs) = channel::<Job>();
-    std::thread::Builder::new()
-        .name("step-processes".to_owned())
-        .spawn(move || {
-            for (mut command, reply) in jobs {
-                let started = command
-                    .spawn()
-                    .map(|child| StepProcess { child: Some(child) });
-                // Where nothing waits for it any more, before or after this, it is dropped, and so killed.
-                let _ = reply.send(started);
-            }
-        })?;
-    // Another caller may have been faster: its thread is used, and this one ends.
-    Ok(STARTER.get_or_init(|| to))
-}
-
-/// A process that runs. Dropped, it is killed.
+/// A supervisor that runs. To be dropped after the socket.
 #[derive(Debug)]
 pub(super) struct StepProcess {
     /// `None` once it is waited for.
@@ -49,25 +23,19 @@ pub(super) struct StepProcess {
 }
 
 impl StepProcess {
-    /// Starts a process, in a group of its own.
+    /// Starts a supervisor, in a group of its own.
     pub(super) async fn start(mut command: Command) -> io::Result<Self> {
         command.process_group(0);
-        let (reply, started) = oneshot::channel();
-        let gone = || io::Error::other("the thread that starts processes is gone");
-        starter()?.send((command, reply)).map_err(|_| gone())?;
-        started.await.map_err(|_| gone())?
+        let spawn = move || command.spawn().map(|child| Self { child: Some(child) });
+        spawn_blocking(spawn).await.map_err(io::Error::other)?
     }
 
-    pub(super) fn id(&self) -> u32 {
-        self.child.as_ref().map_or(0, Child::id)
-    }
-
-    /// How it ended. It has closed its socket: killed where it does not end by itself.
+    /// How it ended: as its step. It has closed its socket.
     pub(super) async fn ended(mut self) -> io::Result<ExitStatus> {
         let Some(child) = self.child.take() else {
             return Err(io::Error::other("it was waited for before"));
         };
-        let ended = wait_for(child, ENDS_WITHIN)?;
+        let ended = wait_for(child)?;
         let gone = |_| io::Error::other("the thread that waited for it is gone");
         ended.await.map_err(gone)?
     }
@@ -75,57 +43,47 @@ impl StepProcess {
 
 impl Drop for StepProcess {
     fn drop(&mut self) {
-        if let Some(child) = self.child.take() {
-            end(child);
+        if let Some(child) = self.child.take()
+            && let Err(error) = wait_for(child)
+        {
+            tracing::warn!(%error, "a process of a step is not waited for");
         }
     }
 }
 
-/// Kills a process with all that it has started.
-fn end(child: Child) {
-    kill(child.id());
-    if let Err(error) = wait_for(child, Duration::ZERO) {
-        tracing::warn!(%error, "a process of a step is not waited for");
-    }
-}
-
-/// Waits for a process on a thread, and kills it where it takes longer than this. With it goes all that it
-/// has started: before it is waited for, since its id may be another's after that.
-fn wait_for(
-    mut child: Child,
-    patience: Duration,
-) -> io::Result<oneshot::Receiver<io::Result<ExitStatus>>> {
+/// Waits for a supervisor on a thread. Killed where it takes too long, the system kills its step, and what that has
+/// started goes on.
+fn wait_for(mut child: Child) -> io::Result<oneshot::Receiver<io::Result<ExitStatus>>> {
     let (reply, ended) = oneshot::channel();
     std::thread::Builder::new()
         .name("step-process-end".to_owned())
         .spawn(move || {
-            let id = child.id();
+            let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
             let since = Instant::now();
-            while since.elapsed() < patience && !has_ended(id) {
+            while !has_ended(id) {
+                if since.elapsed() > ENDS_WITHIN {
+                    tracing::warn!(
+                        process = child.id(),
+                        "the supervisor of a step does not end, and is killed: what the step has started may go on"
+                    );
+                    break;
+                }
                 std::thread::sleep(LOOK);
             }
-            kill(id);
+            // Before it is waited for, since its id may be another's after that. Where the group is gone, there is nothing to kill.
+            if let Some(id) = id {
+                let _ = kill_process_group(id, Signal::KILL);
+            }
             let _ = reply.send(child.wait());
         })?;
     Ok(ended)
 }
 
 /// Whether a process has ended and waits to be waited for.
-fn has_ended(process: u32) -> bool {
-    let Some(id) = pid(process) else { return true };
+fn has_ended(process: Option<Pid>) -> bool {
+    let Some(id) = process else { return true };
     let looks = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     !matches!(waitid(WaitId::Pid(id), looks), Ok(None))
-}
-
-fn pid(process: u32) -> Option<Pid> {
-    i32::try_from(process).ok().and_then(Pid::from_raw)
-}
-
-fn kill(process: u32) {
-    // Where the group is gone, there is nothing to kill.
-    if let Some(id) = pid(process) {
-        let _ = kill_process_group(id, Signal::KILL);
-    }
 }
 
 /// How a process ended, in words.

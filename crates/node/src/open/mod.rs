@@ -60,9 +60,9 @@ pub fn open<'a>(
         registry.check_types().map_err(Exit::config)?;
         registry.check_states().map_err(Exit::config)?;
         match role {
-            "api" => step_process::check(&registry, &[Host::Api])?,
-            "worker" => step_process::check(&registry, &[Host::Worker])?,
-            "dev" => step_process::check(&registry, &[Host::Api, Host::Worker])?,
+            "api" => step_process::check(&registry, settings, &[Host::Api])?,
+            "worker" => step_process::check(&registry, settings, &[Host::Worker])?,
+            "dev" => step_process::check(&registry, settings, &[Host::Api, Host::Worker])?,
             // A reconciler runs none, and a service says itself what it runs.
             _ => {}
         }
@@ -201,7 +201,7 @@ pub fn migrate(settings: &Settings, vacuums: bool) -> BoxFuture<'_, Result<(), E
         match &settings.database {
             // Opening a file does it: an account that may write the file may change its schema.
             Database::Sqlite(path) => {
-                let store = sqlite(path).await?;
+                let store = sqlite(settings, path).await?;
                 if !vacuums {
                     return Ok(());
                 }
@@ -232,7 +232,7 @@ pub fn open_store<'a>(
     Box::pin(async move {
         crate::install_provider();
         let store = match &settings.database {
-            Database::Sqlite(path) => Arc::new(sqlite(path).await?) as Arc<dyn Store>,
+            Database::Sqlite(path) => Arc::new(sqlite(settings, path).await?) as Arc<dyn Store>,
             Database::Postgres(server) => servers::store(settings, server, role).await?,
         };
         payloads::in_front(settings, store)
@@ -292,7 +292,7 @@ async fn database(
             "setting `nats`: a PostgreSQL database needs a NATS server for its messages: set --nats nats://HOST:4222",
         )),
         (Database::Sqlite(path), _) => {
-            let store = sqlite(path).await?;
+            let store = sqlite(settings, path).await?;
             let queue = LocalQueue::new(store.database(), QueueOptions::default());
             let signals = FileSignals::of(store.database());
             Ok((Arc::new(store), Arc::new(queue), Arc::new(signals)))
@@ -300,19 +300,21 @@ async fn database(
     }
 }
 
-async fn sqlite(path: &Path) -> Result<SqliteStore, Exit> {
+async fn sqlite(settings: &Settings, path: &Path) -> Result<SqliteStore, Exit> {
     if let Some(folder) = path
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty())
     {
         made(folder)?;
     }
-    SqliteStore::open(path, SqliteOptions::default())
-        .await
-        .map_err(|error| {
-            let why = format!("the database file cannot be used: {}", chain(&error));
-            Exit::of_disk(why, &error)
-        })
+    let options = SqliteOptions {
+        accepts_clock: settings.accept_clock,
+        ..SqliteOptions::default()
+    };
+    SqliteStore::open(path, options).await.map_err(|error| {
+        let why = format!("the database file cannot be used: {}", chain(&error));
+        Exit::of_disk(why, &error)
+    })
 }
 
 type BestEffortPorts = (Arc<dyn Locks>, Arc<dyn Hints>);

@@ -47,9 +47,10 @@ pub use table::{SETTINGS, SettingValues};
 pub use traces::TraceSettings;
 pub use upkeep::Upkeep;
 
+use crate::step_process::Protection;
 use counterstep_contracts::Overrides;
 use counterstep_kernel::EngineSettings;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -75,6 +76,10 @@ pub struct Settings {
     pub scratch: PathBuf,
     /// Variables of the environment that processes of steps get, by name.
     pub step_env: Vec<String>,
+    /// Files and folders that they read beside those of the system.
+    pub step_paths: Vec<PathBuf>,
+    /// What keeps processes of this user from each other, and is left out.
+    pub without_protection: BTreeSet<Protection>,
     /// The folder in which workers keep results that the database could not be given. With PostgreSQL only: a database file
     /// is a part of the same disk.
     pub spool: PathBuf,
@@ -92,6 +97,8 @@ pub struct Settings {
     pub seal_secret_file: Option<PathBuf>,
     /// Whether kept results without a seal are sealed at the start.
     pub accept_spool: bool,
+    /// Whether the machine's calendar is right, also where it is more than a day ahead of its timer.
+    pub accept_clock: bool,
     /// With the secrets that sign webhooks.
     pub webhook_secret_file: Option<PathBuf>,
     /// Where operators are told of dead letters and the like; checked where it is used.
@@ -125,6 +132,8 @@ impl Settings {
             allow_plaintext: false,
             scratch: folder.join("scratch"),
             step_env: Vec::new(),
+            step_paths: Vec::new(),
+            without_protection: BTreeSet::new(),
             spool: folder.join("spool"),
             spool_max_bytes: SPOOL_MAX_BYTES,
             engine: EngineSettings::default(),
@@ -133,6 +142,7 @@ impl Settings {
             link_secret_file: None,
             seal_secret_file: None,
             accept_spool: false,
+            accept_clock: false,
             webhook_secret_file: None,
             alert_webhook: None,
             traces: None,

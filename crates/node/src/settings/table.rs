@@ -54,6 +54,7 @@ declare! {
         database_connections: Number<1, UNBOUNDED> = DatabaseUse::default().connections => "Set the maximum of connections of this process to PostgreSQL; a fifth of them, at most four, serve lists and counts alone";
         payload_keys(Rare): PathBuf ["none: payloads are stored as they are"] => "Encrypt payloads in the database with the keys of their tenants, from this folder; see `counterstep payload-keys`";
         database_prepared_statements(Switch): bool = DatabaseUse::default().prepared_statements => "Prepare statements on each connection to PostgreSQL; `false` behind a pooler in transaction mode";
+        accept_clock(Rare, Switch, NotInFile): bool = false => "Use an SQLite file with a clock that was set forward by more than a day since its last write: for one start, after a look at the clock";
     }
 
     Nats {
@@ -105,11 +106,13 @@ declare! {
         output_limit: Number<4096, UNBOUNDED> = engine().output_limit.0 => "Set the maximum bytes of an output, a response or a signal as JSON, 4096 or more; larger data belongs in objects";
         alert_webhook: String ["none"] => "Tell this address of dead letters, undos that gave up, disabled types and open breakers; set it for all processes";
         events(Switch): bool = false => "Publish every change as an event on NATS, for one row more a change";
+        without_protection(Rare): Vec<String> ["none"] => "Leave out these protections: `dumpable`, `no_new_privs`, `landlock`, `subreaper`; the start logs what steps can do then";
     }
 
     Steps {
         scratch_quota: Number<{ MIB }, UNBOUNDED> ["none"] => "Set the bytes that the scratch files of all tasks may take on this host; beyond it, attempts that write some fail as transient";
         step_env: Vec<String> ["none"] => "Give the processes of steps (`isolate`) these variables of the environment too, by name";
+        step_paths: Vec<String> ["none"] => "Let the processes of steps (`isolate`) read these files and folders too, and start what is in them, by absolute path";
         heavy: Slots ["the cores that it may use"] => "Set how many steps declared heavy run side by side in a process";
     }
 

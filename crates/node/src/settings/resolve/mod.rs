@@ -8,6 +8,7 @@ use super::layers::Layers;
 use super::upkeep::Upkeep;
 use super::{SPOOL_MAX_BYTES, Settings, services};
 use crate::exit::Exit;
+use crate::step_process::Protection;
 use backends::Backends;
 use counterstep_contracts::Overrides;
 use counterstep_kernel::EngineSettings;
@@ -15,7 +16,8 @@ use counterstep_kernel::webhooks::AllowedNets;
 use counterstep_steps::Registry;
 use counterstep_steps::output_limit::OutputLimit;
 use counterstep_steps::policies::Policies;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 impl Layers {
     /// Checks the settings against each other.
@@ -46,6 +48,8 @@ impl Layers {
             allow_plaintext: self.allow_plaintext()?,
             scratch: data.join("scratch"),
             step_env: self.step_variables()?,
+            step_paths: self.readable_paths()?,
+            without_protection: self.protections_left_out()?,
             spool: data.join("spool"),
             spool_max_bytes: if takes(self.uses, Group::Worker) {
                 self.spool_max_bytes()? as u64
@@ -89,6 +93,7 @@ impl Layers {
             link_secret_file: self.link_secret_file()?,
             seal_secret_file: self.seal_secret_file()?,
             accept_spool: self.accept_spool()?,
+            accept_clock: self.accept_clock()?,
             webhook_secret_file: self.webhook_secret_file()?,
             alert_webhook: self.alert_webhook()?,
             traces: if takes(self.uses, Group::Traces) {
@@ -122,6 +127,32 @@ impl Layers {
             ))),
             None => Ok(names),
         }
+    }
+
+    fn readable_paths(&self) -> Result<Vec<PathBuf>, Exit> {
+        let paths = self.step_paths()?.unwrap_or_default();
+        let paths: Vec<_> = paths.into_iter().map(PathBuf::from).collect();
+        match paths.iter().find(|path| !path.is_absolute()) {
+            Some(odd) => Err(Exit::config(format_args!(
+                "setting `step_paths`: invalid path `{}`; expected an absolute one",
+                odd.display()
+            ))),
+            None => Ok(paths),
+        }
+    }
+
+    fn protections_left_out(&self) -> Result<BTreeSet<Protection>, Exit> {
+        let names = self.without_protection()?.unwrap_or_default();
+        let parsed = names.iter().map(|name| {
+            name.parse::<Protection>().map_err(|()| {
+                Exit::config(format_args!(
+                    "setting `without_protection`: unknown name `{}`; expected `dumpable`, `no_new_privs`, `landlock` \
+                     or `subreaper`",
+                    name.escape_debug()
+                ))
+            })
+        });
+        parsed.collect()
     }
 
     fn webhook_nets(&self) -> Result<AllowedNets, Exit> {
@@ -254,6 +285,24 @@ mod tests {
         let migrate = resolved(text, SettingValues::default(), commands::DATABASE_ONLY).unwrap();
         assert_eq!((migrate.database_use.connections, migrate.nats), (7, None));
         assert!(resolved(text, SettingValues::default(), commands::WORKER).is_err());
+    }
+
+    #[test]
+    fn what_steps_may_reach_beyond_the_usual_is_checked_by_name() {
+        let read = |line: &str| {
+            let text = format!("data_dir = \"x\"\n{line}");
+            resolved(&text, SettingValues::default(), commands::WORKER)
+        };
+        let settings =
+            read("without_protection = [\"landlock\"]\nstep_paths = [\"/opt\"]").unwrap();
+        assert!(settings.without_protection.contains(&Protection::Landlock));
+        assert_eq!(settings.step_paths, [Path::new("/opt")]);
+        for odd in [
+            "without_protection = [\"selinux\"]",
+            "step_paths = [\"models\"]",
+        ] {
+            assert!(read(odd).is_err(), "{odd}");
+        }
     }
 
     #[test]
