@@ -108,7 +108,7 @@ pub fn free_port() -> u16 {
 }
 
 /// What follows `mark`, up to `end`, in the first line that has both.
-pub(crate) fn after(said: &str, mark: &str, end: char) -> Option<String> {
+pub fn after(said: &str, mark: &str, end: char) -> Option<String> {
     said.split_once(mark)?
         .1
         .split_once(end)

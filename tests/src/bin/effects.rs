@@ -381,7 +381,8 @@ impl Fly {
             LogLevel::Info,
             format_args!("pid {} {file}", std::process::id()),
         );
-        ctx.objects().delete_all_of_step().await
+        ctx.objects().delete_all_of_step().await?;
+        Ok(())
     }
 
     /// In the worker itself.

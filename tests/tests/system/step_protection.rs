@@ -64,7 +64,7 @@ impl Ground {
 
     fn dev(&self, settings: &[&str]) -> (Process, Api) {
         let always = ["dev", "--listen", "127.0.0.1:0", "--step-env", "EFFECTS"];
-        let mut dev = self.start(&[&always, settings].concat());
+        let mut dev = self.start(&[&always[..], settings].concat());
         let address = dev.says("where to submit", |said| {
             after(said, "submit to http://", '/')
         });

@@ -6,10 +6,10 @@ use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
     DocumentKind, DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, EndedTask,
-    FailureQuery, Flow, FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, LogRow, LogWrite,
-    Logs, OutboxOp, OutboxRow, PlaceCount, PlaceQuery, PlaceRow, PurgeOp, ReceiveOp, Receives,
-    Revisions, RevisionsOf, Salvaged, Store, StoreError, SweepOp, TaskLine, TaskPage, TaskQuery,
-    Upkeep, WaitingQuery, Woken,
+    FailureQuery, Flow, FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, LoadFor, LogRow,
+    LogWrite, Logs, OutboxOp, OutboxRow, PlaceCount, PlaceQuery, PlaceRow, PurgeOp, ReceiveOp,
+    Receives, Revisions, RevisionsOf, Salvaged, Store, StoreError, SweepOp, TaskLine, TaskPage,
+    TaskQuery, Upkeep, WaitingQuery, Woken,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -127,8 +127,12 @@ impl Store for LossyStore {
         self.change(self.inner.put_documents(writes)).await
     }
 
-    async fn load(&self, task: TaskId) -> Result<Option<TaskRecord>, StoreError> {
-        self.inner.load(task).await
+    async fn load_for(
+        &self,
+        task: TaskId,
+        purpose: LoadFor,
+    ) -> Result<Option<TaskRecord>, StoreError> {
+        self.inner.load_for(task, purpose).await
     }
 
     async fn salvage(&self, task: TaskId) -> Result<Option<Salvaged>, StoreError> {
