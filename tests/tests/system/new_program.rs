@@ -77,7 +77,7 @@ const INSERTED: [(&str, &str, &str); 5] = [
     ),
     (
         "deploy/compose.yaml",
-        "      - --command=ALTER ROLE counterstep_api PASSWORD '${API_PASSWORD:-for-trying-out-api}'\n",
+        "      - --file=/run/secrets/lamp-shop/passwords.sql\n",
         "      - --command=CREATE ROLE shop LOGIN PASSWORD 'for-trying-out' IN ROLE counterstep_submitter
       - --command=CREATE TABLE bookings (seat TEXT); CREATE TABLE seats (key TEXT PRIMARY KEY, seat TEXT)
       - --command=GRANT SELECT, INSERT, DELETE ON bookings, seats TO shop\n",

@@ -108,8 +108,10 @@ async fn request_for(site: &Site, route: RouteView) -> Request {
             path,
             json!({ "as": "skipped", "note": "x", "actor": "kim" }),
         ),
-        ("POST", "/api/tasks/{id}/retry" | "/api/tasks/{id}/run-again") => {
-            Request::of(parked().await, path, note())
+        ("POST", "/api/tasks/{id}/retry") => Request::of(parked().await, path, note()),
+        ("POST", "/api/tasks/{id}/run-again") => {
+            let task = task_in(site, "write-note", TaskStatus::Completed).await;
+            Request::of(task, path, note())
         }
         ("POST", "/api/tasks/{id}/recoveries") => {
             let more = json!({ "recovery_attempts": 0, "note": "x", "actor": "kim" });
