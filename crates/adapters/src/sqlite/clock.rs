@@ -2,7 +2,6 @@
 //! never runs backwards and under which a lease lasts as long as it says. Owns the table `clock`;
 //! must not know what the time is used for, except what a process holds as long as it lives.
 
-use super::pool::OpenError;
 use super::prepared::Statement;
 use super::schema::{clock, tasks};
 use diesel::SqliteConnection;
@@ -147,14 +146,15 @@ impl FileClock {
         }
     }
 
-    /// Refuses a calendar that was set far ahead since the file's last write; `accepts`: a person has looked at it.
+    /// By how many hours the calendar was set ahead since the file's last write, where that is too far; `accepts`: a person has
+    /// looked at it.
     // The timer counts from its origin, not from the last write: a suspension before that write is taken off as well, and a
     // calendar that is ahead by less than it passes. The table has no column for the other timer, and a server is not suspended.
     pub(super) fn check(
         &self,
         connection: &mut SqliteConnection,
         accepts: bool,
-    ) -> Result<(), OpenError> {
+    ) -> QueryResult<Option<i64>> {
         let written = written(connection)?;
         let at = written.at;
         let Known { calendar, file, .. } = self.known(written);
@@ -163,11 +163,11 @@ impl FileClock {
             None => calendar - at,
         };
         if at == 0 || ahead <= WRONG {
-            return Ok(());
+            return Ok(None);
         }
         let hours = ahead / 3_600_000_000;
         match file {
-            Some(_) if !accepts => return Err(OpenError::Clock { hours }),
+            Some(_) if !accepts => return Ok(Some(hours)),
             Some(_) => tracing::warn!(
                 hours,
                 "the machine's clock was set forward, and is taken as it is"
@@ -177,7 +177,7 @@ impl FileClock {
                 "by the machine's clock the last write was so long ago, before the machine started: is that clock right?"
             ),
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Notices a calendar that was set forward, before a write, and moves the leases along, and what else processes hold for

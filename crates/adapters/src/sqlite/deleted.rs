@@ -1,10 +1,7 @@
 //! What was deleted and may still be read: since when in the log of the file, and whether in its pages. Owns two numbers in the
 //! header of the file, which cost no table. Must not delete anything.
 
-use super::SqliteStore;
-use super::fault::Fault;
 use crate::finding::Finding;
-use counterstep_kernel::ports::StoreError;
 use counterstep_steps::times::{DbTime, rfc3339};
 use diesel::prelude::*;
 use diesel::sql_types::Integer;
@@ -50,37 +47,28 @@ fn pragma(connection: &mut SqliteConnection, name: &str) -> QueryResult<i32> {
     diesel::dsl::sql::<Integer>(&format!("SELECT * FROM pragma_{name}")).get_result(connection)
 }
 
-impl SqliteStore {
-    /// What an operator should know about the file; empty: nothing that can be seen in it.
-    ///
-    /// # Errors
-    /// [`StoreError`] where it cannot be read.
-    pub async fn examine(&self) -> Result<Vec<Finding>, StoreError> {
-        let read = |connection: &mut SqliteConnection| {
-            let overwrites = pragma(connection, "application_id")? == OVERWRITES;
-            Ok::<_, Fault>((LogSince::read(connection)?, overwrites))
-        };
-        let (since, overwrites) = self.database.read(read).await?;
-        let mut found = Vec::new();
-        if since != LogSince::NEVER {
-            let since = rfc3339(DbTime(i64::from(since.0) * MINUTE));
-            found.push(Finding {
-                code: "sqlite_log_has_deleted",
-                what: format!("what was deleted since {since} may still be read in the log of the database file"),
-                why: "each pass of retention empties the log, which is not possible while another connection reads from it",
-                to_do: "run a reconciler; where one runs, end what reads for long: a shell, a copy, a stopped process"
-                    .to_owned(),
-            });
-        }
-        if !overwrites {
-            found.push(Finding {
-                code: "sqlite_vacuum",
-                what: "the database file is of a program that did not overwrite what it deleted"
-                    .to_owned(),
-                why: "what was deleted may still be read in the file",
-                to_do: "run `counterstep migrate --vacuum` once".to_owned(),
-            });
-        }
-        Ok(found)
+/// What an operator should know about the file; empty: nothing that can be seen in it.
+pub(super) fn examine(connection: &mut SqliteConnection) -> QueryResult<Vec<Finding>> {
+    let since = LogSince::read(connection)?;
+    let mut found = Vec::new();
+    if since != LogSince::NEVER {
+        let since = rfc3339(DbTime(i64::from(since.0) * MINUTE));
+        found.push(Finding {
+            code: "sqlite_log_has_deleted",
+            what: format!("what was deleted since {since} may still be read in the log of the database file"),
+            why: "each pass of retention empties the log, which is not possible while another connection reads from it",
+            to_do: "run a reconciler; where one runs, end what reads for long: a shell, a copy, a stopped process"
+                .to_owned(),
+        });
     }
+    if pragma(connection, "application_id")? != OVERWRITES {
+        found.push(Finding {
+            code: "sqlite_vacuum",
+            what: "the database file is of a program that did not overwrite what it deleted"
+                .to_owned(),
+            why: "what was deleted may still be read in the file",
+            to_do: "run `counterstep migrate --vacuum` once".to_owned(),
+        });
+    }
+    Ok(found)
 }

@@ -42,6 +42,7 @@ pub use file_use::{UseError, wal_reset_bug};
 pub use pool::{Database, OpenError, SqliteOptions};
 
 use crate::columns::past_of;
+use crate::finding::Finding;
 use async_trait::async_trait;
 use counterstep_contracts::{Epoch, Rev, TaskId, Tenant};
 use counterstep_kernel::ports::{
@@ -94,6 +95,15 @@ impl SqliteStore {
             return Err(OpenError::Path(path.to_owned()));
         }
         Ok(Self::on(Database::as_it_is(path, options)?, options))
+    }
+
+    /// What an operator should know about the file; empty: nothing that can be seen in it.
+    ///
+    /// # Errors
+    /// [`StoreError`] where it cannot be read.
+    pub async fn examine(&self) -> Result<Vec<Finding>, StoreError> {
+        let read = |file: &mut SqliteConnection| Ok::<_, Fault>(deleted::examine(file)?);
+        Ok(self.database.read(read).await?)
     }
 
     fn on(database: Database, options: &SqliteOptions) -> Self {

@@ -150,7 +150,9 @@ impl Database {
             let turn = file_use.turn();
             let _turn = wait_for(turn.as_deref());
             let mut connection = migrate::bring_up_to_date(&file, busy_timeout)?;
-            looked_at.check(&mut connection, accepts)?;
+            if let Some(hours) = looked_at.check(&mut connection, accepts)? {
+                return Err(OpenError::Clock { hours });
+            }
             Ok::<_, OpenError>(file_use)
         });
         let file_use = prepared

@@ -6,7 +6,6 @@ mod link;
 mod walk;
 
 pub use link::{ContentHash, EntryHash, Facts, link, origin, seal};
-pub(crate) use walk::is_digest_of;
 pub use walk::{EncryptedFrom, Ends, Read, Walk, data_is_whole, read};
 
 /// A text with its control characters written out: what stands in a row may be anything, and a

@@ -4,7 +4,7 @@
 
 use super::{link, origin, seal};
 use crate::digest::hex;
-use crate::journal::{FORM, Named, named, plaintext_in};
+use crate::journal::{FORM, Named, is_digest_of, named, plaintext_in};
 use crate::ports::{ChainRow, ChainTip};
 use counterstep_contracts::TaskStatus;
 use sha2::{Digest, Sha256};
@@ -161,14 +161,6 @@ impl Ends {
 #[must_use]
 pub fn data_is_whole(row: &ChainRow, named: &Named) -> bool {
     row.data.is_none() || is_digest_of(named.data.as_deref(), row.data.as_deref())
-}
-
-/// Whether this is the digest of these data; without data there is none.
-pub(crate) fn is_digest_of(digest: Option<&str>, data: Option<&str>) -> bool {
-    match (digest, data) {
-        (Some(digest), Some(data)) => hex(&Sha256::digest(data)) == *digest,
-        (digest, data) => digest.is_none() && data.is_none(),
-    }
 }
 
 /// The payload key of a task, row by row: from the first row on that names one, what is handed in is encrypted.

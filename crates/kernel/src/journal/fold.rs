@@ -18,6 +18,7 @@ use counterstep_contracts::{
 };
 use serde_json::Value;
 use std::time::Duration;
+pub(crate) use texts::is_digest_of;
 use texts::read;
 use uuid::Uuid;
 

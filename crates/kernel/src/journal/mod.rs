@@ -18,6 +18,7 @@ mod write;
 
 pub use body::{Named, named};
 pub use encrypted::plaintext_in;
+pub(crate) use fold::is_digest_of;
 pub use fold::{Fold, JournalError, JournalRow};
 
 /// The form of the rows that this program writes. A row of a newer form is left alone. In form 1

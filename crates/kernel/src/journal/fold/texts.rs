@@ -1,11 +1,12 @@
 //! The two texts of a row as they are read, and whether what was handed in is what it has to be. Must not apply them.
 
 use super::{Fold, JournalError, JournalRow};
-use crate::audit::is_digest_of;
+use crate::digest::hex;
 use crate::journal::FORM;
 use crate::journal::body::{Body, Data};
 use crate::journal::encrypted::plaintext;
 use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
 
 /// Reads one of the two texts of a row.
 pub(super) fn read<T: DeserializeOwned>(
@@ -45,5 +46,13 @@ impl Fold {
             Some(why) => Err(broken(why)),
             None => Ok(data),
         }
+    }
+}
+
+/// Whether this is the digest of these data; without data there is none.
+pub(crate) fn is_digest_of(digest: Option<&str>, data: Option<&str>) -> bool {
+    match (digest, data) {
+        (Some(digest), Some(data)) => hex(&Sha256::digest(data)) == *digest,
+        (digest, data) => digest.is_none() && data.is_none(),
     }
 }
