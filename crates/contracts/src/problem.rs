@@ -233,7 +233,12 @@ impl std::fmt::Display for Problem {
             self.title,
             self.code.as_str(),
             self.detail
-        )
+        )?;
+        match self.pointer.as_deref() {
+            // The whole of it.
+            None | Some("" | ".") => Ok(()),
+            Some(pointer) => write!(f, " (at `{}`)", pointer.escape_debug()),
+        }
     }
 }
 

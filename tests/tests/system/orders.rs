@@ -190,5 +190,15 @@ async fn dev_names_the_services_that_a_type_lacks_and_its_tasks_fail_with_nothin
         view.steps.iter().all(|step| step.undo_attempts.0 == 0),
         "{view:?}"
     );
+    let why = ["tasks", "--url", dev.api.url(), "why", &task.to_string()];
+    let why = run(place.path(), &why);
+    let failure = view.failure.as_ref().expect("a failure");
+    let expected = format!(
+        "  because it has ended as failed: {} ({}): {}\n",
+        failure.step.as_deref().expect("a step"),
+        failure.class,
+        failure.message
+    );
+    assert!(why.stdout.contains(&expected), "{expected}{why:#?}");
     assert!(dev.process.stop().success());
 }

@@ -348,12 +348,23 @@ pub(super) fn show(task: &TaskView) -> String {
         text.push_str(&format!("children of {step}: {counts}\n"));
     }
     if let Some(failure) = &task.failure {
+        let of = |step: &Option<String>| {
+            step.as_ref()
+                .map_or_else(String::new, |step| format!(" of {step}"))
+        };
         text.push_str(&format!(
-            "failure ({}): {}\n",
-            failure.class, failure.message
+            "failure{} ({}): {}\n",
+            of(&failure.step),
+            failure.class,
+            failure.message
         ));
         if let Some(by) = &failure.blocked_by {
-            text.push_str(&format!("blocked by ({}): {}\n", by.class, by.message));
+            text.push_str(&format!(
+                "blocked by the undo{} ({}): {}\n",
+                of(&by.step),
+                by.class,
+                by.message
+            ));
         }
     }
     if let Some(response) = &task.response {
@@ -401,6 +412,24 @@ mod tests {
         let text = show(&view(json!({})));
         assert!(
             !text.contains("submitted by") && !text.contains("children"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_failure_names_its_step() {
+        let failure = json!({
+            "step": "charge", "class": "permanent", "message": "the card was declined",
+            "blocked_by": {"step": "reserve", "class": "timed_out", "message": "no answer"},
+        });
+        let text = show(&view(json!({"failure": failure})));
+        let expected = "failure of charge (permanent): the card was declined\n\
+                        blocked by the undo of reserve (timed_out): no answer\n";
+        assert!(text.ends_with(expected), "{text}");
+        let failure = json!({"class": "deadline", "message": "it took too long"});
+        let text = show(&view(json!({"failure": failure})));
+        assert!(
+            text.ends_with("failure (deadline): it took too long\n"),
             "{text}"
         );
     }

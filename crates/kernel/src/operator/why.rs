@@ -85,10 +85,7 @@ pub fn why_among(registry: &Registry, record: &TaskRecord, around: &Surroundings
         | TaskStatus::Failed
         | TaskStatus::Cancelled
         | TaskStatus::Resolved => {
-            because.push(reason(
-                WhyCode::Ended,
-                format!("nothing: it is {}", task.status),
-            ));
+            because.push(reason(WhyCode::Ended, ended(record)));
         }
         TaskStatus::Running | TaskStatus::Compensating => {}
     }
@@ -261,6 +258,18 @@ fn unclaimed(record: &TaskRecord, around: &Surroundings) -> WhyReason {
         queue: Some(queue.0),
         ..reason(WhyCode::Unclaimed, detail)
     }
+}
+
+fn ended(record: &TaskRecord) -> String {
+    let mut text = format!("it has ended as {}", record.task.status);
+    if let Some(failure) = &record.task.failure {
+        let (class, message) = (&failure.class, &failure.message);
+        text += &match &failure.step {
+            Some(step) => format!(": {step} ({class}): {message}"),
+            None => format!(" ({class}): {message}"),
+        };
+    }
+    text
 }
 
 fn parked(record: &TaskRecord) -> WhyReason {

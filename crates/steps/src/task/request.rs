@@ -44,9 +44,13 @@ impl RequestError {
 /// # Errors
 /// [`RequestError`] names the first field at fault.
 pub fn read_request<T: Serialize + DeserializeOwned>(value: Value) -> Result<Value, RequestError> {
-    let mut unknown = None;
+    let (mut unknown, mut fields) = (None, None);
+    let whole = Whole {
+        value,
+        fields: &mut fields,
+    };
     let mut track = serde_path_to_error::Track::new();
-    let deserializer = serde_path_to_error::Deserializer::new(Whole(value), &mut track);
+    let deserializer = serde_path_to_error::Deserializer::new(whole, &mut track);
     let parsed: Result<T, _> = serde_ignored::deserialize(deserializer, |path| {
         unknown.get_or_insert_with(|| path.to_string());
     });
@@ -59,8 +63,51 @@ pub fn read_request<T: Serialize + DeserializeOwned>(value: Value) -> Result<Val
         },
     })?;
     if let Some(pointer) = unknown {
-        let message = "unknown field: the declared type has no field of this name";
+        let mut message = "unknown field: the declared type has no field of this name".to_owned();
+        // Of a field within a field they would be those of another type.
+        if let Some(fields) = fields.filter(|_| !pointer.contains(['.', '['])) {
+            message += &match fields {
+                [] => "; it has none".to_owned(),
+                fields => format!("; it has {}", fields.join(", ")),
+            };
+        }
         return Err(RequestError::new(pointer, message));
     }
     serde_json::to_value(&request).map_err(|error| RequestError::new(".", error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+    use serde_json::json;
+
+    #[derive(Debug, Serialize, Deserialize)]
+    struct Order {
+        item: String,
+        to: Option<Address>,
+    }
+
+    #[derive(Debug, Serialize, Deserialize)]
+    struct Address {
+        street: String,
+    }
+
+    #[derive(Debug, Serialize, Deserialize)]
+    struct Nothing {}
+
+    #[test]
+    fn an_unknown_field_is_refused_with_those_of_the_whole() {
+        let refused = read_request::<Order>(json!({"item": "a", "itm": 1})).expect_err("refused");
+        assert_eq!(refused.pointer, "itm");
+        assert!(
+            refused.message.ends_with("; it has item, to"),
+            "{refused:?}"
+        );
+        let inner = json!({"item": "a", "to": {"street": "b", "town": "c"}});
+        let refused = read_request::<Order>(inner).expect_err("refused");
+        assert!(!refused.message.contains("it has"), "{refused:?}");
+        let refused = read_request::<Nothing>(json!({"a": 1})).expect_err("refused");
+        assert!(refused.message.ends_with("; it has none"), "{refused:?}");
+    }
 }

@@ -1,4 +1,5 @@
-//! Reading a value with a missing field told apart from other errors: the type itself names it.
+//! Reading a value with a missing field told apart from other errors, and with the fields that there are: the type
+//! itself names them.
 //! Must change neither what is accepted nor the text of an error.
 
 use serde::de::{self, DeserializeSeed, Deserializer, Expected, MapAccess, Unexpected, Visitor};
@@ -46,27 +47,34 @@ impl<E: de::Error> de::Error for ReadError<E> {
 }
 
 /// A value whose own fields are told apart where they are missing.
-pub(super) struct Whole(pub(super) Value);
+pub(super) struct Whole<'a> {
+    pub(super) value: Value,
+    /// Those of the type, where it is a struct.
+    pub(super) fields: &'a mut Option<&'static [&'static str]>,
+}
 
-impl<'de> Deserializer<'de> for Whole {
+impl<'de> Deserializer<'de> for Whole<'_> {
     type Error = ReadError<serde_json::Error>;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
-        if !self.0.is_object() {
-            return self.0.deserialize_any(visitor).map_err(ReadError::Other);
+        if !self.value.is_object() {
+            return self
+                .value
+                .deserialize_any(visitor)
+                .map_err(ReadError::Other);
         }
         let mut missing = None;
         let fields = Fields {
             visitor,
             missing: &mut missing,
         };
-        self.0
+        self.value
             .deserialize_any(fields)
             .map_err(|error| missing.map_or(ReadError::Other(error), ReadError::Missing))
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
-        if self.0.is_null() {
+        if self.value.is_null() {
             visitor.visit_none()
         } else {
             visitor.visit_some(self)
@@ -81,20 +89,30 @@ impl<'de> Deserializer<'de> for Whole {
         visitor.visit_newtype_struct(self)
     }
 
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Self::Error> {
+        *self.fields = Some(fields);
+        self.deserialize_any(visitor)
+    }
+
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         name: &'static str,
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Self::Error> {
-        self.0
+        self.value
             .deserialize_enum(name, variants, visitor)
             .map_err(ReadError::Other)
     }
 
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
-        tuple_struct map struct identifier ignored_any
+        tuple_struct map identifier ignored_any
     }
 }
 
