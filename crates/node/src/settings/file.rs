@@ -42,6 +42,11 @@ impl<'de> Deserialize<'de> for Key {
         let name = String::deserialize(deserializer)?;
         let keys = || SETTINGS.iter().filter_map(|setting| setting.file_key());
         keys().find(|key| *key == name).map(Self).ok_or_else(|| {
+            if let Some(near) = nearest(&name, keys()) {
+                return D::Error::custom(format_args!(
+                    "unknown field `{name}`: did you mean `{near}`?"
+                ));
+            }
             let known: Vec<_> = keys().map(|key| format!("`{key}`")).collect();
             D::Error::custom(format_args!(
                 "unknown field `{name}`, expected one of {}",
@@ -49,6 +54,14 @@ impl<'de> Deserialize<'de> for Key {
             ))
         })
     }
+}
+
+/// The known name that a misspelt one is most like, if any is like it: by the measure and the bound of `clap`.
+pub(super) fn nearest<T: AsRef<str>>(name: &str, known: impl Iterator<Item = T>) -> Option<T> {
+    let like = known.map(|known| (strsim::jaro(name, known.as_ref()), known));
+    let like = like.filter(|(like, _)| *like > 0.7);
+    like.max_by(|(a, _), (b, _)| a.total_cmp(b))
+        .map(|(_, known)| known)
 }
 
 pub(super) fn read_file(path: &Path) -> Result<SettingValues, Exit> {
@@ -82,9 +95,11 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(
-            error.contains("leese") && error.contains("lease"),
+            error.contains("unknown field `leese`: did you mean `lease`?"),
             "{error}"
         );
+        let error = toml::from_str::<SettingValues>("zzz = 1").unwrap_err();
+        assert!(error.message().contains("expected one of `"), "{error}");
         for other in ["offer_after", "token_file", "config", "url"] {
             let error = toml::from_str::<SettingValues>(&format!("{other} = \"1s\"")).unwrap_err();
             assert!(error.message().contains("unknown field"), "{error}");

@@ -72,9 +72,17 @@ plain! {
     String, "TEXT", value_parser!(String), |value| value.clone();
     PathBuf, "PATH", value_parser!(PathBuf), |value| value.display().to_string();
     bool, "BOOL", value_parser!(bool), |value| value.to_string();
-    SocketAddr, "ADDRESS", value_parser!(SocketAddr), |value| value.to_string();
+    SocketAddr, "ADDRESS", address, |value| value.to_string();
     AuthMode, "MODE", value_parser!(AuthMode), |value| format!("{value:?}").to_lowercase();
     LogFormat, "FORMAT", value_parser!(LogFormat), |value| format!("{value:?}").to_lowercase();
+}
+
+/// What is expected of an address, in place of the parser's words.
+pub(super) const ADDRESS: &str =
+    "expected ADDRESS:PORT, as 127.0.0.1:8080 or [::1]:8080; names are not taken";
+
+fn address(text: &str) -> Result<SocketAddr, &'static str> {
+    text.parse().map_err(|_| ADDRESS)
 }
 
 impl Kind for Duration {

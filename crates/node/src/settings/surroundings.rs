@@ -1,6 +1,7 @@
 //! What a process finds before it reads its own flags: its arguments and its variables. Must not
 //! read a value that it does not need.
 
+use super::file::nearest;
 use super::table::SETTINGS;
 use super::{arguments, services};
 use crate::exit::Exit;
@@ -43,6 +44,14 @@ fn refuse_unknown(variables: impl Iterator<Item = (String, String)>) -> Result<(
             continue;
         };
         if !known.contains(&name) && !services::is_token(&name) && !is_service_link(key, &value) {
+            let keys = known
+                .iter()
+                .filter_map(|it| it.strip_prefix("COUNTERSTEP_"));
+            if let Some(near) = nearest(key, keys) {
+                return Err(Exit::config(format_args!(
+                    "the variable `{name}` is no setting: did you mean `COUNTERSTEP_{near}`?"
+                )));
+            }
             let known: Vec<_> = known.into_iter().collect();
             return Err(Exit::config(format_args!(
                 "the variable `{name}` is no setting: known are {}, and {}",

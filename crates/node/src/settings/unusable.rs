@@ -1,6 +1,7 @@
 //! What is wrong with a settings file, in words that repeat none of its lines: one of them may hold
 //! a password.
 
+use super::kinds::ADDRESS;
 use crate::exit::Exit;
 use std::path::Path;
 
@@ -18,7 +19,11 @@ pub(super) fn unusable(path: &Path, text: &str, error: &toml::de::Error) -> Exit
     Exit::config(format_args!(
         "the settings file `{}` is not usable{place}: {}",
         path.display(),
-        shown(error.message())
+        // What the standard library says of an address does not say what is expected.
+        shown(error.message()).replace(
+            "invalid socket address syntax",
+            &format!("invalid address; {ADDRESS}")
+        )
     ))
 }
 
