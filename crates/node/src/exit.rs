@@ -1,4 +1,4 @@
-//! How a process ends, in the codes of `sysexits.h`, so that a supervisor can tell a bad setting
+//! What a process prints, and how it ends, in the codes of `sysexits.h`, so that a supervisor can tell a bad setting
 //! from a bad day.
 
 use counterstep_adapters::transient::is_transient;
@@ -96,6 +96,19 @@ impl fmt::Display for Exit {
 }
 
 impl std::error::Error for Exit {}
+
+/// Prints to standard output; a reader that went away (`| head`) is no error.
+///
+/// # Errors
+/// [`Exit`], where it cannot be written for another reason.
+pub fn print(text: &str) -> Result<(), Exit> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Exit::failed(
+            format_args!("standard output cannot be written: {error}"),
+        )),
+        _ => Ok(()),
+    }
+}
 
 /// Turns a main's result into an exit code, and says on standard error what was wrong.
 #[must_use]

@@ -6,7 +6,8 @@ use crate::{
 };
 use counterstep_kernel::outages::keep_watched;
 use counterstep_kernel::worker_registry;
-use counterstep_node::settings::duration;
+use counterstep_node::exit::print;
+use counterstep_node::settings::{Database, duration};
 use counterstep_node::{
     Exit, Layers, SettingsArgs, metrics, open, run_service, shutdown_on_signals,
 };
@@ -115,6 +116,15 @@ pub fn main(
         "reconciler",
         Box::pin(async {
             let shutdown = shutdown_on_signals(&settings)?;
+            if let Database::Sqlite(path) = &settings.database
+                && (args.once || args.dry_run)
+                && !path.exists()
+            {
+                let path = path.display();
+                tracing::warn!(
+                    "there was no database file `{path}`, and one is made: are --data-dir and --database right?"
+                );
+            }
             let engine = open(&settings, registry, "reconciler").await?;
             if args.dry_run {
                 let planned = plan(&engine, &reconciler)
@@ -125,10 +135,9 @@ pub fn main(
                     .map_err(Exit::unavailable)?;
                 // Where there is nothing else, it says so.
                 if listed.is_empty() || planned != PassPlan::default() {
-                    print!("{planned}");
+                    print(&planned.to_string())?;
                 }
-                print!("{listed}");
-                return Ok(());
+                return print(&listed.to_string());
             }
             if !args.once {
                 let passing = serve(engine.clone(), reconciler, shutdown.clone());
@@ -139,7 +148,7 @@ pub fn main(
             let report = keep_watched(&engine, pass)
                 .await
                 .map_err(Exit::unavailable)?;
-            println!("{report}");
+            print(&format!("{report}\n"))?;
             if shutdown.is_cancelled() {
                 return Err(Exit::failed(
                     "the pass was stopped by a signal before its end: the next one goes on",

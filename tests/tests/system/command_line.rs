@@ -47,7 +47,7 @@ fn an_unknown_key_of_the_settings_file_is_named() {
     for service in SERVICES {
         run_on(&place, "leese = \"3s\"\n", &[service])
             .assert_code(78)
-            .assert_says("leese");
+            .assert_says("unknown field `leese`: did you mean `lease`?");
         run_on(&place, "lease = 3\n", &[service])
             .assert_code(78)
             .assert_says("lease");
@@ -72,6 +72,7 @@ fn an_unknown_variable_with_our_prefix_is_named() {
     ] {
         let ended = run_in(&place, &[("COUNTERSTEP_LEESE", "3s")], command);
         ended.assert_code(78).assert_says("COUNTERSTEP_LEESE");
+        ended.assert_says("did you mean `COUNTERSTEP_LEASE`?");
     }
 }
 
@@ -232,6 +233,46 @@ fn an_address_that_others_can_reach_has_to_be_meant() {
     run(place.path(), &["dev", "--listen", &address])
         .assert_code(78)
         .assert_says(&address);
+}
+
+#[test]
+fn an_address_that_is_none_says_what_is_expected() {
+    let place = Place::new();
+    let expected = "expected ADDRESS:PORT, as 127.0.0.1:8080";
+    for address in ["9000", "127.0.0.1:99999", "localhost:9003"] {
+        run(place.path(), &["dev", "--listen", address])
+            .assert_code(2)
+            .assert_says(expected);
+        run_on(&place, &format!("listen = \"{address}\"\n"), &["api"])
+            .assert_code(78)
+            .assert_says(expected);
+    }
+}
+
+#[test]
+fn a_database_that_a_single_pass_makes_is_warned_of_and_missing_keys_are_told_how_to_make() {
+    let place = Place::new();
+    for (arguments, warns) in [
+        (&["reconciler", "--once"][..], true),
+        (&["reconciler", "--once"], false),
+    ] {
+        let ended = run(place.path(), arguments);
+        let said = ended
+            .assert_code(0)
+            .stderr
+            .contains("are --data-dir and --database right?");
+        assert_eq!(said, warns, "{ended:#?}");
+    }
+    let changes = run(place.path(), &["audit", "changes"]);
+    assert_eq!(changes.assert_code(0).stdout, "No changes\n");
+    let changes = run(place.path(), &["audit", "changes", "--json"]);
+    assert_eq!(changes.assert_code(0).stdout, "");
+    run(
+        place.path(),
+        &["payload-keys", "add", "acme", "--payload-keys", "keys"],
+    )
+    .assert_code(78)
+    .assert_says("`mkdir -m 700 keys`");
 }
 
 #[test]

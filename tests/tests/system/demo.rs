@@ -1,10 +1,11 @@
 //! `counterstep demo`: what a person sees first has to be true.
 
 use counterstep_tests::archive::{assert_holds, assert_unzip_accepts};
-use counterstep_tests::command::{Ended, run};
+use counterstep_tests::command::{Ended, counterstep, run};
 use counterstep_tests::place::Place;
 use counterstep_tests::sample::{Chance, Sample};
 use std::path::PathBuf;
+use std::process::Stdio;
 
 fn samples(place: &Place) -> (Vec<Sample>, Vec<PathBuf>) {
     let mut chance = Chance::new(1);
@@ -194,4 +195,45 @@ fn a_file_that_cannot_be_read_ends_the_demo_before_anything_is_sent() {
         assert!(ended.stdout.is_empty(), "{}", ended.stdout);
     }
     assert!(!place.path().join("out.zip").exists());
+}
+
+#[test]
+fn a_place_that_cannot_be_written_ends_the_demo_before_anything_runs() {
+    let place = Place::new();
+    std::fs::create_dir(place.path().join("folder")).expect("a folder");
+    for path in ["missing/x.zip", "folder"] {
+        let ended = demo(&place, &["--out", path], &[]);
+        ended
+            .assert_code(2)
+            .assert_says(&format!("--out: `{path}` cannot be written: "));
+        assert!(ended.stdout.is_empty(), "{}", ended.stdout);
+        assert!(!ended.stderr.contains(".counterstep-"), "{}", ended.stderr);
+    }
+}
+
+/// Standard output is a pipe that no process reads any more.
+fn unread(place: &Place, arguments: &[&str]) -> Ended {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut command = counterstep();
+    command.args(arguments).stdout(writer);
+    let ended = command.current_dir(place.path()).stderr(Stdio::piped());
+    let ended = ended.output().expect("it ends");
+    Ended {
+        code: ended.status.code(),
+        stdout: String::new(),
+        stderr: String::from_utf8_lossy(&ended.stderr).into_owned(),
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let place = Place::new();
+    for arguments in [
+        &["demo"][..],
+        &["reconciler", "--once"],
+        &["reconciler", "--dry-run"],
+    ] {
+        unread(&place, arguments).assert_code(0);
+    }
 }

@@ -40,7 +40,12 @@ async fn an_operator_looks_at_pauses_and_deletes_a_schedule() {
     ];
     ask(&zip).assert_code(1).assert_says("begin with an upload");
     ask(&[&zip[..], &["--request", "{"]].concat())
-        .assert_code(78)
+        .assert_code(2)
+        .assert_says("--request: `{` cannot be read")
+        .assert_says("it is no JSON either");
+    std::fs::write(place.path().join("request"), "{").expect("a file");
+    ask(&[&zip[..], &["--request", "request"]].concat())
+        .assert_code(2)
         .assert_says("--request is not JSON");
     ask(&["set", "nightly", "--type", "x"])
         .assert_code(2)

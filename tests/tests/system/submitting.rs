@@ -68,7 +68,7 @@ async fn a_task_is_submitted_watched_and_its_file_downloaded() {
 
     let written = tasks(&place, &served.api, &["download", &id, "zip"]);
     written.assert_code(0);
-    let file = place.path().join("zip");
+    let file = place.path().join("both.zip");
     let bytes = std::fs::read(&file).expect("the file");
     assert!(
         written.stdout.contains(&format!("({} bytes)", bytes.len())),
@@ -100,9 +100,9 @@ async fn a_task_is_submitted_watched_and_its_file_downloaded() {
     )
     .assert_code(1)
     .assert_says("valid_for");
-    tasks(&place, &served.api, &["download", &id, "zip"])
-        .assert_code(1)
-        .assert_says("--output");
+    let again = tasks(&place, &served.api, &["download", &id, "zip"]);
+    again.assert_code(1).assert_says("`both.zip` is there");
+    again.assert_says("--output");
     tasks(&place, &served.api, &["download", &id, "zip", "-o", "zip"]).assert_code(0);
     // What is there and is no file is written to, and stays what it is.
     let link = place.path().join("link");
@@ -115,14 +115,14 @@ async fn a_task_is_submitted_watched_and_its_file_downloaded() {
             .expect("a file")
             .len()
     };
-    assert_eq!(size("linked"), size("zip"));
+    assert_eq!(size("linked"), size("both.zip"));
     tasks(
         &place,
         &served.api,
         &["download", &id, "zip", "-o", "missing/zip"],
     )
     .assert_code(1)
-    .assert_says("missing/zip");
+    .assert_says("`missing/zip` cannot be written: No such file or directory (os error 2)\n");
     let none = tasks(
         &place,
         &served.api,
@@ -173,6 +173,27 @@ async fn what_the_api_refuses_and_what_fails_ends_with_one() {
         "{watched:#?}"
     );
     assert!(worker.stop().success());
+    let log = tasks(&place, &served.api, &["log", id]);
+    assert_eq!(log.assert_code(0).stdout, "No lines\n");
+    let wrong = file.replace("files=", "wrong=");
+    tasks(&place, &served.api, &["submit", TYPE, "--file", &wrong])
+        .assert_code(1)
+        .assert_says("it has files, output_file_name;")
+        .assert_says("(at `wrong`)");
+    let inline = ["submit", TYPE, "--request", r#"{"files":[],"x":1}"#];
+    tasks(&place, &served.api, &inline)
+        .assert_code(1)
+        .assert_says("invalid-request");
+    tasks(&place, &served.api, &["list", "--status", "FAILED"])
+        .assert_code(2)
+        .assert_says("compensation_failed");
+    let mut bulk = counterstep();
+    bulk.args(["bulk", "--url", served.api.url(), "run-again"]);
+    bulk.args(["--all", "--note", "x"]);
+    to_its_end(place.path(), bulk)
+        .assert_code(2)
+        .assert_says("--status")
+        .assert_says("completed, failed, cancelled, resolved");
 
     let request = place.path().join("request");
     for (text, says) in [
@@ -242,6 +263,10 @@ async fn what_the_api_refuses_and_what_fails_ends_with_one() {
         (
             &["submit", TYPE, "--request", "missing"],
             "--request: `missing` cannot be read",
+        ),
+        (
+            &["submit", TYPE, "--request", "{'a':1}"],
+            "it is no JSON either: key must be a string",
         ),
         (
             &["submit", TYPE, "--request", "."],

@@ -208,10 +208,12 @@ async fn chain_tips(store: &dyn Store) -> Result<(), Exit> {
 }
 
 async fn changes(store: &dyn Store, mut after: u64, as_json: bool) -> Result<(), Exit> {
+    let begin = after;
     loop {
         let entries = admin_audit::page(store, after, 500).await.map_err(unread)?;
         let Some(last) = entries.last() else {
-            return Ok(());
+            let is_none = after == begin && !as_json;
+            return print(if is_none { "No changes\n" } else { "" });
         };
         after = last.no;
         for entry in entries {

@@ -318,8 +318,13 @@ fn policy(policy: &RetryPolicy) -> String {
         Backoff::Linear => "linear",
         Backoff::Exponential => "exponential",
     };
+    let retries = if policy.max_retries == 1 {
+        "retry"
+    } else {
+        "retries"
+    };
     format!(
-        "{} retries, {shape} from {} up to {}{}{limit}",
+        "{} {retries}, {shape} from {} up to {}{}{limit}",
         policy.max_retries,
         format_duration(policy.base),
         format_duration(policy.cap),

@@ -1,5 +1,6 @@
 //! `counterstep dev`: all roles in one process, on the embedded adapters.
 
+use super::output::print;
 use crate::run::{Roles, run};
 use counterstep_api::{ApiSettings, Beside};
 use counterstep_node::{Exit, SettingsArgs, open, shutdown_on_signals};
@@ -50,18 +51,19 @@ pub(super) fn main(registry: Registry, args: &SettingsArgs, beside: Beside) -> R
         Box::pin(async {
             let shutdown = shutdown_on_signals(&settings)?;
             let engine = open(&settings, registry, "dev").await?;
-            println!("API, worker and reconciler are running; the data is at {data}");
-            #[cfg(feature = "ui")]
-            println!("the page is at http://{address}/ui");
+            let mut text =
+                format!("API, worker and reconciler are running; the data is at {data}\n");
+            if cfg!(feature = "ui") {
+                text += &format!("the page is at http://{address}/ui\n");
+            }
             for (route, lacks) in routes {
-                println!("submit to http://{address}/api/tasks/{route}");
+                text += &format!("submit to http://{address}/api/tasks/{route}\n");
                 if !lacks.is_empty() {
-                    println!(
-                        "  its tasks fail until the settings have {}",
-                        lacks.join(", ")
-                    );
+                    let lacks = lacks.join(", ");
+                    text += &format!("  its tasks fail until the settings have {lacks}\n");
                 }
             }
+            print(&text)?;
             let roles = Roles {
                 api: Some((listener, api)),
                 worker: Some(worker),

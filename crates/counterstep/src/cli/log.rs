@@ -35,6 +35,9 @@ impl LogArgs {
             let page = remote.log(self.id, cursor.as_deref()).await?;
             print(&shown(&page, as_json, is_first)?)?;
             let is_over = page.lines.is_empty();
+            if rests && is_first && is_over && !as_json {
+                print("No lines\n")?;
+            }
             is_first = false;
             cursor = page.cursor;
             if rests && (is_over || !self.follow) {

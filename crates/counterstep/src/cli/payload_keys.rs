@@ -9,7 +9,7 @@ use counterstep_node::Exit;
 use counterstep_node::payload_keys::{EncryptedPayloads, FileError, FileKeys};
 use counterstep_node::settings::{SettingsFor, commands};
 use serde_json::Value;
-use std::io::BufRead;
+use std::io::{BufRead, ErrorKind};
 
 /// In the audit of changes.
 const BY: &str = "operator (command line)";
@@ -56,7 +56,15 @@ pub(super) fn main(args: &PayloadKeysArgs) -> Result<(), Exit> {
             "setting `payload_keys`: name the folder of the keys with --payload-keys FOLDER",
         )
     })?;
-    let keys = FileKeys::open(&folder).map_err(exit)?;
+    let keys = FileKeys::open(&folder).map_err(|error| match &error {
+        FileError::File { error, .. } if error.kind() == ErrorKind::NotFound => {
+            let folder = folder.display();
+            Exit::config(format_args!(
+                "setting `payload_keys`: there is no folder `{folder}`: make it first, with `mkdir -m 700 {folder}`"
+            ))
+        }
+        _ => exit(error),
+    })?;
     match &args.command {
         PayloadKeysCommand::Add { tenant } => {
             let id = keys.add(&Tenant(tenant.clone())).map_err(exit)?;

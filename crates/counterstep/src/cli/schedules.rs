@@ -2,6 +2,7 @@
 
 use super::output::{json, print};
 use super::remote::Remote;
+use super::submit::request_text;
 use super::table;
 use super::times;
 use clap::ArgGroup;
@@ -97,8 +98,9 @@ struct SpecArgs {
     /// Once, at this time, as 2026-12-24T18:00:00+01:00
     #[arg(long)]
     run_at: Option<String>,
-    /// The request of each task, as JSON [default: an empty object]
-    #[arg(long)]
+    /// The request of each task: JSON, the path of a file with it, or - for standard input [default: an empty
+    /// object]
+    #[arg(long, value_name = "JSON|FILE")]
     request: Option<String>,
     /// What becomes of due times that no reconciler fired in time: fire_once, skip, catch_up
     /// [default: fire_once]
@@ -120,8 +122,8 @@ impl SpecArgs {
         let usual = ScheduleSpec::of(&self.task_type);
         let request = match &self.request {
             None => usual.request,
-            Some(text) => serde_json::from_str(text)
-                .map_err(|error| Exit::config(format_args!("--request is not JSON: {error}")))?,
+            Some(given) => serde_json::from_str(&request_text(given)?)
+                .map_err(|error| Exit::usage(format_args!("--request is not JSON: {error}")))?,
         };
         Ok(ScheduleSpec {
             task_type: usual.task_type,

@@ -8,16 +8,17 @@ use crate::client::{Event, Submit};
 use clap::ArgGroup;
 use counterstep_contracts::declaration::kebab_case;
 use counterstep_contracts::http::{Accepted, AuditView, TaskView};
-use counterstep_contracts::{AuditSeq, TaskId, TaskStatus};
+use counterstep_contracts::{AuditSeq, FileName, TaskId, TaskStatus};
 use counterstep_node::Exit;
 use futures::StreamExt;
+use serde::de::IgnoredAny;
 use serde_json::Value;
-use std::fs::Permissions;
 use std::io::Read;
 use std::os::fd::AsFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
+use tempfile::NamedTempFile;
 
 /// Flags of `tasks submit`.
 #[derive(Debug, Clone, clap::Args)]
@@ -25,10 +26,10 @@ use std::pin::pin;
 pub(super) struct SubmitArgs {
     /// The task type, by its name or as in its route
     task_type: String,
-    /// File with the request as JSON, or - for standard input; beside files an object with the other
-    /// fields
-    #[arg(long, value_name = "FILE")]
-    request: Option<PathBuf>,
+    /// The request as JSON, the path of a file with it, or - for standard input; beside files an object
+    /// with the other fields
+    #[arg(long, value_name = "JSON|FILE")]
+    request: Option<String>,
     /// A file of the request; may be repeated
     #[arg(long = "file", value_name = "FIELD=PATH", value_parser = field_and_path)]
     files: Vec<(String, PathBuf)>,
@@ -90,7 +91,7 @@ impl SubmitArgs {
         }
         let options = &how.checked().map_err(Exit::failed)?;
         let route = kebab_case(&self.task_type);
-        let request = self.request.as_deref().map(read).transpose()?;
+        let request = self.request.as_deref().map(request_text).transpose()?;
         if self.files.is_empty() {
             return remote
                 .submit(&route, options, request.unwrap_or_default())
@@ -116,17 +117,21 @@ impl SubmitArgs {
     }
 }
 
-fn read(path: &Path) -> Result<String, Exit> {
-    let read = if path == Path::new("-") {
+/// What `--request` gives: itself where it is JSON, else what is in the file of this path.
+pub(super) fn request_text(given: &str) -> Result<String, Exit> {
+    if given == "-" {
         let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).map(|_| text)
-    } else {
-        std::fs::read_to_string(path)
+        let read = std::io::stdin().read_to_string(&mut text);
+        return read
+            .map(|_| text)
+            .map_err(|error| Exit::usage(format_args!("--request: `-` cannot be read: {error}")));
+    }
+    let Err(no_json) = serde_json::from_str::<IgnoredAny>(given) else {
+        return Ok(given.to_owned());
     };
-    read.map_err(|error| {
+    std::fs::read_to_string(given).map_err(|error| {
         Exit::usage(format_args!(
-            "--request: `{}` cannot be read: {error}",
-            path.display()
+            "--request: `{given}` cannot be read: {error}; it is no JSON either: {no_json}"
         ))
     })
 }
@@ -210,7 +215,7 @@ pub(super) struct DownloadArgs {
     /// The field of the response that names the file, as archive or renditions/0
     name: String,
     /// Where to write it, or - for standard output; a file that is there is written over [default: a
-    /// new file with the last part of the name]
+    /// new file with the stored file's own name]
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
 }
@@ -229,11 +234,12 @@ impl DownloadArgs {
         let path = match &self.output {
             Some(path) => path.clone(),
             None => {
-                let last = self.name.rsplit('/').next().unwrap_or_default();
-                let path = PathBuf::from(last);
+                let response = remote.task(self.id).await?.response;
+                let path = PathBuf::from(file_name(response.as_ref(), &self.name));
                 if path.exists() {
                     return Err(Exit::failed(format_args!(
-                        "`{last}` is there already: say with --output where to write the file"
+                        "`{}` is there already: say with --output where to write the file",
+                        path.display()
                     )));
                 }
                 path
@@ -242,6 +248,54 @@ impl DownloadArgs {
         let size = download(remote, self.id, &self.name, &path, self.output.is_some()).await?;
         print(&format!("{} ({size} bytes)\n", path.display()))
     }
+}
+
+/// The name of a stored file: its own where that is one, and names no hidden file of this folder; else the last part
+/// of the field's.
+fn file_name(response: Option<&Value>, field: &str) -> String {
+    let own = response.and_then(|response| response.pointer(&format!("/{field}/name"))?.as_str());
+    let own = own.filter(|own| !own.starts_with('.') && FileName::parse(own).is_ok());
+    let last = || field.rsplit('/').next().unwrap_or_default();
+    own.unwrap_or_else(last).to_owned()
+}
+
+/// Whether a file can be written to a path, as [`download`] does: before anything is done for it.
+pub(super) fn check_place(path: &Path) -> Result<(), Exit> {
+    if path.is_dir() {
+        let error = std::io::Error::from(std::io::ErrorKind::IsADirectory);
+        return Err(cannot_write(path, &error));
+    }
+    if is_other(path) {
+        return Ok(());
+    }
+    partial(path).map(drop)
+}
+
+/// What is there and is no file, a device or a link say, is written to, and never replaced.
+fn is_other(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|it| !it.is_file())
+}
+
+/// A file beside the one of this path, so that it is moved there without another copy. Readable as any new file.
+fn partial(path: &Path) -> Result<NamedTempFile, Exit> {
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    // With `tempfile_in` an error would name this file.
+    let made = tempfile::Builder::new()
+        .prefix(".counterstep-")
+        .make_in(folder, |path| {
+            let mut options = std::fs::OpenOptions::new();
+            options.read(true).write(true).create_new(true);
+            options.mode(0o666).open(path)
+        });
+    made.map_err(|error| cannot_write(path, &error))
+}
+
+fn cannot_write(path: &Path, error: &std::io::Error) -> Exit {
+    let path = path.display();
+    Exit::failed(format_args!("`{path}` cannot be written: {error}"))
 }
 
 /// Writes a stored file of the response to a path, whole or not at all. Returns its size in bytes.
@@ -253,15 +307,8 @@ pub(super) async fn download(
     path: &Path,
     may_replace: bool,
 ) -> Result<u64, Exit> {
-    let cannot = |error: std::io::Error| {
-        Exit::failed(format_args!(
-            "`{}` cannot be written: {error}",
-            path.display()
-        ))
-    };
-    // What is there and is no file, a device or a link say, is written to, and never replaced.
-    let is_other = std::fs::symlink_metadata(path).is_ok_and(|it| !it.is_file());
-    if may_replace && is_other {
+    let cannot = |error| cannot_write(path, &error);
+    if may_replace && is_other(path) {
         let opened = std::fs::OpenOptions::new()
             .write(true)
             .truncate(true)
@@ -269,16 +316,7 @@ pub(super) async fn download(
         let mut to = tokio::fs::File::from_std(opened.map_err(cannot)?);
         return remote.download(task, name, &mut to).await;
     }
-    let folder = match path.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    };
-    // Beside the file, so that it is moved there without another copy. Readable as any new file.
-    let partial = tempfile::Builder::new()
-        .prefix(".counterstep-")
-        .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(folder);
-    let partial = partial.map_err(cannot)?;
+    let partial = partial(path)?;
     let file = partial.reopen().map_err(cannot)?;
     let mut to = tokio::fs::File::from_std(file);
     let size = remote.download(task, name, &mut to).await?;
@@ -338,6 +376,26 @@ mod tests {
             }
         });
         (url, serving)
+    }
+
+    #[test]
+    fn a_download_has_the_name_of_the_stored_file_where_that_is_a_name() {
+        for (name, field, expected) in [
+            (
+                json!({"zip": {"name": "archive.zip"}}),
+                "zip",
+                "archive.zip",
+            ),
+            (json!({"all": [{"name": "b.mp4"}]}), "all/0", "b.mp4"),
+            (json!({"zip": {"name": "../x"}}), "zip", "zip"),
+            (json!({"zip": {"name": "/etc/x"}}), "zip", "zip"),
+            (json!({"zip": {"name": ".."}}), "zip", "zip"),
+            (json!({"zip": {"name": ".bashrc"}}), "zip", "zip"),
+            (json!({"zip": {}}), "zip", "zip"),
+        ] {
+            assert_eq!(file_name(Some(&name), field), expected);
+        }
+        assert_eq!(file_name(None, "all/0"), "0");
     }
 
     #[tokio::test]

@@ -1,8 +1,15 @@
 //! The flags by which a list of tasks is filtered and paged, as the API's parameters.
 
 use super::times::Since;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::http::FAILURE_CLASSES;
+
+/// Reads a state; another text is refused with those that there are.
+pub(super) fn status() -> impl TypedValueParser<Value = TaskStatus> {
+    PossibleValuesParser::new(TaskStatus::ALL.iter().map(|it| it.as_str()))
+        .try_map(|text| text.parse::<TaskStatus>())
+}
 
 /// Which tasks a list shows.
 #[derive(Debug, Clone, clap::Args)]
@@ -11,7 +18,7 @@ pub(super) struct TaskFilter {
     #[arg(long = "type")]
     task_type: Option<String>,
     /// In this state only; repeated: in one of these
-    #[arg(long)]
+    #[arg(long, value_parser = status())]
     status: Vec<TaskStatus>,
     /// At most so many
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
@@ -57,7 +64,7 @@ pub(super) struct ChildFilter {
     #[arg(long)]
     step: Option<String>,
     /// In this state only; repeated: in one of these
-    #[arg(long)]
+    #[arg(long, value_parser = status())]
     status: Vec<TaskStatus>,
     /// At most so many
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
@@ -97,7 +104,7 @@ pub(super) struct Search {
     #[arg(long)]
     until: Option<Since>,
     /// With a failure of this class only, as permanent or timed_out
-    #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(FAILURE_CLASSES))]
+    #[arg(long, value_parser = PossibleValuesParser::new(FAILURE_CLASSES))]
     failure_class: Option<String>,
     /// With this in the text of the failure; needs --type or --since
     #[arg(long)]

@@ -1,6 +1,7 @@
 //! The flags that name many tasks at once, as the body of a bulk operation.
 
 use super::operator::Signed;
+use super::task_filter::status;
 use super::times::Since;
 use clap::ArgGroup;
 use counterstep_contracts::bulk::{BulkAction, BulkFilter, BulkRequest};
@@ -26,7 +27,7 @@ pub(super) struct WhichArgs {
     #[arg(long = "type")]
     task_type: Option<String>,
     /// In this state only; repeated: in one of these
-    #[arg(long)]
+    #[arg(long, value_parser = status())]
     status: Vec<TaskStatus>,
     /// With this label only, as order=4711; may be repeated, and then all must be there
     #[arg(long, value_name = "NAME=VALUE", value_parser = label)]
@@ -74,6 +75,14 @@ impl WhichArgs {
 
     /// The body of an operation on them, without what it needs more.
     pub(super) fn request(&self, action: BulkAction, signed: &Signed) -> Result<BulkRequest, Exit> {
+        if action == BulkAction::RunAgain && self.status.is_empty() {
+            let states = TaskStatus::ALL.iter().filter(|it| action.is_for(**it));
+            let states: Vec<_> = states.map(|it| it.as_str()).collect();
+            return Err(Exit::usage(format_args!(
+                "--status: needed, with --all too: which tasks that have ended are to run again? One of {}, or several",
+                states.join(", ")
+            )));
+        }
         Ok(BulkRequest {
             action,
             settled: None,

@@ -5,8 +5,9 @@
 mod child;
 mod show;
 
+use super::output::print;
 use super::remote::Remote;
-use super::submit::download;
+use super::submit::{check_place, download};
 use super::table;
 use crate::client::Options;
 use crate::run::{Roles, run};
@@ -33,7 +34,7 @@ const RESULT: &str = "zip";
 /// Flags of `demo`.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct DemoArgs {
-    /// The files to zip [default: a few that are made for the occasion]
+    /// The files to zip [default: two that are made for the occasion]
     files: Vec<PathBuf>,
     /// Where to write the ZIP
     #[arg(long, default_value = "out.zip")]
@@ -44,7 +45,7 @@ pub(super) struct DemoArgs {
     /// Kills the worker in the middle of this step with SIGKILL, and shows how another one goes on
     #[arg(long, value_name = "STEP")]
     crash_at: Option<String>,
-    /// What to log [default: only errors]
+    /// What to log
     #[arg(long, default_value = "error")]
     log: String,
 }
@@ -101,6 +102,7 @@ pub(super) fn main(registry: Registry, args: &DemoArgs) -> Result<(), Exit> {
                 ))
             })?;
     }
+    check_place(&args.out).map_err(|error| Exit::usage(format_args!("--out: {error}")))?;
     let settings = settings(folder.path(), args);
     counterstep_node::run(
         &settings,
@@ -213,10 +215,10 @@ impl Demo<'_> {
         } else {
             "API and reconciler in this process, the worker in its own"
         };
-        println!(
-            "Started {who}: {address}, data in {}",
+        print(&format!(
+            "Started {who}: {address}, data in {}\n",
             self.folder.display()
-        );
+        ))?;
 
         let shutdown = CancelToken::new();
         let services = run(&engine, roles, shutdown.clone());
@@ -241,7 +243,10 @@ impl Demo<'_> {
             .submit_form(&self.decl.route(), &Options::default(), &Map::new(), &files)
             .await?;
         let task = accepted.task_id;
-        println!("Submitted {} files as task {task}\n", files.len());
+        print(&format!(
+            "Submitted {} files as task {task}\n\n",
+            files.len()
+        ))?;
         let progress = show::Steps::new(self.decl);
         let mut lost = None;
         if let (Some(step), Some(running)) = (&self.args.crash_at, worker.take()) {
@@ -255,25 +260,27 @@ impl Demo<'_> {
             lost = Some(Instant::now());
             progress.note(&format!(
                 "killed worker {pid} with SIGKILL in the middle of {step}"
-            ));
+            ))?;
             let another = WorkerProcess::start(self.settings, None)?;
             progress.note(&format!(
                 "started worker {}; it can claim when the lease of {CRASH_LEASE:?} is over",
                 another.pid()
-            ));
+            ))?;
             worker = Some(another);
         }
         let view = self
             .until(remote, task, &progress, |view| view.status.is_at_rest())
             .await?;
-        progress.finish(&view);
+        progress.finish(&view)?;
         if let Some(worker) = worker {
             worker.stop().await?;
         }
-        println!("{}\n", table::audit(&remote.audit(task).await?));
+        print(&format!("{}\n\n", table::audit(&remote.audit(task).await?)))?;
         self.conclude(engine, remote, &view, lost).await?;
-        println!("\nAll of it took {:.1} s", began.elapsed().as_secs_f64());
-        Ok(())
+        print(&format!(
+            "\nAll of it took {:.1} s\n",
+            began.elapsed().as_secs_f64()
+        ))
     }
 
     async fn until(
@@ -285,7 +292,7 @@ impl Demo<'_> {
     ) -> Result<TaskView, Exit> {
         loop {
             let view = remote.task(task).await?;
-            progress.show(&view);
+            progress.show(&view)?;
             if reached(&view) {
                 return Ok(view);
             }
@@ -320,7 +327,10 @@ impl Demo<'_> {
         }
         if expected == TaskStatus::Completed {
             let size = download(remote, view.task_id, RESULT, &self.args.out, true).await?;
-            println!("Wrote {} ({size} bytes)", self.args.out.display());
+            print(&format!(
+                "Wrote {} ({size} bytes)\n",
+                self.args.out.display()
+            ))?;
         }
         if self.args.crash_at.is_none() {
             return show::no_orphans(engine, view, Duration::ZERO).await;
@@ -329,9 +339,9 @@ impl Demo<'_> {
         // Until then a writer could still be alive: the attempt's limit, the grace after a cancel,
         // and the lease.
         let protected = CRASH_STEP_TIMEOUT + CRASH_GRACE + CRASH_LEASE;
-        println!(
-            "Waiting for the sweep: what the killed attempt stored is an orphan {protected:?} after its start"
-        );
+        print(&format!(
+            "Waiting for the sweep: what the killed attempt stored is an orphan {protected:?} after its start\n"
+        ))?;
         show::no_orphans(
             engine,
             view,

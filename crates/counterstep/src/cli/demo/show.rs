@@ -1,5 +1,6 @@
 //! What a person sees of a demonstration: a bar with the steps, and the checks at its end.
 
+use crate::cli::output::print;
 use crate::cli::remote::Remote;
 use crate::cli::tasks::progress;
 use counterstep_contracts::http::{StepView, TaskView};
@@ -41,7 +42,7 @@ impl Steps {
         }
     }
 
-    pub(super) fn show(&self, view: &TaskView) {
+    pub(super) fn show(&self, view: &TaskView) -> Result<(), Exit> {
         self.bar.set_position(position(view));
         self.bar.set_message(under_way(view));
         // Without a bar there is a line for each change of the rows, and none for what is only
@@ -55,32 +56,31 @@ impl Steps {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if *last != text {
             if self.bar.is_hidden() {
-                println!("{}/{} {text}", view.progress.done, view.progress.total);
+                let (done, total) = (view.progress.done, view.progress.total);
+                print(&format!("{done}/{total} {text}\n"))?;
             }
             *last = text;
         }
+        Ok(())
     }
 
-    pub(super) fn note(&self, text: &str) {
+    pub(super) fn note(&self, text: &str) -> Result<(), Exit> {
         if self.bar.is_hidden() {
-            println!("    {text}")
-        } else {
-            self.bar.println(format!("    {text}"))
+            return print(&format!("    {text}\n"));
         }
+        self.bar.println(format!("    {text}"));
+        Ok(())
     }
 
-    pub(super) fn finish(&self, view: &TaskView) {
+    pub(super) fn finish(&self, view: &TaskView) -> Result<(), Exit> {
         // It stays where it came to: most tasks are over before anyone has looked.
         self.bar.abandon();
-        println!("\nTask {} is {}", view.task_id, view.status);
+        let mut text = format!("\nTask {} is {}\n", view.task_id, view.status);
         if let Some(failure) = &view.failure {
-            println!(
-                "because {} said: {}",
-                failure.step.as_deref().unwrap_or("the task"),
-                failure.message
-            );
+            let step = failure.step.as_deref().unwrap_or("the task");
+            text += &format!("because {step} said: {}\n", failure.message);
         }
-        println!();
+        print(&(text + "\n"))
     }
 }
 
@@ -137,11 +137,11 @@ pub(super) async fn committed_once(remote: &Remote, view: &TaskView) -> Result<(
             .filter(|attempt| attempt.outcome == Some(Outcome::Succeeded))
             .count();
         let s = if tries.len() == 1 { "" } else { "s" };
-        println!(
-            "{}: {} attempt{s}, {committed} committed output",
+        print(&format!(
+            "{}: {} attempt{s}, {committed} committed output\n",
             step.name,
             tries.len()
-        );
+        ))?;
         if committed != 1 {
             return Err(Exit::failed(format_args!(
                 "expected one committed output of {}",
@@ -193,13 +193,12 @@ pub(super) async fn no_orphans(
             .map_err(Exit::unavailable)?
             .condemn;
         if orphans.is_empty() && overdue.is_empty() && began.elapsed() >= patience {
-            match objects.len() {
-                0 => println!("No object is left"),
-                count => println!(
-                    "{count} objects are left, each the output of a completed step; no orphan"
+            return print(&match objects.len() {
+                0 => "No object is left\n".to_owned(),
+                count => format!(
+                    "{count} objects are left, each the output of a completed step; no orphan\n"
                 ),
-            }
-            return Ok(());
+            });
         }
         if began.elapsed() > patience + Duration::from_secs(10) {
             let keys: Vec<_> = orphans.iter().map(|object| object.key.as_str()).collect();
