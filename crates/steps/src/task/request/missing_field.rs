@@ -213,7 +213,11 @@ mod tests {
         value: Value,
     ) -> Option<&'static str> {
         let alone = serde_json::from_value::<T>(value.clone()).map_err(|error| error.to_string());
-        let read = T::deserialize(Whole(value));
+        let mut fields = None;
+        let read = T::deserialize(Whole {
+            value,
+            fields: &mut fields,
+        });
         let found = match &read {
             Err(ReadError::Missing(field)) => Some(*field),
             _ => None,
