@@ -47,6 +47,19 @@ fn tell_redis(cluster: &Cluster, command: &str) {
 }
 
 #[test]
+fn without_servers_nothing_is_found_and_a_note_names_what_a_file_means() {
+    let place = Place::new();
+    let ended = run(place.path(), &["doctor"]);
+    ended.assert_code(0);
+    for text in ["a lost disk loses every task", "Nothing was found"] {
+        assert!(ended.stdout.contains(text), "{ended:?}");
+    }
+    let json = run(place.path(), &["doctor", "--json"]);
+    json.assert_code(0);
+    assert_eq!(json.stdout.trim(), "[]");
+}
+
+#[test]
 fn each_wrong_setting_is_named() {
     let cluster = Cluster::start(&[]);
     let (first, _) = findings(&cluster, &[]);

@@ -63,7 +63,12 @@ const ADDED: [(&str, &str); 7] = [
 ];
 
 /// What the crate's manifest and its compose file get besides, and behind which line.
-const INSERTED: [(&str, &str, &str); 5] = [
+const INSERTED: [(&str, &str, &str); 6] = [
+    (
+        "Cargo.toml",
+        "edition = \"2024\"\n",
+        "default-run = \"lamp-shop\"\n",
+    ),
     (
         "Cargo.toml",
         "serde = { version = \"1\", features = [\"derive\"] }\n",
@@ -108,6 +113,25 @@ fn add_what_the_author_adds(folder: &Path) {
             .unwrap_or_else(|| panic!("{}: no line `{line}`", path.display()));
         std::fs::write(&path, [before, line, more, after].concat()).expect("a file");
     }
+}
+
+/// The program that README.md shows, as its reader pastes it: beside the crate's own program, so that its CI builds it without
+/// the dependencies of tests, and tests it.
+fn add_the_program_of_the_readme(folder: &Path) {
+    const FENCE: &str = "```rust,ignore (from crates/counterstep/tests/program/book_seat.rs)\n";
+    let readme = std::fs::read_to_string(top().join("README.md")).expect("the page");
+    let blocks: Vec<_> = readme
+        .split(FENCE)
+        .skip(1)
+        .map(|rest| rest.split_once("```").expect("the end of the block").0)
+        .collect();
+    assert_eq!(blocks.len(), 2, "the program and its tests");
+    let path = folder.join("src/bin/book-seat.rs");
+    std::fs::create_dir(folder.join("src/bin")).expect("a folder");
+    std::fs::write(&path, blocks.join("\n")).expect("a file");
+    let mut rustfmt = Command::new("rustfmt");
+    rustfmt.args(["--edition", "2024"]).arg(&path);
+    to_its_end(folder, rustfmt).assert_code(0);
 }
 
 /// The shop's own tables on a server for the sweep.
@@ -224,6 +248,7 @@ async fn a_program_from_nothing_passes_its_sweep_serves_a_task_and_runs_as_its_f
     let folder = place.path().join(NAME);
 
     add_what_the_author_adds(&folder);
+    add_the_program_of_the_readme(&folder);
     let server = Postgres::start();
     follow_ci(&place, &folder, &shop_database(&server));
     let deployment = Deployment {

@@ -8,6 +8,7 @@ mod children;
 mod clock;
 mod commit;
 mod deleted;
+mod empty_log;
 mod documents;
 mod failures;
 pub(crate) mod fault;

@@ -7,7 +7,6 @@ use super::fault::{Fault, is_busy};
 use super::file_use::{FileUse, UseError, wait_for, wal_reset_bug};
 use super::migrate;
 use super::writer::{How, Writer};
-use counterstep_kernel::ports::StoreError;
 use deadpool::Runtime;
 use deadpool::managed::{Manager, Metrics, Object, Pool, RecycleError, RecycleResult, Timeouts};
 use diesel::connection::{AnsiTransactionManager, TransactionManager, TransactionManagerStatus};
@@ -17,7 +16,7 @@ use diesel::sql_types::Integer;
 use diesel::{SqliteConnection, connection::SimpleConnection};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
@@ -101,14 +100,14 @@ pub(crate) enum Durability {
 #[derive(Clone)]
 pub struct Database {
     path: Arc<str>,
-    writer: Writer,
+    pub(super) writer: Writer,
     readers: Pool<Connections>,
     /// The share of lists in the readers.
     lists: Arc<Semaphore>,
     wait: Duration,
     clock: Arc<FileClock>,
     busy_timeout: Duration,
-    log_has_deleted: Arc<AtomicBool>,
+    pub(super) log_has_deleted: Arc<AtomicBool>,
 }
 
 impl std::fmt::Debug for Database {
@@ -222,29 +221,6 @@ impl Database {
         vacuumed
             .await
             .map_err(|error| OpenError::Connection(error.to_string()))?
-    }
-
-    /// What was deleted may still be read in the log.
-    pub(crate) fn has_deleted(&self) {
-        self.log_has_deleted.store(true, Ordering::Release);
-    }
-
-    /// Empties the log, where it may have what was deleted. While others read from it that is not possible, and the next call tries
-    /// again.
-    pub(crate) async fn empty_log(&self) {
-        if !self.log_has_deleted.swap(false, Ordering::AcqRel) {
-            return;
-        }
-        match self.writer.empty_log().await {
-            Ok(true) => return,
-            Ok(false) => tracing::info!(
-                "what was deleted is still in the log of the database: others read from it"
-            ),
-            Err(fault) => {
-                tracing::warn!(error = %StoreError::from(fault), "the log of the database could not be emptied")
-            }
-        }
-        self.has_deleted();
     }
 
     /// Reads in one snapshot.
@@ -414,7 +390,7 @@ struct Checkpoint {
 
 impl Pooled {
     /// Moves the log into the file and cuts it to nothing, unless another connection reads from it or writes: that is not waited for.
-    /// Whether it did.
+    /// Whether nothing that was deleted is left in it.
     pub(super) fn empty_log(&mut self) -> Result<bool, Fault> {
         let since = LogSince::read(&mut self.diesel)?;
         // Before it is emptied: what another process deletes meanwhile is marked anew, and this mark leaves with the log.
@@ -425,7 +401,7 @@ impl Pooled {
         if since != LogSince::NEVER && !matches!(emptied, Ok(true)) {
             self.write(Durability::Relaxed, |file| Ok(since.write(file)?))?;
         }
-        emptied
+        Ok(emptied? || since == LogSince::NEVER)
     }
 
     fn truncate_log(&mut self) -> Result<bool, Fault> {

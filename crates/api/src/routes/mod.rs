@@ -92,7 +92,13 @@ fn add(config: &mut web::ServiceConfig, path: &str, endpoints: &'static [Endpoin
     );
 }
 
-async fn nothing_here(request: HttpRequest) -> Answer {
+async fn nothing_here(
+    #[cfg_attr(
+        not(feature = "ui"),
+        expect(unused_variables, reason = "there is no page")
+    )]
+    request: HttpRequest,
+) -> Answer {
     #[cfg(feature = "ui")]
     if let Some(to_the_page) = crate::ui::from_the_root(&request) {
         return Ok(to_the_page);

@@ -39,7 +39,7 @@ impl Checkout {
         order: &Order,
         stock: &State<Stock>,
     ) -> StepResult<Reservation> {
-        // The key is the same on every attempt: what is done twice under it is done once.
+        // The key is the same on every attempt, and in the undo: what is done twice under it is done once.
         stock.reserve(&ctx.step_key(), &order.item);
         Ok(Reservation {
             item: order.item.clone(),
@@ -62,7 +62,7 @@ impl Checkout {
             return Err(StepError::permanent("the card was declined"));
         }
         Ok(Payment {
-            receipt: format!("{} paid under {}", reserved.item, ctx.effect_key()),
+            receipt: format!("{} paid under {}", reserved.item, ctx.step_key()),
         })
     }
 

@@ -258,6 +258,11 @@ fn doctor(
                     ))?;
                 }
             }
+            if let Some(note) = counterstep_node::doctor::one_machine(&settings)
+                && !json
+            {
+                print(&format!("note: {note}\n"))?;
+            }
             match found.len() {
                 0 => print(if json { "" } else { "Nothing was found\n" }),
                 1 => Err(Exit::failed("1 finding")),

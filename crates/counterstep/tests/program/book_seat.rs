@@ -25,11 +25,11 @@ impl BookSeat {
 
     #[step(1, host = "worker", undo = release, retry = PATIENT)]
     async fn reserve(ctx: &StepContext, order: &Order) -> StepResult<Seat> {
-        // Hand the effect key to the outside service: it is the same on every attempt.
+        // Hand the step key to the outside service: it is the same on every attempt, and in the undo.
         Ok(Seat(format!(
             "{} held under {}",
             order.seat,
-            ctx.effect_key()
+            ctx.step_key()
         )))
     }
 
@@ -64,24 +64,28 @@ fn main() -> std::process::ExitCode {
     counterstep::cli::main(tasks())
 }
 
-use counterstep_testkit::{Form, Harness, sweep};
+#[cfg(test)]
+mod tests {
+    use super::tasks;
+    use counterstep_testkit::{Form, Harness, sweep};
 
-fn order() -> Form {
-    Form::new().field("seat", "12A").field("card", "4711")
-}
+    fn order() -> Form {
+        Form::new().field("seat", "12A").field("card", "4711")
+    }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_failed_payment_releases_the_seat() {
-    let task = Harness::embedded(tasks())
-        .fail_at("charge")
-        .submit(order())
-        .await;
-    task.run_to_rest().await;
-    task.assert_trail("reserve ok, charge failed, charge undone, reserve undone, failed")
-        .await;
-}
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_failed_payment_releases_the_seat() {
+        let task = Harness::embedded(tasks())
+            .fail_at("charge")
+            .submit(order())
+            .await;
+        task.run_to_rest().await;
+        task.assert_trail("reserve ok, charge failed, charge undone, reserve undone, failed")
+            .await;
+    }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn every_fault_leaves_a_clean_slate() {
-    sweep::every_fault(tasks, order).await
+    #[tokio::test(flavor = "multi_thread")]
+    async fn every_fault_leaves_a_clean_slate() {
+        sweep::every_fault(tasks, order).await
+    }
 }

@@ -30,13 +30,6 @@ pub fn examine<'a>(
         crate::install_provider();
         let mut found = Vec::new();
         if let Database::Sqlite(path) = &settings.database {
-            found.push(Finding {
-                code: "sqlite_one_machine",
-                what: format!("the database is the file {}", path.display()),
-                why: "all services must run on this machine, and a lost disk loses every task",
-                to_do: "for more than one machine set --database postgres://… and --nats"
-                    .to_owned(),
-            });
             found.extend(wal_reset_bug().map(one_process));
             found.extend(of_the_file(path).await);
         }
@@ -91,6 +84,19 @@ pub fn examine<'a>(
         }
         Ok(found)
     })
+}
+
+/// What a database that is a file means. No finding: it is what these settings choose.
+#[must_use]
+pub fn one_machine(settings: &Settings) -> Option<String> {
+    let Database::Sqlite(path) = &settings.database else {
+        return None;
+    };
+    Some(format!(
+        "the database is the file {}: all services have to run on this machine, and a lost disk loses every task; for more than \
+         one machine set --database postgres://… and --nats",
+        path.display()
+    ))
 }
 
 /// What the database file itself shows, where it is there.

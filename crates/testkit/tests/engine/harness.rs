@@ -2,6 +2,7 @@
 //! what was planted.
 
 use counterstep_contracts::TaskStatus;
+use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_macros::distributed_task;
 use counterstep_steps::ports::{ServiceAnswer, ServiceRequest};
 use counterstep_steps::{
@@ -9,8 +10,10 @@ use counterstep_steps::{
 };
 use counterstep_testkit::sweep::{self, Surroundings};
 use counterstep_testkit::{Form, Harness, TestTask};
+use futures::FutureExt;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -225,4 +228,74 @@ impl Surroundings for Picky {
 )]
 async fn a_panic_of_a_sweep_begins_with_fault_step_and_attempt() {
     sweep::every_fault_amid(Arc::new(Picky), || Registry::new().with::<Sell>(), sale).await;
+}
+
+#[tokio::test]
+#[should_panic(
+    expected = "no step `slel` to plant a fault at; expected one of `sell`, `tell` of Sell; `price`, `stock` of Ask"
+)]
+async fn a_fault_at_a_step_that_no_type_has_is_refused_with_the_steps_there_are() {
+    let _ = with_tables().fail_at("slel");
+}
+
+#[tokio::test]
+#[should_panic(expected = "no step `telll` to plant a fault at")]
+async fn a_host_that_is_to_be_lost_at_a_step_that_no_type_has_is_refused() {
+    let _ = with_tables().crash_in_undo_of("telll");
+}
+
+#[tokio::test]
+#[should_panic(expected = "the planted fault did not strike: FailAfter in the undo of `tell`")]
+async fn a_planted_fault_that_does_not_strike_fails_the_test() {
+    let fault = Fault::at("tell", FaultKind::FailAfter).in_undo();
+    let task = with_tables().fault(fault).submit(sale()).await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
+}
+
+#[tokio::test]
+#[should_panic(expected = "the planted fault did not strike: FailAfter at `price`")]
+async fn a_planted_fault_that_does_not_strike_fails_the_test_of_many_tasks() {
+    let mut site = with_tables().fail_at("price").start().await;
+    site.serve(1);
+    let tasks = [site.submit(sale()).await];
+    site.all_are(TaskStatus::Completed, &tasks).await;
+    site.stop().await;
+}
+
+#[tokio::test]
+#[should_panic(
+    expected = "the task rests before the fault struck: Hang in the undo of `sell`, in attempt 1"
+)]
+async fn a_host_that_is_not_lost_fails_the_test_with_the_name_of_the_step() {
+    let task = with_tables().crash_in_undo_of("sell").submit(sale()).await;
+    task.run_to_rest().await;
+}
+
+#[tokio::test]
+async fn a_trail_that_is_another_one_shows_what_was_expected_what_happened_and_where() {
+    let task = with_tables().submit(sale()).await;
+    task.run_to_rest().await;
+    let compared = AssertUnwindSafe(task.assert_trail("sell  ok, completed"));
+    let panic = compared.catch_unwind().await.expect_err("another trail");
+    let message = counterstep_steps::error::panic_message(panic.as_ref());
+    let (here, trails) = message.split_once(": ").expect("a place");
+    assert!(here.contains("harness.rs:"), "{message}");
+    assert_eq!(
+        trails,
+        "another trail\nexpected: sell ok, completed\nhappened: sell ok, tell ok, completed"
+    );
+}
+
+#[tokio::test]
+#[should_panic(
+    expected = "the request to Ask, the first type of the registry since the form names none (`Form::to`), is refused: missing field `article` at `.`"
+)]
+async fn a_request_that_is_refused_names_the_type() {
+    with_tables().submit(Form::new().field("pieces", 3)).await;
+}
+
+#[tokio::test]
+#[should_panic(expected = "the request to Sell is refused: missing field `pieces`")]
+async fn a_request_to_a_type_that_the_form_names_is_refused_by_its_name() {
+    with_tables().submit(Form::to::<Sell>()).await;
 }

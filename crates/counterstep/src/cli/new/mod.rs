@@ -33,7 +33,7 @@ pub(super) fn main(args: &NewArgs) -> Result<(), Exit> {
     write(folder, &files)?;
     print(&format!(
         "{} files are written to {name}. Next:\n  cd {name}\n  cargo test           # every fault at \
-         every step\n  cargo run -- dev     # API, worker and reconciler in one process\n",
+         every step; the first build takes a few minutes\n  cargo run -- dev     # API, worker and reconciler in one process\n",
         files.len()
     ))
 }
