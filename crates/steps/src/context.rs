@@ -207,8 +207,9 @@ impl StepContext {
         self.facts.trace_id()
     }
 
-    /// `{task}:{step}`, for an undo `{task}:{step}:undo`: the same on every attempt. Hand it to
-    /// outside services as their idempotency key.
+    /// `{task}:{step}`, for an undo `{task}:{step}:undo`: the same on every attempt. The idempotency
+    /// key of one request. What a step does, and its undo takes back, is named by the
+    /// [step key](Self::step_key).
     #[must_use]
     pub fn effect_key(&self) -> String {
         self.key_in(self.execution.direction)

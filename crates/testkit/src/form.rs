@@ -7,6 +7,7 @@ use counterstep_kernel::client::{Submission, SubmitError, UploadSession};
 use counterstep_steps::{DistributedTask, Registry, TaskType};
 use futures::StreamExt;
 use serde_json::Value;
+use std::fmt::Display;
 
 /// A form: text fields, then files.
 #[derive(Debug, Clone, Default)]
@@ -136,8 +137,21 @@ pub fn two_files() -> Form {
 /// # Panics
 /// When it is refused.
 pub async fn submit(engine: &Engine, form: Form) -> TaskId {
+    let name = form.task_type(&engine.registry).decl.name;
+    let of = if form.to.is_none() && engine.registry.iter().nth(1).is_some() {
+        format!("{name}, the first type of the registry since the form names none (`Form::to`),")
+    } else {
+        name.to_owned()
+    };
     let submitted = try_submit(engine, form).await;
-    submitted.expect("the request is accepted")
+    accepted(&format!("the request to {of}"), submitted)
+}
+
+/// # Panics
+/// When it is refused.
+#[track_caller]
+pub(crate) fn accepted<T, E: Display>(what: &str, result: Result<T, E>) -> T {
+    result.unwrap_or_else(|error| panic!("{what} is refused: {error}"))
 }
 
 /// The same; whether it was refused.
@@ -154,19 +168,16 @@ pub async fn try_submit(engine: &Engine, form: Form) -> Result<TaskId, SubmitErr
         webhook: None,
         labels: form.labels,
     };
-    let mut session = UploadSession::begin(engine, task_type, submission)
-        .await
-        .expect("the session begins");
+    let session = UploadSession::begin(engine, task_type, submission).await;
+    let mut session = accepted("the upload session", session);
     for (name, value) in form.fields {
-        session.field(&name, value).expect("the field is accepted");
+        accepted(&format!("the field `{name}`"), session.field(&name, value));
     }
     for (field, name, bytes) in form.files {
-        let name = FileName::parse(&name).expect("a file name");
+        let name = accepted(&format!("the file name `{name}`"), FileName::parse(&name));
         let body = futures::stream::once(async move { Ok(bytes.into()) }).boxed();
-        session
-            .file(&field, name, "text/plain", body)
-            .await
-            .expect("the file is accepted");
+        let received = session.file(&field, name, "text/plain", body).await;
+        accepted(&format!("the file of the field `{field}`"), received);
     }
     let submitted = session.submit().await;
     if submitted.is_err() {

@@ -5,7 +5,7 @@ use crate::answers::Answers;
 use crate::clock::TestClock;
 use crate::database;
 use crate::form::{Form, submit};
-use crate::planted::{Before, Engines, Planted};
+use crate::planted::{Before, Engines, MustStrike, Planted, assert_known};
 use crate::service_of::{OwnService, ServiceOf};
 use crate::site::{Site, with_states};
 use crate::test_task::TestTask;
@@ -56,13 +56,18 @@ impl Harness {
     }
 
     /// The step does its work and then fails for good.
+    ///
+    /// # Panics
+    /// When no type has such a step; so do all that plant a fault. One that has not struck at the end of the test fails it.
     #[must_use]
+    #[track_caller]
     pub fn fail_at(self, step: &str) -> Self {
         self.fault(Fault::at(step, FaultKind::FailAfter))
     }
 
     /// The host is lost in the first attempt of the step, after its work and before its commit.
     #[must_use]
+    #[track_caller]
     pub fn crash_at(self, step: &str) -> Self {
         let fault = Fault::at(step, FaultKind::Hang).on_attempt(1);
         self.lose_host(Planted::anywhere(fault))
@@ -70,6 +75,7 @@ impl Harness {
 
     /// The host is lost in the first attempt of the step, before its work.
     #[must_use]
+    #[track_caller]
     pub fn crash_before(self, step: &str) -> Self {
         let fault = Fault::at(step, FaultKind::HangBefore).on_attempt(1);
         self.lose_host(Planted::anywhere(fault))
@@ -77,6 +83,7 @@ impl Harness {
 
     /// The host is lost in the first attempt of the step's undo.
     #[must_use]
+    #[track_caller]
     pub fn crash_in_undo_of(self, step: &str) -> Self {
         let fault = Fault::at(step, FaultKind::Hang).on_attempt(1).in_undo();
         self.lose_host(Planted::anywhere(fault))
@@ -86,6 +93,7 @@ impl Harness {
     /// [`crash_at`](Self::crash_at) or [`crash_before`](Self::crash_before): without an attempt in
     /// doubt no probe runs.
     #[must_use]
+    #[track_caller]
     pub fn crash_in_probe_of(self, step: &str) -> Self {
         let fault = Fault::at(step, FaultKind::HangBefore).on_attempt(1);
         self.lose_host(Planted::anywhere(fault.in_probe()))
@@ -93,7 +101,9 @@ impl Harness {
 
     /// With this fault.
     #[must_use]
+    #[track_caller]
     pub fn fault(mut self, fault: Fault) -> Self {
+        assert_known(&fault, &self.registry);
         self.settings.faults.push(fault);
         self
     }
@@ -103,7 +113,9 @@ impl Harness {
         self
     }
 
+    #[track_caller]
     pub(crate) fn lose_host(mut self, at: Planted) -> Self {
+        assert_known(&at.fault, &self.registry);
         self.before.push(Before::Lost(at));
         self
     }
@@ -195,6 +207,7 @@ impl Harness {
         }
         ports.services = services_of(self.services, self.own_services, ports.services);
         let registry = Arc::new(with_states(self.registry).await);
+        let must_strike = MustStrike::all(&self.settings.faults);
         let engine = Engine::new(ports, registry, self.settings, "test");
         // A step that is to be struck must not have run ahead of its task.
         let lost = self.before.iter().filter_map(|it| match it {
@@ -213,6 +226,7 @@ impl Harness {
             before: self.before,
             answers,
             folder,
+            _must_strike: must_strike,
         }
     }
 }

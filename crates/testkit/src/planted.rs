@@ -1,8 +1,10 @@
 //! Faults that are planted at the steps of one task type, the engines that they strike in, and what else
 //! strikes a task from outside.
 
+use counterstep_contracts::LogPart;
 use counterstep_kernel::Engine;
 use counterstep_kernel::faults::Fault;
+use counterstep_steps::Registry;
 use std::collections::BTreeMap;
 
 /// A fault and where it strikes.
@@ -27,6 +29,69 @@ impl Planted {
 
     fn strikes(&self, task_type: &str) -> bool {
         self.of.is_none_or(|of| of == task_type)
+    }
+}
+
+/// # Panics
+/// When no type of the registry has a step of the fault's name: it could never strike.
+#[track_caller]
+pub(crate) fn assert_known(fault: &Fault, registry: &Registry) {
+    let mut known = Vec::new();
+    for decl in registry.iter().map(|it| it.decl) {
+        let steps: Vec<_> = decl
+            .steps
+            .iter()
+            .map(|step| format!("`{}`", step.name))
+            .collect();
+        if decl.steps.iter().any(|step| step.name == fault.step) {
+            return;
+        }
+        known.push(format!("{} of {}", steps.join(", "), decl.name));
+    }
+    panic!(
+        "no step `{}` to plant a fault at; expected one of {}",
+        fault.step,
+        known.join("; ")
+    )
+}
+
+/// A fault in words.
+pub(crate) fn in_words(fault: &Fault) -> String {
+    let at = match fault.part {
+        LogPart::Run => "at",
+        LogPart::Undo => "in the undo of",
+        LogPart::Probe => "in the probe of",
+    };
+    let attempt = fault
+        .attempt
+        .map(|attempt| format!(", in attempt {attempt}"));
+    format!(
+        "{:?} {at} `{}`{}",
+        fault.kind,
+        fault.step,
+        attempt.unwrap_or_default()
+    )
+}
+
+/// Faults that a test has planted. One that has not struck when this is dropped fails the test: it would pass without having
+/// shown anything.
+#[derive(Debug)]
+pub(crate) struct MustStrike(Vec<Fault>);
+
+impl MustStrike {
+    pub(crate) fn all(faults: &[Fault]) -> Self {
+        Self(faults.to_vec())
+    }
+}
+
+impl Drop for MustStrike {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        if let Some(missed) = self.0.iter().find(|fault| fault.struck() == 0) {
+            panic!("the planted fault did not strike: {}", in_words(missed));
+        }
     }
 }
 

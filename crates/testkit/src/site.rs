@@ -6,6 +6,7 @@ use crate::database::{self, open};
 use crate::form::Form;
 use crate::form::{self, submit};
 use crate::invariants;
+use crate::planted::MustStrike;
 use counterstep_contracts::{Host, TaskId, TaskStatus};
 use counterstep_kernel::client::SubmitError;
 use counterstep_kernel::host::{self, HostSettings, Spawn};
@@ -34,6 +35,7 @@ pub struct Site {
     registry: Arc<Registry>,
     serving: Vec<(CancelToken, tokio::task::JoinHandle<()>)>,
     folder: TempDir,
+    _must_strike: MustStrike,
 }
 
 impl Site {
@@ -54,6 +56,7 @@ impl Site {
         let registry = Arc::new(with_states(registry).await);
         let engine = Engine::new(ports, registry.clone(), settings.clone(), "test");
         Self {
+            _must_strike: MustStrike::all(&settings.faults),
             engine,
             clock,
             settings,

@@ -3,7 +3,8 @@
 use crate::answers::Answers;
 use crate::clock::TestClock;
 use crate::family::{self, Idle, Until};
-use crate::planted::{Before, Engines, Planted};
+use crate::form::accepted;
+use crate::planted::{Before, Engines, MustStrike, Planted, in_words};
 use crate::site::{eventually, pause};
 use crate::{database, invariants, trail};
 use counterstep_contracts::{Direction, Host, TaskId, TaskStatus, WaitReason};
@@ -17,6 +18,8 @@ use counterstep_steps::CancelToken;
 use futures::TryStreamExt;
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::future::Future;
+use std::panic::Location;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -40,6 +43,7 @@ pub struct TestTask {
     pub(crate) before: Vec<Before>,
     pub(crate) answers: Answers,
     pub(crate) folder: TempDir,
+    pub(crate) _must_strike: MustStrike,
 }
 
 /// How a run of a task and of those below it ended.
@@ -81,8 +85,21 @@ impl TestTask {
                 "the task waits for tasks that only a person can move on: {parked}\nin: {}",
                 self.trails().await
             ),
-            RunEnd::Missed => panic!("the task rests before the fault struck"),
+            RunEnd::Missed => panic!(
+                "the task rests before the fault struck: {}\nin: {}",
+                self.missed().unwrap_or_default(),
+                self.trails().await
+            ),
         }
+    }
+
+    /// The first fault that a host was to be lost at and that has not struck.
+    fn missed(&self) -> Option<String> {
+        let mut lost = self.before.iter().filter_map(|it| match it {
+            Before::Lost(at) => Some(&at.fault),
+            Before::Cancelled | Before::Undone => None,
+        });
+        lost.find(|fault| fault.struck() == 0).map(in_words)
     }
 
     /// The same until nothing goes on without a person: gives the rows of the tasks that are parked.
@@ -109,7 +126,7 @@ impl TestTask {
                 Before::Lost(_) => {}
                 Before::Cancelled => {
                     let cancelled = client::cancel(&self.engine, self.id, "client").await;
-                    cancelled.expect("the cancel is accepted");
+                    accepted("the cancel", cancelled);
                 }
                 Before::Undone => {
                     let parked = RunEnd::Rests(TaskStatus::DeadLettered);
@@ -123,7 +140,7 @@ impl TestTask {
                         bulk: None,
                     };
                     let undone = operator::retry(&self.engine, self.id, undo).await;
-                    undone.expect("the decision is accepted");
+                    accepted("the decision to undo it", undone);
                 }
             }
         }
@@ -367,14 +384,26 @@ impl TestTask {
         trails.join("\n")
     }
 
-    /// The trail is this one.
+    /// The trail is this one: `reserve ok, charge failed, charge undone, reserve undone, failed`.
+    ///
+    /// Behind a step's name: `ok`, `failed`, `retries`, `skipped`, `undone`, `waived` (it is declared with `no_undo`), and
+    /// the rarer ones that [`trail`] lists; the state in which the task comes to rest ends it.
     ///
     /// # Panics
     /// When it is another one, or an invariant is broken.
-    pub async fn assert_trail(&self, expected: &str) {
+    #[track_caller]
+    pub fn assert_trail(&self, expected: &str) -> impl Future<Output = ()> {
         let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert_eq!(words(&self.trail().await), words(expected));
-        self.assert_invariants().await;
+        // An `async fn` does not know its caller.
+        let (caller, expected) = (Location::caller(), words(expected));
+        async move {
+            let happened = words(&self.trail().await);
+            assert!(
+                happened == expected,
+                "{caller}: another trail\nexpected: {expected}\nhappened: {happened}"
+            );
+            self.assert_invariants().await;
+        }
     }
 
     /// Everything that the rows alone can show is in order, also of all tasks below it.
