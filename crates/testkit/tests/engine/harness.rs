@@ -232,7 +232,7 @@ async fn a_panic_of_a_sweep_begins_with_fault_step_and_attempt() {
 
 #[tokio::test]
 #[should_panic(
-    expected = "no step `slel` to plant a fault at; expected one of `sell`, `tell` of Sell; `price`, `stock` of Ask"
+    expected = "no step `slel` to plant a fault at; expected one of `price`, `stock` of Ask; `sell`, `tell` of Sell"
 )]
 async fn a_fault_at_a_step_that_no_type_has_is_refused_with_the_steps_there_are() {
     let _ = with_tables().fail_at("slel");

@@ -205,7 +205,7 @@ async fn after_a_reader_other_bytes_are_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rebuild_that_fails_uses_up_retries_and_ends() {
     let again = |n| Fault::at("second", FaultKind::Panic).on_attempt(n);
-    let harness = (2..=9).fold(Harness::embedded(only::<Chain>()), |harness, n| {
+    let harness = (2..=4).fold(Harness::embedded(only::<Chain>()), |harness, n| {
         harness.fault(again(n))
     });
     let task = harness.fault(sleeps_at("fourth")).submit(Form::new()).await;

@@ -3,7 +3,6 @@
 
 use crate::errand::only;
 use counterstep_contracts::{StepStatus, TaskStatus};
-use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{
     Probe, Registry, RetryPolicy, Sleep, State, StepContext, StepError, StepResult, StoredFiles,
@@ -185,7 +184,6 @@ async fn conditions_fallbacks_and_probes_decide_by_it() {
     let bank = Bank::default();
     let crashed = Harness::embedded(program())
         .provide(bank.clone())
-        .fault(Fault::at("charge", FaultKind::FailBefore).on_attempt(2))
         .crash_at("charge");
     let crashed = crashed.submit(form()).await;
     assert_eq!(crashed.run_to_rest().await, TaskStatus::Completed);
