@@ -3,10 +3,11 @@
 
 use super::frame::{self, Done, Down, Id, LogSettings, Order, Up};
 use super::memory;
-use super::parent::{MARK, prepare};
+use super::parent::prepare;
 use super::protection;
 use super::remote::{RemoteObjects, RemoteServices};
-use super::supervisor::{self, Role};
+use super::role::{MARK, Role, take_socket};
+use super::supervisor;
 use crate::folder::FolderScratch;
 use bytes::Bytes;
 use counterstep_contracts::LogLevel;
@@ -23,7 +24,6 @@ use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -62,13 +62,6 @@ pub fn run_if_asked(registry: &Registry, start_log: impl FnOnce(&LogSettings)) -
             Some(1)
         }
     }
-}
-
-/// The socket to the host. The code of the step finds nothing to read where it was.
-pub(super) fn take_socket() -> io::Result<UnixStream> {
-    let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?)?;
-    Ok(socket)
 }
 
 fn run(

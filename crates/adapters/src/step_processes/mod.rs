@@ -16,6 +16,7 @@ mod parent;
 mod process;
 mod protection;
 mod remote;
+mod role;
 mod supervisor;
 
 pub use child::run_if_asked;

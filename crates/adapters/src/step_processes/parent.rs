@@ -5,7 +5,7 @@ use super::frame::{self, Done, Down, Id, LogSettings, Order, Up, WireAnswer, Wir
 use super::memory::Look;
 use super::process::{StepProcess, words};
 use super::protection::{self, Protection};
-use super::supervisor::{Plan, Role};
+use super::role::{MARK, Plan, Role};
 use crate::folder::folder_of_task;
 use bytes::Bytes;
 use counterstep_contracts::bytes::format_bytes;
@@ -29,9 +29,6 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-
-/// Set in the environment of a process of a step and of its supervisor, to its [`Role`].
-pub(super) const MARK: &str = "COUNTERSTEP_STEP_PROCESS";
 
 /// What a process has of the environment of the one that starts it. The settings, and what else is secret,
 /// are not among it.

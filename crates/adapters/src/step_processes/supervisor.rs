@@ -1,18 +1,15 @@
 //! Between a host and the process of a step: starts that one with its protections, and ends whatever it has started
 //! once it has ended, or its host has. It takes no part in what the two say to each other.
 
-use super::child::take_socket;
 use super::memory;
-use super::parent::MARK;
 use super::protection::{self, Files, Protection};
+use super::role::{MARK, Plan, Role, take_socket};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, getpid, getppid, kill_process,
     kill_process_group, set_child_subreaper, wait, waitid, waitpid,
 };
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -27,35 +24,6 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Between two looks whether what was killed has ended.
 const ENDS: Duration = Duration::from_millis(1);
-
-/// What this program is when it is started for a step: the value of [`MARK`].
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Role {
-    Supervisor(Plan),
-    Step {
-        /// The process that has started it.
-        supervisor: i32,
-        /// Whether others may read its memory.
-        is_dumpable: bool,
-    },
-}
-
-/// How to start a step.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Plan {
-    /// The process that runs the task.
-    pub(super) host: i32,
-    /// What lists of processes show.
-    pub(super) name: String,
-    /// Scratch of its task.
-    pub(super) of_task: PathBuf,
-    /// Scratch of the step.
-    pub(super) own: PathBuf,
-    /// What else it reads.
-    pub(super) readable: Vec<PathBuf>,
-    /// What it is not protected by.
-    pub(super) without: BTreeSet<Protection>,
-}
 
 /// The process of the step, until it is waited for: its id may be another's after that.
 type Running = Mutex<Option<Pid>>;

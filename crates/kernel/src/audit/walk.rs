@@ -3,11 +3,9 @@
 //! `diagnose`, which looks at all of it.
 
 use super::{link, origin, seal};
-use crate::digest::hex;
 use crate::journal::{FORM, Named, is_digest_of, named, plaintext_in};
 use crate::ports::{ChainRow, ChainTip};
 use counterstep_contracts::TaskStatus;
-use sha2::{Digest, Sha256};
 
 /// A walk along the rows of one task, in the order of their places.
 #[derive(Debug, Clone)]

@@ -1,15 +1,14 @@
-//! A row of the journal with its payloads encrypted, and whether those of a row are. Must not decide what a payload is
-//! encrypted with.
+//! A row of the journal with its payloads encrypted. Must not decide what a payload is encrypted with.
 
 use super::SUBMITTED;
 use super::body::{AttemptBody, Body, Data};
+use super::plaintext::handed_in;
 use super::write::bind;
-use crate::payloads::{Encrypt, Place, is_ciphertext};
+use crate::payloads::{Encrypt, Place};
 use crate::ports::PayloadError;
 use crate::record::TaskRow;
 use crate::transition::Written;
 use counterstep_contracts::ChangeId;
-use serde_json::Value;
 
 impl Written {
     /// The same row, with all that clients, steps and operators handed in encrypted, and bound anew. `row`:
@@ -64,40 +63,4 @@ fn entries(body: &mut Body, encrypt: &Encrypt<'_>) -> Result<(), PayloadError> {
         }
     }
     Ok(())
-}
-
-/// The payloads in the data of a row.
-fn handed_in(data: &mut Data) -> impl Iterator<Item = (Place, &mut Value)> {
-    let request = data.request.iter_mut().map(|it| (Place::Request, it));
-    let response = data.response.iter_mut().map(|it| (Place::Response, it));
-    let outputs = data
-        .outputs
-        .iter_mut()
-        .map(|(no, it)| (Place::Output(*no), it));
-    let signals = data
-        .signals
-        .iter_mut()
-        .map(|(no, it)| (Place::Signal(*no), &mut it.body));
-    let details = data.details.values_mut().map(|it| (Place::Details, it));
-    request
-        .chain(response)
-        .chain(outputs)
-        .chain(signals)
-        .chain(details)
-}
-
-/// The first payload in the data of a row that is not encrypted, as an error names it. `key`: that of the row, or of one
-/// before it.
-pub(super) fn plaintext(data: &mut Data, key: &str) -> Option<String> {
-    let (place, _) = handed_in(data).find(|(_, value)| !is_ciphertext(value))?;
-    Some(format!(
-        "has the {place} as plaintext, and this task is encrypted, with the payload key `{key}`"
-    ))
-}
-
-/// The same of the data of a row as they stand in a store. Data that cannot be read have none.
-#[must_use]
-pub fn plaintext_in(data: &str, key: &str) -> Option<String> {
-    let mut data: Data = serde_json::from_str(data).ok()?;
-    plaintext(&mut data, key)
 }

@@ -4,7 +4,7 @@ use super::{Fold, JournalError, JournalRow};
 use crate::digest::hex;
 use crate::journal::FORM;
 use crate::journal::body::{Body, Data};
-use crate::journal::encrypted::plaintext;
+use crate::journal::plaintext::plaintext;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
