@@ -87,7 +87,7 @@ fn every_shipped_type_is_described_with_what_decides_whether_a_step_runs() {
         "TranscodeVideo version 1",
         "POST /api/tasks/transcode-video",
         "has_2160p",
-        "RENDER_2160P_RETRY: 1 retries",
+        "RENDER_2160P_RETRY: 1 retry",
     ] {
         assert!(video.contains(part), "`{part}` is not in\n{video}");
     }

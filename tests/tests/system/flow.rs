@@ -172,7 +172,7 @@ async fn under_kills(tasks: u32, kills: usize) -> Duration {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn never_more_calls_at_a_time_than_the_limit_while_workers_are_killed() {
-    under_kills(1_200, 3).await;
+    under_kills(1_800, 3).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -82,7 +82,7 @@ async fn lines_are_read_live_and_outlive_the_process_that_has_logged_them() {
         &api,
         &[&id, "--cursor", all.cursor.as_deref().expect("a cursor")],
     );
-    assert_eq!(again.assert_code(0).stdout, "");
+    assert_eq!(again.assert_code(0).stdout, "No lines\n");
     assert!(next.stop().success());
     assert!(api_process.stop().success());
 }

@@ -215,6 +215,7 @@ impl Database {
             let written = file
                 .batch_execute("VACUUM")
                 .and_then(|()| deleted::set_overwrites(&mut file))
+                .and_then(|()| LogSince::NEVER.write(&mut file))
                 .and_then(|()| file.batch_execute("PRAGMA wal_checkpoint(TRUNCATE)"));
             written.map_err(|error| OpenError::Connection(error.to_string()))
         });
@@ -390,8 +391,8 @@ struct Checkpoint {
 
 impl Pooled {
     /// Moves the log into the file and cuts it to nothing, unless another connection reads from it or writes: that is not waited for.
-    /// Whether nothing that was deleted is left in it.
-    pub(super) fn empty_log(&mut self) -> Result<bool, Fault> {
+    /// Whether that was possible, and whether the file says that something was deleted.
+    pub(super) fn empty_log(&mut self) -> Result<(bool, bool), Fault> {
         let since = LogSince::read(&mut self.diesel)?;
         // Before it is emptied: what another process deletes meanwhile is marked anew, and this mark leaves with the log.
         if since != LogSince::NEVER {
@@ -401,7 +402,7 @@ impl Pooled {
         if since != LogSince::NEVER && !matches!(emptied, Ok(true)) {
             self.write(Durability::Relaxed, |file| Ok(since.write(file)?))?;
         }
-        Ok(emptied? || since == LogSince::NEVER)
+        Ok((emptied?, since != LogSince::NEVER))
     }
 
     fn truncate_log(&mut self) -> Result<bool, Fault> {

@@ -109,7 +109,7 @@ impl Writer {
     }
 
     /// Between two writes, as [`Pooled::empty_log`] does.
-    pub(super) async fn empty_log(&self) -> Result<bool, Fault> {
+    pub(super) async fn empty_log(&self) -> Result<(bool, bool), Fault> {
         let connection = get(&self.connections).await;
         let mut connection = connection.map_err(Fault::Unavailable)?;
         let emptied = spawn_blocking(move || connection.empty_log());

@@ -81,7 +81,11 @@ fn run(
     frame::write_blocking(&mut &socket, &Up::Began { process }, &[])?;
     let order = match frame::read_blocking(&mut read)? {
         Some((Down::Order(order), _)) => *order,
-        Some(_) => return Err(io::Error::other("it was not told what to run")),
+        Some(_) => {
+            return Err(io::Error::other(
+                "the first message is not the order of a step",
+            ));
+        }
         None => return Err(io::Error::other("the process that has started it is gone")),
     };
     // Not before: the host has opened what it reads of it.

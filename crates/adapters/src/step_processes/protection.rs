@@ -235,7 +235,7 @@ fn system() -> &'static System {
                     Ok(RulesetStatus::PartiallyEnforced) => system.is_older = true,
                     Ok(RulesetStatus::NotEnforced) => {
                         let reason =
-                            "the kernel does not have it (Linux 5.13), or has it switched off";
+                            "the kernel does not have it (Linux 5.13), has it switched off, or a filter of system calls forbids it";
                         lack(Protection::Landlock, reason.to_owned());
                     }
                     Err(error) => lack(Protection::Landlock, error.to_string()),

@@ -47,6 +47,9 @@ const PAGES: u32 = 25;
 /// How often a process looks for those that are due, where no signal tells of one.
 const EVERY: Duration = Duration::from_secs(1);
 
+/// Between two looks for alerts alone: they are few, behind all others that are due.
+const ALERTS: Duration = Duration::from_secs(1);
+
 /// Between two looks at least, however many tasks come to rest.
 const LEAST: Duration = Duration::from_millis(100);
 
@@ -92,7 +95,10 @@ pub async fn serve(engine: Engine, webhooks: Webhooks, shutdown: CancelToken) {
                     None => { (&mut pause).await; break }
                 },
                 Some(ended) = sending.next(&engine) => match ended {
-                    Ok(()) => is_woken |= sending.left_some,
+                    Ok(()) => {
+                        let has_begun = sending.begin(&engine, &webhooks);
+                        is_woken |= sending.left_some && !has_begun;
+                    }
                     Err(error) => {
                         if let Some(left_out) = engine.log_line("webhook not noted") {
                             tracing::warn!(%error, left_out, "a webhook is sent again: its outcome was not noted");
@@ -114,8 +120,12 @@ type Due = (Document, Result<Delivery, StoreError>, DbTime);
 struct Sending {
     under_way: UnderWay<Receiver, HostAnswer>,
     slots: Slots,
-    /// A look left some that are due.
+    /// What the last look has found and is not sent yet.
+    lines: Lines<Due>,
+    /// The last look left some that are due.
     left_some: bool,
+    /// The last look for alerts alone.
+    alerts_at: Option<Duration>,
     /// Where the last look ended before it had seen all that are due.
     after: Option<DuePlace>,
 }
@@ -129,6 +139,34 @@ impl Sending {
             .leave(&receiver, answer, engine.ports.clock.monotonic());
         Some(ended.map(drop))
     }
+
+    /// Begins to send those in line that have a slot. Whether there was one.
+    fn begin(&mut self, engine: &Engine, webhooks: &Webhooks) -> bool {
+        let now = engine.ports.clock.monotonic();
+        let taken = self.slots.take(&mut self.lines, now);
+        let has_begun = !taken.is_empty();
+        for (receiver, (document, delivery, read_at)) in taken {
+            let (engine, webhooks) = (engine.clone(), webhooks.clone());
+            self.under_way.begin(receiver, async move {
+                match delivery {
+                    Ok(delivery) => {
+                        deliver(&engine, &webhooks, (document, delivery), read_at).await
+                    }
+                    Err(error) => leave_to_others(&engine, &document, read_at, &error).await,
+                }
+            });
+        }
+        has_begun
+    }
+
+    /// Whether alerts are looked for alone now.
+    fn looks_for_alerts(&mut self, now: Duration) -> bool {
+        let is_time = self.alerts_at.is_none_or(|at| at + ALERTS <= now);
+        if is_time {
+            self.alerts_at = Some(now);
+        }
+        is_time
+    }
 }
 
 /// Begins to send those that are due, as far as there is room.
@@ -137,19 +175,16 @@ async fn begin_due(
     webhooks: &Webhooks,
     sending: &mut Sending,
 ) -> Result<(), StoreError> {
-    let mut lines = Lines::new();
+    // Where there is no slot, those in line stay.
+    let mut lines = match sending.slots.is_full() {
+        true => std::mem::take(&mut sending.lines),
+        false => Lines::new(),
+    };
     // Those before one that cannot be read are sent all the same.
     let looked = look(engine, webhooks, sending, &mut lines).await;
-    for (receiver, (document, delivery, read_at)) in sending.slots.take(&mut lines) {
-        let (engine, webhooks) = (engine.clone(), webhooks.clone());
-        sending.under_way.begin(receiver, async move {
-            match delivery {
-                Ok(delivery) => deliver(&engine, &webhooks, (document, delivery), read_at).await,
-                Err(error) => leave_to_others(&engine, &document, read_at, &error).await,
-            }
-        });
-    }
-    sending.left_some |= lines.values().any(|line| !line.is_empty());
+    sending.lines = lines;
+    sending.begin(engine, webhooks);
+    sending.left_some |= sending.lines.values().any(|line| !line.is_empty());
     looked
 }
 
@@ -166,7 +201,9 @@ async fn look(
     sending.left_some = is_full;
     // Alerts are due among all others; where a look does not come to these, they are looked for apart. One that is found twice is
     // claimed once.
-    if webhooks.alerts.is_some() && (is_full || sending.after.is_some()) {
+    let now = engine.ports.clock.monotonic();
+    let is_apart = webhooks.alerts.is_some() && (is_full || sending.after.is_some());
+    if is_apart && sending.looks_for_alerts(now) {
         let read = delivery::due_alerts(store, PAGE);
         let found = sending.under_way.until(read).await?;
         sort(engine, sending, lines, found).await?;
@@ -206,8 +243,8 @@ async fn sort(
         }
         let receiver = delivery::receiver(&document, read.as_ref().ok());
         match (sending.slots.room(&receiver, lines, now), read) {
-            (Room::HostWaits(wait), Ok(mut delivery)) => {
-                changes.push(delivery.set_aside(&document, (found.now, wait))?);
+            (Room::HostWaits { wait, hung }, Ok(mut delivery)) => {
+                changes.push(delivery.set_aside(&document, (found.now, wait), hung)?);
                 if delivery.status == DeliveryStatus::Failed {
                     given_up.push((document, delivery));
                 }

@@ -24,6 +24,10 @@ const MOST_OF_A_TASK: u32 = 200;
 /// fails would pile up.
 const OLDEST: Duration = Duration::from_secs(3 * 86_400);
 
+/// None is given up without an attempt before this process has seen its host hang for so long: after an outage of the
+/// installation all are old.
+const HUNG_FOR_LONG: Duration = Duration::from_secs(6 * 3600);
+
 /// One that was delivered or given up is listed for so long.
 pub(super) const LISTED: Duration = Duration::from_secs(7 * 86_400);
 
@@ -144,19 +148,20 @@ impl Delivery {
     }
 
     /// What becomes of one whose host is not asked for so long: it is due again then, and has used up no attempt. One that is
-    /// old is given up, unless a person has sent it again.
+    /// old is given up where the host has hung for hours, unless a person has sent it again.
     pub(super) fn set_aside(
         &mut self,
         document: &Document,
         (now, wait): (DbTime, Duration),
+        hung: Duration,
     ) -> Result<DocumentWrite, StoreError> {
         self.rested_at(document);
         let is_sent_again = self.attempts == 0 && self.last.is_some();
-        if is_sent_again || !self.is_old(now) {
+        if is_sent_again || hung < HUNG_FOR_LONG || !self.is_old(now) {
             return self.rewrite(document, now.later(wait));
         }
         self.status = DeliveryStatus::Failed;
-        self.last = Some("not tried: the host has not answered for days".to_owned());
+        self.last = Some("not tried: the host has not answered for hours".to_owned());
         self.rewrite(document, now.later(LISTED))
     }
 
@@ -323,4 +328,40 @@ fn view(document: &Document) -> Result<DeliveryView, StoreError> {
         last: delivery.last,
         updated_at: rfc3339(document.seen_at),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn one_that_is_old_is_given_up_untried_where_its_host_has_hung_for_hours() {
+        let data = json!({
+            "task_id": "01890a5d-ac96-774b-bcce-b302099a8057", "task_type": "Errand", "version": 1, "status": "completed",
+        });
+        let document = Document {
+            tenant: Tenant::default(),
+            name: "one".to_owned(),
+            rev: Rev(1),
+            body: String::new(),
+            due_at: None,
+            seen_at: DbTime(0),
+        };
+        let (day, hours) = (Duration::from_secs(86_400), Duration::from_secs(6 * 3600));
+        let status = |age: Duration, hung: Duration, last: Option<&str>| {
+            let body = json!({
+                "url": "https://one/", "data": data, "status": "pending", "attempts": 0, "at": null, "last": last,
+            });
+            let mut delivery: Delivery = serde_json::from_value(body).expect("a webhook");
+            let now = (DbTime(0).later(age), Duration::from_secs(30));
+            delivery.set_aside(&document, now, hung).expect("a change");
+            delivery.status
+        };
+        assert_eq!(status(4 * day, hours, None), DeliveryStatus::Failed);
+        // After an outage all are old, a person may have sent it again, and it is not old.
+        assert_eq!(status(4 * day, hours / 2, None), DeliveryStatus::Pending);
+        assert_eq!(status(4 * day, hours, Some("503")), DeliveryStatus::Pending);
+        assert_eq!(status(day, hours, None), DeliveryStatus::Pending);
+    }
 }

@@ -16,6 +16,9 @@ const AT_ONCE_OF_A_TENANT: usize = 8;
 /// to one host.
 const AT_ONCE_TO_A_HOST: usize = 2;
 
+/// So many more of a tenant, and to a host, stand in line: they are sent as others end, without another look.
+const AHEAD: usize = 64;
+
 /// A host that hung so often in a row waits; then it is asked once at a time, until it answers.
 const HUNG: u32 = 3;
 
@@ -33,17 +36,20 @@ const FORGOTTEN: Duration = Duration::from_secs(3_600);
 /// must not keep those of others waiting.
 pub(super) type Receiver = (Tenant, String);
 
-/// Those that are due and have room, by tenant, each line in the order of due times.
+/// Those that are due and are sent next, by tenant, each line in the order of due times.
 pub(super) type Lines<T> = BTreeMap<Tenant, VecDeque<(Receiver, T)>>;
 
-/// Whether one more may be sent to a receiver.
+/// Whether one more may stand in line for a receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Room {
     Free,
     /// When others have ended.
     Taken,
-    /// The host is not asked for so long.
-    HostWaits(Duration),
+    /// The host is not asked for so long; it has hung for so long.
+    HostWaits {
+        wait: Duration,
+        hung: Duration,
+    },
 }
 
 /// What a host did.
@@ -58,6 +64,8 @@ pub(super) enum HostAnswer {
 #[derive(Debug, Clone, Copy)]
 struct HungHost {
     in_a_row: u32,
+    /// The first time of these, by the timer of the process.
+    since: Duration,
     /// By the timer of the process.
     until: Duration,
 }
@@ -88,12 +96,27 @@ impl Slots {
         self.left() == 0
     }
 
-    /// Whether one to this receiver could be sent, beside those that stand in line.
+    fn waits(&self, receiver: &Receiver) -> Option<&HungHost> {
+        self.hung.get(receiver).filter(|it| it.in_a_row >= HUNG)
+    }
+
+    /// How many are sent to its host at a time; 0: it waits.
+    fn at_once(&self, receiver: &Receiver, now: Duration) -> usize {
+        match self.waits(receiver) {
+            Some(host) if now < host.until => 0,
+            Some(_) => 1,
+            None => AT_ONCE_TO_A_HOST,
+        }
+    }
+
+    /// Whether one to this receiver could stand in line, beside those that do.
     pub(super) fn room<T>(&self, receiver: &Receiver, lines: &Lines<T>, now: Duration) -> Room {
-        let hung = self.hung.get(receiver).filter(|it| it.in_a_row >= HUNG);
-        let wait = hung.map_or(Duration::ZERO, |it| it.until.saturating_sub(now));
-        if !wait.is_zero() {
-            return Room::HostWaits(wait);
+        let most = self.at_once(receiver, now);
+        if let Some(host) = self.waits(receiver).filter(|_| most == 0) {
+            return Room::HostWaits {
+                wait: host.until.saturating_sub(now),
+                hung: now.saturating_sub(host.since),
+            };
         }
         let line = lines.get(&receiver.0).into_iter().flatten();
         let (mut of_tenant, mut of_host) = (
@@ -104,16 +127,21 @@ impl Slots {
             of_tenant += 1;
             of_host += usize::from(other == receiver);
         }
-        let most = if hung.is_some() { 1 } else { AT_ONCE_TO_A_HOST };
-        match of_host < most && of_tenant < AT_ONCE_OF_A_TENANT {
+        match of_host < most + AHEAD && of_tenant < AT_ONCE_OF_A_TENANT + AHEAD {
             true => Room::Free,
             false => Room::Taken,
         }
     }
 
+    /// Whether one to this receiver could be sent.
+    fn has_slot(&self, receiver: &Receiver, now: Duration) -> bool {
+        self.count(|it| it == receiver) < self.at_once(receiver, now)
+            && self.count(|it| it.0 == receiver.0) < AT_ONCE_OF_A_TENANT
+    }
+
     /// Takes slots for those that are sent now: one of each tenant and again, beginning with the tenants that have waited longest
-    /// for their turn. What is left in the lines has none.
-    pub(super) fn take<T>(&mut self, lines: &mut Lines<T>) -> Vec<(Receiver, T)> {
+    /// for their turn. What is left in the lines has none yet.
+    pub(super) fn take<T>(&mut self, lines: &mut Lines<T>, now: Duration) -> Vec<(Receiver, T)> {
         let is_served = |tenant: &Tenant| self.receivers.keys().any(|it| it.0 == *tenant);
         self.turns
             .retain(|tenant, _| lines.contains_key(tenant) || is_served(tenant));
@@ -126,7 +154,8 @@ impl Slots {
                 let Some(line) = lines.get_mut(tenant).filter(|_| has_room) else {
                     return false;
                 };
-                let Some((receiver, webhook)) = line.pop_front() else {
+                let first = line.iter().position(|(it, _)| self.has_slot(it, now));
+                let Some((receiver, webhook)) = first.and_then(|at| line.remove(at)) else {
                     return false;
                 };
                 self.served += 1;
@@ -157,11 +186,16 @@ impl Slots {
                     return; // It was asked before it began to wait.
                 }
                 let in_a_row = before.map_or(0, |host| host.in_a_row).saturating_add(1);
+                let since = before.map_or(now, |host| host.since);
                 let pause = in_a_row.checked_sub(HUNG).map_or(Duration::ZERO, |more| {
                     HOST_PAUSES[(more as usize).min(HOST_PAUSES.len() - 1)]
                 });
                 let until = now + pause;
-                let host = HungHost { in_a_row, until };
+                let host = HungHost {
+                    in_a_row,
+                    since,
+                    until,
+                };
                 self.hung.insert(receiver.clone(), host);
             }
         }
@@ -186,7 +220,7 @@ mod tests {
                 line.push_back((receiver.clone(), ()));
             }
         }
-        let taken = slots.take(&mut lines).into_iter();
+        let taken = slots.take(&mut lines, now).into_iter();
         taken.map(|(receiver, ())| receiver).collect()
     }
 
@@ -232,6 +266,30 @@ mod tests {
     }
 
     #[test]
+    fn those_in_line_are_sent_as_others_end_without_another_look() {
+        let mut slots = Slots::default();
+        let (host, now) = (receiver("a", "one"), Duration::ZERO);
+        let mut lines: Lines<u32> = Lines::new();
+        for number in 0..500 {
+            if slots.room(&host, &lines, now) == Room::Free {
+                let line = lines.entry(host.0.clone()).or_default();
+                line.push_back((host.clone(), number));
+            }
+        }
+        let mut sent = Vec::new();
+        while let [_, ..] = &slots
+            .take(&mut lines, now)
+            .into_iter()
+            .inspect(|it| sent.push(it.1))
+            .collect::<Vec<_>>()[..]
+        {
+            slots.leave(&host, HostAnswer::Answered, now);
+        }
+        let all = (AT_ONCE_TO_A_HOST + AHEAD) as u32;
+        assert_eq!(sent, (0..all).collect::<Vec<_>>(), "in order");
+    }
+
+    #[test]
     fn a_host_that_hung_three_times_in_a_row_waits_and_is_then_asked_once_at_a_time() {
         let mut slots = Slots::default();
         let (host, other) = (receiver("a", "one"), receiver("b", "one"));
@@ -255,7 +313,9 @@ mod tests {
         }
         for pause in [30, 120, 600, 600] {
             let pause = Duration::from_secs(pause);
-            assert_eq!(slots.room(&host, &none, now), Room::HostWaits(pause));
+            let hung = now - Duration::from_secs(7);
+            let waits = Room::HostWaits { wait: pause, hung };
+            assert_eq!(slots.room(&host, &none, now), waits);
             assert_eq!(slots.room(&other, &none, now), Room::Free);
             now += pause;
             assert_eq!(hang(&mut slots, now), 1);
