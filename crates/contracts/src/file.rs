@@ -308,7 +308,9 @@ impl StoredFiles {
 /// D145), with upper case and then lower case in place of the folding, which brings together a few letters more.
 fn without_case(name: &str) -> String {
     let composing = ComposingNormalizerBorrowed::new_nfc();
-    let folded = composing.normalize(name).to_uppercase().to_lowercase();
+    let folded = composing.normalize(name);
+    // First lower: the capital ẞ has no other upper case, and its lower one has SS.
+    let folded = folded.to_lowercase().to_uppercase().to_lowercase();
     composing.normalize(&folded).into_owned()
 }
 
@@ -401,6 +403,8 @@ mod tests {
             ],
             ["Ü.txt", "u\u{308}.txt"],
             ["straße.txt", "STRASSE.txt"],
+            ["\u{1e9e}.txt", "ß.txt"],
+            ["\u{1e9e}.txt", "ss.txt"],
             ["ΟΔΟΣ.txt", "οδοσ.txt"],
             ["\u{1fb3}", "\u{391}\u{345}"],
         ] {

@@ -212,7 +212,12 @@ pub(super) fn keys(rows: &mut SqliteConnection) -> Result<Vec<SpoolKey>, RowsErr
         .select((task, step, direction, attempt))
         .order((kept_at, task, step, direction, attempt))
         .load(rows)?;
-    found.into_iter().map(key_of).collect()
+    let read = found.into_iter().map(key_of);
+    // What is no key is no result of this program: it stays, and is not used.
+    let not_used =
+        |error: &RowsError| tracing::error!(%error, "a row of the kept results is not used");
+    let known = read.filter_map(|key| key.inspect_err(not_used).ok());
+    Ok(known.collect())
 }
 
 pub(super) fn get(
