@@ -167,8 +167,11 @@ fn prometheus_may_reach_the_port_with_the_metrics() {
     assert_eq!(rules.filter(lets_in).count(), 1, "{policy}");
 }
 
-/// Each program that `deploy/` starts: what it is, its words, and its variables.
-fn started() -> Vec<(String, Vec<String>, Vec<(String, String)>)> {
+/// What a program is, its words, and its variables.
+type Started = (String, Vec<String>, Vec<(String, String)>);
+
+/// Each program that `deploy/` starts.
+fn started() -> Vec<Started> {
     let shipped = Manifests::shipped();
     let mut all = Vec::new();
     let pods = manifests::containers(&shipped.objects());
