@@ -359,7 +359,8 @@ async fn a_start_refuses_a_calendar_that_is_more_than_a_day_ahead_of_the_machine
     });
     assert!(refused.await.is_err(), "a suspension is not all of it");
 
-    let taken: [(&str, fn(&Settable)); 5] = [
+    type Happens = fn(&Settable);
+    let taken: [(&str, Happens); 5] = [
         ("less than a day", |clock| clock.set(23 * HOUR)),
         ("time that has passed", |clock| clock.pass(30 * 24 * 3600)),
         ("a machine that was suspended", |clock| {

@@ -244,7 +244,7 @@ async fn those_of_a_host_that_hung_three_times_in_a_row_wait_and_use_up_no_attem
         let (waiting, given_up): (Vec<_>, Vec<_>) =
             untried.partition(|it| body(it)["status"] == "pending");
         let are_aside = waiting.iter().all(|it| it.due_at > Some(it.seen_at));
-        are_aside.then(|| (waiting.len(), given_up.len()))
+        are_aside.then_some((waiting.len(), given_up.len()))
     })
     .await;
     let sent = sender.sent().len();
