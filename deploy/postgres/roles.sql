@@ -169,8 +169,20 @@ CREATE OR REPLACE FUNCTION counterstep_tenant_of_role() RETURNS TEXT
       AND s.setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))
     ORDER BY s.setdatabase DESC LIMIT 1
 $$;
--- Of a right to insert, what a submission inserts: the first change of a task that no process has, and a key that is free; of the
--- tenant of the role alone, where it has one. Nothing is added for the other roles.
+-- Whether a row beside a task is of one that this transaction submits: nobody else's task has the time of its begin. VOLATILE, so
+-- that it sees what the statement itself has inserted; with the rights of its owner, as the submitter may not read tasks.
+CREATE OR REPLACE FUNCTION counterstep_submits(submitted UUID, under_tenant TEXT DEFAULT NULL, under_type TEXT DEFAULT NULL)
+    RETURNS BOOLEAN LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = public, pg_temp AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM tasks WHERE tasks.id = submitted AND tasks.rev = 1 AND tasks.created_at = now()
+        AND tasks.tenant = COALESCE(counterstep_tenant_of_role(), tasks.tenant)
+        AND tasks.tenant = COALESCE(under_tenant, tasks.tenant) AND tasks.task_type = COALESCE(under_type, tasks.task_type));
+END
+$$;
+REVOKE ALL ON FUNCTION counterstep_submits(UUID, TEXT, TEXT) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION counterstep_submits(UUID, TEXT, TEXT) TO counterstep_submitter;
+-- Of a right to insert, what a submission inserts: a task that no process has, of the tenant of the role alone where it has one,
+-- and rows of that task; and a key that is free. Nothing is added for the other roles.
 DO $$
 DECLARE
     of_tenant CONSTANT TEXT := 'tenant = COALESCE((SELECT counterstep_tenant_of_role()), tenant)';
@@ -178,9 +190,16 @@ DECLARE
     policy RECORD;
 BEGIN
     FOR policy IN SELECT * FROM (VALUES
-        ('tasks', 'INSERT WITH CHECK (rev = 1 AND lease_owner IS NULL AND lease_expires_at IS NULL AND ' || of_tenant || ')'),
-        ('task_labels', 'INSERT WITH CHECK (' || of_tenant || ')'),
-        ('journal', 'INSERT WITH CHECK (rev = 1)'),
+        ('tasks', $rule$INSERT WITH CHECK (rev = 1 AND epoch = 0 AND lease_owner IS NULL AND lease_expires_at IS NULL
+            AND status IN ('submitted', 'dispatched', 'waiting') AND host IN ('api', 'worker') AND recovery_attempts = 0
+            AND finished_at IS NULL AND cancel_requested_at IS NULL AND failure IS NULL AND NOT residue
+            AND held_until IS NULL AND created_at = now() AND $rule$ || of_tenant || ')'),
+        ('task_labels', 'INSERT WITH CHECK (counterstep_submits(task, tenant))'),
+        ('journal', 'INSERT WITH CHECK (rev = 1 AND counterstep_submits(task))'),
+        ('places', $rule$INSERT WITH CHECK (counterstep_submits(task, NULLIF(split_part(key, '/', 2), ''), split_part(key, '/', 1)))$rule$),
+        ('outbox', $rule$INSERT WITH CHECK (counterstep_submits(task) AND NOT EXISTS (SELECT FROM json_array_elements(events::json) AS event
+            WHERE event ->> 'task' IS DISTINCT FROM task::text
+               OR NOT COALESCE(counterstep_submits(task, event ->> 'tenant', event ->> 'task_type'), false)))$rule$),
         ('idempotency', 'SELECT USING (' || of_tenant || ')'),
         ('idempotency', 'INSERT WITH CHECK (' || of_tenant || ')'),
         ('idempotency', 'UPDATE USING (' || of_key || ') WITH CHECK (' || of_tenant || ')')) AS wanted (name, rule) LOOP

@@ -33,6 +33,8 @@ pub mod local_queue;
 #[cfg(feature = "nats")]
 pub mod nats;
 pub mod nats_rights;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod outbox_holds;
 
 #[cfg(feature = "payload-keys")]
 pub mod payload_keys;

@@ -10,6 +10,7 @@ use counterstep_kernel::Engine;
 use counterstep_kernel::change::ChangeError;
 use counterstep_kernel::draft::{As, Draft};
 use counterstep_kernel::ports::{Due, DueTask, QueueRepair, StoreError, Unclaimed};
+use counterstep_kernel::quarantine::quarantine;
 use counterstep_kernel::record::TaskRecord;
 use counterstep_steps::cancel::CancelToken;
 use counterstep_steps::task::Registry;
@@ -184,6 +185,10 @@ async fn offer(engine: &Engine, task: TaskId, after: Duration) -> Result<bool, C
         Ok(Some(record)) => record,
         // A newer program's task, which a reconciler of that version offers again.
         Ok(None) | Err(StoreError::Unsupported(_)) => return Ok(false),
+        Err(StoreError::Corrupt(_)) => {
+            quarantine(engine, task).await?;
+            return Ok(false);
+        }
         Err(error) => return Err(error.into()),
     };
     let Some(task_type) = engine.registry.of(&record.task) else {

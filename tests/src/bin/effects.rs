@@ -253,7 +253,7 @@ struct Flight {
     /// Tries to write these files.
     #[serde(default)]
     write: Vec<PathBuf>,
-    /// Asks whether it may send a signal to this process.
+    /// Asks whether it may send a signal to this process, and set its priority.
     #[serde(default)]
     signal: Option<u32>,
 }
@@ -279,6 +279,12 @@ impl Flight {
                 .stderr(std::process::Stdio::null())
                 .status();
             tell("signals its host", asked.transient("kill")?.success());
+            let asked = std::process::Command::new("renice")
+                .args(["0", "-p", &process.to_string()])
+                .stdout(std::process::Stdio::null())
+                .stderr(std::process::Stdio::null())
+                .status();
+            tell("orders its host", asked.transient("renice")?.success());
         }
         // A program that it starts finds its libraries, and a folder for its own files.
         let written = std::process::Command::new("sh")

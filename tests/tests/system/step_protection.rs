@@ -91,6 +91,8 @@ struct Could {
     /// Read a file of its user, and write one.
     files: bool,
     signal: bool,
+    /// Set the priority of its host.
+    order: bool,
     gain_rights: bool,
     /// Leave a program running.
     stay: bool,
@@ -101,6 +103,7 @@ const NOTHING: Could = Could {
     environ: false,
     files: false,
     signal: false,
+    order: false,
     gain_rights: false,
     stay: false,
 };
@@ -112,6 +115,7 @@ fn without(log: &str, mut could: Could) -> Could {
         could.signal = true;
         could.files |= log.contains("read and write every file");
     }
+    could.order |= lacks("seccomp");
     could.gain_rights |= lacks("no_new_privs");
     could.stay |= lacks("subreaper");
     could
@@ -156,6 +160,7 @@ async fn what_a_step_can_do(ground: &Ground, settings: &[&str]) -> (Could, Strin
         environ: could(&format!("reads /proc/{}/environ", host.id())),
         files,
         signal: could("signals its host"),
+        order: could("orders its host"),
         gain_rights: could("gains rights"),
         stay,
     };
@@ -193,8 +198,16 @@ async fn a_step_reads_nothing_of_its_host_and_leaves_nothing_unless_a_protection
             Could {
                 files: true,
                 signal: true,
+                order: true,
                 // Where this test has it itself, all that it starts has.
                 gain_rights: field("/proc/self", "NoNewPrivs:").as_deref() == Some("0"),
+                ..expected
+            },
+        ),
+        (
+            "seccomp",
+            Could {
+                order: true,
                 ..expected
             },
         ),

@@ -40,6 +40,7 @@ mod user_sql;
 pub use options::{OpenError, PostgresOptions};
 
 use crate::columns::past_of;
+use crate::outbox_holds::{RELAY_HOLD, UNREADABLE_HOLD};
 use async_trait::async_trait;
 use batches::Batches;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
@@ -67,9 +68,6 @@ use uuid::Uuid;
 /// A program that starts is told within ten seconds that its server does not answer, however long one of its
 /// statements may take.
 const FIRST_ANSWER: Duration = Duration::from_secs(8);
-
-/// For so long events that one relay has taken are not given to another.
-const RELAY_HOLD: Duration = Duration::from_secs(15);
 
 /// Connections that lists may take up, at most.
 const MOST_TO_LIST: usize = 4;
@@ -356,27 +354,29 @@ impl Store for PostgresStore {
     }
 
     async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError> {
-        let rows = match op {
+        match op {
             OutboxOp::Take { older_than, limit } => {
-                let mut rows: Vec<outbox::OutboxRead> = self
+                let rows = self
                     .database
                     .rows(outbox::take(older_than, RELAY_HOLD, limit))
                     .await?;
-                rows.sort_unstable_by_key(|(id, ..)| *id);
-                rows
+                let (taken, unreadable) = outbox::decode_all(rows);
+                if !unreadable.is_empty() {
+                    let hide = outbox::hide(unreadable, UNREADABLE_HOLD);
+                    self.database.rows::<_, i64>(hide).await?;
+                }
+                return Ok(taken);
             }
             OutboxOp::Published(ids) => {
                 self.database.rows::<_, i64>(outbox::delete(ids)).await?;
-                Vec::new()
             }
             OutboxOp::PublishedOf(changes) => {
                 self.database
                     .rows::<_, i64>(outbox::delete_of(&changes))
                     .await?;
-                Vec::new()
             }
-        };
-        Ok(readable(rows, "a row of the outbox", outbox::decode))
+        }
+        Ok(Vec::new())
     }
 
     async fn idempotency(

@@ -3,6 +3,7 @@
 
 use super::fault::{Fault, read_json, write_json};
 use super::statement::{Statement, interval, look_back, rows_of, time, values};
+use crate::outbox_holds::warn_of_unreadable;
 use counterstep_contracts::ChangeId;
 use counterstep_kernel::ports::OutboxRow;
 use counterstep_kernel::transition::Transition;
@@ -42,8 +43,27 @@ pub(super) fn insert<'a, Row>(
 pub(super) type OutboxRead = (i64, String, PgTimestamp);
 type OutboxTypes = (sql::BigInt, sql::Text, sql::Timestamptz);
 
-/// What a row says.
-pub(super) fn decode((id, events, at): OutboxRead) -> Result<OutboxRow, Fault> {
+/// What the rows say, the oldest first, and the ids of those that cannot be read.
+pub(super) fn decode_all(mut rows: Vec<OutboxRead>) -> (Vec<OutboxRow>, Vec<i64>) {
+    rows.sort_unstable_by_key(|(id, ..)| *id);
+    let (mut read, mut unreadable, mut first) = (Vec::with_capacity(rows.len()), Vec::new(), None);
+    for row in rows {
+        let id = row.0;
+        match decode(row) {
+            Ok(row) => read.push(row),
+            Err(fault) => {
+                unreadable.push(id);
+                first.get_or_insert(fault);
+            }
+        }
+    }
+    if let Some(fault) = first {
+        warn_of_unreadable(&unreadable, &fault);
+    }
+    (read, unreadable)
+}
+
+fn decode((id, events, at): OutboxRead) -> Result<OutboxRow, Fault> {
     Ok(OutboxRow {
         id,
         at: time(at),
@@ -68,6 +88,14 @@ pub(super) fn take(
          WHERE outbox.id = taken.id AND outbox.id > 0
          RETURNING outbox.id, events, created_at",
         values![look_back(older_than), i64::from(limit), interval(hold)],
+    )
+}
+
+/// Hides rows for `hold`.
+pub(super) fn hide(ids: Vec<i64>, hold: Duration) -> Statement<'static, sql::BigInt> {
+    Statement::of(
+        "UPDATE outbox SET visible_at = now() + ? WHERE id = ANY(?) AND id > 0 RETURNING id",
+        values![interval(hold), ids],
     )
 }
 

@@ -44,6 +44,7 @@ pub use pool::{Database, OpenError, SqliteOptions};
 
 use crate::columns::past_of;
 use crate::finding::Finding;
+use crate::outbox_holds::{RELAY_HOLD, UNREADABLE_HOLD, warn_of_unreadable};
 use async_trait::async_trait;
 use counterstep_contracts::{Epoch, Rev, TaskId, Tenant};
 use counterstep_kernel::ports::{
@@ -65,9 +66,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-
-/// For so long events that one relay has taken are not given to another.
-const RELAY_HOLD: Duration = Duration::from_secs(15);
 
 /// The store on one SQLite file. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -448,14 +446,24 @@ fn work_outbox(
     let mut taken = Vec::new();
     match op {
         OutboxOp::Take { older_than, limit } => {
+            let (mut unreadable, mut first) = (Vec::new(), None);
             for row in outbox::to_relay(connection, now - micros(*older_than), now, *limit)? {
-                // Hidden even where it cannot be read: else it would block the others permanently.
                 let id = row.id;
-                outbox::hide(connection, id, now + micros(RELAY_HOLD))?;
-                match row.decode() {
-                    Ok(row) => taken.push(row),
-                    Err(fault) => tracing::warn!(row = id, ?fault, "events cannot be read"),
-                }
+                let hold = match row.decode() {
+                    Ok(row) => {
+                        taken.push(row);
+                        RELAY_HOLD
+                    }
+                    Err(fault) => {
+                        unreadable.push(id);
+                        first.get_or_insert(fault);
+                        UNREADABLE_HOLD
+                    }
+                };
+                outbox::hide(connection, id, now + micros(hold))?;
+            }
+            if let Some(fault) = first {
+                warn_of_unreadable(&unreadable, &fault);
             }
         }
         OutboxOp::Published(ids) => {

@@ -18,6 +18,7 @@ mod protection;
 mod remote;
 mod role;
 mod supervisor;
+mod system_calls;
 
 pub use child::run_if_asked;
 pub use frame::LogSettings;

@@ -1,6 +1,7 @@
 //! What keeps a step in a process of its own from what is not its own: its memory and that of its host, rights through
 //! other programs, files, and what it leaves running. Owns which of it the system has; decides no policy.
 
+use super::system_calls;
 use landlock::{
     ABI, Access, AccessFs, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus,
     Scope, path_beneath_rules,
@@ -86,15 +87,18 @@ pub enum Protection {
     NoNewPrivs,
     /// A step reads the system and its scratch, and writes its scratch.
     Landlock,
+    /// A step leaves limits and priority of other processes alone, and no shared memory behind.
+    Seccomp,
     /// What a step has started ends with it.
     Subreaper,
 }
 
 impl Protection {
-    const ALL: [Self; 4] = [
+    const ALL: [Self; 5] = [
         Self::Dumpable,
         Self::NoNewPrivs,
         Self::Landlock,
+        Self::Seccomp,
         Self::Subreaper,
     ];
 
@@ -105,6 +109,7 @@ impl Protection {
             Self::Dumpable => "dumpable",
             Self::NoNewPrivs => "no_new_privs",
             Self::Landlock => "landlock",
+            Self::Seccomp => "seccomp",
             Self::Subreaper => "subreaper",
         }
     }
@@ -118,6 +123,10 @@ impl Protection {
             Self::NoNewPrivs => "a step can gain rights through set-user-ID programs",
             Self::Landlock => {
                 "a step can read and write every file that this user can, files with secrets too, and end its processes"
+            }
+            Self::Seccomp => {
+                "a step can set limits and priority of every process of this user, which can end them, and leave \
+                 System V shared memory behind"
             }
             Self::Subreaper => {
                 "a program that a step has started, and that has left its process group (`setsid`), goes on after the step"
@@ -195,8 +204,10 @@ pub(super) fn missing(off: &BTreeSet<Protection>) -> BTreeMap<Protection, String
         );
     }
     if missing.contains_key(&Protection::NoNewPrivs) {
-        let reason = || "it needs `no_new_privs`".to_owned();
-        missing.entry(Protection::Landlock).or_insert_with(reason);
+        for needs_it in [Protection::Landlock, Protection::Seccomp] {
+            let reason = || "it needs `no_new_privs`".to_owned();
+            missing.entry(needs_it).or_insert_with(reason);
+        }
     }
     missing
 }
@@ -212,7 +223,10 @@ struct System {
 fn system() -> &'static System {
     static SYSTEM: OnceLock<System> = OnceLock::new();
     SYSTEM.get_or_init(|| {
-        let tries = || (set_no_new_privs(true), apply(&[], &[], None));
+        let tries = || {
+            let privs = set_no_new_privs(true);
+            (privs, apply(&[], &[], None), system_calls::restrict())
+        };
         let tried = std::thread::Builder::new()
             .name("step-protection".to_owned())
             .spawn(tries)
@@ -226,7 +240,10 @@ fn system() -> &'static System {
         };
         let mut lack = |protection, reason: String| drop(system.lacks.insert(protection, reason));
         match tried {
-            Ok((privs, landlock)) => {
+            Ok((privs, landlock, seccomp)) => {
+                if let Err(error) = seccomp {
+                    lack(Protection::Seccomp, error.to_string());
+                }
                 if let Err(error) = privs {
                     lack(Protection::NoNewPrivs, error.to_string());
                 }
@@ -241,7 +258,11 @@ fn system() -> &'static System {
                     Err(error) => lack(Protection::Landlock, error.to_string()),
                 }
             }
-            Err(error) => lack(Protection::Landlock, error.to_string()),
+            Err(error) => {
+                for asked in [Protection::Landlock, Protection::Seccomp] {
+                    lack(asked, error.to_string());
+                }
+            }
         }
         if !Path::new("/proc/thread-self/children").exists() {
             let reason = "the kernel does not show children (CONFIG_PROC_CHILDREN)";
@@ -319,7 +340,9 @@ mod tests {
             assert!(!named.effect.is_empty());
         }
         let lacks = lacks(&BTreeSet::from([Protection::NoNewPrivs]));
-        assert!(lacks.iter().any(|it| it.protection == "landlock"));
+        for needs_it in ["landlock", "seccomp"] {
+            assert!(lacks.iter().any(|it| it.protection == needs_it));
+        }
     }
 
     #[test]

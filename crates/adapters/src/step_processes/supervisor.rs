@@ -4,6 +4,7 @@
 use super::memory;
 use super::protection::{self, Files, Protection};
 use super::role::{MARK, Plan, Role, take_socket};
+use super::system_calls;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{
@@ -113,6 +114,9 @@ fn spawn(plan: &Plan, mut command: Command) -> io::Result<Pid> {
             own: &plan.own,
             more: &plan.readable,
         })?;
+    }
+    if !plan.without.contains(&Protection::Seccomp) {
+        system_calls::restrict()?;
     }
     let child = command.spawn()?;
     let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);

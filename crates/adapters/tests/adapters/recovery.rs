@@ -6,13 +6,15 @@ use crate::suite::{LIMIT, eventually};
 use counterstep_contracts::alert::AlertEvent;
 use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus};
 use counterstep_kernel::load;
-use counterstep_kernel::ports::{AuditPage, Lost, StoreError};
+use counterstep_kernel::ports::{AuditPage, DueTask, Lost, StoreError};
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::webhooks::alerts;
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_macros::distributed_task;
 use counterstep_reconciler::audit::{Damage, Scope};
 use counterstep_reconciler::recovery::{self, Recover, Recovered};
+use counterstep_reconciler::redispatch::{self, RedispatchPlan};
+use counterstep_steps::times::DbTime;
 use counterstep_steps::{CancelToken, Registry, Sql, StepContext, StepError, StepResult};
 use counterstep_testkit::{Form, form};
 use futures::future::join_all;
@@ -244,6 +246,32 @@ async fn one_unreadable_task_among_a_thousand_stops_nobody() {
         (alert.event, alert.data.example),
         (AlertEvent::Quarantined, Some(victim))
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_without_a_journal_is_parked_where_it_would_be_offered_again() {
+    let url = postgres::database().await;
+    let (engine, _folder) = engine(&url, "reconciler").await;
+    let other = form::submit(&engine, Form::new()).await;
+    let task = form::submit(&engine, Form::new()).await;
+    let spoil = Sql::new("DELETE FROM journal WHERE task = $1::uuid").bind(task.to_string());
+    execute(&engine, other, vec![spoil.rows(1)]).await;
+    let due = DueTask {
+        task,
+        task_type: "Form".to_owned(),
+        version: 1,
+        status: TaskStatus::Dispatched,
+        since: DbTime(0),
+    };
+    let plan = RedispatchPlan {
+        offer: vec![due],
+        ..RedispatchPlan::default()
+    };
+    let done = redispatch::run(&engine, plan, Duration::ZERO, &CancelToken::new()).await;
+    assert_eq!((done.failed, done.moved_on), (vec![], vec![task]));
+    let record = load::read(&engine, task).await.unwrap();
+    let record = record.expect("it is shown");
+    assert_eq!(record.task.status, TaskStatus::DeadLettered);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,6 +9,7 @@ mod writers;
 
 use crate::embedded::{Fixture, fixture, open_in, options};
 use crate::suite::changes::*;
+use crate::suite::finding::{take, told};
 use crate::suite::labels::labels;
 use counterstep_adapters::sqlite::{OpenError, SqliteOptions, SqliteStore};
 use counterstep_adapters::transient::is_transient;
@@ -226,6 +227,26 @@ async fn one_row_that_nobody_understands_does_not_hide_the_others() {
         Err(StoreError::Corrupt(_))
     ));
     assert_eq!(store.due(&due, 10).await.unwrap().len(), 2);
+}
+
+/// It stays for a newer program, and is asked for once an hour.
+#[tokio::test]
+async fn events_that_cannot_be_read_keep_no_others_from_being_published() {
+    let fixture = fixture().await;
+    let store = &*fixture.ports.store;
+    for _ in 0..10 {
+        drop(told(store).await);
+    }
+    let mut file = raw(&file(&fixture));
+    file.batch_execute("UPDATE outbox SET events = '[{}]'")
+        .unwrap();
+    let (readable, _) = told(store).await;
+    assert_eq!(take(store, Duration::ZERO).await, []);
+    let taken = take(store, Duration::ZERO).await;
+    assert_eq!(taken[0].events, readable.events);
+    let soon = "SELECT count(*) AS n FROM outbox WHERE events = '[{}]' AND visible_at < created_at + 3590000000";
+    assert_eq!(number(&mut file, soon), 0);
+    assert_eq!(number(&mut file, "SELECT count(*) AS n FROM outbox"), 11);
 }
 
 #[tokio::test]

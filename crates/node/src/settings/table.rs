@@ -106,7 +106,7 @@ declare! {
         output_limit: Number<4096, UNBOUNDED> = engine().output_limit.0 => "Set the maximum bytes of an output, a response or a signal as JSON, 4096 or more; larger data belongs in objects";
         alert_webhook: String ["none"] => "Tell this address of dead letters, undos that gave up, disabled types and open breakers; set it for all processes";
         events(Switch): bool = false => "Publish every change as an event on NATS, for one row more a change";
-        without_protection(Rare): Vec<String> ["none"] => "Leave out these protections: `dumpable`, `no_new_privs`, `landlock`, `subreaper`; the start logs what steps can do then";
+        without_protection(Rare): Vec<String> ["none"] => "Leave out these protections: `dumpable`, `no_new_privs`, `landlock`, `seccomp`, `subreaper`; the start logs what steps can do then";
     }
 
     Steps {

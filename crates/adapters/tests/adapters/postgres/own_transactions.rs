@@ -157,6 +157,10 @@ async fn the_submitters_role_executes_the_statement_and_nothing_else() {
         execute(&shop, &statement(&*store, &again)).await.unwrap(),
         1
     );
+    let mut placed = places::entering("Zip", None);
+    placed.events = vec![event(placed.task_id, 1)];
+    let placed = statement(&*store, &whole(None, placed));
+    assert_eq!(execute(&shop, &placed).await.unwrap(), 1);
     for forbidden in [
         "SELECT status FROM tasks",
         "UPDATE tasks SET rev = 0",
@@ -255,6 +259,85 @@ async fn the_submitters_role_adds_to_no_task_of_others_and_takes_no_key_of_their
         .unwrap_err();
     let constraint = refused.as_db_error().and_then(|it| it.constraint());
     assert_eq!(constraint, Some(KEY_TAKEN), "{refused}");
+}
+
+#[tokio::test]
+async fn the_submitters_role_adds_rows_of_what_it_submits_alone() {
+    let server = Postgres::start();
+    let url = server.database();
+    PostgresStore::migrate(&url, &options()).await.unwrap();
+    let (store, admin) = (open(&url, options()).await, raw(&url).await);
+    admin.batch_execute(ROLES).await.unwrap();
+    admin
+        .batch_execute(
+            "CREATE ROLE acme LOGIN; GRANT counterstep_submitter TO acme;
+             ALTER ROLE acme SET counterstep.tenant = 'acme'",
+        )
+        .await
+        .unwrap();
+    let theirs = submitted(&*store, row(new_task())).await.task.id;
+    let own = new_task();
+    let acme = raw(&url.replace("postgres@", "acme@")).await;
+    let task = |status: &str, created_at: &str| {
+        format!(
+            "BEGIN; INSERT INTO tasks (id, tenant, task_type, version, definition_hash, status, host, queue, rev, epoch,
+               recovery_attempts, audit_seq, residue, created_at, updated_at, change_id)
+             VALUES ('{own}', 'acme', 'Zip', 1, '', '{status}', 'worker', 'q', 1, 0,
+               0, 1, false, {created_at}, now(), gen_random_uuid()); "
+        )
+    };
+    let beside = |row: &str| task("dispatched", "now()") + row;
+    let place = |task: TaskId, key: &str| {
+        format!("INSERT INTO places (key, task, created_at) VALUES ('{key}', '{task}', now())")
+    };
+    let label = |task: TaskId, tenant: &str| {
+        format!("INSERT INTO task_labels VALUES ('{tenant}', 'name', 'value', '{task}')")
+    };
+    let entry = |task: TaskId| {
+        format!(
+            "INSERT INTO journal (task, rev, epoch, at, change_id, actor, form, entries, link, seal)
+             VALUES ('{task}', 1, 0, now(), gen_random_uuid(), 'x', 1, '[]', '', '')"
+        )
+    };
+    let told = |of: TaskId, (task, tenant, task_type): (TaskId, &str, &str)| {
+        format!(
+            r#"INSERT INTO outbox (task, events, change_id, created_at, visible_at) VALUES ('{of}',
+             '[{{"task": "{task}", "tenant": "{tenant}", "task_type": "{task_type}"}}]', gen_random_uuid(), now(), now())"#
+        )
+    };
+    for forbidden in [
+        task("no status", "now()"),
+        task("completed", "now()"),
+        task("dispatched", "now() - interval '1 s'"),
+        entry(theirs),
+        place(theirs, "Zip"),
+        place(own, "Zip"),
+        label(theirs, "acme"),
+        told(theirs, (theirs, "default", "Zip")),
+        told(theirs, (theirs, "acme", "Zip")),
+        beside(&place(own, "Other")),
+        beside(&place(own, "Zip/default/x")),
+        beside(&label(own, "default")),
+        beside(&told(own, (theirs, "acme", "Zip"))),
+        beside(&told(own, (own, "default", "Zip"))),
+        beside(&told(own, (own, "acme", "Other"))),
+        beside(&entry(theirs)),
+    ] {
+        let error = acme.batch_execute(&forbidden).await.expect_err(&forbidden);
+        let code = error.code().map(|code| code.code());
+        assert_eq!(code, Some("42501"), "{forbidden}: {error}");
+        acme.batch_execute("ROLLBACK").await.unwrap();
+    }
+    for allowed in [
+        place(own, "Zip"),
+        place(own, "Zip/acme/x"),
+        label(own, "acme"),
+        told(own, (own, "acme", "Zip")),
+        entry(own),
+    ] {
+        acme.batch_execute(&beside(&allowed)).await.expect(&allowed);
+        acme.batch_execute("ROLLBACK").await.unwrap();
+    }
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use super::{fixture, number, options, raw};
 use crate::suite::changes::*;
+use crate::suite::finding::{take, told};
 use counterstep_adapters::postgres::{OpenError, PostgresStore};
 use counterstep_contracts::{Epoch, Outcome};
 use counterstep_kernel::ports::{CommitError, StoreError};
@@ -10,6 +11,7 @@ use counterstep_kernel::transition::{AttemptWrite, LeaseChange};
 use counterstep_testkit::servers::shared_postgres;
 use futures::future::join_all;
 use serde_json::json;
+use std::time::Duration;
 
 #[tokio::test]
 async fn an_older_schema_is_refused_until_it_is_migrated() {
@@ -112,4 +114,26 @@ async fn a_nul_in_json_comes_back_and_one_in_an_error_does_not_stop_its_task() {
         matches!(&refused, Err(CommitError::Store(StoreError::Corrupt(text))) if text.contains("NUL")),
         "{refused:?}"
     );
+}
+
+/// It stays for a newer program, and is asked for once an hour.
+#[tokio::test]
+async fn events_that_cannot_be_read_keep_no_others_from_being_published() {
+    let url = super::database().await;
+    let store = super::open(&url, options()).await;
+    for _ in 0..10 {
+        drop(told(&*store).await);
+    }
+    let client = raw(&url).await;
+    client
+        .batch_execute("UPDATE outbox SET events = '[{}]'")
+        .await
+        .unwrap();
+    let (readable, _) = told(&*store).await;
+    assert_eq!(take(&*store, Duration::ZERO).await, []);
+    let taken = take(&*store, Duration::ZERO).await;
+    assert_eq!(taken[0].events, readable.events);
+    let soon = "SELECT count(*) FROM outbox WHERE events = '[{}]' AND visible_at < now() + interval '59 min'";
+    assert_eq!(number(&client, soon).await, 0);
+    assert_eq!(number(&client, "SELECT count(*) FROM outbox").await, 11);
 }

@@ -571,7 +571,7 @@ pub(crate) async fn tasks_in_flight_are_counted_by_what_they_were_submitted_unde
     assert_eq!(store.in_flight().await.unwrap(), expected);
 }
 
-async fn take(store: &dyn Store, older_than: Duration) -> Vec<OutboxRow> {
+pub(crate) async fn take(store: &dyn Store, older_than: Duration) -> Vec<OutboxRow> {
     store
         .outbox(OutboxOp::Take {
             older_than,
@@ -582,7 +582,7 @@ async fn take(store: &dyn Store, older_than: Duration) -> Vec<OutboxRow> {
 }
 
 /// A new task, the submission of which is told to others.
-async fn told(store: &dyn Store) -> (Transition, DbTime) {
+pub(crate) async fn told(store: &dyn Store) -> (Transition, DbTime) {
     let mut change = submit(row(new_task()));
     change.events = (1..=3).map(|seq| event(change.task_id, seq)).collect();
     let at = commit(store, NEW, &change).await.unwrap().now;
