@@ -44,10 +44,16 @@ impl Settlements {
         Self(subscriber)
     }
 
+    /// The next one. That a message is being worked on settles none.
     async fn next(&mut self) -> String {
-        let next = tokio::time::timeout(LIMIT, self.0.next()).await;
-        let message = next.expect("a settlement").expect("the server is there");
-        String::from_utf8(message.payload.to_vec()).expect("text")
+        loop {
+            let next = tokio::time::timeout(LIMIT, self.0.next()).await;
+            let message = next.expect("a settlement").expect("the server is there");
+            let said = String::from_utf8(message.payload.to_vec()).expect("text");
+            if said != "+WPI" {
+                return said;
+            }
+        }
     }
 }
 
