@@ -2,6 +2,7 @@
 //! an answer, and reads the task's end. Reads no rows, and does not judge what the states contradict.
 
 use super::Options;
+use super::faults::FullUntil;
 use super::fleet::Fleet;
 use super::judged::{Cancel, Submitted};
 use crate::api::{Answer, Api};
@@ -28,12 +29,13 @@ pub(super) struct Clients {
 }
 
 impl Clients {
-    pub(super) fn start(fleet: &Fleet, options: &Options) -> Self {
+    pub(super) fn start(fleet: &Fleet, options: &Options, full_until: &FullUntil) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let running = (0..options.clients)
             .map(|number| {
                 let client = Client {
                     apis: fleet.apis.clone(),
+                    full_until: full_until.clone(),
                     chance: Chance::new(options.seed.wrapping_mul(1_000).wrapping_add(number)),
                     name: format!("{}-{number}", options.seed),
                 };
@@ -80,6 +82,7 @@ impl Request<'_> {
 
 struct Client {
     apis: Vec<Api>,
+    full_until: FullUntil,
     chance: Chance,
     name: String,
 }
@@ -134,6 +137,7 @@ impl Client {
         let began = Instant::now();
         let mut anomalies = Vec::new();
         loop {
+            let sent = Instant::now();
             match request.send(&self.api(), key).await {
                 Ok(Answer::Accepted(Accepted { task_id, .. })) => {
                     let is_order = matches!(request, Request::Order(_));
@@ -147,7 +151,9 @@ impl Client {
                     };
                 }
                 Ok(Answer::Refused(status, _)) if status.is_server_error() => {
-                    if status != StatusCode::SERVICE_UNAVAILABLE {
+                    let is_full = status == StatusCode::INSUFFICIENT_STORAGE
+                        && self.full_until.is_after(sent);
+                    if status != StatusCode::SERVICE_UNAVAILABLE && !is_full {
                         anomalies.push(format!("a submission was answered {status}"));
                     }
                 }

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Kinds of faults, in the words of the report.
@@ -65,18 +66,36 @@ const REQUESTS: &[&str] = &[
 /// tolerate.
 const SKEWS: [i64; 4] = [-600, -45, 45, 600];
 
+/// Until when the small file system was full: clients may be told so, at that time alone.
+#[derive(Debug, Clone, Default)]
+pub(super) struct FullUntil(Arc<Mutex<Option<Instant>>>);
+
+impl FullUntil {
+    fn set(&self, until: Instant) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
+    }
+
+    /// Whether it was at some moment since then.
+    pub(super) fn is_after(&self, began: Instant) -> bool {
+        let until = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        until.is_some_and(|until| until > began)
+    }
+}
+
 /// A small file system that can be filled.
 #[derive(Debug)]
 pub(super) struct Disk {
     ballast: PathBuf,
+    full_until: FullUntil,
     /// How often a write found it full.
     refused: u64,
 }
 
 impl Disk {
-    pub(super) fn new(folder: PathBuf) -> Self {
+    pub(super) fn new(folder: PathBuf, full_until: FullUntil) -> Self {
         Self {
             ballast: folder.join("ballast"),
+            full_until,
             refused: 0,
         }
     }
@@ -93,6 +112,7 @@ impl Disk {
                 Ok(_) | Err(_) if size > SMALLEST => size /= 2,
                 Ok(_) | Err(_) => {
                     self.refused += 1;
+                    self.full_until.set(Instant::now());
                     until.get_or_insert_with(|| Instant::now() + duration);
                     std::thread::sleep(Duration::from_millis(20));
                 }

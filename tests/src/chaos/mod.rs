@@ -12,7 +12,7 @@ mod verdict;
 
 use crate::sample::Chance;
 use clients::Clients;
-use faults::{Disk, Faults};
+use faults::{Disk, Faults, FullUntil};
 use fleet::Fleet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -78,8 +78,10 @@ impl std::fmt::Display for Report {
 pub async fn run(options: &Options) -> Report {
     let mut chance = Chance::new(options.seed);
     let mut fleet = Fleet::start().await;
-    let clients = Clients::start(&fleet, options);
-    let mut faults = Faults::new(options.disk.clone().map(Disk::new));
+    let full_until = FullUntil::default();
+    let clients = Clients::start(&fleet, options, &full_until);
+    let disk = |folder| Disk::new(folder, full_until.clone());
+    let mut faults = Faults::new(options.disk.clone().map(disk));
     let began = Instant::now();
     while began.elapsed() < options.length {
         // Not a wait for anything: it chooses the moment.
