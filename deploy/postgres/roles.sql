@@ -169,8 +169,8 @@ CREATE OR REPLACE FUNCTION counterstep_tenant_of_role() RETURNS TEXT
       AND s.setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))
     ORDER BY s.setdatabase DESC LIMIT 1
 $$;
--- Whether a row beside a task is of one that this transaction submits: nobody else's task has the time of its begin. VOLATILE, so
--- that it sees what the statement itself has inserted; with the rights of its owner, as the submitter may not read tasks.
+-- Whether a row beside a task is of one that this transaction submits. Its time is that of the begin of the transaction, to the
+-- microsecond; a task of another transaction has the same by chance alone. VOLATILE, so that it sees what the statement itself has inserted; with the rights of its owner, as the submitter may not read tasks.
 CREATE OR REPLACE FUNCTION counterstep_submits(submitted UUID, under_tenant TEXT DEFAULT NULL, under_type TEXT DEFAULT NULL)
     RETURNS BOOLEAN LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = public, pg_temp AS $$
 BEGIN
@@ -191,12 +191,13 @@ DECLARE
 BEGIN
     FOR policy IN SELECT * FROM (VALUES
         ('tasks', $rule$INSERT WITH CHECK (rev = 1 AND epoch = 0 AND lease_owner IS NULL AND lease_expires_at IS NULL
-            AND status IN ('submitted', 'dispatched', 'waiting') AND host IN ('api', 'worker') AND recovery_attempts = 0
-            AND finished_at IS NULL AND cancel_requested_at IS NULL AND failure IS NULL AND NOT residue
+            AND status IN ('submitted', 'dispatched', 'waiting', 'completed') AND host IN ('api', 'worker') AND recovery_attempts = 0
+            AND (status = 'completed') = (finished_at IS NOT NULL) AND COALESCE(finished_at = now(), true) AND cancel_requested_at IS NULL AND failure IS NULL AND NOT residue
             AND held_until IS NULL AND created_at = now() AND $rule$ || of_tenant || ')'),
         ('task_labels', 'INSERT WITH CHECK (counterstep_submits(task, tenant))'),
         ('journal', 'INSERT WITH CHECK (rev = 1 AND counterstep_submits(task))'),
-        ('places', $rule$INSERT WITH CHECK (counterstep_submits(task, NULLIF(split_part(key, '/', 2), ''), split_part(key, '/', 1)))$rule$),
+        ('places', $rule$INSERT WITH CHECK (no IS NULL AND saw IS NULL AND created_at = now() AND entered_in = pg_current_xact_id()
+            AND counterstep_submits(task, NULLIF(split_part(key, '/', 2), ''), split_part(key, '/', 1)))$rule$),
         ('outbox', $rule$INSERT WITH CHECK (counterstep_submits(task) AND NOT EXISTS (SELECT FROM json_array_elements(events::json) AS event
             WHERE event ->> 'task' IS DISTINCT FROM task::text
                OR NOT COALESCE(counterstep_submits(task, event ->> 'tenant', event ->> 'task_type'), false)))$rule$),

@@ -186,6 +186,7 @@ async fn offer(engine: &Engine, task: TaskId, after: Duration) -> Result<bool, C
         // A newer program's task, which a reconciler of that version offers again.
         Ok(None) | Err(StoreError::Unsupported(_)) => return Ok(false),
         Err(StoreError::Corrupt(_)) => {
+            // Its log says what became of the task.
             quarantine(engine, task).await?;
             return Ok(false);
         }

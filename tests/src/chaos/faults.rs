@@ -102,6 +102,8 @@ impl Disk {
 
     /// Fills it and keeps it full for so long: what others free meanwhile is taken too.
     fn fill_for(&mut self, duration: Duration) {
+        self.full_until
+            .set(Instant::now() + duration + Duration::from_secs(60));
         let mut file = File::create(&self.ballast).expect("a file on the small disk");
         let piece = vec![0_u8; 1 << 20];
         let mut size = piece.len();
@@ -112,7 +114,6 @@ impl Disk {
                 Ok(_) | Err(_) if size > SMALLEST => size /= 2,
                 Ok(_) | Err(_) => {
                     self.refused += 1;
-                    self.full_until.set(Instant::now());
                     until.get_or_insert_with(|| Instant::now() + duration);
                     std::thread::sleep(Duration::from_millis(20));
                 }
@@ -120,6 +121,7 @@ impl Disk {
         }
         drop(file);
         std::fs::remove_file(&self.ballast).expect("the ballast is removed");
+        self.full_until.set(Instant::now());
     }
 }
 

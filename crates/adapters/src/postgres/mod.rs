@@ -363,7 +363,10 @@ impl Store for PostgresStore {
                 let (taken, unreadable) = outbox::decode_all(rows);
                 if !unreadable.is_empty() {
                     let hide = outbox::hide(unreadable, UNREADABLE_HOLD);
-                    self.database.rows::<_, i64>(hide).await?;
+                    // Without it they are hidden as long as the others.
+                    if let Err(fault) = self.database.rows::<_, i64>(hide).await {
+                        tracing::warn!(?fault, "events that cannot be read stay in line");
+                    }
                 }
                 return Ok(taken);
             }

@@ -6,9 +6,9 @@ use super::{database, number, open, options, raw};
 use crate::suite::changes::*;
 use crate::suite::places;
 use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
-use counterstep_contracts::{TaskId, Tenant};
+use counterstep_contracts::{TaskId, TaskStatus, Tenant};
 use counterstep_kernel::ports::{CommitError, First, KEY_TAKEN, SqlStatement, Store};
-use counterstep_kernel::transition::{IdempotencyWrite, Transition};
+use counterstep_kernel::transition::{IdempotencyWrite, Time, Transition};
 use counterstep_testkit::servers::Postgres;
 use serde_json::json;
 use std::time::Duration;
@@ -161,6 +161,12 @@ async fn the_submitters_role_executes_the_statement_and_nothing_else() {
     placed.events = vec![event(placed.task_id, 1)];
     let placed = statement(&*store, &whole(None, placed));
     assert_eq!(execute(&shop, &placed).await.unwrap(), 1);
+    // One of pure steps of the API ends with its submission.
+    let mut done = keyed(new_task(), "done");
+    write_of(&mut done).row.status = TaskStatus::Completed;
+    write_of(&mut done).finished = Time::In(Duration::ZERO);
+    let done = statement(&*store, &done);
+    assert_eq!(execute(&shop, &done).await.unwrap(), 1);
     for forbidden in [
         "SELECT status FROM tasks",
         "UPDATE tasks SET rev = 0",
@@ -308,6 +314,7 @@ async fn the_submitters_role_adds_rows_of_what_it_submits_alone() {
     for forbidden in [
         task("no status", "now()"),
         task("completed", "now()"),
+        task("failed", "now()"),
         task("dispatched", "now() - interval '1 s'"),
         entry(theirs),
         place(theirs, "Zip"),
@@ -316,6 +323,12 @@ async fn the_submitters_role_adds_rows_of_what_it_submits_alone() {
         told(theirs, (theirs, "default", "Zip")),
         told(theirs, (theirs, "acme", "Zip")),
         beside(&place(own, "Other")),
+        beside(&format!(
+            "INSERT INTO places (key, task, no, created_at) VALUES ('Zip', '{own}', 0, now())"
+        )),
+        beside(&format!(
+            "INSERT INTO places (key, task, created_at) VALUES ('Zip', '{own}', now() - interval '1 s')"
+        )),
         beside(&place(own, "Zip/default/x")),
         beside(&label(own, "default")),
         beside(&told(own, (theirs, "acme", "Zip"))),

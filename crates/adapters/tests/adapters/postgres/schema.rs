@@ -116,7 +116,7 @@ async fn a_nul_in_json_comes_back_and_one_in_an_error_does_not_stop_its_task() {
     );
 }
 
-/// It stays for a newer program, and is asked for once an hour.
+/// It stays for a newer program, and is asked for every 5 minutes.
 #[tokio::test]
 async fn events_that_cannot_be_read_keep_no_others_from_being_published() {
     let url = super::database().await;
@@ -133,7 +133,7 @@ async fn events_that_cannot_be_read_keep_no_others_from_being_published() {
     assert_eq!(take(&*store, Duration::ZERO).await, []);
     let taken = take(&*store, Duration::ZERO).await;
     assert_eq!(taken[0].events, readable.events);
-    let soon = "SELECT count(*) FROM outbox WHERE events = '[{}]' AND visible_at < now() + interval '59 min'";
+    let soon = "SELECT count(*) FROM outbox WHERE events = '[{}]' AND visible_at < now() + interval '4 min'";
     assert_eq!(number(&client, soon).await, 0);
     assert_eq!(number(&client, "SELECT count(*) FROM outbox").await, 11);
 }
