@@ -248,16 +248,12 @@ impl Store for Counted {
         self.count().documents(query).await
     }
 
-    async fn put_document(&self, write: &DocumentWrite) -> Result<Option<DbTime>, StoreError> {
+    async fn put(&self, writes: &[DocumentWrite]) -> Result<DocumentsPut, StoreError> {
         // A process writes its row in the worker registry every few seconds: no task costs it.
-        match write.kind {
-            DocumentKind::Worker => self.store.put_document(write).await,
-            _ => self.count().put_document(write).await,
+        match writes {
+            [write] if write.kind == DocumentKind::Worker => self.store.put(writes).await,
+            _ => self.count().put(writes).await,
         }
-    }
-
-    async fn put_documents(&self, writes: &[DocumentWrite]) -> Result<DocumentsPut, StoreError> {
-        self.count().put_documents(writes).await
     }
 }
 

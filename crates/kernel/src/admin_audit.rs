@@ -50,15 +50,15 @@ pub const ADMIN_EVENTS: [&str; 17] = [
 
 /// What is changed.
 #[derive(Debug, Clone)]
-pub(crate) struct AdminChange<'a> {
+pub(crate) struct AdminChange {
     /// Its stable name, one of [`ADMIN_EVENTS`].
     pub(crate) event: &'static str,
     /// Who causes it.
-    pub(crate) actor: &'a str,
+    pub(crate) actor: String,
     /// Whose it is.
-    pub(crate) tenant: &'a Tenant,
+    pub(crate) tenant: Tenant,
     /// What: the name of a schedule, a task type, a limit or a queue, the id of a key or a bulk operation.
-    pub(crate) name: &'a str,
+    pub(crate) name: String,
     /// More, by event; no payload.
     pub(crate) details: Value,
 }
@@ -237,7 +237,7 @@ pub async fn page<S: Store + ?Sized>(
 pub(crate) async fn put<S: Store + ?Sized>(
     store: &S,
     write: DocumentWrite,
-    change: AdminChange<'_>,
+    change: AdminChange,
 ) -> Result<bool, StoreError> {
     put_all(store, vec![write], change).await
 }
@@ -246,7 +246,7 @@ pub(crate) async fn put<S: Store + ?Sized>(
 pub(crate) async fn put_all<S: Store + ?Sized>(
     store: &S,
     mut writes: Vec<DocumentWrite>,
-    change: AdminChange<'_>,
+    change: AdminChange,
 ) -> Result<bool, StoreError> {
     debug_assert!(ADMIN_EVENTS.contains(&change.event), "{}", change.event);
     let of_change = writes.len();
@@ -263,12 +263,12 @@ pub(crate) async fn put_all<S: Store + ?Sized>(
             at: tip.now,
             event: change.event.to_owned(),
             tenant: change.tenant.clone(),
-            name: change.name.to_owned(),
+            name: change.name.clone(),
             details: change.details.clone(),
         };
         let mut entry = AdminEntry {
             no: tip.no + 1,
-            actor: change.actor.to_owned(),
+            actor: change.actor.clone(),
             entries: text(&says),
             link: ContentHash(Vec::new()),
         };
@@ -285,7 +285,7 @@ pub(crate) async fn put_all<S: Store + ?Sized>(
         writes.truncate(of_change);
         writes.push(audit(name(no), Rev(0), text(&of_entry)));
         writes.push(audit(TIP.to_owned(), tip.rev, text(&TipBody { no, link })));
-        match store.put_documents(&writes).await? {
+        match store.put(&writes).await? {
             DocumentsPut::Written(_) => return Ok(true),
             DocumentsPut::Refused(place) if place < of_change => return Ok(false),
             DocumentsPut::Refused(_) => {}

@@ -4,8 +4,8 @@
 
 use crate::admin_audit::{self, AdminChange};
 use crate::digest::hex;
-use crate::documents::{TypedDocuments, api_key_write};
-use crate::ports::{ApiKeyRow, Random, Store, StoreError};
+use crate::documents::{Edit, TypedDocuments, api_key_write, edit, read_api_key};
+use crate::ports::{ApiKeyRow, DocumentKind, Random, Store, StoreError};
 use crate::record::DbTime;
 use crate::times::rfc3339;
 use counterstep_contracts::access::Role;
@@ -137,7 +137,9 @@ pub async fn make(
         revoked: None,
         rev: Rev(1),
     };
-    put(store, &row, "key_made", by).await?;
+    if !admin_audit::put(store, api_key_write(&row)?, said(&row, "key_made", by)).await? {
+        return Err(KeyError::Moved);
+    }
     tracing::warn!(key = row.id, tenant = %row.tenant, subject = row.subject, role = %row.role, by, "an API key was made");
     Ok((key, row))
 }
@@ -150,49 +152,55 @@ pub async fn revoke(store: &dyn Store, id: &str, by: &str) -> Result<ApiKeyRow, 
     if !is_hex(id, ID) {
         return Err(KeyError::Gone(id.to_owned()));
     }
-    let found = store.api_key(id).await?;
-    let row = found.rows.into_iter().next();
-    let row = row.ok_or_else(|| KeyError::Gone(id.to_owned()))?;
-    if row.revoked.is_some() {
-        return Ok(row);
-    }
-    let row = ApiKeyRow {
-        revoked: Some((found.now, by.to_owned())),
-        rev: Rev(row.rev.0 + 1),
-        ..row
-    };
-    match put(store, &row, "key_revoked", by).await {
+    let row = match revoke_with(store, id, by, true).await {
         Err(KeyError::Store(error)) => {
             // A chain that cannot be written must not keep a key alive.
-            tracing::error!(key = row.id, by, %error, "an API key is revoked without an entry in the audit of changes");
-            if !store.put_api_key(&row).await? {
-                return Err(KeyError::Moved);
-            }
+            tracing::error!(key = id, by, %error, "an API key is revoked without an entry in the audit of changes");
+            revoke_with(store, id, by, false).await?
         }
-        put => put?,
-    }
+        revoked => revoked?,
+    };
     tracing::warn!(key = row.id, tenant = %row.tenant, subject = row.subject, by, "an API key was revoked");
     Ok(row)
 }
 
-async fn put(
+async fn revoke_with(
     store: &dyn Store,
-    row: &ApiKeyRow,
-    event: &'static str,
+    id: &str,
     by: &str,
-) -> Result<(), KeyError> {
+    is_audited: bool,
+) -> Result<ApiKeyRow, KeyError> {
+    let (tenant, names) = (Tenant::default(), [id]);
+    let revoked = edit(store, (DocumentKind::ApiKey, &tenant, &names), |found| {
+        let document = found.rows.into_iter().next();
+        let document = document.ok_or_else(|| KeyError::Gone(id.to_owned()))?;
+        let row = read_api_key(document)?;
+        if row.revoked.is_some() {
+            return Ok(Edit::keep(row));
+        }
+        let row = ApiKeyRow {
+            revoked: Some((found.now, by.to_owned())),
+            rev: row.rev.next(),
+            ..row
+        };
+        let said = is_audited.then(|| said(&row, "key_revoked", by));
+        let edit = Edit::write(api_key_write(&row)?, row);
+        Ok::<_, KeyError>(match said {
+            Some(said) => edit.audited(said),
+            None => edit,
+        })
+    });
+    revoked.await?.ok_or(KeyError::Moved)
+}
+
+fn said(row: &ApiKeyRow, event: &'static str, by: &str) -> AdminChange {
     let expires_at = row.expires_at.map(rfc3339);
-    let change = AdminChange {
+    AdminChange {
         event,
-        actor: by,
-        tenant: &row.tenant,
-        name: &row.id,
+        actor: by.to_owned(),
+        tenant: row.tenant.clone(),
+        name: row.id.clone(),
         details: json!({"subject": row.subject, "role": row.role, "expires_at": expires_at}),
-    };
-    if admin_audit::put(store, api_key_write(row)?, change).await? {
-        Ok(())
-    } else {
-        Err(KeyError::Moved)
     }
 }
 

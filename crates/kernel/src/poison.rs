@@ -1,9 +1,9 @@
 //! Poison messages: those that no host can read, or that contradict their task. What is kept of them is bounded
 //! here, whatever queue they came from. Each is a document, for a person to look at.
 
-use crate::admin_audit::{self, AdminChange};
+use crate::admin_audit::AdminChange;
 use crate::digest::hex;
-use crate::documents::{delete, read_document, write_document};
+use crate::documents::{Edit, busy, delete, edit, read_document, write_document};
 use crate::ports::{
     Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, DocumentsPut, Store,
     StoreError,
@@ -196,13 +196,11 @@ pub async fn keep(store: &dyn Store, queue: &QueueName, poison: &Poison) -> Resu
             count.reason.clone_from(&poison.reason);
         }
         writes.push(count.write(rev)?);
-        if let DocumentsPut::Written(_) = store.put_documents(&writes).await? {
+        if let DocumentsPut::Written(_) = store.put(&writes).await? {
             return Ok(());
         }
     }
-    Err(StoreError::Unavailable(
-        "others keep poison messages of the queue all the time".to_owned(),
-    ))
+    Err(busy(KIND))
 }
 
 /// The messages that were kept last, the last first, and for each queue that had too many one that counts the others. One that cannot be read is left out and logged.
@@ -267,42 +265,42 @@ fn view(document: &Document) -> Result<Option<PoisonView>, StoreError> {
 /// [`StoreError`].
 pub async fn remove(store: &dyn Store, id: &str, actor: &str) -> Result<bool, StoreError> {
     let tenant = Tenant::default();
-    for _ in 0..TRIES {
-        let Some(document) = find(store, vec![id.to_owned()]).await?.pop() else {
-            return Ok(false);
+    // Whose it is never changes. One that cannot be read is of no queue that counts it.
+    let Some(document) = find(store, vec![id.to_owned()]).await?.pop() else {
+        return Ok(false);
+    };
+    let queue = read_document(KIND, &document.body).map(|body: Body| body.queue);
+    let counts = queue.map(|queue| Count::name(&queue)).unwrap_or_default();
+    let names = [id, &counts];
+    let removed = edit(store, (KIND, &tenant, &names), |found| {
+        let is_there = |name: &str| found.rows.iter().find(|document| document.name == name);
+        let Some(document) = is_there(id) else {
+            return Ok(Edit::keep(false));
         };
-        let writes = if id.starts_with(COUNT) {
+        let edit = if id.starts_with(COUNT) {
             let mut count: Count = read_document(KIND, &document.body)?;
             if count.not_kept == 0 {
-                return Ok(false);
+                return Ok(Edit::keep(false));
             }
             count.not_kept = 0;
-            vec![count.write(document.rev)?]
+            Edit::write(count.write(document.rev)?, true)
         } else {
-            let mut writes = vec![delete(KIND, tenant.clone(), document.name, document.rev)];
-            // One that cannot be read is of no queue that counts it.
-            if let Ok(Body { queue, .. }) = read_document(KIND, &document.body)
-                && let Some(counts) = find(store, vec![Count::name(&queue)]).await?.pop()
-            {
+            let counts = is_there(&counts).map(|counts| {
                 let mut count: Count = read_document(KIND, &counts.body)?;
                 // An older program has kept some that it did not count.
                 count.kept = count.kept.saturating_sub(1);
-                writes.push(count.write(counts.rev)?);
-            }
-            writes
+                count.write(counts.rev)
+            });
+            let gone = delete(KIND, tenant.clone(), id.to_owned(), document.rev);
+            Edit::write(gone, true).along(counts.transpose()?)
         };
-        let change = AdminChange {
+        Ok::<_, StoreError>(edit.audited(AdminChange {
             event: "poison_removed",
-            actor,
-            tenant: &tenant,
-            name: id,
+            actor: actor.to_owned(),
+            tenant: tenant.clone(),
+            name: id.to_owned(),
             details: json!({}),
-        };
-        if admin_audit::put_all(store, writes, change).await? {
-            return Ok(true);
-        }
-    }
-    Err(StoreError::Unavailable(
-        "others keep poison messages of the queue all the time".to_owned(),
-    ))
+        }))
+    });
+    removed.await?.ok_or_else(|| busy(KIND))
 }

@@ -407,17 +407,19 @@ impl Store for PostgresStore {
         Ok(documents::decode(rows))
     }
 
-    async fn put_document(&self, write: &DocumentWrite) -> Result<Option<DbTime>, StoreError> {
-        let written: Vec<PgTimestamp> = self
-            .database
-            .rows(documents::put(write, write.kind.is_durable())?)
-            .await?;
-        Ok(written.first().copied().map(time))
-    }
-
-    async fn put_documents(&self, writes: &[DocumentWrite]) -> Result<DocumentsPut, StoreError> {
+    async fn put(&self, writes: &[DocumentWrite]) -> Result<DocumentsPut, StoreError> {
+        let is_durable = writes.iter().any(|write| write.kind.is_durable());
+        // One statement, and one round trip.
+        if let [write] = writes {
+            let put = documents::put(write, is_durable)?;
+            let written: Vec<PgTimestamp> = self.database.rows(put).await?;
+            return Ok(match written.first() {
+                Some(now) => DocumentsPut::Written(time(*now)),
+                None => DocumentsPut::Refused(0),
+            });
+        }
         let lent = self.database.lend().await?;
-        let written = user_sql::put_documents(&lent, writes).await;
+        let written = user_sql::put_documents(&lent, writes, is_durable).await;
         Ok(lent.settle(written)?)
     }
 

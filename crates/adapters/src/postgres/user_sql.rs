@@ -76,11 +76,12 @@ pub(super) async fn write(
 pub(super) async fn put_documents(
     lent: &Lent,
     writes: &[DocumentWrite],
+    is_durable: bool,
 ) -> Result<DocumentsPut, Fault> {
     begin(lent).await?;
     let mut now = DbTime(0);
     for (place, write) in writes.iter().enumerate() {
-        let put = async { lent.rows(documents::put(write, true)?).await };
+        let put = async { lent.rows(documents::put(write, is_durable)?).await };
         let put: Result<Vec<PgTimestamp>, Fault> = put.await;
         match put.as_deref() {
             Ok([at, ..]) => now = time(*at),

@@ -308,20 +308,12 @@ impl Store for SqliteStore {
         })
     }
 
-    async fn put_document(&self, write: &DocumentWrite) -> Result<Option<DbTime>, StoreError> {
-        let write = write.clone();
-        let durability = if write.kind.is_durable() {
+    async fn put(&self, writes: &[DocumentWrite]) -> Result<DocumentsPut, StoreError> {
+        let durability = if writes.iter().any(|write| write.kind.is_durable()) {
             Durability::Full
         } else {
             Durability::Relaxed
         };
-        let put = move |connection: &mut SqliteConnection, now| {
-            Ok(documents::put(connection, &write, now)?.then_some(DbTime(now)))
-        };
-        Ok(self.database.write(durability, put).await?)
-    }
-
-    async fn put_documents(&self, writes: &[DocumentWrite]) -> Result<DocumentsPut, StoreError> {
         let writes = writes.to_vec();
         let refused = Arc::new(AtomicUsize::new(0));
         let at = refused.clone();
@@ -334,7 +326,7 @@ impl Store for SqliteStore {
             }
             Ok(DocumentsPut::Written(DbTime(now)))
         };
-        match self.database.write(Durability::Full, put).await {
+        match self.database.write(durability, put).await {
             Err(Fault::Refused(CommitError::Moved)) => {
                 Ok(DocumentsPut::Refused(refused.load(Ordering::Relaxed)))
             }

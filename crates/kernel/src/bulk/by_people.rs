@@ -4,9 +4,10 @@
 use super::operation::{BulkSpec, KIND, Operation};
 use crate::admin_audit::{self, AdminChange};
 use crate::dead_letters::{Counter, MOST_LOOKED_AT, Selection};
+use crate::documents::{Edit, edit};
 use crate::engine::Engine;
 use crate::operator::undo_plan;
-use crate::ports::{Document, DocumentQuery, DocumentWrite, Documents, Store, StoreError};
+use crate::ports::{Document, DocumentQuery, Documents, Store, StoreError};
 use crate::record::DbTime;
 use counterstep_contracts::bulk::{
     BulkAction, BulkPreview, BulkStatus, BulkUndo, BulkView, UndoneStep,
@@ -155,15 +156,9 @@ pub fn start(engine: &Engine, spec: BulkSpec) -> BoxFuture<'_, Result<BulkView, 
         let id = engine.new_task_id().to_string();
         let operation = Operation::new(spec, total, there.now);
         let write = operation.write(&id, Rev(0), there.now)?;
-        if !put(
-            store,
-            &operation,
-            write,
-            "bulk_started",
-            &operation.spec.actor,
-        )
-        .await?
-        {
+        let actor = &operation.spec.actor;
+        let said = said(store, &operation, &id, ("bulk_started", actor));
+        if !admin_audit::put(store, write, said).await? {
             return Err(BulkError::Moved);
         }
         Ok(operation.view(&Document {
@@ -177,24 +172,22 @@ pub fn start(engine: &Engine, spec: BulkSpec) -> BoxFuture<'_, Result<BulkView, 
     })
 }
 
-/// With an entry in the audit of changes beside tasks, which has no texts of tasks.
-async fn put(
+/// The entry in the audit of changes beside tasks, which has no texts of tasks.
+fn said(
     store: &dyn Store,
     operation: &Operation,
-    write: DocumentWrite,
-    event: &'static str,
-    actor: &str,
-) -> Result<bool, StoreError> {
-    let id = write.name.clone();
+    id: &str,
+    (event, actor): (&'static str, &str),
+) -> AdminChange {
     let spec = &operation.spec;
     // It is a hash of a text: where texts are encrypted, it would tell who has guessed one.
     let is_clear = store.payload_codec().is_none();
     let group = spec.selection.group.as_ref().filter(|_| is_clear);
-    let change = AdminChange {
+    AdminChange {
         event,
-        actor,
-        tenant: operation.tenant(),
-        name: &id,
+        actor: actor.to_owned(),
+        tenant: operation.tenant().clone(),
+        name: id.to_owned(),
         details: json!({
             "action": spec.action,
             "as": spec.settled,
@@ -203,8 +196,7 @@ async fn put(
             "statuses": spec.selection.statuses,
             "group": group,
         }),
-    };
-    admin_audit::put(store, write, change).await
+    }
 }
 
 async fn documents(store: &dyn Store, tenant: &Tenant) -> Result<Documents, StoreError> {
@@ -271,11 +263,13 @@ pub async fn stop(
     id: &str,
     actor: &str,
 ) -> Result<BulkView, BulkError> {
-    // Its executor writes it a few times a second.
-    for _ in 0..20 {
-        let (document, mut operation, now) = find(store, tenant, id).await?;
+    let names = [id];
+    let written = edit(store, (KIND, tenant, &names), |found| {
+        let now = found.now;
+        let document = found.rows.into_iter().next().ok_or(BulkError::Gone)?;
+        let mut operation = Operation::read(&document)?;
         if operation.status != BulkStatus::Running {
-            return Ok(operation.view(&document));
+            return Ok(Edit::keep(operation.view(&document)));
         }
         let due_at = if operation.slice.is_empty() {
             operation.status = BulkStatus::Stopped;
@@ -286,13 +280,13 @@ pub async fn stop(
             document.due_at.unwrap_or(now)
         };
         let write = operation.write(id, document.rev, due_at)?;
-        if put(store, &operation, write, "bulk_stopped", actor).await? {
-            let seen_at = now;
-            return Ok(operation.view(&Document {
-                seen_at,
-                ..document
-            }));
-        }
-    }
-    Err(BulkError::Moved)
+        let said = said(store, &operation, id, ("bulk_stopped", actor));
+        let view = operation.view(&Document {
+            seen_at: now,
+            ..document
+        });
+        Ok::<_, BulkError>(Edit::write(write, view).audited(said))
+    });
+    // Its executor writes it a few times a second.
+    written.await?.ok_or(BulkError::Moved)
 }

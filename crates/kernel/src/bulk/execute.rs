@@ -6,7 +6,7 @@ use super::decide;
 use super::operation::{CLAIM, Chosen, KIND, Operation, Outcome};
 use crate::cancel::CancelToken;
 use crate::dead_letters::Selection;
-use crate::documents::delete;
+use crate::documents::{Edit, busy, delete, edit};
 use crate::engine::Engine;
 use crate::ports::{Clock, Document, DocumentQuery, DuePlace, StoreError, TaskLine};
 use crate::record::DbTime;
@@ -335,28 +335,24 @@ async fn finish(
     let whys: Option<Vec<&str>> = whys.collect();
     let why = whys.and_then(|whys| whys.first().map(|why| (*why).to_owned()));
     let store = &*engine.ports.store;
-    let query = DocumentQuery::Named {
-        kind: KIND,
-        tenant: document.tenant.clone(),
-        names: vec![document.name.clone()],
-    };
-    loop {
-        let found = store.documents(&query).await?;
+    let names = [document.name.as_str()];
+    let left = edit(store, (KIND, &document.tenant, &names), |found| {
         let Some(there) = found.rows.into_iter().next() else {
-            return Ok(());
+            return Ok(Edit::keep(false));
         };
         let mut operation = Operation::read(&there)?;
         // Another process has taken it over, and counts for itself.
         if operation.owner.as_deref() != Some(owner) {
-            return Ok(());
+            return Ok(Edit::keep(false));
         }
         operation.count(&outcomes);
         let write = operation.write(&there.name, there.rev, operation.due(found.now))?;
-        if store.put_document(&write).await?.is_some() {
-            return match why.filter(|_| operation.is_at_undecided()) {
-                Some(why) => Err(StoreError::Unsupported(why)),
-                None => Ok(()),
-            };
-        }
+        Ok::<_, StoreError>(Edit::write(write, operation.is_at_undecided()))
+    });
+    // What was done shows in the journals of the tasks: whoever executes the slice again only counts it.
+    let is_at_undecided = left.await?.ok_or_else(|| busy(KIND))?;
+    match why.filter(|_| is_at_undecided) {
+        Some(why) => Err(StoreError::Unsupported(why)),
+        None => Ok(()),
     }
 }

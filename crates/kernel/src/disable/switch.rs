@@ -10,7 +10,7 @@ use crate::task::TaskType;
 use crate::transition::Transition;
 use crate::webhooks::alerts;
 use counterstep_contracts::declaration::StepKind;
-use counterstep_contracts::{Host, Rev, StepDecl, TaskStatus, Tenant};
+use counterstep_contracts::{Host, StepDecl, TaskStatus, Tenant};
 use futures::future::BoxFuture;
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -363,9 +363,9 @@ async fn put_with(
 ) -> Result<bool, StoreError> {
     let change = AdminChange {
         event,
-        actor: by.map_or(&row.by, |by| by.actor),
-        tenant: &Tenant::default(),
-        name: &row.name,
+        actor: by.map_or(row.by.as_str(), |by| by.actor).to_owned(),
+        tenant: Tenant::default(),
+        name: row.name.clone(),
         details: match by.and_then(|by| by.name) {
             Some(name) => json!({"note": row.reason, "by": name}),
             None => json!({"note": row.reason}),
@@ -389,11 +389,7 @@ async fn switch(
         let row = read.rows.into_iter().find(|row| row.name == name);
         let mut row = row.unwrap_or_else(|| TypeRow {
             name: name.to_owned(),
-            disabled: None,
-            reason: String::new(),
-            by: String::new(),
-            counts_from: None,
-            rev: Rev(0),
+            ..TypeRow::default()
         });
         change(&mut row, read.now);
         (row.by, row.reason) = (decision.by(), decision.note.to_owned());

@@ -3,6 +3,7 @@
 
 mod api_keys;
 mod body;
+mod edit;
 mod listings;
 mod schedules;
 mod types;
@@ -16,7 +17,9 @@ use crate::ports::{
     TypeRow, TypeRows, WorkerRow, Workers,
 };
 use crate::record::DbTime;
-pub(crate) use api_keys::write as api_key_write;
+pub(crate) use api_keys::{read as read_api_key, write as api_key_write};
+pub(crate) use edit::{Edit, busy, edit};
+pub(crate) use schedules::readable as readable_schedule;
 pub(crate) use types::write as type_write;
 
 pub(crate) use body::{delete, postponed};

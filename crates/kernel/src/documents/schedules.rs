@@ -5,26 +5,12 @@ use crate::ports::{
     Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Documents, DuePlace,
     ScheduleQuery, ScheduleRow, Schedules, Store, StoreError,
 };
-use crate::record::DbTime;
-use counterstep_contracts::{Rev, ScheduleOrigin, ScheduleSpec, TaskId};
-use serde::{Deserialize, Serialize};
+use counterstep_contracts::{Rev, ScheduleOrigin};
 
 const KIND: DocumentKind = DocumentKind::Schedule;
 
 /// As many that are due as are read at least at a time.
 const PAGE: u32 = 100;
-
-#[derive(Serialize, Deserialize)]
-struct Body {
-    origin: ScheduleOrigin,
-    spec: ScheduleSpec,
-    paused: bool,
-    next_due_at: Option<DbTime>,
-    last_due_at: Option<DbTime>,
-    last_fired_at: Option<DbTime>,
-    last_task: Option<TaskId>,
-    created_at: DbTime,
-}
 
 pub(super) async fn find<S: Store + ?Sized>(
     store: &S,
@@ -99,7 +85,7 @@ async fn due<S: Store + ?Sized>(
 }
 
 /// One that a newer program wrote must not stand in the way of the others.
-fn readable(document: Document) -> Option<ScheduleRow> {
+pub(crate) fn readable(document: Document) -> Option<ScheduleRow> {
     let name = document.name.clone();
     read(document)
         .inspect_err(|error| tracing::warn!(schedule = name, %error, "a schedule cannot be read"))
@@ -107,20 +93,12 @@ fn readable(document: Document) -> Option<ScheduleRow> {
 }
 
 fn read(document: Document) -> Result<ScheduleRow, StoreError> {
-    let body: Body = read_body(KIND, &document.body)?;
     Ok(ScheduleRow {
         tenant: document.tenant,
         name: document.name,
-        origin: body.origin,
-        spec: body.spec,
-        paused: body.paused,
-        next_due_at: body.next_due_at,
-        last_due_at: body.last_due_at,
-        last_fired_at: body.last_fired_at,
-        last_task: body.last_task,
         rev: document.rev,
-        created_at: body.created_at,
         updated_at: document.seen_at,
+        ..read_body(KIND, &document.body)?
     })
 }
 
@@ -129,23 +107,13 @@ fn read(document: Document) -> Result<ScheduleRow, StoreError> {
 /// # Errors
 /// When it cannot be written as JSON.
 pub fn write(row: &ScheduleRow) -> Result<DocumentWrite, StoreError> {
-    let body = Body {
-        origin: row.origin,
-        spec: row.spec.clone(),
-        paused: row.paused,
-        next_due_at: row.next_due_at,
-        last_due_at: row.last_due_at,
-        last_fired_at: row.last_fired_at,
-        last_task: row.last_task,
-        created_at: row.created_at,
-    };
     Ok(DocumentWrite {
         kind: KIND,
         tenant: row.tenant.clone(),
         name: row.name.clone(),
         expected: Some(Rev(row.rev.0 - 1)),
         change: DocumentChange::Put {
-            body: write_body(KIND, &body)?,
+            body: write_body(KIND, row)?,
             due_at: row.next_due_at.filter(|_| !row.paused),
         },
     })

@@ -301,9 +301,9 @@ pub fn set_limit<'a>(
             };
             let change = AdminChange {
                 event: "limit_set",
-                actor: new.actor,
-                tenant: &Tenant::default(),
-                name,
+                actor: new.actor.to_owned(),
+                tenant: Tenant::default(),
+                name: name.to_owned(),
                 details: json!({"note": new.note, "at_once": new.at_once, "rate": new.rate}),
             };
             if admin_audit::put(engine.ports.store.as_ref(), write, change).await? {
@@ -334,9 +334,9 @@ pub fn reset_limit<'a>(
             };
             let change = AdminChange {
                 event: "limit_reset",
-                actor,
-                tenant: &Tenant::default(),
-                name,
+                actor: actor.to_owned(),
+                tenant: Tenant::default(),
+                name: name.to_owned(),
                 details: json!({"note": note}),
             };
             let deleted = delete(KIND, Tenant::default(), name.to_owned(), rev);

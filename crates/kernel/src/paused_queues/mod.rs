@@ -245,9 +245,9 @@ async fn audited(
 ) -> Result<bool, StoreError> {
     let change = AdminChange {
         event,
-        actor,
-        tenant: &Tenant::default(),
-        name: &name.0,
+        actor: actor.to_owned(),
+        tenant: Tenant::default(),
+        name: name.0.clone(),
         details: json!({ "note": note }),
     };
     admin_audit::put(engine.ports.store.as_ref(), write, change).await

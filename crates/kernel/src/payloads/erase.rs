@@ -35,9 +35,9 @@ pub async fn delete_documents(
             for row in rows {
                 let change = AdminChange {
                     event: "document_erased",
-                    actor,
-                    tenant,
-                    name: &row.name,
+                    actor: actor.to_owned(),
+                    tenant: tenant.clone(),
+                    name: row.name.clone(),
                     details: json!({ "kind": kind.as_str() }),
                 };
                 // One that has moved on meanwhile is on the next page.

@@ -253,24 +253,15 @@ impl Store for PayloadStore {
         Ok(found)
     }
 
-    async fn put_document(&self, write: &DocumentWrite) -> Result<Option<DbTime>, StoreError> {
+    async fn put(&self, writes: &[DocumentWrite]) -> Result<DocumentsPut, StoreError> {
         let Some(codec) = &self.codec else {
-            return self.inner.put_document(write).await;
-        };
-        let mut write = write.clone();
-        encrypt::document(codec.as_ref(), &mut write)?;
-        self.inner.put_document(&write).await
-    }
-
-    async fn put_documents(&self, writes: &[DocumentWrite]) -> Result<DocumentsPut, StoreError> {
-        let Some(codec) = &self.codec else {
-            return self.inner.put_documents(writes).await;
+            return self.inner.put(writes).await;
         };
         let mut writes = writes.to_vec();
         for write in &mut writes {
             encrypt::document(codec.as_ref(), write)?;
         }
-        self.inner.put_documents(&writes).await
+        self.inner.put(&writes).await
     }
 
     async fn successors(&self, tenant: &Tenant, task: TaskId) -> Result<Vec<TaskId>, StoreError> {

@@ -3,11 +3,13 @@
 use crate::record::DbTime;
 use counterstep_contracts::access::Role;
 use counterstep_contracts::{Rev, Tenant};
+use serde::{Deserialize, Serialize};
 
-/// An API key.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// An API key. It is the body of its document, but for what stands beside that.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApiKeyRow {
     /// The part of the key that is no secret: 16 hexadecimal digits.
+    #[serde(skip)]
     pub id: String,
     /// SHA-256 of its secret part, in hexadecimal digits.
     pub secret_hash: String,
@@ -26,6 +28,7 @@ pub struct ApiKeyRow {
     /// When it was revoked, and by whom.
     pub revoked: Option<(DbTime, String)>,
     /// Grows with each change.
+    #[serde(skip)]
     pub rev: Rev,
 }
 

@@ -3,13 +3,16 @@
 use super::documents::DuePlace;
 use crate::record::DbTime;
 use counterstep_contracts::{Rev, ScheduleOrigin, ScheduleSpec, TaskId, Tenant};
+use serde::{Deserialize, Serialize};
 
-/// A schedule.
-#[derive(Debug, Clone, PartialEq)]
+/// A schedule. It is the body of its document, but for what stands beside that.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ScheduleRow {
     /// Whose it is.
+    #[serde(skip)]
     pub tenant: Tenant,
     /// Its name; unique within its tenant.
+    #[serde(skip)]
     pub name: String,
     /// Where it comes from.
     pub origin: ScheduleOrigin,
@@ -27,10 +30,12 @@ pub struct ScheduleRow {
     /// The task that it submitted last.
     pub last_task: Option<TaskId>,
     /// Grows with each change and each firing.
+    #[serde(skip)]
     pub rev: Rev,
     /// Made: by the database's clock when it was looked for.
     pub created_at: DbTime,
     /// Last change, or last firing; the store writes it.
+    #[serde(skip)]
     pub updated_at: DbTime,
 }
 

@@ -227,12 +227,22 @@ pub trait Store: Upkeep + Logs + Send + Sync + Debug {
     /// Documents, and the time at which they were read.
     async fn documents(&self, query: &DocumentQuery) -> Result<Documents, StoreError>;
 
-    /// Writes or deletes a document; a firing is part of a [`commit`](Self::commit). Returns the
-    /// database's now; `None`: it is not at the expected revision, and nothing was written.
-    async fn put_document(&self, write: &DocumentWrite) -> Result<Option<DbTime>, StoreError>;
+    /// Writes or deletes documents in this order: all of them in one transaction, or none. On the disk when it answers, where one
+    /// of the kinds [is durable](DocumentKind::is_durable). A schedule that fires is part of a [`commit`](Self::commit).
+    async fn put(&self, writes: &[DocumentWrite]) -> Result<DocumentsPut, StoreError>;
 
-    /// Writes or deletes documents in this order: all of them in one transaction, or none.
-    async fn put_documents(&self, writes: &[DocumentWrite]) -> Result<DocumentsPut, StoreError>;
+    /// One of them. Returns the database's now; `None`: it is not at the expected revision, and nothing was written.
+    fn put_document<'a>(
+        &'a self,
+        write: &'a DocumentWrite,
+    ) -> BoxFuture<'a, Result<Option<DbTime>, StoreError>> {
+        Box::pin(async move {
+            match self.put(std::slice::from_ref(write)).await? {
+                DocumentsPut::Written(now) => Ok(Some(now)),
+                DocumentsPut::Refused(_) => Ok(None),
+            }
+        })
+    }
 
     /// The tasks that run a task of this tenant again, the newest first, at most [`MOST_SUCCESSORS`].
     async fn successors(&self, tenant: &Tenant, task: TaskId) -> Result<Vec<TaskId>, StoreError>;

@@ -5,10 +5,11 @@ use counterstep_contracts::{Rev, TaskId, Tenant};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Whether a task type takes submissions.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Whether a task type takes submissions. It is the body of its document, but for what stands beside that.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TypeRow {
     /// Its declared name.
+    #[serde(skip)]
     pub name: String,
     /// `None`: it takes them.
     pub disabled: Option<Disabled>,
@@ -19,6 +20,7 @@ pub struct TypeRow {
     /// Failures before this do not count any more.
     pub counts_from: Option<DbTime>,
     /// Grows with each change.
+    #[serde(skip)]
     pub rev: Rev,
 }
 

@@ -4,9 +4,11 @@
 use super::fire::{fire, is_busy};
 use crate::admin_audit::{self, AdminChange};
 use crate::client::SubmitError;
-use crate::documents::{TypedDocuments, delete as delete_document, schedule_write};
+use crate::documents::{
+    Edit, TypedDocuments, delete as delete_document, edit, readable_schedule, schedule_write,
+};
 use crate::engine::Engine;
-use crate::ports::{DocumentKind, ScheduleQuery, ScheduleRow, StoreError};
+use crate::ports::{DocumentKind, Documents, ScheduleQuery, ScheduleRow, StoreError};
 use crate::record::DbTime;
 use crate::task::RequestError;
 use counterstep_contracts::http::Accepted;
@@ -15,7 +17,9 @@ use counterstep_steps::schedule::{self, NAME, check, is_name};
 use futures::future::BoxFuture;
 use serde_json::json;
 
-/// Others may be faster so often in a row.
+const KIND: DocumentKind = DocumentKind::Schedule;
+
+/// Tasks of a schedule may be faster so often in a row.
 const TRIES: u32 = 20;
 
 /// What was asked was not done.
@@ -84,38 +88,63 @@ pub fn get<'a>(
     name: &'a str,
 ) -> BoxFuture<'a, Result<ScheduleState, ScheduleError>> {
     Box::pin(async move {
-        find(engine, tenant, name)
-            .await?
-            .0
-            .ok_or(ScheduleError::Gone)
-    })
-}
-
-async fn find(
-    engine: &Engine,
-    tenant: &Tenant,
-    name: &str,
-) -> Result<(Option<ScheduleState>, DbTime), ScheduleError> {
-    // Another name has no row, and may be one that no database takes.
-    let names = if is_name(name) {
-        vec![name.to_owned()]
-    } else {
-        Vec::new()
-    };
-    let query = ScheduleQuery::Named {
-        tenant: tenant.clone(),
-        names,
-    };
-    let found = engine.ports.store.schedules(&query).await?;
-    let row = found.rows.into_iter().next();
-    Ok((
-        row.map(|row| ScheduleState {
+        let query = ScheduleQuery::Named {
+            tenant: tenant.clone(),
+            names: named(name).into_iter().map(str::to_owned).collect(),
+        };
+        let found = engine.ports.store.schedules(&query).await?;
+        let row = found.rows.into_iter().next().ok_or(ScheduleError::Gone)?;
+        Ok(ScheduleState {
             row,
             now: found.now,
             is_new: false,
-        }),
-        found.now,
-    ))
+        })
+    })
+}
+
+/// Another name has no row, and may be one that no database takes.
+fn named(name: &str) -> Option<&str> {
+    Some(name).filter(|name| is_name(name))
+}
+
+fn state_of(found: Documents) -> Option<ScheduleState> {
+    let row = found.rows.into_iter().find_map(readable_schedule)?;
+    Some(ScheduleState {
+        row,
+        now: found.now,
+        is_new: false,
+    })
+}
+
+/// Changes a schedule as `decide` says, on what is there. The answer is the schedule behind the change.
+async fn change(
+    engine: &Engine,
+    (tenant, name): (&Tenant, &str),
+    actor: &str,
+    mut decide: impl FnMut(Option<ScheduleState>, DbTime) -> Result<Changed, ScheduleError>,
+) -> Result<ScheduleState, ScheduleError> {
+    let store = engine.ports.store.as_ref();
+    let names = Vec::from_iter(named(name));
+    let written = edit(store, (KIND, tenant, &names), |found| {
+        let now = found.now;
+        Ok::<_, ScheduleError>(match decide(state_of(found), now)? {
+            Changed::Nothing(state) => Edit::keep(Some(*state)),
+            Changed::To(mut row, event) => {
+                row.rev = row.rev.next();
+                Edit::write(schedule_write(&row)?, None).audited(said(&row, event, actor))
+            }
+        })
+    });
+    match written.await?.ok_or(ScheduleError::Moved)? {
+        Some(state) => Ok(state),
+        None => get(engine, tenant, name).await,
+    }
+}
+
+/// What a schedule is to be.
+enum Changed {
+    Nothing(Box<ScheduleState>),
+    To(Box<ScheduleRow>, &'static str),
 }
 
 /// Makes a schedule, or makes it another one. What is the same already stays as it is. `actor` stands in the
@@ -141,13 +170,17 @@ pub fn set<'a>(
         task_type.decl.name.clone_into(&mut spec.task_type);
         let when = schedule::read(&mut spec)?;
         check(&task_type, &spec.request)?;
-        for _ in 0..TRIES {
-            let (found, now) = find(engine, tenant, name).await?;
+        let mut is_new = false;
+        let state = change(engine, (tenant, name), actor, |found, now| {
             is_free(engine, (tenant, name), found.as_ref())?;
-            if let Some(same) = found.as_ref().filter(|kept| kept.row.spec == spec) {
-                return Ok(same.clone());
-            }
-            let is_new = found.is_none();
+            is_new = found.is_none();
+            let row = match found {
+                Some(kept) if kept.row.spec == spec => {
+                    return Ok(Changed::Nothing(Box::new(kept)));
+                }
+                Some(kept) => kept.row,
+                None => ScheduleRow::new(tenant.clone(), name.to_owned(), spec.clone(), now),
+            };
             let next = when.after(now);
             if next.is_none() {
                 let pointer = if spec.run_at.is_some() {
@@ -158,21 +191,16 @@ pub fn set<'a>(
                 let message = "none of its times is still to come: name one that is";
                 return Err(RequestError::new(pointer, message).into());
             }
-            let row = found.map(|kept| kept.row);
-            let mut row = row.unwrap_or_else(|| {
-                ScheduleRow::new(tenant.clone(), name.to_owned(), spec.clone(), now)
-            });
-            row.origin = ScheduleOrigin::Api;
-            row.spec = spec.clone();
-            row.next_due_at = next;
-            if put(engine, &mut row, "schedule_set", actor).await? {
-                return Ok(ScheduleState {
-                    is_new,
-                    ..get(engine, tenant, name).await?
-                });
-            }
-        }
-        Err(ScheduleError::Moved)
+            let row = ScheduleRow {
+                origin: ScheduleOrigin::Api,
+                spec: spec.clone(),
+                next_due_at: next,
+                ..row
+            };
+            Ok(Changed::To(Box::new(row), "schedule_set"))
+        });
+        let state = state.await?;
+        Ok(ScheduleState { is_new, ..state })
     })
 }
 
@@ -193,16 +221,6 @@ fn is_free(
     }
 }
 
-async fn put(
-    engine: &Engine,
-    row: &mut ScheduleRow,
-    event: &'static str,
-    actor: &str,
-) -> Result<bool, StoreError> {
-    row.rev = row.rev.next();
-    put_audited(engine, row, event, actor).await
-}
-
 /// Writes a schedule together with the entry of its change. `false`: it was changed meanwhile.
 ///
 /// # Errors
@@ -213,12 +231,12 @@ pub async fn put_audited(
     event: &'static str,
     actor: &str,
 ) -> Result<bool, StoreError> {
-    let change = of(row, event, actor);
+    let change = said(row, event, actor);
     admin_audit::put(engine.ports.store.as_ref(), schedule_write(row)?, change).await
 }
 
 /// Without the request, which is a payload.
-fn of<'a>(row: &'a ScheduleRow, event: &'static str, actor: &'a str) -> AdminChange<'a> {
+fn said(row: &ScheduleRow, event: &'static str, actor: &str) -> AdminChange {
     let ScheduleSpec {
         task_type,
         cron,
@@ -230,9 +248,9 @@ fn of<'a>(row: &'a ScheduleRow, event: &'static str, actor: &'a str) -> AdminCha
     } = &row.spec;
     AdminChange {
         event,
-        actor,
-        tenant: &row.tenant,
-        name: &row.name,
+        actor: actor.to_owned(),
+        tenant: row.tenant.clone(),
+        name: row.name.clone(),
         details: json!({
             "type": task_type, "cron": cron, "zone": zone, "run_at": run_at, "misfire": misfire, "overlap": overlap,
         }),
@@ -250,18 +268,17 @@ pub fn delete<'a>(
     actor: &'a str,
 ) -> BoxFuture<'a, Result<(), ScheduleError>> {
     Box::pin(async move {
-        for _ in 0..TRIES {
-            let found = find(engine, tenant, name).await?.0;
+        let store = engine.ports.store.as_ref();
+        let names = Vec::from_iter(named(name));
+        let deleted = edit(store, (KIND, tenant, &names), |found| {
+            let found = state_of(found);
             is_free(engine, (tenant, name), found.as_ref())?;
             let ScheduleState { row, .. } = found.ok_or(ScheduleError::Gone)?;
-            let kind = DocumentKind::Schedule;
-            let deleted = delete_document(kind, tenant.clone(), name.to_owned(), row.rev);
-            let change = of(&row, "schedule_deleted", actor);
-            if admin_audit::put(engine.ports.store.as_ref(), deleted, change).await? {
-                return Ok(());
-            }
-        }
-        Err(ScheduleError::Moved)
+            let deleted = delete_document(KIND, tenant.clone(), name.to_owned(), row.rev);
+            let said = said(&row, "schedule_deleted", actor);
+            Ok::<_, ScheduleError>(Edit::write(deleted, ()).audited(said))
+        });
+        deleted.await?.ok_or(ScheduleError::Moved)
     })
 }
 
@@ -278,12 +295,12 @@ pub fn pause<'a>(
     actor: &'a str,
 ) -> BoxFuture<'a, Result<ScheduleState, ScheduleError>> {
     Box::pin(async move {
-        for _ in 0..TRIES {
-            let kept = get(engine, tenant, name).await?;
+        let paused = change(engine, (tenant, name), actor, |found, now| {
+            let kept = found.ok_or(ScheduleError::Gone)?;
             if kept.row.paused == paused {
-                return Ok(kept);
+                return Ok(Changed::Nothing(Box::new(kept)));
             }
-            let ScheduleState { mut row, now, .. } = kept;
+            let mut row = kept.row;
             row.paused = paused;
             if !paused {
                 row.next_due_at = schedule::read_stored(&row.spec)?.when.after(now);
@@ -293,11 +310,9 @@ pub fn pause<'a>(
             } else {
                 "schedule_resumed"
             };
-            if put(engine, &mut row, event, actor).await? {
-                return get(engine, tenant, name).await;
-            }
-        }
-        Err(ScheduleError::Moved)
+            Ok(Changed::To(Box::new(row), event))
+        });
+        paused.await
     })
 }
 

@@ -259,7 +259,7 @@ async fn sort(
     if changes.is_empty() {
         return Ok(());
     }
-    let changed = engine.ports.store.put_documents(&changes);
+    let changed = engine.ports.store.put(&changes);
     match sending.under_way.until(changed).await {
         Ok(DocumentsPut::Written(_)) => {
             for (document, delivery) in given_up {

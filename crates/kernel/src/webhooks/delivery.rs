@@ -2,7 +2,7 @@
 
 use super::alerts::{Alert, installation};
 use super::slots::Receiver;
-use crate::documents::{self, read_document, write_document};
+use crate::documents::{self, Edit, busy, read_document, write_document};
 use crate::ports::{
     Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Documents, DuePlace,
     Store, StoreError,
@@ -11,7 +11,7 @@ use crate::record::{DbTime, TaskRow};
 use crate::times::rfc3339;
 use counterstep_contracts::alert::AlertBody;
 use counterstep_contracts::webhook::{DeliveryStatus, DeliveryView, WebhookBody, WebhookData};
-use counterstep_contracts::{Rev, TaskId, Tenant};
+use counterstep_contracts::{TaskId, Tenant};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -281,17 +281,13 @@ pub async fn send_again(
     task: TaskId,
     id: &str,
 ) -> Result<DeliveryView, NoSuchWebhook> {
-    loop {
-        let rev = id.strip_prefix(&format!("{task}_"));
-        if rev.is_none_or(|rev| rev.parse::<u64>().is_err()) {
-            return Err(NoSuchWebhook::Gone);
-        }
-        let query = DocumentQuery::Named {
-            kind: KIND,
-            tenant: tenant.clone(),
-            names: vec![id.to_owned()],
-        };
-        let found = store.documents(&query).await?;
+    let rev = id.strip_prefix(&format!("{task}_"));
+    if rev.is_none_or(|rev| rev.parse::<u64>().is_err()) {
+        return Err(NoSuchWebhook::Gone);
+    }
+    // One that is being sent meanwhile is read again.
+    let names = [id];
+    let sent = documents::edit(store, (KIND, tenant, &names), |found| {
         let document = found.rows.into_iter().next().ok_or(NoSuchWebhook::Gone)?;
         let mut delivery = Delivery {
             status: DeliveryStatus::Pending,
@@ -301,18 +297,16 @@ pub async fn send_again(
         // Before the first attempt its last write is that of the commit that it tells of.
         delivery.at.get_or_insert(document.seen_at);
         let write = delivery.rewrite(&document, found.now)?;
-        // One that is being sent meanwhile is read again.
-        if let Some(now) = store.put_document(&write).await? {
-            let document = Document {
-                rev: Rev(document.rev.0 + 1),
-                body: write_document(KIND, &delivery)?,
-                due_at: Some(found.now),
-                seen_at: now,
-                ..document
-            };
-            return Ok(view(&document)?);
-        }
-    }
+        let view = view(&Document {
+            rev: document.rev.next(),
+            body: write_document(KIND, &delivery)?,
+            due_at: Some(found.now),
+            seen_at: found.now,
+            ..document
+        })?;
+        Ok::<_, NoSuchWebhook>(Edit::write(write, view))
+    });
+    Ok(sent.await?.ok_or_else(|| busy(KIND))?)
 }
 
 fn view(document: &Document) -> Result<DeliveryView, StoreError> {

@@ -5,13 +5,16 @@ use crate::{
     SECOND, Tick, alone, finish, hourly, make_due, one_pass, overdue, row, tasks, tenant, types,
 };
 use counterstep_contracts::ScheduleSpec;
+use counterstep_kernel::admin_audit;
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::schedule;
 use counterstep_kernel::schedule::ScheduleError;
 use counterstep_reconciler::{ReconcilerSettings, Report, plan};
 use counterstep_steps::Schedule;
 use counterstep_steps::times::rfc3339;
+use futures::future::join_all;
 use serde_json::json;
+use std::collections::BTreeSet;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dry_run_says_what_is_due_and_fires_nothing() {
@@ -246,4 +249,42 @@ async fn a_form_that_is_refused_today_goes_on_where_it_was_set() {
         .expect("it is paused");
     let resumed = schedule::pause(&engine, &tenant(), "odd", false, "kim").await;
     assert_eq!(resumed.expect("it goes on").upcoming(3).len(), 3);
+}
+
+/// Each is decided again on what another one has written.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_changes_at_once_each_is_written_with_one_entry_or_has_to_be_tried_again() {
+    let (engine, _folder) = alone(types()).await;
+    let actors: Vec<String> = (0..26).map(|minute| format!("kim-{minute}")).collect();
+    let set = |(minute, actor): (usize, &String)| {
+        let (engine, actor) = (engine.clone(), actor.clone());
+        let spec = ScheduleSpec {
+            cron: Some(format!("{minute} * * * *")),
+            ..hourly()
+        };
+        tokio::spawn(async move {
+            match schedule::set(&engine, &tenant(), "busy", spec, &actor).await {
+                Ok(_) => Some(actor),
+                Err(ScheduleError::Moved) => None,
+                Err(error) => panic!("{error}"),
+            }
+        })
+    };
+    let set = join_all(actors.iter().enumerate().map(set)).await;
+    let set: BTreeSet<String> = set
+        .into_iter()
+        .filter_map(|set| set.expect("its end"))
+        .collect();
+    assert!(!set.is_empty());
+    let entries = admin_audit::page(&*engine.ports.store, 0, 100).await;
+    let entries = entries.expect("entries");
+    assert_eq!(entries.len(), set.len());
+    // What was written last stands.
+    let last = entries
+        .last()
+        .and_then(|entry| entry.actor.strip_prefix("kim-"));
+    let cron = row(&engine, "busy").await.spec.cron;
+    assert_eq!(cron, last.map(|minute| format!("{minute} * * * *")));
+    let named: BTreeSet<String> = entries.into_iter().map(|entry| entry.actor).collect();
+    assert_eq!(named, set);
 }

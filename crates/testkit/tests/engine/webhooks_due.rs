@@ -86,7 +86,7 @@ async fn sending(documents: Vec<DocumentWrite>) -> (Site, Arc<Sender>) {
 
 async fn put(site: &Site, documents: Vec<DocumentWrite>) {
     let store = &site.engine.ports.store;
-    let put = store.put_documents(&documents).await.expect("an answer");
+    let put = store.put(&documents).await.expect("an answer");
     assert!(matches!(put, DocumentsPut::Written(_)), "{put:?}");
 }
 

@@ -256,7 +256,7 @@ pub(crate) async fn documents_page_by_name_and_the_last_written_is_the_latest(po
 pub(crate) async fn documents_are_written_together_or_not_at_all(ports: &Ports) {
     let store = &*ports.store;
     let both = [put("a", Some(0), None), put("b", Some(0), None)];
-    let written = store.put_documents(&both).await.unwrap();
+    let written = store.put(&both).await.unwrap();
     assert!(
         matches!(written, DocumentsPut::Written(now) if now > DbTime(0)),
         "{written:?}"
@@ -272,7 +272,7 @@ pub(crate) async fn documents_are_written_together_or_not_at_all(ports: &Ports) 
         ([put("a", Some(a + 6), None), put("c", Some(0), None)], 0),
         ([put("a", Some(a), None), put("b", Some(0), None)], 1),
     ] {
-        let put = store.put_documents(&writes).await.unwrap();
+        let put = store.put(&writes).await.unwrap();
         assert_eq!(put, DocumentsPut::Refused(refused));
         assert_eq!(revs(find(store, &all).await), before);
     }
@@ -280,9 +280,7 @@ pub(crate) async fn documents_are_written_together_or_not_at_all(ports: &Ports) 
         change: DocumentChange::Delete,
         ..put("a", Some(a), None)
     };
-    let put = store
-        .put_documents(&[delete, put("b", Some(b), None)])
-        .await;
+    let put = store.put(&[delete, put("b", Some(b), None)]).await;
     assert!(matches!(put, Ok(DocumentsPut::Written(_))), "{put:?}");
     assert_eq!(revs(find(store, &all).await), [b + 1]);
 }

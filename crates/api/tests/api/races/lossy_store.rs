@@ -115,16 +115,12 @@ impl Store for LossyStore {
         self.change(self.inner.commit_all(submissions)).await
     }
 
-    async fn put_document(&self, write: &DocumentWrite) -> Result<Option<DbTime>, StoreError> {
-        // That this process is alive.
-        if write.kind == DocumentKind::Worker {
-            return self.inner.put_document(write).await;
+    async fn put(&self, writes: &[DocumentWrite]) -> Result<DocumentsPut, StoreError> {
+        match writes {
+            // That this process is alive.
+            [write] if write.kind == DocumentKind::Worker => self.inner.put(writes).await,
+            _ => self.change(self.inner.put(writes)).await,
         }
-        self.change(self.inner.put_document(write)).await
-    }
-
-    async fn put_documents(&self, writes: &[DocumentWrite]) -> Result<DocumentsPut, StoreError> {
-        self.change(self.inner.put_documents(writes)).await
     }
 
     async fn load_for(

@@ -1,0 +1,91 @@
+//! One change of documents, decided on what was read: it is written over the revisions that were read, with its entry in the
+//! audit of changes where it has one, and decided again where another writer was faster. Claims are none of these: who loses a
+//! race for one must not try again.
+
+use crate::admin_audit::{self, AdminChange};
+use crate::ports::{
+    DocumentKind, DocumentQuery, DocumentWrite, Documents, DocumentsPut, Store, StoreError,
+};
+use counterstep_contracts::Tenant;
+
+/// Others may be faster so often in a row.
+const TRIES: u32 = 20;
+
+/// What becomes of documents, and what the caller is told of it once it is written.
+pub(crate) struct Edit<A> {
+    writes: Vec<DocumentWrite>,
+    change: Option<AdminChange>,
+    answer: A,
+}
+
+impl<A> Edit<A> {
+    /// Nothing is written.
+    pub(crate) const fn keep(answer: A) -> Self {
+        Self {
+            writes: Vec::new(),
+            change: None,
+            answer,
+        }
+    }
+
+    pub(crate) fn write(write: DocumentWrite, answer: A) -> Self {
+        Self {
+            writes: vec![write],
+            change: None,
+            answer,
+        }
+    }
+
+    /// With this one in the same transaction.
+    pub(crate) fn along(mut self, write: Option<DocumentWrite>) -> Self {
+        self.writes.extend(write);
+        self
+    }
+
+    /// With this entry in the audit of changes.
+    pub(crate) fn audited(mut self, change: AdminChange) -> Self {
+        self.change = Some(change);
+        self
+    }
+}
+
+/// Reads the documents of these names, by name, and writes what `decide` makes of them, which may be asked more than once. The
+/// answer is that of the decision that was written; `None`: others were faster every time.
+///
+/// # Errors
+/// Those of `decide`, and [`StoreError`].
+pub(crate) async fn edit<A, E: From<StoreError>>(
+    store: &dyn Store,
+    (kind, tenant, names): (DocumentKind, &Tenant, &[&str]),
+    mut decide: impl FnMut(Documents) -> Result<Edit<A>, E>,
+) -> Result<Option<A>, E> {
+    let query = DocumentQuery::Named {
+        kind,
+        tenant: tenant.clone(),
+        names: names.iter().map(|&name| name.to_owned()).collect(),
+    };
+    for _ in 0..TRIES {
+        let Edit {
+            writes,
+            change,
+            answer,
+        } = decide(store.documents(&query).await?)?;
+        let is_written = match change {
+            Some(change) => admin_audit::put_all(store, writes, change).await?,
+            None if writes.is_empty() => true,
+            None => matches!(store.put(&writes).await?, DocumentsPut::Written(_)),
+        };
+        if is_written {
+            return Ok(Some(answer));
+        }
+    }
+    Ok(None)
+}
+
+/// Where there is no other word for that others were faster every time.
+pub(crate) fn busy(kind: DocumentKind) -> StoreError {
+    StoreError::Unavailable(format!(
+        "others change the {} all the time",
+        kind.as_str().replace('_', " ")
+    ))
+}
