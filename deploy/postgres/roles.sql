@@ -50,7 +50,7 @@ BEGIN
         FOREACH setting IN ARRAY ARRAY[
             'statement_timeout=15000', 'lock_timeout=5000', 'idle_in_transaction_session_timeout=30000',
             'timezone=UTC', 'plan_cache_mode=force_generic_plan', 'jit=off', 'enable_seqscan=off',
-            'enable_hashjoin=off', 'enable_mergejoin=off', 'enable_bitmapscan=off'
+            'enable_hashjoin=off', 'enable_mergejoin=off', 'enable_bitmapscan=off', 'max_parallel_workers_per_gather=0'
         ] LOOP
             EXECUTE format('ALTER ROLE %I SET %s', role, setting);
         END LOOP;

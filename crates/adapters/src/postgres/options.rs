@@ -217,12 +217,13 @@ pub(super) const FOR_POOLERS: &str = "; behind a pooler in transaction mode, suc
 // One plan for all values of a statement, and only plans that walk an index from the keys at hand:
 // every statement of ours has such a plan, and it is the right one at any size. Left to choose, the
 // server would plan the arrays of a commit anew with each call, and on an empty table it would
-// choose to read the whole of it and keep that plan while it grows.
+// choose to read the whole of it and keep that plan while it grows. And no parallel workers: they read
+// ahead of a limit.
 fn settings(options: &PostgresOptions) -> String {
     format!(
         "-c statement_timeout={} -c lock_timeout={} -c idle_in_transaction_session_timeout={} -c timezone=UTC \
          -c plan_cache_mode=force_generic_plan -c jit=off -c enable_seqscan=off -c enable_hashjoin=off \
-         -c enable_mergejoin=off -c enable_bitmapscan=off",
+         -c enable_mergejoin=off -c enable_bitmapscan=off -c max_parallel_workers_per_gather=0",
         options.statement_timeout.as_millis(),
         options.lock_timeout.as_millis(),
         options.idle_in_transaction_timeout.as_millis(),

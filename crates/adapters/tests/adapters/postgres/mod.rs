@@ -1,6 +1,7 @@
 //! The PostgreSQL store: the suite, and what only this database can be asked.
 
 mod access;
+mod each_read;
 mod label_cost;
 mod limits;
 mod lost_replies;

@@ -5,12 +5,12 @@ use crate::suite::changes::*;
 use crate::suite::labels::labels;
 use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_contracts::{
-    Attempt, AuditSeq, Direction, Epoch, Outcome, Rev, StepNo, TaskStatus, Tenant,
+    Attempt, AuditSeq, Direction, Epoch, Outcome, Rev, StepNo, TaskId, TaskStatus, Tenant,
 };
 use counterstep_kernel::ports::{
-    CommitError, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Due, DuePlace,
-    EndedTask, FailureFilter, Lost, OutboxOp, PurgeOp, ReceiveOp, Store, SweepOp, TaskQuery,
-    Unclaimed, Upkeep,
+    ChildQuery, CommitError, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Due,
+    DuePlace, EndedTask, FailureFilter, First, FlowQuery, Lost, OutboxOp, PlaceQuery, PurgeOp,
+    ReceiveOp, Store, SweepOp, TaskQuery, Unclaimed, Upkeep,
 };
 use counterstep_kernel::record::{StepRow, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{AttemptWrite, ReceiveWrite, Transition};
@@ -54,7 +54,7 @@ fn typical(record: &TaskRecord) -> Transition {
     change
 }
 
-async fn next(store: &dyn Store, record: &mut TaskRecord) {
+pub(super) async fn next(store: &dyn Store, record: &mut TaskRecord) {
     let change = typical(record);
     let change = change.with_journal(Some(record), "test");
     let now = store.commit(leased(record), &change).await.unwrap().now;
@@ -109,7 +109,7 @@ async fn copy(
 }
 
 #[tokio::test]
-async fn a_commit_and_a_load_are_one_round_trip_each() {
+async fn a_commit_a_load_and_a_put_are_one_round_trip_each() {
     let url = database().await;
     let port: u16 = url.rsplit(['/', ':']).nth(1).unwrap().parse().unwrap();
     let (proxy, turns) = counting_proxy(port).await;
@@ -135,6 +135,24 @@ async fn a_commit_and_a_load_are_one_round_trip_each() {
         load(&*store, record.task.id).await;
     }
     assert_eq!(turns.load(Ordering::SeqCst) - before, 25);
+    let put = |name: &str| DocumentWrite {
+        kind: DocumentKind::Queue,
+        tenant: Tenant::default(),
+        name: name.to_owned(),
+        expected: None,
+        change: DocumentChange::Put {
+            body: String::new(),
+            due_at: None,
+        },
+    };
+    for _ in 0..5 {
+        store.put(&[put("one")]).await.unwrap();
+    }
+    let before = turns.load(Ordering::SeqCst);
+    for _ in 0..5 {
+        store.put(&[put("one")]).await.unwrap();
+    }
+    assert_eq!(turns.load(Ordering::SeqCst) - before, 5);
 }
 
 #[tokio::test]
@@ -305,6 +323,7 @@ async fn no_statement_reads_a_whole_table() {
         .await
         .unwrap();
     store.in_flight().await.unwrap();
+    each_of_relations(&*store, record.task.id).await;
     store.above(&[record.task.id, new_task()]).await.unwrap();
     store
         .outbox(OutboxOp::PublishedOf(vec![new_change()]))
@@ -523,4 +542,36 @@ async fn typical_commits_per_second() {
         "with one in ten refused: {:.2} of the rate without, the median of {ratios:.2?}",
         ratios[2]
     );
+}
+
+/// What is asked of tasks above, below and beside a task, and of what came and went.
+async fn each_of_relations(store: &dyn Store, task: TaskId) {
+    let children = ChildQuery {
+        parent: task,
+        step: None,
+        statuses: Vec::new(),
+        after: None,
+        limit: 9,
+    };
+    store.children(&children).await.unwrap();
+    store.child_counts(task).await.unwrap();
+    store.wake(task).await.unwrap();
+    store.reserved_until(task).await.unwrap();
+    let flow = FlowQuery {
+        since: DbTime(0),
+        until: DbTime(1),
+        task_types: vec!["Zip".to_owned()],
+    };
+    store.flow(&flow).await.unwrap();
+    store.place_counts(None, 9).await.unwrap();
+    for first in [First::Oldest, First::Newest] {
+        let key = "Zip/default/1".to_owned();
+        let places = PlaceQuery::Of {
+            key,
+            first,
+            waiting: 9,
+        };
+        store.places(&places).await.unwrap();
+    }
+    store.places(&PlaceQuery::Tasks(vec![task])).await.unwrap();
 }

@@ -1,16 +1,17 @@
 //! What two that come at the same moment may do to each other: never both.
 
+use super::plans::next;
 use super::{database, fixture, number, open, options, raw};
 use crate::suite::changes::*;
 use counterstep_contracts::{Epoch, Outcome, Tenant};
-use counterstep_kernel::ports::CommitError;
+use counterstep_kernel::ports::{CommitError, Heartbeat, Store};
 use counterstep_kernel::record::Intention;
 use counterstep_kernel::transition::IdempotencyWrite;
 use counterstep_kernel::{Engine, EngineSettings, intents};
 use counterstep_reconciler::{OrphanSettings, orphans};
 use counterstep_steps::{CancelToken, Registry};
 use counterstep_testkit::invariants;
-use futures::future::join_all;
+use futures::future::{join, join_all};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -195,4 +196,26 @@ async fn of_many_equal_begins_and_of_many_equal_tasks_one_is_written() {
     );
     assert_eq!(number(&raw, "SELECT count(*) FROM journal").await, 1);
     assert_eq!(number(&raw, "SELECT count(*) FROM receives").await, 0);
+}
+
+/// Both are written many at a time, of the same tasks, in any order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn heartbeats_beside_commits_of_the_same_tasks_are_not_lost() {
+    const TASKS: usize = 64;
+    const ROUNDS: usize = 40;
+    let store = open(&database().await, options()).await;
+    let records = join_all((0..TASKS).map(|_| claimed(&*store, MINUTE))).await;
+    let commits = records.iter().cloned().map(async |mut record| {
+        for _ in 0..ROUNDS {
+            next(&*store, &mut record).await;
+        }
+    });
+    let beats = records.iter().rev().map(async |record| {
+        let (task, epoch) = (record.task.id, record.task.epoch);
+        for _ in 0..ROUNDS {
+            let beat = store.heartbeat(task, epoch, MINUTE).await;
+            assert!(matches!(beat, Ok(Heartbeat::Held { .. })), "{beat:?}");
+        }
+    });
+    join(join_all(commits), join_all(beats)).await;
 }

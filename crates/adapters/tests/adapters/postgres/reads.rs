@@ -1,301 +1,22 @@
 //! What reads cost where there are many tasks: as much as where there are few.
 
+use super::each_read::{PAGE, reads, slack};
 use super::plans::alone;
 use super::{database, number, open, options, raw};
 use crate::suite::changes::*;
 use crate::suite::labels::labels;
-use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
-use counterstep_contracts::{QueueName, TaskId, TaskStatus, Tenant};
+use counterstep_adapters::postgres::PostgresOptions;
+use counterstep_contracts::Tenant;
 use counterstep_kernel::documents::TypedDocuments;
-use counterstep_kernel::ports::{
-    AuditPage, Due, FailureFilter, FailureQuery, Logs, Lost, OutboxOp, PurgeOp, ReceiveOp,
-    RevisionsOf, ScheduleQuery, Store, SweepOp, TaskQuery, Unclaimed, Upkeep, WaitingQuery,
-};
+use counterstep_kernel::ports::{ReceiveOp, ScheduleQuery, Store, TaskQuery, Upkeep};
 use counterstep_kernel::record::TaskRow;
-use counterstep_steps::times::DbTime;
 use counterstep_testkit::servers::{ROWS_READ, shared_postgres};
-use futures::future::{BoxFuture, join_all};
+use futures::future::join_all;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
-use uuid::Uuid;
-
-const PAGE: u32 = 51;
 
 /// An index among more rows is a level higher: a block more for each row that is looked up.
-const SLACK: i64 = 400;
-
-/// A list that looks at more than it shows.
-const SEARCH: &str = "search";
-
-/// By how much more a read may cost.
-fn slack(name: &str) -> i64 {
-    if name.starts_with(SEARCH) {
-        SLACK + i64::from(TaskQuery::MOST_CANDIDATES)
-    } else {
-        SLACK
-    }
-}
-
-/// A task of the filled database.
-fn task(number: u32) -> TaskId {
-    TaskId(Uuid::parse_str(&format!("01900000-0000-7000-8000-{number:012x}")).unwrap())
-}
-
-type Read = Box<dyn Fn(Arc<PostgresStore>) -> BoxFuture<'static, ()>>;
-
-macro_rules! read {
-    ($store:ident => $call:expr) => {
-        Box::new(|$store: Arc<PostgresStore>| -> BoxFuture<'static, ()> {
-            Box::pin(async move {
-                $call.await.unwrap();
-            })
-        }) as Read
-    };
-}
-
-fn queues() -> Vec<QueueName> {
-    vec![QueueName("files".into())]
-}
-
-/// Each read of the port, by name; lists with each combination of filters that a route has.
-fn reads() -> Vec<(String, Read)> {
-    let mut reads: Vec<(&str, Read)> = vec![
-        ("load", read!(store => store.load(task(50)))),
-        (
-            "records",
-            read!(store => store.records(&[task(50), task(51)])),
-        ),
-        ("history", read!(store => store.history(task(50)))),
-        ("log", read!(store => store.log(task(50)))),
-        ("in flight", read!(store => store.in_flight())),
-        ("gauges", read!(store => store.gauges(&[]))),
-        (
-            "gauges by labels",
-            read!(store => store.gauges(&["order".to_owned()])),
-        ),
-        ("workers", read!(store => store.workers())),
-        ("types", read!(store => store.types())),
-        (
-            "key",
-            read!(store => store.idempotency(&Tenant::default(), "key-50")),
-        ),
-        (
-            "successors",
-            read!(store => store.successors(&Tenant::default(), TaskId(Uuid::nil()))),
-        ),
-        (
-            "all, newest",
-            read!(store => store.list(&TaskQuery { limit: 1, ..TaskQuery::default() })),
-        ),
-        (
-            "schedules",
-            read!(store => store.schedules(&ScheduleQuery::Page {
-                tenant: Tenant::default(), after: None, limit: PAGE,
-            })),
-        ),
-        (
-            "schedules due",
-            read!(store => store.schedules(&ScheduleQuery::Due {
-                types: vec!["Zip".into()], declared: Vec::new(), after: None, limit: PAGE,
-            })),
-        ),
-        (
-            "failures",
-            read!(store => store.failures(&FailureQuery {
-                tenant: Tenant::default(), task_type: "Zip".into(), classes: &["permanent"], within: MINUTE, counts_from: None, at_most: 9,
-            })),
-        ),
-        (
-            "waiting",
-            read!(store => store.waiting(&WaitingQuery {
-                tenant: Tenant::default(), task_type: Some("Zip".into()), at_most: 9,
-            })),
-        ),
-        (
-            "lost",
-            read!(store => store.due(&Due::Lost(Lost::default()), PAGE)),
-        ),
-        (
-            "tasks to sweep",
-            read!(store => store.sweeps(&SweepOp::Due { limit: PAGE })),
-        ),
-        (
-            "overdue receives",
-            read!(store => store.receives(&ReceiveOp::Overdue { limit: PAGE })),
-        ),
-        (
-            "receives",
-            read!(store => store.receives(&ReceiveOp::Of(vec![task(50), task(60)]))),
-        ),
-        (
-            "relay",
-            read!(store => store.outbox(OutboxOp::Take { older_than: Duration::ZERO, limit: PAGE })),
-        ),
-        (
-            "published",
-            read!(store => store.outbox(OutboxOp::Published(vec![1, 2, 3]))),
-        ),
-        (
-            "published of changes",
-            read!(store => store.outbox(OutboxOp::PublishedOf(vec![new_change()]))),
-        ),
-        (
-            "tombstones",
-            read!(store => store.purge(&PurgeOp::OldestTombstones { limit: PAGE })),
-        ),
-        (
-            "tombstones of tasks",
-            read!(store => store.purge(&PurgeOp::TombstonesOf(vec![task(50), task(60)]))),
-        ),
-        (
-            "rows of one",
-            read!(store => store.audit_page(&AuditPage {
-                task: Some(task(50).to_string()), after: None, limit: PAGE,
-            })),
-        ),
-        (
-            "rows",
-            read!(store => store.audit_page(&AuditPage {
-                task: None, after: Some((task(5_000).to_string(), 1)), limit: PAGE,
-            })),
-        ),
-        (
-            "revisions",
-            read!(store => async move {
-                let tasks: Vec<_> = (50..100).map(task).collect();
-                store.lines(&tasks).await.unwrap();
-                store.revisions(&RevisionsOf::Tasks(tasks)).await
-            }),
-        ),
-        (
-            "revisions of those that ended",
-            read!(store => async move {
-                let (tenant, task_types) = (Tenant::default(), vec!["Zip".to_owned(), "Rare".to_owned()]);
-                let after = (DbTime(0), task(0));
-                store.revisions(&RevisionsOf::Ended { tenant, task_types, after, limit: PAGE }).await
-            }),
-        ),
-        (
-            "heads",
-            read!(store => store.chain_tips(&AuditPage {
-                task: None, after: Some((task(5_000).to_string(), 1)), limit: PAGE,
-            })),
-        ),
-    ];
-    reads.push(("claimable", {
-        read!(store => async move {
-            let due = Due::Claimable { queues: queues(), known: known(), unclaimed_for: Duration::ZERO, after: None };
-            store.due(&due, PAGE).await
-        })
-    }));
-    reads.push(("unclaimed", {
-        read!(store => async move {
-            let which =
-                Unclaimed { queues: queues(), known: known(), for_at_least: Duration::ZERO, at_most: MINUTE };
-            store.due(&Due::Unclaimed(which), PAGE).await
-        })
-    }));
-    for (name, after) in [("ended", None), ("ended, next page", Some(task(9_001)))] {
-        let read = move |store: Arc<PostgresStore>| -> BoxFuture<'static, ()> {
-            let (task_type, status) = ("Zip".to_owned(), TaskStatus::Completed);
-            let op = PurgeOp::Ended {
-                task_type,
-                status,
-                before: MINUTE,
-                after,
-                limit: PAGE,
-            };
-            Box::pin(async move { drop(store.purge(&op).await.unwrap()) })
-        };
-        reads.push((name, Box::new(read)));
-    }
-    let mut reads: Vec<(String, Read)> = reads
-        .into_iter()
-        .map(|(name, read)| (name.to_owned(), read))
-        .collect();
-    for task_type in [None, Some("Zip"), Some("Rare")] {
-        for status in [
-            None,
-            Some(TaskStatus::Completed),
-            Some(TaskStatus::Cancelled),
-            Some(TaskStatus::DeadLettered),
-        ] {
-            for before in [None, Some(task(30))] {
-                let query = TaskQuery {
-                    tenant: Some(Tenant::default()),
-                    task_type: task_type.map(str::to_owned),
-                    statuses: status.into_iter().collect(),
-                    before,
-                    limit: PAGE,
-                    ..TaskQuery::default()
-                };
-                let name = format!("list of {task_type:?} {status:?} before {before:?}");
-                let read = move |store: Arc<PostgresStore>| -> BoxFuture<'static, ()> {
-                    let query = query.clone();
-                    Box::pin(async move { drop(store.list(&query).await.unwrap()) })
-                };
-                reads.push((name, Box::new(read)));
-            }
-        }
-    }
-    reads.extend(searches());
-    reads
-}
-
-/// Lists by one label, of one task, of many or of all; and searches that find nothing, and end all the
-/// same.
-fn searches() -> Vec<(String, Read)> {
-    let query = |by: &[(&str, &str)]| TaskQuery {
-        tenant: Some(Tenant::default()),
-        labels: labels(by),
-        limit: PAGE,
-        ..TaskQuery::default()
-    };
-    let lost = FailureFilter {
-        class: Some("lost".into()),
-        text: Some("no host".into()),
-    };
-    let queries = [
-        query(&[("order", "50")]),
-        query(&[("customer", "7")]),
-        query(&[("region", "eu")]),
-        TaskQuery {
-            before: Some(task(9_000)),
-            ..query(&[("region", "eu")])
-        },
-        TaskQuery {
-            statuses: vec![TaskStatus::Cancelled],
-            ..query(&[("region", "eu")])
-        },
-        TaskQuery {
-            task_type: Some("Zip".into()),
-            failure: lost.clone(),
-            ..query(&[("region", "eu")])
-        },
-        query(&[("region", "eu"), ("zone", "none")]),
-        TaskQuery {
-            task_type: Some("Zip".into()),
-            statuses: vec![TaskStatus::Completed],
-            failure: lost,
-            ..query(&[])
-        },
-    ];
-    let search = |query: TaskQuery| -> (String, Read) {
-        let found = if query.candidates() == PAGE {
-            "list by label"
-        } else {
-            SEARCH
-        };
-        let name = format!("{found}: {query:?}");
-        let read = move |store: Arc<PostgresStore>| -> BoxFuture<'static, ()> {
-            let query = query.clone();
-            Box::pin(async move { drop(store.list(&query).await.unwrap()) })
-        };
-        (name, Box::new(read))
-    };
-    queries.into_iter().map(search).collect()
-}
+pub(super) const SLACK: i64 = 400;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_list_by_one_label_reads_the_rows_that_it_gives() {
@@ -367,13 +88,32 @@ async fn costs(url: &str, times: usize) -> BTreeMap<String, (i64, Duration)> {
     costs
 }
 
+/// Ten tasks each have one parent, and places under one key.
+fn beside(numbers: &std::ops::Range<u32>) -> String {
+    let (first, last) = (numbers.start, numbers.end - 1);
+    let id = |number: &str| {
+        format!("('01900000-0000-7000-8000-' || lpad(to_hex({number}), 12, '0'))::uuid")
+    };
+    let (task, parent) = (id("n"), id("n - n % 10"));
+    format!(
+        "INSERT INTO children (parent, step, no, task)
+           SELECT {parent}, 1, n % 10, {task} FROM generate_series({first}, {last}) n WHERE n % 10 > 0;
+         INSERT INTO places (key, task, no, created_at)
+           SELECT 'Zip/default/' || n / 10, {task}, CASE n % 10 WHEN 0 THEN 0 END, now() FROM generate_series({first}, {last}) n"
+    )
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_read_costs_the_same_among_ten_thousand_tasks_and_a_hundred_thousand() {
     let url = database().await;
-    let fill = |numbers| tokio::task::block_in_place(|| shared_postgres().add_tasks(&url, numbers));
-    fill(1..10_000);
+    let fill = async |numbers: std::ops::Range<u32>| {
+        let beside = beside(&numbers);
+        tokio::task::block_in_place(|| shared_postgres().add_tasks(&url, numbers));
+        raw(&url).await.batch_execute(&beside).await.unwrap();
+    };
+    fill(1..10_000).await;
     let few = costs(&url, 1).await;
-    fill(10_000..100_000);
+    fill(10_000..100_000).await;
     let many = costs(&url, 1).await;
     let grown: Vec<_> = many
         .iter()
