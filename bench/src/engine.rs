@@ -22,9 +22,10 @@ use counterstep_kernel::transition::{Guard, Transition};
 use counterstep_steps::times::DbTime;
 use counterstep_steps::{CancelReason, CancelToken};
 use counterstep_worker::WorkerSettings;
+use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 
@@ -68,18 +69,13 @@ impl Counted {
     fn at_rest(&self, task: TaskId) -> oneshot::Receiver<()> {
         let (to, from) = oneshot::channel();
         // Both locks, in the order in which `commit` takes them.
-        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut done = self.done.lock();
         match done.iter().position(|other| *other == task) {
             Some(at) => {
                 done.swap_remove(at);
                 let _ = to.send(());
             }
-            None => drop(
-                self.waiting
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .insert(task, to),
-            ),
+            None => drop(self.waiting.lock().insert(task, to)),
         }
         from
     }
@@ -116,13 +112,8 @@ impl Store for Counted {
             .as_ref()
             .is_some_and(|task| task.row.status.is_at_rest())
         {
-            let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-            match self
-                .waiting
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .remove(&transition.task_id)
-            {
+            let mut done = self.done.lock();
+            match self.waiting.lock().remove(&transition.task_id) {
                 Some(waiting) => drop(waiting.send(())),
                 None => done.push(transition.task_id),
             }
@@ -299,7 +290,7 @@ pub(crate) struct MemoryQueue {
 
 impl MemoryQueue {
     fn take(&self, queues: &[QueueName], max: usize) -> Vec<Delivery> {
-        let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut messages = self.messages.lock();
         let mut taken = Vec::new();
         let mut left = VecDeque::with_capacity(messages.len());
         for (queue, message) in messages.drain(..) {
@@ -325,7 +316,7 @@ impl MemoryQueue {
 #[async_trait]
 impl Queue for MemoryQueue {
     async fn publish(&self, queue: &QueueName, message: &WorkerMessage) -> Result<(), QueueError> {
-        let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut messages = self.messages.lock();
         messages.push_back((queue.clone(), message.clone()));
         drop(messages);
         self.arrived.notify_one();

@@ -24,7 +24,7 @@ use diesel::{Connection, SqliteConnection};
 use libsqlite3_sys as ffi;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::sync::{Mutex, MutexGuard};
@@ -33,10 +33,10 @@ use tokio::sync::{Mutex, MutexGuard};
 type Ended = (String, u64);
 
 /// All statements of this process since the last look.
-static ENDED: std::sync::Mutex<Vec<Ended>> = std::sync::Mutex::new(Vec::new());
+static ENDED: parking_lot::Mutex<Vec<Ended>> = parking_lot::Mutex::new(Vec::new());
 
 fn take_ended() -> Vec<Ended> {
-    std::mem::take(&mut *ENDED.lock().unwrap_or_else(PoisonError::into_inner))
+    std::mem::take(&mut *ENDED.lock())
 }
 
 /// Has SQLite report the end of each statement of all connections that are opened from now on.
@@ -78,10 +78,7 @@ unsafe extern "C" fn on_end(
         )
     };
     let parsed = u64::from(runs == 1) + u64::try_from(again).unwrap_or_default();
-    ENDED
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .push((shown(&text), parsed));
+    ENDED.lock().push((shown(&text), parsed));
     0
 }
 

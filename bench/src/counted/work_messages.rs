@@ -5,7 +5,8 @@ use super::golden::Counts;
 use async_nats::Client;
 use counterstep_testkit::site::eventually;
 use futures::StreamExt;
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 /// Hears all messages of the installation.
 pub(super) struct Messages {
@@ -25,7 +26,7 @@ impl Messages {
             let heard = heard.clone();
             tokio::spawn(async move {
                 while let Some(message) = messages.next().await {
-                    let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut heard = heard.lock();
                     *heard.entry(kind(&message.subject)).or_default() += 1;
                 }
             });
@@ -35,10 +36,7 @@ impl Messages {
     }
 
     fn counts(&self) -> Counts {
-        self.heard
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.heard.lock().clone()
     }
 
     /// What was heard since the last call, up to now.
@@ -58,7 +56,7 @@ impl Messages {
             self.counts().contains_key(MARK).then_some(())
         })
         .await;
-        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut heard = self.heard.lock();
         let mut counts = std::mem::take(&mut *heard);
         counts.remove(MARK);
         counts

@@ -7,9 +7,10 @@
 //! Must not know what is requested.
 
 use futures::future::BoxFuture;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
@@ -108,7 +109,7 @@ impl<T: Send + 'static> Batcher<T> {
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue<T>> {
-        self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.queue.lock()
     }
 
     /// Lets the caller run its request where no batch is under way; otherwise queues it, and waits

@@ -8,10 +8,11 @@ use crate::system::SystemClock;
 use async_trait::async_trait;
 use counterstep_contracts::TaskId;
 use counterstep_kernel::ports::{Acquired, Clock, HintError, Hints, LockError, LockTag, Locks};
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// A table may hold so many entries before those that have ended are removed.
@@ -63,7 +64,7 @@ impl<K: Hash + Eq, V> Passing<K, V> {
 }
 
 fn open<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 /// Locks of the tasks that this process runs.

@@ -16,9 +16,10 @@ use counterstep_kernel::ports::{
 };
 use diesel::SqliteConnection;
 use futures::future::select;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, HashSet};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -191,9 +192,7 @@ struct QueueRows {
 
 impl Inner {
     fn delivered(&self) -> MutexGuard<'_, Delivered> {
-        self.delivered
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.delivered.lock()
     }
 
     /// Up to `max` deliveries.

@@ -12,9 +12,10 @@
 use async_task::Runnable;
 use counterstep_kernel::ports::{CodeLabel, StepRunner};
 use futures::future::BoxFuture;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Handle, Runtime};
 
@@ -134,7 +135,7 @@ impl StepRunner for StepThreads {
 
 impl Pool {
     fn lock(&self) -> MutexGuard<'_, PoolState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn push(&self, runnable: Runnable<CodeLabel>) {
@@ -207,13 +208,9 @@ impl Pool {
                 return None;
             }
             state.idle += 1;
-            let waited = self
-                .ready
-                .wait_timeout(state, IDLE_FOR)
-                .unwrap_or_else(PoisonError::into_inner);
-            state = waited.0;
+            let waited = self.ready.wait_for(&mut state, IDLE_FOR);
             state.idle -= 1;
-            if waited.1.timed_out()
+            if waited.timed_out()
                 && surplus
                 && state.line.is_empty()
                 && state.idle >= self.free_threads
@@ -233,16 +230,11 @@ impl Pool {
         let mut has_too_few = false;
         while !state.closed {
             if state.at.is_empty() {
-                state = self
-                    .busy
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner);
+                self.busy.wait(&mut state);
                 continue;
             }
-            let waited = self
-                .busy
-                .wait_timeout_while(state, BLOCKED_AFTER, |state| !state.closed);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.busy
+                .wait_while_for(&mut state, |state| !state.closed, BLOCKED_AFTER);
             let blocked = state
                 .at
                 .values()

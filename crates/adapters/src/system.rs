@@ -8,9 +8,10 @@ use counterstep_steps::runtime::Runtime;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::Notify;
 use tokio::sync::broadcast::{self, error::RecvError};
@@ -103,7 +104,7 @@ struct Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        let mut cancels = self.cancels.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cancels = self.cancels.lock();
         if let Entry::Occupied(mut listeners) = cancels.entry(self.task) {
             listeners
                 .get_mut()
@@ -167,7 +168,7 @@ impl Signals for LocalSignals {
         };
         let _ = self.sender.send(signal);
         if let Some(task) = cancelled {
-            let cancels = self.cancels.lock().unwrap_or_else(PoisonError::into_inner);
+            let cancels = self.cancels.lock();
             for listener in cancels
                 .get(&task)
                 .into_iter()
@@ -182,7 +183,7 @@ impl Signals for LocalSignals {
 
     fn cancels_of(&self, task: TaskId) -> BoxStream<'static, ()> {
         let told = Arc::new(Notify::new());
-        let mut cancels = self.cancels.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cancels = self.cancels.lock();
         cancels.entry(task).or_default().push(Arc::downgrade(&told));
         drop(cancels);
         let listening = Listening {

@@ -5,8 +5,9 @@ use counterstep_contracts::workers::{HistoryView, SampleView};
 use counterstep_kernel::Engine;
 use counterstep_kernel::status;
 use counterstep_steps::CancelToken;
+use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -24,7 +25,7 @@ pub(crate) struct History(Arc<Mutex<VecDeque<SampleView>>>);
 
 impl History {
     pub(crate) fn view(&self) -> HistoryView {
-        let samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let samples = self.0.lock();
         HistoryView {
             samples: samples.iter().cloned().collect(),
         }
@@ -54,7 +55,7 @@ impl History {
     }
 
     fn add(&self, sample: SampleView, most: usize) {
-        let mut samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut samples = self.0.lock();
         samples.push_back(sample);
         while samples.len() > most {
             samples.pop_front();

@@ -5,8 +5,9 @@ use crate::events::FollowedTasks;
 use counterstep_contracts::TaskId;
 use counterstep_kernel::ports::{Signal, Signals};
 use futures::StreamExt;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -115,7 +116,7 @@ impl Drop for WaitFor {
 }
 
 fn lock(tasks: &Tasks) -> MutexGuard<'_, HashMap<TaskId, watch::Sender<()>>> {
-    tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    tasks.lock()
 }
 
 #[cfg(test)]

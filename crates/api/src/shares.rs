@@ -3,9 +3,10 @@
 
 use crate::caller::Caller;
 use counterstep_contracts::Tenant;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// Who has a share.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -68,7 +69,7 @@ impl Shares {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Holder, usize>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 }
 

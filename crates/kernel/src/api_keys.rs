@@ -137,7 +137,7 @@ pub async fn make(
         revoked: None,
         rev: Rev(1),
     };
-    if !admin_audit::put(store, api_key_write(&row)?, said(&row, "key_made", by)).await? {
+    if !admin_audit::put(store, api_key_write(&row)?, entry(&row, "key_made", by)).await? {
         return Err(KeyError::Moved);
     }
     tracing::warn!(key = row.id, tenant = %row.tenant, subject = row.subject, role = %row.role, by, "an API key was made");
@@ -152,16 +152,32 @@ pub async fn revoke(store: &dyn Store, id: &str, by: &str) -> Result<ApiKeyRow, 
     if !is_hex(id, ID) {
         return Err(KeyError::Gone(id.to_owned()));
     }
-    let row = match revoke_with(store, id, by, true).await {
+    let found = store.api_key(id).await?;
+    let row = found.rows.into_iter().next();
+    let row = row.ok_or_else(|| KeyError::Gone(id.to_owned()))?;
+    if row.revoked.is_some() {
+        return Ok(row);
+    }
+    let revoked = match revoke_with(store, id, by, true).await {
         Err(KeyError::Store(error)) => {
             // A chain that cannot be written must not keep a key alive.
-            tracing::error!(key = id, by, %error, "an API key is revoked without an entry in the audit of changes");
-            revoke_with(store, id, by, false).await?
+            let revoked = revoke_with(store, id, by, false).await?;
+            if revoked.is_written {
+                tracing::error!(key = id, by, %error, "an API key is revoked without an entry in the audit of changes");
+            }
+            revoked
         }
         revoked => revoked?,
     };
+    let Revoked { row, .. } = revoked;
     tracing::warn!(key = row.id, tenant = %row.tenant, subject = row.subject, by, "an API key was revoked");
     Ok(row)
+}
+
+struct Revoked {
+    row: ApiKeyRow,
+    /// Not by another call, or by an earlier try whose answer was lost.
+    is_written: bool,
 }
 
 async fn revoke_with(
@@ -169,31 +185,41 @@ async fn revoke_with(
     id: &str,
     by: &str,
     is_audited: bool,
-) -> Result<ApiKeyRow, KeyError> {
+) -> Result<Revoked, KeyError> {
     let (tenant, names) = (Tenant::default(), [id]);
     let revoked = edit(store, (DocumentKind::ApiKey, &tenant, &names), |found| {
         let document = found.rows.into_iter().next();
         let document = document.ok_or_else(|| KeyError::Gone(id.to_owned()))?;
         let row = read_api_key(document)?;
         if row.revoked.is_some() {
-            return Ok(Edit::keep(row));
+            return Ok(Edit::keep(Revoked {
+                row,
+                is_written: false,
+            }));
         }
         let row = ApiKeyRow {
             revoked: Some((found.now, by.to_owned())),
             rev: row.rev.next(),
             ..row
         };
-        let said = is_audited.then(|| said(&row, "key_revoked", by));
-        let edit = Edit::write(api_key_write(&row)?, row);
-        Ok::<_, KeyError>(match said {
-            Some(said) => edit.audited(said),
+        let entry = is_audited.then(|| entry(&row, "key_revoked", by));
+        let write = api_key_write(&row)?;
+        let edit = Edit::write(
+            write,
+            Revoked {
+                row,
+                is_written: true,
+            },
+        );
+        Ok::<_, KeyError>(match entry {
+            Some(entry) => edit.audited(entry),
             None => edit,
         })
     });
     revoked.await?.ok_or(KeyError::Moved)
 }
 
-fn said(row: &ApiKeyRow, event: &'static str, by: &str) -> AdminChange {
+fn entry(row: &ApiKeyRow, event: &'static str, by: &str) -> AdminChange {
     let expires_at = row.expires_at.map(rfc3339);
     AdminChange {
         event,

@@ -1,6 +1,6 @@
 //! Since when the store has answered this process without a gap. What follows from it is decided in `outages`.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 use std::time::Duration;
 
 /// The answers of the store to this process.
@@ -21,7 +21,7 @@ enum Answers {
 impl Contact {
     /// From now on it is watched.
     pub(crate) fn begin(&self) {
-        let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut answers = self.0.lock();
         if matches!(*answers, Answers::Unwatched) {
             *answers = Answers::None;
         }
@@ -29,7 +29,7 @@ impl Contact {
 
     /// The store has answered now.
     pub(crate) fn answered(&self, now: Duration, gap: Duration) {
-        let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut answers = self.0.lock();
         let first = match *answers {
             Answers::Since { first, last } if now.saturating_sub(last) <= gap => first,
             Answers::Unwatched | Answers::None | Answers::Since { .. } => now,
@@ -39,7 +39,7 @@ impl Contact {
 
     /// For how long it has answered without a gap; `None`: that is not watched.
     pub(crate) fn lasts(&self, now: Duration, gap: Duration) -> Option<Duration> {
-        match *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+        match *self.0.lock() {
             Answers::Unwatched => None,
             Answers::Since { first, last } if now.saturating_sub(last) <= gap => {
                 Some(now.saturating_sub(first))

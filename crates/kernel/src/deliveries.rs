@@ -3,8 +3,8 @@
 
 use crate::ports::Delivery;
 use counterstep_contracts::QueueName;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The queues of which the last fetch has brought nothing, without their lanes.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ impl Deliveries {
     }
 
     fn silent(&self) -> MutexGuard<'_, HashSet<QueueName>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

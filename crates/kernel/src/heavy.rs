@@ -5,8 +5,9 @@
 //! Must not hold up a light step.
 
 use crate::waiting_looks::Looks;
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
@@ -114,7 +115,7 @@ impl Heavy {
 
     /// When to look again at a task for which there was none.
     pub(crate) fn look_again(&self, now: Duration) -> Duration {
-        let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut looks = self.looks.lock();
         looks.next(now)
     }
 }

@@ -8,7 +8,8 @@
 mod turns;
 
 use counterstep_contracts::TaskId;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 use turns::Turns;
@@ -145,7 +146,7 @@ impl Drop for Waiting {
 
 impl Isolation {
     fn turns(&self) -> MutexGuard<'_, Turns> {
-        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+        self.turns.lock()
     }
 
     /// Asks for a turn of a task. `waiting`: from an earlier call.

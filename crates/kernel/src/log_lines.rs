@@ -2,8 +2,8 @@
 //! fill with lines, or a line that is lost among theirs, would harm the operator. The next line has the count of those that were
 //! left out. Must not know what a line is about.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -29,7 +29,7 @@ impl LogLines {
     /// How many lines of the kind were left out since the last one; `None`: this one is left out too.
     #[must_use]
     pub fn next(&self, kind: &'static str, now: Duration) -> Option<u64> {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.0.lock();
         let new = Last {
             at: now,
             left_out: 0,

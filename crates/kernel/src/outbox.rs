@@ -2,7 +2,7 @@
 //! hangs. All of it may be lost with the process.
 
 use counterstep_contracts::ChangeId;
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 use std::time::Duration;
 
 /// As many changes as one write of the store takes.
@@ -19,7 +19,7 @@ pub(crate) struct Published(Mutex<Vec<ChangeId>>);
 impl Published {
     /// Adds one; hands out all of them once there are enough for a write.
     pub(crate) fn add(&self, change: ChangeId) -> Vec<ChangeId> {
-        let mut changes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changes = self.0.lock();
         changes.push(change);
         if changes.len() < TOGETHER {
             Vec::new()
@@ -29,7 +29,7 @@ impl Published {
     }
 
     pub(crate) fn take(&self) -> Vec<ChangeId> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.0.lock())
     }
 }
 
@@ -39,11 +39,11 @@ pub(crate) struct Stall(Mutex<Option<Duration>>);
 
 impl Stall {
     pub(crate) fn begins(&self, now: Duration) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+        *self.0.lock() = Some(now);
     }
 
     pub(crate) fn lasts(&self, now: Duration) -> bool {
-        let since = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = *self.0.lock();
         since.is_some_and(|since| now.saturating_sub(since) < STALL)
     }
 }

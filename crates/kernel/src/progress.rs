@@ -19,9 +19,10 @@ use counterstep_steps::progress::ProgressSink;
 use futures::StreamExt;
 use futures::future::{BoxFuture, select};
 use futures::stream::BoxStream;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -123,7 +124,7 @@ impl Board {
     }
 
     fn open(&self) -> MutexGuard<'_, BoardState> {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+        self.said.lock()
     }
 
     /// What was told while other services could not be reached is told once more.
@@ -217,7 +218,7 @@ struct AttemptSink {
 impl ProgressSink for AttemptSink {
     fn tell(&self, done: u64, total: u64, message: Option<String>) {
         self.beats.beat();
-        let place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = self.place.lock();
         let Some(Place {
             board,
             step,
@@ -249,7 +250,7 @@ impl ProgressSink for AttemptSink {
     }
 
     fn end(&self) {
-        let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut place = self.place.lock();
         if let Some(Place { board, step, .. }) = place.take() {
             board.open().steps.remove(&step);
         }

@@ -4,8 +4,9 @@
 use crate::ports::StoreError;
 use crate::record::DbTime;
 use counterstep_contracts::{QueueName, TaskId};
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What a part of a process does: one process may have several.
@@ -85,7 +86,7 @@ impl Drop for Runs {
 
 impl Registration {
     pub(crate) fn known(&self) -> MutexGuard<'_, RegistrationState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     pub(crate) fn join(&self, part: Part) -> u64 {

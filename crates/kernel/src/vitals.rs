@@ -3,8 +3,9 @@
 //! decided by it.
 
 use counterstep_contracts::TaskId;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The loops of a process.
@@ -38,7 +39,7 @@ pub struct Late {
 
 impl Vitals {
     fn loops(&self) -> MutexGuard<'_, Loops> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// A loop begins; it is watched from its first [`Loop::back_by`] on.

@@ -34,9 +34,9 @@ use counterstep_kernel::worker_registry;
 use counterstep_steps::task::UpkeepMistake;
 use counterstep_steps::{CancelToken, Registry};
 use futures::future::{BoxFuture, join_all};
+use parking_lot::Mutex;
 use pass_parts::PassPart;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// How a pass is bounded, how often there is one, and what becomes of orphans and of tasks that have
@@ -165,7 +165,7 @@ impl Last {
     /// Notes what a part did. A pass is complete once all of its parts are, so it is as old as the
     /// oldest of them: one that hangs shows in the age of the last pass.
     fn note(&self, engine: &Engine, part: PassPart, report: Report) {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.0.lock();
         last.insert(part, (engine.ports.clock.monotonic(), report));
         let oldest = last.values().map(|(at, _)| *at).min();
         if let Some(at) = oldest.filter(|_| last.len() == PassPart::ALL.len()) {

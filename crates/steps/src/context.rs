@@ -16,12 +16,13 @@ use crate::verified::verified;
 use counterstep_contracts::{
     Attempt, Direction, Epoch, FileName, Labels, LogLevel, StoredFile, TaskId, Tenant,
 };
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 use tokio::io::AsyncRead;
 
@@ -301,31 +302,19 @@ impl StepContext {
     /// A statement that the database refuses makes the attempt fail: as permanent where a
     /// constraint or the number of rows speaks against it, else as transient.
     pub fn in_transaction(&self, statement: Sql) {
-        self.sql
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .push(statement);
+        self.sql.lock().push(statement);
     }
 
     /// Whether anything is to be written together with the success.
     #[must_use]
     pub fn has_sql(&self) -> bool {
-        !self
-            .sql
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .is_empty()
+        !self.sql.lock().is_empty()
     }
 
     /// What is to be written together with the success.
     #[must_use]
     pub fn take_sql(&self) -> Vec<Sql> {
-        std::mem::take(
-            &mut *self
-                .sql
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner),
-        )
+        std::mem::take(&mut *self.sql.lock())
     }
 
     /// Starts a local file for later steps on this host. `name` is for people; the path comes from
@@ -419,10 +408,7 @@ impl ObjectsContext {
         }
         let key = keys::object_key(&self.prefix, self.stored.fetch_add(1, Ordering::Relaxed));
         // Noted before the first byte leaves: what breaks off half-way has been written to as well.
-        *self
-            .written
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner) = true;
+        *self.written.lock() = true;
         let (body, digest) = measured(body);
         let size_bytes = self
             .objects
@@ -484,10 +470,7 @@ impl ObjectsContext {
     /// Whether anything was put.
     #[must_use]
     pub fn written(&self) -> bool {
-        *self
-            .written
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+        *self.written.lock()
     }
 }
 

@@ -2,8 +2,9 @@
 
 use crate::ports::ByteStream;
 use futures::StreamExt;
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// A digest that is complete once its stream has been read to the end.
 #[derive(Debug, Clone, Default)]
@@ -12,10 +13,7 @@ pub struct RunningDigest(Arc<Mutex<(Sha256, u64)>>);
 impl RunningDigest {
     /// Adds what goes by.
     pub(crate) fn update(&self, bytes: &[u8]) {
-        let mut state = self
-            .0
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut state = self.0.lock();
         state.0.update(bytes);
         state.1 += bytes.len() as u64;
     }
@@ -23,20 +21,14 @@ impl RunningDigest {
     /// Lower-case hexadecimal SHA-256 of what has gone by.
     #[must_use]
     pub fn finish(&self) -> String {
-        let state = self
-            .0
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let state = self.0.lock();
         hex(&state.0.clone().finalize())
     }
 
     /// Bytes that have gone by.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
-        self.0
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .1
+        self.0.lock().1
     }
 }
 

@@ -5,7 +5,6 @@ use crate::context::{Execution, ObjectsContext, StepContext};
 use crate::ports::{ByteStream, ObjectError, ServiceAnswer, ServiceError, ServiceRequest};
 use crate::sql::Sql;
 use crate::task::TaskFacts;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 impl StepContext {
@@ -57,7 +56,7 @@ impl ObjectsContext {
         if !key.starts_with(&self.prefix) {
             return Err(elsewhere(key));
         }
-        *self.written.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.written.lock() = true;
         self.objects.put(bucket, key, body).await
     }
 

@@ -5,8 +5,8 @@ use counterstep_kernel::Engine;
 use counterstep_kernel::client::{self, SignalRefusal};
 use counterstep_kernel::record::{StepRow, TaskRecord};
 use counterstep_steps::Registry;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What a client does about a signal that a task waits for.
 #[derive(Debug, Clone, PartialEq)]
@@ -127,6 +127,6 @@ impl Answers {
     }
 
     fn planned(&self) -> MutexGuard<'_, Vec<Planned>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

@@ -11,8 +11,9 @@ use counterstep_contracts::TaskId;
 use counterstep_contracts::retry::parse_duration;
 use counterstep_kernel::ports::Clock;
 use futures::future::BoxFuture;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -89,9 +90,7 @@ impl TestClock {
     }
 
     fn set_forward(&self) -> MutexGuard<'_, Duration> {
-        self.set_forward
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.set_forward.lock()
     }
 
     /// Makes this clock the one of a PostgreSQL database. Stores that are open already keep the
@@ -165,7 +164,7 @@ struct SilenceState {
 
 impl Silence {
     fn lock(&self) -> MutexGuard<'_, SilenceState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn set(&self, lasts: bool) {
@@ -178,8 +177,7 @@ impl Silence {
         let mut state = self.lock();
         state.waiting += 1;
         while state.lasts {
-            let waited = self.over.wait(state);
-            state = waited.unwrap_or_else(PoisonError::into_inner);
+            self.over.wait(&mut state);
         }
         state.waiting -= 1;
     }

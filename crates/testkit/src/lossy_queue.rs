@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 use counterstep_contracts::{QueueName, WorkerMessage};
 use counterstep_kernel::ports::{Delivery, DeliveryTag, Queue, QueueError, Settle};
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Takes each message and delivers none: a task is found by those who look for it. Clones share
@@ -15,20 +16,14 @@ impl LossyQueue {
     /// What was published so far, in order.
     #[must_use]
     pub fn lost(&self) -> Vec<(QueueName, WorkerMessage)> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.0.lock().clone()
     }
 }
 
 #[async_trait]
 impl Queue for LossyQueue {
     async fn publish(&self, queue: &QueueName, message: &WorkerMessage) -> Result<(), QueueError> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push((queue.clone(), message.clone()));
+        self.0.lock().push((queue.clone(), message.clone()));
         Ok(())
     }
 

@@ -12,11 +12,12 @@ use counterstep_steps::digest::hex;
 use counterstep_steps::scratch::{ScratchFile, ScratchPlace};
 use futures::StreamExt;
 use futures::stream;
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::io::AsyncReadExt;
 use tokio::task::spawn_blocking;
@@ -133,7 +134,7 @@ impl Scratch for FolderScratch {
     async fn used_by_all(&self) -> io::Result<u64> {
         let (root, measured) = (self.root.clone(), self.measured.clone());
         blocking(move || {
-            let mut measured = measured.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut measured = measured.lock();
             match *measured {
                 Some((at, bytes)) if at.elapsed() < MEASURED_FOR => Ok(bytes),
                 _ => {

@@ -6,9 +6,10 @@ use super::refusals::Refusals;
 use async_nats::connection::State;
 use async_nats::{Client, ConnectOptions, Event};
 use counterstep_kernel::ports::QueueError;
+use parking_lot::Mutex;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// A connection, and the last thing that went wrong with it.
@@ -97,7 +98,7 @@ impl Link {
     }
 
     fn why(&self) -> String {
-        let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner);
+        let problem = self.problem.lock();
         problem.as_ref().map_or_else(
             || "not connected to NATS".to_owned(),
             |problem| format!("not connected to NATS; the last problem was: {problem}"),
@@ -109,7 +110,7 @@ fn note(problem: &Mutex<Option<String>>, event: &Event) {
     let text = match event {
         Event::Connected => {
             tracing::info!("connected to NATS");
-            *problem.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            *problem.lock() = None;
             return;
         }
         Event::Disconnected => {
@@ -123,7 +124,7 @@ fn note(problem: &Mutex<Option<String>>, event: &Event) {
         Event::ServerError(error) => error.to_string(),
         Event::ClientError(error) => error.to_string(),
     };
-    let mut last = problem.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut last = problem.lock();
     // Every try to reconnect says the same: once is enough.
     if last.as_ref() != Some(&text) {
         tracing::warn!(error = %text, "NATS");

@@ -9,9 +9,9 @@ use async_nats::jetstream::Message;
 use async_nats::jetstream::consumer::pull::Batch;
 use counterstep_contracts::QueueName;
 use futures::StreamExt;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -168,7 +168,7 @@ impl std::fmt::Debug for Pool {
 
 impl Pool {
     fn lanes(&self) -> MutexGuard<'_, HashMap<QueueName, Lane>> {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lanes.lock()
     }
 
     /// Sorts lanes for the next fetch: by rank, or the lower ones first and in turn. Returns whether by rank.

@@ -2,8 +2,8 @@
 //! would wait for its time limit: a refusal is heard beside it, and remembered for readiness checks.
 
 use async_nats::{Event, ServerError};
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -73,7 +73,7 @@ impl Refusals {
     }
 
     fn subjects(&self) -> MutexGuard<'_, BTreeMap<String, Instant>> {
-        self.subjects.lock().unwrap_or_else(PoisonError::into_inner)
+        self.subjects.lock()
     }
 }
 

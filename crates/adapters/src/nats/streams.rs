@@ -12,8 +12,8 @@ use async_nats::jetstream::context::{
 use async_nats::jetstream::stream::{self, DiscardPolicy, RetentionPolicy, StorageType};
 use counterstep_contracts::QueueName;
 use counterstep_kernel::ports::{DeniedConsumer, FetchError, QueueError, QueueRepair};
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// One of the streams of this program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -128,7 +128,7 @@ impl Streams {
     }
 
     fn seen(&self) -> MutexGuard<'_, HashMap<Kind, Option<u64>>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.seen.lock()
     }
 
     /// Makes a stream, unless it is there.
@@ -363,10 +363,8 @@ impl Streams {
         self.consumer(queue).await.map(drop)
     }
 
-    fn cached(&self) -> std::sync::MutexGuard<'_, HashMap<QueueName, PullConsumer>> {
-        self.consumers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn cached(&self) -> parking_lot::MutexGuard<'_, HashMap<QueueName, PullConsumer>> {
+        self.consumers.lock()
     }
 }
 

@@ -6,12 +6,13 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as BASE64;
 use counterstep_contracts::Tenant;
 use counterstep_kernel::ports::PayloadError;
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A file that was read counts for so long: so late a key that was added or deleted is noticed.
@@ -288,10 +289,7 @@ impl FileKeys {
     }
 
     fn remembered(&self, tenant: &Tenant, for_: Duration) -> Result<Arc<TenantKeys>, PayloadError> {
-        let remembered = || {
-            let map = self.remembered.lock();
-            map.unwrap_or_else(PoisonError::into_inner)
-        };
+        let remembered = || self.remembered.lock();
         let now = Instant::now();
         let known = remembered().get(tenant).cloned();
         let is_fresh = known.as_ref().is_some_and(|known| {

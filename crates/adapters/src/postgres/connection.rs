@@ -15,10 +15,10 @@ use diesel::pg::{Pg, PgMetadataLookup, PgQueryBuilder, PgTypeMetadata};
 use diesel::query_builder::bind_collector::RawBytesBindCollector;
 use diesel::query_builder::{QueryBuilder, QueryFragment};
 use futures::TryStreamExt;
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::pin;
-use std::sync::{Mutex, PoisonError};
 use tokio::task::AbortHandle;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, NoTls};
@@ -88,7 +88,7 @@ impl Connection {
         // commits then.
         let rows = match &self.prepared {
             Some(prepared) => {
-                let known = || prepared.lock().unwrap_or_else(PoisonError::into_inner);
+                let known = || prepared.lock();
                 let found = known().get(&text).cloned();
                 let statement = match found {
                     Some(statement) => statement,

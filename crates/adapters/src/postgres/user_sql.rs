@@ -20,7 +20,8 @@ use diesel::query_builder::{BoxedSqlQuery, SqlQuery};
 use diesel::sql_types::{BigInt, Binary, Bool, Double, Nullable, Text, Timestamptz, Uuid};
 use std::time::Duration;
 
-/// What the connection is set to for our statements does not suit those of others.
+/// What the connection is set to for our statements does not suit those of others, but that it has no parallel workers: a
+/// commit is short.
 const SERVERS_CHOICE: &str = "SET LOCAL plan_cache_mode = auto; SET LOCAL enable_seqscan = on; \
     SET LOCAL enable_hashjoin = on; SET LOCAL enable_mergejoin = on; SET LOCAL enable_bitmapscan = on";
 

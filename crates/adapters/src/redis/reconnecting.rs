@@ -6,9 +6,10 @@
 //! goes and once when it is back.
 
 use futures::future::BoxFuture;
+use parking_lot::{Mutex, MutexGuard};
 use std::fmt;
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout};
@@ -119,7 +120,7 @@ impl<L: Clone + Send + 'static> Reconnecting<L> {
 
 impl<L> Inner<L> {
     fn open(&self) -> MutexGuard<'_, ConnectionState<L>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn is_up(&self) -> bool {

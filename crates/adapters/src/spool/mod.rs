@@ -14,12 +14,13 @@ use async_trait::async_trait;
 use counterstep_kernel::SealSecrets;
 use counterstep_kernel::ports::{Spool, SpoolEntry, SpoolError, SpoolKey, SpoolStats};
 use diesel::SqliteConnection;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashSet;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use tokio::task::spawn_blocking;
 
 /// So many processes may share a folder.
@@ -202,7 +203,7 @@ impl Spool for FileSpool {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 fn path_of(folder: &Path, number: u32) -> PathBuf {

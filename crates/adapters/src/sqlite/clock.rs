@@ -6,9 +6,10 @@ use super::prepared::Statement;
 use super::schema::{clock, tasks};
 use diesel::SqliteConnection;
 use diesel::prelude::*;
+use parking_lot::{Mutex, MutexGuard};
 use rustix::time::{ClockId, clock_gettime};
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The machine's clocks.
@@ -283,7 +284,7 @@ impl FileClock {
     }
 
     fn last(&self) -> MutexGuard<'_, Last> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+        self.last.lock()
     }
 }
 

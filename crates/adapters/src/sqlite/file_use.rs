@@ -11,12 +11,13 @@
 
 use diesel::prelude::*;
 use diesel::sql_types::Text;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 /// The version of the SQLite that this program is linked with, where it has the WAL-reset bug.
 #[must_use]
@@ -83,7 +84,7 @@ struct OpenLock {
 static OPEN: Mutex<BTreeMap<LockId, OpenLock>> = Mutex::new(BTreeMap::new());
 
 fn open_locks() -> MutexGuard<'static, BTreeMap<LockId, OpenLock>> {
-    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+    OPEN.lock()
 }
 
 impl FileUse {
@@ -150,7 +151,7 @@ impl Drop for FileUse {
 
 /// Waits for the turn, where there is one.
 pub(super) fn wait_for(turn: Option<&Mutex<()>>) -> Option<MutexGuard<'_, ()>> {
-    turn.map(|turn| turn.lock().unwrap_or_else(PoisonError::into_inner))
+    turn.map(|turn| turn.lock())
 }
 
 /// Why the file is refused, and what to do.
@@ -228,8 +229,8 @@ mod tests {
         assert!(other.try_lock_shared().is_err());
         let beside = FileUse::of(database, Some("3.46.0")).unwrap();
         let turn = alone.turn().unwrap();
-        let held = turn.lock().unwrap();
-        assert!(beside.turn().unwrap().try_lock().is_err());
+        let held = turn.lock();
+        assert!(beside.turn().unwrap().try_lock().is_none());
         drop((held, alone));
         assert!(other.try_lock_shared().is_err());
         drop(beside);
@@ -257,7 +258,7 @@ mod tests {
         let (turn, (held, is_held), (end, ended)) =
             (other.turn().unwrap(), mpsc::channel(), mpsc::channel());
         let writer = std::thread::spawn(move || {
-            let _turn = turn.lock().unwrap();
+            let _turn = turn.lock();
             held.send(()).unwrap();
             ended.recv()
         });

@@ -20,14 +20,15 @@ use counterstep_steps::task::{Inputs, Registry, Run, StepCode, TaskType};
 use counterstep_steps::times::TimeLeft;
 use counterstep_steps::{CancelToken, StepContext, StepError, StepResult};
 use futures::FutureExt;
+use parking_lot::{Mutex, MutexGuard};
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tracing::Instrument;
@@ -130,7 +131,7 @@ impl Line {
 
     /// Writes at once: what the code has said is not lost with it.
     pub(super) fn tell(&self, message: &Up, bytes: &[u8]) -> io::Result<()> {
-        let mut write = self.write.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut write = self.write.lock();
         frame::write_blocking(&mut *write, message, bytes)
     }
 
@@ -154,7 +155,7 @@ impl Line {
     }
 
     fn routes(&self) -> MutexGuard<'_, HashMap<Id, UnboundedSender<(Down, Bytes)>>> {
-        self.routes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.routes.lock()
     }
 
     pub(super) fn request(self: &Arc<Self>) -> Request {
@@ -361,7 +362,7 @@ impl RemoteProgress {
 
     fn flush(&self) {
         let (progress, beat) = {
-            let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut latest = self.latest.lock();
             (latest.0.take(), std::mem::take(&mut latest.1))
         };
         if let Some(progress) = progress {
@@ -379,11 +380,11 @@ impl ProgressSink for RemoteProgress {
             total,
             message,
         };
-        self.latest.lock().unwrap_or_else(PoisonError::into_inner).0 = Some(said);
+        self.latest.lock().0 = Some(said);
     }
 
     fn beat(&self) {
-        self.latest.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
+        self.latest.lock().1 = true;
     }
 
     fn end(&self) {}

@@ -5,6 +5,7 @@ use super::memory;
 use super::protection::{self, Files, Protection};
 use super::role::{MARK, Plan, Role, take_socket};
 use super::system_calls;
+use parking_lot::{Mutex, MutexGuard};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{
@@ -17,7 +18,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Between two looks at what has ended beside the step.
@@ -30,7 +31,7 @@ const ENDS: Duration = Duration::from_millis(1);
 type Running = Mutex<Option<Pid>>;
 
 fn locked(running: &Running) -> MutexGuard<'_, Option<Pid>> {
-    running.lock().unwrap_or_else(PoisonError::into_inner)
+    running.lock()
 }
 
 /// Runs a step to its end, and gives the exit code to end with. Where a signal ended it, the same ends this process.

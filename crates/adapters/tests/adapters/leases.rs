@@ -14,9 +14,10 @@ use counterstep_steps::{StepContext, StepError, StepResult};
 use counterstep_testkit::servers::Proxy;
 use counterstep_testkit::{Form, TestClock, form};
 use futures::future::{Either, select};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::sync::Notify;
@@ -30,11 +31,11 @@ static SUCCEEDED: Mutex<Option<Instant>> = Mutex::new(None);
 static STARTED: Mutex<bool> = Mutex::new(false);
 
 fn set<T>(place: &Mutex<T>, value: T) {
-    *place.lock().unwrap_or_else(PoisonError::into_inner) = value;
+    *place.lock() = value;
 }
 
 fn get<T: Copy>(place: &Mutex<T>) -> T {
-    *place.lock().unwrap_or_else(PoisonError::into_inner)
+    *place.lock()
 }
 
 struct Watch;

@@ -11,7 +11,8 @@ use counterstep_kernel::ports::Ports;
 use counterstep_reconciler::audit::Scope;
 use counterstep_steps::Sql;
 use counterstep_testkit::servers::shared_postgres;
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 const ROLES: &str = include_str!("../../../../deploy/postgres/roles.sql");
 
@@ -24,7 +25,7 @@ fn run_roles(owner: &str, text: &str) {
     // Roles belong to the server and not to a database: PostgreSQL refuses two sessions that
     // alter one at a time.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = ONE_AT_A_TIME.lock();
     shared_postgres().run_sql(owner, text).unwrap();
 }
 

@@ -10,8 +10,9 @@ use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::{ApiKeyRow, StoreError};
 use counterstep_kernel::time_limits::needed_read;
 use counterstep_steps::times::DbTime;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
@@ -126,5 +127,5 @@ impl KeyCache {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }

@@ -4,9 +4,9 @@
 use crate::caller::Caller;
 use crate::problem::Refused;
 use counterstep_contracts::{ProblemCode, Tenant};
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::num::NonZeroU32;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A caller that sends less than the rate may send so much of it at once.
@@ -37,7 +37,7 @@ impl Rates {
         let (Some(interval), Some(subject)) = (self.interval, &caller.subject) else {
             return Ok(());
         };
-        let mut paid = self.paid.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut paid = self.paid.lock();
         if paid.len() >= MOST {
             paid.retain(|_, until| *until > now);
         }

@@ -9,8 +9,9 @@ use counterstep_contracts::{Rev, TaskId, Tenant};
 use counterstep_kernel::Engine;
 use counterstep_kernel::ports::{RevisionsOf, StoreError, TaskLine, TaskRevision};
 use counterstep_steps::times::DbTime;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::{broadcast, watch};
@@ -145,7 +146,7 @@ impl Feeds {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Tenant, RunningFeed>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Of how many tenants there is one.

@@ -9,8 +9,9 @@ use crate::shares::{Share, Shares};
 use counterstep_contracts::{ProblemCode, TaskId, Tenant};
 use counterstep_kernel::Engine;
 use counterstep_kernel::ports::{RevisionsOf, Signal, Store};
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
@@ -175,7 +176,7 @@ impl FollowedTasks {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<TaskId, Weak<Tail>>> {
-        self.tails.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tails.lock()
     }
 }
 

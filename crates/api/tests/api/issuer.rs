@@ -5,6 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use counterstep_adapters::jwks::Jwks;
 use counterstep_kernel::access_tokens::{AccessTokens, TokenRules};
 use counterstep_testkit::TestClock;
+use parking_lot::{Mutex, MutexGuard};
 use ring::rand::SystemRandom;
 use ring::rsa::{self, KeyPairComponents, PublicKeyComponents};
 use ring::signature::{
@@ -12,7 +13,7 @@ use ring::signature::{
 };
 use serde_json::{Value, json};
 use std::net::{SocketAddr, TcpListener};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 pub(crate) const ISSUER: &str = "https://issuer.example/";
@@ -270,5 +271,5 @@ impl KeyServer {
 }
 
 fn lock(served: &Mutex<Served>) -> MutexGuard<'_, Served> {
-    served.lock().unwrap_or_else(PoisonError::into_inner)
+    served.lock()
 }

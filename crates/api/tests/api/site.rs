@@ -14,10 +14,11 @@ use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_reconciler::recovery;
 use counterstep_steps::{CancelReason, CancelToken};
 use counterstep_testkit::{TestClock, site};
+use parking_lot::{Mutex, MutexGuard};
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
@@ -388,7 +389,7 @@ struct Last(Mutex<String>);
 
 impl Last {
     fn open(&self) -> MutexGuard<'_, String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     fn keep(&self, text: String) {

@@ -11,10 +11,11 @@ use counterstep_contracts::{TaskId, TaskStatus, Tenant};
 use counterstep_kernel::EngineSettings;
 use counterstep_kernel::webhooks::{AllowedNets, WebhookSecrets, Webhooks};
 use counterstep_steps::times::read_rfc3339;
+use parking_lot::{Mutex, MutexGuard};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -125,7 +126,7 @@ impl Receiver {
 }
 
 fn lock(got: &Mutex<Vec<Got>>) -> MutexGuard<'_, Vec<Got>> {
-    got.lock().unwrap_or_else(PoisonError::into_inner)
+    got.lock()
 }
 
 async fn submit(site: &Site, url: &str) -> TaskId {

@@ -7,7 +7,8 @@ use crate::cancel::CancelToken;
 use crate::ports::Clock;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// After this the keys are read again.
@@ -173,7 +174,7 @@ impl KeyCache {
     }
 
     fn lock(&self) -> MutexGuard<'_, KnownKeys> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }
 

@@ -157,8 +157,8 @@ pub fn start(engine: &Engine, spec: BulkSpec) -> BoxFuture<'_, Result<BulkView, 
         let operation = Operation::new(spec, total, there.now);
         let write = operation.write(&id, Rev(0), there.now)?;
         let actor = &operation.spec.actor;
-        let said = said(store, &operation, &id, ("bulk_started", actor));
-        if !admin_audit::put(store, write, said).await? {
+        let entry = entry(store, &operation, &id, ("bulk_started", actor));
+        if !admin_audit::put(store, write, entry).await? {
             return Err(BulkError::Moved);
         }
         Ok(operation.view(&Document {
@@ -173,7 +173,7 @@ pub fn start(engine: &Engine, spec: BulkSpec) -> BoxFuture<'_, Result<BulkView, 
 }
 
 /// The entry in the audit of changes beside tasks, which has no texts of tasks.
-fn said(
+fn entry(
     store: &dyn Store,
     operation: &Operation,
     id: &str,
@@ -280,12 +280,12 @@ pub async fn stop(
             document.due_at.unwrap_or(now)
         };
         let write = operation.write(id, document.rev, due_at)?;
-        let said = said(store, &operation, id, ("bulk_stopped", actor));
+        let entry = entry(store, &operation, id, ("bulk_stopped", actor));
         let view = operation.view(&Document {
             seen_at: now,
             ..document
         });
-        Ok::<_, BulkError>(Edit::write(write, view).audited(said))
+        Ok::<_, BulkError>(Edit::write(write, view).audited(entry))
     });
     // Its executor writes it a few times a second.
     written.await?.ok_or(BulkError::Moved)

@@ -349,7 +349,7 @@ async fn finish(
         let write = operation.write(&there.name, there.rev, operation.due(found.now))?;
         Ok::<_, StoreError>(Edit::write(write, operation.is_at_undecided()))
     });
-    // What was done shows in the journals of the tasks: whoever executes the slice again only counts it.
+    // What was done stands in the journals of the tasks: the next execution of the slice only counts it.
     let is_at_undecided = left.await?.ok_or_else(|| busy(KIND))?;
     match why.filter(|_| is_at_undecided) {
         Some(why) => Err(StoreError::Unsupported(why)),

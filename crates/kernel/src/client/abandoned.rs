@@ -7,8 +7,8 @@ use crate::ports::{CommitError, StoreError};
 use crate::time_limits::best_effort;
 use crate::transition::{IdempotencyWrite, ReceiveWrite};
 use counterstep_contracts::TaskId;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// So many are remembered; the oldest ones beyond are free once the time of their rows is over.
 const MOST: usize = 10_000;
@@ -22,7 +22,7 @@ pub(crate) struct AbandonedKeys(Mutex<BTreeMap<TaskId, IdempotencyWrite>>);
 
 impl AbandonedKeys {
     fn keys(&self) -> MutexGuard<'_, BTreeMap<TaskId, IdempotencyWrite>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     pub(super) fn add(&self, task: TaskId, release: IdempotencyWrite) {

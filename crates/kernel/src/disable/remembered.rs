@@ -2,8 +2,8 @@
 //! question of its own.
 
 use crate::ports::TypeRow;
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::sync::Mutex;
 use std::time::Duration;
 
 /// What was read is believed for so long. A type that another process has disabled takes
@@ -22,11 +22,9 @@ struct RememberedTypes {
 }
 
 impl DisabledTypes {
-    fn seen(&self) -> std::sync::MutexGuard<'_, RememberedTypes> {
+    fn seen(&self) -> parking_lot::MutexGuard<'_, RememberedTypes> {
         // Nothing is left half-done under this lock: a set is replaced whole.
-        self.0
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Whether it is disabled, as far as is known; `None`: the caller has to read the types.

@@ -1,6 +1,6 @@
-//! One change of documents, decided on what was read: it is written over the revisions that were read, with its entry in the
-//! audit of changes where it has one, and decided again where another writer was faster. Claims are none of these: who loses a
-//! race for one must not try again.
+//! One change of documents: it is decided on what was read, written over the revisions that were read, with its entry in the audit
+//! of changes where it has one, and decided again where another writer was faster. A claim is no such change: the loser of the
+//! race must not try again.
 
 use crate::admin_audit::{self, AdminChange};
 use crate::ports::{
@@ -11,7 +11,7 @@ use counterstep_contracts::Tenant;
 /// Others may be faster so often in a row.
 const TRIES: u32 = 20;
 
-/// What becomes of documents, and what the caller is told of it once it is written.
+/// New documents, and the answer to the caller once they are written.
 pub(crate) struct Edit<A> {
     writes: Vec<DocumentWrite>,
     change: Option<AdminChange>,
@@ -82,10 +82,10 @@ pub(crate) async fn edit<A, E: From<StoreError>>(
     Ok(None)
 }
 
-/// Where there is no other word for that others were faster every time.
+/// The error where others were faster every time and the caller has none of its own for that.
 pub(crate) fn busy(kind: DocumentKind) -> StoreError {
     StoreError::Unavailable(format!(
-        "others change the {} all the time",
+        "other writers changed the {} document {TRIES} times in a row: try again",
         kind.as_str().replace('_', " ")
     ))
 }

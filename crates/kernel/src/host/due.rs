@@ -10,8 +10,9 @@ use crate::turn::{TurnEnd, turn_when};
 use crate::worker_registry;
 use counterstep_contracts::{Host, QueueName, TaskId, TaskStatus};
 use futures::future::{Either, select};
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
@@ -80,12 +81,7 @@ pub(super) async fn take_due(
             }
         };
         let last = tasks.last().map(place).filter(|_| tasks.len() >= limit);
-        tasks.retain(|task| {
-            !left
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .contains_key(&task.task)
-        });
+        tasks.retain(|task| !left.lock().contains_key(&task.task));
         // As many as were asked for: there are likely to be more, and slots that are free again in
         // a moment.
         if tasks.len() >= free {
@@ -116,9 +112,7 @@ pub(super) async fn take_due(
                 };
                 if let Some(time) = again {
                     let until = engine.ports.clock.monotonic() + time;
-                    left.lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .insert(task.task, until);
+                    left.lock().insert(task.task, until);
                 }
                 drop(permit);
             }));
@@ -159,7 +153,7 @@ const LOOK_TAKES: Duration = Duration::from_secs(30);
 const MAX_LOOKED_AT: usize = 2_000;
 
 fn still_left(left: &Left, now: Duration) -> usize {
-    let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut left = left.lock();
     left.retain(|_, until| *until > now);
     left.len()
 }

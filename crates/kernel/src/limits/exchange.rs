@@ -16,7 +16,6 @@ use futures::StreamExt;
 use futures::channel::oneshot;
 use futures::future::{BoxFuture, Either, select};
 use futures::stream;
-use std::sync::PoisonError;
 use std::time::Duration;
 
 const KIND: DocumentKind = DocumentKind::Limit;
@@ -230,8 +229,8 @@ struct Exchanged {
 }
 
 impl Limits {
-    fn set_values(&self) -> std::sync::MutexGuard<'_, SetValues> {
-        self.set.lock().unwrap_or_else(PoisonError::into_inner)
+    fn set_values(&self) -> parking_lot::MutexGuard<'_, SetValues> {
+        self.set.lock()
     }
 
     /// The limits to be exchanged now.

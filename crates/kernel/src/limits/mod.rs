@@ -31,10 +31,11 @@ use counterstep_contracts::{Host, Limit, TaskId};
 use deferred::DeferredTasks;
 use futures::channel::oneshot;
 use futures::future::{Either, select};
+use parking_lot::{Mutex, MutexGuard};
 use set_values::SetValues;
 use state::{Grant, Need};
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -158,7 +159,7 @@ impl Limits {
     }
 
     fn shares(&self) -> MutexGuard<'_, Shares> {
-        self.shares.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shares.lock()
     }
 
     /// Waits so long for a permit of this limit and for its start. `None`: there is none in this time.

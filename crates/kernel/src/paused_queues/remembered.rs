@@ -1,8 +1,8 @@
 //! Which queues are paused, as a process remembers it for a moment.
 
 use counterstep_contracts::QueueName;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// What was read is believed for so long.
@@ -22,7 +22,7 @@ struct Remembered {
 
 impl PausedQueues {
     fn remembered(&self) -> MutexGuard<'_, Remembered> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Whether the caller is to read them: what is known is old, or nothing is. Of old knowledge one loop reads, and the others

@@ -19,7 +19,7 @@ use serde_json::json;
 
 const KIND: DocumentKind = DocumentKind::Schedule;
 
-/// Tasks of a schedule may be faster so often in a row.
+/// A schedule may fire so often in a row while a person runs it.
 const TRIES: u32 = 20;
 
 /// What was asked was not done.
@@ -116,7 +116,7 @@ fn state_of(found: Documents) -> Option<ScheduleState> {
     })
 }
 
-/// Changes a schedule as `decide` says, on what is there. The answer is the schedule behind the change.
+/// Changes a schedule: `decide` is given what is there. The answer is the schedule behind the change.
 async fn change(
     engine: &Engine,
     (tenant, name): (&Tenant, &str),
@@ -131,7 +131,7 @@ async fn change(
             Changed::Nothing(state) => Edit::keep(Some(*state)),
             Changed::To(mut row, event) => {
                 row.rev = row.rev.next();
-                Edit::write(schedule_write(&row)?, None).audited(said(&row, event, actor))
+                Edit::write(schedule_write(&row)?, None).audited(entry(&row, event, actor))
             }
         })
     });
@@ -231,12 +231,12 @@ pub async fn put_audited(
     event: &'static str,
     actor: &str,
 ) -> Result<bool, StoreError> {
-    let change = said(row, event, actor);
+    let change = entry(row, event, actor);
     admin_audit::put(engine.ports.store.as_ref(), schedule_write(row)?, change).await
 }
 
 /// Without the request, which is a payload.
-fn said(row: &ScheduleRow, event: &'static str, actor: &str) -> AdminChange {
+fn entry(row: &ScheduleRow, event: &'static str, actor: &str) -> AdminChange {
     let ScheduleSpec {
         task_type,
         cron,
@@ -275,8 +275,8 @@ pub fn delete<'a>(
             is_free(engine, (tenant, name), found.as_ref())?;
             let ScheduleState { row, .. } = found.ok_or(ScheduleError::Gone)?;
             let deleted = delete_document(KIND, tenant.clone(), name.to_owned(), row.rev);
-            let said = said(&row, "schedule_deleted", actor);
-            Ok::<_, ScheduleError>(Edit::write(deleted, ()).audited(said))
+            let entry = entry(&row, "schedule_deleted", actor);
+            Ok::<_, ScheduleError>(Edit::write(deleted, ()).audited(entry))
         });
         deleted.await?.ok_or(ScheduleError::Moved)
     })

@@ -8,10 +8,11 @@ use crate::turn_time::TurnTime;
 use counterstep_contracts::{Attempt, Epoch, LogLevel, LogLine, LogPart, TaskId, Tenant};
 use counterstep_steps::log::{LogSink, TaskLog};
 use futures::future::{BoxFuture, Either, pending, select};
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -117,7 +118,7 @@ impl TurnLog {
     }
 
     fn open(&self) -> MutexGuard<'_, Said> {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+        self.said.lock()
     }
 
     /// For code that begins.
@@ -228,7 +229,7 @@ impl AttemptLog {
     /// yet.
     pub(crate) fn end(&self) -> Option<LogRow> {
         let sink = self.0.as_ref()?;
-        *sink.is_over.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *sink.is_over.lock() = true;
         let mut said = sink.log.open();
         let is_ours = |line: &LogLine| {
             (&*line.step, line.part, line.attempt) == (&*sink.step, sink.part, sink.attempt)
@@ -251,7 +252,7 @@ struct Sink {
 
 impl LogSink for Sink {
     fn line(&self, level: LogLevel, message: String) {
-        let is_over = self.is_over.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_over = self.is_over.lock();
         if *is_over {
             return;
         }

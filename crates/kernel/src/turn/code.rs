@@ -8,9 +8,10 @@ use crate::ports::{CodeLabel, Observation};
 use crate::record::TaskRow;
 use futures::FutureExt;
 use futures::future::{Either, select};
+use parking_lot::Mutex;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tracing::Span;
@@ -46,10 +47,7 @@ enum RunState {
 impl Run {
     /// Takes the new state, and gives the old one.
     fn become_(&self, state: RunState) -> RunState {
-        std::mem::replace(
-            &mut *self.state.lock().unwrap_or_else(PoisonError::into_inner),
-            state,
-        )
+        std::mem::replace(&mut *self.state.lock(), state)
     }
 }
 
@@ -135,7 +133,7 @@ where
     if let Either::Left(_) = select(running, engine.ports.clock.sleep(LETS_GO_WITHIN)).await {
         return Err(NotDone::Late(late));
     }
-    let mut state = run.state.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut state = run.state.lock();
     if *state == RunState::Running {
         *state = RunState::Abandoned;
         let CodeLabel { task, step, part } = &label;

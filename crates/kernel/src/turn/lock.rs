@@ -11,7 +11,7 @@ use crate::ports::{Acquired, LockTag};
 use crate::record::TaskRecord;
 use crate::time_limits::best_effort;
 use counterstep_contracts::TaskId;
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 use std::time::Duration;
 
 /// A task that another host is about to claim is looked at again after this long: by then its row
@@ -146,8 +146,8 @@ impl TaskLock {
         }
     }
 
-    fn held(&self) -> std::sync::MutexGuard<'_, Option<LockTag>> {
-        self.tag.lock().unwrap_or_else(PoisonError::into_inner)
+    fn held(&self) -> parking_lot::MutexGuard<'_, Option<LockTag>> {
+        self.tag.lock()
     }
 }
 

@@ -10,8 +10,9 @@ use crate::record::TaskRecord;
 use crate::task::{Registry, TaskType};
 use counterstep_contracts::{Host, Limit, QueueName, StepDecl, TaskStatus};
 use futures::future::{Either, select};
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -40,7 +41,7 @@ struct Reservation {
 
 impl Reserved {
     fn reservation(&self) -> MutexGuard<'_, Reservation> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Takes room for so many steps, or as much as there is. Returns for how many.

@@ -3,7 +3,8 @@
 use super::attempt::StoppedBy;
 use crate::cancel::{CancelReason, CancelToken};
 use counterstep_contracts::{Direction, WhenCutOff};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// The tokens of a turn. Clones share them.
 #[derive(Debug, Clone, Default)]
@@ -35,7 +36,7 @@ impl Tokens {
     }
 
     fn stopping(&self) -> MutexGuard<'_, Stopping> {
-        self.stopping.lock().unwrap_or_else(PoisonError::into_inner)
+        self.stopping.lock()
     }
 
     /// Of steps that stop when the lease is over, and of all that waits on the way forward.

@@ -1,8 +1,8 @@
 //! The counts of waiting tasks that a process remembers for a moment.
 
 use counterstep_contracts::Tenant;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// So long a count is good for.
@@ -31,7 +31,7 @@ pub(super) struct Counted {
 
 impl WaitingTasks {
     fn counts(&self) -> MutexGuard<'_, HashMap<Of, Counted>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Adds one to what is known, where that is fresh. Otherwise the caller counts, and others go by

@@ -1,8 +1,8 @@
 //! Which alerts a process has raised a while ago, so that it asks the database for none of them again. Must not
 //! know what they say.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// There is one alert of the same in this time.
@@ -17,7 +17,7 @@ pub(crate) struct Raised(Mutex<HashMap<String, Duration>>);
 
 impl Raised {
     pub(super) fn is_new(&self, name: &str, now: Duration) -> bool {
-        let mut raised = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut raised = self.0.lock();
         let known = raised.get(name);
         if known.is_some_and(|at| now.saturating_sub(*at) < HOUR) {
             return false;
@@ -30,7 +30,7 @@ impl Raised {
     }
 
     pub(super) fn forget(&self, name: &str) {
-        let mut raised = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut raised = self.0.lock();
         raised.remove(name);
     }
 }
@@ -52,7 +52,7 @@ mod tests {
         for name in 0..2 * MOST {
             raised.is_new(&name.to_string(), at);
         }
-        let known = raised.0.lock().unwrap().len();
+        let known = raised.0.lock().len();
         assert!(known <= MOST);
     }
 }

@@ -4,10 +4,10 @@ use super::figures::Series;
 use super::label_key;
 use counterstep_contracts::{Labels, TaskStatus};
 use counterstep_kernel::ports::{MOST_LABEL_VALUES, OTHER};
+use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
 
 /// The counters, one for each type, state and combination of values.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Ended {
     fn bounded(&self, labels: &Labels) -> Vec<String> {
         let value = |(name, _): &(String, String)| labels.get(name).unwrap_or_default().to_owned();
         let values: Vec<_> = self.labels.iter().map(value).collect();
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shown = self.shown.lock();
         if shown.contains(&values) {
             return values;
         }

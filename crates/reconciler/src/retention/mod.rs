@@ -19,8 +19,9 @@ use counterstep_steps::task::Registry;
 use counterstep_steps::times::{DbTime, rfc3339};
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt};
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 mod archive_line;
@@ -53,7 +54,7 @@ pub struct PutOff(Arc<Mutex<BTreeMap<(String, TaskStatus), TaskId>>>);
 
 impl PutOff {
     fn places(&self) -> MutexGuard<'_, BTreeMap<(String, TaskStatus), TaskId>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     fn behind(&self, (task_type, status): (&str, TaskStatus)) -> Option<TaskId> {
@@ -390,7 +391,7 @@ async fn archive(
             let (store, noted) = (store.clone(), noted.clone());
             async move {
                 let read = line(store.as_ref(), &ended_task).await;
-                let mut noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut noted = noted.lock();
                 match read {
                     Ok(Some((line, _))) => {
                         noted.written.push(ended_task);
@@ -412,7 +413,7 @@ async fn archive(
         .objects
         .put_aside(bucket, &name, lines.boxed())
         .await?;
-    let archived = std::mem::take(&mut *archived.lock().unwrap_or_else(PoisonError::into_inner));
+    let archived = std::mem::take(&mut *archived.lock());
     tracing::info!(
         task_type,
         name,

@@ -6,7 +6,8 @@
 //! they are, and only a database of a test has another time.
 
 use super::postgres::sql;
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// STABLE, as the server's: a statement reads the row once, as of its own snapshot.
@@ -31,19 +32,11 @@ impl DatabaseClocks {
     pub(crate) fn add(&self, url: &str, ahead: Duration) {
         sql(url, CLOCK).unwrap_or_else(|error| panic!("no clock in {url}: {error}"));
         advance_in(url, ahead);
-        self.urls
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(url.to_owned());
+        self.urls.lock().push(url.to_owned());
     }
 
     pub(crate) fn advance(&self, by: Duration) {
-        for url in self
-            .urls
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .iter()
-        {
+        for url in self.urls.lock().iter() {
             advance_in(url, by);
         }
     }

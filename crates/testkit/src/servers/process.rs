@@ -2,13 +2,14 @@
 //! certain. Knows no server.
 
 use super::place::Folder;
+use parking_lot::{Mutex, MutexGuard};
 use std::hash::{BuildHasher, RandomState};
 use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{LazyLock, mpsc};
 use std::time::{Duration, Instant};
 
 /// How long a server may take to answer, or to stop when asked to: a loaded machine is slow, and a
@@ -312,5 +313,5 @@ fn end(child: &mut Child, asked: Asked) {
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }

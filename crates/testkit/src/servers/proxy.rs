@@ -7,11 +7,12 @@
 //! loopback address only.
 
 use super::process::lock;
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// A frame of the protocol may not be longer: what claims more is no PostgreSQL.

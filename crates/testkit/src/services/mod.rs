@@ -10,9 +10,10 @@ use counterstep_adapters::http::{ReqwestServices, ServiceSettings, Token};
 use counterstep_contracts::TaskId;
 use counterstep_kernel::ports::HttpServices;
 use ledger::Ledger;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use tempfile::TempDir;
 
 /// What the services want to see in `Authorization`.
@@ -186,8 +187,6 @@ impl Services {
     }
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.ledger.lock()
     }
 }

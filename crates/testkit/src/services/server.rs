@@ -6,12 +6,13 @@ use actix_web::dev::{Extensions, ServerHandle};
 use actix_web::http::StatusCode;
 use actix_web::http::header::LOCATION;
 use actix_web::{App, HttpRequest, HttpResponse, HttpServer, web};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::any::Any;
 use std::future::Future;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 type Shared = web::Data<Mutex<Ledger>>;
 
@@ -243,6 +244,6 @@ fn header(request: &HttpRequest, name: &str) -> Option<String> {
         .map(str::to_owned)
 }
 
-fn lock(ledger: &Shared) -> std::sync::MutexGuard<'_, Ledger> {
-    ledger.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(ledger: &Shared) -> parking_lot::MutexGuard<'_, Ledger> {
+    ledger.lock()
 }

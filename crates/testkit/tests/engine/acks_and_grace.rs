@@ -15,7 +15,8 @@ use counterstep_steps::CancelToken;
 use counterstep_steps::{StepContext, StepError, StepResult, UndoResult};
 use counterstep_testkit::site::eventually;
 use counterstep_testkit::{Form, Harness, Site, sweep};
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A queue that notes each word on a message, and in which state the task is then.
@@ -44,7 +45,7 @@ impl Watched {
     }
 
     fn settled(&self, how: Settle) -> Vec<TaskStatus> {
-        let settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
+        let settled = self.settled.lock();
         let so = settled.iter().filter(|it| it.0 == how);
         so.map(|it| it.1).collect()
     }
@@ -68,10 +69,7 @@ impl Queue for Watched {
     async fn settle(&self, tag: &DeliveryTag, settle: Settle) -> Result<(), QueueError> {
         let record = self.store.load(self.task).await.expect("an answer");
         let status = record.expect("the task").task.status;
-        self.settled
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push((settle.clone(), status));
+        self.settled.lock().push((settle.clone(), status));
         self.queue.settle(tag, settle).await
     }
 

@@ -24,10 +24,11 @@ use counterstep_testkit::site::eventually;
 use counterstep_testkit::{Form, TestClock, form, invariants, trail};
 use diesel::connection::SimpleConnection;
 use diesel::{Connection, SqliteConnection};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -280,7 +281,7 @@ struct Observed(Mutex<BTreeMap<&'static str, u32>>);
 impl Recorder for Observed {
     fn record(&self, observation: Observation<'_>) {
         if let Observation::Spooled(outcome) = observation {
-            let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut counts = self.0.lock();
             *counts.entry(outcome.as_str()).or_default() += 1;
         }
     }
@@ -543,11 +544,7 @@ impl Process {
     }
 
     fn observed(&self) -> Vec<(&'static str, u32)> {
-        let counts = self
-            .observed
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let counts = self.observed.0.lock();
         counts.iter().map(|(what, count)| (*what, *count)).collect()
     }
 }

@@ -10,10 +10,11 @@ use counterstep_steps::{
 };
 use counterstep_testkit::sweep::{Surroundings, every_fault_amid, every_fault_in};
 use counterstep_testkit::{Form, Harness, TestTask};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 const SOON: RetryPolicy = RetryPolicy::constant("20ms").max_retries(2);
 
@@ -24,7 +25,7 @@ const ONCE: RetryPolicy = RetryPolicy::constant("20ms").max_retries(0);
 type Book = Mutex<BTreeMap<String, u32>>;
 
 fn answer(book: &Book, request: &ServiceRequest) -> ServiceAnswer {
-    let mut book = book.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut book = book.lock();
     let key = |name| request.headers.iter().find(|(it, _)| *it == name);
     match (request.method, request.path.as_str()) {
         (Method::Post, "/charges") => {
@@ -67,7 +68,7 @@ impl Surroundings for Bank {
     }
 
     fn assert_after(&self, task: &TestTask, status: TaskStatus) {
-        let book = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let book = self.0.lock();
         let of_task = format!("{}:", task.id);
         let own = book.iter().filter(|(key, _)| key.starts_with(&of_task));
         let paid: u32 = own.map(|(_, times)| times).sum();

@@ -6,9 +6,10 @@ use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{StepContext, StepResult, UndoResult};
 use counterstep_testkit::{Form, Harness};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_undo_is_retried_under_its_own_policy() {
@@ -98,10 +99,7 @@ struct Lines(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .write(bytes)
+        self.0.lock().write(bytes)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
@@ -136,8 +134,7 @@ async fn the_critical_line_names_the_step_and_its_error_also_where_the_others_ar
         .fault(Fault::at("two", FaultKind::FailAfter).in_undo());
     let task = harness.submit(Form::new()).await;
     assert_eq!(task.run_to_rest().await, TaskStatus::CompensationFailed);
-    let log = String::from_utf8(log.0.lock().unwrap_or_else(PoisonError::into_inner).clone())
-        .expect("text");
+    let log = String::from_utf8(log.0.lock().clone()).expect("text");
     let lines = log
         .lines()
         .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));

@@ -15,9 +15,10 @@ use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
 use counterstep_steps::times::DbTime;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use std::fmt;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What becomes of a change whose reply is lost.
@@ -70,8 +71,8 @@ impl LossyStore {
         self.lock().take().is_some()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Loss>> {
-        self.next.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Option<Loss>> {
+        self.next.lock()
     }
 
     fn loss(&self) -> Option<Loss> {

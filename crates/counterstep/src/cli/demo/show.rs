@@ -11,8 +11,8 @@ use counterstep_reconciler::orphans;
 use counterstep_steps::keys;
 use futures::TryStreamExt;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Live progress: a bar on a terminal, a line a change elsewhere.
@@ -53,7 +53,7 @@ impl Steps {
             .map(|step| format!("{} {}", step.name, step.status))
             .collect();
         let text = format!("{}: {}", view.status, steps.join(", "));
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         if *last != text {
             if self.bar.is_hidden() {
                 let (done, total) = (view.progress.done, view.progress.total);

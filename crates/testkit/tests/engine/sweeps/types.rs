@@ -10,10 +10,11 @@ use counterstep_steps::{
 };
 use counterstep_testkit::sweep::Surroundings;
 use counterstep_testkit::{Harness, TestTask};
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// How the code of the struck step is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +75,7 @@ impl Outside {
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+        self.books.lock()
     }
 
     /// Whether this attempt does nothing, because it is not the first.
