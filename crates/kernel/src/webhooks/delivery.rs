@@ -327,6 +327,7 @@ fn view(document: &Document) -> Result<DeliveryView, StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use counterstep_contracts::Rev;
     use serde_json::json;
 
     #[test]
