@@ -124,8 +124,8 @@ mod tests {
         let seen = std::thread::spawn(move || {
             let limits = getrlimit(Resource::Core);
             let priority = getpriority_process(None).expect("its own");
-            let read = |pid: Pid| {
-                let pid = pid.as_raw_nonzero().to_string();
+            let read = |pid: Option<Pid>| {
+                let pid = pid.expect("a parent").as_raw_nonzero().to_string();
                 ran("prlimit", &["--core", "--pid", &pid])
             };
             let change = |pid| prlimit(pid, Resource::Core, Rlimit { ..limits }).is_ok();
