@@ -9,6 +9,7 @@ mod dependencies;
 mod examples;
 mod machine;
 mod oldest_sqlite;
+mod size;
 mod tally;
 mod test;
 mod tidy;
@@ -26,6 +27,7 @@ cargo xtask examples        build and test the programs in examples/, with the v
 cargo xtask oldest-sqlite   test the store on the oldest SQLite that a user's other crates may choose
 cargo xtask dependencies    resolve a new crate beside each of the usual database crates, and compile one of them
 cargo xtask ci              format, lints, licences, examples, the two above, and documentation
+cargo xtask size            count lines of code and of tests by crate, public items, and words of documentation
 cargo xtask advisories      known vulnerabilities in dependencies (needs a network)";
 
 fn main() -> ExitCode {
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         ["oldest-sqlite"] => oldest_sqlite::run(),
         ["dependencies"] => dependencies::run(),
         ["ci"] => ci::run(),
+        ["size"] => size::run(),
         ["advisories"] => deny::advisories(),
         [] | ["help" | "-h" | "--help"] => {
             println!("{USAGE}");

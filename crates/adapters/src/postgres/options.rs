@@ -317,7 +317,7 @@ mod tests {
             .split_whitespace()
             .filter(|word| *word != "-c")
             .collect();
-        assert_eq!(settings.len(), 10);
+        assert_eq!(settings.len(), 11);
         for setting in settings {
             assert!(roles.contains(&format!("'{setting}'")), "{setting}");
         }

@@ -13,7 +13,7 @@ use std::io;
 const IOPRIO_WHO_PROCESS: c_int = 1;
 
 /// System V IPC, POSIX message queues and the keyring: objects of the user, which outlive the process. Most of the calls take an
-/// id that `/proc` shows, whoever has opened the object.
+/// id that `/proc` shows.
 const OF_THE_USER: [c_long; 16] = [
     libc::SYS_shmget,
     libc::SYS_shmat,

@@ -36,7 +36,7 @@ pub enum DocumentKind {
 
 impl DocumentKind {
     /// Every kind.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Schedule,
         Self::TaskType,
         Self::ApiKey,
@@ -48,6 +48,7 @@ impl DocumentKind {
         Self::Listing,
         Self::Audit,
         Self::Bulk,
+        Self::Poison,
     ];
 
     /// As it stands in the column `kind`.

@@ -134,6 +134,7 @@ const OF_COUNTERSTEP: &[&str] = &[
     "counterstep.tenant",
     "counterstep_refuse",
     "counterstep_submitter",
+    "counterstep_submits",
     "counterstep_all",
     "counterstep_audit",
     "counterstep_read",
