@@ -205,7 +205,8 @@ async fn heartbeats_beside_commits_of_the_same_tasks_are_not_lost() {
     const ROUNDS: usize = 40;
     let store = open(&database().await, options()).await;
     let records = join_all((0..TASKS).map(|_| claimed(&*store, MINUTE))).await;
-    let commits = records.iter().cloned().map(async |mut record| {
+    let commits = records.iter().map(async |record| {
+        let mut record = record.clone();
         for _ in 0..ROUNDS {
             next(&*store, &mut record).await;
         }
