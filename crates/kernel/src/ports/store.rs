@@ -228,7 +228,7 @@ pub trait Store: Upkeep + Logs + Send + Sync + Debug {
     async fn documents(&self, query: &DocumentQuery) -> Result<Documents, StoreError>;
 
     /// Writes or deletes documents in this order: all of them in one transaction, or none. On the disk when it answers, where one
-    /// of the kinds [is durable](DocumentKind::is_durable). A schedule that fires is part of a [`commit`](Self::commit).
+    /// of the kinds [is durable](super::DocumentKind::is_durable). A schedule that fires is part of a [`commit`](Self::commit).
     async fn put(&self, writes: &[DocumentWrite]) -> Result<DocumentsPut, StoreError>;
 
     /// One of them. Returns the database's now; `None`: it is not at the expected revision, and nothing was written.
