@@ -170,7 +170,8 @@ CREATE OR REPLACE FUNCTION counterstep_tenant_of_role() RETURNS TEXT
     ORDER BY s.setdatabase DESC LIMIT 1
 $$;
 -- Whether a row beside a task is of one that this transaction submits. Its time is that of the begin of the transaction, to the
--- microsecond; a task of another transaction has the same by chance alone. VOLATILE, so that it sees what the statement itself has inserted; with the rights of its owner, as the submitter may not read tasks.
+-- microsecond; a task of another transaction has the same by chance alone. VOLATILE, so that it sees what the statement itself has
+-- inserted; with the rights of its owner, as the submitter may not read tasks.
 CREATE OR REPLACE FUNCTION counterstep_submits(submitted UUID, under_tenant TEXT DEFAULT NULL, under_type TEXT DEFAULT NULL)
     RETURNS BOOLEAN LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = public, pg_temp AS $$
 BEGIN
@@ -192,8 +193,8 @@ BEGIN
     FOR policy IN SELECT * FROM (VALUES
         ('tasks', $rule$INSERT WITH CHECK (rev = 1 AND epoch = 0 AND lease_owner IS NULL AND lease_expires_at IS NULL
             AND status IN ('submitted', 'dispatched', 'waiting', 'completed') AND host IN ('api', 'worker') AND recovery_attempts = 0
-            AND (status = 'completed') = (finished_at IS NOT NULL) AND COALESCE(finished_at = now(), true) AND cancel_requested_at IS NULL AND failure IS NULL AND NOT residue
-            AND held_until IS NULL AND created_at = now() AND $rule$ || of_tenant || ')'),
+            AND (status = 'completed') = (finished_at IS NOT NULL) AND COALESCE(finished_at = now(), true)
+            AND cancel_requested_at IS NULL AND failure IS NULL AND NOT residue AND held_until IS NULL AND created_at = now() AND $rule$ || of_tenant || ')'),
         ('task_labels', 'INSERT WITH CHECK (counterstep_submits(task, tenant))'),
         ('journal', 'INSERT WITH CHECK (rev = 1 AND counterstep_submits(task))'),
         ('places', $rule$INSERT WITH CHECK (no IS NULL AND saw IS NULL AND created_at = now() AND entered_in = pg_current_xact_id()

@@ -1,15 +1,38 @@
-//! How long a row of the outbox is hidden from other relays, the same in both databases.
+//! What both databases do with rows of the outbox that a relay takes: for how long they are hidden from others, and what becomes of
+//! those that cannot be read.
 
+use counterstep_kernel::ports::OutboxRow;
 use std::fmt::Debug;
 use std::time::Duration;
 
-/// While the relay that took it publishes it.
+/// While the relay that took a row publishes it.
 pub(crate) const RELAY_HOLD: Duration = Duration::from_secs(15);
 
-/// Where this program cannot read it. It stays for a newer one, and blocks no other row meanwhile. Short: the newer one may run beside this one.
+/// Where this program cannot read it. It stays for a newer program, which may run beside this one, and blocks no other row.
 pub(crate) const UNREADABLE_HOLD: Duration = Duration::from_secs(300);
 
-/// One line for all rows of a pass.
-pub(crate) fn warn_of_unreadable(rows: &[i64], first: &dyn Debug) {
-    tracing::warn!(count = rows.len(), first = ?rows.first(), fault = ?first, "events in the outbox cannot be read; tried again in 5 minutes");
+/// The rows that can be read, and the ids of the others, with one line in the log for all of these.
+pub(crate) fn sort_out<F: Debug>(
+    rows: impl Iterator<Item = (i64, Result<OutboxRow, F>)>,
+) -> (Vec<OutboxRow>, Vec<i64>) {
+    let (mut read, mut unreadable, mut first) = (Vec::new(), Vec::new(), None);
+    for (id, row) in rows {
+        match row {
+            Ok(row) => read.push(row),
+            Err(fault) => {
+                unreadable.push(id);
+                first.get_or_insert(fault);
+            }
+        }
+    }
+    if let Some(fault) = first {
+        let (count, first) = (unreadable.len(), unreadable[0]);
+        tracing::warn!(
+            count,
+            first,
+            ?fault,
+            "events in the outbox cannot be read; tried again in 5 minutes"
+        );
+    }
+    (read, unreadable)
 }

@@ -3,7 +3,7 @@
 
 use super::fault::{Fault, read_json, write_json};
 use super::statement::{Statement, interval, look_back, rows_of, time, values};
-use crate::outbox_holds::warn_of_unreadable;
+use crate::outbox_holds::sort_out;
 use counterstep_contracts::ChangeId;
 use counterstep_kernel::ports::OutboxRow;
 use counterstep_kernel::transition::Transition;
@@ -46,21 +46,7 @@ type OutboxTypes = (sql::BigInt, sql::Text, sql::Timestamptz);
 /// What the rows say, the oldest first, and the ids of those that cannot be read.
 pub(super) fn decode_all(mut rows: Vec<OutboxRead>) -> (Vec<OutboxRow>, Vec<i64>) {
     rows.sort_unstable_by_key(|(id, ..)| *id);
-    let (mut read, mut unreadable, mut first) = (Vec::with_capacity(rows.len()), Vec::new(), None);
-    for row in rows {
-        let id = row.0;
-        match decode(row) {
-            Ok(row) => read.push(row),
-            Err(fault) => {
-                unreadable.push(id);
-                first.get_or_insert(fault);
-            }
-        }
-    }
-    if let Some(fault) = first {
-        warn_of_unreadable(&unreadable, &fault);
-    }
-    (read, unreadable)
+    sort_out(rows.into_iter().map(|row| (row.0, decode(row))))
 }
 
 fn decode((id, events, at): OutboxRead) -> Result<OutboxRow, Fault> {

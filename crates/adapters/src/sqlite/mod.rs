@@ -44,7 +44,7 @@ pub use pool::{Database, OpenError, SqliteOptions};
 
 use crate::columns::past_of;
 use crate::finding::Finding;
-use crate::outbox_holds::{RELAY_HOLD, UNREADABLE_HOLD, warn_of_unreadable};
+use crate::outbox_holds::{RELAY_HOLD, UNREADABLE_HOLD, sort_out};
 use async_trait::async_trait;
 use counterstep_contracts::{Epoch, Rev, TaskId, Tenant};
 use counterstep_kernel::ports::{
@@ -438,25 +438,14 @@ fn work_outbox(
     let mut taken = Vec::new();
     match op {
         OutboxOp::Take { older_than, limit } => {
-            let (mut unreadable, mut first) = (Vec::new(), None);
-            for row in outbox::to_relay(connection, now - micros(*older_than), now, *limit)? {
-                let id = row.id;
-                let hold = match row.decode() {
-                    Ok(row) => {
-                        taken.push(row);
-                        RELAY_HOLD
-                    }
-                    Err(fault) => {
-                        unreadable.push(id);
-                        first.get_or_insert(fault);
-                        UNREADABLE_HOLD
-                    }
-                };
+            let rows = outbox::to_relay(connection, now - micros(*older_than), now, *limit)?;
+            let (read, unreadable) = sort_out(rows.into_iter().map(|row| (row.id, row.decode())));
+            let read_ids = read.iter().map(|row| (row.id, RELAY_HOLD));
+            let others = unreadable.into_iter().map(|id| (id, UNREADABLE_HOLD));
+            for (id, hold) in read_ids.chain(others) {
                 outbox::hide(connection, id, now + micros(hold))?;
             }
-            if let Some(fault) = first {
-                warn_of_unreadable(&unreadable, &fault);
-            }
+            taken = read;
         }
         OutboxOp::Published(ids) => {
             for id in ids {

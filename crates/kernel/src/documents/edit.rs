@@ -85,7 +85,7 @@ pub(crate) async fn edit<A, E: From<StoreError>>(
 /// The error where others were faster every time and the caller has none of its own for that.
 pub(crate) fn busy(kind: DocumentKind) -> StoreError {
     StoreError::Unavailable(format!(
-        "other writers changed the {} document {TRIES} times in a row: try again",
+        "other writers changed the {} document before each of many tries: try again",
         kind.as_str().replace('_', " ")
     ))
 }

@@ -11,6 +11,7 @@ use counterstep_kernel::ports::{CommitError, First, KEY_TAKEN, SqlStatement, Sto
 use counterstep_kernel::transition::{IdempotencyWrite, Time, Transition};
 use counterstep_testkit::servers::Postgres;
 use serde_json::json;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error};
@@ -197,9 +198,8 @@ async fn the_submitters_role_executes_the_statement_and_nothing_else() {
     }
 }
 
-/// A right to insert, and to write over keys, used without the statement.
-#[tokio::test]
-async fn the_submitters_role_adds_to_no_task_of_others_and_takes_no_key_of_theirs() {
+/// A server with the roles of two applications, of which one has a tenant.
+async fn with_submitters() -> (Postgres, String, Arc<PostgresStore>, Client) {
     let server = Postgres::start();
     let url = server.database();
     PostgresStore::migrate(&url, &options()).await.unwrap();
@@ -213,6 +213,13 @@ async fn the_submitters_role_adds_to_no_task_of_others_and_takes_no_key_of_their
         )
         .await
         .unwrap();
+    (server, url, store, admin)
+}
+
+/// A right to insert, and to write over keys, used without the statement.
+#[tokio::test]
+async fn the_submitters_role_adds_to_no_task_of_others_and_takes_no_key_of_theirs() {
+    let (_server, url, store, _) = with_submitters().await;
     let theirs = keyed(new_task(), "key");
     commit(&*store, NEW, &theirs).await.unwrap();
     let task = theirs.task_id;
@@ -269,18 +276,7 @@ async fn the_submitters_role_adds_to_no_task_of_others_and_takes_no_key_of_their
 
 #[tokio::test]
 async fn the_submitters_role_adds_rows_of_what_it_submits_alone() {
-    let server = Postgres::start();
-    let url = server.database();
-    PostgresStore::migrate(&url, &options()).await.unwrap();
-    let (store, admin) = (open(&url, options()).await, raw(&url).await);
-    admin.batch_execute(ROLES).await.unwrap();
-    admin
-        .batch_execute(
-            "CREATE ROLE acme LOGIN; GRANT counterstep_submitter TO acme;
-             ALTER ROLE acme SET counterstep.tenant = 'acme'",
-        )
-        .await
-        .unwrap();
+    let (_server, url, store, _) = with_submitters().await;
     let theirs = submitted(&*store, row(new_task())).await.task.id;
     let own = new_task();
     let acme = raw(&url.replace("postgres@", "acme@")).await;
