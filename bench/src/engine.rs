@@ -14,7 +14,7 @@ use counterstep_kernel::ports::{
     Due, DueTask, EndedTask, FailureQuery, Flow, FlowQuery, Gauges, Heartbeat, IdempotencyRow,
     InFlight, LoadFor, LogRow, LogWrite, Logs, MessageSource, OutboxOp, OutboxRow, PlaceCount,
     PlaceQuery, PlaceRow, PurgeOp, Queue, QueueError, ReceiveOp, Receives, Revisions, RevisionsOf,
-    Salvaged, Settle, Store, StoreError, SweepOp, TaskLine, TaskPage, TaskQuery, Upkeep,
+    Salvaged, Settle, Storage, StoreError, SweepOp, TaskLine, TaskPage, TaskQuery, Upkeep,
     WaitingQuery, Woken,
 };
 use counterstep_kernel::record::{History, TaskRecord};
@@ -32,7 +32,7 @@ use tokio::sync::{Notify, oneshot};
 /// A store that counts what it is asked, and knows who waits for which task.
 #[derive(Debug)]
 pub(crate) struct Counted {
-    store: Arc<dyn Store>,
+    store: Arc<dyn Storage>,
     commits: AtomicU64,
     others: AtomicU64,
     waiting: Mutex<HashMap<TaskId, oneshot::Sender<()>>>,
@@ -47,14 +47,14 @@ pub(crate) struct Asked {
 }
 
 impl Counted {
-    pub(crate) fn around(store: Arc<dyn Store>) -> Arc<Self> {
-        Arc::new(Self {
+    pub(crate) fn around(store: Arc<dyn Storage>) -> Self {
+        Self {
             store,
             commits: AtomicU64::new(0),
             others: AtomicU64::new(0),
             waiting: Mutex::default(),
             done: Mutex::default(),
-        })
+        }
     }
 
     pub(crate) fn asked(&self) -> Asked {
@@ -80,14 +80,14 @@ impl Counted {
         from
     }
 
-    fn count(&self) -> &dyn Store {
+    fn count(&self) -> &dyn Storage {
         self.others.fetch_add(1, Ordering::Relaxed);
         self.store.as_ref()
     }
 }
 
 #[async_trait]
-impl Store for Counted {
+impl Storage for Counted {
     async fn load_for(
         &self,
         task: TaskId,
@@ -356,8 +356,8 @@ pub(crate) struct Running {
 
 /// Starts the worker of an engine whose store is counted from now on.
 pub(crate) fn start(mut engine: Engine) -> Running {
-    let counted = Counted::around(engine.ports.store.clone());
-    engine.ports.store = counted.clone();
+    let (store, counted) = engine.ports.store.through(Counted::around);
+    engine.ports.store = store;
     let shutdown = CancelToken::new();
     let worker = counterstep_worker::serve(
         engine.clone(),

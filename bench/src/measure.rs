@@ -149,7 +149,7 @@ async fn verify(settings: &Settings) -> Result<f64, Failed> {
     let mut findings = Vec::new();
     let mut found = |finding: Finding| findings.push(finding.to_string());
     let (registry, scope, began) = (work::registry(), Scope::default(), Instant::now());
-    let checked = fsck(store.as_ref(), &registry, None, &scope, &mut found)
+    let checked = fsck(&store, &registry, None, &scope, &mut found)
         .await
         .map_err(Failed::of)?;
     match findings.first() {

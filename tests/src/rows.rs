@@ -172,7 +172,7 @@ impl Rows {
         let objects = s3::open(&settings).expect("the object store opens");
         Self {
             ports: Ports {
-                store: Arc::new(store),
+                store: store.into(),
                 objects: Arc::new(objects),
                 ..ports
             },
@@ -198,8 +198,7 @@ impl Rows {
             .history(id)
             .await
             .expect("the store answers");
-        let found_by_fsck =
-            invariants::found_by_fsck(self.ports.store.as_ref(), &self.registry, id).await;
+        let found_by_fsck = invariants::found_by_fsck(&self.ports.store, &self.registry, id).await;
         Known {
             record,
             history,

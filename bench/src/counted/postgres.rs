@@ -67,7 +67,7 @@ async fn ports(database: &str, nats: &str, folder: &Path, clock: &StillClock) ->
         .expect("NATS");
     let clock: Arc<dyn Clock> = Arc::new(clock.clone());
     Ports {
-        store: Arc::new(store.expect("a store")),
+        store: store.expect("a store").into(),
         queue: Arc::new(nats.queue()),
         objects: Arc::new(FolderObjects::open(&folder.join("objects")).expect("a folder")),
         scratch: Arc::new(FolderScratch::open(&folder.join("scratch")).expect("a folder")),

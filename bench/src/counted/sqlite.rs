@@ -16,7 +16,7 @@ use counterstep_contracts::{QueueName, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::ports::{
     AuditPage, ChildQuery, Clock, DocumentKind, DocumentQuery, Due, DuePlace, FailureQuery, First,
     InTheTurn, Lost, LostOf, NoServices, OutboxOp, PlaceQuery, Ports, PurgeOp, ReceiveOp,
-    RevisionsOf, Store, StoreError, SweepOp, TaskQuery, Unclaimed, Upkeep, WaitingQuery,
+    RevisionsOf, Store, StoreError, SweepOp, TaskQuery, Unclaimed, WaitingQuery,
 };
 use counterstep_steps::times::DbTime;
 use diesel::connection::SimpleConnection;
@@ -112,7 +112,7 @@ pub(super) async fn start() -> (Roles, File) {
     let queue = LocalQueue::with_clock(store.database(), QueueOptions::default(), clock.clone());
     let at = |name: &str| folder.path().join(name);
     let ports = Ports {
-        store: Arc::new(store),
+        store: store.into(),
         queue: Arc::new(queue),
         objects: Arc::new(FolderObjects::open(&at("objects")).expect("a folder")),
         scratch: Arc::new(FolderScratch::open(&at("scratch")).expect("a folder")),
@@ -180,7 +180,7 @@ impl Counters for File {
 }
 
 /// What a store is asked that has a limit.
-async fn read(store: &SqliteStore, limit: u32) -> Result<(), StoreError> {
+async fn read(store: &Store, limit: u32) -> Result<(), StoreError> {
     let (tenant, task, kind) = (
         Tenant::default(),
         TaskId(uuid::Uuid::nil()),
@@ -328,9 +328,10 @@ async fn sqlite_parses_no_read_with_a_limit_again() {
     let _alone = ALONE.lock().await;
     trace();
     let folder = tempfile::tempdir().expect("a folder");
-    let store = SqliteStore::open(&folder.path().join("tasks.db"), one_reader())
+    let store: Store = SqliteStore::open(&folder.path().join("tasks.db"), one_reader())
         .await
-        .expect("a file");
+        .expect("a file")
+        .into();
     for limit in [9, 16, 12] {
         drop(take_ended());
         read(&store, limit).await.expect("an answer");

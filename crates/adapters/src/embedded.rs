@@ -92,7 +92,7 @@ pub fn open(
             source,
         })?;
         Ok(Ports {
-            store: Arc::new(store),
+            store: store.into(),
             queue: Arc::new(queue),
             objects: Arc::new(objects),
             scratch: Arc::new(scratch),

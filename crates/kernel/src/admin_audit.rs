@@ -164,7 +164,7 @@ fn body<T: DeserializeOwned>(document: &Document) -> Result<T, StoreError> {
 ///
 /// # Errors
 /// [`StoreError`].
-pub async fn tip<S: Store + ?Sized>(store: &S) -> Result<AdminTip, StoreError> {
+pub async fn tip(store: &Store) -> Result<AdminTip, StoreError> {
     let query = DocumentQuery::Named {
         kind: KIND,
         tenant: Tenant::default(),
@@ -193,11 +193,7 @@ pub async fn tip<S: Store + ?Sized>(store: &S) -> Result<AdminTip, StoreError> {
 ///
 /// # Errors
 /// [`StoreError`].
-pub async fn page<S: Store + ?Sized>(
-    store: &S,
-    after: u64,
-    limit: u32,
-) -> Result<Vec<AdminEntry>, StoreError> {
+pub async fn page(store: &Store, after: u64, limit: u32) -> Result<Vec<AdminEntry>, StoreError> {
     let query = DocumentQuery::Page {
         kind: KIND,
         tenant: Tenant::default(),
@@ -234,8 +230,8 @@ pub async fn page<S: Store + ?Sized>(
 
 /// Writes a document together with the entry of its change. `false`: it is not at the expected revision,
 /// and nothing was written.
-pub(crate) async fn put<S: Store + ?Sized>(
-    store: &S,
+pub(crate) async fn put(
+    store: &Store,
     write: DocumentWrite,
     change: AdminChange,
 ) -> Result<bool, StoreError> {
@@ -243,8 +239,8 @@ pub(crate) async fn put<S: Store + ?Sized>(
 }
 
 /// The same for several documents: all are written, or none.
-pub(crate) async fn put_all<S: Store + ?Sized>(
-    store: &S,
+pub(crate) async fn put_all(
+    store: &Store,
     mut writes: Vec<DocumentWrite>,
     change: AdminChange,
 ) -> Result<bool, StoreError> {

@@ -4,7 +4,7 @@
 
 use crate::admin_audit::{self, AdminChange};
 use crate::digest::hex;
-use crate::documents::{Edit, TypedDocuments, api_key_write, edit, read_api_key};
+use crate::documents::{Edit, api_key_write, edit, read_api_key};
 use crate::ports::{ApiKeyRow, DocumentKind, Random, Store, StoreError};
 use crate::record::DbTime;
 use crate::times::rfc3339;
@@ -113,7 +113,7 @@ pub enum KeyError {
 /// # Errors
 /// [`KeyError`].
 pub async fn make(
-    store: &dyn Store,
+    store: &Store,
     random: &dyn Random,
     spec: KeySpec,
     by: &str,
@@ -148,7 +148,7 @@ pub async fn make(
 ///
 /// # Errors
 /// [`KeyError`].
-pub async fn revoke(store: &dyn Store, id: &str, by: &str) -> Result<ApiKeyRow, KeyError> {
+pub async fn revoke(store: &Store, id: &str, by: &str) -> Result<ApiKeyRow, KeyError> {
     if !is_hex(id, ID) {
         return Err(KeyError::Gone(id.to_owned()));
     }
@@ -181,7 +181,7 @@ struct Revoked {
 }
 
 async fn revoke_with(
-    store: &dyn Store,
+    store: &Store,
     id: &str,
     by: &str,
     is_audited: bool,

@@ -58,6 +58,7 @@ mod secrets;
 mod settings;
 mod spool;
 pub mod status;
+mod store;
 pub mod task_log;
 pub mod time_limits;
 mod traces;

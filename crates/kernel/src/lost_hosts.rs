@@ -59,11 +59,7 @@ impl Display for Loss {
 
 /// The losses in a row before the one that the lease shows; only where that one may have the
 /// task given up.
-pub async fn earlier_losses(
-    store: &dyn Store,
-    task_type: &TaskType,
-    record: &TaskRecord,
-) -> Vec<Loss> {
+pub async fn earlier_losses(store: &Store, task_type: &TaskType, record: &TaskRecord) -> Vec<Loss> {
     let row = &record.task;
     if !record.lease_has_expired() || row.recovery_attempts < task_type.decl.max_recoveries {
         return Vec::new();

@@ -145,7 +145,7 @@ fn put(name: String, expected: Rev, body: String) -> DocumentWrite {
     }
 }
 
-async fn find(store: &dyn Store, names: Vec<String>) -> Result<Vec<Document>, StoreError> {
+async fn find(store: &Store, names: Vec<String>) -> Result<Vec<Document>, StoreError> {
     let query = DocumentQuery::Named {
         kind: KIND,
         tenant: Tenant::default(),
@@ -159,7 +159,7 @@ async fn find(store: &dyn Store, names: Vec<String>) -> Result<Vec<Document>, St
 ///
 /// # Errors
 /// [`StoreError`].
-pub async fn keep(store: &dyn Store, queue: &QueueName, poison: &Poison) -> Result<(), StoreError> {
+pub async fn keep(store: &Store, queue: &QueueName, poison: &Poison) -> Result<(), StoreError> {
     let (name, count) = (short_hash(&poison.source), Count::name(&queue.0));
     for _ in 0..TRIES {
         let found = find(store, vec![name.clone(), count.clone()]).await?;
@@ -207,7 +207,7 @@ pub async fn keep(store: &dyn Store, queue: &QueueName, poison: &Poison) -> Resu
 ///
 /// # Errors
 /// [`StoreError`].
-pub async fn list(store: &dyn Store) -> Result<Vec<PoisonView>, StoreError> {
+pub async fn list(store: &Store) -> Result<Vec<PoisonView>, StoreError> {
     let query = DocumentQuery::Latest {
         kind: KIND,
         limit: LISTED,
@@ -263,7 +263,7 @@ fn view(document: &Document) -> Result<Option<PoisonView>, StoreError> {
 ///
 /// # Errors
 /// [`StoreError`].
-pub async fn remove(store: &dyn Store, id: &str, actor: &str) -> Result<bool, StoreError> {
+pub async fn remove(store: &Store, id: &str, actor: &str) -> Result<bool, StoreError> {
     let tenant = Tenant::default();
     // Whose it is never changes. One that cannot be read is of no queue that counts it.
     let Some(document) = find(store, vec![id.to_owned()]).await?.pop() else {

@@ -19,7 +19,7 @@ pub(crate) async fn keep_poison(
     if let Some(left_out) = engine.log_line("poison") {
         tracing::error!(%queue, subject = %message.subject, %source, %reason, left_out, "poison: kept for a person, not delivered again");
     }
-    let settle = match poison::keep(&*engine.ports.store, &queue, &message).await {
+    let settle = match poison::keep(&engine.ports.store, &queue, &message).await {
         Ok(()) => Settle::Term(reason),
         Err(error) => {
             if let Some(left_out) = engine.log_line("poison not kept") {

@@ -29,6 +29,7 @@ mod upkeep;
 mod workers;
 
 pub use crate::poison::{MessageSource, POISON_KEPT, Poison};
+pub use crate::store::Store;
 pub use api_keys::{ApiKeyRow, ApiKeyRows};
 pub use audit_page::{AuditPage, ChainRow, ChainTip};
 pub use children::{ChildCount, ChildLine, ChildQuery, Woken};
@@ -56,11 +57,11 @@ pub use recorder::{NoRecorder, Observation, Recorder, SpoolOutcome, SubmissionOu
 pub use runtime::PortsRuntime;
 pub use schedules::{ScheduleQuery, ScheduleRow, Schedules};
 pub use spool::{Spool, SpoolEntry, SpoolError, SpoolKey, SpoolStats};
-pub use statement::SqlStatement;
+pub use statement::{ForeignTransactions, KEY_TAKEN, SqlStatement};
 pub use steps::{CodeLabel, InTheTurn, StepRunner};
 pub use store::{
-    Committed, Heartbeat, IdempotencyRow, KEY_TAKEN, LoadFor, MOST_SUCCESSORS, OutboxOp, OutboxRow,
-    Salvaged, Store, Unread,
+    Committed, Heartbeat, IdempotencyRow, LoadFor, MOST_SUCCESSORS, OutboxOp, OutboxRow, Salvaged,
+    Storage, Unread,
 };
 pub use traces::{NoTraces, Traces};
 pub use types::{Disabled, FailureQuery, TypeRow, TypeRows, WaitingQuery};
@@ -256,7 +257,7 @@ pub trait Random: Send + Sync + Debug {
 #[derive(Debug, Clone)]
 pub struct Ports {
     /// The database.
-    pub store: std::sync::Arc<dyn Store>,
+    pub store: Store,
     /// Wake-ups.
     pub queue: std::sync::Arc<dyn Queue>,
     /// Side effects.

@@ -2,7 +2,6 @@
 //! whether the store takes writes, for the readiness check. Decides nothing.
 
 use crate::breaker::BreakerState;
-use crate::documents::TypedDocuments;
 use crate::engine::Engine;
 use crate::limits::{self, LimitUse};
 use crate::paused_queues;

@@ -47,7 +47,7 @@ impl Trail {
     /// # Errors
     /// [`StoreError`]; after [`StoreError::Corrupt`] and [`StoreError::Unsupported`] nothing more can be
     /// read.
-    pub async fn read(&mut self, store: &dyn Store) -> Result<TrailPage, StoreError> {
+    pub async fn read(&mut self, store: &Store) -> Result<TrailPage, StoreError> {
         let task = &self.record().task;
         let id = task.id.to_string();
         let page = AuditPage {

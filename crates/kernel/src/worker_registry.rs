@@ -3,7 +3,6 @@
 //! no other process takes anything from it for that.
 
 use crate::client;
-use crate::documents::TypedDocuments;
 use crate::engine::Engine;
 use crate::fetch_errors;
 use crate::ports::{KeptResults, Passed, REFRESH_TAKES, StoreError, WorkerRow, refreshed_every};

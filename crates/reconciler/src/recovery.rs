@@ -177,7 +177,7 @@ async fn take_back(engine: &Engine, task: TaskId) -> Result<TakeBack, ChangeErro
     if !fits(&task_type, &record) {
         return park(engine, task).await;
     }
-    let losses = earlier_losses(engine.ports.store.as_ref(), &task_type, &record).await;
+    let losses = earlier_losses(&engine.ports.store, &task_type, &record).await;
     let changed = engine.change_unannounced(&engine.id, &task_type, record, As::Anyone, |draft| {
         // Its owner came back to life, or another sweep was faster.
         if !draft.record().lease_has_expired() {

@@ -2,7 +2,6 @@
 //! one that was killed leaves its own behind.
 
 use counterstep_kernel::Engine;
-use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::StoreError;
 use futures::future::BoxFuture;
 use std::time::Duration;

@@ -41,7 +41,7 @@ pub fn broken(decl: &TaskDecl, record: &TaskRecord, history: &History) -> Vec<St
 /// # Panics
 /// When the store does not answer, or the engine does not know a type.
 pub async fn broken_of_all(engine: &Engine, records: &[TaskRecord]) -> Vec<String> {
-    let (store, registry) = (engine.ports.store.as_ref(), &engine.registry);
+    let (store, registry) = (&engine.ports.store, &engine.registry);
     let mut broken = Vec::new();
     // A parent behind its children, so that what has happened to one of them is found in its past.
     let mut family = Vec::with_capacity(records.len());
@@ -136,7 +136,7 @@ fn undone_after_its_end_with_its_parent(
 ///
 /// # Panics
 /// When the store does not answer.
-pub async fn found_by_fsck(store: &dyn Store, registry: &Registry, task: TaskId) -> Vec<String> {
+pub async fn found_by_fsck(store: &Store, registry: &Registry, task: TaskId) -> Vec<String> {
     let mut broken = Vec::new();
     let scope = Scope {
         task: Some(task),

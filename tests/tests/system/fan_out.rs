@@ -31,7 +31,7 @@ const TIMES: &[&str] = &[
 struct FanOut {
     program: OwnProgram,
     parts: PathBuf,
-    store: PostgresStore,
+    store: Store,
 }
 
 impl FanOut {
@@ -46,7 +46,7 @@ impl FanOut {
         Self {
             program: program.variable("PARTS", &folder),
             parts,
-            store,
+            store: store.into(),
         }
     }
 

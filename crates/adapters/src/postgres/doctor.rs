@@ -4,8 +4,7 @@ use super::PostgresStore;
 use super::statement::{Statement, values};
 use crate::finding::Finding;
 use counterstep_contracts::workers::WorkerState;
-use counterstep_kernel::documents::TypedDocuments;
-use counterstep_kernel::ports::StoreError;
+use counterstep_kernel::ports::{Store, StoreError};
 use diesel::sql_types as sql;
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
@@ -44,7 +43,7 @@ impl PostgresStore {
             let processes = match processes {
                 Some(processes) => processes,
                 None => {
-                    let found = self.workers().await?;
+                    let found = Store::from(self.clone()).workers().await?;
                     let alive = found
                         .rows
                         .iter()

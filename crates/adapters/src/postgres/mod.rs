@@ -47,9 +47,9 @@ use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
     DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, FailureQuery, Flow,
-    FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, LoadFor, OutboxOp, OutboxRow,
-    PlaceCount, PlaceQuery, PlaceRow, Revisions, RevisionsOf, Salvaged, SqlStatement, Store,
-    StoreError, TaskLine, TaskPage, TaskQuery, WaitingQuery, Woken,
+    FlowQuery, ForeignTransactions, Gauges, Heartbeat, IdempotencyRow, InFlight, LoadFor, OutboxOp,
+    OutboxRow, PlaceCount, PlaceQuery, PlaceRow, Revisions, RevisionsOf, Salvaged, SqlStatement,
+    Storage, Store, StoreError, TaskLine, TaskPage, TaskQuery, WaitingQuery, Woken,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -201,7 +201,7 @@ fn readable<Row, T>(
 }
 
 #[async_trait]
-impl Store for PostgresStore {
+impl Storage for PostgresStore {
     async fn load_for(
         &self,
         task: TaskId,
@@ -224,10 +224,6 @@ impl Store for PostgresStore {
 
     async fn commit_all(&self, submissions: &[&Transition]) -> Result<Committed, CommitError> {
         self.batches.commit_all(submissions).await
-    }
-
-    fn statement(&self, transition: &Transition) -> Result<Option<SqlStatement>, StoreError> {
-        Ok(Some(commit::statement(transition)?))
     }
 
     async fn heartbeat(
@@ -479,5 +475,17 @@ impl Store for PostgresStore {
         let rows: Vec<children::WokenRead> = self.database.rows(children::wake(task)).await?;
         let woken = rows.into_iter().next().map(children::decode_woken);
         Ok(woken.transpose()?)
+    }
+}
+
+impl From<PostgresStore> for Store {
+    fn from(store: PostgresStore) -> Self {
+        Self::new(Arc::new(store.clone())).with_foreign(Arc::new(store))
+    }
+}
+
+impl ForeignTransactions for PostgresStore {
+    fn statement(&self, first: &Transition) -> Result<SqlStatement, StoreError> {
+        Ok(commit::statement(first)?)
     }
 }

@@ -51,7 +51,7 @@ use counterstep_kernel::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
     DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, FailureQuery, Flow,
     FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, LoadFor, OutboxOp, OutboxRow,
-    PlaceCount, PlaceQuery, PlaceRow, Revisions, RevisionsOf, Salvaged, Store, StoreError,
+    PlaceCount, PlaceQuery, PlaceRow, Revisions, RevisionsOf, Salvaged, Storage, Store, StoreError,
     TaskLine, TaskPage, TaskQuery, WaitingQuery, Woken,
 };
 use counterstep_kernel::record::{History, TaskRecord};
@@ -125,7 +125,7 @@ impl SqliteStore {
 }
 
 #[async_trait]
-impl Store for SqliteStore {
+impl Storage for SqliteStore {
     async fn load_for(
         &self,
         task: TaskId,
@@ -391,6 +391,12 @@ impl Store for SqliteStore {
         let wake =
             move |connection: &mut SqliteConnection, now| children::wake(connection, task, now);
         Ok(self.database.write(Durability::Relaxed, wake).await?)
+    }
+}
+
+impl From<SqliteStore> for Store {
+    fn from(store: SqliteStore) -> Self {
+        Self::new(Arc::new(store))
     }
 }
 

@@ -11,7 +11,6 @@ use counterstep_adapters::sqlite::{
 use counterstep_adapters::transient::is_transient;
 use counterstep_contracts::workers::WorkerState;
 use counterstep_contracts::{TaskStatus, Tenant, WaitReason};
-use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::{
     DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Due, Heartbeat, Lost, Ports, Store,
 };
@@ -100,7 +99,7 @@ async fn started(folder: &Path, clock: &Arc<Settable>) -> Ports {
     .await
 }
 
-async fn lost(store: &dyn Store, record: &TaskRecord) -> bool {
+async fn lost(store: &Store, record: &TaskRecord) -> bool {
     let found = store
         .due(&Due::Lost(Lost::default()), 10)
         .await
@@ -108,7 +107,7 @@ async fn lost(store: &dyn Store, record: &TaskRecord) -> bool {
     found.iter().any(|task| task.task == record.task.id)
 }
 
-async fn leased_for(store: &dyn Store, lease: Duration) -> TaskRecord {
+async fn leased_for(store: &Store, lease: Duration) -> TaskRecord {
     let submitted = submitted(store, row(new_task())).await;
     commit(store, free(&submitted), &claim(&submitted, "a host", lease))
         .await
@@ -138,7 +137,7 @@ async fn what_processes_hold_moves_along_with_a_clock_that_is_set_forward() {
     store.put_document(&limit).await.expect("a limit");
     clock.set(HOUR);
     // Any write of any process.
-    leased_for(&*store, MINUTE).await;
+    leased_for(&store, MINUTE).await;
     let found = store.workers().await.expect("the registry");
     assert_eq!(found.rows[0].state(found.now), WorkerState::Alive);
     let named = DocumentQuery::Named {
@@ -163,13 +162,13 @@ async fn after_the_clock_was_set_back_a_killed_hosts_task_is_found_and_a_retry_i
         Arc::new(Settable::default()),
     );
     let store = started(folder.path(), &clock).await.store;
-    let killed = leased_for(&*store, Duration::from_millis(300)).await;
-    let asleep = leased_for(&*store, MINUTE).await;
+    let killed = leased_for(&store, Duration::from_millis(300)).await;
+    let asleep = leased_for(&store, MINUTE).await;
     let mut change = after(&asleep);
     let write = write_of(&mut change);
     (write.row.status, write.row.waiting) = (TaskStatus::Waiting, Some(WaitReason::Retry));
     (write.lease, write.due) = (LeaseChange::Release, Time::In(Duration::from_millis(300)));
-    commit(&*store, leased(&asleep), &change)
+    commit(&store, leased(&asleep), &change)
         .await
         .expect("a wait");
 
@@ -177,11 +176,11 @@ async fn after_the_clock_was_set_back_a_killed_hosts_task_is_found_and_a_retry_i
     // Also for a process that starts only now, and has no time of its own.
     for store in [store, started(folder.path(), &clock).await.store] {
         eventually("the killed host's task", || async {
-            lost(&*store, &killed).await.then_some(())
+            lost(&store, &killed).await.then_some(())
         })
         .await;
         eventually("the retry", || async {
-            load(&*store, asleep.task.id)
+            load(&store, asleep.task.id)
                 .await
                 .due_in()
                 .is_zero()
@@ -202,12 +201,12 @@ async fn time_never_runs_backwards_in_one_process_another_or_a_later_one() {
         started(folder.path(), &clock).await.store,
         started(folder.path(), &clock).await.store,
     );
-    let mut latest = leased_for(&*one, MINUTE).await.task.updated_at;
+    let mut latest = leased_for(&one, MINUTE).await.task.updated_at;
     for seconds in [-HOUR, 0, -1, -24 * HOUR, -HOUR] {
         clock.set(seconds);
         let later = started(folder.path(), &clock).await.store;
         for store in [&one, &other, &later] {
-            let record = leased_for(&**store, MINUTE).await;
+            let record = leased_for(&*store, MINUTE).await;
             assert!(
                 record.now >= record.task.created_at,
                 "a read is behind its write"
@@ -232,17 +231,17 @@ async fn a_clock_that_is_set_forward_takes_no_lease_away() {
         started(folder.path(), &clock).await.store,
         started(folder.path(), &clock).await.store,
     );
-    let held = leased_for(&*one, MINUTE).await;
-    load(&*other, held.task.id).await;
+    let held = leased_for(&one, MINUTE).await;
+    load(&other, held.task.id).await;
 
     clock.set(HOUR);
     for store in [&one, &other] {
         // Whichever comes first, a read or a write.
-        assert!(load(&**store, held.task.id).await.lease_is_live());
-        leased_for(&**store, MINUTE).await;
-        let record = load(&**store, held.task.id).await;
+        assert!(load(&*store, held.task.id).await.lease_is_live());
+        leased_for(&*store, MINUTE).await;
+        let record = load(&*store, held.task.id).await;
         assert!(
-            record.lease_is_live() && !lost(&**store, &record).await,
+            record.lease_is_live() && !lost(&*store, &record).await,
             "its holder is not late"
         );
         let until = record.task.lease_expires_at.expect("a lease");
@@ -274,17 +273,17 @@ async fn a_process_that_starts_after_the_clock_was_set_forward_ends_no_lease() {
         Arc::new(Settable::default()),
     );
     let worker = started(folder.path(), &clock).await.store;
-    let held = leased_for(&*worker, MINUTE).await;
+    let held = leased_for(&worker, MINUTE).await;
     clock.set(HOUR);
     // One that reads first, and one that writes first.
     let reader = started(folder.path(), &clock).await.store;
-    assert!(!lost(&*reader, &held).await, "its holder is not late");
+    assert!(!lost(&reader, &held).await, "its holder is not late");
     let writer = started(folder.path(), &clock).await.store;
-    leased_for(&*writer, MINUTE).await;
+    leased_for(&writer, MINUTE).await;
     for store in [&reader, &writer, &worker] {
-        let record = load(&**store, held.task.id).await;
+        let record = load(&*store, held.task.id).await;
         assert!(
-            record.lease_is_live() && !lost(&**store, &record).await,
+            record.lease_is_live() && !lost(&*store, &record).await,
             "its holder is not late"
         );
         let until = record.task.lease_expires_at.expect("a lease");
@@ -301,18 +300,18 @@ async fn a_lease_ends_in_its_time_however_often_processes_start() {
         tempfile::tempdir().expect("a folder"),
         Arc::new(Settable::default()),
     );
-    let killed = leased_for(&*started(folder.path(), &clock).await.store, MINUTE).await;
+    let killed = leased_for(&started(folder.path(), &clock).await.store, MINUTE).await;
     clock.set(HOUR);
     for _ in 0..5 {
         clock.pass(10);
         let store = started(folder.path(), &clock).await.store;
         // A write, as each pass of a reconciler has some.
-        submitted(&*store, row(new_task())).await;
+        submitted(&store, row(new_task())).await;
         assert!(store.due(&Due::Lost(Lost::default()), 10).await.is_ok());
     }
     clock.pass(20);
     assert!(
-        lost(&*started(folder.path(), &clock).await.store, &killed).await,
+        lost(&started(folder.path(), &clock).await.store, &killed).await,
         "its host died a lease ago"
     );
 }
@@ -323,7 +322,7 @@ async fn opened_after(happens: impl FnOnce(&Settable)) -> Result<SqliteStore, Op
         tempfile::tempdir().expect("a folder"),
         Arc::new(Settable::default()),
     );
-    leased_for(&*started(folder.path(), &clock).await.store, MINUTE).await;
+    leased_for(&started(folder.path(), &clock).await.store, MINUTE).await;
     happens(&clock);
     opened(folder.path(), &clock, false).await
 }
@@ -384,7 +383,7 @@ async fn a_calendar_is_accepted_once() {
         tempfile::tempdir().expect("a folder"),
         Arc::new(Settable::default()),
     );
-    let held = leased_for(&*started(folder.path(), &clock).await.store, MINUTE).await;
+    let held = leased_for(&started(folder.path(), &clock).await.store, MINUTE).await;
     clock.set(30 * HOUR);
     let refused = opened(folder.path(), &clock, false).await;
     assert!(
@@ -392,12 +391,12 @@ async fn a_calendar_is_accepted_once() {
         "{refused:?}"
     );
     let accepting = opened(folder.path(), &clock, true).await.expect("it opens");
-    leased_for(&accepting, MINUTE).await;
+    leased_for(&accepting.into(), MINUTE).await;
     let later = opened(folder.path(), &clock, false)
         .await
         .expect("the file is there by now");
     assert!(
-        load(&later, held.task.id).await.lease_is_live(),
+        load(&later.into(), held.task.id).await.lease_is_live(),
         "leases move along as ever"
     );
 }

@@ -284,7 +284,7 @@ fn cases(dialect: &Dialect<'_>, number: usize, task: &str, rows: &[ChainRow]) ->
     cases
 }
 
-async fn every_damage_is_named(store: &dyn Store, dialect: &Dialect<'_>) {
+async fn every_damage_is_named(store: &Store, dialect: &Dialect<'_>) {
     let changes = [ENTRIES; ROWS];
     let details = json!({"why": "because", "numbers": [1, 2.5]});
     let made = join_all((0..TASKS).map(|_| chained(store, &changes, &details))).await;
@@ -400,7 +400,7 @@ async fn every_damage_is_named(store: &dyn Store, dialect: &Dialect<'_>) {
 }
 
 /// Does all of this damage, looks at what is found, and makes it good.
-async fn try_out(store: &dyn Store, dialect: &Dialect<'_>, tasks: &[String], cases: &[&Case]) {
+async fn try_out(store: &Store, dialect: &Dialect<'_>, tasks: &[String], cases: &[&Case]) {
     for case in cases {
         for sql in &case.sql {
             dialect.run(sql.clone()).await;
@@ -458,7 +458,7 @@ async fn every_damage_to_two_thousand_rows_is_named_in_sqlite() {
         bytes: ("x'", "'"),
         later: "at + 1",
     };
-    every_damage_is_named(&*fixture.ports.store, &dialect).await;
+    every_damage_is_named(&fixture.ports.store, &dialect).await;
 }
 
 #[cfg(feature = "postgres")]
@@ -481,5 +481,5 @@ async fn every_damage_to_two_thousand_rows_is_named_in_postgres() {
         bytes: ("'\\x", "'"),
         later: "at + interval '1 microsecond'",
     };
-    every_damage_is_named(&*fixture.ports.store, &dialect).await;
+    every_damage_is_named(&fixture.ports.store, &dialect).await;
 }

@@ -10,7 +10,6 @@ use counterstep_adapters::payload_keys::{EncryptedPayloads, PayloadKey, PayloadK
 use counterstep_contracts::cause::Origin;
 use counterstep_contracts::{AuditSeq, Keep, Outcome, StepNo, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::draft::{after_commit, sweep};
-use counterstep_kernel::payloads::PayloadStore;
 use counterstep_kernel::ports::{
     AuditPage, ENCRYPTED, EndedTask, FailureFilter, LogRow, PayloadCodec, PayloadError, Store,
     StoreError, TaskQuery,
@@ -39,12 +38,12 @@ impl PayloadKeys for Keys {
 }
 
 /// In front of a store, with one key or none; `erased`: there were others before.
-fn behind(store: &Arc<dyn Store>, key: Option<u8>, erased: bool) -> Arc<dyn Store> {
+fn behind(store: &Store, key: Option<u8>, erased: bool) -> Store {
     with_keys(store, key.as_slice(), erased)
 }
 
 /// The same with several keys, the newest first.
-fn with_keys(store: &Arc<dyn Store>, keys: &[u8], erased: bool) -> Arc<dyn Store> {
+fn with_keys(store: &Store, keys: &[u8], erased: bool) -> Store {
     let keys = keys.iter().map(|byte| PayloadKey::new([*byte; 32]));
     let keys = Keys(Arc::new(TenantKeys {
         keys: keys.collect(),
@@ -52,7 +51,7 @@ fn with_keys(store: &Arc<dyn Store>, keys: &[u8], erased: bool) -> Arc<dyn Store
         ..TenantKeys::default()
     }));
     let codec = Arc::new(EncryptedPayloads::new(keys)) as Arc<dyn PayloadCodec>;
-    Arc::new(PayloadStore::new(store.clone(), Some(codec)))
+    store.clone().with_codec(Some(codec))
 }
 
 pub(crate) async fn fixture() -> Fixture {
@@ -66,7 +65,7 @@ crate::store_cases!(crate::encrypted::fixture);
 const WORDS: &str = "my own words";
 
 /// A task with payloads of each kind, in this state.
-async fn planted(store: &dyn Store, status: TaskStatus) -> TaskId {
+async fn planted(store: &Store, status: TaskStatus) -> TaskId {
     let said = || StepFailure {
         class: "permanent".to_owned(),
         message: WORDS.to_owned(),
@@ -124,7 +123,7 @@ async fn planted(store: &dyn Store, status: TaskStatus) -> TaskId {
 #[tokio::test]
 async fn nothing_that_was_handed_in_stands_in_the_rows() {
     let fixture = fixture().await;
-    let store = &*fixture.ports.store;
+    let store = &fixture.ports.store;
     let task = planted(store, TaskStatus::Failed).await;
     let page = AuditPage {
         task: Some(task.to_string()),
@@ -166,7 +165,7 @@ async fn nothing_that_was_handed_in_stands_in_the_rows() {
     assert_eq!(history.audit[2].entry.details, json!({"error": WORDS}));
 }
 
-async fn checked(store: &dyn Store) -> u64 {
+async fn checked(store: &Store) -> u64 {
     let (verified, found) = chains::check(store, &Scope::default()).await;
     assert_eq!((verified.tasks, found), (2, vec![]));
     let registry = Registry::new();
@@ -182,8 +181,8 @@ async fn checked(store: &dyn Store) -> u64 {
 async fn what_has_ended_is_erased_with_its_key_and_the_rest_is_left_alone() {
     let fixture = fixture().await;
     let store = &fixture.ports.store;
-    let ended = planted(&**store, TaskStatus::Failed).await;
-    let open = planted(&**store, TaskStatus::Dispatched).await;
+    let ended = planted(&*store, TaskStatus::Failed).await;
+    let open = planted(&*store, TaskStatus::Dispatched).await;
     let inner = embedded::open_in(fixture.folder.path(), embedded::options())
         .await
         .store;
@@ -219,19 +218,19 @@ async fn what_has_ended_is_erased_with_its_key_and_the_rest_is_left_alone() {
             history.audit.iter().all(|row| row.entry.details.is_null()),
             "{what}"
         );
-        assert_eq!(checked(&*store).await, 1, "{what}");
+        assert_eq!(checked(&store).await, 1, "{what}");
         // A sweep writes back what it cannot read, whichever way it has read the task.
         let records = store.records(&[ended]).await.unwrap();
         let (_, Ok(record)) = records.into_iter().next().unwrap() else {
             panic!("{what}: it is read");
         };
-        sweep_of(&*store, &record).await;
-        sweep_of(&*store, &load(&*store, ended).await).await;
-        assert_eq!(checked(&*store).await, 1, "{what}");
+        sweep_of(&store, &record).await;
+        sweep_of(&store, &load(&store, ended).await).await;
+        assert_eq!(checked(&store).await, 1, "{what}");
     }
 }
 
-async fn sweep_of(store: &dyn Store, record: &TaskRecord) {
+async fn sweep_of(store: &Store, record: &TaskRecord) {
     let (guard, change) = sweep(record, Vec::new(), new_change(), "test");
     store.commit(guard, &change).await.expect("it is written");
 }
@@ -240,12 +239,12 @@ async fn sweep_of(store: &dyn Store, record: &TaskRecord) {
 async fn tasks_whose_key_is_missing_here_are_left_to_others_as_they_are() {
     let fixture = fixture().await;
     let store = &fixture.ports.store;
-    let ended = planted(&**store, TaskStatus::Failed).await;
-    let open = planted(&**store, TaskStatus::Dispatched).await;
+    let ended = planted(&*store, TaskStatus::Failed).await;
+    let open = planted(&*store, TaskStatus::Dispatched).await;
     let inner = embedded::open_in(fixture.folder.path(), embedded::options())
         .await
         .store;
-    let none = Arc::new(PayloadStore::new(inner.clone(), None)) as Arc<dyn Store>;
+    let none = inner.clone().with_codec(None);
     for (what, store) in [
         ("not there", behind(&inner, None, false)),
         ("another one", behind(&inner, Some(2), false)),
@@ -271,30 +270,27 @@ async fn tasks_whose_key_is_missing_here_are_left_to_others_as_they_are() {
         let lines = store.lines(&[ended]).await.unwrap();
         let said = &lines[0].failure.as_ref().unwrap().message;
         assert!(said.contains("missing"), "{what}: {said}");
-        assert_eq!(checked(&*store).await, 2, "{what}");
+        assert_eq!(checked(&store).await, 2, "{what}");
     }
     // The key is back.
     assert_eq!(
-        load(&**store, ended).await.task.failure.unwrap().message,
+        load(&*store, ended).await.task.failure.unwrap().message,
         WORDS
     );
-    load(&**store, open).await;
+    load(&*store, open).await;
 }
 
 #[tokio::test]
 async fn a_task_from_before_waits_for_a_key_before_a_step_of_it_runs() {
     let fixture = embedded::fixture().await;
-    let open = planted(&*fixture.ports.store, TaskStatus::Dispatched).await;
+    let open = planted(&fixture.ports.store, TaskStatus::Dispatched).await;
     let without = behind(&fixture.ports.store, None, false).load(open).await;
     assert!(
         matches!(without, Err(StoreError::Unsupported(_))),
         "{without:?}"
     );
     let with = behind(&fixture.ports.store, Some(1), false);
-    assert_eq!(
-        load(&*with, open).await.task.request,
-        json!({"name": WORDS})
-    );
+    assert_eq!(load(&with, open).await.task.request, json!({"name": WORDS}));
 }
 
 #[tokio::test]
@@ -302,7 +298,7 @@ async fn what_only_looks_encrypted_comes_back_as_it_was_handed_in() {
     let fixture = embedded::fixture().await;
     let looks = json!({"counterstep:encrypted": "encrypted:1:default:0:AAAA"});
     let text = "encrypted:0:AAAA is no text of ours";
-    let none = Arc::new(PayloadStore::new(fixture.ports.store.clone(), None)) as Arc<dyn Store>;
+    let none = fixture.ports.store.clone().with_codec(None);
     for store in [none, behind(&fixture.ports.store, Some(1), false)] {
         let mut change = submit(row(new_task()));
         let write = change.task.as_mut().expect("a row");
@@ -313,10 +309,10 @@ async fn what_only_looks_encrypted_comes_back_as_it_was_handed_in() {
             message: text.to_owned(),
             ..Failure::default()
         });
-        let change = recorded(&*store, change, None);
-        commit(&*store, NEW, &change).await.unwrap();
+        let change = recorded(&store, change, None);
+        commit(&store, NEW, &change).await.unwrap();
         for _ in 0..2 {
-            let read = load(&*store, change.task_id).await;
+            let read = load(&store, change.task_id).await;
             assert_eq!(read.task.request, looks);
             assert_eq!(read.task.failure.as_ref().unwrap().message, text);
             let (guard, again) = sweep(&read, Vec::new(), new_change(), "test");
@@ -328,7 +324,7 @@ async fn what_only_looks_encrypted_comes_back_as_it_was_handed_in() {
 #[tokio::test]
 async fn a_text_of_failures_is_looked_for_where_it_is_opened() {
     let fixture = fixture().await;
-    let store = &*fixture.ports.store;
+    let store = &fixture.ports.store;
     let task = planted(store, TaskStatus::Failed).await;
     let query = |text: &str| TaskQuery {
         failure: FailureFilter {
@@ -347,14 +343,14 @@ async fn a_text_of_failures_is_looked_for_where_it_is_opened() {
 }
 
 /// A task that failed after the key was rotated: its request is under the old key, and what failed under the new one.
-async fn failed_after_a_rotation(inner: &Arc<dyn Store>) -> TaskId {
+async fn failed_after_a_rotation(inner: &Store) -> TaskId {
     let mut change = submit(row(new_task()));
     write_of(&mut change).row.request = json!({"name": WORDS});
     let before = behind(inner, Some(1), false);
-    let change = recorded(&*before, change, None);
-    commit(&*before, NEW, &change).await.expect("a task");
+    let change = recorded(&before, change, None);
+    commit(&before, NEW, &change).await.expect("a task");
     let rotated = with_keys(inner, &[2, 1], false);
-    let record = load(&*rotated, change.task_id).await;
+    let record = load(&rotated, change.task_id).await;
     let mut change = after(&record);
     let write = write_of(&mut change);
     write.row.status = TaskStatus::Failed;
@@ -368,7 +364,7 @@ async fn failed_after_a_rotation(inner: &Arc<dyn Store>) -> TaskId {
         start(1, record.task.epoch, Duration::ZERO),
         end(1, Outcome::Failed, true),
     ];
-    commit(&*rotated, free(&record), &change)
+    commit(&rotated, free(&record), &change)
         .await
         .expect("an end");
     record.task.id
@@ -402,8 +398,8 @@ async fn a_late_copy_of_the_keys_leaves_a_task_alone_whose_failure_it_cannot_rea
         "{refused:?}"
     );
     let rotated = with_keys(inner, &[2, 1], false);
-    let record = load(&*rotated, task).await;
-    crate::suite::logs::add(&*rotated, &record, &log_row(1, 1, 1, 40)).await;
+    let record = load(&rotated, task).await;
+    crate::suite::logs::add(&rotated, &record, &log_row(1, 1, 1, 40)).await;
     let refused = late.log(task).await;
     assert!(
         matches!(refused, Err(StoreError::Unsupported(_))),
@@ -418,7 +414,7 @@ async fn a_late_copy_of_the_keys_leaves_a_task_alone_whose_failure_it_cannot_rea
 #[tokio::test]
 async fn an_erased_failure_is_not_encrypted_once_more_with_a_newer_key() {
     let fixture = fixture().await;
-    let task = planted(&*fixture.ports.store, TaskStatus::Failed).await;
+    let task = planted(&fixture.ports.store, TaskStatus::Failed).await;
     let inner = embedded::open_in(fixture.folder.path(), embedded::options())
         .await
         .store;
@@ -427,24 +423,24 @@ async fn an_erased_failure_is_not_encrypted_once_more_with_a_newer_key() {
     let (_, Ok(record)) = records.into_iter().next().unwrap() else {
         panic!("it is read");
     };
-    sweep_of(&*newer, &record).await;
-    let failure = load(&*newer, task).await.task.failure.unwrap();
+    sweep_of(&newer, &record).await;
+    let failure = load(&newer, task).await.task.failure.unwrap();
     assert!(failure.message.contains("erased"), "{failure:?}");
 }
 
 #[tokio::test]
 async fn a_failure_that_only_looks_encrypted_leaves_the_chain_whole() {
     let fixture = embedded::fixture().await;
-    let store = Arc::new(PayloadStore::new(fixture.ports.store.clone(), None)) as Arc<dyn Store>;
+    let store = fixture.ports.store.clone().with_codec(None);
     let mut change = submit(row(new_task()));
     write_of(&mut change).row.failure = Some(Failure {
         class: "permanent".to_owned(),
         message: "encrypted:0:AAAA is no text of ours".to_owned(),
         ..Failure::default()
     });
-    let change = recorded(&*store, change, None);
-    commit(&*store, NEW, &change).await.unwrap();
-    let mut record = load(&*store, change.task_id).await;
+    let change = recorded(&store, change, None);
+    commit(&store, NEW, &change).await.unwrap();
+    let mut record = load(&store, change.task_id).await;
     // As a turn goes on, without reading the task again. What is handed in looks like nothing.
     for _ in 0..3 {
         let mut change = after(&record);
@@ -453,12 +449,12 @@ async fn a_failure_that_only_looks_encrypted_leaves_the_chain_whole() {
         let mut entry = audit(row, "changed");
         (entry.from, entry.details) = (Some(record.task.status), json!({"note": WORDS}));
         change.audit = vec![entry];
-        let change = recorded(&*store, change, Some(&record));
+        let change = recorded(&store, change, Some(&record));
         let committed = store.commit(free(&record), &change).await;
         let committed = committed.expect("it is written");
         record = after_commit(&record, &change, committed.now);
     }
-    let (_, found) = chains::check(&*store, &Scope::default()).await;
+    let (_, found) = chains::check(&store, &Scope::default()).await;
     assert_eq!(found, vec![]);
 }
 
@@ -467,7 +463,7 @@ async fn a_task_from_before_there_were_keys_is_archived_without_its_payloads_onc
 {
     let fixture = embedded::fixture().await;
     let inner = fixture.ports.store.clone();
-    let task = planted(&*inner, TaskStatus::Failed).await;
+    let task = planted(&inner, TaskStatus::Failed).await;
     let mut ports = fixture.ports.clone();
     ports.store = behind(&inner, None, true);
     let engine = Engine::new(
@@ -476,7 +472,7 @@ async fn a_task_from_before_there_were_keys_is_archived_without_its_payloads_onc
         EngineSettings::default(),
         "test",
     );
-    let record = load(&*inner, task).await;
+    let record = load(&inner, task).await;
     let plan = PurgePlan {
         groups: vec![PurgeGroup {
             task_type: record.task.task_type.clone(),

@@ -238,7 +238,7 @@ async fn one_unreadable_task_among_a_thousand_stops_nobody() {
         failure.message.contains("row 1 of the journal"),
         "{failure:?}"
     );
-    let store = first.ports.store.as_ref();
+    let store = &first.ports.store;
     let [alert] = &alerts::list(store).await.expect("a list")[..] else {
         panic!("one alert")
     };
@@ -318,7 +318,7 @@ async fn a_task_whose_steps_are_not_the_declared_ones_is_parked_and_shown_with_t
 async fn the_audit_of_a_task_that_cannot_be_read_goes_on_from_what_stands_in_its_row() {
     let url = postgres::database().await;
     let (engine, _folder) = engine(&url, "worker").await;
-    let store = engine.ports.store.as_ref();
+    let store = &engine.ports.store;
     for (spoil, is_found) in [
         (
             "UPDATE tasks SET waiting = 'for godot' WHERE id = $1::uuid",

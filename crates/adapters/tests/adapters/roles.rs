@@ -12,7 +12,6 @@ use counterstep_reconciler::audit::Scope;
 use counterstep_steps::Sql;
 use counterstep_testkit::servers::shared_postgres;
 use parking_lot::Mutex;
-use std::sync::Arc;
 
 const ROLES: &str = include_str!("../../../../deploy/postgres/roles.sql");
 
@@ -44,7 +43,7 @@ async fn with_the_role(role: &str) -> (embedded::Fixture, Ports, String) {
         .expect("a store");
     let embedded = embedded::fixture().await;
     let ports = Ports {
-        store: Arc::new(store),
+        store: store.into(),
         ..embedded.ports.clone()
     };
     (embedded, ports, service)
@@ -214,13 +213,13 @@ async fn a_worker_writes_what_its_steps_submit() {
 #[tokio::test]
 async fn whoever_may_only_read_can_check_the_audit() {
     let (_folder, ports, service) = as_a_service().await;
-    let task = suite_of_chains::chained(&*ports.store, &[2, 3], &serde_json::json!("why"))
+    let task = suite_of_chains::chained(&ports.store, &[2, 3], &serde_json::json!("why"))
         .await
         .task
         .id;
     let operator = service.replacen("counterstep_service@", "counterstep_operator@", 1);
     let store = PostgresStore::look(&operator, &postgres::options()).expect("a store");
-    let (verified, found) = suite_of_chains::check(&store, &Scope::default()).await;
+    let (verified, found) = suite_of_chains::check(&store.into(), &Scope::default()).await;
     assert_eq!((verified.tasks, verified.rows, found), (1, 2, vec![]));
     for statement in [
         &format!("UPDATE journal SET actor = 'x' WHERE task = '{task}'"),
@@ -262,7 +261,7 @@ async fn a_statement_of_a_step_without_its_right_fails_for_good_and_names_the_gr
             "permission denied for schema public",
         ),
     ] {
-        let refused = suite_of_own_tables::refused(&*ports.store, statement).await;
+        let refused = suite_of_own_tables::refused(&ports.store, statement).await;
         assert!(
             refused.text.contains(said) && !refused.may_pass,
             "{refused:?}"
@@ -310,5 +309,5 @@ async fn own_tables_that_are_declared_are_granted_and_what_is_missing_is_named()
     assert_eq!(both, Vec::<String>::new());
     // Its sequence is granted too.
     let insert = Sql::new("INSERT INTO own.seats (key) VALUES ('17')").rows(1);
-    suite_of_own_tables::written(&*ports.store, insert).await;
+    suite_of_own_tables::written(&ports.store, insert).await;
 }

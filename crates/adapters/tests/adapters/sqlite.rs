@@ -77,7 +77,7 @@ async fn a_file_that_another_process_holds_may_open_a_moment_later() {
 async fn two_stores_on_one_file_race_fifty_claims_and_one_wins_each() {
     let fixture = fixture().await;
     let other = open_in(fixture.folder.path(), options()).await;
-    let stores = [&*fixture.ports.store, &*other.store];
+    let stores = [&fixture.ports.store, &other.store];
     let mut records = Vec::new();
     for _ in 0..50 {
         records.push(submitted(stores[0], row(new_task())).await);
@@ -112,7 +112,7 @@ async fn several_stores_open_a_new_file_at_once() {
     let path = folder.path().join("new.db");
     let opened = join_all((0..8).map(|_| SqliteStore::open(&path, SqliteOptions::default()))).await;
     for store in opened {
-        let store = store.unwrap();
+        let store = store.unwrap().into();
         submitted(&store, row(new_task())).await;
     }
     assert_eq!(
@@ -127,12 +127,14 @@ async fn what_was_committed_is_there_after_a_reopening() {
     let path = folder.path().join("kept.db");
     let store = SqliteStore::open(&path, SqliteOptions::default())
         .await
-        .unwrap();
+        .unwrap()
+        .into();
     let record = submitted(&store, row(new_task())).await;
     drop(store);
     let store = SqliteStore::open(&path, SqliteOptions::default())
         .await
-        .unwrap();
+        .unwrap()
+        .into();
     assert_eq!(load(&store, record.task.id).await.task, record.task);
 }
 
@@ -173,7 +175,7 @@ async fn a_file_that_is_no_database_is_refused() {
 #[tokio::test]
 async fn one_row_that_nobody_understands_does_not_hide_the_others() {
     let fixture = fixture().await;
-    let store = &*fixture.ports.store;
+    let store = &fixture.ports.store;
     let mut rows: Vec<TaskId> = Vec::new();
     for _ in 0..3 {
         rows.push(submitted(store, row(new_task())).await.task.id);
@@ -233,7 +235,7 @@ async fn one_row_that_nobody_understands_does_not_hide_the_others() {
 #[tokio::test]
 async fn events_that_cannot_be_read_keep_no_others_from_being_published() {
     let fixture = fixture().await;
-    let store = &*fixture.ports.store;
+    let store = &fixture.ports.store;
     for _ in 0..10 {
         drop(told(store).await);
     }
@@ -252,7 +254,7 @@ async fn events_that_cannot_be_read_keep_no_others_from_being_published() {
 #[tokio::test]
 async fn a_task_that_cannot_be_read_is_put_off_and_the_others_are_swept() {
     let fixture = fixture().await;
-    let store = &*fixture.ports.store;
+    let store = &fixture.ports.store;
     let mut tasks = Vec::new();
     for _ in 0..2 {
         let record = claimed(store, MINUTE).await;
@@ -313,7 +315,7 @@ async fn a_task_that_cannot_be_read_is_put_off_and_the_others_are_swept() {
 #[tokio::test]
 async fn the_labels_of_a_task_go_with_it() {
     let fixture = fixture().await;
-    let store = &*fixture.ports.store;
+    let store = &fixture.ports.store;
     let with = |status| TaskRow {
         labels: labels(&[("order", "4711"), ("customer", "7")]),
         status,
@@ -338,7 +340,7 @@ async fn the_labels_of_a_task_go_with_it() {
 #[tokio::test]
 async fn labels_that_cannot_be_read_stand_in_the_way_of_no_purge() {
     let fixture = fixture().await;
-    let store = &*fixture.ports.store;
+    let store = &fixture.ports.store;
     let damaged = TaskRow {
         labels: labels(&[("order", "4711")]),
         status: TaskStatus::Completed,
@@ -391,7 +393,7 @@ async fn a_list_by_a_label_walks_its_range_of_the_key_and_sorts_nothing() {
 #[tokio::test]
 async fn a_task_with_a_change_id_that_cannot_be_read_is_salvaged() {
     let fixture = fixture().await;
-    let store = &*fixture.ports.store;
+    let store = &fixture.ports.store;
     let record = submitted(store, row(new_task())).await;
     for table in ["journal", "tasks"] {
         let text = format!("UPDATE {table} SET change_id = 'x'");

@@ -6,7 +6,6 @@ use crate::caller::Caller;
 use crate::problem::Refused;
 use counterstep_kernel::Engine;
 use counterstep_kernel::api_keys::ApiKey;
-use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::{ApiKeyRow, StoreError};
 use counterstep_kernel::time_limits::needed_read;
 use counterstep_steps::times::DbTime;

@@ -191,7 +191,7 @@ impl Drop for Following {
 }
 
 /// Compares the revisions of all tasks that are followed with those that were read.
-async fn poll(store: Arc<dyn Store>, tasks: Arc<FollowedTasks>, every: Duration) {
+async fn poll(store: Store, tasks: Arc<FollowedTasks>, every: Duration) {
     loop {
         let followed = tasks.all();
         if followed.is_empty() {

@@ -182,7 +182,7 @@ impl EventStream {
             Look::Behind => {
                 let begin = || Box::new(Trail::of(self.following.task));
                 let own = self.own.get_or_insert_with(begin);
-                let page = own.read(&*self.api.engine.ports.store).await?;
+                let page = own.read(&self.api.engine.ports.store).await?;
                 after_only(entries(own, page)?, self.after)
             }
             Look::Nothing => return Ok(Found::Nothing),

@@ -129,7 +129,7 @@ impl Tail {
         if state.read_at == Some(heard) {
             return Ok(state.nothing(tenant));
         }
-        let page = state.trail.read(&*engine.ports.store).await?;
+        let page = state.trail.read(&engine.ports.store).await?;
         let is_last = page.is_last;
         let entries = entries(&state.trail, page)?;
         self.rev

@@ -15,7 +15,7 @@ use counterstep_kernel::webhooks::alerts;
 
 pub(super) async fn list(api: web::Data<Api>, request: HttpRequest) -> Answer {
     Params::of(&request, &[])?;
-    let items = alerts::list(&*api.engine.ports.store).await?;
+    let items = alerts::list(&api.engine.ports.store).await?;
     let next_cursor = None;
     Ok(HttpResponse::Ok().json(Page { items, next_cursor }))
 }

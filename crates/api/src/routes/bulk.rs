@@ -135,7 +135,7 @@ fn checked(labels: &Labels) -> Result<Labels, Refused> {
 
 pub(super) async fn list(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
     Params::of(&request, &[])?;
-    let items = bulk::list(&*api.engine.ports.store, &caller.tenant).await?;
+    let items = bulk::list(&api.engine.ports.store, &caller.tenant).await?;
     let next_cursor = None;
     Ok(HttpResponse::Ok().json(Page { items, next_cursor }))
 }
@@ -143,7 +143,7 @@ pub(super) async fn list(api: web::Data<Api>, caller: Caller, request: HttpReque
 pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
     Params::of(&request, &[])?;
     let id = segment(&request, "id");
-    let view = bulk::show(&*api.engine.ports.store, &caller.tenant, id).await;
+    let view = bulk::show(&api.engine.ports.store, &caller.tenant, id).await;
     Ok(HttpResponse::Ok().json(view.map_err(refused)?))
 }
 
@@ -151,7 +151,7 @@ pub(super) async fn stop(api: web::Data<Api>, caller: Caller, request: HttpReque
     Params::of(&request, &[])?;
     let (engine, id) = (api.engine.clone(), segment(&request, "id").to_owned());
     let stopping = async move {
-        let (store, actor) = (&*engine.ports.store, caller.actor("operator"));
+        let (store, actor) = (&engine.ports.store, caller.actor("operator"));
         let stopped = bulk::stop(store, &caller.tenant, &id, &actor).await;
         stopped.map_err(refused)
     };

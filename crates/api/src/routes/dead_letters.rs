@@ -85,7 +85,7 @@ pub(super) async fn by_cause(api: web::Data<Api>, caller: Caller, request: HttpR
         since: None,
         until: None,
     };
-    let found = groups(&*api.engine.ports.store, &selection).await?;
+    let found = groups(&api.engine.ports.store, &selection).await?;
     Ok(HttpResponse::Ok().json(found))
 }
 

@@ -16,7 +16,6 @@ use counterstep_contracts::http::Page;
 use counterstep_contracts::retry::parse_duration;
 use counterstep_contracts::{ProblemCode, Tenant};
 use counterstep_kernel::api_keys::{self, KeyError, KeySpec};
-use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::ApiKeyRow;
 
 /// Whether a caller may see, make and revoke the keys of a tenant.
@@ -67,7 +66,7 @@ pub(super) async fn post(
     let (engine, by) = (api.engine.clone(), caller.actor("operator"));
     let making = async move {
         let ports = &engine.ports;
-        let made = api_keys::make(ports.store.as_ref(), ports.random.as_ref(), spec, &by).await;
+        let made = api_keys::make(&ports.store, ports.random.as_ref(), spec, &by).await;
         made.map_err(refused)
     };
     let (key, row) = api.finish("making an API key", making).await?;
@@ -91,7 +90,7 @@ pub(super) async fn delete(api: web::Data<Api>, caller: Caller, request: HttpReq
         if found.iter().any(is_of_another) {
             return Err(no_such_key());
         }
-        let revoked = api_keys::revoke(engine.ports.store.as_ref(), &key, &by).await;
+        let revoked = api_keys::revoke(&engine.ports.store, &key, &by).await;
         revoked.map_err(refused)
     };
     let row = api.finish("revoking an API key", revoking).await?;

@@ -17,6 +17,6 @@ pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpReques
     let after = params.get("cursor").map(cursor::read_log).transpose()?;
     load(&api, &caller, id).await?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let page = task_log::read(api.engine.ports.store.as_ref(), id, after, limit).await?;
+    let page = task_log::read(&api.engine.ports.store, id, after, limit).await?;
     Ok(HttpResponse::Ok().json(page))
 }

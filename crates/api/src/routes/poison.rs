@@ -13,7 +13,7 @@ use counterstep_kernel::poison;
 
 pub(super) async fn list(api: web::Data<Api>, request: HttpRequest) -> Answer {
     Params::of(&request, &[])?;
-    let items = poison::list(&*api.engine.ports.store).await?;
+    let items = poison::list(&api.engine.ports.store).await?;
     Ok(HttpResponse::Ok().json(PoisonMessages { items }))
 }
 
@@ -22,7 +22,7 @@ pub(super) async fn delete(api: web::Data<Api>, caller: Caller, request: HttpReq
     let (engine, id) = (api.engine.clone(), segment(&request, "id").to_owned());
     let removing = async move {
         let actor = caller.actor("operator");
-        let removed = poison::remove(&*engine.ports.store, &id, &actor).await?;
+        let removed = poison::remove(&engine.ports.store, &id, &actor).await?;
         let gone = || {
             Refused::new(
                 ProblemCode::NoSuchPoison,

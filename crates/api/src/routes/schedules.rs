@@ -16,7 +16,6 @@ use actix_web::http::header::LOCATION;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::http::Page;
 use counterstep_contracts::{ProblemCode, ScheduleSpec};
-use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::ScheduleQuery;
 use counterstep_kernel::schedule;
 use counterstep_kernel::schedule::ScheduleError;

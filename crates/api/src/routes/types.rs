@@ -16,7 +16,6 @@ use counterstep_contracts::http::Page;
 use counterstep_contracts::{ProblemCode, TaskDecl};
 use counterstep_kernel::disable;
 use counterstep_kernel::disable::{SwitchError, TypeDecision};
-use counterstep_kernel::documents::TypedDocuments;
 use counterstep_steps::TaskType;
 use schemars::JsonSchema;
 use serde::Serialize;

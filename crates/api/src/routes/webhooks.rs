@@ -18,7 +18,7 @@ pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpReques
     let id = task_id(&request)?;
     Params::of(&request, &[])?;
     load(&api, &caller, id).await?;
-    let items = webhooks::list(&*api.engine.ports.store, &caller.tenant, id).await?;
+    let items = webhooks::list(&api.engine.ports.store, &caller.tenant, id).await?;
     Ok(HttpResponse::Ok().json(Page {
         items,
         next_cursor: None,
@@ -34,7 +34,7 @@ pub(super) async fn send(api: web::Data<Api>, caller: Caller, request: HttpReque
     }
     let (engine, webhook) = (api.engine.clone(), segment(&request, "webhook").to_owned());
     let sending = async move {
-        let store = &*engine.ports.store;
+        let store = &engine.ports.store;
         let sent = webhooks::send_again(store, &caller.tenant, id, &webhook).await;
         sent.map_err(refused)
     };

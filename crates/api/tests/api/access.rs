@@ -14,7 +14,6 @@ use counterstep_contracts::access::{KeyView, NewKey, Role};
 use counterstep_contracts::http::{Accepted, AuditTrail, Page};
 use counterstep_contracts::{Host, TaskId, Tenant};
 use counterstep_kernel::api_keys::{self, KeySpec};
-use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::TaskQuery;
 use counterstep_kernel::turn::turn;
 use counterstep_steps::CancelToken;
@@ -42,7 +41,7 @@ pub(crate) async fn key(site: &Site, tenant: &str, role: Role) -> (String, Strin
         expires_in: None,
     };
     let ports = &site.engine.ports;
-    let made = api_keys::make(ports.store.as_ref(), ports.random.as_ref(), spec, "test").await;
+    let made = api_keys::make(&ports.store, ports.random.as_ref(), spec, "test").await;
     let (key, row) = made.expect("a key");
     (key.expose(), row.id)
 }

@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 async fn entries(site: &Site) -> Vec<AdminEntry> {
-    let store = site.engine.ports.store.as_ref();
+    let store = &site.engine.ports.store;
     admin_audit::page(store, 0, 1_000).await.expect("a page")
 }
 
@@ -40,7 +40,7 @@ async fn declare_schedule(site: &Site) {
 
 /// The address of a message that no host can read.
 pub(crate) async fn kept_poison(site: &Site) -> String {
-    let store = site.engine.ports.store.as_ref();
+    let store = &site.engine.ports.store;
     let message = Poison::new(
         "work/1".into(),
         "work.x".into(),
@@ -101,7 +101,7 @@ async fn each_change_beside_tasks_is_in_the_audit_with_its_cause_and_the_chain_h
             .await
             .assert_status(status);
     }
-    let store = site.engine.ports.store.as_ref();
+    let store = &site.engine.ports.store;
     delete_documents(store, &Tenant::default(), "operator:default-admin")
         .await
         .expect("they are deleted");

@@ -135,7 +135,7 @@ async fn poison_is_shown_until_it_is_removed() {
         "no JSON".into(),
     );
     let queue = counterstep_contracts::QueueName("files".into());
-    poison::keep(&*site.engine.ports.store, &queue, &message)
+    poison::keep(&site.engine.ports.store, &queue, &message)
         .await
         .expect("kept");
     let found: PoisonMessages = site.get(path).await.json(200);

@@ -13,7 +13,6 @@ use counterstep_contracts::disable::SwitchView;
 use counterstep_contracts::http::{Accepted, Page, TaskView};
 use counterstep_kernel::disable;
 use counterstep_kernel::disable::TypeVerdict;
-use counterstep_kernel::documents::TypedDocuments;
 use counterstep_macros::distributed_task;
 use counterstep_steps::{
     AutoDisable, Registry, StepContext, StepError, StepResult, UndoResult, UploadMany, UploadedFile,

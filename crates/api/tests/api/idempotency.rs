@@ -5,7 +5,6 @@ use crate::site::{Site, eventually, file_head, text_part};
 use counterstep_contracts::http::Accepted;
 use counterstep_contracts::{FileName, Keep, Labels, Retention, TaskStatus, Tenant};
 use counterstep_kernel::client::{Submission, SubmitError, UploadSession};
-use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::registration::Part;
 use counterstep_kernel::worker_registry;
 use counterstep_kernel::{Engine, EngineSettings};

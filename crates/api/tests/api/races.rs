@@ -18,7 +18,6 @@ use counterstep_kernel::webhooks::WebhookUrl;
 use counterstep_kernel::{Engine, EngineSettings};
 use lossy_store::{Fate, LossyStore};
 use serde_json::{Value, json};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Changes of one request, at most: what a batch or an upload needs.
@@ -220,9 +219,9 @@ fn everything(api: &mut ApiSettings, engine: &mut EngineSettings) {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_route_answers_500_where_a_reply_is_lost_and_another_host_claims_the_task() {
     let site = Site::with(everything).await;
-    let store = Arc::new(LossyStore::new(site.engine.ports.store.clone()));
+    let (lossy, store) = site.engine.ports.store.clone().through(LossyStore::new);
     let ports = Ports {
-        store: store.clone(),
+        store: lossy,
         ..site.engine.ports.clone()
     };
     let raced = site.beside_set(ports, everything);

@@ -30,7 +30,7 @@ async fn key(site: &Site, tenant: &str, role: Role) -> String {
         expires_in: None,
     };
     let ports = &site.engine.ports;
-    let made = api_keys::make(ports.store.as_ref(), ports.random.as_ref(), spec, "test").await;
+    let made = api_keys::make(&ports.store, ports.random.as_ref(), spec, "test").await;
     made.expect("a key").0.expose()
 }
 

@@ -6,7 +6,6 @@ use counterstep_contracts::operator::{Why, WhyCode};
 use counterstep_contracts::workers::{WorkerState, WorkerView, WorkersView};
 use counterstep_contracts::{Host, TaskId, TaskStatus};
 use counterstep_kernel::Engine;
-use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::host::{self, HostSettings};
 use counterstep_kernel::operator::{Surroundings, why_among};
 use counterstep_kernel::ports::Workers;

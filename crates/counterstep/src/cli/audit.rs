@@ -84,11 +84,9 @@ pub(super) fn main(args: &AuditArgs) -> Result<(), Exit> {
         Box::pin(async {
             let store = counterstep_node::look(&settings, "audit")?;
             match &args.command {
-                AuditCommand::Verify { format, .. } => check(store.as_ref(), &scope, *format).await,
-                AuditCommand::Heads => chain_tips(store.as_ref()).await,
-                AuditCommand::Changes { after, json } => {
-                    changes(store.as_ref(), *after, *json).await
-                }
+                AuditCommand::Verify { format, .. } => check(&store, &scope, *format).await,
+                AuditCommand::Heads => chain_tips(&store).await,
+                AuditCommand::Changes { after, json } => changes(&store, *after, *json).await,
             }
         }),
     )
@@ -111,7 +109,7 @@ fn unread(error: StoreError) -> Exit {
     ))
 }
 
-async fn check(store: &dyn Store, scope: &Scope, format: Format) -> Result<(), Exit> {
+async fn check(store: &Store, scope: &Scope, format: Format) -> Result<(), Exit> {
     let mut printed = Ok(());
     let verified = verify(store, scope, &mut |finding| {
         show(&finding, format, &mut printed)
@@ -184,7 +182,7 @@ pub(super) fn summary(verified: &Verified) -> String {
     text
 }
 
-async fn chain_tips(store: &dyn Store) -> Result<(), Exit> {
+async fn chain_tips(store: &Store) -> Result<(), Exit> {
     let mut after = None;
     loop {
         let page = AuditPage {
@@ -207,7 +205,7 @@ async fn chain_tips(store: &dyn Store) -> Result<(), Exit> {
     }
 }
 
-async fn changes(store: &dyn Store, mut after: u64, as_json: bool) -> Result<(), Exit> {
+async fn changes(store: &Store, mut after: u64, as_json: bool) -> Result<(), Exit> {
     let begin = after;
     loop {
         let entries = admin_audit::page(store, after, 500).await.map_err(unread)?;

@@ -25,11 +25,9 @@ pub(super) fn main(registry: &Registry, args: &CheckDeployArgs) -> Result<(), Ex
         &settings,
         Box::pin(async {
             let store = counterstep_node::look(&settings, "check-deploy")?;
-            let check = check_deploy(registry, store.as_ref())
-                .await
-                .map_err(|error| {
-                    Exit::unavailable(format_args!("the tasks in flight cannot be read: {error}"))
-                })?;
+            let check = check_deploy(registry, &store).await.map_err(|error| {
+                Exit::unavailable(format_args!("the tasks in flight cannot be read: {error}"))
+            })?;
             print(&if args.json {
                 serde_json::to_string_pretty(&check).map_err(Exit::failed)? + "\n"
             } else {

@@ -41,14 +41,7 @@ pub(super) fn main(registry: &Registry, args: &FsckArgs) -> Result<(), Exit> {
                 .transpose()?;
             let mut printed = Ok(());
             let mut found = |finding| show(&finding, args.format, &mut printed);
-            let checked = fsck(
-                store.as_ref(),
-                registry,
-                objects.as_deref(),
-                &scope,
-                &mut found,
-            )
-            .await;
+            let checked = fsck(&store, registry, objects.as_deref(), &scope, &mut found).await;
             let checked = checked.map_err(|error| {
                 let schema = match error {
                     FsckError::Store(_) => " (is the schema that of this program?)",

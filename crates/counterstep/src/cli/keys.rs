@@ -9,7 +9,6 @@ use counterstep_contracts::access::{KeyView, NewKey, Role};
 use counterstep_contracts::http::Page;
 use counterstep_contracts::retry::parse_duration;
 use counterstep_kernel::api_keys::{self, KeyError, KeySpec};
-use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::Store;
 use counterstep_node::settings::{SettingsFor, commands};
 use counterstep_node::{Exit, SystemRandom};
@@ -69,12 +68,12 @@ pub(super) fn main(args: &KeysArgs) -> Result<(), Exit> {
         &settings,
         Box::pin(async {
             let store = counterstep_node::open_store(&settings, "keys").await?;
-            print(&run(store.as_ref(), args).await?)
+            print(&run(&store, args).await?)
         }),
     )
 }
 
-async fn run(store: &dyn Store, args: &KeysArgs) -> Result<String, Exit> {
+async fn run(store: &Store, args: &KeysArgs) -> Result<String, Exit> {
     match &args.command {
         KeysCommand::Create {
             subject,

@@ -88,7 +88,7 @@ pub(super) fn main(args: &PayloadKeysArgs) -> Result<(), Exit> {
                 Box::pin(async {
                     let store = counterstep_node::open_store(&settings, "payload-keys").await?;
                     let noticed = tokio::time::sleep(FileKeys::NOTICED);
-                    delete(&keys, store.as_ref(), &tenant, noticed).await
+                    delete(&keys, &store, &tenant, noticed).await
                 }),
             )
         }
@@ -104,7 +104,7 @@ pub(super) fn main(args: &PayloadKeysArgs) -> Result<(), Exit> {
 /// deleted before it: they could not be read or changed later. `noticed`: until all processes go by what the file says.
 async fn delete(
     keys: &FileKeys,
-    store: &dyn Store,
+    store: &Store,
     tenant: &Tenant,
     noticed: impl Future<Output = ()>,
 ) -> Result<(), Exit> {
@@ -127,7 +127,7 @@ async fn delete(
     }
 }
 
-async fn all_have_ended(store: &dyn Store, tenant: &Tenant) -> Result<(), Exit> {
+async fn all_have_ended(store: &Store, tenant: &Tenant) -> Result<(), Exit> {
     let open = store
         .revisions(&RevisionsOf::Open(tenant.clone()))
         .await
@@ -208,7 +208,7 @@ mod tests {
         Tenant("acme".to_owned())
     }
 
-    async fn schedules(store: &dyn Store) -> usize {
+    async fn schedules(store: &Store) -> usize {
         let page = DocumentQuery::Page {
             kind: DocumentKind::Schedule,
             tenant: acme(),
@@ -221,7 +221,7 @@ mod tests {
     #[tokio::test]
     async fn documents_go_with_the_keys_and_not_without() {
         let site = Harness::embedded(Registry::new()).start().await;
-        let store = &*site.engine.ports.store;
+        let store = &site.engine.ports.store;
         let (body, due_at) = ("{}".to_owned(), None);
         let schedule = DocumentWrite {
             kind: DocumentKind::Schedule,
@@ -283,7 +283,7 @@ mod tests {
         let accepted = async {
             site.submit(Form::new().tenant("acme")).await;
         };
-        let refused = delete(&keys, &*site.engine.ports.store, &tenant, accepted).await;
+        let refused = delete(&keys, &site.engine.ports.store, &tenant, accepted).await;
         let refused = refused.expect_err("it has not ended").to_string();
         assert!(refused.contains("1 tasks of the tenant"), "{refused}");
         assert_eq!(keys.list().expect("a list"), [(acme(), vec![id])]);

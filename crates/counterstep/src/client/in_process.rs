@@ -239,7 +239,7 @@ impl InProcess {
     ) -> Result<LogPage, ClientError> {
         let after = after.map(str::parse).transpose();
         let after = after.map_err(|error: NoCursor| ClientError::refused(error.to_string()))?;
-        let page = task_log::read(self.engine.ports.store.as_ref(), task, after, usize::MAX).await;
+        let page = task_log::read(&self.engine.ports.store, task, after, usize::MAX).await;
         page.map_err(refused)
     }
 

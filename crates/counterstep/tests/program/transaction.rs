@@ -122,7 +122,10 @@ impl Shop {
         });
         let nats = nats.await.expect("the settings are usable");
         let ports = Ports {
-            store: Arc::new(PostgresStore::open(&url, options).await.expect("a store")),
+            store: PostgresStore::open(&url, options)
+                .await
+                .expect("a store")
+                .into(),
             queue: Arc::new(nats.queue()),
             signals: Arc::new(nats.signals()),
             ..site.engine.ports.clone()
@@ -209,7 +212,7 @@ impl Shop {
             (record?.task.status == TaskStatus::Completed).then_some(())
         })
         .await;
-        let store = self.engine.ports.store.as_ref();
+        let store = &self.engine.ports.store;
         let found = invariants::found_by_fsck(store, &self.engine.registry, task).await;
         assert!(found.is_empty(), "{found:?}");
     }

@@ -60,7 +60,7 @@ pub async fn preview(
     let (mut tasks, mut undone) = (Vec::new(), Vec::new());
     let mut causes = Counter::default();
     loop {
-        let page = selection.page(&*engine.ports.store, before).await?;
+        let page = selection.page(&engine.ports.store, before).await?;
         looked_at += page.looked_at;
         count += page.lines.len() as u64;
         for line in &page.lines {
@@ -145,7 +145,7 @@ async fn undo_of(engine: &Engine, tasks: &[TaskId]) -> Result<BulkUndo, StoreErr
 /// [`BulkError`].
 pub fn start(engine: &Engine, spec: BulkSpec) -> BoxFuture<'_, Result<BulkView, BulkError>> {
     Box::pin(async move {
-        let store = engine.ports.store.as_ref();
+        let store = &engine.ports.store;
         let tenant = spec.selection.tenant.clone();
         let there = documents(store, &tenant).await?;
         if there.rows.len() >= MOST as usize {
@@ -174,7 +174,7 @@ pub fn start(engine: &Engine, spec: BulkSpec) -> BoxFuture<'_, Result<BulkView, 
 
 /// The entry in the audit of changes beside tasks, which has no texts of tasks.
 fn entry(
-    store: &dyn Store,
+    store: &Store,
     operation: &Operation,
     id: &str,
     (event, actor): (&'static str, &str),
@@ -199,7 +199,7 @@ fn entry(
     }
 }
 
-async fn documents(store: &dyn Store, tenant: &Tenant) -> Result<Documents, StoreError> {
+async fn documents(store: &Store, tenant: &Tenant) -> Result<Documents, StoreError> {
     let query = DocumentQuery::Page {
         kind: KIND,
         tenant: tenant.clone(),
@@ -214,7 +214,7 @@ async fn documents(store: &dyn Store, tenant: &Tenant) -> Result<Documents, Stor
 ///
 /// # Errors
 /// [`StoreError`].
-pub async fn list(store: &dyn Store, tenant: &Tenant) -> Result<Vec<BulkView>, StoreError> {
+pub async fn list(store: &Store, tenant: &Tenant) -> Result<Vec<BulkView>, StoreError> {
     let found = documents(store, tenant).await?.rows;
     // Their names begin with the time.
     let views = found.iter().rev().filter_map(|document| {
@@ -231,13 +231,13 @@ pub async fn list(store: &dyn Store, tenant: &Tenant) -> Result<Vec<BulkView>, S
 ///
 /// # Errors
 /// [`BulkError`].
-pub async fn show(store: &dyn Store, tenant: &Tenant, id: &str) -> Result<BulkView, BulkError> {
+pub async fn show(store: &Store, tenant: &Tenant, id: &str) -> Result<BulkView, BulkError> {
     let (document, operation, _) = find(store, tenant, id).await?;
     Ok(operation.view(&document))
 }
 
 async fn find(
-    store: &dyn Store,
+    store: &Store,
     tenant: &Tenant,
     id: &str,
 ) -> Result<(Document, Operation, DbTime), BulkError> {
@@ -258,7 +258,7 @@ async fn find(
 /// # Errors
 /// [`BulkError`].
 pub async fn stop(
-    store: &dyn Store,
+    store: &Store,
     tenant: &Tenant,
     id: &str,
     actor: &str,

@@ -180,7 +180,7 @@ async fn slice(
     mut operation: Operation,
     read_at: DbTime,
 ) -> Result<(), StoreError> {
-    let store = &*engine.ports.store;
+    let store = &engine.ports.store;
     if operation.status.has_ended() {
         let gone = delete(KIND, document.tenant, document.name, document.rev);
         return store.put_document(&gone).await.map(drop);
@@ -213,7 +213,7 @@ async fn slice(
 
 /// The next tasks.
 async fn choose(engine: &Engine, operation: &mut Operation) -> Result<(), StoreError> {
-    let store = &*engine.ports.store;
+    let store = &engine.ports.store;
     for _ in 0..PAGES {
         let page = operation
             .spec
@@ -248,7 +248,7 @@ async fn choose(engine: &Engine, operation: &mut Operation) -> Result<(), StoreE
 /// The tasks of a cancel above those of its slice, the topmost first, whether or not they are of the slice. They are
 /// cancelled before: the end of a task wakes the one above it, which fails by it, or goes on.
 async fn above(engine: &Engine, operation: &Operation) -> Result<Vec<Chosen>, StoreError> {
-    let (store, spec) = (&*engine.ports.store, &operation.spec);
+    let (store, spec) = (&engine.ports.store, &operation.spec);
     if spec.action != BulkAction::Cancel {
         return Ok(Vec::new());
     }
@@ -334,7 +334,7 @@ async fn finish(
     let whys = outcomes.iter().map(|(_, outcome)| outcome.undecided());
     let whys: Option<Vec<&str>> = whys.collect();
     let why = whys.and_then(|whys| whys.first().map(|why| (*why).to_owned()));
-    let store = &*engine.ports.store;
+    let store = &engine.ports.store;
     let names = [document.name.as_str()];
     let left = edit(store, (KIND, &document.tenant, &names), |found| {
         let Some(there) = found.rows.into_iter().next() else {

@@ -4,7 +4,6 @@
 
 use super::submission::{Submission, SubmitError, from_commit};
 use crate::digest::hex;
-use crate::documents::TypedDocuments;
 use crate::engine::Engine;
 use crate::ports::CommitError;
 use crate::time_limits::best_effort;

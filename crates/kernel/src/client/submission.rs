@@ -125,7 +125,7 @@ impl SubmitError {
 impl SubmitError {
     /// As a log shows it: where payloads are encrypted, without what it quotes of a request.
     #[must_use]
-    pub fn in_log(&self, store: &dyn Store) -> String {
+    pub fn in_log(&self, store: &Store) -> String {
         match self {
             Self::Invalid(error) if store.payload_codec().is_some() => {
                 format!("the request does not fit its type, at `{}`", error.pointer)

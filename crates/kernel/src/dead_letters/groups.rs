@@ -198,10 +198,7 @@ impl Counter {
 ///
 /// # Errors
 /// [`StoreError`].
-pub async fn groups<S: Store + ?Sized>(
-    store: &S,
-    selection: &Selection,
-) -> Result<DeadLetterGroups, StoreError> {
+pub async fn groups(store: &Store, selection: &Selection) -> Result<DeadLetterGroups, StoreError> {
     let mut counter = Counter::default();
     let (mut looked_at, mut before) = (0, None);
     loop {

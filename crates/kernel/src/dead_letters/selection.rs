@@ -50,9 +50,9 @@ pub(crate) struct Walked {
 impl Selection {
     /// A page, the newest first, behind this task. Each task is on one page at most, also where its state
     /// changes meanwhile.
-    pub(crate) async fn page<S: Store + ?Sized>(
+    pub(crate) async fn page(
         &self,
-        store: &S,
+        store: &Store,
         before: Option<TaskId>,
     ) -> Result<Walked, StoreError> {
         let TaskPage {

@@ -3,7 +3,6 @@
 use super::judge::{self, Admission};
 use super::refusal::{AdmissionError, Refusal};
 use super::switch::settled_row;
-use crate::documents::TypedDocuments;
 use crate::engine::Engine;
 use crate::ports::{StoreError, TypeRow};
 use crate::task::TaskType;

@@ -2,7 +2,7 @@
 
 use super::judge::{COUNTED, ProbeState, ProbeTimes, TypeStep, TypeVerdict, settle, weigh};
 use crate::admin_audit::{self, AdminChange};
-use crate::documents::{TypedDocuments, type_write};
+use crate::documents::type_write;
 use crate::engine::Engine;
 use crate::ports::{Disabled, DocumentWrite, FailureQuery, StoreError, TypeRow, TypeRows};
 use crate::record::{DbTime, LOST, TaskRow};
@@ -372,7 +372,7 @@ async fn put_with(
         },
     };
     let writes = [type_write(row)?].into_iter().chain(alert).collect();
-    admin_audit::put_all(engine.ports.store.as_ref(), writes, change).await
+    admin_audit::put_all(&engine.ports.store, writes, change).await
 }
 
 async fn switch(

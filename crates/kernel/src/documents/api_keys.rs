@@ -13,7 +13,7 @@ const KIND: DocumentKind = DocumentKind::ApiKey;
 const LIMIT: u32 = 10_000;
 
 /// One key, where it is there. One that cannot be read is an error: its holder is let in by none.
-pub(super) async fn find<S: Store + ?Sized>(store: &S, id: &str) -> Result<ApiKeyRows, StoreError> {
+pub(super) async fn find(store: &Store, id: &str) -> Result<ApiKeyRows, StoreError> {
     let documents = store.documents(&named(KIND, id)).await?;
     let rows = documents.rows.into_iter().map(read);
     Ok(ApiKeyRows {
@@ -22,7 +22,7 @@ pub(super) async fn find<S: Store + ?Sized>(store: &S, id: &str) -> Result<ApiKe
     })
 }
 
-pub(super) async fn all<S: Store + ?Sized>(store: &S) -> Result<ApiKeyRows, StoreError> {
+pub(super) async fn all(store: &Store) -> Result<ApiKeyRows, StoreError> {
     let query = DocumentQuery::Latest {
         kind: KIND,
         limit: LIMIT,

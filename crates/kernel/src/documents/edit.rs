@@ -55,7 +55,7 @@ impl<A> Edit<A> {
 /// # Errors
 /// Those of `decide`, and [`StoreError`].
 pub(crate) async fn edit<A, E: From<StoreError>>(
-    store: &dyn Store,
+    store: &Store,
     (kind, tenant, names): (DocumentKind, &Tenant, &[&str]),
     mut decide: impl FnMut(Documents) -> Result<Edit<A>, E>,
 ) -> Result<Option<A>, E> {

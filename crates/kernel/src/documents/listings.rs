@@ -51,10 +51,7 @@ struct Body {
     held_until: DbTime,
 }
 
-pub(super) async fn work<S: Store + ?Sized>(
-    store: &S,
-    op: &ListingOp,
-) -> Result<Option<ListingTurn>, StoreError> {
+pub(super) async fn work(store: &Store, op: &ListingOp) -> Result<Option<ListingTurn>, StoreError> {
     let (ListingOp::Claim { every, .. } | ListingOp::Keep { every, .. }) = op;
     let name = every.as_micros().to_string();
     let found = store.documents(&named(KIND, &name)).await?;

@@ -12,10 +12,7 @@ const KIND: DocumentKind = DocumentKind::Schedule;
 /// As many that are due as are read at least at a time.
 const PAGE: u32 = 100;
 
-pub(super) async fn find<S: Store + ?Sized>(
-    store: &S,
-    query: &ScheduleQuery,
-) -> Result<Schedules, StoreError> {
+pub(super) async fn find(store: &Store, query: &ScheduleQuery) -> Result<Schedules, StoreError> {
     let query = match query.clone() {
         ScheduleQuery::Due {
             types,
@@ -54,8 +51,8 @@ pub(super) async fn find<S: Store + ?Sized>(
 }
 
 /// Of a page of all that are due: those of other programs must not fill the places of this one's.
-async fn due<S: Store + ?Sized>(
-    store: &S,
+async fn due(
+    store: &Store,
     is_ours: impl Fn(&ScheduleRow) -> bool + Send,
     after: Option<DuePlace>,
     limit: u32,

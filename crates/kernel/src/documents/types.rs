@@ -12,7 +12,7 @@ const KIND: DocumentKind = DocumentKind::TaskType;
 /// More types than a program declares.
 const LIMIT: u32 = 10_000;
 
-pub(super) async fn all<S: Store + ?Sized>(store: &S) -> Result<TypeRows, StoreError> {
+pub(super) async fn all(store: &Store) -> Result<TypeRows, StoreError> {
     let documents = store
         .documents(&DocumentQuery::Latest {
             kind: KIND,

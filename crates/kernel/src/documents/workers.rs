@@ -83,7 +83,7 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-pub(super) async fn all<S: Store + ?Sized>(store: &S) -> Result<Workers, StoreError> {
+pub(super) async fn all(store: &Store) -> Result<Workers, StoreError> {
     let documents = store
         .documents(&DocumentQuery::Latest {
             kind: KIND,
@@ -139,10 +139,7 @@ fn read(document: Document, now: DbTime) -> Result<WorkerSeen, StoreError> {
     Ok(WorkerSeen { row, seen_at })
 }
 
-pub(super) async fn refresh<S: Store + ?Sized>(
-    store: &S,
-    row: &WorkerRow,
-) -> Result<DbTime, StoreError> {
+pub(super) async fn refresh(store: &Store, row: &WorkerRow) -> Result<DbTime, StoreError> {
     let of = |of: &KnownType| WorkerType {
         name: of.name.clone(),
         version: of.version,
@@ -185,8 +182,8 @@ pub(super) async fn refresh<S: Store + ?Sized>(
     written.ok_or_else(|| StoreError::Unknown("the row of this process was not written".to_owned()))
 }
 
-pub(super) async fn forget<S: Store + ?Sized>(
-    store: &S,
+pub(super) async fn forget(
+    store: &Store,
     ids: &[String],
     unseen_for: Duration,
 ) -> Result<u64, StoreError> {

@@ -306,7 +306,7 @@ pub fn set_limit<'a>(
                 name: name.to_owned(),
                 details: json!({"note": new.note, "at_once": new.at_once, "rate": new.rate}),
             };
-            if admin_audit::put(engine.ports.store.as_ref(), write, change).await? {
+            if admin_audit::put(&engine.ports.store, write, change).await? {
                 return Ok(());
             }
         }
@@ -340,7 +340,7 @@ pub fn reset_limit<'a>(
                 details: json!({"note": note}),
             };
             let deleted = delete(KIND, Tenant::default(), name.to_owned(), rev);
-            if admin_audit::put(engine.ports.store.as_ref(), deleted, change).await? {
+            if admin_audit::put(&engine.ports.store, deleted, change).await? {
                 return Ok(true);
             }
         }

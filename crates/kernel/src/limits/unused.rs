@@ -23,7 +23,7 @@ const PAGE: u32 = 500;
 /// When the store does not answer.
 pub fn forget_unused_limits(engine: &Engine) -> BoxFuture<'_, Result<u64, StoreError>> {
     Box::pin(async move {
-        let store = engine.ports.store.as_ref();
+        let store = &engine.ports.store;
         let (mut forgotten, mut after) = (0, None);
         loop {
             let query = DocumentQuery::Due {

@@ -12,10 +12,7 @@ use std::collections::BTreeSet;
 ///
 /// # Errors
 /// When the store does not answer.
-pub async fn check_deploy(
-    registry: &Registry,
-    store: &dyn Store,
-) -> Result<DeployCheck, StoreError> {
+pub async fn check_deploy(registry: &Registry, store: &Store) -> Result<DeployCheck, StoreError> {
     Ok(compare(registry, store.in_flight().await?))
 }
 

@@ -265,7 +265,7 @@ impl<'a> Parked<'a> {
             Some(step) => step == name,
             None => true,
         };
-        let store = self.engine.ports.store.as_ref();
+        let store = &self.engine.ports.store;
         let steps = self.task_type.decl.steps.iter().zip(&self.record.steps);
         for (decl, row) in steps {
             let are_undone_with = decl.has_children() && decl.undo == UndoDecl::BuiltIn;

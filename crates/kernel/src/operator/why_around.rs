@@ -4,7 +4,6 @@
 use super::why_children::{ChildrenFound, children_found};
 use super::why_places::places_found;
 use crate::breaker::BreakerState;
-use crate::documents::TypedDocuments;
 use crate::engine::Engine;
 use crate::limits::{LimitFound, limit_found};
 use crate::paused_queues::{Pause, pause_of};
@@ -59,7 +58,7 @@ pub(super) fn still_unknown(around: &Surroundings, seen: &WorkerSeen) -> Option<
 /// Reads what is known beside a task's own rows. What cannot be read is left out and logged: the rest is worth an answer.
 pub fn surroundings<'a>(engine: &'a Engine, record: &'a TaskRecord) -> BoxFuture<'a, Surroundings> {
     Box::pin(async move {
-        let store = engine.ports.store.as_ref();
+        let store = &engine.ports.store;
         let now = engine.ports.clock.monotonic();
         let back_for = engine.registration.known().database.back_for(now);
         let mut around = Surroundings {

@@ -23,7 +23,7 @@ pub struct ChildrenFound {
 /// # Errors
 /// When the store does not answer.
 pub async fn children_found(
-    store: &dyn Store,
+    store: &Store,
     record: &TaskRecord,
 ) -> Result<Option<ChildrenFound>, StoreError> {
     let steps = waiting_steps(record);
@@ -121,7 +121,7 @@ fn named(some: &[ChildLine], count: u32) -> String {
 /// # Errors
 /// When the store does not answer.
 pub(super) async fn open_of(
-    store: &dyn Store,
+    store: &Store,
     task: TaskId,
     row: &StepRow,
 ) -> Result<Option<String>, StoreError> {

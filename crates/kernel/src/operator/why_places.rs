@@ -15,10 +15,7 @@ const NAMED: usize = 3;
 ///
 /// # Errors
 /// When the store does not answer.
-pub async fn places_found(
-    store: &dyn Store,
-    record: &TaskRecord,
-) -> Result<Vec<PlaceRow>, StoreError> {
+pub async fn places_found(store: &Store, record: &TaskRecord) -> Result<Vec<PlaceRow>, StoreError> {
     let waits = record.task.waiting == Some(WaitReason::Concurrency);
     let Some(key) = record.task.place_key.clone().filter(|_| waits) else {
         return Ok(Vec::new());

@@ -250,7 +250,7 @@ async fn audited(
         name: name.0.clone(),
         details: json!({ "note": note }),
     };
-    admin_audit::put(engine.ports.store.as_ref(), write, change).await
+    admin_audit::put(&engine.ports.store, write, change).await
 }
 
 async fn revision(engine: &Engine, name: &QueueName) -> Result<Option<Rev>, StoreError> {

@@ -15,7 +15,7 @@ const MISSING: &str = "the text is encrypted, and its payload key is missing her
 
 /// What becomes of a text whose key this process has not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum MissingKey {
+pub(crate) enum MissingKey {
     /// It says so: the text is for people.
     Said,
     /// The task is left alone: what is read is written back, or to the archive.
@@ -24,10 +24,10 @@ pub(super) enum MissingKey {
 
 /// Decrypts the payloads of one task.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Decrypt<'a> {
-    pub(super) codec: Option<&'a dyn PayloadCodec>,
-    pub(super) task: TaskId,
-    pub(super) missing_key: MissingKey,
+pub(crate) struct Decrypt<'a> {
+    pub(crate) codec: Option<&'a dyn PayloadCodec>,
+    pub(crate) task: TaskId,
+    pub(crate) missing_key: MissingKey,
 }
 
 impl Decrypt<'_> {
@@ -45,7 +45,7 @@ impl Decrypt<'_> {
     }
 
     /// A text whose key was deleted keeps no task from going on.
-    pub(super) fn text(&self, place: Place, text: &mut String) -> Result<(), PayloadError> {
+    pub(crate) fn text(&self, place: Place, text: &mut String) -> Result<(), PayloadError> {
         if !is_encrypted(text) {
             return Ok(());
         }
@@ -62,7 +62,7 @@ impl Decrypt<'_> {
         Ok(())
     }
 
-    pub(super) fn failure(&self, failure: Option<&mut Failure>) -> Result<(), PayloadError> {
+    pub(crate) fn failure(&self, failure: Option<&mut Failure>) -> Result<(), PayloadError> {
         failure.map_or(Ok(()), |failure| {
             failure
                 .messages_mut()
@@ -93,20 +93,20 @@ impl Decrypt<'_> {
         Ok(())
     }
 
-    pub(super) fn attempts(&self, attempts: &mut [AttemptRow]) -> Result<(), PayloadError> {
+    pub(crate) fn attempts(&self, attempts: &mut [AttemptRow]) -> Result<(), PayloadError> {
         let errors = attempts.iter_mut().filter_map(|row| row.error.as_mut());
         errors
             .map(|error| &mut error.message)
             .try_for_each(|text| self.text(Place::Error, text))
     }
 
-    pub(super) fn audit(&self, rows: &mut [AuditRow]) -> Result<(), PayloadError> {
+    pub(crate) fn audit(&self, rows: &mut [AuditRow]) -> Result<(), PayloadError> {
         rows.iter_mut()
             .try_for_each(|row| self.details(&mut row.entry.details))
     }
 
     /// Returns what cannot be decrypted, with nothing in its place.
-    pub(super) fn record(
+    pub(crate) fn record(
         &self,
         record: &mut TaskRecord,
     ) -> Result<Vec<(Place, PayloadError)>, PayloadError> {

@@ -13,9 +13,9 @@ use std::borrow::Cow;
 /// Encrypts the payloads of one task.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Encrypt<'a> {
-    pub(super) codec: &'a dyn PayloadCodec,
-    pub(super) tenant: &'a Tenant,
-    pub(super) task: TaskId,
+    pub(crate) codec: &'a dyn PayloadCodec,
+    pub(crate) tenant: &'a Tenant,
+    pub(crate) task: TaskId,
 }
 
 impl Encrypt<'_> {
@@ -93,7 +93,7 @@ fn own_text(encrypt: &Encrypt<'_>, text: &mut String) -> Result<(), PayloadError
 }
 
 /// The change as a store is given it.
-pub(super) fn transition<'a>(
+pub(crate) fn transition<'a>(
     codec: Option<&dyn PayloadCodec>,
     change: &'a Transition,
 ) -> Result<Cow<'a, Transition>, PayloadError> {
@@ -147,7 +147,7 @@ pub(super) fn transition<'a>(
 }
 
 /// Where the body of a document stands; `None`: documents of this kind have no payloads.
-pub(super) fn document_place(kind: DocumentKind, tenant: &Tenant, name: &str) -> Option<String> {
+pub(crate) fn document_place(kind: DocumentKind, tenant: &Tenant, name: &str) -> Option<String> {
     match kind {
         // A schedule has a request; an operation a note, and the text of a failure.
         DocumentKind::Schedule | DocumentKind::Bulk => {
@@ -173,7 +173,7 @@ pub(crate) fn is_encrypted_kind(kind: DocumentKind) -> bool {
 
 /// A document as a store is given it. A body is JSON: one that looks encrypted was read where its key is not, and
 /// goes back as it is, or those who have its key could not read it either.
-pub(super) fn document(
+pub(crate) fn document(
     codec: &dyn PayloadCodec,
     write: &mut DocumentWrite,
 ) -> Result<(), PayloadError> {

@@ -15,7 +15,7 @@ const PAGE: u32 = 100;
 /// # Errors
 /// [`StoreError`]; some may be deleted then.
 pub async fn delete_documents(
-    store: &dyn Store,
+    store: &Store,
     tenant: &Tenant,
     actor: &str,
 ) -> Result<(), StoreError> {

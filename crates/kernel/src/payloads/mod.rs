@@ -2,12 +2,11 @@
 //! and decrypted when it comes back. Payloads are requests, outputs, responses, signals, the texts of
 //! errors, the details of audit entries, and the bodies of schedules and bulk operations. Must not choose a key.
 
-mod decrypt;
-mod encrypt;
+pub(crate) mod decrypt;
+pub(crate) mod encrypt;
 mod erase;
 mod escape;
-mod place;
-mod store;
+pub(crate) mod place;
 
 pub use decrypt::{ERASED, decrypt_audit, decrypt_record};
 pub(crate) use encrypt::Encrypt;
@@ -16,13 +15,12 @@ pub(crate) use encrypt::is_encrypted_kind;
 pub use erase::delete_documents;
 pub use place::is_encrypted;
 pub(crate) use place::{Place, is_ciphertext};
-pub use store::PayloadStore;
 
 use crate::error::StepError;
 use crate::ports::Store;
 
 /// A step's error as a log shows it: where payloads are encrypted, its class alone.
-pub(crate) fn in_log(store: &dyn Store, error: &StepError) -> String {
+pub(crate) fn in_log(store: &Store, error: &StepError) -> String {
     if store.payload_codec().is_some() {
         error.class.as_str().to_owned()
     } else {
@@ -32,7 +30,7 @@ pub(crate) fn in_log(store: &dyn Store, error: &StepError) -> String {
 
 /// What the code of a task said about a submission, as its submitter's log may show it: where
 /// payloads are encrypted, its class alone.
-pub(crate) fn without_text(store: &dyn Store, error: StepError) -> StepError {
+pub(crate) fn without_text(store: &Store, error: StepError) -> StepError {
     if store.payload_codec().is_none() {
         return error;
     }

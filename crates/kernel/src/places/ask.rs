@@ -105,7 +105,7 @@ async fn is_within_another(engine: &Engine, row: &TaskRow, key: &str) -> Result<
     if row.parent.is_none() {
         return Ok(false);
     }
-    let store = &*engine.ports.store;
+    let store = &engine.ports.store;
     let above = store.above(&[row.id]).await?;
     let places = store.places(&PlaceQuery::Tasks(above)).await?;
     Ok(places.iter().any(|it| it.no.is_some() && it.key == key))

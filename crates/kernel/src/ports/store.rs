@@ -8,9 +8,7 @@ use super::finding::{
     Due, DueTask, InFlight, Revisions, RevisionsOf, TaskLine, TaskPage, TaskQuery,
 };
 use super::logs::Logs;
-use super::payloads::PayloadCodec;
 use super::places::{PlaceCount, PlaceQuery, PlaceRow};
-use super::statement::SqlStatement;
 use super::types::{FailureQuery, WaitingQuery};
 use super::upkeep::Upkeep;
 use super::workers::{Flow, FlowQuery, Gauges};
@@ -18,13 +16,9 @@ use crate::record::{DbTime, History, TaskRecord};
 use crate::transition::{Guard, Transition};
 use async_trait::async_trait;
 use counterstep_contracts::{Epoch, TaskEvent, TaskId, Tenant};
-use futures::future::BoxFuture;
 use serde_json::Value;
 use std::fmt::Debug;
 use std::time::Duration;
-
-/// The constraint that a [statement](Store::statement) names where its key is another task's.
-pub const KEY_TAKEN: &str = "idempotency_key_taken";
 
 /// A change was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,26 +111,15 @@ pub struct Unread {
 /// Maximum successors that are read of a task: the newest ones that run it again.
 pub const MOST_SUCCESSORS: u32 = 20;
 
-/// The database. Each method that asks it something is atomic; what only sweeps ask is [`Upkeep`], what
-/// steps log is [`Logs`].
+/// A database. Each method is atomic. What sweeps alone ask is [`Upkeep`], what steps log is [`Logs`]. The engine sees it through [`Store`](super::Store) alone.
 #[async_trait]
-pub trait Store: Upkeep + Logs + Send + Sync + Debug {
-    /// What seals payloads before they come here; `None`: they stand here as they are.
-    fn payload_codec(&self) -> Option<&dyn PayloadCodec> {
-        None
-    }
-
+pub trait Storage: Upkeep + Logs + Send + Sync + Debug {
     /// A task with its steps; `None`: there is none.
     async fn load_for(
         &self,
         task: TaskId,
         purpose: LoadFor,
     ) -> Result<Option<TaskRecord>, StoreError>;
-
-    /// The same for looking at it.
-    fn load(&self, task: TaskId) -> BoxFuture<'_, Result<Option<TaskRecord>, StoreError>> {
-        self.load_for(task, LoadFor::Look)
-    }
 
     /// A task as far as it can be read. An error where not even its state can be.
     async fn salvage(&self, task: TaskId) -> Result<Option<Salvaged>, StoreError>;
@@ -149,15 +132,6 @@ pub trait Store: Upkeep + Logs + Send + Sync + Debug {
     /// transaction, or none. Refused as [`commit`](Self::commit) refuses one: as stale where one of
     /// the tasks is there, and where one of the keys is taken.
     async fn commit_all(&self, submissions: &[&Transition]) -> Result<Committed, CommitError>;
-
-    /// The statement by which [`commit`](Self::commit) writes the first change of a task, for a
-    /// transaction that is not the store's. It gives one row where it has written, and none where
-    /// the task is there already; a key that is another task's ends it with an error of the
-    /// constraint [`KEY_TAKEN`]. `None`: this store has no such statement.
-    fn statement(&self, transition: &Transition) -> Result<Option<SqlStatement>, StoreError> {
-        let _ = transition;
-        Ok(None)
-    }
 
     /// Prolongs a lease by `ttl` from the database's now. Leaves `rev` alone.
     async fn heartbeat(
@@ -230,19 +204,6 @@ pub trait Store: Upkeep + Logs + Send + Sync + Debug {
     /// Writes or deletes documents in this order: all of them in one transaction, or none. On the disk when it answers, where one
     /// of the kinds [is durable](super::DocumentKind::is_durable). A schedule that fires is part of a [`commit`](Self::commit).
     async fn put(&self, writes: &[DocumentWrite]) -> Result<DocumentsPut, StoreError>;
-
-    /// One of them. Returns the database's now; `None`: it is not at the expected revision, and nothing was written.
-    fn put_document<'a>(
-        &'a self,
-        write: &'a DocumentWrite,
-    ) -> BoxFuture<'a, Result<Option<DbTime>, StoreError>> {
-        Box::pin(async move {
-            match self.put(std::slice::from_ref(write)).await? {
-                DocumentsPut::Written(now) => Ok(Some(now)),
-                DocumentsPut::Refused(_) => Ok(None),
-            }
-        })
-    }
 
     /// The tasks that run a task of this tenant again, the newest first, at most [`MOST_SUCCESSORS`].
     async fn successors(&self, tenant: &Tenant, task: TaskId) -> Result<Vec<TaskId>, StoreError>;

@@ -4,9 +4,7 @@
 use super::fire::{fire, is_busy};
 use crate::admin_audit::{self, AdminChange};
 use crate::client::SubmitError;
-use crate::documents::{
-    Edit, TypedDocuments, delete as delete_document, edit, readable_schedule, schedule_write,
-};
+use crate::documents::{Edit, delete as delete_document, edit, readable_schedule, schedule_write};
 use crate::engine::Engine;
 use crate::ports::{DocumentKind, Documents, ScheduleQuery, ScheduleRow, StoreError};
 use crate::record::DbTime;
@@ -123,7 +121,7 @@ async fn change(
     actor: &str,
     mut decide: impl FnMut(Option<ScheduleState>, DbTime) -> Result<Changed, ScheduleError>,
 ) -> Result<ScheduleState, ScheduleError> {
-    let store = engine.ports.store.as_ref();
+    let store = &engine.ports.store;
     let names = Vec::from_iter(named(name));
     let written = edit(store, (KIND, tenant, &names), |found| {
         let now = found.now;
@@ -232,7 +230,7 @@ pub async fn put_audited(
     actor: &str,
 ) -> Result<bool, StoreError> {
     let change = entry(row, event, actor);
-    admin_audit::put(engine.ports.store.as_ref(), schedule_write(row)?, change).await
+    admin_audit::put(&engine.ports.store, schedule_write(row)?, change).await
 }
 
 /// Without the request, which is a payload.
@@ -268,7 +266,7 @@ pub fn delete<'a>(
     actor: &'a str,
 ) -> BoxFuture<'a, Result<(), ScheduleError>> {
     Box::pin(async move {
-        let store = engine.ports.store.as_ref();
+        let store = &engine.ports.store;
         let names = Vec::from_iter(named(name));
         let deleted = edit(store, (KIND, tenant, &names), |found| {
             let found = state_of(found);

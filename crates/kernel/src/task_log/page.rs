@@ -49,7 +49,7 @@ impl FromStr for LogCursor {
 /// # Errors
 /// [`StoreError`].
 pub async fn read(
-    store: &dyn Store,
+    store: &Store,
     task: TaskId,
     after: Option<LogCursor>,
     limit: usize,

@@ -275,7 +275,7 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
     };
     context.meter().end();
     if let Err(error) = &result {
-        let error = in_log(engine.ports.store.as_ref(), error);
+        let error = in_log(&engine.ports.store, error);
         tracing::warn!(%task, step, %direction, %attempt, error, "attempt ended with an error");
     }
     // An error after the token was cancelled is the cancel's doing, whatever the step calls it.

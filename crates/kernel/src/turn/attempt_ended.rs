@@ -226,7 +226,7 @@ impl<'a> Turn<'a> {
     async fn undo_failed(&mut self, at: usize, error: &StepError) -> Result<Next, ChangeError> {
         let follows = self.after_failure(at, Direction::Undo, error);
         let task = self.record.task.id;
-        let said = in_log(self.engine.ports.store.as_ref(), error);
+        let said = in_log(&self.engine.ports.store, error);
         self.decide(None, |draft, facts| {
             if let AfterFailure::Retry(delay) = follows(draft.record(), plan::Ended::Undo) {
                 facts.delayed_undos.insert(at, delay);

@@ -360,7 +360,7 @@ async fn claim<'a>(
     };
     let plan = TurnPlan::gather(engine, looked, Facts::default(), with.2.clone()).await;
     drop(seen);
-    let losses = earlier_losses(engine.ports.store.as_ref(), &task_type, &record).await;
+    let losses = earlier_losses(&engine.ports.store, &task_type, &record).await;
     let leased_at = engine.ports.clock.monotonic();
     let changed = engine
         .change(&task_type, record, As::Anyone, |draft| {

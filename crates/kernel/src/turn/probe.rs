@@ -107,7 +107,7 @@ impl Turn<'_> {
                 }
                 policy::Next::GiveUp => {
                     let task = self.record.task.id;
-                    let said = in_log(self.engine.ports.store.as_ref(), &error);
+                    let said = in_log(&self.engine.ports.store, &error);
                     tracing::error!(%task, step = decl.name, error = said, "a probe gave up: a person has to decide");
                     let failed = |draft: &mut Draft, _: &mut Facts| draft.probe_failed(at, &error);
                     return self.decide_if_leased(failed).await;
@@ -252,7 +252,7 @@ async fn ask(
         }
         Err(error) => {
             traced.record("found", "error");
-            let error = in_log(ports.store.as_ref(), error);
+            let error = in_log(&ports.store, error);
             tracing::warn!(%task, step, error, "a probe could not find out how far its step came");
         }
     }

@@ -215,7 +215,7 @@ pub async fn raise(engine: &Engine, incident: Incident<'_>) {
 /// # Errors
 /// [`StoreError`].
 pub async fn test(engine: &Engine, actor: &str) -> Result<AlertView, StoreError> {
-    let store = &*engine.ports.store;
+    let store = &engine.ports.store;
     let alert = Alert {
         alert: AlertEvent::Test,
         data: AlertData {
@@ -243,7 +243,7 @@ pub async fn test(engine: &Engine, actor: &str) -> Result<AlertView, StoreError>
 ///
 /// # Errors
 /// [`StoreError`].
-pub async fn list(store: &dyn Store) -> Result<Vec<AlertView>, StoreError> {
+pub async fn list(store: &Store) -> Result<Vec<AlertView>, StoreError> {
     let (mut found, mut after) = (Vec::new(), None);
     loop {
         let query = DocumentQuery::Page {
@@ -290,7 +290,7 @@ fn view(document: &Document) -> Result<AlertView, StoreError> {
 }
 
 /// How many tasks of the cause of an alert are parked, of those that were submitted last.
-pub(super) async fn count(store: &dyn Store, alert: &Alert) -> Result<Option<u64>, StoreError> {
+pub(super) async fn count(store: &Store, alert: &Alert) -> Result<Option<u64>, StoreError> {
     let AlertData {
         tenant,
         task_type: Some(task_type),

@@ -196,7 +196,7 @@ async fn look(
     sending: &mut Sending,
     lines: &mut Lines<Due>,
 ) -> Result<(), StoreError> {
-    let store = &*engine.ports.store;
+    let store = &engine.ports.store;
     let is_full = sending.slots.is_full();
     sending.left_some = is_full;
     // Alerts are due among all others; where a look does not come to these, they are looked for apart. One that is found twice is
@@ -296,7 +296,7 @@ async fn deliver(
     (document, mut delivery): (Document, Delivery),
     read_at: DbTime,
 ) -> Result<HostAnswer, StoreError> {
-    let (store, clock) = (&*engine.ports.store, &*engine.ports.clock);
+    let (store, clock) = (&engine.ports.store, &*engine.ports.clock);
     let url = match (delivery.alert(), &webhooks.alerts) {
         (None, _) => delivery.url.clone(),
         (Some(_), Some(url)) => url.as_str().to_owned(),

@@ -193,7 +193,7 @@ impl Delivery {
 
 /// Those that are due, the longest first, behind this one.
 pub(super) async fn due(
-    store: &dyn Store,
+    store: &Store,
     after: Option<DuePlace>,
     limit: u32,
 ) -> Result<Documents, StoreError> {
@@ -206,7 +206,7 @@ pub(super) async fn due(
 }
 
 /// Alerts that are due, the longest first.
-pub(super) async fn due_alerts(store: &dyn Store, limit: u32) -> Result<Documents, StoreError> {
+pub(super) async fn due_alerts(store: &Store, limit: u32) -> Result<Documents, StoreError> {
     let query = DocumentQuery::DueOf {
         kind: KIND,
         tenant: installation(),
@@ -237,7 +237,7 @@ pub(super) fn delete(document: &Document) -> DocumentWrite {
 /// # Errors
 /// [`StoreError`].
 pub async fn list(
-    store: &dyn Store,
+    store: &Store,
     tenant: &Tenant,
     task: TaskId,
 ) -> Result<Vec<DeliveryView>, StoreError> {
@@ -276,7 +276,7 @@ pub enum NoSuchWebhook {
 /// # Errors
 /// [`NoSuchWebhook`].
 pub async fn send_again(
-    store: &dyn Store,
+    store: &Store,
     tenant: &Tenant,
     task: TaskId,
     id: &str,

@@ -225,14 +225,11 @@ pub fn migrate(settings: &Settings, vacuums: bool) -> BoxFuture<'_, Result<(), E
 ///
 /// # Errors
 /// [`Exit`], where it cannot be used, or its schema is not that of this program.
-pub fn open_store<'a>(
-    settings: &'a Settings,
-    role: &'a str,
-) -> BoxFuture<'a, Result<Arc<dyn Store>, Exit>> {
+pub fn open_store<'a>(settings: &'a Settings, role: &'a str) -> BoxFuture<'a, Result<Store, Exit>> {
     Box::pin(async move {
         crate::install_provider();
         let store = match &settings.database {
-            Database::Sqlite(path) => Arc::new(sqlite(settings, path).await?) as Arc<dyn Store>,
+            Database::Sqlite(path) => sqlite(settings, path).await?.into(),
             Database::Postgres(server) => servers::store(settings, server, role).await?,
         };
         payloads::in_front(settings, store)
@@ -244,17 +241,17 @@ pub fn open_store<'a>(
 ///
 /// # Errors
 /// [`Exit`], where there is no such file, or the settings cannot be used.
-pub fn look(settings: &Settings, role: &str) -> Result<Arc<dyn Store>, Exit> {
+pub fn look(settings: &Settings, role: &str) -> Result<Store, Exit> {
     crate::install_provider();
     let store = match &settings.database {
-        Database::Sqlite(path) => Arc::new(
-            SqliteStore::look(path, &SqliteOptions::default()).map_err(|_| {
+        Database::Sqlite(path) => SqliteStore::look(path, &SqliteOptions::default())
+            .map_err(|_| {
                 Exit::config(format_args!(
                     "there is no database file `{}`: are --data-dir and --database right?",
                     path.display()
                 ))
-            })?,
-        ) as Arc<dyn Store>,
+            })?
+            .into(),
         Database::Postgres(server) => servers::look(settings, server, role)?,
     };
     payloads::in_front(settings, store)
@@ -277,7 +274,7 @@ pub fn look_at_objects(settings: &Settings) -> Result<Arc<dyn Objects>, Exit> {
     objects(settings)
 }
 
-type DatabasePorts = (Arc<dyn Store>, Arc<dyn Queue>, Arc<dyn Signals>);
+type DatabasePorts = (Store, Arc<dyn Queue>, Arc<dyn Signals>);
 
 async fn database(
     settings: &Settings,
@@ -295,7 +292,7 @@ async fn database(
             let store = sqlite(settings, path).await?;
             let queue = LocalQueue::new(store.database(), QueueOptions::default());
             let signals = FileSignals::of(store.database());
-            Ok((Arc::new(store), Arc::new(queue), Arc::new(signals)))
+            Ok((store.into(), Arc::new(queue), Arc::new(signals)))
         }
     }
 }

@@ -4,7 +4,6 @@ use crate::exit::Exit;
 use crate::panics;
 use crate::settings::Settings;
 use counterstep_adapters::payload_keys::{EncryptedPayloads, FileKeys};
-use counterstep_kernel::payloads::PayloadStore;
 use counterstep_kernel::ports::{PayloadCodec, Store};
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// [`Exit`], where the folder of the keys cannot be read.
-pub(super) fn in_front(settings: &Settings, store: Arc<dyn Store>) -> Result<Arc<dyn Store>, Exit> {
+pub(super) fn in_front(settings: &Settings, store: Store) -> Result<Store, Exit> {
     let codec = match &settings.payload_keys {
         None => None,
         Some(folder) => {
@@ -22,5 +21,5 @@ pub(super) fn in_front(settings: &Settings, store: Arc<dyn Store>) -> Result<Arc
             Some(Arc::new(EncryptedPayloads::new(keys)) as Arc<dyn PayloadCodec>)
         }
     };
-    Ok(Arc::new(PayloadStore::new(store, codec)))
+    Ok(store.with_codec(codec))
 }

@@ -32,7 +32,7 @@ pub(super) async fn database(
     }
     let nats = self::nats(settings, nats, registry, role).await?;
     Ok((
-        Arc::new(store),
+        store.into(),
         Arc::new(nats.queue()),
         Arc::new(nats.signals()),
     ))
@@ -63,12 +63,8 @@ pub(crate) fn table_rights(registry: &Registry) -> Vec<(String, &'static str)> {
     registry.tables().flat_map(of).collect()
 }
 
-pub(super) async fn store(
-    settings: &Settings,
-    server: &Server,
-    role: &str,
-) -> Result<Arc<dyn Store>, Exit> {
-    Ok(Arc::new(open_postgres(settings, server, role).await?))
+pub(super) async fn store(settings: &Settings, server: &Server, role: &str) -> Result<Store, Exit> {
+    Ok(open_postgres(settings, server, role).await?.into())
 }
 
 async fn open_postgres(
@@ -81,16 +77,12 @@ async fn open_postgres(
     opened.map_err(|error| of_postgres(&error))
 }
 
-pub(super) fn look(
-    settings: &Settings,
-    server: &Server,
-    role: &str,
-) -> Result<Arc<dyn Store>, Exit> {
+pub(super) fn look(settings: &Settings, server: &Server, role: &str) -> Result<Store, Exit> {
     let looked = PostgresStore::look(
         server.url.expose(),
         &postgres_options(settings, server, role),
     );
-    Ok(Arc::new(looked.map_err(|error| of_postgres(&error))?))
+    Ok(looked.map_err(|error| of_postgres(&error))?.into())
 }
 
 pub(super) async fn migrate(settings: &Settings, server: &Server) -> Result<(), Exit> {

@@ -31,11 +31,11 @@ pub(super) async fn database(
     Err(lacking("database"))
 }
 
-pub(super) fn look(_: &Settings, _: &Server, _: &str) -> Result<Arc<dyn Store>, Exit> {
+pub(super) fn look(_: &Settings, _: &Server, _: &str) -> Result<Store, Exit> {
     Err(lacking("database"))
 }
 
-pub(super) async fn store(_: &Settings, _: &Server, _: &str) -> Result<Arc<dyn Store>, Exit> {
+pub(super) async fn store(_: &Settings, _: &Server, _: &str) -> Result<Store, Exit> {
     Err(lacking("database"))
 }
 

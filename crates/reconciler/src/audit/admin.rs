@@ -21,7 +21,7 @@ fn finding(no: Option<u64>, damage: Damage, says: String) -> Finding {
 
 /// Walks along the chain. Returns how many entries there are.
 pub(super) async fn verify(
-    store: &dyn Store,
+    store: &Store,
     copied: &mut Copied,
     found: &mut Vec<Finding>,
 ) -> Result<u64, StoreError> {
@@ -84,7 +84,7 @@ fn digits(link: &ContentHash) -> String {
 ///
 /// # Errors
 /// [`StoreError`].
-pub async fn admin_head(store: &dyn Store) -> Result<Option<String>, StoreError> {
+pub async fn admin_head(store: &Store) -> Result<Option<String>, StoreError> {
     let tip = tip(store).await?;
     Ok(tip
         .link

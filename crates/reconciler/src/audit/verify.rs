@@ -131,7 +131,7 @@ const PAGE: u32 = 100;
 /// # Errors
 /// When the store does not answer.
 pub fn verify<'a>(
-    store: &'a dyn Store,
+    store: &'a Store,
     scope: &'a Scope,
     found: &'a mut (dyn FnMut(Finding) + Send),
 ) -> BoxFuture<'a, Result<Verified, StoreError>> {
@@ -144,7 +144,7 @@ pub fn verify<'a>(
 
 /// A check on its way.
 pub(crate) struct Check<'a> {
-    store: &'a dyn Store,
+    store: &'a Store,
     found: &'a mut (dyn FnMut(Finding) + Send),
     scope: Option<String>,
     copied: Copied,
@@ -157,7 +157,7 @@ pub(crate) struct Check<'a> {
 
 impl<'a> Check<'a> {
     pub(crate) fn of(
-        store: &'a dyn Store,
+        store: &'a Store,
         scope: &Scope,
         found: &'a mut (dyn FnMut(Finding) + Send),
     ) -> Self {
@@ -289,7 +289,7 @@ impl Pages {
         Self { task, after: None }
     }
 
-    async fn next(&mut self, store: &dyn Store) -> Result<Option<Vec<ChainRow>>, StoreError> {
+    async fn next(&mut self, store: &Store) -> Result<Option<Vec<ChainRow>>, StoreError> {
         let page = AuditPage {
             task: self.task.clone(),
             after: self.after.take(),

@@ -56,7 +56,7 @@ pub enum FsckError {
 /// # Errors
 /// [`FsckError`]; what was found by then was handed over.
 pub fn fsck<'a>(
-    store: &'a dyn Store,
+    store: &'a Store,
     registry: &'a Registry,
     objects: Option<&'a dyn Objects>,
     scope: &'a Scope,
@@ -124,7 +124,7 @@ impl Folded {
 }
 
 struct Fsck<'a> {
-    store: &'a dyn Store,
+    store: &'a Store,
     registry: &'a Registry,
     objects: Option<&'a dyn Objects>,
     found: Vec<Finding>,

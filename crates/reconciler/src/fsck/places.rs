@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 /// What is wrong with the places of these tasks. They may go on meanwhile: what differs is read once more.
 pub(super) async fn differences(
-    store: &dyn Store,
+    store: &Store,
     tasks: &[TaskRow],
 ) -> Result<Vec<(TaskId, String)>, StoreError> {
     let mut found = Vec::new();
@@ -36,7 +36,7 @@ fn expected(row: &TaskRow) -> Option<(&str, Option<u32>)> {
 }
 
 async fn differing<'a>(
-    store: &dyn Store,
+    store: &Store,
     tasks: &'a [TaskRow],
 ) -> Result<Vec<&'a TaskRow>, StoreError> {
     let counted: Vec<&TaskRow> = tasks.iter().filter(|row| row.place_key.is_some()).collect();

@@ -8,7 +8,7 @@ use super::rules::Rules;
 use super::{Orphan, OrphanAction, OrphanSettings, intents};
 use counterstep_contracts::TaskId;
 use counterstep_kernel::Engine;
-use counterstep_kernel::documents::{ListingOp, TypedDocuments};
+use counterstep_kernel::documents::ListingOp;
 use counterstep_kernel::intents::{AttemptStates, Intent};
 use counterstep_kernel::ports::{ObjectError, ObjectPage, StoreError};
 use counterstep_steps::cancel::CancelToken;

@@ -365,7 +365,7 @@ async fn archive(
         let Some(ended_task) = rest.next() else {
             return Ok(archived);
         };
-        match line(engine.ports.store.as_ref(), &ended_task).await {
+        match line(&engine.ports.store, &ended_task).await {
             Ok(Some(read)) => {
                 archived.written.push(ended_task);
                 break read;
@@ -390,7 +390,7 @@ async fn archive(
         .then(move |ended_task| {
             let (store, noted) = (store.clone(), noted.clone());
             async move {
-                let read = line(store.as_ref(), &ended_task).await;
+                let read = line(&store, &ended_task).await;
                 let mut noted = noted.lock();
                 match read {
                     Ok(Some((line, _))) => {
@@ -437,7 +437,7 @@ fn count(tasks: &[EndedTask]) -> u32 {
 
 /// A task as a line of the archive, and the time; `None`: it is gone, or not what was planned for.
 async fn line(
-    store: &dyn Store,
+    store: &Store,
     ended_task: &EndedTask,
 ) -> Result<Option<(String, DbTime)>, StoreError> {
     let planned = |record: &TaskRecord| record.task.rev == ended_task.rev;

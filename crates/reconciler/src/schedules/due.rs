@@ -4,7 +4,6 @@
 use super::moves::{Move, moves};
 use counterstep_contracts::{ScheduleOrigin, ScheduleSpec, Tenant};
 use counterstep_kernel::Engine;
-use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::{DuePlace, ScheduleQuery, ScheduleRow, Schedules, StoreError};
 use counterstep_kernel::schedule::is_busy;
 use counterstep_steps::times::DbTime;

@@ -7,7 +7,6 @@ use counterstep_contracts::TaskId;
 use counterstep_contracts::http::Accepted;
 use counterstep_kernel::Engine;
 use counterstep_kernel::client::SubmitError;
-use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::{ScheduleRow, StoreError};
 use counterstep_kernel::schedule::{fire, put_audited};
 use counterstep_steps::cancel::CancelToken;
@@ -228,7 +227,7 @@ async fn make(
                         let why = SkipReason::TooManyAtOnce;
                         skip(engine, &mut row, SkippedDue { due, next, why }, done).await
                     }
-                    Err(error) => Err(error.in_log(engine.ports.store.as_ref())),
+                    Err(error) => Err(error.in_log(&engine.ports.store)),
                 }
             }
         };

@@ -27,7 +27,7 @@ async fn a_reconciler_says_what_its_last_pass_did_and_processes_not_seen_for_a_d
         .await
         .expect("a store");
     let ports = Ports {
-        store: Arc::new(store),
+        store: store.into(),
         ..scene.engine.ports.clone()
     };
     let settings_of = EngineSettings {

@@ -6,7 +6,6 @@ use crate::{
 };
 use counterstep_contracts::ScheduleSpec;
 use counterstep_kernel::admin_audit;
-use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::schedule;
 use counterstep_kernel::schedule::ScheduleError;
 use counterstep_reconciler::{ReconcilerSettings, Report, plan};
@@ -43,7 +42,7 @@ async fn a_dry_run_says_what_is_due_and_fires_nothing() {
         planned,
         format!("fire schedule yearly: a Tick was due {due}\n")
     );
-    assert_eq!(tasks(&*engine.ports.store).await, []);
+    assert_eq!(tasks(&engine.ports.store).await, []);
     let report = one_pass(&engine).await;
     assert!(
         report
@@ -276,7 +275,7 @@ async fn of_many_changes_at_once_each_is_written_with_one_entry_or_has_to_be_tri
         .filter_map(|set| set.expect("its end"))
         .collect();
     assert!(!set.is_empty());
-    let entries = admin_audit::page(&*engine.ports.store, 0, 100).await;
+    let entries = admin_audit::page(&engine.ports.store, 0, 100).await;
     let entries = entries.expect("entries");
     assert_eq!(entries.len(), set.len());
     // What was written last stands.

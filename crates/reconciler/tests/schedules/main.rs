@@ -10,7 +10,6 @@ mod policies;
 use counterstep_adapters::embedded::{self, EmbeddedPaths};
 use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_contracts::{Host, ScheduleSpec, TaskId, TaskStatus, Tenant};
-use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::{ScheduleRow, Store, TaskQuery};
 use counterstep_kernel::schedule;
 use counterstep_kernel::turn::turn;
@@ -99,11 +98,10 @@ async fn engine(
             connections: 2,
             ..PostgresOptions::default()
         };
-        ports.store = Arc::new(
-            PostgresStore::open(url, options)
-                .await
-                .expect("the store opens"),
-        );
+        ports.store = PostgresStore::open(url, options)
+            .await
+            .expect("the store opens")
+            .into();
     }
     Engine::new(
         ports,
@@ -170,7 +168,7 @@ async fn one_pass(engine: &Engine) -> Report {
     }
 }
 
-async fn tasks(store: &dyn Store) -> Vec<TaskId> {
+async fn tasks(store: &Store) -> Vec<TaskId> {
     let query = TaskQuery {
         limit: 10_000,
         ..TaskQuery::default()

@@ -20,7 +20,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 
 /// The due time that the audit of a task names.
-async fn due_of(store: &dyn Store, task: TaskId) -> String {
+async fn due_of(store: &Store, task: TaskId) -> String {
     let history = store.history(task).await.expect("a history");
     let scheduled = &history.audit[0].entry.details["scheduled"];
     scheduled["due"].as_str().expect("a due time").to_owned()
@@ -92,7 +92,7 @@ async fn each_due_time_fires_once(folder: &Path, postgres: Option<&str>) {
         drop(reconciler.await);
     }
 
-    let store = &*watcher.ports.store;
+    let store = &watcher.ports.store;
     let mut fired = Vec::new();
     for task in tasks(store).await {
         fired.push(due_of(store, task).await);

@@ -4,7 +4,6 @@
 use crate::{alone, finish, hourly, make_due, one_pass, overdue, row, tenant, types};
 use counterstep_contracts::{Misfire, Overlap, ScheduleSpec};
 use counterstep_kernel::Engine;
-use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::schedule;
 use counterstep_reconciler::{ReconcilerSettings, pass, plan, schedules};
 use counterstep_steps::{CancelReason, CancelToken};

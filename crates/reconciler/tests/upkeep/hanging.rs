@@ -9,7 +9,6 @@ use counterstep_contracts::{
     Host, QueueName, ScheduleSpec, TaskId, TaskStatus, Tenant, WorkerMessage,
 };
 use counterstep_kernel::Engine;
-use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::{Delivery, DeliveryTag, Queue, QueueError, Settle};
 use counterstep_kernel::record::TaskRow;
 use counterstep_kernel::schedule;

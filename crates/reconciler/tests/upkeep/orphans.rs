@@ -5,7 +5,7 @@ use crate::place::{
 };
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::overrides::OrphanOverride;
-use counterstep_kernel::documents::{ListingOp, TypedDocuments};
+use counterstep_kernel::documents::ListingOp;
 use counterstep_reconciler::{ReconcilerSettings, Report, pass, plan_listing};
 use counterstep_steps::orphans::{EVERY, Orphan, OrphanAction, OrphanRule, Why};
 use counterstep_tasks::CreateZipFromFiles;

@@ -214,7 +214,7 @@ impl<'a> Place<'a> {
             attempts: attempts.iter().flat_map(|row| attempt(*row)).collect(),
             ..Transition::new(self.engine.new_change_id(), id)
         };
-        let store: &dyn Store = &*self.engine.ports.store;
+        let store: &Store = &self.engine.ports.store;
         store
             .commit(
                 Guard::Free { rev: Rev(0) },

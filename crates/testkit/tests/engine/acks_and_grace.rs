@@ -23,7 +23,7 @@ use std::time::Duration;
 #[derive(Debug)]
 struct Watched {
     queue: Arc<dyn Queue>,
-    store: Arc<dyn Store>,
+    store: Store,
     task: TaskId,
     /// After this a message is delivered again.
     ack_wait: Duration,

@@ -197,7 +197,7 @@ fn spec(action: BulkAction, statuses: &[TaskStatus]) -> BulkSpec {
 }
 
 async fn show(engine: &Engine, id: &str) -> BulkView {
-    let shown = bulk::show(&*engine.ports.store, &Tenant::default(), id).await;
+    let shown = bulk::show(&engine.ports.store, &Tenant::default(), id).await;
     shown.expect("it is there")
 }
 
@@ -245,7 +245,7 @@ fn parked(tenant: &str) -> Selection {
 async fn five_thousand_dead_letters_of_three_causes_are_three_groups_and_one_is_redriven() {
     let mut bench = Bench::with(5_000).await;
     let store = bench.engine().ports.store.clone();
-    let found = groups(&*store, &parked("default")).await.expect("groups");
+    let found = groups(&store, &parked("default")).await.expect("groups");
     let seen: Vec<_> = found
         .groups
         .iter()
@@ -297,7 +297,7 @@ async fn five_thousand_dead_letters_of_three_causes_are_three_groups_and_one_is_
         "they go on behind the first step"
     );
     bench.site.assert_invariants(&redriven[..3]).await;
-    let left = groups(&*store, &parked("default")).await.expect("groups");
+    let left = groups(&store, &parked("default")).await.expect("groups");
     assert_eq!(
         left.groups[..],
         found.groups[..2],
@@ -313,7 +313,7 @@ async fn a_stopped_operation_ends_what_it_has_begun_and_leaves_the_rest_as_it_is
     bench.site.restart().await;
     let store = bench.engine().ports.store.clone();
     let stop = async || {
-        let stopped = bulk::stop(&*store, &Tenant::default(), &started.id, "operator:kim").await;
+        let stopped = bulk::stop(&store, &Tenant::default(), &started.id, "operator:kim").await;
         stopped.expect("stopped")
     };
     assert_eq!(stop().await.status, BulkStatus::Stopping);
@@ -324,12 +324,12 @@ async fn a_stopped_operation_ends_what_it_has_begun_and_leaves_the_rest_as_it_is
     assert_eq!(bench.in_status(TaskStatus::DeadLettered).await.len(), 250);
     assert_eq!(stop().await, stopped, "as it is");
     let unclaimed = bench.start(redrive(None)).await;
-    let unclaimed = bulk::stop(&*store, &Tenant::default(), &unclaimed.id, "operator:kim").await;
+    let unclaimed = bulk::stop(&store, &Tenant::default(), &unclaimed.id, "operator:kim").await;
     assert_eq!(unclaimed.expect("stopped").status, BulkStatus::Stopped);
     // After their time to be listed they go.
     bench.site.clock.advance("31d");
     let gone = eventually("no operation", || async {
-        let left = bulk::list(&*store, &Tenant::default()).await;
+        let left = bulk::list(&store, &Tenant::default()).await;
         left.expect("a list").is_empty().then_some(())
     });
     serve_until(bench.engine(), gone).await;
@@ -480,8 +480,8 @@ async fn many_are_settled_by_hand_and_those_of_another_tenant_are_not() {
     bench.site.stop().await;
     let store = bench.engine().ports.store.clone();
     let (own, other) = (parked("default"), parked("umbra"));
-    assert_eq!(groups(&*store, &own).await.expect("groups").counted, 6);
-    assert_eq!(groups(&*store, &other).await.expect("groups").counted, 1);
+    assert_eq!(groups(&store, &own).await.expect("groups").counted, 6);
+    assert_eq!(groups(&store, &other).await.expect("groups").counted, 1);
     let spec = BulkSpec {
         action: BulkAction::Resolve,
         settled: Some(SettledAs::Skipped),
@@ -498,16 +498,11 @@ async fn many_are_settled_by_hand_and_those_of_another_tenant_are_not() {
         TaskStatus::DeadLettered
     );
     let umbra = Tenant("umbra".to_owned());
-    assert!(
-        bulk::list(&*store, &umbra)
-            .await
-            .expect("a list")
-            .is_empty()
-    );
-    bulk::show(&*store, &umbra, &started.id)
+    assert!(bulk::list(&store, &umbra).await.expect("a list").is_empty());
+    bulk::show(&store, &umbra, &started.id)
         .await
         .expect_err("not theirs");
-    bulk::stop(&*store, &umbra, &started.id, "operator")
+    bulk::stop(&store, &umbra, &started.id, "operator")
         .await
         .expect_err("not theirs");
 }

@@ -121,7 +121,7 @@ async fn an_undo_that_is_refused_is_the_cause_whatever_has_turned_the_task() {
     );
 
     let engine = &site.engine;
-    let found = groups(&*engine.ports.store, &parked())
+    let found = groups(&engine.ports.store, &parked())
         .await
         .expect("groups");
     let counts: Vec<_> = found

@@ -32,7 +32,7 @@ async fn completed() -> TestTask {
 async fn checked(task: &TestTask, registry: &Registry) -> (Checked, Vec<Finding>) {
     let mut found = Vec::new();
     let (store, objects) = (
-        task.engine.ports.store.as_ref(),
+        &task.engine.ports.store,
         Some(task.engine.ports.objects.as_ref()),
     );
     let checked = fsck(

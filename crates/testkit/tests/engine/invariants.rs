@@ -363,7 +363,7 @@ async fn an_output_that_a_change_replaces_is_found_by_its_number() {
         .submit(Form::new().field("ends", true))
         .await;
     task.run_to_rest().await;
-    let store = task.engine.ports.store.as_ref();
+    let store = &task.engine.ports.store;
     let found = || invariants::found_by_fsck(store, &task.engine.registry, task.id);
     assert_eq!(found().await, [""; 0], "as it was");
     let before = task.record().await;
@@ -441,7 +441,7 @@ async fn a_child_that_does_not_end_with_its_parent_is_found() {
         };
         let decl = registry().of(&parent.task).expect("a known type").decl;
         let past = task.history().await;
-        let store = task.engine.ports.store.as_ref();
+        let store = &task.engine.ports.store;
         let childs = store.history(child.task.id).await.expect("an answer");
         let broken = |parent: &TaskRecord, status| {
             let mut child = child.clone();

@@ -85,7 +85,7 @@ impl Report {
 }
 
 async fn log(engine: &Engine, task: TaskId) -> LogPage {
-    let read = task_log::read(engine.ports.store.as_ref(), task, None, usize::MAX).await;
+    let read = task_log::read(&engine.ports.store, task, None, usize::MAX).await;
     read.expect("the store answers")
 }
 

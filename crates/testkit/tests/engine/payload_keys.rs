@@ -4,7 +4,6 @@ use crate::cut_off::connect;
 use crate::errand::{Errand, only};
 use counterstep_adapters::payload_keys::{EncryptedPayloads, FileKeys, PayloadKeys, TenantKeys};
 use counterstep_contracts::{Host, TaskStatus, Tenant};
-use counterstep_kernel::payloads::PayloadStore;
 use counterstep_kernel::ports::{PayloadError, Store};
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_macros::distributed_task;
@@ -61,10 +60,10 @@ impl PayloadKeys for LookedAtAgain {
     }
 }
 
-fn encrypted(store: &Arc<dyn Store>, folder: &Path) -> Arc<dyn Store> {
+fn encrypted(store: &Store, folder: &Path) -> Store {
     let keys = FileKeys::open(folder).expect("a folder");
     let codec = EncryptedPayloads::new(LookedAtAgain(keys));
-    Arc::new(PayloadStore::new(store.clone(), Some(Arc::new(codec))))
+    store.clone().with_codec(Some(Arc::new(codec)))
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -343,7 +343,7 @@ async fn a_parked_task_holds_no_place_and_waits_for_one_when_it_is_redriven() {
     asleep(&site, &[parked]).await;
     let record = site.record(parked).await;
     let around = Surroundings {
-        places: places_found(site.engine.ports.store.as_ref(), &record)
+        places: places_found(&site.engine.ports.store, &record)
             .await
             .expect("the store answers"),
         ..Surroundings::default()

@@ -193,7 +193,7 @@ async fn swept_keys(task: &TestTask) -> BTreeSet<String> {
 async fn assert_sound(engine: &Engine) {
     let mut found = Vec::new();
     let objects = &*engine.ports.objects;
-    let store = engine.ports.store.as_ref();
+    let store = &engine.ports.store;
     let scope = Scope::default();
     let mut note = |finding| found.push(format!("{finding}"));
     let checked = fsck(store, &engine.registry, Some(objects), &scope, &mut note).await;
@@ -629,7 +629,7 @@ async fn a_bulk_operation_whose_copies_take_long_holds_up_no_other() {
     let slow = spec(BulkAction::RunAgain, TaskStatus::Completed);
     let slow = bulk::start(&engine, slow).await.expect("it is started");
     let serving = tokio::spawn(bulk::serve(engine.clone(), CancelToken::new()));
-    let store = &*engine.ports.store;
+    let store = &engine.ports.store;
     let status = async |id: &str| {
         let shown = bulk::show(store, &Tenant::default(), id).await;
         shown.expect("it is there").status

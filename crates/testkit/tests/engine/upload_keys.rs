@@ -6,7 +6,6 @@ use crate::errand::only;
 use crate::hints::{Post, send, under_key};
 use counterstep_contracts::FileName;
 use counterstep_kernel::client::{SubmitError, UploadSession};
-use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::registration::Part;
 use counterstep_kernel::{Engine, EngineSettings, worker_registry};
 use counterstep_testkit::TestClock;

@@ -136,7 +136,7 @@ async fn a_host_with_both_versions_runs_an_old_task_under_the_old_one() {
     let task = submitted().await;
     let both = other(&task, Arc::new(Registry::new().with::<Old>().with::<New>()));
     let older = async || {
-        let check = check_deploy(&both.registry, both.ports.store.as_ref()).await;
+        let check = check_deploy(&both.registry, &both.ports.store).await;
         let older = check.expect("an answer").older_versions;
         older
             .into_iter()
@@ -192,7 +192,7 @@ async fn a_host_of_another_version_or_definition_leaves_a_task_to_those_that_kno
             reasons.iter().any(|reason| reason.code == WhyCode::Version),
             "{reasons:?}"
         );
-        let check = check_deploy(&stranger.registry, store.as_ref())
+        let check = check_deploy(&stranger.registry, &store)
             .await
             .expect("an answer");
         assert_eq!((check.in_flight, check.stranded.len()), (1, 1));
@@ -207,7 +207,7 @@ async fn a_host_of_another_version_or_definition_leaves_a_task_to_those_that_kno
             "a host that knows it goes on"
         );
         task.assert_invariants().await;
-        let check = check_deploy(&stranger.registry, store.as_ref())
+        let check = check_deploy(&stranger.registry, &store)
             .await
             .expect("an answer");
         assert_eq!((check.in_flight, check.stranded.len()), (0, 0));
@@ -220,7 +220,7 @@ async fn a_check_names_tasks_that_wait_on_a_queue_which_a_build_has_no_more() {
     let moved = with::<Moved>();
     assert_eq!(moved.known(), task.engine.registry.known());
     let stranded = async |registry: &Registry| {
-        let check = check_deploy(registry, task.engine.ports.store.as_ref()).await;
+        let check = check_deploy(registry, &task.engine.ports.store).await;
         check.expect("an answer").stranded
     };
     let named = stranded(&moved).await;

@@ -5,7 +5,6 @@ use crate::lost::lost_in;
 use async_trait::async_trait;
 use counterstep_contracts::operator::{Why, WhyCode};
 use counterstep_contracts::{QueueName, Rate, TaskId, TaskStatus, WorkerMessage};
-use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::limits::{NewLimit, set_limit};
 use counterstep_kernel::operator::{Surroundings, surroundings, why_among};

@@ -7,15 +7,13 @@ use crate::suite::chain::check;
 use crate::suite::changes::*;
 use counterstep_adapters::payload_keys::PayloadKey;
 use counterstep_contracts::{TaskId, TaskStatus};
-use counterstep_kernel::payloads::PayloadStore;
-use counterstep_kernel::ports::{AuditPage, LoadFor, Store, StoreError};
+use counterstep_kernel::ports::{AuditPage, LoadFor, StoreError};
 use counterstep_reconciler::audit::{Damage, Scope};
 use counterstep_reconciler::fsck::fsck;
 use counterstep_steps::Registry;
 use diesel::connection::SimpleConnection;
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use std::sync::Arc;
 
 /// Puts other data in the place of those of a row, with the digest of these in its entries.
 async fn swap(fixture: &embedded::Fixture, task: TaskId, rev: i64, data: &str) {
@@ -34,9 +32,9 @@ async fn swap(fixture: &embedded::Fixture, task: TaskId, rev: i64, data: &str) {
 async fn each_row_that_is_written_with_a_key_names_it() {
     let fixture = embedded::fixture().await;
     let store = behind(&fixture.ports.store, Some(1), false);
-    let with = planted(&*store, TaskStatus::Dispatched).await;
-    let claimed = claimed(&*store, MINUTE).await.task.id;
-    let without = planted(&*fixture.ports.store, TaskStatus::Dispatched).await;
+    let with = planted(&store, TaskStatus::Dispatched).await;
+    let claimed = claimed(&store, MINUTE).await.task.id;
+    let without = planted(&fixture.ports.store, TaskStatus::Dispatched).await;
     let named = format!("\"key\":\"{}\"", PayloadKey::new([1; 32]).id());
     for (task, is_named) in [(with, true), (claimed, true), (without, false)] {
         let page = AuditPage {
@@ -55,19 +53,19 @@ async fn a_plaintext_in_place_of_a_ciphertext_is_refused_with_its_row_and_its_ke
     let fixture = embedded::fixture().await;
     let store = behind(&fixture.ports.store, Some(1), false);
     let key = PayloadKey::new([1; 32]).id().to_owned();
-    let first = planted(&*store, TaskStatus::Dispatched).await;
+    let first = planted(&store, TaskStatus::Dispatched).await;
     swap(&fixture, first, 1, r#"{"request":{"name":"theirs"}}"#).await;
     // A later row, which names no key: as a process without keys would write it.
-    let record = submitted(&*store, row(new_task())).await;
+    let record = submitted(&store, row(new_task())).await;
     let mut change = after(&record);
     change.steps = record.steps.clone();
     change.steps[0].output = Some(json!("theirs"));
-    commit(&*fixture.ports.store, free(&record), &change)
+    commit(&fixture.ports.store, free(&record), &change)
         .await
         .expect("a row");
     let later = record.task.id;
     // The mark of what looked encrypted without keys.
-    let escaped = planted(&*store, TaskStatus::Dispatched).await;
+    let escaped = planted(&store, TaskStatus::Dispatched).await;
     let text = r#"{"request":{"counterstep:encrypted":"encrypted:0:Imhlcmxpbmci"}}"#;
     swap(&fixture, escaped, 1, text).await;
     let mut expected = Vec::new();
@@ -96,11 +94,11 @@ async fn a_plaintext_in_place_of_a_ciphertext_is_refused_with_its_row_and_its_ke
         })
         .collect::<Vec<_>>()
     };
-    let (_, found) = check(&*store, &Scope::default()).await;
+    let (_, found) = check(&store, &Scope::default()).await;
     assert_eq!(plaintext(found), expected);
     let (mut found, registry) = (Vec::new(), Registry::new());
     let mut keep = |finding| found.push(finding);
-    let checked = fsck(&*store, &registry, None, &Scope::default(), &mut keep).await;
+    let checked = fsck(&store, &registry, None, &Scope::default(), &mut keep).await;
     checked.expect("it can be checked");
     assert_eq!(plaintext(found), expected);
 }
@@ -108,19 +106,17 @@ async fn a_plaintext_in_place_of_a_ciphertext_is_refused_with_its_row_and_its_ke
 #[tokio::test]
 async fn a_task_from_before_there_were_keys_goes_on_encrypted() {
     let fixture = embedded::fixture().await;
-    let record = submitted(&*fixture.ports.store, row(new_task())).await;
+    let record = submitted(&fixture.ports.store, row(new_task())).await;
     let store = behind(&fixture.ports.store, Some(1), false);
     let mut change = after(&record);
     change.steps = record.steps.clone();
     change.steps[0].output = Some(json!("ours"));
-    commit(&*store, free(&record), &change)
-        .await
-        .expect("a row");
+    commit(&store, free(&record), &change).await.expect("a row");
     let read = store.load_for(record.task.id, LoadFor::Run).await;
     let read = read.expect("it is read").expect("it is there");
     assert_eq!(read.task.request, record.task.request);
     assert_eq!(read.steps[0].output, Some(json!("ours")));
-    let (_, found) = check(&*store, &Scope::default()).await;
+    let (_, found) = check(&store, &Scope::default()).await;
     assert_eq!(found, []);
 }
 
@@ -130,9 +126,8 @@ async fn a_task_without_payloads_is_left_alone_by_a_process_without_keys() {
     let store = behind(&fixture.ports.store, Some(1), false);
     let mut new = row(new_task());
     new.request = serde_json::Value::Null;
-    let task = submitted(&*store, new).await.task.id;
-    let none = PayloadStore::new(fixture.ports.store.clone(), None);
-    let none = Arc::new(none) as Arc<dyn Store>;
+    let task = submitted(&store, new).await.task.id;
+    let none = fixture.ports.store.clone().with_codec(None);
     let (read, salvaged) = (none.load(task).await, none.salvage(task).await);
     assert!(matches!(read, Err(StoreError::Unsupported(_))), "{read:?}");
     assert!(

@@ -93,7 +93,7 @@ async fn poison_becomes_one_row_and_never_comes_again() {
         completed(&engine, task).await;
     })
     .await;
-    let kept = poison::list(&*engine.ports.store).await.unwrap();
+    let kept = poison::list(&engine.ports.store).await.unwrap();
     let found: Vec<_> = kept
         .iter()
         .map(|one| (&*one.queue, &*one.subject, &*one.payload))
@@ -220,7 +220,7 @@ async fn a_message_that_contradicts_the_row_of_its_task_is_kept_as_poison_and_mo
         fixture.ports.store.load(task).await.unwrap().unwrap().task,
         before
     );
-    let found = poison::list(&*fixture.ports.store).await.unwrap();
+    let found = poison::list(&fixture.ports.store).await.unwrap();
     assert_eq!(found.len(), 8);
     let body = serde_json::to_string(&hostile[1].1).unwrap();
     let why = "its type is `Wink`, and its task's `Greet`";
@@ -301,7 +301,7 @@ async fn a_message_of_2_mb_becomes_a_poison_row_and_the_consumer_goes_on() {
         completed(&engine, task).await;
     })
     .await;
-    let [kept] = &poison::list(&*fixture.ports.store).await.unwrap()[..] else {
+    let [kept] = &poison::list(&fixture.ports.store).await.unwrap()[..] else {
         panic!("one message");
     };
     assert_eq!(
@@ -438,5 +438,5 @@ async fn a_step_that_panics_fails_its_attempt_and_the_host_goes_on() {
     let failure = record.task.failure.expect("a failure");
     assert_eq!(failure.class, "panicked");
     assert!(failure.message.contains("a bug in a step"), "{failure:?}");
-    assert_eq!(poison::list(&*fixture.ports.store).await.unwrap(), []);
+    assert_eq!(poison::list(&fixture.ports.store).await.unwrap(), []);
 }

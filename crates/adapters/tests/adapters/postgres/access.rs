@@ -6,9 +6,7 @@ use crate::suite::children::{end_of, family};
 use counterstep_adapters::client_certificate::ClientCertificate;
 use counterstep_adapters::postgres::{OpenError, PostgresOptions, PostgresStore};
 use counterstep_contracts::{Epoch, Outcome, TaskStatus};
-use counterstep_kernel::ports::{
-    AuditPage, Logs, OutboxOp, PurgeOp, ReceiveOp, Store, SweepOp, Upkeep,
-};
+use counterstep_kernel::ports::{AuditPage, OutboxOp, PurgeOp, ReceiveOp, SweepOp};
 use counterstep_kernel::transition::{LeaseChange, Time};
 use counterstep_testkit::servers::{Postgres, shared_postgres};
 use std::os::unix::fs::{MetadataExt, chown};
@@ -159,7 +157,7 @@ async fn tls_is_used_where_the_url_asks_with_trusted_certificates_on_both_sides(
     let store = crate::suite::eventually("TLS", || async {
         PostgresStore::open(&url, trusting("ca.crt")).await.ok()
     });
-    let store = store.await;
+    let store = store.await.into();
     submitted(&store, row(new_task())).await;
     let plain = "SELECT count(*) FROM pg_stat_ssl s JOIN pg_stat_activity a USING (pid)
                  WHERE a.application_name = 'over-tls' AND";
@@ -256,25 +254,25 @@ async fn the_service_role_can_commit_and_cannot_touch_the_audit() {
 
     // The ways of a task, a sweep, a relay and a client.
     let store = open(&as_role("service"), options()).await;
-    let record = claimed(&*store, Duration::ZERO).await;
+    let record = claimed(&store, Duration::ZERO).await;
     let mut change = after(&record);
     change.attempts = vec![
         start(1, Epoch(1), Duration::ZERO),
         start(2, Epoch(1), Duration::ZERO),
     ];
     change.steps = record.steps.clone();
-    commit(&*store, leased(&record), &change).await.unwrap();
-    let record = load(&*store, record.task.id).await;
+    commit(&store, leased(&record), &change).await.unwrap();
+    let record = load(&store, record.task.id).await;
     let mut change = after(&record);
     change.attempts = vec![end(1, Outcome::Succeeded, true)];
     change.events = vec![event(record.task.id, 1)];
     write_of(&mut change).lease = LeaseChange::Release;
-    commit(&*store, leased(&record), &change).await.unwrap();
+    commit(&store, leased(&record), &change).await.unwrap();
     assert_eq!(
         store.sweeps(&SweepOp::Due { limit: 9 }).await.unwrap(),
         [record.task.id]
     );
-    sweep(&*store, record.task.id, vec![condemn(2)]).await;
+    sweep(&store, record.task.id, vec![condemn(2)]).await;
     let tasks = vec![record.task.id];
     store
         .sweeps(&SweepOp::PutOff { tasks, by: MINUTE })
@@ -282,11 +280,11 @@ async fn the_service_role_can_commit_and_cannot_touch_the_audit() {
         .unwrap();
     let receives = [new_task(), new_task()];
     for task in receives {
-        commit(&*store, NEW, &begin(task, Duration::ZERO))
+        commit(&store, NEW, &begin(task, Duration::ZERO))
             .await
             .unwrap();
     }
-    commit(&*store, NEW, &submit_received(receives[0]))
+    commit(&store, NEW, &submit_received(receives[0]))
         .await
         .unwrap();
     assert_eq!(
@@ -383,13 +381,13 @@ async fn the_service_role_can_commit_and_cannot_touch_the_audit() {
         .unwrap();
     let erase = format!("SELECT counterstep_erase('{}')", record.task.id);
     assert_eq!(number(&eraser, &erase).await, 0, "it has not ended");
-    let record = load(&*store, record.task.id).await;
+    let record = load(&store, record.task.id).await;
     let mut change = after(&record);
     write_of(&mut change).row.status = TaskStatus::Resolved;
     write_of(&mut change).finished = Time::In(Duration::ZERO);
-    commit(&*store, free(&record), &change).await.unwrap();
+    commit(&store, free(&record), &change).await.unwrap();
     let row = crate::suite::logs::log_row(1, 1, 1, 10);
-    crate::suite::logs::add(&*store, &record, &row).await;
+    crate::suite::logs::add(&store, &record, &row).await;
     assert!(number(&eraser, &erase).await > 0);
     assert_eq!(store.log(record.task.id).await.unwrap(), []);
     assert_eq!(number(&eraser, &erase).await, 0, "once");
@@ -404,11 +402,11 @@ async fn the_service_role_can_commit_and_cannot_touch_the_audit() {
         "{rows:?}"
     );
     // What a task above may have to undo.
-    let (parent, children) = family(&*store, 1).await;
-    end_of(&*store, children[0], TaskStatus::Completed).await;
+    let (parent, children) = family(&store, 1).await;
+    end_of(&store, children[0], TaskStatus::Completed).await;
     let erase = format!("SELECT counterstep_erase('{}')", children[0]);
     assert_eq!(number(&eraser, &erase).await, 0, "its parent has not ended");
-    end_of(&*store, parent.task.id, TaskStatus::Completed).await;
+    end_of(&store, parent.task.id, TaskStatus::Completed).await;
     assert!(number(&eraser, &erase).await > 0);
     // A schema is not theirs to change, nor to bring up to date.
     raw(&url)

@@ -3,17 +3,14 @@
 use super::reads::SLACK;
 use crate::suite::changes::*;
 use crate::suite::labels::labels;
-use counterstep_adapters::postgres::PostgresStore;
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, Tenant};
-use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::{
-    AuditPage, ChildQuery, Due, FailureFilter, FailureQuery, First, FlowQuery, Logs, Lost,
-    OutboxOp, PlaceQuery, PurgeOp, ReceiveOp, RevisionsOf, ScheduleQuery, Store, SweepOp,
-    TaskQuery, Unclaimed, Upkeep, WaitingQuery,
+    AuditPage, ChildQuery, Due, FailureFilter, FailureQuery, First, FlowQuery, Lost, OutboxOp,
+    PlaceQuery, PurgeOp, ReceiveOp, RevisionsOf, ScheduleQuery, Store, SweepOp, TaskQuery,
+    Unclaimed, WaitingQuery,
 };
 use counterstep_steps::times::DbTime;
 use futures::future::BoxFuture;
-use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -36,11 +33,11 @@ pub(super) fn task(number: u32) -> TaskId {
     TaskId(Uuid::parse_str(&format!("01900000-0000-7000-8000-{number:012x}")).unwrap())
 }
 
-pub(super) type Read = Box<dyn Fn(Arc<PostgresStore>) -> BoxFuture<'static, ()>>;
+pub(super) type Read = Box<dyn Fn(Store) -> BoxFuture<'static, ()>>;
 
 macro_rules! read {
     ($store:ident => $call:expr) => {
-        Box::new(|$store: Arc<PostgresStore>| -> BoxFuture<'static, ()> {
+        Box::new(|$store: Store| -> BoxFuture<'static, ()> {
             Box::pin(async move {
                 $call.await.unwrap();
             })
@@ -230,7 +227,7 @@ pub(super) fn reads() -> Vec<(String, Read)> {
         })
     }));
     for (name, after) in [("ended", None), ("ended, next page", Some(task(9_001)))] {
-        let read = move |store: Arc<PostgresStore>| -> BoxFuture<'static, ()> {
+        let read = move |store: Store| -> BoxFuture<'static, ()> {
             let (task_type, status) = ("Zip".to_owned(), TaskStatus::Completed);
             let op = PurgeOp::Ended {
                 task_type,
@@ -264,7 +261,7 @@ pub(super) fn reads() -> Vec<(String, Read)> {
                     ..TaskQuery::default()
                 };
                 let name = format!("list of {task_type:?} {status:?} before {before:?}");
-                let read = move |store: Arc<PostgresStore>| -> BoxFuture<'static, ()> {
+                let read = move |store: Store| -> BoxFuture<'static, ()> {
                     let query = query.clone();
                     Box::pin(async move { drop(store.list(&query).await.unwrap()) })
                 };
@@ -321,7 +318,7 @@ fn searches() -> Vec<(String, Read)> {
             SEARCH
         };
         let name = format!("{found}: {query:?}");
-        let read = move |store: Arc<PostgresStore>| -> BoxFuture<'static, ()> {
+        let read = move |store: Store| -> BoxFuture<'static, ()> {
             let query = query.clone();
             Box::pin(async move { drop(store.list(&query).await.unwrap()) })
         };

@@ -42,7 +42,7 @@ async fn submissions_with_three_labels_and_without() {
     let store = open(&url, one).await;
     let mut made = 0_u32;
     let mut ratios = Vec::new();
-    submitted(&*store, row(new_task())).await;
+    submitted(&store, row(new_task())).await;
     let server = "SELECT pid::bigint FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'";
     let pid = number(&raw, server).await;
@@ -59,7 +59,7 @@ async fn submissions_with_three_labels_and_without() {
                 } else {
                     Labels::new()
                 };
-                submit_one(&*store, labels).await;
+                submit_one(&store, labels).await;
             }
             let each = f64::from(EACH);
             let (took, cpu) = (started.elapsed(), (ticks(pid) - cpu) * 10_000.0 / each);
@@ -86,7 +86,7 @@ async fn submissions_with_three_labels_and_without() {
     );
 }
 
-async fn submit_one(store: &dyn Store, labels: Labels) {
+async fn submit_one(store: &Store, labels: Labels) {
     let row = TaskRow {
         labels,
         ..row(new_task())

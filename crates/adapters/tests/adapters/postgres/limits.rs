@@ -6,7 +6,7 @@ use crate::suite::changes::*;
 use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_contracts::{Host, QueueName};
 use counterstep_kernel::host::{HostSettings, Spawn, serve};
-use counterstep_kernel::ports::{CommitError, Store, StoreError};
+use counterstep_kernel::ports::{CommitError, StoreError};
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_steps::{CancelReason, CancelToken};
 use counterstep_testkit::servers::Postgres;
@@ -16,7 +16,7 @@ use std::time::Duration;
 #[tokio::test]
 async fn a_commit_whose_connection_dies_is_unknown() {
     let fixture = fixture().await;
-    let record = submitted(&*fixture.ports.store, row(new_task())).await;
+    let record = submitted(&fixture.ports.store, row(new_task())).await;
     let other = raw(&fixture.url).await;
     lock(&other, record.task.id).await;
     let (store, guard, change) = (
@@ -38,11 +38,11 @@ async fn a_commit_whose_connection_dies_is_unknown() {
     other.batch_execute("ROLLBACK").await.unwrap();
     // What happened is in the row, and the next connection is a new one.
     assert_eq!(
-        load(&*fixture.ports.store, record.task.id).await.task,
+        load(&fixture.ports.store, record.task.id).await.task,
         record.task
     );
     commit(
-        &*fixture.ports.store,
+        &fixture.ports.store,
         free(&record),
         &claim(&record, "one", MINUTE),
     )
@@ -53,10 +53,10 @@ async fn a_commit_whose_connection_dies_is_unknown() {
 async fn refused_at_the_lock(options: PostgresOptions, words: &str) {
     let url = database().await;
     let store = open(&url, options).await;
-    let record = submitted(&*store, row(new_task())).await;
+    let record = submitted(&store, row(new_task())).await;
     let other = raw(&url).await;
     lock(&other, record.task.id).await;
-    let refused = commit(&*store, free(&record), &claim(&record, "one", MINUTE)).await;
+    let refused = commit(&store, free(&record), &claim(&record, "one", MINUTE)).await;
     let Err(CommitError::Store(StoreError::Unavailable(text))) = refused else {
         panic!("{refused:?}")
     };
@@ -66,7 +66,7 @@ async fn refused_at_the_lock(options: PostgresOptions, words: &str) {
     assert_eq!(number(&other, busy).await, 0);
     let ours = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
     other.batch_execute("ROLLBACK").await.unwrap();
-    commit(&*store, free(&record), &claim(&record, "one", MINUTE))
+    commit(&store, free(&record), &claim(&record, "one", MINUTE))
         .await
         .unwrap();
     assert_eq!(number(&other, ours).await, 1);
@@ -112,7 +112,7 @@ async fn a_connection_whose_caller_left_is_not_used_again() {
         },
     )
     .await;
-    let record = submitted(&*store, row(new_task())).await;
+    let record = submitted(&store, row(new_task())).await;
     let other = raw(&url).await;
     lock(&other, record.task.id).await;
     let (committing, guard, change) = (
@@ -125,7 +125,7 @@ async fn a_connection_whose_caller_left_is_not_used_again() {
     committing.abort();
     assert!(committing.await.unwrap_err().is_cancelled());
     // On the old connection this would stand behind the statement that still waits for the lock.
-    assert_eq!(load(&*store, record.task.id).await.task, record.task);
+    assert_eq!(load(&store, record.task.id).await.task, record.task);
     other.batch_execute("ROLLBACK").await.unwrap();
 }
 
@@ -138,7 +138,7 @@ async fn a_call_waits_for_a_connection_only_so_long() {
         ..options()
     };
     let store = open(&url, options).await;
-    let record = submitted(&*store, row(new_task())).await;
+    let record = submitted(&store, row(new_task())).await;
     let other = raw(&url).await;
     lock(&other, record.task.id).await;
     let (committing, guard, change) = (
@@ -162,7 +162,7 @@ async fn a_restart_of_the_server_is_survived() {
     let url = server.database();
     PostgresStore::migrate(&url, &options()).await.unwrap();
     let store = open(&url, options()).await;
-    let mut record = submitted(&*store, row(new_task())).await;
+    let mut record = submitted(&store, row(new_task())).await;
     for _ in 0..2 {
         let restarting = server.clone();
         tokio::task::spawn_blocking(move || restarting.restart())
@@ -172,17 +172,17 @@ async fn a_restart_of_the_server_is_survived() {
             store.load(record.task.id).await.ok().flatten()
         })
         .await;
-        commit(&*store, free(&record), &after(&record))
+        commit(&store, free(&record), &after(&record))
             .await
             .unwrap();
-        record = load(&*store, record.task.id).await;
+        record = load(&store, record.task.id).await;
     }
     server.stop();
     assert!(matches!(
         store.load(record.task.id).await,
         Err(StoreError::Unavailable(_))
     ));
-    let refused = commit(&*store, free(&record), &after(&record)).await;
+    let refused = commit(&store, free(&record), &after(&record)).await;
     assert!(
         matches!(
             refused,
@@ -208,7 +208,7 @@ async fn changes_of_locked_tasks_do_not_hold_up_the_others() {
     let store = open(&url, options).await;
     let mut locked = Vec::new();
     for _ in 0..4 {
-        locked.push(submitted(&*store, row(new_task())).await);
+        locked.push(submitted(&store, row(new_task())).await);
     }
     let other = raw(&url).await;
     other.batch_execute("BEGIN").await.unwrap();
@@ -218,14 +218,14 @@ async fn changes_of_locked_tasks_do_not_hold_up_the_others() {
     let changes: Vec<_> = (0..32)
         .map(|n| {
             let (store, record) = (store.clone(), locked[n % 4].clone());
-            tokio::spawn(async move { commit(&*store, free(&record), &after(&record)).await })
+            tokio::spawn(async move { commit(&store, free(&record), &after(&record)).await })
         })
         .collect();
     waiting(&other).await;
     for _ in 0..20 {
         let free_task = async {
-            let record = submitted(&*store, row(new_task())).await;
-            commit(&*store, free(&record), &after(&record))
+            let record = submitted(&store, row(new_task())).await;
+            commit(&store, free(&record), &after(&record))
                 .await
                 .unwrap();
         };

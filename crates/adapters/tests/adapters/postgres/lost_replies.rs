@@ -114,7 +114,7 @@ impl Tick {
 /// An engine behind a proxy, and the database as it is.
 pub(super) struct Stage {
     pub(super) engine: Engine,
-    pub(super) direct: Arc<dyn Store>,
+    pub(super) direct: Store,
     pub(super) url: String,
     pub(super) proxy: Proxy,
     _folder: TempDir,
@@ -206,7 +206,7 @@ impl Stage {
         assert_eq!((row.recovery_attempts, &row.lease_owner), (0, &None));
         let decl = self.engine.registry.of(row).expect("a known type").decl;
         let mut broken = invariants::broken(decl, &record, &history);
-        broken.extend(invariants::found_by_fsck(&*self.direct, &self.engine.registry, task).await);
+        broken.extend(invariants::found_by_fsck(&self.direct, &self.engine.registry, task).await);
         assert!(broken.is_empty(), "{}", broken.join("; "));
         history
             .audit

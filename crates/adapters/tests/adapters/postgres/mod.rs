@@ -19,7 +19,7 @@ mod time;
 use crate::embedded;
 use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_contracts::TaskId;
-use counterstep_kernel::ports::Ports;
+use counterstep_kernel::ports::{Ports, Store};
 use counterstep_testkit::LossyQueue;
 use counterstep_testkit::servers::shared_postgres;
 use std::sync::Arc;
@@ -49,8 +49,11 @@ pub(crate) async fn database() -> String {
     url
 }
 
-pub(crate) async fn open(url: &str, options: PostgresOptions) -> Arc<PostgresStore> {
-    Arc::new(PostgresStore::open(url, options).await.expect("a store"))
+pub(crate) async fn open(url: &str, options: PostgresOptions) -> Store {
+    PostgresStore::open(url, options)
+        .await
+        .expect("a store")
+        .into()
 }
 
 pub(crate) async fn fixture() -> Fixture {

@@ -11,7 +11,6 @@ use counterstep_kernel::ports::{CommitError, First, KEY_TAKEN, SqlStatement, Sto
 use counterstep_kernel::transition::{IdempotencyWrite, Time, Transition};
 use counterstep_testkit::servers::Postgres;
 use serde_json::json;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error};
@@ -31,7 +30,7 @@ pub(super) fn keyed(task: TaskId, key: &str) -> Transition {
     whole(None, change)
 }
 
-pub(super) fn statement(store: &dyn Store, change: &Transition) -> SqlStatement {
+pub(super) fn statement(store: &Store, change: &Transition) -> SqlStatement {
     let statement = store.statement(change).expect("it can be written");
     statement.expect("PostgreSQL has one")
 }
@@ -72,8 +71,8 @@ async fn the_statement_for_others_writes_the_rows_of_a_commit() {
         raw(&theirs).await,
     );
     let change = keyed(new_task(), "key");
-    commit(&*store, NEW, &change).await.unwrap();
-    let statement = statement(&*store, &change);
+    commit(&store, NEW, &change).await.unwrap();
+    let statement = statement(&store, &change);
     assert_eq!(execute(&raw_theirs, &statement).await.unwrap(), 1);
     assert_eq!(rows(&raw_theirs).await, rows(&raw_ours).await);
     let kept =
@@ -92,12 +91,12 @@ async fn a_taken_key_ends_the_statement_and_its_limits_are_the_callers() {
     let url = database().await;
     let (store, client) = (open(&url, options()).await, raw(&url).await);
     let (first, second) = (keyed(new_task(), "key"), keyed(new_task(), "key"));
-    commit(&*store, NEW, &first).await.unwrap();
+    commit(&store, NEW, &first).await.unwrap();
     client
         .batch_execute("BEGIN; SET LOCAL lock_timeout = '1234ms'; SAVEPOINT here")
         .await
         .unwrap();
-    let refused = execute(&client, &statement(&*store, &second))
+    let refused = execute(&client, &statement(&store, &second))
         .await
         .unwrap_err();
     let constraint = refused.as_db_error().and_then(|it| it.constraint());
@@ -105,7 +104,7 @@ async fn a_taken_key_ends_the_statement_and_its_limits_are_the_callers() {
     client.batch_execute("ROLLBACK TO here").await.unwrap();
     let other = keyed(new_task(), "other");
     assert_eq!(
-        execute(&client, &statement(&*store, &other)).await.unwrap(),
+        execute(&client, &statement(&store, &other)).await.unwrap(),
         1
     );
     let limit: String = client
@@ -121,10 +120,10 @@ async fn a_taken_key_ends_the_statement_and_its_limits_are_the_callers() {
     };
     let held = open(&url, quick).await;
     let third = keyed(new_task(), "other");
-    let refused = commit(&*held, NEW, &third).await;
+    let refused = commit(&held, NEW, &third).await;
     assert!(matches!(refused, Err(CommitError::Store(_))), "{refused:?}");
     client.batch_execute("COMMIT").await.unwrap();
-    let refused = commit(&*held, NEW, &third).await;
+    let refused = commit(&held, NEW, &third).await;
     assert!(matches!(refused, Err(CommitError::KeyTaken)), "{refused:?}");
 }
 
@@ -146,7 +145,7 @@ async fn the_submitters_role_executes_the_statement_and_nothing_else() {
     let shop = raw(&url.replace("postgres@", "shop@")).await;
     let change = keyed(new_task(), "key");
     assert_eq!(
-        execute(&shop, &statement(&*store, &change)).await.unwrap(),
+        execute(&shop, &statement(&store, &change)).await.unwrap(),
         1
     );
     admin
@@ -154,19 +153,16 @@ async fn the_submitters_role_executes_the_statement_and_nothing_else() {
         .await
         .unwrap();
     let again = keyed(new_task(), "key");
-    assert_eq!(
-        execute(&shop, &statement(&*store, &again)).await.unwrap(),
-        1
-    );
+    assert_eq!(execute(&shop, &statement(&store, &again)).await.unwrap(), 1);
     let mut placed = places::entering("Zip", None);
     placed.events = vec![event(placed.task_id, 1)];
-    let placed = statement(&*store, &whole(None, placed));
+    let placed = statement(&store, &whole(None, placed));
     assert_eq!(execute(&shop, &placed).await.unwrap(), 1);
     // One of pure steps of the API ends with its submission.
     let mut done = keyed(new_task(), "done");
     write_of(&mut done).row.status = TaskStatus::Completed;
     write_of(&mut done).finished = Time::In(Duration::ZERO);
-    let done = statement(&*store, &done);
+    let done = statement(&store, &done);
     assert_eq!(execute(&shop, &done).await.unwrap(), 1);
     for forbidden in [
         "SELECT status FROM tasks",
@@ -199,7 +195,7 @@ async fn the_submitters_role_executes_the_statement_and_nothing_else() {
 }
 
 /// A server with the roles of two applications, of which one has a tenant.
-async fn with_submitters() -> (Postgres, String, Arc<PostgresStore>, Client) {
+async fn with_submitters() -> (Postgres, String, Store, Client) {
     let server = Postgres::start();
     let url = server.database();
     PostgresStore::migrate(&url, &options()).await.unwrap();
@@ -221,7 +217,7 @@ async fn with_submitters() -> (Postgres, String, Arc<PostgresStore>, Client) {
 async fn the_submitters_role_adds_to_no_task_of_others_and_takes_no_key_of_theirs() {
     let (_server, url, store, _) = with_submitters().await;
     let theirs = keyed(new_task(), "key");
-    commit(&*store, NEW, &theirs).await.unwrap();
+    commit(&store, NEW, &theirs).await.unwrap();
     let task = theirs.task_id;
     let entry = format!(
         "INSERT INTO journal (task, rev, epoch, at, change_id, actor, form, entries, link, seal)
@@ -267,7 +263,7 @@ async fn the_submitters_role_adds_to_no_task_of_others_and_takes_no_key_of_their
     assert_eq!(number(&of_acme, seen).await, 0, "another tenant's");
     // A key that lives is refused as it is to all, and one whose time is over is free.
     let again = keyed(new_task(), "key");
-    let refused = execute(&of_shop, &statement(&*store, &again))
+    let refused = execute(&of_shop, &statement(&store, &again))
         .await
         .unwrap_err();
     let constraint = refused.as_db_error().and_then(|it| it.constraint());
@@ -277,7 +273,7 @@ async fn the_submitters_role_adds_to_no_task_of_others_and_takes_no_key_of_their
 #[tokio::test]
 async fn the_submitters_role_adds_rows_of_what_it_submits_alone() {
     let (_server, url, store, _) = with_submitters().await;
-    let theirs = submitted(&*store, row(new_task())).await.task.id;
+    let theirs = submitted(&store, row(new_task())).await.task.id;
     let own = new_task();
     let acme = raw(&url.replace("postgres@", "acme@")).await;
     let task = |status: &str, created_at: &str| {
@@ -352,7 +348,7 @@ async fn the_submitters_role_adds_rows_of_what_it_submits_alone() {
 #[tokio::test]
 async fn only_a_submission_has_a_statement_for_others() {
     let store = open(&database().await, options()).await;
-    let record = submitted(&*store, row(new_task())).await;
+    let record = submitted(&store, row(new_task())).await;
     for change in [after(&record), begin(new_task(), MINUTE)] {
         assert!(store.statement(&change).is_err(), "{change:?}");
     }
@@ -365,16 +361,16 @@ async fn a_task_is_newer_than_those_that_took_a_place_before_it_was_committed() 
     let key = places::new_key("late");
     let late = whole(None, places::entering(&key, None));
     client.batch_execute("BEGIN").await.unwrap();
-    let written = execute(&client, &statement(&*store, &late)).await;
+    let written = execute(&client, &statement(&store, &late)).await;
     assert_eq!(written.unwrap(), 1);
-    let waits = places::entered(&*store, &key, None).await;
-    let holder = places::entered(&*store, &key, None).await;
-    let holder = places::take(&*store, &holder, 0).await.unwrap();
+    let waits = places::entered(&store, &key, None).await;
+    let holder = places::entered(&store, &key, None).await;
+    let holder = places::take(&store, &holder, 0).await.unwrap();
     client.batch_execute("COMMIT").await.unwrap();
-    let began = load(&*store, late.task_id).await.task.created_at;
+    let began = load(&store, late.task_id).await.task.created_at;
     assert!(began < waits.task.created_at, "as its transaction");
     let since = async |task: TaskId| {
-        let rows = places::places(&*store, &key, First::Newest, 10).await;
+        let rows = places::places(&store, &key, First::Newest, 10).await;
         let row = rows.into_iter().find(|row| row.task == task);
         row.expect("a row").since
     };
@@ -382,14 +378,14 @@ async fn a_task_is_newer_than_those_that_took_a_place_before_it_was_committed() 
     assert_eq!(since(waits.task.id).await, waits.task.created_at, "seen");
     assert!(since(late.task_id).await > holder.task.created_at);
     // One that was seen, and comes again from its rest, stands where it stood.
-    let waits = places::take(&*store, &waits, 2).await.unwrap();
-    let ended = places::leave(&*store, &waits).await;
-    places::leave_rest(&*store, &ended).await;
+    let waits = places::take(&store, &waits, 2).await.unwrap();
+    let ended = places::leave(&store, &waits).await;
+    places::leave_rest(&store, &ended).await;
     assert_eq!(since(waits.task.id).await, waits.task.created_at);
     // The late one stays newer where there are places for both.
-    let record = load(&*store, late.task_id).await;
-    let record = places::take(&*store, &record, 1).await.unwrap();
+    let record = load(&store, late.task_id).await;
+    let record = places::take(&store, &record, 1).await.unwrap();
     assert!(since(late.task_id).await > holder.task.created_at);
-    places::leave(&*store, &holder).await;
+    places::leave(&store, &holder).await;
     assert_eq!(since(late.task_id).await, record.task.created_at);
 }

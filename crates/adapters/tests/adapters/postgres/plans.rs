@@ -10,7 +10,7 @@ use counterstep_contracts::{
 use counterstep_kernel::ports::{
     ChildQuery, CommitError, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Due,
     DuePlace, EndedTask, FailureFilter, First, FlowQuery, Lost, OutboxOp, PlaceQuery, PurgeOp,
-    ReceiveOp, Store, SweepOp, TaskQuery, Unclaimed, Upkeep,
+    ReceiveOp, Store, SweepOp, TaskQuery, Unclaimed,
 };
 use counterstep_kernel::record::{StepRow, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{AttemptWrite, ReceiveWrite, Transition};
@@ -54,7 +54,7 @@ fn typical(record: &TaskRecord) -> Transition {
     change
 }
 
-pub(super) async fn next(store: &dyn Store, record: &mut TaskRecord) {
+pub(super) async fn next(store: &Store, record: &mut TaskRecord) {
     let change = typical(record);
     let change = change.with_journal(Some(record), "test");
     let now = store.commit(leased(record), &change).await.unwrap().now;
@@ -122,17 +122,17 @@ async fn a_commit_a_load_and_a_put_are_one_round_trip_each() {
         },
     )
     .await;
-    let mut record = claimed(&*store, MINUTE).await;
+    let mut record = claimed(&store, MINUTE).await;
     for _ in 0..4 {
-        next(&*store, &mut record).await;
+        next(&store, &mut record).await;
     }
     let before = turns.load(Ordering::SeqCst);
     for _ in 0..20 {
-        next(&*store, &mut record).await;
+        next(&store, &mut record).await;
     }
     assert_eq!(turns.load(Ordering::SeqCst) - before, 20);
     for _ in 0..5 {
-        load(&*store, record.task.id).await;
+        load(&store, record.task.id).await;
     }
     assert_eq!(turns.load(Ordering::SeqCst) - before, 25);
     let put = |name: &str| DocumentWrite {
@@ -173,11 +173,11 @@ async fn changes_that_are_refused_send_no_neighbour_again() {
     for _ in 0..2 {
         let mut changes = Vec::new();
         for n in 0..20 {
-            let mut record = claimed(&*store, MINUTE).await;
+            let mut record = claimed(&store, MINUTE).await;
             if n == 7 || n == 13 {
                 // Its task has changed since.
                 let stale = record.clone();
-                next(&*store, &mut record).await;
+                next(&store, &mut record).await;
                 record = stale;
             }
             changes.push((
@@ -219,16 +219,16 @@ async fn no_statement_reads_a_whole_table() {
         },
     )
     .await;
-    let mut record = claimed(&*store, MINUTE).await;
+    let mut record = claimed(&store, MINUTE).await;
     for _ in 0..8 {
-        next(&*store, &mut record).await;
+        next(&store, &mut record).await;
     }
     // Also more rows than go value by value.
     let mut change = after(&record);
     change.steps = (1..12)
         .map(|no| StepRow::pending(StepNo(no), "many"))
         .collect();
-    commit(&*store, leased(&record), &change).await.unwrap();
+    commit(&store, leased(&record), &change).await.unwrap();
     store.load(record.task.id).await.unwrap();
     store.history(record.task.id).await.unwrap();
     store
@@ -323,7 +323,7 @@ async fn no_statement_reads_a_whole_table() {
         .await
         .unwrap();
     store.in_flight().await.unwrap();
-    each_of_relations(&*store, record.task.id).await;
+    each_of_relations(&store, record.task.id).await;
     store.above(&[record.task.id, new_task()]).await.unwrap();
     store
         .outbox(OutboxOp::PublishedOf(vec![new_change()]))
@@ -352,18 +352,18 @@ async fn no_statement_reads_a_whole_table() {
         .unwrap();
     let receives = [new_task(), new_task()];
     for task in receives {
-        commit(&*store, NEW, &begin(task, Duration::ZERO))
+        commit(&store, NEW, &begin(task, Duration::ZERO))
             .await
             .unwrap();
     }
-    commit(&*store, NEW, &submit_received(receives[0]))
+    commit(&store, NEW, &submit_received(receives[0]))
         .await
         .unwrap();
     let abandon = Transition {
         receive: Some(ReceiveWrite::Abandoned),
         ..nothing(receives[1])
     };
-    commit(&*store, NEW, &abandon).await.unwrap();
+    commit(&store, NEW, &abandon).await.unwrap();
     store
         .receives(&ReceiveOp::Of(receives.to_vec()))
         .await
@@ -400,7 +400,7 @@ async fn no_statement_reads_a_whole_table() {
             .unwrap();
     }
     let ended = submitted(
-        &*store,
+        &store,
         TaskRow {
             status,
             labels: labels(&[("order", "4711"), ("customer", "7"), ("region", "eu")]),
@@ -506,7 +506,7 @@ async fn typical_commits_per_second() {
     for (width, again) in [(1, 0)].into_iter().chain([(32, 0), (32, 10)].repeat(5)) {
         let mut records = Vec::new();
         for _ in 0..width {
-            records.push(claimed(&*store, 60 * MINUTE).await);
+            records.push(claimed(&store, 60 * MINUTE).await);
         }
         let started = Instant::now();
         let lanes = records.into_iter().map(|mut record| {
@@ -515,7 +515,7 @@ async fn typical_commits_per_second() {
                 let mut done = 0_u32;
                 while started.elapsed() < Duration::from_secs(5) {
                     let before = record.clone();
-                    next(&*store, &mut record).await;
+                    next(&store, &mut record).await;
                     done += 1;
                     if done.is_multiple_of(again) {
                         let change = typical(&before).with_journal(Some(&before), "test");
@@ -523,7 +523,7 @@ async fn typical_commits_per_second() {
                         assert!(matches!(refused, Err(CommitError::Stale)), "{refused:?}");
                     }
                     if done.is_multiple_of(4) {
-                        record = claimed(&*store, 60 * MINUTE).await;
+                        record = claimed(&store, 60 * MINUTE).await;
                     }
                 }
                 done
@@ -545,7 +545,7 @@ async fn typical_commits_per_second() {
 }
 
 /// What is asked of tasks above, below and beside a task, and of what came and went.
-async fn each_of_relations(store: &dyn Store, task: TaskId) {
+async fn each_of_relations(store: &Store, task: TaskId) {
     let children = ChildQuery {
         parent: task,
         step: None,

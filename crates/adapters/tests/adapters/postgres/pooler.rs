@@ -18,7 +18,7 @@ const LEFT: &str = "SELECT 'prepared: ' || statement FROM pg_prepared_statements
     ('application_name', 'client_encoding', 'DateStyle', 'TimeZone', 'standard_conforming_strings')";
 
 /// The ways of a task, a relay and a list.
-async fn works(store: &dyn Store) {
+async fn works(store: &Store) {
     let mut record = claimed(store, MINUTE).await;
     for _ in 0..5 {
         let mut change = after(&record);
@@ -79,7 +79,7 @@ async fn several_stores_share_the_sessions_of_a_pooler() {
     PostgresStore::migrate(&url, &options).await.unwrap();
     let stores = [open(&url, options.clone()).await, open(&url, options).await];
     // Far more at a time than there are sessions.
-    join_all((0..24).map(|n| works(&*stores[n % 2]))).await;
+    join_all((0..24).map(|n| works(&stores[n % 2]))).await;
     let admin = raw(&direct).await;
     let count = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
     assert!(number(&admin, count).await <= 3);
@@ -91,7 +91,7 @@ async fn several_stores_share_the_sessions_of_a_pooler() {
             let change = keyed(new_task(), &format!("order-{n}"));
             let connection = raw(&url).await;
             connection.batch_execute("BEGIN").await.unwrap();
-            let written = execute(&connection, &statement(&*store, &change)).await;
+            let written = execute(&connection, &statement(&store, &change)).await;
             assert_eq!(written.unwrap(), 1);
             let (end, expected) = [("COMMIT", true), ("ROLLBACK", false)][n % 2];
             connection.batch_execute(end).await.unwrap();
@@ -103,7 +103,7 @@ async fn several_stores_share_the_sessions_of_a_pooler() {
 
     // Tasks that are submitted with the change of their parent, and its wake.
     for store in &stores {
-        let (parent, children) = family(&**store, 3).await;
+        let (parent, children) = family(&*store, 3).await;
         assert_eq!(children.len(), 3);
         assert!(store.wake(parent.task.id).await.unwrap().is_some());
         let counts = store.child_counts(parent.task.id).await.unwrap();
@@ -139,7 +139,7 @@ async fn a_publication_for_all_tables_stops_no_change() {
         .batch_execute("CREATE PUBLICATION everything FOR ALL TABLES")
         .await
         .unwrap();
-    works(&*fixture.ports.store).await;
+    works(&fixture.ports.store).await;
     let keyless = "SELECT count(*) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
                    AND NOT EXISTS (SELECT FROM pg_index WHERE indrelid = pg_class.oid AND indisprimary)";
     assert_eq!(number(&raw(&fixture.url).await, keyless).await, 0);

@@ -4,7 +4,7 @@ use super::plans::next;
 use super::{database, fixture, number, open, options, raw};
 use crate::suite::changes::*;
 use counterstep_contracts::{Epoch, Outcome, Tenant};
-use counterstep_kernel::ports::{CommitError, Heartbeat, Store};
+use counterstep_kernel::ports::{CommitError, Heartbeat};
 use counterstep_kernel::record::Intention;
 use counterstep_kernel::transition::IdempotencyWrite;
 use counterstep_kernel::{Engine, EngineSettings, intents};
@@ -20,11 +20,11 @@ use std::time::Duration;
 async fn a_change_on_a_base_that_was_lost_is_refused_and_the_task_goes_on_from_what_is_there() {
     let url = database().await;
     let store = open(&url, options()).await;
-    let claimed = claimed(&*store, MINUTE).await;
-    commit(&*store, leased(&claimed), &after(&claimed))
+    let claimed = claimed(&store, MINUTE).await;
+    commit(&store, leased(&claimed), &after(&claimed))
         .await
         .expect("the change that is lost");
-    let lost = load(&*store, claimed.task.id).await;
+    let lost = load(&store, claimed.task.id).await;
     let (task, rev) = (claimed.task.id, claimed.task.rev.0);
     raw(&url)
         .await
@@ -35,14 +35,14 @@ async fn a_change_on_a_base_that_was_lost_is_refused_and_the_task_goes_on_from_w
         ))
         .await
         .expect("the last change is gone");
-    let refused = commit(&*store, leased(&lost), &after(&lost)).await;
+    let refused = commit(&store, leased(&lost), &after(&lost)).await;
     assert!(matches!(refused, Err(CommitError::Stale)), "{refused:?}");
-    assert_eq!(load(&*store, task).await.task.rev, claimed.task.rev);
-    commit(&*store, leased(&claimed), &after(&claimed))
+    assert_eq!(load(&store, task).await.task.rev, claimed.task.rev);
+    commit(&store, leased(&claimed), &after(&claimed))
         .await
         .expect("the owner goes on from what is there");
     assert_eq!(
-        invariants::found_by_fsck(&*store, &Registry::new(), task).await,
+        invariants::found_by_fsck(&store, &Registry::new(), task).await,
         [""; 0]
     );
 }
@@ -50,7 +50,7 @@ async fn a_change_on_a_base_that_was_lost_is_refused_and_the_task_goes_on_from_w
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_success_and_a_sweep_never_both_get_the_objects() {
     let fixture = fixture().await;
-    let store = &*fixture.ports.store;
+    let store = &fixture.ports.store;
     let reconciler = Engine::new(
         fixture.ports.clone(),
         Arc::default(),
@@ -124,7 +124,7 @@ async fn a_success_and_a_sweep_never_both_get_the_objects() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sweep_between_a_submissions_view_and_its_lock_condemns_its_files() {
     let fixture = fixture().await;
-    let store = &*fixture.ports.store;
+    let store = &fixture.ports.store;
     let task = new_task();
     commit(store, NEW, &begin(task, Duration::ZERO))
         .await
@@ -147,7 +147,7 @@ async fn a_sweep_between_a_submissions_view_and_its_lock_condemns_its_files() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_many_first_requests_with_a_key_one_gets_it() {
     let fixture = fixture().await;
-    let store = &*fixture.ports.store;
+    let store = &fixture.ports.store;
     let begin = |n: usize| {
         let mut change = nothing(new_task());
         change.idempotency = Some(IdempotencyWrite::Begin {
@@ -174,7 +174,7 @@ async fn of_many_first_requests_with_a_key_one_gets_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_many_equal_begins_and_of_many_equal_tasks_one_is_written() {
     let fixture = fixture().await;
-    let store = &*fixture.ports.store;
+    let store = &fixture.ports.store;
     let task = new_task();
     let raw = raw(&fixture.url).await;
     let begins: Vec<_> = (0..12).map(|_| begin(task, MINUTE)).collect();
@@ -204,11 +204,11 @@ async fn heartbeats_beside_commits_of_the_same_tasks_are_not_lost() {
     const TASKS: usize = 64;
     const ROUNDS: usize = 40;
     let store = open(&database().await, options()).await;
-    let records = join_all((0..TASKS).map(|_| claimed(&*store, MINUTE))).await;
+    let records = join_all((0..TASKS).map(|_| claimed(&store, MINUTE))).await;
     let commits = records.iter().map(async |record| {
         let mut record = record.clone();
         for _ in 0..ROUNDS {
-            next(&*store, &mut record).await;
+            next(&store, &mut record).await;
         }
     });
     let beats = records.iter().rev().map(async |record| {

@@ -7,8 +7,7 @@ use crate::suite::changes::*;
 use crate::suite::labels::labels;
 use counterstep_adapters::postgres::PostgresOptions;
 use counterstep_contracts::Tenant;
-use counterstep_kernel::documents::TypedDocuments;
-use counterstep_kernel::ports::{ReceiveOp, ScheduleQuery, Store, TaskQuery, Upkeep};
+use counterstep_kernel::ports::{ReceiveOp, ScheduleQuery, TaskQuery};
 use counterstep_kernel::record::TaskRow;
 use counterstep_testkit::servers::{ROWS_READ, shared_postgres};
 use futures::future::join_all;
@@ -175,7 +174,7 @@ async fn lists_hold_up_neither_a_submission_nor_what_the_engine_reads() {
         .collect();
     super::waiting(&other).await;
     let record =
-        crate::suite::within_limit("a submission", submitted(&*store, row(new_task()))).await;
+        crate::suite::within_limit("a submission", submitted(&store, row(new_task()))).await;
     crate::suite::within_limit("a history", store.history(record.task.id))
         .await
         .unwrap();
@@ -205,7 +204,7 @@ async fn a_page_in_which_a_row_cannot_be_read_hides_none_behind_it() {
             labels: labels(&[("order", "4711")]),
             ..row(new_task())
         };
-        tasks.push(submitted(&*store, row).await.task.id);
+        tasks.push(submitted(&store, row).await.task.id);
     }
     tasks.sort_by_key(|task| std::cmp::Reverse(task.0));
     let newest = tasks[0];

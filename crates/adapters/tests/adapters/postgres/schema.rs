@@ -66,7 +66,7 @@ async fn several_may_migrate_at_once() {
 #[tokio::test]
 async fn a_nul_in_json_comes_back_and_one_in_an_error_does_not_stop_its_task() {
     let fixture = fixture().await;
-    let store = &*fixture.ports.store;
+    let store = &fixture.ports.store;
     let record = claimed(store, MINUTE).await;
     let mut change = after(&record);
     let write = write_of(&mut change);
@@ -122,16 +122,16 @@ async fn events_that_cannot_be_read_keep_no_others_from_being_published() {
     let url = super::database().await;
     let store = super::open(&url, options()).await;
     for _ in 0..10 {
-        drop(told(&*store).await);
+        drop(told(&store).await);
     }
     let client = raw(&url).await;
     client
         .batch_execute("UPDATE outbox SET events = '[{}]'")
         .await
         .unwrap();
-    let (readable, _) = told(&*store).await;
-    assert_eq!(take(&*store, Duration::ZERO).await, []);
-    let taken = take(&*store, Duration::ZERO).await;
+    let (readable, _) = told(&store).await;
+    assert_eq!(take(&store, Duration::ZERO).await, []);
+    let taken = take(&store, Duration::ZERO).await;
     assert_eq!(taken[0].events, readable.events);
     let soon = "SELECT count(*) FROM outbox WHERE events = '[{}]' AND visible_at < now() + interval '4 min'";
     assert_eq!(number(&client, soon).await, 0);

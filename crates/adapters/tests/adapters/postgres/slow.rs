@@ -5,9 +5,7 @@ use crate::suite::changes::*;
 use crate::suite::within_limit;
 use counterstep_adapters::postgres::PostgresOptions;
 use counterstep_contracts::{Epoch, Tenant};
-use counterstep_kernel::ports::{
-    DocumentKind, DocumentQuery, Heartbeat, Store, TaskQuery, WaitingQuery,
-};
+use counterstep_kernel::ports::{DocumentKind, DocumentQuery, Heartbeat, TaskQuery, WaitingQuery};
 use counterstep_testkit::servers::{Proxy, shared_postgres};
 use futures::future::join_all;
 use std::time::Duration;
@@ -36,7 +34,7 @@ async fn heartbeats_of_many_tasks_share_a_statement() {
     let store = open(&proxy.url(&url), options()).await;
     let mut tasks = Vec::new();
     for _ in 0..60 {
-        tasks.push(claimed(&*store, MINUTE).await.task);
+        tasks.push(claimed(&store, MINUTE).await.task);
     }
     let beat = |at: usize, epoch| store.heartbeat(tasks[at].id, epoch, MINUTE);
     beat(0, tasks[0].epoch).await.expect("an answer");
@@ -66,7 +64,7 @@ async fn heartbeats_of_many_tasks_share_a_statement() {
 async fn heartbeats_wait_for_no_other_statement() {
     let url = database().await;
     let store = open(&url, patient(8)).await;
-    let record = claimed(&*store, MINUTE).await;
+    let record = claimed(&store, MINUTE).await;
     let other = raw(&url).await;
     other
         .batch_execute("BEGIN; LOCK TABLE documents IN ACCESS EXCLUSIVE MODE")

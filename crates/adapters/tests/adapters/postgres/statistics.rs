@@ -4,7 +4,7 @@ use super::plans::alone;
 use super::{database, number, open, options, raw};
 use counterstep_adapters::postgres::PostgresOptions;
 use counterstep_contracts::{TaskStatus, Tenant};
-use counterstep_kernel::ports::{Store, TaskQuery, WaitingQuery};
+use counterstep_kernel::ports::{TaskQuery, WaitingQuery};
 use counterstep_testkit::servers::{ROWS_READ, shared_postgres};
 
 const PAGE: u32 = 51;

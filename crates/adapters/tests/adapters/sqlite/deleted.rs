@@ -41,7 +41,7 @@ async fn shown(file: &Path) -> Vec<&'static str> {
 #[tokio::test]
 async fn what_is_purged_is_gone_from_the_file_and_its_log_once_no_reader_holds_it() {
     let fixture = fixture().await;
-    let (store, file) = (&*fixture.ports.store, file(&fixture));
+    let (store, file) = (&fixture.ports.store, file(&fixture));
     let folder = file.parent().expect("a folder");
     let mut ended = Vec::new();
     for _ in 0..64 {

@@ -28,7 +28,7 @@ fn open_in_second_process(path: &Path) -> (bool, String) {
 async fn the_second_process() {
     let path = std::env::var_os(FILE).expect("a file");
     let store = SqliteStore::open(Path::new(&path), SqliteOptions::default()).await;
-    let store = store.unwrap_or_else(|error| panic!("{error}"));
+    let store = store.unwrap_or_else(|error| panic!("{error}")).into();
     submitted(&store, row(new_task())).await;
     println!("{WRITTEN}");
     std::process::abort();
@@ -40,7 +40,8 @@ async fn a_second_process_is_refused_where_sqlite_can_damage_the_file() {
     let path = folder.path().join("shared.db");
     let store = SqliteStore::open(&path, SqliteOptions::default())
         .await
-        .unwrap();
+        .unwrap()
+        .into();
     submitted(&store, row(new_task())).await;
     let (is_open, text) = open_in_second_process(&path);
     match wal_reset_bug() {

@@ -27,7 +27,7 @@ fn data_version(connection: &mut SqliteConnection) -> i64 {
 #[tokio::test]
 async fn the_queue_writes_nothing() {
     let fixture = fixture().await;
-    let (store, queue) = (&*fixture.ports.store, &*fixture.ports.queue);
+    let (store, queue) = (&fixture.ports.store, &*fixture.ports.queue);
     submitted(store, row(new_task())).await;
     let mut watcher = raw(&file(&fixture));
     let before = data_version(&mut watcher);
@@ -50,7 +50,7 @@ async fn the_queue_writes_nothing() {
 #[tokio::test]
 async fn what_is_claimed_is_not_delivered_and_makes_room_for_what_waits_behind_it() {
     let fixture = fixture().await;
-    let (store, queue) = (&*fixture.ports.store, &*fixture.ports.queue);
+    let (store, queue) = (&fixture.ports.store, &*fixture.ports.queue);
     let queues = [QueueName("files".into())];
     let mut waiting = Vec::new();
     for _ in 0..40 {
@@ -79,7 +79,7 @@ async fn what_is_claimed_is_not_delivered_and_makes_room_for_what_waits_behind_i
 #[tokio::test]
 async fn a_task_that_is_due_is_delivered_before_what_waits_for_a_shorter_time() {
     let fixture = fixture().await;
-    let (store, queue) = (&*fixture.ports.store, &*fixture.ports.queue);
+    let (store, queue) = (&fixture.ports.store, &*fixture.ports.queue);
     let queues = [QueueName("files".into())];
     let waits = async |due| {
         let mut change = submit(TaskRow {
@@ -116,7 +116,7 @@ async fn a_task_that_is_due_is_delivered_before_what_waits_for_a_shorter_time() 
 #[tokio::test]
 async fn a_task_whose_host_is_lost_is_delivered_again_after_its_lease() {
     let fixture = fixture().await;
-    let (store, queue) = (&*fixture.ports.store, &*fixture.ports.queue);
+    let (store, queue) = (&fixture.ports.store, &*fixture.ports.queue);
     let queues = [QueueName("files".into())];
     let lost = claimed(store, Duration::from_millis(1)).await.task.id;
     claimed(store, MINUTE).await;
@@ -153,7 +153,7 @@ async fn the_doorbell_wakes_a_fetch_long_before_its_poll() {
             .await
     });
     // Whether the fetch already waits or is still looking, it must not miss it.
-    let record = submitted(&*ports.store, row(new_task())).await;
+    let record = submitted(&ports.store, row(new_task())).await;
     ports
         .queue
         .publish(&QueueName("files".into()), &message(record.task.id, 1))
@@ -173,7 +173,7 @@ async fn two_processes_share_the_messages_and_hear_of_each_others() {
     let other = open_in(fixture.folder.path(), options()).await;
     let queues = [QueueName("files".into())];
     // Committed by one, fetched by the other, without a doorbell.
-    let record = submitted(&*fixture.ports.store, row(new_task())).await;
+    let record = submitted(&fixture.ports.store, row(new_task())).await;
     let delivery = other
         .queue
         .fetch(&queues, 1, LIMIT)
@@ -182,7 +182,7 @@ async fn two_processes_share_the_messages_and_hear_of_each_others() {
         .remove(0);
     assert_eq!(delivery.message.as_ref().unwrap().task, record.task.id);
     commit(
-        &*other.store,
+        &other.store,
         free(&record),
         &claim(&record, "other", MINUTE),
     )
@@ -197,7 +197,7 @@ async fn two_processes_share_the_messages_and_hear_of_each_others() {
     let mut sent = HashSet::new();
     for _ in 0..30 {
         sent.insert(
-            submitted(&*fixture.ports.store, row(new_task()))
+            submitted(&fixture.ports.store, row(new_task()))
                 .await
                 .task
                 .id,
@@ -220,7 +220,7 @@ async fn a_settlement_of_an_earlier_delivery_counts_for_nothing() {
     let fixture = fixture().await;
     let queue = &*fixture.ports.queue;
     let queues = [QueueName("files".into())];
-    submitted(&*fixture.ports.store, row(new_task())).await;
+    submitted(&fixture.ports.store, row(new_task())).await;
     let first = queue.fetch(&queues, 1, LIMIT).await.unwrap().remove(0);
     queue.fetch(&queues, 1, LIMIT).await.unwrap().remove(0);
     // The second delivery is at work: the first one's ack must not take its message away.

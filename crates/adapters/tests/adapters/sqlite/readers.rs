@@ -10,7 +10,7 @@ async fn lists_leave_the_engine_a_reader() {
     let clock = TestClock::new();
     let fixture = fixture_under(&clock).await;
     let store = fixture.ports.store.clone();
-    let task = submitted(&*store, row(new_task())).await.task.id;
+    let task = submitted(&store, row(new_task())).await.task.id;
     let silenced = clock.silence();
     // As many as there are readers.
     let lists: Vec<_> = (0..3)

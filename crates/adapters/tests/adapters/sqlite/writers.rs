@@ -6,7 +6,6 @@ use crate::embedded::{fixture, open_in, options};
 use crate::suite::changes::*;
 use crate::suite::eventually;
 use counterstep_adapters::sqlite::{SqliteOptions, SqliteStore};
-use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::{CommitError, Store, StoreError, TaskQuery};
 use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::registration::Part;
@@ -26,7 +25,7 @@ use std::time::{Duration, Instant};
 #[tokio::test]
 async fn a_commit_whose_caller_goes_away_leaves_no_transaction_open() {
     let fixture = fixture().await;
-    let store = &*fixture.ports.store;
+    let store = &fixture.ports.store;
     for _ in 0..20 {
         let change = submit(row(new_task())).with_journal(None, "test");
         // Polled until the closure runs, or not yet; then dropped.
@@ -51,7 +50,7 @@ async fn a_file_that_another_process_has_locked_is_unavailable() {
         busy_timeout: Duration::from_millis(50),
         ..SqliteOptions::default()
     };
-    let store = SqliteStore::open(&path, options).await.unwrap();
+    let store = Store::from(SqliteStore::open(&path, options).await.unwrap());
     let record = submitted(&store, row(new_task())).await;
     let mut other = raw(&path);
     other.batch_execute("BEGIN IMMEDIATE").unwrap();
@@ -75,7 +74,7 @@ async fn a_file_that_another_process_has_locked_is_unavailable() {
 /// Commits a change of each task while another process holds the file, which it gives back once
 /// they wait.
 async fn commit_after_a_wait(
-    store: &dyn Store,
+    store: &Store,
     path: &Path,
     records: &[TaskRecord],
 ) -> Vec<Result<(), CommitError>> {
@@ -101,7 +100,7 @@ async fn commit_after_a_wait(
 #[tokio::test(flavor = "multi_thread")]
 async fn writes_that_wait_share_a_transaction() {
     let fixture = fixture().await;
-    let (store, path) = (&*fixture.ports.store, file(&fixture));
+    let (store, path) = (&fixture.ports.store, file(&fixture));
     let records = join_all((0..40).map(|_| submitted(store, row(new_task())))).await;
     // Each transaction that writes notes its time.
     let count = "CREATE TABLE transactions (n INTEGER);
@@ -120,7 +119,7 @@ async fn writes_that_wait_share_a_transaction() {
 async fn a_process_that_writes_without_end_leaves_room_for_another() {
     let fixture = fixture().await;
     let other = open_in(fixture.folder.path(), options()).await;
-    let store = &*fixture.ports.store;
+    let store = &fixture.ports.store;
     let is_done = AtomicBool::new(false);
     let busy = join_all((0..64).map(|_| async {
         let mut record = submitted(store, row(new_task())).await;
@@ -131,7 +130,7 @@ async fn a_process_that_writes_without_end_leaves_room_for_another() {
     }));
     let writes = async {
         for _ in 0..10 {
-            submitted(&*other.store, row(new_task())).await;
+            submitted(&other.store, row(new_task())).await;
         }
         is_done.store(true, Ordering::SeqCst);
     };
@@ -141,7 +140,7 @@ async fn a_process_that_writes_without_end_leaves_room_for_another() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_that_rolls_its_transaction_back_takes_no_neighbour_with_it() {
     let fixture = fixture().await;
-    let (store, path) = (&*fixture.ports.store, file(&fixture));
+    let (store, path) = (&fixture.ports.store, file(&fixture));
     let records = join_all((0..10).map(|_| submitted(store, row(new_task())))).await;
     // As a full disk does, in the midst of the others.
     let bad = records[5].task.id;
@@ -182,7 +181,7 @@ async fn a_file_that_takes_no_writes_is_not_ready_though_it_can_be_read() {
         busy_timeout: Duration::from_millis(50),
         ..SqliteOptions::default()
     };
-    ports.store = Arc::new(SqliteStore::open(&path, options).await.unwrap());
+    ports.store = SqliteStore::open(&path, options).await.unwrap().into();
     let engine = Engine::new(
         ports,
         Arc::new(Registry::new()),
@@ -229,7 +228,7 @@ async fn a_file_that_takes_no_writes_is_not_ready_though_it_can_be_read() {
 #[ignore = "measures the commits a second of one SQLite file; its comment says how to run it"]
 async fn commits_per_second_of_a_typical_transition() {
     let fixture = fixture().await;
-    let store = &*fixture.ports.store;
+    let store = &fixture.ports.store;
     for width in [1, 16] {
         let mut records = Vec::new();
         for _ in 0..width {

@@ -12,7 +12,7 @@ use serde_json::json;
 use std::time::Duration;
 
 /// Writes attempts of a claimed task under its lease.
-async fn write(store: &dyn Store, task: TaskId, attempts: Vec<AttemptWrite>) -> TaskRecord {
+async fn write(store: &Store, task: TaskId, attempts: Vec<AttemptWrite>) -> TaskRecord {
     let record = load(store, task).await;
     let mut change = after(&record);
     change.attempts = attempts;
@@ -34,7 +34,7 @@ fn objects(record: &TaskRecord) -> Vec<Intention> {
 }
 
 pub(crate) async fn an_attempt_comes_back_as_it_was_written(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let task = claimed(store, MINUTE).await.task.id;
     let (step, attempt) = (StepNo(1), Attempt(1));
     let undo = AttemptWrite::Start {
@@ -73,7 +73,7 @@ pub(crate) async fn an_attempt_comes_back_as_it_was_written(ports: &Ports) {
 }
 
 pub(crate) async fn what_a_sweep_says_of_an_attempt_stands_in_the_record(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let task = claimed(store, Duration::ZERO).await.task.id;
     let before = write(store, task, vec![start(1, Epoch(1), Duration::ZERO)]).await;
     let past = store.history(task).await.unwrap();
@@ -112,7 +112,7 @@ pub(crate) async fn what_a_sweep_says_of_an_attempt_stands_in_the_record(ports: 
 }
 
 pub(crate) async fn what_did_not_end_well_is_kept_when_somebody_says_so(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let task = claimed(store, Duration::ZERO).await.task.id;
     let keep = |attempt| {
         vec![AttemptWrite::Keep {
@@ -141,7 +141,7 @@ pub(crate) async fn what_did_not_end_well_is_kept_when_somebody_says_so(ports: &
 }
 
 pub(crate) async fn what_a_success_kept_is_swept_after_its_release(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let task = claimed(store, MINUTE).await.task.id;
     let record = write(
         store,
@@ -174,7 +174,7 @@ pub(crate) async fn what_a_success_kept_is_swept_after_its_release(ports: &Ports
 }
 
 pub(crate) async fn what_failed_is_swept_and_what_kept_nothing_is_not(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let task = claimed(store, MINUTE).await.task.id;
     let outcomes = [
         Outcome::Succeeded,
@@ -202,7 +202,7 @@ pub(crate) async fn what_failed_is_swept_and_what_kept_nothing_is_not(ports: &Po
 }
 
 pub(crate) async fn an_attempt_under_a_live_lease_is_left_alone(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let task = claimed(store, MINUTE).await.task.id;
     // One of the current epoch, and one that an older epoch left open.
     let attempts = vec![
@@ -220,7 +220,7 @@ pub(crate) async fn an_attempt_under_a_live_lease_is_left_alone(ports: &Ports) {
 }
 
 pub(crate) async fn history_comes_back_in_order(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let record = submitted(store, row(new_task())).await;
     let task = record.task.id;
     let mut change = claim(&record, "one", MINUTE);

@@ -19,7 +19,7 @@ fn keyed(task: TaskId, key: Option<&str>) -> Transition {
     whole(None, change)
 }
 
-async fn are_there(store: &dyn Store, changes: &[&Transition]) -> Vec<bool> {
+async fn are_there(store: &Store, changes: &[&Transition]) -> Vec<bool> {
     let mut found = Vec::new();
     for change in changes {
         found.push(store.load(change.task_id).await.unwrap().is_some());
@@ -28,7 +28,7 @@ async fn are_there(store: &dyn Store, changes: &[&Transition]) -> Vec<bool> {
 }
 
 pub(crate) async fn submissions_are_written_all_or_none(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let (one, two, three) = (
         keyed(new_task(), Some("one")),
         keyed(new_task(), None),
@@ -64,7 +64,7 @@ pub(crate) async fn submissions_are_written_all_or_none(ports: &Ports) {
 }
 
 pub(crate) async fn a_batch_of_a_thousand_is_one_change_each(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let keys: Vec<_> = (0..1000).map(|n| format!("k{n}")).collect();
     let changes: Vec<_> = keys
         .iter()

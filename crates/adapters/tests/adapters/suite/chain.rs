@@ -40,7 +40,7 @@ pub(crate) fn entries(change: &mut Transition, count: i64, details: &Value) {
 }
 
 /// A task with a chain of these changes, each of so many entries.
-pub(crate) async fn chained(store: &dyn Store, changes: &[i64], details: &Value) -> TaskRecord {
+pub(crate) async fn chained(store: &Store, changes: &[i64], details: &Value) -> TaskRecord {
     let mut record: Option<TaskRecord> = None;
     for count in changes {
         let (guard, mut change) = match &record {
@@ -58,7 +58,7 @@ pub(crate) async fn chained(store: &dyn Store, changes: &[i64], details: &Value)
     record.expect("a change")
 }
 
-pub(crate) async fn check(store: &dyn Store, scope: &Scope) -> (Verified, Vec<Finding>) {
+pub(crate) async fn check(store: &Store, scope: &Scope) -> (Verified, Vec<Finding>) {
     let mut found = Vec::new();
     let verified = verify(store, scope, &mut |finding| found.push(finding))
         .await
@@ -68,7 +68,7 @@ pub(crate) async fn check(store: &dyn Store, scope: &Scope) -> (Verified, Vec<Fi
 }
 
 pub(crate) async fn a_chain_holds_over_changes_of_one_and_of_many_entries(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let record = chained(store, &[1, 3, 1, 2], &json!({"why": "because"})).await;
     chained(store, &[2], &Value::Null).await;
     let (verified, found) = check(store, &Scope::default()).await;
@@ -119,7 +119,7 @@ pub(crate) async fn a_chain_holds_over_changes_of_one_and_of_many_entries(ports:
 }
 
 pub(crate) async fn a_link_survives_the_way_through_the_columns(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     for details in [
         json!({"b": 1, "a": {"z": [1, 2.5, -0.0, 1e300, 5e-324, 0.1, 1e17]}, "": null}),
         json!([
@@ -143,7 +143,7 @@ pub(crate) async fn a_link_survives_the_way_through_the_columns(ports: &Ports) {
 }
 
 pub(crate) async fn of_many_chains_at_once_each_goes_on_from_its_own_end(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     join_all((0..60).map(|n| async move {
         let counts = [1, 1 + n % 4, 2, 1 + n % 2];
         chained(store, &counts, &json!(n)).await
@@ -155,7 +155,7 @@ pub(crate) async fn of_many_chains_at_once_each_goes_on_from_its_own_end(ports: 
 }
 
 pub(crate) async fn a_change_without_an_entry_is_a_row_too(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let record = chained(store, &[2, 1], &Value::Null).await;
     let plain = recorded(store, after(&record), Some(&record));
     let committed = commit(store, free(&record), &plain).await.unwrap();
@@ -181,14 +181,14 @@ pub(crate) async fn a_change_without_an_entry_is_a_row_too(ports: &Ports) {
 }
 
 pub(crate) async fn a_change_of_a_task_without_its_row_is_refused(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let record = chained(store, &[1], &Value::Null).await;
     assert!(store.commit(free(&record), &after(&record)).await.is_err());
     assert_eq!(load(store, record.task.id).await.task.rev, record.task.rev);
 }
 
 pub(crate) async fn a_copy_of_the_ends_tells_whether_they_are_still_there(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let task = chained(store, &[2, 1], &Value::Null).await.task.id;
     let tips = store
         .chain_tips(&AuditPage {
@@ -241,7 +241,7 @@ pub(crate) async fn a_copy_of_the_ends_tells_whether_they_are_still_there(ports:
 }
 
 pub(crate) async fn rows_and_heads_page_in_order(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let mut tasks = Vec::new();
     for _ in 0..3 {
         tasks.push(

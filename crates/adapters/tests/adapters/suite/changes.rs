@@ -258,7 +258,7 @@ pub(crate) fn leased(record: &TaskRecord) -> Guard {
     }
 }
 
-pub(crate) async fn load(store: &dyn Store, task: TaskId) -> TaskRecord {
+pub(crate) async fn load(store: &Store, task: TaskId) -> TaskRecord {
     store
         .load(task)
         .await
@@ -296,7 +296,7 @@ pub(crate) fn whole(before: Option<&TaskRecord>, mut change: Transition) -> Tran
 
 /// With its row in the journal, as the engine hands it to this store.
 pub(crate) fn recorded(
-    store: &dyn Store,
+    store: &Store,
     change: Transition,
     before: Option<&TaskRecord>,
 ) -> Transition {
@@ -309,7 +309,7 @@ pub(crate) fn recorded(
 /// of a task that is there gets an entry of the audit where it has none: without one it would be a
 /// sweep's.
 pub(crate) async fn commit(
-    store: &dyn Store,
+    store: &Store,
     guard: Guard,
     change: &Transition,
 ) -> Result<Committed, CommitError> {
@@ -335,11 +335,7 @@ pub(crate) async fn commit(
 }
 
 /// Writes what a sweep says of attempts, and nothing else.
-pub(crate) async fn sweep(
-    store: &dyn Store,
-    task: TaskId,
-    attempts: Vec<AttemptWrite>,
-) -> TaskRecord {
+pub(crate) async fn sweep(store: &Store, task: TaskId, attempts: Vec<AttemptWrite>) -> TaskRecord {
     let record = load(store, task).await;
     let change = Transition {
         attempts,
@@ -353,7 +349,7 @@ pub(crate) async fn sweep(
 }
 
 /// Writes a new row, and reads it back.
-pub(crate) async fn submitted(store: &dyn Store, row: TaskRow) -> TaskRecord {
+pub(crate) async fn submitted(store: &Store, row: TaskRow) -> TaskRecord {
     commit(store, NEW, &submit(row.clone()))
         .await
         .expect("a new task");
@@ -361,7 +357,7 @@ pub(crate) async fn submitted(store: &dyn Store, row: TaskRow) -> TaskRecord {
 }
 
 /// A running task under a lease.
-pub(crate) async fn claimed(store: &dyn Store, ttl: Duration) -> TaskRecord {
+pub(crate) async fn claimed(store: &Store, ttl: Duration) -> TaskRecord {
     let record = submitted(store, row(new_task())).await;
     commit(store, free(&record), &claim(&record, "one", ttl))
         .await

@@ -41,7 +41,7 @@ pub(super) async fn submitting(parent: &TaskRecord, children: Vec<Transition>) -
 }
 
 /// A task that sleeps, with so many children of its first step.
-pub(crate) async fn family(store: &dyn Store, children: u32) -> (TaskRecord, Vec<TaskId>) {
+pub(crate) async fn family(store: &Store, children: u32) -> (TaskRecord, Vec<TaskId>) {
     let parent = claimed(store, MINUTE).await;
     let children: Vec<_> = (0..children).map(|no| child(&parent, 1, no)).collect();
     let ids = children.iter().map(|change| change.task_id).collect();
@@ -51,7 +51,7 @@ pub(crate) async fn family(store: &dyn Store, children: u32) -> (TaskRecord, Vec
 }
 
 /// The task of a step of a task that is there.
-async fn below(store: &dyn Store, parent: TaskId) -> TaskId {
+async fn below(store: &Store, parent: TaskId) -> TaskId {
     let offered = load(store, parent).await;
     let change = claim(&offered, "worker", MINUTE);
     commit(store, free(&offered), &change).await.unwrap();
@@ -64,7 +64,7 @@ async fn below(store: &dyn Store, parent: TaskId) -> TaskId {
 }
 
 /// Brings a task to this end, as of a failure where it failed.
-pub(crate) async fn end_of(store: &dyn Store, task: TaskId, status: TaskStatus) -> TaskRecord {
+pub(crate) async fn end_of(store: &Store, task: TaskId, status: TaskStatus) -> TaskRecord {
     let record = load(store, task).await;
     let mut change = after(&record);
     let write = write_of(&mut change);
@@ -87,7 +87,7 @@ pub(crate) async fn end_of(store: &dyn Store, task: TaskId, status: TaskStatus) 
 }
 
 /// Ends with effects that were not undone.
-async fn end_with_residue(store: &dyn Store, task: TaskId) {
+async fn end_with_residue(store: &Store, task: TaskId) {
     let record = load(store, task).await;
     let mut change = after(&record);
     let write = write_of(&mut change);
@@ -106,13 +106,13 @@ fn query(parent: TaskId) -> ChildQuery {
     }
 }
 
-async fn listed(store: &dyn Store, query: &ChildQuery) -> Vec<TaskId> {
+async fn listed(store: &Store, query: &ChildQuery) -> Vec<TaskId> {
     let lines = store.children(query).await.unwrap();
     lines.into_iter().map(|line| line.task).collect()
 }
 
 pub(crate) async fn children_are_written_with_their_parent_or_not_at_all(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let (parent, ids) = family(store, 3).await;
     assert_eq!(parent.task.status, TaskStatus::Waiting);
     for (no, id) in (0..).zip(&ids) {
@@ -145,7 +145,7 @@ pub(crate) async fn children_are_written_with_their_parent_or_not_at_all(ports: 
 }
 
 pub(crate) async fn children_are_counted_and_listed_by_step_state_and_place(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let parent = claimed(store, MINUTE).await;
     let of = |step, no| child(&parent, step, no);
     let children = vec![of(2, 1), of(2, 0), of(1, 0)];
@@ -200,7 +200,7 @@ pub(crate) async fn children_are_counted_and_listed_by_step_state_and_place(port
 }
 
 pub(crate) async fn completed_children_are_in_flight_as_long_as_they_may_be_undone(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let counts = async || {
         // Those that wait on a queue and those that have completed are groups of their own.
         let mut by_name = BTreeMap::<String, u64>::new();
@@ -250,7 +250,7 @@ pub(crate) async fn completed_children_are_in_flight_as_long_as_they_may_be_undo
 }
 
 pub(crate) async fn those_above_tasks_are_found_the_topmost_first(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let (top, middle) = family(store, 2).await;
     let low = below(store, middle[0]).await;
     let lowest = below(store, low).await;
@@ -271,7 +271,7 @@ pub(crate) async fn those_above_tasks_are_found_the_topmost_first(ports: &Ports)
 }
 
 pub(crate) async fn a_wake_makes_a_sleeping_task_due_and_changes_nothing_else(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let (asleep, _) = family(store, 1).await;
     let before = asleep.task.clone();
     let woken = store.wake(before.id).await.unwrap();
@@ -308,7 +308,7 @@ pub(crate) async fn a_wake_makes_a_sleeping_task_due_and_changes_nothing_else(po
 }
 
 pub(crate) async fn sleeping_tasks_are_found_of_which_a_child_has_ended(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let known = |name: &str| {
         vec![KnownType {
             name: name.to_owned(),

@@ -18,7 +18,7 @@ use serde_json::json;
 use std::time::Duration;
 
 pub(crate) async fn a_wrong_epoch_is_fenced_and_a_wrong_revision_is_stale(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let record = claimed(store, MINUTE).await;
     let (rev, epoch) = (record.task.rev, record.task.epoch);
 
@@ -65,7 +65,7 @@ pub(crate) async fn a_lease_on_a_task_that_is_not_there_is_fenced(ports: &Ports)
     };
     let mut row = row(new_task());
     row.rev = Rev(2);
-    let fenced = commit(&*ports.store, guard, &of(row)).await;
+    let fenced = commit(&ports.store, guard, &of(row)).await;
     assert!(
         matches!(fenced, Err(CommitError::Fenced { .. })),
         "{fenced:?}"
@@ -73,7 +73,7 @@ pub(crate) async fn a_lease_on_a_task_that_is_not_there_is_fenced(ports: &Ports)
 }
 
 pub(crate) async fn a_task_is_inserted_once(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let record = submitted(store, row(new_task())).await;
     let again = commit(store, NEW, &submit(row(record.task.id))).await;
     assert!(matches!(again, Err(CommitError::Stale)), "{again:?}");
@@ -84,7 +84,7 @@ pub(crate) async fn a_task_is_inserted_once(ports: &Ports) {
 }
 
 pub(crate) async fn a_live_lease_cannot_be_taken_and_an_expired_one_can(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let record = claimed(store, MINUTE).await;
     assert!(record.lease_is_live());
     let second = commit(store, free(&record), &claim(&record, "two", MINUTE)).await;
@@ -104,7 +104,7 @@ pub(crate) async fn a_live_lease_cannot_be_taken_and_an_expired_one_can(ports: &
 }
 
 pub(crate) async fn a_holder_may_take_its_own_lease_again(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let record = claimed(store, MINUTE).await;
     let mut change = after(&record);
     write_of(&mut change).lease = LeaseChange::Take {
@@ -116,7 +116,7 @@ pub(crate) async fn a_holder_may_take_its_own_lease_again(ports: &Ports) {
 }
 
 pub(crate) async fn a_take_back_needs_a_lease_that_ran_out(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let take_back = |record: &_| {
         let mut change = after(record);
         let write = write_of(&mut change);
@@ -137,7 +137,7 @@ pub(crate) async fn a_take_back_needs_a_lease_that_ran_out(ports: &Ports) {
 }
 
 pub(crate) async fn a_release_clears_the_lease(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let record = claimed(store, MINUTE).await;
     let mut change = after(&record);
     write_of(&mut change).lease = LeaseChange::Release;
@@ -150,7 +150,7 @@ pub(crate) async fn a_release_clears_the_lease(ports: &Ports) {
 }
 
 pub(crate) async fn a_record_comes_back_as_it_was_written(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let mut written = row(new_task());
     written.tenant = Tenant("acme".to_owned());
     written.version = u32::MAX;
@@ -230,7 +230,7 @@ pub(crate) async fn a_record_comes_back_as_it_was_written(ports: &Ports) {
 }
 
 pub(crate) async fn relative_times_start_from_the_databases_now(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let mut change = submit(row(new_task()));
     let write = write_of(&mut change);
     write.due = Time::In(Duration::from_micros(5));
@@ -266,7 +266,7 @@ pub(crate) async fn relative_times_start_from_the_databases_now(ports: &Ports) {
 }
 
 pub(crate) async fn a_cancel_request_is_set_once_and_stays(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let record = submitted(store, row(new_task())).await;
     let mut change = after(&record);
     write_of(&mut change).cancel_requested = Time::In(Duration::ZERO);
@@ -283,7 +283,7 @@ pub(crate) async fn a_cancel_request_is_set_once_and_stays(ports: &Ports) {
 }
 
 pub(crate) async fn a_change_whose_last_part_fails_leaves_nothing(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let begin = |task| {
         let mut change = nothing(task);
         change.idempotency = Some(IdempotencyWrite::Begin {
@@ -346,7 +346,7 @@ pub(crate) async fn a_change_whose_last_part_fails_leaves_nothing(ports: &Ports)
 }
 
 pub(crate) async fn a_receive_leaves_a_task_that_exists_alone(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let record = submitted(store, row(new_task())).await;
     let late = commit(store, NEW, &nothing(record.task.id)).await;
     assert!(matches!(late, Err(CommitError::Stale)), "{late:?}");
@@ -358,7 +358,7 @@ pub(crate) async fn a_receive_leaves_a_task_that_exists_alone(ports: &Ports) {
 }
 
 pub(crate) async fn a_row_that_skips_a_revision_is_refused(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let record = submitted(store, row(new_task())).await;
     for rev in [record.task.rev, Rev(9)] {
         let mut change = after(&record);
@@ -372,7 +372,7 @@ pub(crate) async fn a_row_that_skips_a_revision_is_refused(ports: &Ports) {
 }
 
 pub(crate) async fn a_heartbeat_prolongs_and_tells_of_a_cancel(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let record = claimed(store, MINUTE).await;
     let (task, epoch) = (record.task.id, record.task.epoch);
     let held = store.heartbeat(task, epoch, 5 * MINUTE).await.unwrap();
@@ -422,7 +422,7 @@ pub(crate) async fn a_heartbeat_prolongs_and_tells_of_a_cancel(ports: &Ports) {
 }
 
 pub(crate) async fn of_fifty_racing_claims_one_wins_each_task(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     for _ in 0..3 {
         let record = submitted(store, row(new_task())).await;
         let claims: Vec<_> = (0..50)
@@ -445,7 +445,7 @@ pub(crate) async fn of_fifty_racing_claims_one_wins_each_task(ports: &Ports) {
 }
 
 pub(crate) async fn an_alert_is_written_with_its_change_and_once(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let installation = || Tenant(":installation".to_owned());
     let alert = |body: &str| {
         Some(Box::new(DocumentWrite {

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 async fn commit_all(
-    store: &dyn Store,
+    store: &Store,
     changes: &[(Guard, Transition)],
 ) -> Vec<Result<(), CommitError>> {
     let each = changes
@@ -33,7 +33,7 @@ fn with_key(mut change: Transition, key: &str) -> Transition {
 }
 
 pub(crate) async fn of_many_submissions_at_once_each_gets_its_own_answer(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let there = submitted(store, row(new_task())).await.task.id;
     let mut received = Vec::new();
     for _ in 15..40 {
@@ -118,7 +118,7 @@ pub(crate) async fn of_many_submissions_at_once_each_gets_its_own_answer(ports: 
 }
 
 pub(crate) async fn of_many_changes_at_once_each_gets_its_own_answer(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let mut records = Vec::new();
     for _ in 0..60 {
         records.push(claimed(store, MINUTE).await);
@@ -187,7 +187,7 @@ pub(crate) async fn of_many_changes_at_once_each_gets_its_own_answer(ports: &Por
 }
 
 pub(crate) async fn two_changes_of_one_task_at_once_do_not_both_happen(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let mut changes = Vec::new();
     for _ in 0..20 {
         let record = claimed(store, MINUTE).await;
@@ -210,7 +210,7 @@ pub(crate) async fn two_changes_of_one_task_at_once_do_not_both_happen(ports: &P
 }
 
 pub(crate) async fn of_many_loads_at_once_each_gets_its_own_task(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let mut ids: Vec<TaskId> = Vec::new();
     for n in 0..20 {
         let mut row = row(new_task());
@@ -242,7 +242,7 @@ pub(crate) async fn of_many_loads_at_once_each_gets_its_own_task(ports: &Ports) 
 }
 
 pub(crate) async fn a_change_is_not_lost_when_its_neighbour_goes_away(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let changes: Vec<_> = (0..60).map(|_| submit(row(new_task()))).collect();
     // The caller of every second one does not wait to the end.
     let each = changes.iter().enumerate().map(|(n, change)| async move {

@@ -30,21 +30,21 @@ fn put(name: &str, expected: Option<i64>, due_at: Option<DbTime>) -> DocumentWri
     }
 }
 
-async fn write(store: &dyn Store, write: &DocumentWrite) -> bool {
+async fn write(store: &Store, write: &DocumentWrite) -> bool {
     store.put_document(write).await.unwrap().is_some()
 }
 
-async fn find(store: &dyn Store, query: &DocumentQuery) -> Vec<Document> {
+async fn find(store: &Store, query: &DocumentQuery) -> Vec<Document> {
     store.documents(query).await.unwrap().rows
 }
 
 /// The revision of one that is there; 0: there is none.
-async fn rev_of(store: &dyn Store, name: &str) -> Rev {
+async fn rev_of(store: &Store, name: &str) -> Rev {
     let found = find(store, &named(KIND, &[name])).await;
     found.first().map_or(Rev(0), |row| row.rev)
 }
 
-async fn names(store: &dyn Store, query: &DocumentQuery) -> Vec<String> {
+async fn names(store: &Store, query: &DocumentQuery) -> Vec<String> {
     find(store, query)
         .await
         .into_iter()
@@ -61,7 +61,7 @@ fn named(kind: DocumentKind, names: &[&str]) -> DocumentQuery {
 }
 
 pub(crate) async fn a_document_comes_back_as_it_was_written(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let nothing = store.documents(&named(KIND, &["a"])).await.unwrap();
     assert!(
         nothing.rows.is_empty() && nothing.now > DbTime(0),
@@ -103,7 +103,7 @@ pub(crate) async fn a_document_comes_back_as_it_was_written(ports: &Ports) {
 }
 
 pub(crate) async fn a_document_changes_only_at_the_expected_revision(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     assert!(
         !write(store, &put("a", Some(1), None)).await,
         "there is none"
@@ -143,7 +143,7 @@ pub(crate) async fn a_document_changes_only_at_the_expected_revision(ports: &Por
 pub(crate) async fn what_was_decided_on_a_deleted_document_is_not_written_over_its_successor(
     ports: &Ports,
 ) {
-    let store = &*ports.store;
+    let store = &ports.store;
     assert!(write(store, &put("a", Some(0), None)).await);
     let read = rev_of(store, "a").await;
     let delete = DocumentWrite {
@@ -158,7 +158,7 @@ pub(crate) async fn what_was_decided_on_a_deleted_document_is_not_written_over_i
 }
 
 pub(crate) async fn of_fifty_racing_writers_of_a_document_one_wins(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     for _ in 0..3 {
         let expected = rev_of(store, "a").await.0;
         let racing = put("a", Some(expected), None);
@@ -172,7 +172,7 @@ pub(crate) async fn of_fifty_racing_writers_of_a_document_one_wins(ports: &Ports
 }
 
 pub(crate) async fn due_documents_come_in_the_order_of_their_times(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let now = store.documents(&named(KIND, &[])).await.unwrap().now;
     let at = |seconds: i64| Some(DbTime(now.0 + seconds * SECOND));
     for (name, due) in [
@@ -224,7 +224,7 @@ pub(crate) async fn due_documents_come_in_the_order_of_their_times(ports: &Ports
 }
 
 pub(crate) async fn documents_page_by_name_and_the_last_written_is_the_latest(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     for name in ["B", "c", "a", "b"] {
         assert!(write(store, &put(name, Some(0), None)).await);
     }
@@ -254,7 +254,7 @@ pub(crate) async fn documents_page_by_name_and_the_last_written_is_the_latest(po
 }
 
 pub(crate) async fn documents_are_written_together_or_not_at_all(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let both = [put("a", Some(0), None), put("b", Some(0), None)];
     let written = store.put(&both).await.unwrap();
     assert!(
@@ -286,7 +286,7 @@ pub(crate) async fn documents_are_written_together_or_not_at_all(ports: &Ports) 
 }
 
 pub(crate) async fn of_twenty_racing_changes_each_has_its_entry_in_one_chain(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let make = |no: u32| async move {
         let spec = KeySpec {
             tenant: Tenant(format!("tenant-{}", no % 3)),

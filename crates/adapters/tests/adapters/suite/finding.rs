@@ -14,7 +14,7 @@ use counterstep_steps::times::DbTime;
 use futures::future::join_all;
 use std::time::Duration;
 
-async fn claimable(store: &dyn Store, unclaimed_for: Duration, limit: u32) -> Vec<TaskId> {
+async fn claimable(store: &Store, unclaimed_for: Duration, limit: u32) -> Vec<TaskId> {
     let due = Due::Claimable {
         queues: vec![QueueName("files".into()), QueueName("files.api".into())],
         known: known(),
@@ -31,7 +31,7 @@ async fn claimable(store: &dyn Store, unclaimed_for: Duration, limit: u32) -> Ve
 }
 
 /// A task in that state, with a due time where one is given.
-async fn resting(store: &dyn Store, status: TaskStatus, due: Option<Duration>) -> TaskRecord {
+async fn resting(store: &Store, status: TaskStatus, due: Option<Duration>) -> TaskRecord {
     let mut change = submit(TaskRow {
         status,
         waiting: (status == TaskStatus::Waiting).then_some(WaitReason::Retry),
@@ -43,7 +43,7 @@ async fn resting(store: &dyn Store, status: TaskStatus, due: Option<Duration>) -
 }
 
 pub(crate) async fn a_dispatched_task_is_claimable_once_it_is_unclaimed_for_long(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let dispatched = submitted(store, row(new_task())).await;
     let api = TaskRow {
         status: TaskStatus::Submitted,
@@ -110,7 +110,7 @@ pub(crate) async fn a_dispatched_task_is_claimable_once_it_is_unclaimed_for_long
 }
 
 pub(crate) async fn a_waiting_task_is_claimable_when_it_is_due(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let waiting = resting(store, TaskStatus::Waiting, Some(Duration::ZERO)).await;
     let undo = resting(store, TaskStatus::Compensating, Some(Duration::ZERO)).await;
     resting(store, TaskStatus::Waiting, Some(MINUTE)).await;
@@ -132,7 +132,7 @@ pub(crate) async fn a_waiting_task_is_claimable_when_it_is_due(ports: &Ports) {
 }
 
 pub(crate) async fn claimable_tasks_are_found_page_by_page(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let mut expected = Vec::new();
     // Some of the same moment, where the database's clock is no finer than that.
     for _ in 0..5 {
@@ -161,7 +161,7 @@ pub(crate) async fn claimable_tasks_are_found_page_by_page(ports: &Ports) {
 }
 
 pub(crate) async fn a_compensating_task_whose_message_was_lost_is_claimable(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let cancelled = resting(store, TaskStatus::Compensating, None).await;
     assert_eq!(
         claimable(store, Duration::ZERO, 10).await,
@@ -171,7 +171,7 @@ pub(crate) async fn a_compensating_task_whose_message_was_lost_is_claimable(port
 }
 
 pub(crate) async fn the_oldest_claimable_tasks_come_first(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let first = submitted(store, row(new_task())).await;
     // Later, whatever the resolution of the database's clock.
     let second = super::eventually("a later task", || async {
@@ -200,7 +200,7 @@ pub(crate) async fn the_oldest_claimable_tasks_come_first(ports: &Ports) {
 }
 
 pub(crate) async fn only_active_tasks_with_an_expired_lease_are_lost(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let lost = claimed(store, Duration::ZERO).await;
     claimed(store, MINUTE).await;
     submitted(store, row(new_task())).await;
@@ -224,7 +224,7 @@ pub(crate) async fn only_active_tasks_with_an_expired_lease_are_lost(ports: &Por
 }
 
 pub(crate) async fn lost_tasks_are_found_by_type_and_by_age(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let lost = claimed(store, Duration::ZERO).await;
     let found = async |which: Lost| store.due(&Due::Lost(which), 10).await.unwrap().len();
     let of = |name: &str| Lost {
@@ -266,7 +266,7 @@ pub(crate) async fn lost_tasks_are_found_by_type_and_by_age(ports: &Ports) {
 }
 
 pub(crate) async fn a_lost_task_is_reserved_for_one_caller_until_it_is_taken_back(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let mut lost = Vec::new();
     for _ in 0..20 {
         lost.push(claimed(store, Duration::ZERO).await.task.id);
@@ -320,7 +320,7 @@ pub(crate) async fn a_lost_task_is_reserved_for_one_caller_until_it_is_taken_bac
 }
 
 pub(crate) async fn a_list_pages_from_the_newest_and_filters(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let mut made = Vec::new();
     for n in 0..5 {
         let mut row = row(new_task());
@@ -401,7 +401,7 @@ pub(crate) async fn a_list_pages_from_the_newest_and_filters(ports: &Ports) {
     assert_eq!(store.list(&TaskQuery::default()).await.unwrap().lines, []);
 }
 
-async fn revisions(store: &dyn Store, of: RevisionsOf) -> Vec<(TaskId, Rev)> {
+async fn revisions(store: &Store, of: RevisionsOf) -> Vec<(TaskId, Rev)> {
     let before = revisions_at(store, &of).await;
     let read = revisions_at(store, &of).await;
     assert!(before.now <= read.now);
@@ -409,12 +409,12 @@ async fn revisions(store: &dyn Store, of: RevisionsOf) -> Vec<(TaskId, Rev)> {
     each.collect()
 }
 
-async fn revisions_at(store: &dyn Store, of: &RevisionsOf) -> Revisions {
+async fn revisions_at(store: &Store, of: &RevisionsOf) -> Revisions {
     store.revisions(of).await.unwrap()
 }
 
 pub(crate) async fn the_revisions_of_tasks_are_read_together(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let one = submitted(store, row(new_task())).await;
     let other = claimed(store, MINUTE).await;
     let asked = vec![other.task.id, new_task(), one.task.id];
@@ -435,7 +435,7 @@ pub(crate) async fn the_revisions_of_tasks_are_read_together(ports: &Ports) {
 }
 
 pub(crate) async fn tasks_are_open_or_have_ended_since(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let open = |tenant: Tenant| revisions(store, RevisionsOf::Open(tenant));
     assert_eq!(open(Tenant::default()).await, []);
     let (mut going, mut gone) = (Vec::new(), Vec::new());
@@ -499,7 +499,7 @@ pub(crate) async fn tasks_are_open_or_have_ended_since(ports: &Ports) {
 }
 
 pub(crate) async fn tasks_in_flight_are_counted_by_what_they_were_submitted_under(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     assert_eq!(store.in_flight().await.unwrap(), []);
     let first = submitted(store, row(new_task())).await.task.id;
     claimed(store, MINUTE).await;
@@ -571,7 +571,7 @@ pub(crate) async fn tasks_in_flight_are_counted_by_what_they_were_submitted_unde
     assert_eq!(store.in_flight().await.unwrap(), expected);
 }
 
-pub(crate) async fn take(store: &dyn Store, older_than: Duration) -> Vec<OutboxRow> {
+pub(crate) async fn take(store: &Store, older_than: Duration) -> Vec<OutboxRow> {
     store
         .outbox(OutboxOp::Take {
             older_than,
@@ -582,7 +582,7 @@ pub(crate) async fn take(store: &dyn Store, older_than: Duration) -> Vec<OutboxR
 }
 
 /// A new task, the submission of which is told to others.
-pub(crate) async fn told(store: &dyn Store) -> (Transition, DbTime) {
+pub(crate) async fn told(store: &Store) -> (Transition, DbTime) {
     let mut change = submit(row(new_task()));
     change.events = (1..=3).map(|seq| event(change.task_id, seq)).collect();
     let at = commit(store, NEW, &change).await.unwrap().now;
@@ -592,7 +592,7 @@ pub(crate) async fn told(store: &dyn Store) -> (Transition, DbTime) {
 pub(crate) async fn a_relay_takes_the_events_of_each_change_once_until_they_are_published(
     ports: &Ports,
 ) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let ((first, at), (second, _)) = (told(store).await, told(store).await);
     // Messages for hosts stand in no outbox.
     submitted(store, row(new_task())).await;
@@ -633,7 +633,7 @@ pub(crate) async fn a_relay_takes_the_events_of_each_change_once_until_they_are_
 }
 
 pub(crate) async fn what_is_published_of_a_change_leaves_the_others_in_the_outbox(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let ((change, _), (other, _)) = (told(store).await, told(store).await);
     assert_eq!(
         store
@@ -650,7 +650,7 @@ pub(crate) async fn what_is_published_of_a_change_leaves_the_others_in_the_outbo
 }
 
 pub(crate) async fn poison_is_kept_once_until_a_person_removes_it(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let queue = QueueName("files".into());
     for (bytes, reason) in [(70_000, "no JSON \0"), (1, "again")] {
         let payload = vec![b'x'; bytes].into();
@@ -677,7 +677,7 @@ pub(crate) async fn poison_is_kept_once_until_a_person_removes_it(ports: &Ports)
 }
 
 pub(crate) async fn a_queue_keeps_1000_poison_messages_and_counts_the_others(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let keep = async |queue: &str, number: u32| {
         let (source, reason) = (format!("{queue}/{number}"), format!("no JSON {number}"));
         let poison = Poison::new(source, "work".into(), &vec![b'x'].into(), reason);

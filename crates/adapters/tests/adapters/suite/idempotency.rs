@@ -28,17 +28,13 @@ fn finish(expires_in: Duration) -> IdempotencyWrite {
     }
 }
 
-async fn write(
-    store: &dyn Store,
-    task: TaskId,
-    write: IdempotencyWrite,
-) -> Result<(), CommitError> {
+async fn write(store: &Store, task: TaskId, write: IdempotencyWrite) -> Result<(), CommitError> {
     let mut change = nothing(task);
     change.idempotency = Some(write);
     commit(store, NEW, &change).await.map(drop)
 }
 
-async fn find(store: &dyn Store) -> Option<IdempotencyRow> {
+async fn find(store: &Store) -> Option<IdempotencyRow> {
     store.idempotency(&Tenant::default(), "key").await.unwrap()
 }
 
@@ -59,7 +55,7 @@ fn finished(task: TaskId) -> Option<IdempotencyRow> {
 }
 
 pub(crate) async fn a_key_in_progress_belongs_to_its_first_task(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let (first, second) = (new_task(), new_task());
     assert_eq!(find(store).await, None);
     write(store, first, begin(MINUTE)).await.unwrap();
@@ -72,7 +68,7 @@ pub(crate) async fn a_key_in_progress_belongs_to_its_first_task(ports: &Ports) {
 }
 
 pub(crate) async fn a_finished_key_gives_its_answer(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let (first, second) = (new_task(), new_task());
     write(store, first, begin(MINUTE)).await.unwrap();
     let mut change = submit(row(first));
@@ -84,7 +80,7 @@ pub(crate) async fn a_finished_key_gives_its_answer(ports: &Ports) {
 }
 
 pub(crate) async fn an_abandoned_key_is_free_again(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let (first, second) = (new_task(), new_task());
     let abandon = || IdempotencyWrite::Abandon {
         tenant: Tenant::default(),
@@ -104,7 +100,7 @@ pub(crate) async fn an_abandoned_key_is_free_again(ports: &Ports) {
 }
 
 pub(crate) async fn an_expired_key_is_free_again(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let (first, second) = (new_task(), new_task());
     write(store, first, begin(Duration::ZERO)).await.unwrap();
     assert_eq!(find(store).await, None);
@@ -120,7 +116,7 @@ pub(crate) async fn an_expired_key_is_free_again(ports: &Ports) {
 }
 
 pub(crate) async fn keys_of_two_tenants_do_not_meet(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let (first, second) = (new_task(), new_task());
     write(store, first, begin(MINUTE)).await.unwrap();
     let acme = Tenant("acme".to_owned());

@@ -18,7 +18,7 @@ pub(crate) fn labels(labels: &[(&str, &str)]) -> Labels {
     made
 }
 
-async fn labelled(store: &dyn Store, with: &[(&str, &str)]) -> TaskId {
+async fn labelled(store: &Store, with: &[(&str, &str)]) -> TaskId {
     let row = TaskRow {
         labels: labels(with),
         ..row(new_task())
@@ -36,18 +36,18 @@ fn query(by: &[(&str, &str)]) -> TaskQuery {
     }
 }
 
-async fn page(store: &dyn Store, query: &TaskQuery) -> TaskPage {
+async fn page(store: &Store, query: &TaskQuery) -> TaskPage {
     store.list(query).await.unwrap()
 }
 
-async fn found(store: &dyn Store, query: &TaskQuery) -> Vec<TaskId> {
+async fn found(store: &Store, query: &TaskQuery) -> Vec<TaskId> {
     let TaskPage { lines, looked_to } = page(store, query).await;
     assert_eq!(looked_to, None, "few tasks are looked at to the end");
     lines.iter().map(|line| line.task).collect()
 }
 
 pub(crate) async fn tasks_that_run_one_again_are_found_the_newest_first(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let again = async |of: TaskId, tenant: &str| {
         let mut row = TaskRow {
             tenant: Tenant(tenant.into()),
@@ -90,7 +90,7 @@ pub(crate) async fn tasks_that_run_one_again_are_found_the_newest_first(ports: &
 }
 
 pub(crate) async fn a_task_keeps_its_labels_and_is_found_by_all_of_them(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let odd = "Größe: 3\", \\ 100 %, = ?";
     let first = labelled(store, &[("order", "4711"), ("customer", "7")]).await;
     let second = labelled(
@@ -138,7 +138,7 @@ pub(crate) async fn a_task_keeps_its_labels_and_is_found_by_all_of_them(ports: &
 }
 
 pub(crate) async fn changes_that_are_written_together_keep_their_labels_apart(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let tasks = (0..40).map(|n| {
         let number = n.to_string();
         let row = TaskRow {
@@ -171,7 +171,7 @@ pub(crate) async fn changes_that_are_written_together_keep_their_labels_apart(po
 pub(crate) async fn a_list_by_label_pages_from_the_newest_and_takes_the_other_filters(
     ports: &Ports,
 ) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let mut made = Vec::new();
     for n in 0..6 {
         let row = TaskRow {
@@ -238,7 +238,7 @@ pub(crate) async fn a_list_by_label_pages_from_the_newest_and_takes_the_other_fi
 }
 
 pub(crate) async fn a_list_ends_at_its_times(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let at = |millis: u64| {
         TaskId(Uuid::from_u128(
             first_id_at(millis).0.as_u128() | 0x7000_8000_0000_0000_0001,
@@ -268,7 +268,7 @@ pub(crate) async fn a_list_ends_at_its_times(ports: &Ports) {
 }
 
 pub(crate) async fn a_failure_is_found_by_its_class_and_by_what_it_says(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let failed = async |class: &str, message: &str| {
         let row = TaskRow {
             status: TaskStatus::Failed,
@@ -338,7 +338,7 @@ pub(crate) async fn a_failure_is_found_by_its_class_and_by_what_it_says(ports: &
 }
 
 pub(crate) async fn a_search_looks_at_so_many_tasks_and_can_be_gone_on_with(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let rare = labelled(store, &[("all", "x"), ("rare", "y")]).await;
     let most = usize::try_from(TaskQuery::MOST_CANDIDATES).unwrap();
     join_all((0..most).map(|_| labelled(store, &[("all", "x")]))).await;

@@ -17,14 +17,14 @@ pub(crate) fn log_row(epoch: i64, no: u32, lines: u32, bytes: u32) -> LogRow {
     }
 }
 
-pub(crate) async fn add(store: &dyn Store, record: &TaskRecord, row: &LogRow) {
+pub(crate) async fn add(store: &Store, record: &TaskRecord, row: &LogRow) {
     let (task, tenant, row) = (record.task.id, record.task.tenant.clone(), row.clone());
     let write = LogWrite { task, tenant, row };
     store.write_log(&write).await.unwrap();
 }
 
 /// Epoch, number and count of dropped lines of each row.
-async fn rows(store: &dyn Store, task: TaskId) -> Vec<(i64, u32, u64)> {
+async fn rows(store: &Store, task: TaskId) -> Vec<(i64, u32, u64)> {
     let rows = store.log(task).await.unwrap();
     rows.iter()
         .map(|row| (row.epoch.0, row.no, row.dropped))
@@ -32,7 +32,7 @@ async fn rows(store: &dyn Store, task: TaskId) -> Vec<(i64, u32, u64)> {
 }
 
 pub(crate) async fn rows_of_a_log_come_back_in_their_order_and_leave_the_task_alone(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let record = claimed(store, MINUTE).await;
     let other = claimed(store, MINUTE).await;
     // That of an older epoch may arrive last.
@@ -54,7 +54,7 @@ pub(crate) async fn rows_of_a_log_come_back_in_their_order_and_leave_the_task_al
 }
 
 pub(crate) async fn a_row_of_a_log_that_is_written_again_changes_nothing(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let record = claimed(store, MINUTE).await;
     let full = log_row(1, 1, MOST_LOG_LINES, 500);
     add(store, &record, &full).await;
@@ -65,7 +65,7 @@ pub(crate) async fn a_row_of_a_log_that_is_written_again_changes_nothing(ports: 
 pub(crate) async fn rows_go_once_no_line_of_them_is_needed_and_their_lines_are_counted(
     ports: &Ports,
 ) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let record = claimed(store, MINUTE).await;
     let task = record.task.id;
     let half = MOST_LOG_LINES / 2;
@@ -90,7 +90,7 @@ pub(crate) async fn rows_go_once_no_line_of_them_is_needed_and_their_lines_are_c
 }
 
 pub(crate) async fn a_task_that_is_not_there_has_no_log(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let record = claimed(store, MINUTE).await;
     let task = new_task();
     let write = LogWrite {

@@ -32,7 +32,6 @@ pub(crate) mod types;
 pub(crate) mod upkeep;
 pub(crate) mod workers;
 
-use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::Store;
 pub(crate) use counterstep_testkit::site::eventually;
 use std::future::Future;
@@ -53,7 +52,7 @@ pub(crate) async fn within_limit<T>(what: &str, work: impl Future<Output = T>) -
 
 /// Waits until the store's time has gone on by at least a few milliseconds, which may be its
 /// resolution.
-pub(crate) async fn a_moment_later(store: &dyn Store) {
+pub(crate) async fn a_moment_later(store: &Store) {
     let now = || async { store.types().await.expect("an answer").now };
     let before = now().await;
     eventually("a later time", || async {

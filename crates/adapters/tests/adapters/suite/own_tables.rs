@@ -26,7 +26,7 @@ fn with(record: &TaskRecord, statements: impl IntoIterator<Item = Sql>) -> Trans
 }
 
 async fn write(
-    store: &dyn Store,
+    store: &Store,
     statements: impl IntoIterator<Item = Sql>,
 ) -> Result<(), CommitError> {
     let record = claimed(store, MINUTE).await;
@@ -35,7 +35,7 @@ async fn write(
         .map(|_| ())
 }
 
-async fn begin(store: &dyn Store) {
+async fn begin(store: &Store) {
     write(store, [TABLE]).await.expect("a table of one's own");
 }
 
@@ -47,7 +47,7 @@ fn insert(id: &str, cents: i64) -> Sql {
 }
 
 /// Whether there is such a row: a statement that changes nothing says so.
-async fn has(store: &dyn Store, id: &str, cents: i64) -> bool {
+async fn has(store: &Store, id: &str, cents: i64) -> bool {
     let same = "UPDATE own_ledger SET cents = $2 WHERE id = $1 AND cents = $2";
     write(store, [Sql::new(same).bind(id).bind(cents).rows(1)])
         .await
@@ -62,17 +62,17 @@ fn refusal(result: Result<(), CommitError>) -> SqlRefused {
 }
 
 /// Writes a change of a new task with this statement.
-pub(crate) async fn written(store: &dyn Store, statement: Sql) {
+pub(crate) async fn written(store: &Store, statement: Sql) {
     write(store, [statement]).await.expect("it is written");
 }
 
 /// How the database refuses a statement of a step.
-pub(crate) async fn refused(store: &dyn Store, statement: Sql) -> SqlRefused {
+pub(crate) async fn refused(store: &Store, statement: Sql) -> SqlRefused {
     refusal(write(store, [statement]).await)
 }
 
 pub(crate) async fn statements_are_written_with_their_change(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     begin(store).await;
     let record = claimed(store, MINUTE).await;
     let takes = Sql::new("UPDATE own_ledger SET cents = cents - $1 WHERE id = $2 AND cents >= $1");
@@ -89,7 +89,7 @@ pub(crate) async fn statements_are_written_with_their_change(ports: &Ports) {
 }
 
 pub(crate) async fn whoever_is_fenced_or_stale_writes_to_no_table(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     begin(store).await;
     let record = claimed(store, MINUTE).await;
     let change = with(&record, [insert("fenced", 1)]);
@@ -115,7 +115,7 @@ pub(crate) async fn whoever_is_fenced_or_stale_writes_to_no_table(ports: &Ports)
 }
 
 pub(crate) async fn a_statement_that_is_refused_takes_all_of_the_change_along(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     begin(store).await;
     let record = claimed(store, MINUTE).await;
     let guard = leased(&record);
@@ -174,7 +174,7 @@ pub(crate) async fn a_statement_that_is_refused_takes_all_of_the_change_along(po
 }
 
 pub(crate) async fn a_constraint_that_is_looked_at_last_is_a_refusal_too(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     begin(store).await;
     let child = "CREATE TABLE IF NOT EXISTS own_child (parent TEXT REFERENCES own_ledger (id) DEFERRABLE INITIALLY DEFERRED)";
     write(store, [Sql::new(child)]).await.unwrap();
@@ -202,7 +202,7 @@ pub(crate) async fn a_constraint_that_is_looked_at_last_is_a_refusal_too(ports: 
 }
 
 pub(crate) async fn values_of_every_type_arrive(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     begin(store).await;
     let hostile = "x'); DROP TABLE own_ledger; --";
     let all = Sql::new(
@@ -234,7 +234,7 @@ pub(crate) async fn values_of_every_type_arrive(ports: &Ports) {
 }
 
 pub(crate) async fn of_many_takers_only_as_many_succeed_as_there_is(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     begin(store).await;
     write(store, [insert("stock", 7)]).await.unwrap();
     let take = || {
@@ -253,7 +253,7 @@ pub(crate) async fn of_many_takers_only_as_many_succeed_as_there_is(ports: &Port
 }
 
 pub(crate) async fn a_statement_that_reads_has_changed_no_rows(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     begin(store).await;
     for text in [
         "SELECT id FROM own_ledger WHERE id = 'nothing'",

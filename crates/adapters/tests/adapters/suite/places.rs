@@ -36,7 +36,7 @@ pub(crate) fn entering(key: &str, no: Option<u32>) -> Transition {
     }
 }
 
-pub(crate) async fn entered(store: &dyn Store, key: &str, no: Option<u32>) -> TaskRecord {
+pub(crate) async fn entered(store: &Store, key: &str, no: Option<u32>) -> TaskRecord {
     let change = entering(key, no);
     commit(store, NEW, &change).await.expect("a free place");
     load(store, change.task_id).await
@@ -55,7 +55,7 @@ fn taking(record: &TaskRecord, no: u32) -> Transition {
 }
 
 pub(crate) async fn take(
-    store: &dyn Store,
+    store: &Store,
     record: &TaskRecord,
     no: u32,
 ) -> Result<TaskRecord, CommitError> {
@@ -64,7 +64,7 @@ pub(crate) async fn take(
 }
 
 /// Ends a task and gives its place back.
-pub(crate) async fn leave(store: &dyn Store, record: &TaskRecord) -> TaskRecord {
+pub(crate) async fn leave(store: &Store, record: &TaskRecord) -> TaskRecord {
     let mut change = after(record);
     let write = write_of(&mut change);
     write.row.status = TaskStatus::Completed;
@@ -80,7 +80,7 @@ pub(crate) async fn leave(store: &dyn Store, record: &TaskRecord) -> TaskRecord 
 }
 
 /// Ends the rest of a task: it waits for a place again.
-pub(crate) async fn leave_rest(store: &dyn Store, ended: &TaskRecord) {
+pub(crate) async fn leave_rest(store: &Store, ended: &TaskRecord) {
     let mut change = after(ended);
     write_of(&mut change).row.status = TaskStatus::Dispatched;
     write_of(&mut change).finished = Time::Clear;
@@ -92,12 +92,7 @@ pub(crate) async fn leave_rest(store: &dyn Store, ended: &TaskRecord) {
     commit(store, free(ended), &change).await.unwrap();
 }
 
-pub(crate) async fn places(
-    store: &dyn Store,
-    key: &str,
-    first: First,
-    waiting: u32,
-) -> Vec<PlaceRow> {
+pub(crate) async fn places(store: &Store, key: &str, first: First, waiting: u32) -> Vec<PlaceRow> {
     let query = PlaceQuery::Of {
         key: key.to_owned(),
         first,
@@ -106,13 +101,13 @@ pub(crate) async fn places(
     store.places(&query).await.unwrap()
 }
 
-async fn held(store: &dyn Store, key: &str) -> Vec<(TaskId, Option<u32>)> {
+async fn held(store: &Store, key: &str) -> Vec<(TaskId, Option<u32>)> {
     let rows = places(store, key, First::Oldest, 100).await;
     rows.into_iter().map(|row| (row.task, row.no)).collect()
 }
 
 pub(crate) async fn a_place_is_held_once_until_its_task_gives_it_back(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let key = new_key("once");
     let (a, b) = (
         entered(store, &key, None).await,
@@ -145,7 +140,7 @@ pub(crate) async fn a_place_is_held_once_until_its_task_gives_it_back(ports: &Po
 }
 
 pub(crate) async fn of_twenty_racing_claims_of_a_place_one_wins(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let key = new_key("race");
     let new = |_| entered(store, &key, None);
     let tasks = join_all((0..20).map(new)).await;
@@ -164,7 +159,7 @@ pub(crate) async fn of_twenty_racing_claims_of_a_place_one_wins(ports: &Ports) {
 }
 
 pub(crate) async fn a_submission_whose_place_is_taken_leaves_nothing(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let key = new_key("refused");
     let first = entered(store, &key, Some(0)).await;
     assert_eq!(first.task.place_no, Some(0));
@@ -196,7 +191,7 @@ pub(crate) async fn a_submission_whose_place_is_taken_leaves_nothing(ports: &Por
 }
 
 pub(crate) async fn those_that_wait_stand_in_the_order_of_their_submissions(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let key = new_key("line");
     let mut tasks = Vec::new();
     for _ in 0..4 {
@@ -240,7 +235,7 @@ pub(crate) async fn those_that_wait_stand_in_the_order_of_their_submissions(port
 }
 
 pub(crate) async fn keys_are_counted_page_by_page(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let mut keys = [new_key("a"), new_key("b"), new_key("c")];
     keys.sort();
     for key in &keys {
@@ -270,7 +265,7 @@ pub(crate) async fn keys_are_counted_page_by_page(ports: &Ports) {
 }
 
 pub(crate) async fn a_task_that_leaves_its_rest_stands_in_line_where_it_stood(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let key = new_key("again");
     let old = entered(store, &key, None).await;
     a_moment_later(store).await;
@@ -286,7 +281,7 @@ pub(crate) async fn a_task_that_leaves_its_rest_stands_in_line_where_it_stood(po
 }
 
 pub(crate) async fn a_task_that_sleeps_for_a_place_is_woken(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let task = entered(store, &new_key("asleep"), None).await;
     let mut change = after(&task);
     let write = write_of(&mut change);

@@ -7,7 +7,7 @@ use counterstep_contracts::TaskStatus;
 use counterstep_kernel::ports::{Ports, PurgeOp};
 
 pub(crate) async fn a_purged_task_leaves_no_row_of_its_log(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let one = ended(store, TaskStatus::Completed, "one").await;
     let other = ended(store, TaskStatus::Completed, "two").await;
     for task in [&one, &other] {

@@ -11,13 +11,13 @@ use counterstep_kernel::transition::{IdempotencyWrite, LeaseChange, Time};
 use std::time::Duration;
 
 /// A task that has ended in this state, with a row of each kind. Its key lives no longer.
-pub(super) async fn ended(store: &dyn Store, status: TaskStatus, key: &str) -> TaskRecord {
+pub(super) async fn ended(store: &Store, status: TaskStatus, key: &str) -> TaskRecord {
     ended_with(store, status, key, Duration::ZERO).await
 }
 
 /// The same, with a key that lives for so long.
 async fn ended_with(
-    store: &dyn Store,
+    store: &Store,
     status: TaskStatus,
     key: &str,
     expires_in: Duration,
@@ -56,7 +56,7 @@ pub(super) fn ended_task(record: &TaskRecord) -> EndedTask {
 }
 
 async fn find_ended(
-    store: &dyn Store,
+    store: &Store,
     task_type: &str,
     status: TaskStatus,
     before: Duration,
@@ -72,7 +72,7 @@ async fn find_ended(
 }
 
 pub(crate) async fn tasks_that_ended_are_found_by_type_state_and_age(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let first = ended(store, TaskStatus::Completed, "one").await;
     super::a_moment_later(store).await;
     let second = ended(store, TaskStatus::Completed, "two").await;
@@ -117,7 +117,7 @@ pub(crate) async fn tasks_that_ended_are_found_by_type_state_and_age(ports: &Por
 }
 
 pub(crate) async fn a_purged_task_leaves_a_tombstone_and_no_row(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let one = ended(store, TaskStatus::Completed, "one").await;
     let other = ended_with(store, TaskStatus::Completed, "two", MINUTE).await;
     let running = claimed(store, MINUTE).await;
@@ -192,7 +192,7 @@ pub(crate) async fn a_purged_task_leaves_a_tombstone_and_no_row(ports: &Ports) {
 }
 
 pub(crate) async fn a_task_is_not_purged_before_others_were_told_of_its_end(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let record = claimed(store, MINUTE).await;
     let mut change = after(&record);
     let write = write_of(&mut change);
@@ -233,7 +233,7 @@ pub(crate) async fn a_task_is_not_purged_before_others_were_told_of_its_end(port
 }
 
 pub(crate) async fn a_task_stays_while_its_key_lives(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let lives = ended_with(store, TaskStatus::Completed, "lives", MINUTE).await;
     let over = ended(store, TaskStatus::Completed, "over").await;
     assert_eq!(
@@ -251,7 +251,7 @@ pub(crate) async fn a_task_stays_while_its_key_lives(ports: &Ports) {
 }
 
 pub(crate) async fn tombstones_are_found_by_their_tasks(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let mut gone = Vec::new();
     for key in ["one", "two", "three"] {
         gone.push(ended(store, TaskStatus::Completed, key).await);
@@ -287,7 +287,7 @@ pub(crate) async fn tombstones_are_found_by_their_tasks(ports: &Ports) {
 }
 
 pub(crate) async fn a_child_is_kept_until_all_tasks_above_it_have_ended(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let (top, ids) = family(store, 1).await;
     let middle = load(store, ids[0]).await;
     let claim = claim(&middle, "one", MINUTE);

@@ -16,7 +16,7 @@ const SHORT: Duration = Duration::from_millis(20);
 async fn send(ports: &Ports, queue: &str) -> TaskId {
     let mut row = row(new_task());
     row.queue = queue.to_owned();
-    let record = submitted(&*ports.store, row).await;
+    let record = submitted(&ports.store, row).await;
     ports
         .queue
         .publish(&QueueName(queue.into()), &message(record.task.id, 1))

@@ -14,7 +14,7 @@ fn abandon(task: TaskId) -> Transition {
     }
 }
 
-async fn begun(store: &dyn Store, sweep_after: Duration) -> TaskId {
+async fn begun(store: &Store, sweep_after: Duration) -> TaskId {
     let task = new_task();
     commit(store, NEW, &begin(task, sweep_after))
         .await
@@ -22,11 +22,11 @@ async fn begun(store: &dyn Store, sweep_after: Duration) -> TaskId {
     task
 }
 
-async fn rows(store: &dyn Store, op: ReceiveOp) -> Vec<Receive> {
+async fn rows(store: &Store, op: ReceiveOp) -> Vec<Receive> {
     store.receives(&op).await.unwrap().rows
 }
 
-async fn of(store: &dyn Store, task: TaskId) -> Option<Receive> {
+async fn of(store: &Store, task: TaskId) -> Option<Receive> {
     let rows = rows(store, ReceiveOp::Of(vec![task])).await;
     assert!(
         rows.len() <= 1 && rows.iter().all(|row| row.task == task),
@@ -35,7 +35,7 @@ async fn of(store: &dyn Store, task: TaskId) -> Option<Receive> {
     rows.into_iter().next()
 }
 
-async fn overdue(store: &dyn Store) -> Vec<TaskId> {
+async fn overdue(store: &Store) -> Vec<TaskId> {
     rows(store, ReceiveOp::Overdue { limit: 100 })
         .await
         .into_iter()
@@ -43,7 +43,7 @@ async fn overdue(store: &dyn Store) -> Vec<TaskId> {
         .collect()
 }
 
-async fn condemned(store: &dyn Store, tasks: &[TaskId]) -> Vec<TaskId> {
+async fn condemned(store: &Store, tasks: &[TaskId]) -> Vec<TaskId> {
     let mut tasks: Vec<_> = rows(store, ReceiveOp::Condemn(tasks.to_vec()))
         .await
         .into_iter()
@@ -54,7 +54,7 @@ async fn condemned(store: &dyn Store, tasks: &[TaskId]) -> Vec<TaskId> {
 }
 
 /// A submission that is refused because its files are a sweep's, and of which nothing is there.
-async fn refused(store: &dyn Store, task: TaskId) {
+async fn refused(store: &Store, task: TaskId) {
     let late = commit(store, NEW, &submit_received(task)).await;
     assert!(matches!(late, Err(CommitError::Condemned)), "{late:?}");
     assert_eq!(store.load(task).await.unwrap(), None);
@@ -62,7 +62,7 @@ async fn refused(store: &dyn Store, task: TaskId) {
 }
 
 pub(crate) async fn a_receive_comes_back_as_it_was_begun(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let (task, tenant) = (new_task(), Tenant("acme".to_owned()));
     let begin = ReceiveWrite::Begun {
         tenant: tenant.clone(),
@@ -97,7 +97,7 @@ pub(crate) async fn a_receive_comes_back_as_it_was_begun(ports: &Ports) {
 }
 
 pub(crate) async fn a_begin_that_is_written_twice_changes_nothing(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let task = begun(store, MINUTE).await;
     let first = of(store, task).await;
     // The answer to the first was lost.
@@ -111,7 +111,7 @@ pub(crate) async fn a_begin_that_is_written_twice_changes_nothing(ports: &Ports)
 }
 
 pub(crate) async fn a_submission_takes_its_receive(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let (task, other) = (
         begun(store, Duration::ZERO).await,
         begun(store, MINUTE).await,
@@ -131,7 +131,7 @@ pub(crate) async fn a_submission_takes_its_receive(ports: &Ports) {
 }
 
 pub(crate) async fn a_submission_of_what_a_sweep_has_condemned_writes_nothing(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let task = begun(store, Duration::ZERO).await;
     assert_eq!(overdue(store).await, [task]);
     assert_eq!(condemned(store, &[task]).await, [task]);
@@ -154,7 +154,7 @@ pub(crate) async fn a_submission_of_what_a_sweep_has_condemned_writes_nothing(po
 }
 
 pub(crate) async fn only_a_receive_whose_time_has_come_is_condemned(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let (late, arrives) = (
         begun(store, Duration::ZERO).await,
         begun(store, MINUTE).await,
@@ -178,7 +178,7 @@ pub(crate) async fn only_a_receive_whose_time_has_come_is_condemned(ports: &Port
 pub(crate) async fn an_abandoned_receive_becomes_no_task_and_is_swept_when_its_time_comes(
     ports: &Ports,
 ) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let (early, late) = (
         begun(store, MINUTE).await,
         begun(store, Duration::ZERO).await,
@@ -210,7 +210,7 @@ pub(crate) async fn an_abandoned_receive_becomes_no_task_and_is_swept_when_its_t
 }
 
 pub(crate) async fn the_key_of_a_receive_goes_with_it(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let begin_with = |key: &str| {
         let mut begin = begin(new_task(), Duration::ZERO);
         begin.idempotency = Some(IdempotencyWrite::Begin {
@@ -247,7 +247,7 @@ pub(crate) async fn the_key_of_a_receive_goes_with_it(ports: &Ports) {
 }
 
 pub(crate) async fn a_receive_beside_a_task_that_exists_is_stale(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let record = submitted(store, row(new_task())).await;
     let task = record.task.id;
     for late in [begin(task, Duration::ZERO), abandon(task)] {
@@ -262,7 +262,7 @@ pub(crate) async fn a_receive_beside_a_task_that_exists_is_stale(ports: &Ports) 
 }
 
 pub(crate) async fn the_oldest_receives_come_first(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let mut expected = Vec::new();
     // No two of them can fall on the same microsecond, whatever whole milliseconds lie between the
     // commits.

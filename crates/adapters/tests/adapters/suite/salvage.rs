@@ -16,7 +16,7 @@ use counterstep_steps::Sql;
 use futures::future::join_all;
 
 pub(crate) async fn a_task_of_which_not_all_can_be_read_is_salvaged(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let whole = claimed(store, MINUTE).await;
     let salvaged = store
         .salvage(whole.task.id)
@@ -118,7 +118,7 @@ pub(crate) async fn a_task_of_which_not_all_can_be_read_is_salvaged(ports: &Port
 }
 
 pub(crate) async fn data_that_are_not_those_of_their_digest_are_refused_for_a_run(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let (whole, damaged) = (claimed(store, MINUTE).await, claimed(store, MINUTE).await);
     let task = damaged.task.id;
     let (look, run) = (LoadFor::Look, LoadFor::Run);
@@ -161,7 +161,7 @@ pub(crate) async fn data_that_are_not_those_of_their_digest_are_refused_for_a_ru
 }
 
 pub(crate) async fn a_task_with_a_row_of_a_newer_form_is_not_read_in_part(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let whole = claimed(store, MINUTE).await;
     let mut change = after(&whole);
     let id = whole.task.id.to_string();
@@ -183,7 +183,7 @@ pub(crate) async fn a_task_with_a_row_of_a_newer_form_is_not_read_in_part(ports:
 }
 
 pub(crate) async fn a_chain_of_changes_that_is_not_whole_is_named_where_it_breaks(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     for _ in 0..21 {
         let spec = KeySpec {
             tenant: Tenant::default(),
@@ -220,6 +220,6 @@ pub(crate) async fn a_chain_of_changes_that_is_not_whole_is_named_where_it_break
     );
 }
 
-async fn put(store: &dyn Store, write: &DocumentWrite) -> bool {
+async fn put(store: &Store, write: &DocumentWrite) -> bool {
     store.put_document(write).await.unwrap().is_some()
 }

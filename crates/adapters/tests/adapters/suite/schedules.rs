@@ -2,7 +2,7 @@
 
 use super::changes::*;
 use counterstep_contracts::{Rev, ScheduleOrigin, ScheduleSpec, TaskId, Tenant};
-use counterstep_kernel::documents::{TypedDocuments, schedule_write};
+use counterstep_kernel::documents::schedule_write;
 use counterstep_kernel::ports::{
     CommitError, Ports, ScheduleQuery, ScheduleRow, Store, StoreError,
 };
@@ -22,15 +22,15 @@ fn new(name: &str, due: Option<DbTime>) -> ScheduleRow {
     row
 }
 
-async fn change(store: &dyn Store, row: &ScheduleRow) -> Result<bool, StoreError> {
+async fn change(store: &Store, row: &ScheduleRow) -> Result<bool, StoreError> {
     store.put_schedule(row).await
 }
 
-async fn put(store: &dyn Store, row: &ScheduleRow) {
+async fn put(store: &Store, row: &ScheduleRow) {
     assert!(change(store, row).await.unwrap(), "{row:?}");
 }
 
-async fn now(store: &dyn Store) -> DbTime {
+async fn now(store: &Store) -> DbTime {
     let nothing = ScheduleQuery::Named {
         tenant: Tenant::default(),
         names: Vec::new(),
@@ -38,7 +38,7 @@ async fn now(store: &dyn Store) -> DbTime {
     store.schedules(&nothing).await.unwrap().now
 }
 
-async fn named(store: &dyn Store, name: &str) -> Option<ScheduleRow> {
+async fn named(store: &Store, name: &str) -> Option<ScheduleRow> {
     let query = ScheduleQuery::Named {
         tenant: Tenant::default(),
         names: vec![name.to_owned()],
@@ -51,7 +51,7 @@ fn at(now: DbTime, seconds: i64) -> Option<DbTime> {
 }
 
 pub(crate) async fn a_schedule_comes_back_as_it_was_written(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     assert!(
         now(store).await > DbTime(0),
         "the clock comes without a schedule, too"
@@ -89,7 +89,7 @@ pub(crate) async fn a_schedule_comes_back_as_it_was_written(ports: &Ports) {
 }
 
 pub(crate) async fn a_schedule_changes_only_from_the_revision_that_was_read(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let row = new("nightly", None);
     put(store, &row).await;
     assert!(!change(store, &row).await.unwrap(), "it is there");
@@ -134,7 +134,7 @@ pub(crate) async fn a_schedule_changes_only_from_the_revision_that_was_read(port
 }
 
 pub(crate) async fn due_schedules_are_those_that_this_program_may_fire(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let now = now(store).await;
     for (name, due) in [
         ("later", 3600),
@@ -177,7 +177,7 @@ pub(crate) async fn due_schedules_are_those_that_this_program_may_fire(ports: &P
 }
 
 pub(crate) async fn due_schedules_go_on_behind_the_last_of_a_page(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let now = now(store).await;
     let other = Tenant("other".to_owned());
     for (name, due) in [
@@ -223,7 +223,7 @@ pub(crate) async fn due_schedules_go_on_behind_the_last_of_a_page(ports: &Ports)
 }
 
 pub(crate) async fn schedules_page_by_name_within_their_tenant(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     for name in ["b", "c", "a"] {
         put(store, &new(name, None)).await;
     }
@@ -264,14 +264,14 @@ fn firing(row: &ScheduleRow, task: TaskId) -> Transition {
     }
 }
 
-async fn fire(store: &dyn Store, row: &ScheduleRow, task: TaskId) -> Result<(), CommitError> {
+async fn fire(store: &Store, row: &ScheduleRow, task: TaskId) -> Result<(), CommitError> {
     super::changes::commit(store, Guard::Free { rev: Rev(0) }, &firing(row, task))
         .await
         .map(drop)
 }
 
 pub(crate) async fn a_due_time_and_its_task_are_written_together_or_not_at_all(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     put(store, &new("nightly", at(now(store).await, -1))).await;
     let read = named(store, "nightly").await.expect("a row");
     let task = new_task();
@@ -306,7 +306,7 @@ pub(crate) async fn a_due_time_and_its_task_are_written_together_or_not_at_all(p
 }
 
 pub(crate) async fn of_fifty_racing_firings_one_happens(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     put(store, &new("nightly", at(now(store).await, -1))).await;
     let read = named(store, "nightly").await.expect("a row");
     let tasks: Vec<_> = (0..50).map(|_| new_task()).collect();

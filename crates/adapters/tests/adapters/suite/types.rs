@@ -3,7 +3,6 @@
 use super::changes::*;
 use counterstep_contracts::{Rev, TaskStatus, Tenant};
 use counterstep_kernel::disable::COUNTED;
-use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::{
     Disabled, DocumentChange, DocumentKind, DocumentWrite, FailureQuery, Ports, Store, TypeRow,
     WaitingQuery,
@@ -25,7 +24,7 @@ fn open() -> TypeRow {
 }
 
 pub(crate) async fn a_type_comes_back_as_it_was_written(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let read = store.types().await.unwrap();
     assert!(
         read.now > DbTime(0) && read.rows.is_empty(),
@@ -68,7 +67,7 @@ pub(crate) async fn a_type_comes_back_as_it_was_written(ports: &Ports) {
 pub(crate) async fn a_type_that_cannot_be_read_counts_as_disabled_and_stops_no_other(
     ports: &Ports,
 ) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let other = TypeRow {
         name: "Another".to_owned(),
         ..open()
@@ -113,7 +112,7 @@ pub(crate) async fn a_type_that_cannot_be_read_counts_as_disabled_and_stops_no_o
 }
 
 pub(crate) async fn a_type_changes_only_from_the_revision_that_was_read(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let row = open();
     assert!(
         !store
@@ -163,20 +162,20 @@ fn query() -> FailureQuery {
 }
 
 /// A task that ends like this.
-async fn ended(store: &dyn Store, task_type: &str, status: TaskStatus) {
+async fn ended(store: &Store, task_type: &str, status: TaskStatus) {
     ended_by(store, task_type, status, "worker:1").await;
 }
 
-async fn ended_by(store: &dyn Store, task_type: &str, status: TaskStatus, actor: &str) {
+async fn ended_by(store: &Store, task_type: &str, status: TaskStatus, actor: &str) {
     ended_for(store, task_type, status, (actor, "transient")).await;
 }
 
-async fn ended_for(store: &dyn Store, task_type: &str, status: TaskStatus, by: (&str, &str)) {
+async fn ended_for(store: &Store, task_type: &str, status: TaskStatus, by: (&str, &str)) {
     ended_of(store, (&Tenant::default(), task_type), status, by).await;
 }
 
 async fn ended_of(
-    store: &dyn Store,
+    store: &Store,
     (tenant, task_type): (&Tenant, &str),
     status: TaskStatus,
     (actor, class): (&str, &str),
@@ -201,7 +200,7 @@ async fn ended_of(
 }
 
 pub(crate) async fn failures_are_counted_since_the_last_success(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let query = query();
     let count = || async { store.failures(&query).await.unwrap() };
     assert_eq!(count().await, 0);
@@ -291,7 +290,7 @@ pub(crate) async fn failures_are_counted_since_the_last_success(ports: &Ports) {
 }
 
 pub(crate) async fn parked_tasks_of_others_hide_no_failure(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     for _ in 0..5 {
         ended(store, "Zip", TaskStatus::DeadLettered).await;
     }
@@ -304,7 +303,7 @@ pub(crate) async fn parked_tasks_of_others_hide_no_failure(ports: &Ports) {
 }
 
 pub(crate) async fn waiting_tasks_are_counted_by_tenant_and_type(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let query = |tenant: &str, task_type: Option<&str>, at_most| WaitingQuery {
         tenant: Tenant(tenant.to_owned()),
         task_type: task_type.map(str::to_owned),

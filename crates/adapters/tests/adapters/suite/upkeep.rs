@@ -3,19 +3,19 @@
 use super::changes::*;
 use super::eventually;
 use counterstep_contracts::{Epoch, Outcome, QueueName, TaskId};
-use counterstep_kernel::documents::{ListingOp, ListingTurn, TypedDocuments};
+use counterstep_kernel::documents::{ListingOp, ListingTurn};
 use counterstep_kernel::ports::{Due, Ports, Store, SweepOp};
 use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::transition::LeaseChange;
 use std::time::Duration;
 
-async fn due(store: &dyn Store) -> Vec<TaskId> {
+async fn due(store: &Store) -> Vec<TaskId> {
     store.sweeps(&SweepOp::Due { limit: 100 }).await.unwrap()
 }
 
 /// A task without a lease, an attempt of which came to nothing: a sweep may take what it stored so
 /// long after its start.
-async fn left(store: &dyn Store, sweep_after: Duration) -> TaskRecord {
+async fn left(store: &Store, sweep_after: Duration) -> TaskRecord {
     let record = claimed(store, MINUTE).await;
     let mut change = after(&record);
     change.attempts = vec![
@@ -30,7 +30,7 @@ async fn left(store: &dyn Store, sweep_after: Duration) -> TaskRecord {
 pub(crate) async fn a_task_is_due_for_a_sweep_once_its_time_has_come_and_not_while_it_is_leased(
     ports: &Ports,
 ) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let task = left(store, Duration::ZERO).await.task.id;
     left(store, MINUTE).await;
     submitted(store, row(new_task())).await;
@@ -60,7 +60,7 @@ pub(crate) async fn a_task_is_due_for_a_sweep_once_its_time_has_come_and_not_whi
 }
 
 pub(crate) async fn tasks_are_due_for_a_sweep_in_the_order_of_their_time(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let mut expected = Vec::new();
     for micros in [30_003, 10_001, 20_002] {
         let record = left(store, Duration::from_micros(micros)).await;
@@ -81,7 +81,7 @@ pub(crate) async fn tasks_are_due_for_a_sweep_in_the_order_of_their_time(ports: 
 }
 
 pub(crate) async fn a_task_that_is_put_off_is_due_later_and_keeps_its_revision(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let (task, other) = (
         left(store, Duration::ZERO).await,
         left(store, Duration::ZERO).await,
@@ -124,7 +124,7 @@ pub(crate) async fn a_task_that_is_put_off_is_due_later_and_keeps_its_revision(p
 }
 
 pub(crate) async fn a_sweep_leaves_a_task_as_long_unchanged_and_unclaimed_as_it_was(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let task = left(store, Duration::ZERO).await.task.id;
     let record = load(store, task).await;
     let mut change = after(&record);
@@ -181,7 +181,7 @@ fn from(cursor: Option<&str>) -> Option<ListingTurn> {
 }
 
 pub(crate) async fn a_listing_is_one_callers_until_it_is_due_again(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let hour = 60 * MINUTE;
     assert_eq!(
         store
@@ -277,7 +277,7 @@ pub(crate) async fn a_listing_is_one_callers_until_it_is_due_again(ports: &Ports
 }
 
 pub(crate) async fn a_listing_whose_holder_died_goes_on_where_it_was(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let hour = 60 * MINUTE;
     store
         .listing(&claim_listing(hour, "one", MINUTE))

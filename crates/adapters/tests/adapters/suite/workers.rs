@@ -5,7 +5,6 @@ use super::labels::labels;
 use super::{a_moment_later, eventually};
 use counterstep_contracts::workers::WorkerState;
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, WaitReason};
-use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::{
     DeniedConsumer, Due, FetchError, Flow, FlowQuery, KeptResults, MOST_LABEL_VALUES, OTHER,
     Passed, Ports, Store, TaskCount, Unclaimed, WorkerRow, WorkerSeen, first_id_at,
@@ -58,11 +57,11 @@ pub(crate) fn process(id: &str, lost_after: Duration) -> WorkerRow {
     }
 }
 
-async fn refresh(store: &dyn Store, row: &WorkerRow) -> DbTime {
+async fn refresh(store: &Store, row: &WorkerRow) -> DbTime {
     store.refresh_worker(row).await.unwrap()
 }
 
-async fn seen(store: &dyn Store, id: &str) -> Option<(WorkerSeen, WorkerState)> {
+async fn seen(store: &Store, id: &str) -> Option<(WorkerSeen, WorkerState)> {
     let found = store.workers().await.unwrap();
     let now = found.now;
     found
@@ -73,7 +72,7 @@ async fn seen(store: &dyn Store, id: &str) -> Option<(WorkerSeen, WorkerState)> 
 }
 
 pub(crate) async fn a_process_is_listed_as_it_says_of_itself(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     assert_eq!(store.workers().await.unwrap().rows, []);
     assert!(
         store.workers().await.unwrap().now.0 > 0,
@@ -151,7 +150,7 @@ pub(crate) async fn a_process_is_listed_as_it_says_of_itself(ports: &Ports) {
 }
 
 pub(crate) async fn a_process_that_is_not_seen_for_long_is_lost(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     refresh(store, &process("worker:1", Duration::ZERO)).await;
     refresh(store, &process("worker:2", MINUTE)).await;
     eventually("it is lost", || async {
@@ -167,7 +166,7 @@ pub(crate) async fn a_process_that_is_not_seen_for_long_is_lost(ports: &Ports) {
 }
 
 pub(crate) async fn a_process_is_forgotten_where_it_was_not_seen_meanwhile(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     for id in ["worker:1", "worker:2", "worker:3"] {
         refresh(store, &process(id, MINUTE)).await;
     }
@@ -197,12 +196,7 @@ pub(crate) async fn a_process_is_forgotten_where_it_was_not_seen_meanwhile(ports
 }
 
 /// A task in that state and of that queue, with a due time where one is given.
-async fn task(
-    store: &dyn Store,
-    status: TaskStatus,
-    queue: &str,
-    due: Option<Duration>,
-) -> TaskRecord {
+async fn task(store: &Store, status: TaskStatus, queue: &str, due: Option<Duration>) -> TaskRecord {
     let waiting = (status == TaskStatus::Waiting).then_some(WaitReason::Retry);
     let mut change = submit(TaskRow {
         status,
@@ -216,7 +210,7 @@ async fn task(
 }
 
 pub(crate) async fn what_is_under_way_is_counted_and_its_age_told(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let nothing = store.gauges(&[]).await.unwrap();
     assert_eq!(
         (nothing.tasks, nothing.oldest_running, nothing.oldest_due),
@@ -296,7 +290,7 @@ pub(crate) async fn what_is_under_way_is_counted_and_its_age_told(ports: &Ports)
     );
 }
 
-async fn unclaimed(store: &dyn Store, for_at_least: Duration, at_most: Duration) -> Vec<TaskId> {
+async fn unclaimed(store: &Store, for_at_least: Duration, at_most: Duration) -> Vec<TaskId> {
     let queues = vec![QueueName("files".into()), QueueName("other".into())];
     let which = Unclaimed {
         queues,
@@ -314,7 +308,7 @@ async fn unclaimed(store: &dyn Store, for_at_least: Duration, at_most: Duration)
 }
 
 pub(crate) async fn what_nobody_came_for_is_found(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let dispatched = task(store, TaskStatus::Dispatched, "files", None).await;
     let submitted = task(store, TaskStatus::Submitted, "other", None).await;
     let waiting = task(store, TaskStatus::Waiting, "files", Some(Duration::ZERO)).await;
@@ -376,7 +370,7 @@ pub(crate) async fn what_nobody_came_for_is_found(ports: &Ports) {
 }
 
 pub(crate) async fn what_was_offered_again_is_found_less_and_less_often(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     const GAP: Duration = Duration::from_millis(300);
     for status in [TaskStatus::Dispatched, TaskStatus::Waiting] {
         // Due at once, and offered again when so much time had passed since.
@@ -422,7 +416,7 @@ pub(crate) async fn what_was_offered_again_is_found_less_and_less_often(ports: &
 }
 
 pub(crate) async fn tasks_are_counted_by_labels_and_the_rarest_values_together(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let names = ["customer".to_owned(), "a.b-c".to_owned()];
     let submitted = async |status, of: &[(&str, &str)]| {
         let row = TaskRow {
@@ -491,7 +485,7 @@ pub(crate) async fn tasks_are_counted_by_labels_and_the_rarest_values_together(p
 }
 
 pub(crate) async fn what_came_and_went_is_counted_from_a_time_on(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let ended = async |status| {
         let mut change = submit(TaskRow {
             status,

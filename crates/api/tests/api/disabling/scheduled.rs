@@ -4,7 +4,6 @@ use super::switch;
 use crate::site::{Site, eventually};
 use counterstep_contracts::disable::SwitchView;
 use counterstep_contracts::schedule::ScheduleView;
-use counterstep_kernel::documents::TypedDocuments;
 use counterstep_reconciler::schedules::{self, ScheduleReport};
 use counterstep_steps::times::rfc3339;
 use std::time::Duration;

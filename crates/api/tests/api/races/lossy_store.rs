@@ -8,7 +8,7 @@ use counterstep_kernel::ports::{
     DocumentKind, DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, EndedTask,
     FailureQuery, Flow, FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, LoadFor, LogRow,
     LogWrite, Logs, OutboxOp, OutboxRow, PlaceCount, PlaceQuery, PlaceRow, PurgeOp, ReceiveOp,
-    Receives, Revisions, RevisionsOf, Salvaged, Store, StoreError, SweepOp, TaskLine, TaskPage,
+    Receives, Revisions, RevisionsOf, Salvaged, Storage, StoreError, SweepOp, TaskLine, TaskPage,
     TaskQuery, Upkeep, WaitingQuery, Woken,
 };
 use counterstep_kernel::record::{History, TaskRecord};
@@ -40,7 +40,7 @@ struct Loss {
 
 /// Loses the replies that it is told to.
 pub(crate) struct LossyStore {
-    inner: Arc<dyn Store>,
+    inner: Arc<dyn Storage>,
     next: Mutex<Option<Loss>>,
 }
 
@@ -51,7 +51,7 @@ impl fmt::Debug for LossyStore {
 }
 
 impl LossyStore {
-    pub(crate) fn new(inner: Arc<dyn Store>) -> Self {
+    pub(crate) fn new(inner: Arc<dyn Storage>) -> Self {
         let next = Mutex::default();
         Self { inner, next }
     }
@@ -103,7 +103,7 @@ impl LossyStore {
 }
 
 #[async_trait]
-impl Store for LossyStore {
+impl Storage for LossyStore {
     async fn commit(
         &self,
         guard: Guard,

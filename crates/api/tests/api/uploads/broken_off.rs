@@ -57,7 +57,7 @@ async fn an_upload_that_the_stores_hold_up_until_it_is_swept_is_503() {
 #[derive(Debug)]
 struct Stalling {
     objects: Arc<dyn Objects>,
-    store: Arc<dyn Store>,
+    store: Store,
 }
 
 #[async_trait]

@@ -106,7 +106,7 @@ impl Read {
     /// Reads a page. Whether it is the last one for now.
     async fn read(&mut self) -> Result<bool, StoreError> {
         let store = self.here.engine.ports.store.clone();
-        let page = self.trail.read(&*store).await?;
+        let page = self.trail.read(&store).await?;
         let steps = &self.trail.record().steps;
         for row in page.entries {
             self.pause = LOOK;

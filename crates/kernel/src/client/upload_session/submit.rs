@@ -274,7 +274,7 @@ impl UploadSession {
 
     /// The code of the task's author failed. Its text goes to the log of the process that takes the request.
     pub(super) fn of_declaration(&self, error: StepError) -> SubmitError {
-        SubmitError::Declaration(without_text(self.engine.ports.store.as_ref(), error))
+        SubmitError::Declaration(without_text(&self.engine.ports.store, error))
     }
 
     /// What the client said, and what the declaration makes of the request. An empty text is no label.

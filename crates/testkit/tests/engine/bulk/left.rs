@@ -7,7 +7,6 @@ use counterstep_contracts::bulk::{BulkAction, BulkStatus};
 use counterstep_contracts::{TaskId, TaskStatus, Tenant};
 use counterstep_kernel::Engine;
 use counterstep_kernel::bulk::{self, BulkSpec};
-use counterstep_kernel::payloads::PayloadStore;
 use counterstep_kernel::ports::{
     Document, DocumentKind, DocumentQuery, PayloadError, Ports, Store,
 };
@@ -46,7 +45,7 @@ impl PayloadKeys for Keys {
 }
 
 /// The operations of a tenant as they lie in the database.
-async fn stored(store: &dyn Store, tenant: &str) -> Vec<Document> {
+async fn stored(store: &Store, tenant: &str) -> Vec<Document> {
     let page = DocumentQuery::Page {
         kind: DocumentKind::Bulk,
         tenant: Tenant(tenant.to_owned()),
@@ -60,7 +59,7 @@ async fn stored(store: &dyn Store, tenant: &str) -> Vec<Document> {
 fn with_keys(bench: &Bench, keys: &Keys) -> Engine {
     let mut ports = bench.engine().ports.clone();
     let codec = Arc::new(EncryptedPayloads::new(keys.clone()));
-    ports.store = Arc::new(PayloadStore::new(ports.store, Some(codec)));
+    ports.store = ports.store.with_codec(Some(codec));
     other(&bench.site, ports, bench.engine().registry.clone())
 }
 
@@ -91,7 +90,7 @@ async fn operations_whose_key_is_not_here_stay_as_they_are_and_delay_no_others()
     }
     let (engine, with_all) = (with_keys(&bench, &keys), with_keys(&bench, &all));
     of_umbra(&engine).await;
-    let before = stored(&*inner, "umbra").await;
+    let before = stored(&inner, "umbra").await;
     assert_eq!(before.len(), 20);
     for (what, there, erased) in [
         ("missing", &[][..], false),
@@ -103,12 +102,12 @@ async fn operations_whose_key_is_not_here_stay_as_they_are_and_delay_no_others()
         let own = bulk::start(&engine, redrive(None)).await.expect("started");
         let ended = execute(&engine, &own.id).await;
         assert_eq!(ended.status, BulkStatus::Done, "{what}");
-        assert_eq!(stored(&*inner, "umbra").await, before, "{what}");
+        assert_eq!(stored(&inner, "umbra").await, before, "{what}");
     }
     // A process that has the key goes on at once.
     let done = eventually("all of them are done", || async {
         let tenant = Tenant("umbra".to_owned());
-        let all = bulk::list(&*with_all.ports.store, &tenant).await;
+        let all = bulk::list(&with_all.ports.store, &tenant).await;
         let mut all = all.expect("a list").into_iter();
         all.all(|it| it.status == BulkStatus::Done).then_some(())
     });
@@ -195,9 +194,9 @@ async fn cancel_of_letters(engine: &Engine) -> String {
 
 /// The one operation is claimed from now on, and given back.
 async fn given_back(engine: &Engine) -> impl Future<Output = ()> {
-    let before = stored(&*engine.ports.store, "default").await[0].rev;
+    let before = stored(&engine.ports.store, "default").await[0].rev;
     eventually("a try", move || async move {
-        let now = stored(&*engine.ports.store, "default").await[0].rev;
+        let now = stored(&engine.ports.store, "default").await[0].rev;
         (now.0 >= before.0 + 2).then_some(())
     })
 }
@@ -258,7 +257,7 @@ async fn an_operation_that_waits_for_another_process_can_be_stopped() {
     let id = cancel_of_letters(&site.engine).await;
     serve_until_it(&old, &id, "the others are done", |it| it.done == 210).await;
     site.clock.advance("61s");
-    let stopped = bulk::stop(&*old.ports.store, &Tenant::default(), &id, "operator:kim").await;
+    let stopped = bulk::stop(&old.ports.store, &Tenant::default(), &id, "operator:kim").await;
     stopped.expect("stopped");
     let ended = execute(&old, &id).await;
     assert_eq!((ended.status, ended.left), (BulkStatus::Stopped, Some(3)));

@@ -6,7 +6,6 @@ use counterstep_adapters::payload_keys::{EncryptedPayloads, PayloadKey, PayloadK
 use counterstep_adapters::spool::FileSpool;
 use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::host::{HostSettings, Spawn, serve};
-use counterstep_kernel::payloads::PayloadStore;
 use counterstep_kernel::ports::{
     Clock, ENCRYPTED, PayloadError, Spool, SpoolEntry, SpoolError, SpoolKey, SpoolStats, Store,
 };
@@ -393,12 +392,12 @@ async fn where_payloads_are_encrypted_results_are_too() {
     assert!(trail.starts_with("drive retries"), "{trail}");
 }
 
-fn encrypted(store: &Arc<dyn Store>) -> Arc<dyn Store> {
+fn encrypted(store: &Store) -> Store {
     let codec = EncryptedPayloads::new(OneKey(Arc::new(TenantKeys {
         keys: vec![PayloadKey::new([7; 32])],
         ..TenantKeys::default()
     })));
-    Arc::new(PayloadStore::new(store.clone(), Some(Arc::new(codec))))
+    store.clone().with_codec(Some(Arc::new(codec)))
 }
 
 /// The same key for all tenants.
