@@ -12,12 +12,12 @@ use counterstep_kernel::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
     Delivery, DeliveryTag, DocumentKind, DocumentQuery, DocumentWrite, Documents, DocumentsPut,
     Due, DueTask, EndedTask, FailureQuery, Flow, FlowQuery, Gauges, Heartbeat, IdempotencyRow,
-    InFlight, LoadFor, LogRow, LogWrite, Logs, MessageSource, OutboxOp, OutboxRow, PlaceCount,
-    PlaceQuery, PlaceRow, PurgeOp, Queue, QueueError, ReceiveOp, Receives, Revisions, RevisionsOf,
-    Salvaged, Settle, Storage, StoreError, SweepOp, TaskLine, TaskPage, TaskQuery, Upkeep,
+    InFlight, LoadFor, LoadedTask, LogRow, LogWrite, Logs, MessageSource, OutboxOp, OutboxRow,
+    PlaceCount, PlaceQuery, PlaceRow, PurgeOp, Queue, QueueError, ReceiveOp, Receives, Revisions,
+    RevisionsOf, Settle, Storage, StoreError, SweepOp, TaskLine, TaskPage, TaskQuery, Upkeep,
     WaitingQuery, Woken,
 };
-use counterstep_kernel::record::{History, TaskRecord};
+use counterstep_kernel::record::History;
 use counterstep_kernel::transition::{Guard, Transition};
 use counterstep_steps::times::DbTime;
 use counterstep_steps::{CancelReason, CancelToken};
@@ -88,16 +88,12 @@ impl Counted {
 
 #[async_trait]
 impl Storage for Counted {
-    async fn load_for(
+    async fn load(
         &self,
-        task: TaskId,
+        tasks: &[TaskId],
         purpose: LoadFor,
-    ) -> Result<Option<TaskRecord>, StoreError> {
-        self.count().load_for(task, purpose).await
-    }
-
-    async fn salvage(&self, task: TaskId) -> Result<Option<Salvaged>, StoreError> {
-        self.count().salvage(task).await
+    ) -> Result<Vec<LoadedTask>, StoreError> {
+        self.count().load(tasks, purpose).await
     }
 
     async fn commit(
@@ -261,13 +257,6 @@ impl Logs for Counted {
 
 #[async_trait]
 impl Upkeep for Counted {
-    async fn records(
-        &self,
-        tasks: &[TaskId],
-    ) -> Result<Vec<(TaskId, Result<TaskRecord, StoreError>)>, StoreError> {
-        self.count().records(tasks).await
-    }
-
     async fn sweeps(&self, op: &SweepOp) -> Result<Vec<TaskId>, StoreError> {
         self.count().sweeps(op).await
     }

@@ -3,7 +3,7 @@
 
 use counterstep_contracts::{Labels, ParentRef, Rev, Settled, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::journal::{Fold, JournalError, JournalRow};
-use counterstep_kernel::ports::{LoadFor, Unread};
+use counterstep_kernel::ports::{LoadFor, Loaded, Unread};
 use counterstep_kernel::record::{
     AttemptMark, Failure, History, StepRow, TaskRecord, TaskRow, UndoGoal,
 };
@@ -47,8 +47,9 @@ impl Care {
     /// For a load.
     pub(crate) const fn of(purpose: LoadFor) -> Self {
         match purpose {
-            LoadFor::Look => Self::Strict,
+            LoadFor::Look | LoadFor::State => Self::Strict,
             LoadFor::Run => Self::Digests,
+            LoadFor::Salvage => Self::Salvage(Vec::new()),
         }
     }
 
@@ -67,8 +68,15 @@ impl Care {
         }
     }
 
-    /// What was noted.
-    pub(crate) fn noted(self) -> Vec<Unread> {
+    /// A record that was read with it, and what was noted.
+    pub(crate) fn loaded(self, record: TaskRecord) -> Loaded {
+        Loaded {
+            record,
+            unreadable: self.noted(),
+        }
+    }
+
+    fn noted(self) -> Vec<Unread> {
         match self {
             Self::Strict | Self::Digests => Vec::new(),
             Self::Salvage(noted) => noted,

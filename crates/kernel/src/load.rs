@@ -2,7 +2,7 @@
 //! damaged rows. Must not change a task.
 
 use crate::engine::Engine;
-use crate::ports::{Salvaged, StoreError};
+use crate::ports::{Loaded, StoreError};
 use crate::record::{StepRow, TaskRecord};
 use crate::task::TaskType;
 use counterstep_contracts::TaskId;
@@ -23,7 +23,7 @@ pub fn read(
             Ok(Some(record)) => (record, None),
             Err(error @ StoreError::Corrupt(_)) => match engine.ports.store.salvage(task).await? {
                 None => return Ok(None),
-                Some(Salvaged { record, .. }) => (record, Some(error)),
+                Some(Loaded { record, .. }) => (record, Some(error)),
             },
             Err(error) => return Err(error),
         };

@@ -60,8 +60,8 @@ pub use spool::{Spool, SpoolEntry, SpoolError, SpoolKey, SpoolStats};
 pub use statement::{ForeignTransactions, KEY_TAKEN, SqlStatement};
 pub use steps::{CodeLabel, InTheTurn, StepRunner};
 pub use store::{
-    Committed, Heartbeat, IdempotencyRow, LoadFor, MOST_SUCCESSORS, OutboxOp, OutboxRow, Salvaged,
-    Storage, Unread,
+    Committed, Heartbeat, IdempotencyRow, LoadFor, Loaded, LoadedTask, MOST_SUCCESSORS, OutboxOp,
+    OutboxRow, Storage, Unread,
 };
 pub use traces::{NoTraces, Traces};
 pub use types::{Disabled, FailureQuery, TypeRow, TypeRows, WaitingQuery};

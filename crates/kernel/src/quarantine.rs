@@ -6,7 +6,7 @@ use crate::change::{ChangeError, add_outgoing};
 use crate::draft::{As, Draft};
 use crate::engine::Engine;
 use crate::load::{complete, misfit};
-use crate::ports::{CommitError, Salvaged, StoreError, Unread};
+use crate::ports::{CommitError, Loaded, StoreError, Unread};
 use crate::webhooks::alerts::add_alert;
 use counterstep_contracts::{TaskId, TaskStatus};
 
@@ -31,7 +31,7 @@ pub enum Quarantine {
 /// When the store does not answer, or refuses the change.
 pub async fn quarantine(engine: &Engine, task: TaskId) -> Result<Quarantine, ChangeError> {
     for _ in 0..TRIES {
-        let Salvaged {
+        let Loaded {
             mut record,
             mut unreadable,
         } = match engine.ports.store.salvage(task).await {

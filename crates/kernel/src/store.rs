@@ -8,10 +8,10 @@ use crate::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
     DocumentKind, DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, EndedTask,
     FailureFilter, FailureQuery, Flow, FlowQuery, ForeignTransactions, Gauges, Heartbeat,
-    IdempotencyRow, InFlight, LoadFor, LogRow, LogWrite, OutboxOp, OutboxRow, PayloadCodec,
+    IdempotencyRow, InFlight, LoadFor, Loaded, LogRow, LogWrite, OutboxOp, OutboxRow, PayloadCodec,
     PayloadError, PlaceCount, PlaceQuery, PlaceRow, PurgeOp, ReceiveOp, Receives, Revisions,
-    RevisionsOf, Salvaged, SqlStatement, Storage, StoreError, SweepOp, TaskLine, TaskPage,
-    TaskQuery, Unread, WaitingQuery, Woken,
+    RevisionsOf, SqlStatement, Storage, StoreError, SweepOp, TaskLine, TaskPage, TaskQuery, Unread,
+    WaitingQuery, Woken,
 };
 use crate::record::{DbTime, Failure, History, TaskRecord};
 use crate::transition::{Guard, Transition};
@@ -120,7 +120,12 @@ impl Store {
         Ok(TaskPage { lines, looked_to })
     }
 
-    /// See [`Storage::load_for`].
+    async fn loaded(&self, task: TaskId, purpose: LoadFor) -> Result<Option<Loaded>, StoreError> {
+        let loaded = self.storage.load(&[task], purpose).await?;
+        loaded.into_iter().next().map(|(_, read)| read).transpose()
+    }
+
+    /// A task with its steps; `None`: there is none. See [`Storage::load`].
     ///
     /// # Errors
     /// [`StoreError`].
@@ -129,16 +134,16 @@ impl Store {
         task: TaskId,
         purpose: LoadFor,
     ) -> Result<Option<TaskRecord>, StoreError> {
-        let mut record = self.storage.load_for(task, purpose).await?;
-        if let Some(record) = &mut record {
-            decrypt_record(self.payload_codec(), record)?;
-            let task = &record.task;
-            // Its next change could not be written: a step would have run for nothing.
-            if let Some(codec) = self.codec.as_ref().filter(|_| !task.status.is_terminal()) {
-                codec.key(&task.tenant).map_err(StoreError::from)?;
-            }
+        let Some(Loaded { mut record, .. }) = self.loaded(task, purpose).await? else {
+            return Ok(None);
+        };
+        decrypt_record(self.payload_codec(), &mut record)?;
+        let task = &record.task;
+        // Its next change could not be written: a step would have run for nothing.
+        if let Some(codec) = self.codec.as_ref().filter(|_| !task.status.is_terminal()) {
+            codec.key(&task.tenant).map_err(StoreError::from)?;
         }
-        Ok(record)
+        Ok(Some(record))
     }
 
     /// The same for looking at it.
@@ -149,12 +154,12 @@ impl Store {
         self.load_for(task, LoadFor::Look).await
     }
 
-    /// See [`Storage::salvage`].
+    /// A task as far as it can be read; `None`: there is none. See [`LoadFor::Salvage`].
     ///
     /// # Errors
     /// [`StoreError`].
-    pub async fn salvage(&self, task: TaskId) -> Result<Option<Salvaged>, StoreError> {
-        let Some(mut found) = self.storage.salvage(task).await? else {
+    pub async fn salvage(&self, task: TaskId) -> Result<Option<Loaded>, StoreError> {
+        let Some(mut found) = self.loaded(task, LoadFor::Salvage).await? else {
             return Ok(None);
         };
         let is_over = found.record.task.status.is_terminal();
@@ -493,7 +498,7 @@ impl Store {
         self.storage.waiting(query).await
     }
 
-    /// See [`Upkeep::records`].
+    /// Tasks for their state alone, in any order. See [`LoadFor::State`].
     ///
     /// # Errors
     /// [`StoreError`].
@@ -501,15 +506,15 @@ impl Store {
         &self,
         tasks: &[TaskId],
     ) -> Result<Vec<(TaskId, Result<TaskRecord, StoreError>)>, StoreError> {
-        let records = self.storage.records(tasks).await?;
-        let decrypted = |mut record| {
+        let loaded = self.storage.load(tasks, LoadFor::State).await?;
+        let decrypted = |Loaded { mut record, .. }| {
             decrypt_record(self.payload_codec(), &mut record)?;
             Ok(record)
         };
-        let decrypt = |(task, record): (TaskId, Result<TaskRecord, StoreError>)| {
-            (task, record.and_then(decrypted))
-        };
-        Ok(records.into_iter().map(decrypt).collect())
+        let records = loaded.into_iter();
+        Ok(records
+            .map(|(task, read)| (task, read.and_then(decrypted)))
+            .collect())
     }
 
     /// See [`Upkeep::sweeps`].

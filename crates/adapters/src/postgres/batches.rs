@@ -2,7 +2,7 @@
 //! it would have got alone. Must not decide anything about a task.
 
 use super::commit::{self, Kind};
-use super::fault::{Care, Fault};
+use super::fault::Fault;
 use super::finding;
 use super::lists;
 use super::options::PostgresOptions;
@@ -10,8 +10,9 @@ use super::pool::Database;
 use super::tasks;
 use crate::batch::{Batcher, Entry, Flush, Limits, NoReply, Queued, Slot};
 use counterstep_contracts::{Epoch, TaskId, Tenant};
-use counterstep_kernel::ports::{CommitError, Committed, Heartbeat, LoadFor, Salvaged, StoreError};
-use counterstep_kernel::record::TaskRecord;
+use counterstep_kernel::ports::{
+    CommitError, Committed, Heartbeat, LoadFor, Loaded, LoadedTask, StoreError,
+};
 use counterstep_kernel::transition::{Guard, Transition};
 use futures::FutureExt;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -54,7 +55,7 @@ struct Change {
 }
 
 type Write = Request<Change, Result<Committed, CommitError>>;
-type Load = Request<(TaskId, LoadFor), Result<Option<TaskRecord>, StoreError>>;
+type Load = Request<(TaskId, LoadFor), Result<Option<Loaded>, StoreError>>;
 
 type Successors = Request<(Tenant, TaskId), Result<Vec<TaskId>, StoreError>>;
 
@@ -192,29 +193,37 @@ impl Batches {
         lent.settle(written)
     }
 
+    /// One task shares a statement with others that are asked for at the same time.
     pub(super) async fn load(
         &self,
-        task: TaskId,
+        tasks: &[TaskId],
         purpose: LoadFor,
-    ) -> Result<Option<TaskRecord>, StoreError> {
+    ) -> Result<Vec<LoadedTask>, StoreError> {
+        let (&[task], LoadFor::Look | LoadFor::Run) = (tasks, purpose) else {
+            return self.load_alone(tasks, purpose).await;
+        };
         let asks = (task, purpose);
-        match self.loads.enter(|reply| Request { asks, reply }).await {
-            Entry::Alone(_slot) => self.load_alone(asks).await,
+        let found = match self.loads.enter(|reply| Request { asks, reply }).await {
+            Entry::Alone(_slot) => return self.load_alone(tasks, purpose).await,
             Entry::Batched(reply) => match self.replied(reply)? {
-                Reply::Answer(result) => result,
-                Reply::Alone => self.load_alone(asks).await,
+                Reply::Answer(result) => result?,
+                Reply::Alone => return self.load_alone(tasks, purpose).await,
             },
-        }
+        };
+        Ok(found.map(|found| (task, Ok(found))).into_iter().collect())
     }
 
     async fn load_alone(
         &self,
-        (task, purpose): (TaskId, LoadFor),
-    ) -> Result<Option<TaskRecord>, StoreError> {
-        let rows: Vec<tasks::TaskRead> = self.database.read(tasks::load(vec![task.0])).await?;
-        Ok(tasks::decode(rows, &mut Care::of(purpose))
-            .remove(&task)
-            .transpose()?)
+        tasks: &[TaskId],
+        purpose: LoadFor,
+    ) -> Result<Vec<LoadedTask>, StoreError> {
+        let ids = tasks.iter().map(|task| task.0).collect();
+        let rows: Vec<tasks::TaskRead> = self.database.read(tasks::load(ids, purpose)).await?;
+        let loaded = tasks::decode(rows, |_| purpose).into_iter();
+        Ok(loaded
+            .map(|(task, read)| (task, read.map_err(StoreError::from)))
+            .collect())
     }
 
     /// The tasks that run a task again.
@@ -270,17 +279,6 @@ impl Batches {
             .map_or(Heartbeat::Lost, |requested| Heartbeat::Held {
                 cancel_requested: *requested,
             }))
-    }
-
-    /// Loads a task of which not all can be read.
-    pub(super) async fn salvage(&self, task: TaskId) -> Result<Option<Salvaged>, StoreError> {
-        let rows: Vec<tasks::TaskRead> = self.database.read(tasks::load(vec![task.0])).await?;
-        let mut care = Care::Salvage(Vec::new());
-        let record = tasks::decode(rows, &mut care).remove(&task).transpose()?;
-        Ok(record.map(|record| Salvaged {
-            record,
-            unreadable: care.noted(),
-        }))
     }
 
     fn replied<A>(&self, reply: Result<Reply<A>, NoReply>) -> Result<Reply<A>, StoreError> {
@@ -410,29 +408,29 @@ async fn find_all(database: Database, asked: Vec<Successors>) {
 
 async fn load_all(database: Database, loads: Vec<Load>) {
     let mut callers: HashMap<TaskId, Vec<oneshot::Sender<_>>> = HashMap::new();
-    let mut to_run = HashSet::new();
+    let mut purposes = HashMap::new();
     for Request {
         asks: (task, purpose),
         reply,
     } in loads
     {
         callers.entry(task).or_default().push(reply);
+        // Who runs it is the stricter one.
+        let of = purposes.entry(task).or_insert(purpose);
         if purpose == LoadFor::Run {
-            to_run.insert(task);
+            *of = purpose;
         }
     }
     let rows: Result<Vec<tasks::TaskRead>, Fault> = database
-        .read(tasks::load(callers.keys().map(|task| task.0).collect()))
+        .read(tasks::load(
+            callers.keys().map(|task| task.0).collect(),
+            LoadFor::Look,
+        ))
         .await;
     let mut found = match rows {
-        Ok(rows) => {
-            let (run, look): (Vec<_>, Vec<_>) = rows
-                .into_iter()
-                .partition(|row| to_run.contains(&tasks::task_of(row)));
-            let mut found = tasks::decode(look, &mut Care::of(LoadFor::Look));
-            found.extend(tasks::decode(run, &mut Care::of(LoadFor::Run)));
-            found
-        }
+        Ok(rows) => tasks::decode(rows, |task| {
+            purposes.get(&task).copied().unwrap_or(LoadFor::Look)
+        }),
         Err(fault) => {
             for reply in callers.into_values().flatten() {
                 let _ = reply.send(failed(&fault));

@@ -47,11 +47,11 @@ use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
     DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, FailureQuery, Flow,
-    FlowQuery, ForeignTransactions, Gauges, Heartbeat, IdempotencyRow, InFlight, LoadFor, OutboxOp,
-    OutboxRow, PlaceCount, PlaceQuery, PlaceRow, Revisions, RevisionsOf, Salvaged, SqlStatement,
-    Storage, Store, StoreError, TaskLine, TaskPage, TaskQuery, WaitingQuery, Woken,
+    FlowQuery, ForeignTransactions, Gauges, Heartbeat, IdempotencyRow, InFlight, LoadFor,
+    LoadedTask, OutboxOp, OutboxRow, PlaceCount, PlaceQuery, PlaceRow, Revisions, RevisionsOf,
+    SqlStatement, Storage, Store, StoreError, TaskLine, TaskPage, TaskQuery, WaitingQuery, Woken,
 };
-use counterstep_kernel::record::{History, TaskRecord};
+use counterstep_kernel::record::History;
 use counterstep_kernel::transition::{Guard, Transition};
 use counterstep_steps::times::DbTime;
 use diesel::pg::data_types::PgTimestamp;
@@ -202,16 +202,12 @@ fn readable<Row, T>(
 
 #[async_trait]
 impl Storage for PostgresStore {
-    async fn load_for(
+    async fn load(
         &self,
-        task: TaskId,
+        tasks: &[TaskId],
         purpose: LoadFor,
-    ) -> Result<Option<TaskRecord>, StoreError> {
-        self.batches.load(task, purpose).await
-    }
-
-    async fn salvage(&self, task: TaskId) -> Result<Option<Salvaged>, StoreError> {
-        self.batches.salvage(task).await
+    ) -> Result<Vec<LoadedTask>, StoreError> {
+        self.batches.load(tasks, purpose).await
     }
 
     async fn commit(

@@ -3,7 +3,7 @@
 
 mod read;
 
-pub(super) use read::{TaskRead, decode, load, load_without_data, task_of};
+pub(super) use read::{TaskRead, decode, load};
 
 use super::fault::{Fault, name, words, write_json};
 use super::journal;

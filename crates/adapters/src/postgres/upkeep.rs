@@ -1,14 +1,12 @@
 //! What sweeps ask: tasks to look at.
 
 use super::statement::{Statement, interval, values};
-use super::{PostgresStore, receives, retention, tasks};
-use crate::columns::Care;
+use super::{PostgresStore, receives, retention};
 use async_trait::async_trait;
 use counterstep_contracts::TaskId;
 use counterstep_kernel::ports::{
     EndedTask, PurgeOp, ReceiveOp, Receives, StoreError, SweepOp, Upkeep,
 };
-use counterstep_kernel::record::TaskRecord;
 use diesel::sql_types as sql;
 use std::time::Duration;
 use uuid::Uuid;
@@ -35,18 +33,6 @@ fn put_off(tasks: &[TaskId], by: Duration) -> Statement<'static, sql::Uuid> {
 
 #[async_trait]
 impl Upkeep for PostgresStore {
-    async fn records(
-        &self,
-        tasks: &[TaskId],
-    ) -> Result<Vec<(TaskId, Result<TaskRecord, StoreError>)>, StoreError> {
-        let ids = tasks.iter().map(|task| task.0).collect();
-        let rows: Vec<tasks::TaskRead> = self.database.read(tasks::load_without_data(ids)).await?;
-        let records = tasks::decode(rows, &mut Care::Strict).into_iter();
-        Ok(records
-            .map(|(task, record)| (task, record.map_err(StoreError::from)))
-            .collect())
-    }
-
     async fn sweeps(&self, op: &SweepOp) -> Result<Vec<TaskId>, StoreError> {
         let ids: Vec<Uuid> = match op {
             SweepOp::Due { limit } => self.database.read(due(*limit)).await?,

@@ -50,15 +50,15 @@ use counterstep_contracts::{Epoch, Rev, TaskId, Tenant};
 use counterstep_kernel::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
     DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, FailureQuery, Flow,
-    FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, LoadFor, OutboxOp, OutboxRow,
-    PlaceCount, PlaceQuery, PlaceRow, Revisions, RevisionsOf, Salvaged, Storage, Store, StoreError,
-    TaskLine, TaskPage, TaskQuery, WaitingQuery, Woken,
+    FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, LoadFor, Loaded, LoadedTask, OutboxOp,
+    OutboxRow, PlaceCount, PlaceQuery, PlaceRow, Revisions, RevisionsOf, Storage, Store,
+    StoreError, TaskLine, TaskPage, TaskQuery, WaitingQuery, Woken,
 };
-use counterstep_kernel::record::{History, TaskRecord};
+use counterstep_kernel::record::History;
 use counterstep_kernel::transition::{Guard, Transition};
 use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
-use fault::{Care, Fault, micros};
+use fault::{Fault, micros};
 use loads::Loads;
 use pool::Durability;
 use record::read_task;
@@ -71,7 +71,7 @@ use std::time::Duration;
 #[derive(Debug, Clone)]
 pub struct SqliteStore {
     database: Database,
-    loads: Loads<(TaskId, LoadFor), Option<TaskRecord>>,
+    loads: Loads<(TaskId, LoadFor), Option<Loaded>>,
     successors: Loads<(Tenant, TaskId), Vec<TaskId>>,
 }
 
@@ -110,7 +110,7 @@ impl SqliteStore {
         Self {
             loads: Loads::new(file.clone(), wait, loads::WIDTH, |file, now, of| {
                 let (task, purpose) = *of;
-                read_task(file, now, task, &mut Care::of(purpose))
+                read_task(file, now, task, purpose)
             }),
             successors: Loads::new(file, wait, 1, |file, _, of| tasks::successors(file, of)),
             database,
@@ -126,24 +126,24 @@ impl SqliteStore {
 
 #[async_trait]
 impl Storage for SqliteStore {
-    async fn load_for(
+    async fn load(
         &self,
-        task: TaskId,
+        tasks: &[TaskId],
         purpose: LoadFor,
-    ) -> Result<Option<TaskRecord>, StoreError> {
-        self.loads.of((task, purpose)).await
-    }
-
-    async fn salvage(&self, task: TaskId) -> Result<Option<Salvaged>, StoreError> {
-        let salvage = move |connection: &mut SqliteConnection, now| {
-            let mut care = Care::Salvage(Vec::new());
-            let record = read_task(connection, now, task, &mut care)?;
-            Ok(record.map(|record| Salvaged {
-                record,
-                unreadable: care.noted(),
-            }))
+    ) -> Result<Vec<LoadedTask>, StoreError> {
+        if let (&[task], LoadFor::Look | LoadFor::Run) = (tasks, purpose) {
+            let found = self.loads.of((task, purpose)).await?;
+            return Ok(found.map(|found| (task, Ok(found))).into_iter().collect());
+        }
+        let tasks = tasks.to_vec();
+        let read = move |connection: &mut SqliteConnection, now| {
+            let one = |task| {
+                let read = read_task(connection, now, task, purpose).transpose()?;
+                Some((task, read.map_err(StoreError::from)))
+            };
+            Ok(tasks.into_iter().filter_map(one).collect())
         };
-        Ok(self.database.read_at(salvage).await?)
+        Ok(self.database.read_at(read).await?)
     }
 
     async fn commit(

@@ -3,6 +3,7 @@
 use super::fault::{Care, Content, Fault, content};
 use super::{journal, tasks};
 use counterstep_contracts::{Rev, TaskId};
+use counterstep_kernel::ports::{LoadFor, Loaded};
 use counterstep_kernel::record::{TaskRecord, TaskRow};
 use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
@@ -11,12 +12,13 @@ pub(super) fn read_task(
     connection: &mut SqliteConnection,
     now: i64,
     task: TaskId,
-    care: &mut Care,
-) -> Result<Option<TaskRecord>, Fault> {
+    purpose: LoadFor,
+) -> Result<Option<Loaded>, Fault> {
+    let mut care = Care::of(purpose);
     let Some(row) = tasks::load(connection, task)? else {
         return Ok(None);
     };
-    let journal = journal::read(connection, task, care)?;
+    let journal = journal::read(connection, task, &mut care)?;
     let Content {
         request,
         client_key,
@@ -31,9 +33,9 @@ pub(super) fn read_task(
         marks,
         payload_key,
         instead,
-    } = content(task, Rev(row.rev), &journal, care)?;
-    let row = row.decode(instead, care)?;
-    Ok(Some(TaskRecord {
+    } = content(task, Rev(row.rev), &journal, &mut care)?;
+    let row = row.decode(instead, &mut care)?;
+    let record = TaskRecord {
         task: TaskRow {
             request,
             client_key,
@@ -50,5 +52,6 @@ pub(super) fn read_task(
         marks,
         payload_key,
         now: DbTime(now),
-    }))
+    };
+    Ok(Some(care.loaded(record)))
 }

@@ -2,16 +2,14 @@
 
 use super::SqliteStore;
 use super::deleted::LogSince;
-use super::fault::{Care, micros};
+use super::fault::micros;
 use super::pool::{Durability, OpenError};
-use super::record::read_task;
 use super::{receives, retention, tasks};
 use async_trait::async_trait;
 use counterstep_contracts::TaskId;
 use counterstep_kernel::ports::{
     EndedTask, PurgeOp, ReceiveOp, Receives, StoreError, SweepOp, Upkeep,
 };
-use counterstep_kernel::record::TaskRecord;
 use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
 
@@ -28,25 +26,6 @@ impl SqliteStore {
 
 #[async_trait]
 impl Upkeep for SqliteStore {
-    async fn records(
-        &self,
-        tasks: &[TaskId],
-    ) -> Result<Vec<(TaskId, Result<TaskRecord, StoreError>)>, StoreError> {
-        let tasks = tasks.to_vec();
-        let read = move |connection: &mut SqliteConnection, now| {
-            let one = |task| {
-                read_task(connection, now, task, &mut Care::Strict)
-                    .transpose()
-                    .map(|record| (task, record))
-            };
-            Ok(tasks.into_iter().filter_map(one).collect::<Vec<_>>())
-        };
-        let records = self.database.read_at(read).await?.into_iter();
-        Ok(records
-            .map(|(task, record)| (task, record.map_err(StoreError::from)))
-            .collect())
-    }
-
     async fn sweeps(&self, op: &SweepOp) -> Result<Vec<TaskId>, StoreError> {
         Ok(match op.clone() {
             SweepOp::Due { limit } => {

@@ -85,19 +85,26 @@ pub enum LoadFor {
     Look,
     /// To run its steps: what was handed in is held against the digests in the journal, and damage is refused.
     Run,
+    /// For its state alone: without what was handed in, that is no request, outputs, signals or response.
+    State,
+    /// To take what can be read: damage is noted in [`Loaded::unreadable`], and refused only where not even the state can be read.
+    Salvage,
 }
 
-/// A task of which not everything can be read.
+/// A task as it was read.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Salvaged {
-    /// What can be: its state, and what the readable rows of its journal say of its steps. In place
+pub struct Loaded {
+    /// Its state, and what the readable rows of its journal say of its steps. Where it was salvaged, in place
     /// of a value that is none stands `Null` or nothing; a step that runs where a row cannot be
     /// read is in doubt, and an undo whose goal is unreadable ends as cancelled where a cancel was
     /// accepted.
     pub record: TaskRecord,
-    /// What cannot be. Nothing: it is whole.
+    /// What cannot be read. Nothing: it is whole.
     pub unreadable: Vec<Unread>,
 }
+
+/// A task that was asked for, as far as it can be read.
+pub type LoadedTask = (TaskId, Result<Loaded, StoreError>);
 
 /// A column, or a row of the journal, that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -114,15 +121,10 @@ pub const MOST_SUCCESSORS: u32 = 20;
 /// A database. Each method is atomic. What sweeps alone ask is [`Upkeep`], what steps log is [`Logs`]. The engine sees it through [`Store`](super::Store) alone.
 #[async_trait]
 pub trait Storage: Upkeep + Logs + Send + Sync + Debug {
-    /// A task with its steps; `None`: there is none.
-    async fn load_for(
-        &self,
-        task: TaskId,
-        purpose: LoadFor,
-    ) -> Result<Option<TaskRecord>, StoreError>;
-
-    /// A task as far as it can be read. An error where not even its state can be.
-    async fn salvage(&self, task: TaskId) -> Result<Option<Salvaged>, StoreError>;
+    /// Tasks with their steps, each seen in one moment, in any order. Those that are not there are left out; one that cannot be
+    /// read is no trouble of the others.
+    async fn load(&self, tasks: &[TaskId], purpose: LoadFor)
+    -> Result<Vec<LoadedTask>, StoreError>;
 
     /// The one way to change a task: writes a change whole, or not at all.
     async fn commit(&self, guard: Guard, transition: &Transition)

@@ -2,7 +2,7 @@
 //! requests that have no task, and those that have ended.
 
 use super::errors::StoreError;
-use crate::record::{DbTime, TaskRecord};
+use crate::record::DbTime;
 use async_trait::async_trait;
 use counterstep_contracts::{Rev, TaskId, TaskStatus, Tenant};
 use std::time::Duration;
@@ -111,13 +111,6 @@ pub enum SweepOp {
 /// Questions of sweeps. Each atomic, and none changes what a task is; a purge removes one.
 #[async_trait]
 pub trait Upkeep {
-    /// Tasks without what was handed in: no request, no outputs, no signals, no response. Those
-    /// that are not there are left out; one that cannot be read is no trouble of the others.
-    async fn records(
-        &self,
-        tasks: &[TaskId],
-    ) -> Result<Vec<(TaskId, Result<TaskRecord, StoreError>)>, StoreError>;
-
     /// Finds tasks for a sweep, or puts them off. Returns them.
     async fn sweeps(&self, op: &SweepOp) -> Result<Vec<TaskId>, StoreError>;
 

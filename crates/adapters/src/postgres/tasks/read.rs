@@ -10,6 +10,7 @@ use crate::postgres::statement::{Statement, some_time, time, values};
 use counterstep_contracts::{AuditSeq, ChangeId, Epoch, Rev, TaskId, Tenant};
 use counterstep_kernel::audit::EntryHash;
 use counterstep_kernel::journal::JournalRow;
+use counterstep_kernel::ports::{LoadFor, Loaded};
 use counterstep_kernel::record::{TaskRecord, TaskRow};
 use diesel::pg::data_types::PgTimestamp;
 use diesel::prelude::Queryable;
@@ -137,25 +138,19 @@ macro_rules! load {
     };
 }
 
-pub(in super::super) fn load(tasks: Vec<Uuid>) -> Statement<'static, TaskTypes> {
-    Statement::of(load!("data"), values![tasks.clone(), tasks])
-}
-
-/// The same without what was handed in.
-pub(in super::super) fn load_without_data(tasks: Vec<Uuid>) -> Statement<'static, TaskTypes> {
-    Statement::of(load!("NULL"), values![tasks.clone(), tasks])
-}
-
-/// Whose row it is.
-pub(in super::super) const fn task_of(read: &TaskRead) -> TaskId {
-    TaskId(read.0.id)
+pub(in super::super) fn load(tasks: Vec<Uuid>, purpose: LoadFor) -> Statement<'static, TaskTypes> {
+    let text = match purpose {
+        LoadFor::State => load!("NULL"),
+        LoadFor::Look | LoadFor::Run | LoadFor::Salvage => load!("data"),
+    };
+    Statement::of(text, values![tasks.clone(), tasks])
 }
 
 /// What [`load`] has read, task by task. One that cannot be read is no trouble of the others.
 pub(in super::super) fn decode(
     rows: Vec<TaskRead>,
-    care: &mut Care,
-) -> HashMap<TaskId, Result<TaskRecord, Fault>> {
+    purpose: impl Fn(TaskId) -> LoadFor,
+) -> HashMap<TaskId, Result<Loaded, Fault>> {
     let mut tasks = Vec::new();
     let mut journals: HashMap<Uuid, Vec<JournalRow>> = HashMap::new();
     for (identity, progress, end, row) in rows {
@@ -167,10 +162,10 @@ pub(in super::super) fn decode(
     let one = |(identity, progress, end): (Identity, Progress, End)| {
         let mut journal = journals.remove(&identity.id).unwrap_or_default();
         journal.sort_unstable_by_key(|row| row.rev);
-        (
-            TaskId(identity.id),
-            record(identity, progress, end, &journal, care),
-        )
+        let task = TaskId(identity.id);
+        let mut care = Care::of(purpose(task));
+        let record = record(identity, progress, end, &journal, &mut care);
+        (task, record.map(|record| care.loaded(record)))
     };
     tasks.into_iter().map(one).collect()
 }

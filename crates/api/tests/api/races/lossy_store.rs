@@ -6,12 +6,12 @@ use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
     AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
     DocumentKind, DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, EndedTask,
-    FailureQuery, Flow, FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, LoadFor, LogRow,
-    LogWrite, Logs, OutboxOp, OutboxRow, PlaceCount, PlaceQuery, PlaceRow, PurgeOp, ReceiveOp,
-    Receives, Revisions, RevisionsOf, Salvaged, Storage, StoreError, SweepOp, TaskLine, TaskPage,
-    TaskQuery, Upkeep, WaitingQuery, Woken,
+    FailureQuery, Flow, FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, LoadFor,
+    LoadedTask, LogRow, LogWrite, Logs, OutboxOp, OutboxRow, PlaceCount, PlaceQuery, PlaceRow,
+    PurgeOp, ReceiveOp, Receives, Revisions, RevisionsOf, Storage, StoreError, SweepOp, TaskLine,
+    TaskPage, TaskQuery, Upkeep, WaitingQuery, Woken,
 };
-use counterstep_kernel::record::{History, TaskRecord};
+use counterstep_kernel::record::History;
 use counterstep_kernel::transition::{Guard, Transition};
 use counterstep_steps::times::DbTime;
 use futures::future::BoxFuture;
@@ -124,16 +124,12 @@ impl Storage for LossyStore {
         }
     }
 
-    async fn load_for(
+    async fn load(
         &self,
-        task: TaskId,
+        tasks: &[TaskId],
         purpose: LoadFor,
-    ) -> Result<Option<TaskRecord>, StoreError> {
-        self.inner.load_for(task, purpose).await
-    }
-
-    async fn salvage(&self, task: TaskId) -> Result<Option<Salvaged>, StoreError> {
-        self.inner.salvage(task).await
+    ) -> Result<Vec<LoadedTask>, StoreError> {
+        self.inner.load(tasks, purpose).await
     }
 
     async fn heartbeat(
@@ -252,13 +248,6 @@ impl Storage for LossyStore {
 
 #[async_trait]
 impl Upkeep for LossyStore {
-    async fn records(
-        &self,
-        tasks: &[TaskId],
-    ) -> Result<Vec<(TaskId, Result<TaskRecord, StoreError>)>, StoreError> {
-        self.inner.records(tasks).await
-    }
-
     async fn sweeps(&self, op: &SweepOp) -> Result<Vec<TaskId>, StoreError> {
         self.inner.sweeps(op).await
     }
