@@ -9,15 +9,14 @@ use counterstep_contracts::{Epoch, Labels, QueueName, TaskId, Tenant, WorkerMess
 use counterstep_kernel::Engine;
 use counterstep_kernel::client::{Submission, UploadSession};
 use counterstep_kernel::ports::{
-    AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
-    Delivery, DeliveryTag, DocumentKind, DocumentQuery, DocumentWrite, Documents, DocumentsPut,
-    Due, DueTask, EndedTask, FailureQuery, Flow, FlowQuery, Gauges, Heartbeat, IdempotencyRow,
-    InFlight, LoadFor, LoadedTask, LogRow, LogWrite, Logs, MessageSource, OutboxOp, OutboxRow,
+    ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed, Delivery,
+    DeliveryTag, DocumentKind, DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask,
+    EndedTask, FailureQuery, Flow, FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight,
+    JournalPage, LoadFor, LoadedTask, LogRow, LogWrite, Logs, MessageSource, OutboxOp, OutboxRow,
     PlaceCount, PlaceQuery, PlaceRow, PurgeOp, Queue, QueueError, ReceiveOp, Receives, Revisions,
     RevisionsOf, Settle, Storage, StoreError, SweepOp, TaskLine, TaskPage, TaskQuery, Upkeep,
     WaitingQuery, Woken,
 };
-use counterstep_kernel::record::History;
 use counterstep_kernel::transition::{Guard, Transition};
 use counterstep_steps::times::DbTime;
 use counterstep_steps::{CancelReason, CancelToken};
@@ -155,15 +154,11 @@ impl Storage for Counted {
         self.count().gauges(labels).await
     }
 
-    async fn history(&self, task: TaskId) -> Result<History, StoreError> {
-        self.count().history(task).await
+    async fn journal(&self, page: &JournalPage) -> Result<Vec<ChainRow>, StoreError> {
+        self.count().journal(page).await
     }
 
-    async fn audit_page(&self, page: &AuditPage) -> Result<Vec<ChainRow>, StoreError> {
-        self.count().audit_page(page).await
-    }
-
-    async fn chain_tips(&self, page: &AuditPage) -> Result<Vec<ChainTip>, StoreError> {
+    async fn chain_tips(&self, page: &JournalPage) -> Result<Vec<ChainTip>, StoreError> {
         self.count().chain_tips(page).await
     }
 

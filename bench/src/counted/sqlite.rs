@@ -14,8 +14,8 @@ use counterstep_adapters::sqlite::{SqliteOptions, SqliteStore};
 use counterstep_adapters::system::{LocalSignals, SystemRandom};
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::ports::{
-    AuditPage, ChildQuery, Clock, DocumentKind, DocumentQuery, Due, DuePlace, FailureQuery, First,
-    InTheTurn, Lost, LostOf, NoServices, OutboxOp, PlaceQuery, Ports, PurgeOp, ReceiveOp,
+    ChildQuery, Clock, DocumentKind, DocumentQuery, Due, DuePlace, FailureQuery, First, InTheTurn,
+    JournalPage, Lane, Lost, LostOf, NoServices, OutboxOp, PlaceQuery, Ports, PurgeOp, ReceiveOp,
     RevisionsOf, Store, StoreError, SweepOp, TaskQuery, Unclaimed, WaitingQuery,
 };
 use counterstep_steps::times::DbTime;
@@ -301,12 +301,13 @@ async fn read(store: &Store, limit: u32) -> Result<(), StoreError> {
     store.gauges(&[]).await?;
     store.gauges(&["order".to_owned()]).await?;
     for task in [None, Some(task.to_string())] {
-        let page = AuditPage {
+        let page = JournalPage {
             task,
             after: None,
             limit,
+            lane: Lane::People,
         };
-        store.audit_page(&page).await?;
+        store.journal(&page).await?;
         store.chain_tips(&page).await?;
     }
     store.sweeps(&SweepOp::Due { limit }).await?;

@@ -4,9 +4,7 @@
 use counterstep_contracts::{Labels, ParentRef, Rev, Settled, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::journal::{Fold, JournalError, JournalRow};
 use counterstep_kernel::ports::{LoadFor, Loaded, Unread};
-use counterstep_kernel::record::{
-    AttemptMark, Failure, History, StepRow, TaskRecord, TaskRow, UndoGoal,
-};
+use counterstep_kernel::record::{AttemptMark, Failure, StepRow, TaskRecord, TaskRow, UndoGoal};
 use counterstep_steps::times::DbTime;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -311,22 +309,6 @@ pub(crate) fn content(
             is_whole,
         },
     })
-}
-
-/// The past that stands in the rows of a journal, as far as they can be read: one that is damaged
-/// hides no other.
-pub(crate) fn past_of(task: TaskId, journal: Vec<JournalRow>) -> Result<History, NotRead> {
-    let mut fold = Fold::with_history(task);
-    for row in journal {
-        match fold.push_damaged(&row) {
-            Err(error @ JournalError::Newer { .. }) => {
-                return Err(NotRead::Newer(error.to_string()));
-            }
-            Err(error) => tracing::warn!(%task, %error, "a journal is damaged"),
-            Ok(()) => {}
-        }
-    }
-    Ok(fold.into_history())
 }
 
 /// Microseconds. A duration beyond what fits means "never", and so does its greatest value.

@@ -6,11 +6,11 @@
 //! with its own result.
 
 mod api_keys;
-mod audit_page;
 mod children;
 mod documents;
 mod errors;
 mod finding;
+mod journal;
 mod locks;
 mod logs;
 mod payloads;
@@ -31,7 +31,6 @@ mod workers;
 pub use crate::poison::{MessageSource, POISON_KEPT, Poison};
 pub use crate::store::Store;
 pub use api_keys::{ApiKeyRow, ApiKeyRows};
-pub use audit_page::{AuditPage, ChainRow, ChainTip};
 pub use children::{ChildCount, ChildLine, ChildQuery, Woken};
 pub use counterstep_steps::ports::{
     ByteStream, HintError, Hints, HttpServices, Listed, Method, NoServices, ObjectError,
@@ -48,6 +47,7 @@ pub use finding::{
     Due, DueTask, FailureFilter, InFlight, Lost, LostOf, Revisions, RevisionsOf, TaskLine,
     TaskPage, TaskQuery, TaskRevision, Unclaimed, first_id_at,
 };
+pub use journal::{ChainRow, ChainTip, JournalPage, Lane};
 pub use locks::{Acquired, LockError, LockTag, Locks};
 pub use logs::{LogRow, LogWrite, Logs, MOST_LOG_BYTES, MOST_LOG_LINES};
 pub use payloads::{ENCRYPTED, PayloadCodec, PayloadError};

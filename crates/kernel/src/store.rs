@@ -1,14 +1,15 @@
 //! The store as the engine sees it: encrypts what goes into a [`Storage`], and decrypts what comes out of it. It is the
 //! only way to a database, so that nothing is written in the clear by mistake. Must not decide anything else.
 
+use crate::journal;
 use crate::payloads::decrypt::{Decrypt, MissingKey, decrypt_record};
 use crate::payloads::encrypt::{self, Encrypt};
 use crate::payloads::place::{Place, is_encrypted};
 use crate::ports::{
-    AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
-    DocumentKind, DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, EndedTask,
-    FailureFilter, FailureQuery, Flow, FlowQuery, ForeignTransactions, Gauges, Heartbeat,
-    IdempotencyRow, InFlight, LoadFor, Loaded, LogRow, LogWrite, OutboxOp, OutboxRow, PayloadCodec,
+    ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed, DocumentKind,
+    DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, EndedTask, FailureFilter,
+    FailureQuery, Flow, FlowQuery, ForeignTransactions, Gauges, Heartbeat, IdempotencyRow,
+    InFlight, JournalPage, LoadFor, Loaded, LogRow, LogWrite, OutboxOp, OutboxRow, PayloadCodec,
     PayloadError, PlaceCount, PlaceQuery, PlaceRow, PurgeOp, ReceiveOp, Receives, Revisions,
     RevisionsOf, SqlStatement, Storage, StoreError, SweepOp, TaskLine, TaskPage, TaskQuery, Unread,
     WaitingQuery, Woken,
@@ -299,31 +300,31 @@ impl Store {
         self.storage.flow(query).await
     }
 
-    /// See [`Storage::history`].
+    /// Audit entries and attempts of a task, all seen in one moment. Rows that cannot be read are left out.
     ///
     /// # Errors
     /// [`StoreError`].
     pub async fn history(&self, task: TaskId) -> Result<History, StoreError> {
-        let mut history = self.storage.history(task).await?;
+        let mut history = journal::history(&*self.storage, task).await?;
         let decrypt = self.decrypt(task, MissingKey::Refused);
         decrypt.audit(&mut history.audit)?;
         decrypt.attempts(&mut history.attempts)?;
         Ok(history)
     }
 
-    /// See [`Storage::audit_page`].
+    /// See [`Storage::journal`].
     ///
     /// # Errors
     /// [`StoreError`].
-    pub async fn audit_page(&self, page: &AuditPage) -> Result<Vec<ChainRow>, StoreError> {
-        self.storage.audit_page(page).await
+    pub async fn journal(&self, page: &JournalPage) -> Result<Vec<ChainRow>, StoreError> {
+        self.storage.journal(page).await
     }
 
     /// See [`Storage::chain_tips`].
     ///
     /// # Errors
     /// [`StoreError`].
-    pub async fn chain_tips(&self, page: &AuditPage) -> Result<Vec<ChainTip>, StoreError> {
+    pub async fn chain_tips(&self, page: &JournalPage) -> Result<Vec<ChainTip>, StoreError> {
         self.storage.chain_tips(page).await
     }
 

@@ -2,10 +2,10 @@
 //! the task as far as it was read, without what clients and steps handed in; must not judge what it
 //! reads.
 
-use crate::journal::{Fold, JournalError};
+use crate::journal::{Fold, JournalError, JournalWalk};
 use crate::payloads::decrypt_audit;
-use crate::ports::{AuditPage, Store, StoreError};
-use crate::record::{AuditRow, TaskRecord};
+use crate::ports::{Store, StoreError};
+use crate::record::{AuditRow, TaskRecord, TaskRow};
 use counterstep_contracts::TaskId;
 
 /// Rows of a page: few, since each may hold a whole request or output.
@@ -48,19 +48,12 @@ impl Trail {
     /// [`StoreError`]; after [`StoreError::Corrupt`] and [`StoreError::Unsupported`] nothing more can be
     /// read.
     pub async fn read(&mut self, store: &Store) -> Result<TrailPage, StoreError> {
-        let task = &self.record().task;
-        let id = task.id.to_string();
-        let page = AuditPage {
-            task: Some(id.clone()),
-            after: Some((id, task.rev.0)),
-            limit: PAGE,
-        };
-        let rows = store.audit_page(&page).await?;
-        // Read in one moment with the row.
-        let is_last = rows
-            .last()
-            .is_none_or(|row| row.tip.as_ref().is_none_or(|tip| tip.rev <= row.rev));
-        for row in rows {
+        let TaskRow { id, rev, .. } = self.record().task;
+        let mut walk = JournalWalk::behind(store, id, rev).in_pages_of(PAGE);
+        let mut is_last = true;
+        while let Some(row) = walk.next().await? {
+            // Read in one moment with the row.
+            is_last = row.tip.as_ref().is_none_or(|tip| tip.rev <= row.rev);
             let unreadable = || {
                 let what = format!("row {} of the journal is not in the form of one", row.rev);
                 StoreError::Corrupt(what)
@@ -68,6 +61,9 @@ impl Trail {
             let row = row.journal_row().ok_or_else(unreadable)?;
             self.fold.push(&row).map_err(refused)?;
             self.fold.shed();
+            if walk.is_at_end_of_page() {
+                break;
+            }
         }
         let task = self.record().task.id;
         let mut entries = self.fold.take_audit();

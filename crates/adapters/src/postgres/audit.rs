@@ -2,7 +2,7 @@
 
 use super::fault::Fault;
 use super::statement::{Statement, time, values};
-use counterstep_kernel::ports::{AuditPage, ChainRow, ChainTip};
+use counterstep_kernel::ports::{ChainRow, ChainTip, JournalPage};
 use diesel::pg::data_types::PgTimestamp;
 use diesel::prelude::Queryable;
 use diesel::sql_types as sql;
@@ -66,7 +66,7 @@ macro_rules! rows {
 }
 
 /// A page of rows, each with its task's row of the same moment.
-pub(super) fn rows(page: &AuditPage) -> Result<Statement<'static, ChainRowTypes>, Fault> {
+pub(super) fn rows(page: &JournalPage) -> Result<Statement<'static, ChainRowTypes>, Fault> {
     let (after, rev) = match &page.after {
         Some((task, rev)) => (id(task)?, *rev),
         None => (Uuid::nil(), i64::MIN),
@@ -130,7 +130,7 @@ macro_rules! chain_tips {
 }
 
 /// A page of what tasks' rows say of their journal.
-pub(super) fn chain_tips(page: &AuditPage) -> Result<Statement<'static, ChainTipTypes>, Fault> {
+pub(super) fn chain_tips(page: &JournalPage) -> Result<Statement<'static, ChainTipTypes>, Fault> {
     let after = page
         .after
         .as_ref()

@@ -2,7 +2,7 @@
 
 use super::fault::{Fault, name};
 use super::statement::{Statement, Str, rows_of, time, values};
-use counterstep_contracts::{ChangeId, Epoch, Rev, TaskId};
+use counterstep_contracts::{ChangeId, Epoch, Rev};
 use counterstep_kernel::audit::{ContentHash, EntryHash};
 use counterstep_kernel::journal::JournalRow;
 use counterstep_kernel::transition::Transition;
@@ -131,13 +131,4 @@ pub(super) fn decode(read: JournalRowRead) -> Option<JournalRow> {
         link: ContentHash(read.link?),
         seal: EntryHash(read.seal?),
     })
-}
-
-/// The rows of a task, in order.
-pub(super) fn of(task: TaskId) -> Statement<'static, JournalRowTypes> {
-    Statement::of(
-        "SELECT rev, epoch, at, change_id, actor, form, entries, data, link, seal
-         FROM journal WHERE task = ? ORDER BY rev",
-        values![task.0],
-    )
 }

@@ -39,19 +39,17 @@ mod user_sql;
 
 pub use options::{OpenError, PostgresOptions};
 
-use crate::columns::past_of;
 use crate::outbox_holds::{RELAY_HOLD, UNREADABLE_HOLD};
 use async_trait::async_trait;
 use batches::Batches;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
-    AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
-    DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, FailureQuery, Flow,
-    FlowQuery, ForeignTransactions, Gauges, Heartbeat, IdempotencyRow, InFlight, LoadFor,
+    ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed, DocumentQuery,
+    DocumentWrite, Documents, DocumentsPut, Due, DueTask, FailureQuery, Flow, FlowQuery,
+    ForeignTransactions, Gauges, Heartbeat, IdempotencyRow, InFlight, JournalPage, Lane, LoadFor,
     LoadedTask, OutboxOp, OutboxRow, PlaceCount, PlaceQuery, PlaceRow, Revisions, RevisionsOf,
     SqlStatement, Storage, Store, StoreError, TaskLine, TaskPage, TaskQuery, WaitingQuery, Woken,
 };
-use counterstep_kernel::record::History;
 use counterstep_kernel::transition::{Guard, Transition};
 use counterstep_steps::times::DbTime;
 use diesel::pg::data_types::PgTimestamp;
@@ -319,18 +317,16 @@ impl Storage for PostgresStore {
         Ok(flow::decode(rows)?)
     }
 
-    async fn history(&self, task: TaskId) -> Result<History, StoreError> {
-        let rows: Vec<journal::JournalRowRead> = self.database.read(journal::of(task)).await?;
-        let journal = rows.into_iter().filter_map(journal::decode).collect();
-        Ok(past_of(task, journal).map_err(Fault::from)?)
-    }
-
-    async fn audit_page(&self, page: &AuditPage) -> Result<Vec<ChainRow>, StoreError> {
-        let rows: Vec<audit::ChainRowRead> = self.lists.read(audit::rows(page)?).await?;
+    async fn journal(&self, page: &JournalPage) -> Result<Vec<ChainRow>, StoreError> {
+        let of = match page.lane {
+            Lane::Engine => &self.database,
+            Lane::People => &self.lists,
+        };
+        let rows: Vec<audit::ChainRowRead> = of.read(audit::rows(page)?).await?;
         Ok(rows.into_iter().map(audit::decode).collect())
     }
 
-    async fn chain_tips(&self, page: &AuditPage) -> Result<Vec<ChainTip>, StoreError> {
+    async fn chain_tips(&self, page: &JournalPage) -> Result<Vec<ChainTip>, StoreError> {
         let rows: Vec<audit::ChainTipRead> = self.lists.read(audit::chain_tips(page)?).await?;
         Ok(rows.into_iter().map(audit::decode_chain_tip).collect())
     }

@@ -2,7 +2,7 @@
 //! a column may hold a value of another type than it should, and that must not end the check.
 
 use super::prepared::Prepare;
-use counterstep_kernel::ports::{AuditPage, ChainRow, ChainTip};
+use counterstep_kernel::ports::{ChainRow, ChainTip, JournalPage};
 use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
 use diesel::prelude::*;
@@ -63,7 +63,7 @@ const ROW: &str = "SELECT CAST(j.task AS BLOB) AS task, CAST(j.rev AS INTEGER) A
 /// A page of rows, each with its task's row of the same moment.
 pub(super) fn rows(
     connection: &mut SqliteConnection,
-    page: &AuditPage,
+    page: &JournalPage,
 ) -> QueryResult<Vec<ChainRow>> {
     let (after, rev) = page.after.clone().unwrap_or((String::new(), i64::MIN));
     let rows: Vec<Row> = match &page.task {
@@ -133,7 +133,7 @@ const CHAIN_TIP: &str = "SELECT CAST(t.id AS BLOB) AS id, CAST(t.status AS BLOB)
 /// A page of what tasks' rows say of their journal.
 pub(super) fn chain_tips(
     connection: &mut SqliteConnection,
-    page: &AuditPage,
+    page: &JournalPage,
 ) -> QueryResult<Vec<ChainTip>> {
     let after = page.after.as_ref().map_or("", |(task, _)| task.as_str());
     // By the table's own column: `ORDER BY id` would be that of the cast, which no index is in the

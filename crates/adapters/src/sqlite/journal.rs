@@ -78,15 +78,7 @@ pub(super) fn insert(
         .map(drop)
 }
 
-/// The rows of a task, in order.
-pub(super) fn of(
-    connection: &mut SqliteConnection,
-    task: TaskId,
-) -> Result<Vec<JournalRow>, Fault> {
-    read(connection, task, &mut Care::Strict)
-}
-
-/// The same, with this care.
+/// The rows of a task, in order, with this care.
 pub(super) fn read(
     connection: &mut SqliteConnection,
     task: TaskId,

@@ -42,19 +42,17 @@ pub use clock::{MachineClock, SystemClocks};
 pub use file_use::{UseError, wal_reset_bug};
 pub use pool::{Database, OpenError, SqliteOptions};
 
-use crate::columns::past_of;
 use crate::finding::Finding;
 use crate::outbox_holds::{RELAY_HOLD, UNREADABLE_HOLD, sort_out};
 use async_trait::async_trait;
 use counterstep_contracts::{Epoch, Rev, TaskId, Tenant};
 use counterstep_kernel::ports::{
-    AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
-    DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, FailureQuery, Flow,
-    FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, LoadFor, Loaded, LoadedTask, OutboxOp,
+    ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed, DocumentQuery,
+    DocumentWrite, Documents, DocumentsPut, Due, DueTask, FailureQuery, Flow, FlowQuery, Gauges,
+    Heartbeat, IdempotencyRow, InFlight, JournalPage, Lane, LoadFor, Loaded, LoadedTask, OutboxOp,
     OutboxRow, PlaceCount, PlaceQuery, PlaceRow, Revisions, RevisionsOf, Storage, Store,
     StoreError, TaskLine, TaskPage, TaskQuery, WaitingQuery, Woken,
 };
-use counterstep_kernel::record::History;
 use counterstep_kernel::transition::{Guard, Transition};
 use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
@@ -239,22 +237,16 @@ impl Storage for SqliteStore {
         Ok(self.database.list(count).await?)
     }
 
-    async fn history(&self, task: TaskId) -> Result<History, StoreError> {
-        let load = move |connection: &mut SqliteConnection| {
-            Ok(past_of(task, journal::of(connection, task)?)?)
-        };
-        Ok(self.database.read(load).await?)
+    async fn journal(&self, page: &JournalPage) -> Result<Vec<ChainRow>, StoreError> {
+        let (page, lane) = (page.clone(), page.lane);
+        let read = move |connection: &mut SqliteConnection| Ok(audit::rows(connection, &page)?);
+        Ok(match lane {
+            Lane::Engine => self.database.read(read).await?,
+            Lane::People => self.database.list(read).await?,
+        })
     }
 
-    async fn audit_page(&self, page: &AuditPage) -> Result<Vec<ChainRow>, StoreError> {
-        let page = page.clone();
-        Ok(self
-            .database
-            .list(move |connection| Ok(audit::rows(connection, &page)?))
-            .await?)
-    }
-
-    async fn chain_tips(&self, page: &AuditPage) -> Result<Vec<ChainTip>, StoreError> {
+    async fn chain_tips(&self, page: &JournalPage) -> Result<Vec<ChainTip>, StoreError> {
         let page = page.clone();
         Ok(self
             .database

@@ -5,7 +5,7 @@
 use crate::suite::chain::{chained, check, entries};
 use crate::suite::changes::{after, commit, free, load};
 use crate::{embedded, sqlite};
-use counterstep_kernel::ports::{AuditPage, ChainRow, Store};
+use counterstep_kernel::ports::{ChainRow, JournalPage, Lane, Store};
 use counterstep_reconciler::audit::{Damage, Scope};
 use diesel::connection::SimpleConnection;
 use futures::FutureExt;
@@ -301,16 +301,17 @@ async fn every_damage_is_named(store: &Store, dialect: &Dialect<'_>) {
     assert_eq!(found, []);
     let mut each = Vec::new();
     for (number, task) in tasks.iter().enumerate() {
-        let page = AuditPage {
+        let page = JournalPage {
             task: Some(task.clone()),
             after: None,
             limit: 500,
+            lane: Lane::People,
         };
         each.push(cases(
             dialect,
             number,
             task,
-            &store.audit_page(&page).await.unwrap(),
+            &store.journal(&page).await.unwrap(),
         ));
     }
     dialect

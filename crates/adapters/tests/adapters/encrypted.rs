@@ -11,8 +11,8 @@ use counterstep_contracts::cause::Origin;
 use counterstep_contracts::{AuditSeq, Keep, Outcome, StepNo, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::draft::{after_commit, sweep};
 use counterstep_kernel::ports::{
-    AuditPage, ENCRYPTED, EndedTask, FailureFilter, LogRow, PayloadCodec, PayloadError, Store,
-    StoreError, TaskQuery,
+    ENCRYPTED, EndedTask, FailureFilter, JournalPage, Lane, LogRow, PayloadCodec, PayloadError,
+    Store, StoreError, TaskQuery,
 };
 use counterstep_kernel::record::{Failure, SignalRow, StepFailure, StepRow, TaskRecord};
 use counterstep_kernel::transition::Time;
@@ -125,12 +125,13 @@ async fn nothing_that_was_handed_in_stands_in_the_rows() {
     let fixture = fixture().await;
     let store = &fixture.ports.store;
     let task = planted(store, TaskStatus::Failed).await;
-    let page = AuditPage {
+    let page = JournalPage {
         task: Some(task.to_string()),
         after: None,
         limit: 9,
+        lane: Lane::People,
     };
-    for row in store.audit_page(&page).await.unwrap() {
+    for row in store.journal(&page).await.unwrap() {
         let says = format!("{}{:?}", row.entries, row.data);
         assert!(!says.contains(WORDS) && says.contains(ENCRYPTED), "{says}");
     }

@@ -6,7 +6,7 @@ use crate::suite::{LIMIT, eventually};
 use counterstep_contracts::alert::AlertEvent;
 use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus};
 use counterstep_kernel::load;
-use counterstep_kernel::ports::{AuditPage, DueTask, Lost, StoreError};
+use counterstep_kernel::ports::{DueTask, JournalPage, Lane, Lost, StoreError};
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::webhooks::alerts;
 use counterstep_kernel::{Engine, EngineSettings};
@@ -355,13 +355,14 @@ async fn the_audit_of_a_task_that_cannot_be_read_goes_on_from_what_stands_in_its
         };
         let found = check(store, &scope).await.1;
         // A spoiled end of the chain shows at the row that had to go on from it.
-        let page = AuditPage {
+        let page = JournalPage {
             task: Some(task.to_string()),
             after: None,
             limit: 9,
+            lane: Lane::People,
         };
         let rev = store
-            .audit_page(&page)
+            .journal(&page)
             .await
             .unwrap()
             .pop()

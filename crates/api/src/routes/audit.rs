@@ -10,11 +10,8 @@ use crate::task_view;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::http::ChainView;
 use counterstep_kernel::audit::Walk;
-use counterstep_kernel::ports::AuditPage;
+use counterstep_kernel::journal::JournalWalk;
 use counterstep_steps::digest::hex;
-
-/// Rows of a journal that are read at a time: each has the data that was handed in.
-const PAGE: u32 = 100;
 
 pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
     let id = task_id(&request)?;
@@ -28,23 +25,11 @@ pub(super) async fn chain(api: web::Data<Api>, caller: Caller, request: HttpRequ
     let id = task_id(&request)?;
     Params::of(&request, &[])?;
     load(&api, &caller, id).await?;
+    let mut rows = JournalWalk::of(&api.engine.ports.store, Some(id.to_string()));
     let (mut walk, mut head) = (Walk::default(), None);
-    let mut page = AuditPage {
-        task: Some(id.to_string()),
-        after: None,
-        limit: PAGE,
-    };
-    loop {
-        let rows = api.engine.ports.store.audit_page(&page).await?;
-        for row in &rows {
-            walk.step(row);
-        }
-        let Some(last) = rows.last() else { break };
-        page.after = Some((last.task.clone(), last.rev));
-        head = Some(hex(&last.seal));
-        if rows.len() < PAGE as usize {
-            break;
-        }
+    while let Some(row) = rows.next().await? {
+        walk.step(&row);
+        head = Some(hex(&row.seal));
     }
     Ok(HttpResponse::Ok().json(ChainView {
         task_id: id,

@@ -6,7 +6,7 @@ use super::output::print;
 use counterstep_contracts::TaskId;
 use counterstep_kernel::admin_audit::{self, AdminSays};
 use counterstep_kernel::audit::one_line;
-use counterstep_kernel::ports::{AuditPage, Store, StoreError};
+use counterstep_kernel::ports::{JournalPage, Lane, Store, StoreError};
 use counterstep_node::Exit;
 use counterstep_node::settings::{SettingsFor, commands};
 use counterstep_reconciler::audit::{Copied, Finding, Scope, Verified, admin_head, verify};
@@ -185,10 +185,11 @@ pub(super) fn summary(verified: &Verified) -> String {
 async fn chain_tips(store: &Store) -> Result<(), Exit> {
     let mut after = None;
     loop {
-        let page = AuditPage {
+        let page = JournalPage {
             task: None,
             after,
             limit: 500,
+            lane: Lane::People,
         };
         let tips = store.chain_tips(&page).await.map_err(unread)?;
         let Some(last) = tips.last() else {

@@ -15,12 +15,15 @@ mod fold;
 mod implied;
 mod patch;
 mod plaintext;
+mod walk;
 mod write;
 
 pub use body::{Named, named};
 pub(crate) use fold::is_digest_of;
 pub use fold::{Fold, JournalError, JournalRow};
 pub use plaintext::plaintext_in;
+pub use walk::JournalWalk;
+pub(crate) use walk::history;
 
 /// The form of the rows that this program writes. A row of a newer form is left alone. In form 1
 /// the name of an event implied nothing; it is read as ever. Up to form 2 an error was one text; a

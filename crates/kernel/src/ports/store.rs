@@ -1,18 +1,18 @@
 //! The port of the database: what a store answers, and what may go wrong.
 
-use super::audit_page::{AuditPage, ChainRow, ChainTip};
 use super::children::{ChildCount, ChildLine, ChildQuery, Woken};
 use super::documents::{DocumentQuery, DocumentWrite, Documents, DocumentsPut};
 use super::errors::{CommitError, StoreError};
 use super::finding::{
     Due, DueTask, InFlight, Revisions, RevisionsOf, TaskLine, TaskPage, TaskQuery,
 };
+use super::journal::{ChainRow, ChainTip, JournalPage};
 use super::logs::Logs;
 use super::places::{PlaceCount, PlaceQuery, PlaceRow};
 use super::types::{FailureQuery, WaitingQuery};
 use super::upkeep::Upkeep;
 use super::workers::{Flow, FlowQuery, Gauges};
-use crate::record::{DbTime, History, TaskRecord};
+use crate::record::{DbTime, TaskRecord};
 use crate::transition::{Guard, Transition};
 use async_trait::async_trait;
 use counterstep_contracts::{Epoch, TaskEvent, TaskId, Tenant};
@@ -171,16 +171,13 @@ pub trait Storage: Upkeep + Logs + Send + Sync + Debug {
     /// What came and went. Its cost grows with that, and with nothing else.
     async fn flow(&self, query: &FlowQuery) -> Result<Flow, StoreError>;
 
-    /// Audit entries and attempts of a task.
-    async fn history(&self, task: TaskId) -> Result<History, StoreError>;
-
     /// A page of rows of journals as they lie there, in the order of task and place, each with what
     /// its task's row says of them in the same moment. Also rows of tasks that are not there, and
     /// what no other method could read.
-    async fn audit_page(&self, page: &AuditPage) -> Result<Vec<ChainRow>, StoreError>;
+    async fn journal(&self, page: &JournalPage) -> Result<Vec<ChainRow>, StoreError>;
 
     /// A page of what tasks' rows say of their journal, by task.
-    async fn chain_tips(&self, page: &AuditPage) -> Result<Vec<ChainTip>, StoreError>;
+    async fn chain_tips(&self, page: &JournalPage) -> Result<Vec<ChainTip>, StoreError>;
 
     /// At which revisions tasks are, all seen in one moment. Of tasks that ended in the order of
     /// their end, of others in any.

@@ -1,11 +1,12 @@
-//! The check of a whole database, page by page: what is kept is one row of a task, and all rows
+//! The check of a whole database, row by row: what is kept is one row of a task, and all rows
 //! only of a task whose chain is not whole. Reads beside those who write.
 
 use super::finding::CHANGES;
 use super::{Damage, Finding, Walk, admin, diagnose};
 use counterstep_contracts::TaskId;
 use counterstep_kernel::audit::EntryHash;
-use counterstep_kernel::ports::{AuditPage, ChainRow, ChainTip, Store, StoreError};
+use counterstep_kernel::journal::JournalWalk;
+use counterstep_kernel::ports::{ChainRow, ChainTip, JournalPage, Lane, Store, StoreError};
 use futures::future::BoxFuture;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -122,7 +123,7 @@ pub struct Verified {
     pub findings: u64,
 }
 
-/// Rows, or tasks, to a page. Of rows a few: each has the data that was handed in.
+/// Tasks to a page.
 const PAGE: u32 = 100;
 
 /// Checks every row, or those of one task, and hands over what is wrong as it is found, task by
@@ -137,7 +138,7 @@ pub fn verify<'a>(
 ) -> BoxFuture<'a, Result<Verified, StoreError>> {
     Box::pin(async move {
         let mut check = Check::of(store, scope, found);
-        while check.page().await?.is_some() {}
+        while check.next().await?.is_some() {}
         check.finish().await
     })
 }
@@ -148,7 +149,7 @@ pub(crate) struct Check<'a> {
     found: &'a mut (dyn FnMut(Finding) + Send),
     scope: Option<String>,
     copied: Copied,
-    pages: Pages,
+    rows: JournalWalk<'a>,
     /// The task whose rows are being read.
     task: String,
     walk: Walk,
@@ -165,7 +166,7 @@ impl<'a> Check<'a> {
         Self {
             store,
             found,
-            pages: Pages::of(task.clone()),
+            rows: JournalWalk::of(store, task.clone()),
             scope: task,
             copied: scope.copied.clone(),
             task: String::new(),
@@ -179,22 +180,20 @@ impl<'a> Check<'a> {
         (self.found)(finding);
     }
 
-    /// Checks the next page of rows, and returns it; `None`: there are no more.
-    pub(crate) async fn page(&mut self) -> Result<Option<Vec<ChainRow>>, StoreError> {
-        let Some(page) = self.pages.next(self.store).await? else {
+    /// Checks the next row, and returns it; `None`: there are no more.
+    pub(crate) async fn next(&mut self) -> Result<Option<ChainRow>, StoreError> {
+        let Some(row) = self.rows.next().await? else {
             return Ok(None);
         };
-        for row in &page {
-            if row.task != self.task {
-                self.end().await?;
-                self.task.clone_from(&row.task);
-            }
-            if let Some(finding) = self.copied.look(row) {
-                self.report(finding);
-            }
-            self.walk.step(row);
+        if row.task != self.task {
+            self.end().await?;
+            self.task.clone_from(&row.task);
         }
-        Ok(Some(page))
+        if let Some(finding) = self.copied.look(&row) {
+            self.report(finding);
+        }
+        self.walk.step(&row);
+        Ok(Some(row))
     }
 
     /// Checks the last task, tasks that have no rows, and what was copied and is not there.
@@ -225,12 +224,10 @@ impl<'a> Check<'a> {
         // Once more, and all of it: a page may have ended between two changes of the task, or
         // before it was deleted.
         let (mut rows, mut again) = (Vec::new(), Walk::default());
-        let mut pages = Pages::of(Some(task.to_owned()));
-        while let Some(page) = pages.next(self.store).await? {
-            for row in page {
-                again.step(&row);
-                rows.push(row);
-            }
+        let mut once_more = JournalWalk::of(self.store, Some(task.to_owned()));
+        while let Some(row) = once_more.next().await? {
+            again.step(&row);
+            rows.push(row);
         }
         if again.is_whole() {
             return Ok(());
@@ -256,10 +253,11 @@ impl<'a> Check<'a> {
     async fn chain_tips(&mut self) -> Result<(), StoreError> {
         let mut after = None;
         loop {
-            let page = AuditPage {
+            let page = JournalPage {
                 task: self.scope.clone(),
                 after: after.take(),
                 limit: PAGE,
+                lane: Lane::People,
             };
             let tips = self.store.chain_tips(&page).await?;
             for tip in &tips {
@@ -275,31 +273,5 @@ impl<'a> Check<'a> {
                 None => return Ok(()),
             }
         }
-    }
-}
-
-/// The rows of all tasks, or of one, page by page.
-struct Pages {
-    task: Option<String>,
-    after: Option<(String, i64)>,
-}
-
-impl Pages {
-    const fn of(task: Option<String>) -> Self {
-        Self { task, after: None }
-    }
-
-    async fn next(&mut self, store: &Store) -> Result<Option<Vec<ChainRow>>, StoreError> {
-        let page = AuditPage {
-            task: self.task.clone(),
-            after: self.after.take(),
-            limit: PAGE,
-        };
-        let rows = store.audit_page(&page).await?;
-        let Some(last) = rows.last() else {
-            return Ok(None);
-        };
-        self.after = Some((last.task.clone(), last.rev));
-        Ok(Some(rows))
     }
 }

@@ -10,9 +10,9 @@ mod row;
 use crate::audit::{Check, Damage, Finding, Scope, Verified};
 use counterstep_contracts::{StepStatus, TaskId};
 use counterstep_kernel::intents::{self, IntentState};
-use counterstep_kernel::journal::{Fold, JournalError};
+use counterstep_kernel::journal::{Fold, JournalError, JournalWalk};
 use counterstep_kernel::payloads::{decrypt_record, is_encrypted};
-use counterstep_kernel::ports::{AuditPage, ChainRow, ObjectError, Objects, Store, StoreError};
+use counterstep_kernel::ports::{ChainRow, ObjectError, Objects, Store, StoreError};
 use counterstep_kernel::record::{StepRow, TaskRecord, TaskRow};
 use counterstep_steps::keys::{ObjectKey, task_prefix};
 use counterstep_steps::task::Registry;
@@ -72,23 +72,24 @@ pub fn fsck<'a>(
             checked: Checked::default(),
         };
         let (mut task, mut ended) = (None::<Folded>, Vec::new());
-        while let Some(rows) = check.page().await? {
-            for row in &rows {
-                if task.as_ref().is_none_or(|task| task.name != row.task) {
-                    ended.extend(task.take());
-                    task = Folded::begin(row);
-                }
-                if let Some(task) = &mut task {
-                    fsck.push(task, row);
+        while let Some(row) = check.next().await? {
+            if task.as_ref().is_none_or(|task| task.name != row.task) {
+                ended.extend(task.take());
+                task = Folded::begin(&row);
+                if ended.len() >= TOGETHER {
+                    let compared = fsck.compare(std::mem::take(&mut ended)).await;
+                    fsck.found
+                        .drain(..)
+                        .for_each(|finding| check.report(finding));
+                    compared?;
                 }
             }
-            let compared = fsck.compare(std::mem::take(&mut ended)).await;
-            fsck.found
-                .drain(..)
-                .for_each(|finding| check.report(finding));
-            compared?;
+            if let Some(task) = &mut task {
+                fsck.push(task, &row);
+            }
         }
-        let compared = fsck.compare(task.into_iter().collect()).await;
+        ended.extend(task);
+        let compared = fsck.compare(ended).await;
         fsck.found
             .drain(..)
             .for_each(|finding| check.report(finding));
@@ -99,6 +100,9 @@ pub fn fsck<'a>(
         })
     })
 }
+
+/// So many tasks are compared with their rows at a time.
+const TOGETHER: usize = 64;
 
 /// A task whose rows are being read.
 struct Folded {
@@ -222,20 +226,12 @@ impl Fsck<'_> {
 
     /// Applies the rows that were written since, up to where the task's row was read.
     async fn catch_up(&mut self, task: &mut Folded, record: &TaskRecord) -> Result<(), StoreError> {
+        let mut rows = JournalWalk::behind(self.store, task.id, task.fold.record().task.rev);
         while !task.is_over && task.fold.record().task.rev < record.task.rev {
-            let after = Some((task.name.clone(), task.fold.record().task.rev.0));
-            let page = AuditPage {
-                task: Some(task.name.clone()),
-                after,
-                limit: 100,
-            };
-            let rows = self.store.audit_page(&page).await?;
-            if rows.is_empty() {
+            match rows.next().await? {
+                Some(row) => self.push(task, &row),
                 // Its end is cut off, which the check of the chains finds.
-                task.is_over = true;
-            }
-            for row in rows.iter().filter(|row| row.rev <= record.task.rev.0) {
-                self.push(task, row);
+                None => task.is_over = true,
             }
         }
         Ok(())

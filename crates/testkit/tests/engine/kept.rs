@@ -6,7 +6,7 @@ use crate::lost::lost_at;
 use counterstep_contracts::{Attempt, Direction, Host, Outcome, StepNo, StepStatus, TaskStatus};
 use counterstep_kernel::Engine;
 use counterstep_kernel::intents::{self, Intent};
-use counterstep_kernel::ports::{AuditPage, Clock, Ports};
+use counterstep_kernel::ports::{Clock, JournalPage, Lane, Ports};
 use counterstep_kernel::record::{Intention, TaskRecord};
 use counterstep_kernel::turn::turn;
 use counterstep_macros::distributed_task;
@@ -89,16 +89,17 @@ fn objects(record: &TaskRecord) -> Vec<Intention> {
 
 /// What sweeps have written into the journal.
 async fn said_by_sweeps(task: &TestTask) -> Vec<String> {
-    let page = AuditPage {
+    let page = JournalPage {
         task: Some(task.id.to_string()),
         after: None,
         limit: 1000,
+        lane: Lane::People,
     };
     let rows = task
         .engine
         .ports
         .store
-        .audit_page(&page)
+        .journal(&page)
         .await
         .expect("the rows");
     let by_a_sweep =

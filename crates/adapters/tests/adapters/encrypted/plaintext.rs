@@ -7,7 +7,7 @@ use crate::suite::chain::check;
 use crate::suite::changes::*;
 use counterstep_adapters::payload_keys::PayloadKey;
 use counterstep_contracts::{TaskId, TaskStatus};
-use counterstep_kernel::ports::{AuditPage, LoadFor, StoreError};
+use counterstep_kernel::ports::{JournalPage, Lane, LoadFor, StoreError};
 use counterstep_reconciler::audit::{Damage, Scope};
 use counterstep_reconciler::fsck::fsck;
 use counterstep_steps::Registry;
@@ -37,12 +37,13 @@ async fn each_row_that_is_written_with_a_key_names_it() {
     let without = planted(&fixture.ports.store, TaskStatus::Dispatched).await;
     let named = format!("\"key\":\"{}\"", PayloadKey::new([1; 32]).id());
     for (task, is_named) in [(with, true), (claimed, true), (without, false)] {
-        let page = AuditPage {
+        let page = JournalPage {
             task: Some(task.to_string()),
             after: None,
             limit: 9,
+            lane: Lane::People,
         };
-        for row in store.audit_page(&page).await.unwrap() {
+        for row in store.journal(&page).await.unwrap() {
             assert_eq!(row.entries.contains(&named), is_named, "{}", row.entries);
         }
     }

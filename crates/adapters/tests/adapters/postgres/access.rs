@@ -6,7 +6,7 @@ use crate::suite::children::{end_of, family};
 use counterstep_adapters::client_certificate::ClientCertificate;
 use counterstep_adapters::postgres::{OpenError, PostgresOptions, PostgresStore};
 use counterstep_contracts::{Epoch, Outcome, TaskStatus};
-use counterstep_kernel::ports::{AuditPage, OutboxOp, PurgeOp, ReceiveOp, SweepOp};
+use counterstep_kernel::ports::{JournalPage, Lane, OutboxOp, PurgeOp, ReceiveOp, SweepOp};
 use counterstep_kernel::transition::{LeaseChange, Time};
 use counterstep_testkit::servers::{Postgres, shared_postgres};
 use std::os::unix::fs::{MetadataExt, chown};
@@ -391,12 +391,13 @@ async fn the_service_role_can_commit_and_cannot_touch_the_audit() {
     assert!(number(&eraser, &erase).await > 0);
     assert_eq!(store.log(record.task.id).await.unwrap(), []);
     assert_eq!(number(&eraser, &erase).await, 0, "once");
-    let page = AuditPage {
+    let page = JournalPage {
         task: Some(record.task.id.to_string()),
         after: None,
         limit: 10,
+        lane: Lane::People,
     };
-    let rows = store.audit_page(&page).await.unwrap();
+    let rows = store.journal(&page).await.unwrap();
     assert!(
         rows.len() > 2 && rows.iter().all(|row| row.data.is_none()),
         "{rows:?}"

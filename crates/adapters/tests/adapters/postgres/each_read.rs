@@ -5,9 +5,9 @@ use crate::suite::changes::*;
 use crate::suite::labels::labels;
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::ports::{
-    AuditPage, ChildQuery, Due, FailureFilter, FailureQuery, First, FlowQuery, Lost, OutboxOp,
-    PlaceQuery, PurgeOp, ReceiveOp, RevisionsOf, ScheduleQuery, Store, SweepOp, TaskQuery,
-    Unclaimed, WaitingQuery,
+    ChildQuery, Due, FailureFilter, FailureQuery, First, FlowQuery, JournalPage, Lane, Lost,
+    OutboxOp, PlaceQuery, PurgeOp, ReceiveOp, RevisionsOf, ScheduleQuery, Store, SweepOp,
+    TaskQuery, Unclaimed, WaitingQuery,
 };
 use counterstep_steps::times::DbTime;
 use futures::future::BoxFuture;
@@ -180,15 +180,13 @@ pub(super) fn reads() -> Vec<(String, Read)> {
         ),
         (
             "rows of one",
-            read!(store => store.audit_page(&AuditPage {
-                task: Some(task(50).to_string()), after: None, limit: PAGE,
-            })),
+            read!(store => store.journal(&JournalPage {
+                task: Some(task(50).to_string()), after: None, limit: PAGE, lane: Lane::People })),
         ),
         (
             "rows",
-            read!(store => store.audit_page(&AuditPage {
-                task: None, after: Some((task(5_000).to_string(), 1)), limit: PAGE,
-            })),
+            read!(store => store.journal(&JournalPage {
+                task: None, after: Some((task(5_000).to_string(), 1)), limit: PAGE, lane: Lane::People })),
         ),
         (
             "revisions",
@@ -208,9 +206,8 @@ pub(super) fn reads() -> Vec<(String, Read)> {
         ),
         (
             "heads",
-            read!(store => store.chain_tips(&AuditPage {
-                task: None, after: Some((task(5_000).to_string(), 1)), limit: PAGE,
-            })),
+            read!(store => store.chain_tips(&JournalPage {
+                task: None, after: Some((task(5_000).to_string(), 1)), limit: PAGE, lane: Lane::People })),
         ),
     ];
     reads.push(("claimable", {

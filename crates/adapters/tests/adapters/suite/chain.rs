@@ -4,7 +4,7 @@ use super::changes::*;
 use counterstep_contracts::{Attempt, AuditSeq, Epoch, StepNo, StepStatus, TaskId, TaskStatus};
 use counterstep_kernel::audit;
 use counterstep_kernel::draft::after_commit;
-use counterstep_kernel::ports::{AuditPage, Ports, Store};
+use counterstep_kernel::ports::{JournalPage, Lane, Ports, Store};
 use counterstep_kernel::record::{AuditEntry, StepRow, TaskRecord};
 use counterstep_kernel::transition::Transition;
 use counterstep_reconciler::audit::{Copied, Damage, Finding, Scope, Verified, verify};
@@ -86,12 +86,13 @@ pub(crate) async fn a_chain_holds_over_changes_of_one_and_of_many_entries(ports:
         load(store, task).await.task.audit_seal,
         record.task.audit_seal
     );
-    let page = AuditPage {
+    let page = JournalPage {
         task: Some(task.to_string()),
         after: None,
         limit: 9,
+        lane: Lane::People,
     };
-    for row in store.audit_page(&page).await.unwrap() {
+    for row in store.journal(&page).await.unwrap() {
         assert_eq!(
             row.seal,
             audit::seal(&row.link, row.at).0,
@@ -191,10 +192,11 @@ pub(crate) async fn a_copy_of_the_ends_tells_whether_they_are_still_there(ports:
     let store = &ports.store;
     let task = chained(store, &[2, 1], &Value::Null).await.task.id;
     let tips = store
-        .chain_tips(&AuditPage {
+        .chain_tips(&JournalPage {
             task: None,
             after: None,
             limit: 10,
+            lane: Lane::People,
         })
         .await
         .unwrap();
@@ -256,10 +258,11 @@ pub(crate) async fn rows_and_heads_page_in_order(ports: &Ports) {
     let (mut seen, mut after) = (Vec::new(), None);
     loop {
         let page = store
-            .audit_page(&AuditPage {
+            .journal(&JournalPage {
                 task: None,
                 after,
                 limit: 3,
+                lane: Lane::People,
             })
             .await
             .unwrap();
@@ -273,7 +276,12 @@ pub(crate) async fn rows_and_heads_page_in_order(ports: &Ports) {
         .flat_map(|task| (1..=4).map(|rev| (task.clone(), rev)))
         .collect();
     assert_eq!(seen, expected);
-    let page = |task, after, limit| AuditPage { task, after, limit };
+    let page = |task, after, limit| JournalPage {
+        task,
+        after,
+        limit,
+        lane: Lane::People,
+    };
     let tips = store.chain_tips(&page(None, None, 2)).await.unwrap();
     assert_eq!(
         tips.iter().map(|tip| tip.task.clone()).collect::<Vec<_>>(),
@@ -288,7 +296,7 @@ pub(crate) async fn rows_and_heads_page_in_order(ports: &Ports) {
         tasks[2..]
     );
     let one = store
-        .audit_page(&page(
+        .journal(&page(
             Some(tasks[1].clone()),
             Some((tasks[1].clone(), 2)),
             9,

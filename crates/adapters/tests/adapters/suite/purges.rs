@@ -4,7 +4,7 @@ use super::changes::*;
 use super::children::{child, end_of, family, submitting};
 use counterstep_contracts::{Epoch, Outcome, Rev, TaskStatus};
 use counterstep_kernel::ports::{
-    AuditPage, CommitError, EndedTask, OutboxOp, Ports, PurgeOp, Store,
+    CommitError, EndedTask, JournalPage, Lane, OutboxOp, Ports, PurgeOp, Store,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{IdempotencyWrite, LeaseChange, Time};
@@ -155,13 +155,14 @@ pub(crate) async fn a_purged_task_leaves_a_tombstone_and_no_row(ports: &Ports) {
             "{late:?}"
         );
     }
-    let page = AuditPage {
+    let page = JournalPage {
         task: Some(id.to_string()),
         after: None,
         limit: 10,
+        lane: Lane::People,
     };
     assert_eq!(
-        store.audit_page(&page).await.unwrap(),
+        store.journal(&page).await.unwrap(),
         [],
         "a frozen owner adds no row"
     );

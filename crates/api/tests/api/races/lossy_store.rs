@@ -4,14 +4,13 @@
 use async_trait::async_trait;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
-    AuditPage, ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed,
-    DocumentKind, DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, EndedTask,
-    FailureQuery, Flow, FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, LoadFor,
-    LoadedTask, LogRow, LogWrite, Logs, OutboxOp, OutboxRow, PlaceCount, PlaceQuery, PlaceRow,
-    PurgeOp, ReceiveOp, Receives, Revisions, RevisionsOf, Storage, StoreError, SweepOp, TaskLine,
-    TaskPage, TaskQuery, Upkeep, WaitingQuery, Woken,
+    ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed, DocumentKind,
+    DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, EndedTask, FailureQuery,
+    Flow, FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, JournalPage, LoadFor, LoadedTask,
+    LogRow, LogWrite, Logs, OutboxOp, OutboxRow, PlaceCount, PlaceQuery, PlaceRow, PurgeOp,
+    ReceiveOp, Receives, Revisions, RevisionsOf, Storage, StoreError, SweepOp, TaskLine, TaskPage,
+    TaskQuery, Upkeep, WaitingQuery, Woken,
 };
-use counterstep_kernel::record::History;
 use counterstep_kernel::transition::{Guard, Transition};
 use counterstep_steps::times::DbTime;
 use futures::future::BoxFuture;
@@ -169,15 +168,11 @@ impl Storage for LossyStore {
         self.inner.flow(query).await
     }
 
-    async fn history(&self, task: TaskId) -> Result<History, StoreError> {
-        self.inner.history(task).await
+    async fn journal(&self, page: &JournalPage) -> Result<Vec<ChainRow>, StoreError> {
+        self.inner.journal(page).await
     }
 
-    async fn audit_page(&self, page: &AuditPage) -> Result<Vec<ChainRow>, StoreError> {
-        self.inner.audit_page(page).await
-    }
-
-    async fn chain_tips(&self, page: &AuditPage) -> Result<Vec<ChainTip>, StoreError> {
+    async fn chain_tips(&self, page: &JournalPage) -> Result<Vec<ChainTip>, StoreError> {
         self.inner.chain_tips(page).await
     }
 

@@ -83,13 +83,24 @@ pub struct ChainTip {
     pub has_rows: bool,
 }
 
+/// Who waits for rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lane {
+    /// The engine: it must not stand behind what people ask for.
+    Engine,
+    /// People, and checks.
+    People,
+}
+
 /// Which rows, or tips, to read: a page in the order of task and place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AuditPage {
+pub struct JournalPage {
     /// Of this task only.
     pub task: Option<String>,
     /// Behind this row: its task and its place. Tips: behind this task.
     pub after: Option<(String, i64)>,
     /// At most so many.
     pub limit: u32,
+    /// Who waits for them.
+    pub lane: Lane,
 }
