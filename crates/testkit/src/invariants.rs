@@ -12,7 +12,7 @@ use counterstep_contracts::{
 use counterstep_kernel::Engine;
 use counterstep_kernel::ports::Store;
 use counterstep_kernel::record::{History, TaskRecord};
-use counterstep_reconciler::audit::{Damage, Scope};
+use counterstep_reconciler::audit::{Damage, Part, Scope};
 use counterstep_reconciler::fsck::fsck;
 use counterstep_steps::Registry;
 use std::collections::BTreeMap;
@@ -144,7 +144,7 @@ pub async fn found_by_fsck(store: &Store, registry: &Registry, task: TaskId) -> 
     };
     let checked = fsck(store, registry, None, &scope, &mut |finding| {
         let number = match finding.damage {
-            Damage::OutputReplaced => 11,
+            Damage::Illegal(Part::Output) => 11,
             _ => 6,
         };
         broken.push(format!("{number}: {finding}"));

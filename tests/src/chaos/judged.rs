@@ -252,7 +252,7 @@ mod tests {
             run.known[0].history.audit[1].seq = AuditSeq(7);
         }),
         ("11", "an output that was replaced", |run| {
-            let found = "11: output replaced".to_owned();
+            let found = "11: illegal (output)".to_owned();
             run.known[0].found_by_fsck.push(found);
         }),
         ("13", "a row of a change that was not written", |run| {

@@ -80,7 +80,7 @@ async fn rows_that_disagree_and_objects_that_are_gone_are_found() {
     let text = fsck(&place, &["--task", &row.to_string()]);
     let text = &text.assert_code(1).stdout;
     assert!(
-        text.contains(r#"row differs: queue is "another" in the task's row and "#),
+        text.contains(r#"row differs (fields): queue is "another" in the task's row and "#),
         "{text}"
     );
     assert!(
@@ -94,7 +94,7 @@ async fn rows_that_disagree_and_objects_that_are_gone_are_found() {
     run_sql(&format!(
         "DELETE FROM journal WHERE task = '{journal}' AND rev = 2"
     ));
-    assert_eq!(damage_of(&place, journal, &[]), ["unfolded", "missing"]);
+    assert_eq!(damage_of(&place, journal, &[]), ["illegal", "missing"]);
 
     let of_task = Rows::of(&place).await.objects().await;
     let key = &of_task

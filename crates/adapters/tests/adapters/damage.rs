@@ -6,7 +6,7 @@ use crate::suite::chain::{chained, check, entries};
 use crate::suite::changes::{after, commit, free, load};
 use crate::{embedded, sqlite};
 use counterstep_kernel::ports::{ChainRow, JournalPage, Lane, Store};
-use counterstep_reconciler::audit::{Damage, Scope};
+use counterstep_reconciler::audit::{Damage, Part, Scope};
 use diesel::connection::SimpleConnection;
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all, ready};
@@ -53,10 +53,7 @@ fn flipped(bytes: &[u8], at: usize) -> Vec<u8> {
 }
 
 fn cases(dialect: &Dialect<'_>, number: usize, task: &str, rows: &[ChainRow]) -> Vec<Case> {
-    use Damage::{
-        Changed, CutOff, DataChanged, HeadChanged, Inserted, LinkChanged, Missing, Moved, NoTask,
-        SealChanged, StatusDiffers, TimeChanged, Unsealed,
-    };
+    use Damage::{Changed, Inserted, Missing, NoTask, RowDiffers};
     let row = |rev: i64| &rows[usize::try_from(rev).unwrap() - 1];
     let set = |what: &str, rev: i64| {
         format!("UPDATE journal SET {what} WHERE task = '{task}' AND rev = {rev}")
@@ -111,53 +108,65 @@ fn cases(dialect: &Dialect<'_>, number: usize, task: &str, rows: &[ChainRow]) ->
         add(
             "a byte of the details",
             changed("because", "becausE"),
-            Changed,
+            Changed(Part::Text),
         );
         add(
             "spaces in the entries",
             format!("entries = '{entries} '"),
-            Changed,
+            Changed(Part::Text),
         );
-        add("the actor", "actor = 'Test'".into(), Changed);
+        add("the actor", "actor = 'Test'".into(), Changed(Part::Text));
         add(
             "the event",
             changed("step_started", "step_starteD"),
-            Changed,
+            Changed(Part::Text),
         );
         add(
             "the attempt",
             changed("\"attempt\":2", "\"attempt\":3"),
-            Changed,
+            Changed(Part::Text),
         );
         add(
             "entries that are none",
             "entries = 'levitating'".into(),
-            Changed,
+            Changed(Part::Text),
         );
-        add("the epoch", "epoch = epoch + 1".into(), Changed);
-        add("the form", "form = 0".into(), Changed);
+        add("the epoch", "epoch = epoch + 1".into(), Changed(Part::Text));
+        add("the form", "form = 0".into(), Changed(Part::Text));
         add(
             "the change",
             "change_id = '00000000-0000-7000-8000-000000000000'".into(),
-            Changed,
+            Changed(Part::Text),
         );
-        add("the time", format!("at = {}", dialect.later), TimeChanged);
-        add("the link", format!("link = {}", link(rev)), LinkChanged);
-        add("the seal", format!("seal = {}", seal(rev)), SealChanged);
-        add("no seal", format!("seal = {none}"), Unsealed);
-        add("no link", format!("link = {none}"), Unsealed);
+        add(
+            "the time",
+            format!("at = {}", dialect.later),
+            Changed(Part::Time),
+        );
+        add(
+            "the link",
+            format!("link = {}", link(rev)),
+            Changed(Part::Link),
+        );
+        add(
+            "the seal",
+            format!("seal = {}", seal(rev)),
+            Changed(Part::Seal),
+        );
+        add("no seal", format!("seal = {none}"), Changed(Part::Seal));
+        add("no link", format!("link = {none}"), Changed(Part::Link));
         add(
             "neither link nor seal",
             format!("link = {none}, seal = {none}"),
-            Unsealed,
+            Changed(Part::Link),
         );
         add(
             "the data",
             "data = '{\"outputs\":{\"1\":0}}'".into(),
-            DataChanged,
+            Changed(Part::Data),
         );
         let (lost, gone) = if rev == 100 {
-            (CutOff, rev)
+            (Missing, rev)
         } else {
             (Missing, rev)
         };
@@ -174,7 +183,7 @@ fn cases(dialect: &Dialect<'_>, number: usize, task: &str, rows: &[ChainRow]) ->
     put_in.push(copy(20, 60));
     let mut taken_out = vec![delete("rev = 60")];
     taken_out.extend(renumber("rev > 60", -1));
-    let moved = |a, b| vec![(number, Some(a), Moved), (number, Some(b), Moved)];
+    let moved = |a, b| vec![(number, Some(a), Inserted), (number, Some(b), Inserted)];
     cases.extend([
         one(
             "three deleted in the middle",
@@ -192,9 +201,9 @@ fn cases(dialect: &Dialect<'_>, number: usize, task: &str, rows: &[ChainRow]) ->
             "the last three deleted",
             delete("rev > 97"),
             Some(98),
-            CutOff,
+            Missing,
         ),
-        one("all deleted", delete("rev > 0"), Some(1), CutOff),
+        one("all deleted", delete("rev > 0"), Some(1), Missing),
         one(
             "one put behind the end",
             copy(100, 101),
@@ -212,37 +221,37 @@ fn cases(dialect: &Dialect<'_>, number: usize, task: &str, rows: &[ChainRow]) ->
             "the end of the chain",
             task_row(&format!("audit_seal = {head}")),
             None,
-            HeadChanged,
+            RowDiffers(Part::Head),
         ),
         one(
             "no end of the chain",
             task_row("audit_seal = NULL"),
             None,
-            HeadChanged,
+            RowDiffers(Part::Head),
         ),
         one(
             "the number of the end",
             task_row("rev = 99"),
             None,
-            HeadChanged,
+            RowDiffers(Part::Head),
         ),
         one(
             "a number beyond the end",
             task_row("rev = 101"),
             None,
-            HeadChanged,
+            RowDiffers(Part::Head),
         ),
         one(
             "the state of the task",
             task_row("status = 'running'"),
             None,
-            StatusDiffers,
+            RowDiffers(Part::State),
         ),
         one(
             "all deleted, and the number of the end",
             format!("{}; {}", delete("rev > 0"), task_row("rev = 0")),
             Some(1),
-            CutOff,
+            Missing,
         ),
         one(
             "no task",
@@ -278,7 +287,7 @@ fn cases(dialect: &Dialect<'_>, number: usize, task: &str, rows: &[ChainRow]) ->
         Case {
             name: "another one in its place",
             sql: vec![delete("rev = 60"), copy(20, 60)],
-            expected: vec![(number, Some(60), Changed)],
+            expected: vec![(number, Some(60), Changed(Part::Text))],
         },
     ]);
     cases
@@ -352,8 +361,8 @@ async fn every_damage_is_named(store: &Store, dialect: &Dialect<'_>) {
             ),
         ],
         expected: vec![
-            (7, Some(10), Damage::Changed),
-            (7, Some(30), Damage::TimeChanged),
+            (7, Some(10), Damage::Changed(Part::Text)),
+            (7, Some(30), Damage::Changed(Part::Time)),
             (7, Some(40), Damage::Missing),
         ],
     };
@@ -395,7 +404,7 @@ async fn every_damage_is_named(store: &Store, dialect: &Dialect<'_>) {
         .collect();
     assert_eq!(
         named,
-        [(tasks[11].as_str(), Some(101), Damage::DoesNotFollow)],
+        [(tasks[11].as_str(), Some(101), Damage::Illegal(Part::Order))],
         "{found:#?}"
     );
 }

@@ -11,7 +11,7 @@ use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::webhooks::alerts;
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_macros::distributed_task;
-use counterstep_reconciler::audit::{Damage, Scope};
+use counterstep_reconciler::audit::{Damage, Part, Scope};
 use counterstep_reconciler::recovery::{self, Recover, Recovered};
 use counterstep_reconciler::redispatch::{self, RedispatchPlan};
 use counterstep_steps::times::DbTime;
@@ -369,7 +369,7 @@ async fn the_audit_of_a_task_that_cannot_be_read_goes_on_from_what_stands_in_its
             .expect("a row")
             .rev;
         let expected: Vec<_> = is_found
-            .then_some((Some(rev), Damage::Changed))
+            .then_some((Some(rev), Damage::Changed(Part::Text)))
             .into_iter()
             .collect();
         assert_eq!(

@@ -2,7 +2,7 @@
 
 use super::finding::CHANGES as CHAIN;
 use super::verify::Copied;
-use super::{Damage, Finding};
+use super::{Damage, Finding, Part};
 use counterstep_kernel::admin_audit::{AdminEntry, page, tip};
 use counterstep_kernel::audit::ContentHash;
 use counterstep_kernel::ports::{Store, StoreError};
@@ -43,7 +43,11 @@ pub(super) async fn verify(
             if entry.no == tip.no && Some(&entry.link) != tip.link.as_ref() {
                 let says =
                     "the end of the chain says another link than this entry, its last".to_owned();
-                found.push(finding(Some(entry.no), Damage::HeadChanged, says));
+                found.push(finding(
+                    Some(entry.no),
+                    Damage::RowDiffers(Part::Head),
+                    says,
+                ));
             }
             last = Some(entry);
         }
@@ -51,11 +55,11 @@ pub(super) async fn verify(
     let ends = last.map_or(0, |last| last.no);
     if ends < tip.no {
         let says = format!("it ends at entry {ends}, and {} were written", tip.no);
-        found.push(finding(Some(ends + 1), Damage::CutOff, says));
+        found.push(finding(Some(ends + 1), Damage::Missing, says));
     }
     if tip.no == 0 && ends > 0 {
         let says = "there are entries, and nothing says where they end".to_owned();
-        found.push(finding(None, Damage::HeadChanged, says));
+        found.push(finding(None, Damage::RowDiffers(Part::Head), says));
     }
     Ok(count)
 }
@@ -70,7 +74,7 @@ fn step(last: Option<&AdminEntry>, entry: &AdminEntry, found: &mut Vec<Finding>)
         found.push(finding(Some(expected), Damage::Missing, says));
     } else if entry.bound_to(last.map(|last| &last.link)) != entry.link {
         let says = "what it says is not what its link binds to the entry before it".to_owned();
-        found.push(finding(Some(entry.no), Damage::Changed, says));
+        found.push(finding(Some(entry.no), Damage::Changed(Part::Text), says));
     }
 }
 
@@ -125,7 +129,7 @@ mod tests {
         assert_eq!(walked(&chain(3)), []);
         let mut changed = chain(3);
         changed[1].actor = "lee".to_owned();
-        assert_eq!(walked(&changed), [(Some(2), Damage::Changed)]);
+        assert_eq!(walked(&changed), [(Some(2), Damage::Changed(Part::Text))]);
         let mut gone = chain(3);
         gone.remove(1);
         assert_eq!(walked(&gone), [(Some(2), Damage::Missing)]);

@@ -1,7 +1,7 @@
 //! What is wrong with the chain of one task that is not whole. Each row is bound to the one before
 //! it, so the rows around a damaged one tell what has become of it: this reads their evidence.
 
-use super::{Damage, Finding};
+use super::{Damage, Finding, Part};
 use counterstep_kernel::audit::{
     EncryptedFrom, Ends, Facts, Read, data_is_whole, link, origin, read, seal,
 };
@@ -243,7 +243,7 @@ impl Diagnosis<'_> {
                 RowPosition::Moved(was) => {
                     self.add(
                         Some(rev),
-                        Damage::Moved,
+                        Damage::Inserted,
                         format!("it is the row that was written as number {was}"),
                     );
                 }
@@ -276,13 +276,14 @@ impl Diagnosis<'_> {
     fn judge_odd(&mut self, at: usize) {
         let row = &self.rows[at];
         let rev = row.rev;
-        if let Some(what) = unsealed(row) {
-            return self.add(Some(rev), Damage::Unsealed, format!("it has no {what}"));
+        if let Some(part) = unsealed(row) {
+            let says = format!("it has no {}", part.as_str());
+            return self.add(Some(rev), Damage::Changed(part), says);
         }
         if let Some(other) = self.copied_from(at) {
             let says =
                 format!("what stands there has the link of row {other}, of which it is a copy");
-            return self.add(Some(rev), Damage::Changed, says);
+            return self.add(Some(rev), Damage::Changed(Part::Text), says);
         }
         // The link that it should have, and whether its seal is one of that.
         let whole = at
@@ -293,7 +294,7 @@ impl Diagnosis<'_> {
             .any(|tail| seal(&link(tail, &row.facts()).0, row.at).0 == row.seal)
         {
             let says = "its seal is that of what it says, and its link is not".to_owned();
-            return self.add(Some(rev), Damage::LinkChanged, says);
+            return self.add(Some(rev), Damage::Changed(Part::Link), says);
         }
         let sealed = seal(&row.link, row.at).0 == row.seal;
         let goes_on =
@@ -314,15 +315,16 @@ impl Diagnosis<'_> {
                 )
             }
         };
-        self.add(Some(rev), Damage::Changed, says);
+        self.add(Some(rev), Damage::Changed(Part::Text), says);
     }
 
     /// Of a row that says what it said: whether its time and its seal are those that were written.
     fn judge_seal(&mut self, at: usize, tip: &ChainTip) {
         let row = &self.rows[at];
         let rev = row.rev;
-        if let Some(what) = unsealed(row) {
-            return self.add(Some(rev), Damage::Unsealed, format!("it has no {what}"));
+        if let Some(part) = unsealed(row) {
+            let says = format!("it has no {}", part.as_str());
+            return self.add(Some(rev), Damage::Changed(part), says);
         }
         let made = seal(&row.link, row.at).0;
         if made == row.seal {
@@ -340,14 +342,14 @@ impl Diagnosis<'_> {
         if bound_to(&made) {
             let says =
                 format!("it is not the seal of its link and its time; {who} is bound to that one");
-            self.add(Some(rev), Damage::SealChanged, says);
+            self.add(Some(rev), Damage::Changed(Part::Seal), says);
         } else {
             let says = if bound_to(&row.seal) {
                 format!("its seal is that of another time, and {who} is bound to it")
             } else {
                 "its seal is that of another time".to_owned()
             };
-            self.add(Some(rev), Damage::TimeChanged, says);
+            self.add(Some(rev), Damage::Changed(Part::Time), says);
         }
     }
 
@@ -363,10 +365,10 @@ impl Diagnosis<'_> {
             };
             if !data_is_whole(row, &named) {
                 let says = "its data has not the digest that stands in its entries".to_owned();
-                self.add(Some(row.rev), Damage::DataChanged, says);
+                self.add(Some(row.rev), Damage::Changed(Part::Data), says);
             }
             if let Some(says) = encrypted.plaintext(row, &named) {
-                self.add(Some(row.rev), Damage::Plaintext, says);
+                self.add(Some(row.rev), Damage::Changed(Part::Data), says);
             }
         }
     }
@@ -393,7 +395,7 @@ impl Diagnosis<'_> {
                             word(from),
                             word(status)
                         );
-                        self.add(Some(row.rev), Damage::DoesNotFollow, says);
+                        self.add(Some(row.rev), Damage::Illegal(Part::Order), says);
                     }
                     ends.take(&named);
                 }
@@ -418,7 +420,7 @@ impl Diagnosis<'_> {
                 "the task's row knows of {} rows, and there are none",
                 tip.rev
             );
-            self.add(Some(1), Damage::CutOff, says);
+            self.add(Some(1), Damage::Missing, says);
             return;
         };
         let (last_rev, sealed_same) = (last.rev, tip.seal == last.seal);
@@ -429,7 +431,7 @@ impl Diagnosis<'_> {
                 "the task's row knows of {} rows, and the last one there is {last_rev}",
                 tip.rev
             );
-            self.add(Some(last_rev + 1), Damage::CutOff, says);
+            self.add(Some(last_rev + 1), Damage::Missing, says);
         } else if tip.rev != last_rev && tip.rev != true_end {
             // Rows behind the end have been named one by one; unless they are bound to what is
             // before them.
@@ -438,7 +440,7 @@ impl Diagnosis<'_> {
                     "it ends the journal at row {}, and the rows go on to {last_rev}, each bound to the one before it",
                     tip.rev
                 );
-                self.add(None, Damage::HeadChanged, says);
+                self.add(None, Damage::RowDiffers(Part::Head), says);
             }
         } else if !sealed_same {
             // Else the seal of the last row is the one that was changed, or all of it was.
@@ -446,7 +448,7 @@ impl Diagnosis<'_> {
             if made == last.seal && (sound || *standing == RowPosition::AfterGap) {
                 let says =
                     format!("the seal that it keeps is not that of row {last_rev}, its last");
-                self.add(None, Damage::HeadChanged, says);
+                self.add(None, Damage::RowDiffers(Part::Head), says);
             }
         }
         let Ends::In(_, ends_in) = ends else { return };
@@ -456,15 +458,15 @@ impl Diagnosis<'_> {
                 "it is {}, and its journal ends in {ends_in} at row {last_rev}",
                 tip.status
             );
-            self.add(None, Damage::StatusDiffers, says);
+            self.add(None, Damage::RowDiffers(Part::State), says);
         }
     }
 }
 
-fn unsealed(row: &ChainRow) -> Option<&'static str> {
+fn unsealed(row: &ChainRow) -> Option<Part> {
     match (row.link.is_empty(), row.seal.is_empty()) {
-        (true, _) => Some("link"),
-        (false, true) => Some("seal"),
+        (true, _) => Some(Part::Link),
+        (false, true) => Some(Part::Seal),
         (false, false) => None,
     }
 }

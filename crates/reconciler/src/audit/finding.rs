@@ -9,53 +9,52 @@ pub(super) const CHANGES: &str = "administration";
 
 /// What has become of a row of the journal, or of what its task's row says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(tag = "damage", content = "part", rename_all = "snake_case")]
 pub enum Damage {
-    /// It says something else than when it was written.
-    Changed,
-    /// Its time is another one than when it was written.
-    TimeChanged,
-    /// What it says is whole, and the link beside it is not its own.
-    LinkChanged,
-    /// What it says is whole, and the seal beside it is not its own.
-    SealChanged,
-    /// Its link or its seal is gone.
-    Unsealed,
-    /// What was handed in is not what its digest in the row says.
-    DataChanged,
-    /// What was handed in is not encrypted, and the row, or one before it, was written with a payload key.
-    Plaintext,
-    /// It is as it was written, and begins in another state, or with another event, than the row
-    /// before it ends: the task's row was changed in between.
-    DoesNotFollow,
-    /// One or more rows before it are gone.
+    /// This part of it is not what was written.
+    Changed(Part),
+    /// Rows are gone: before it, or from this place on where the task's row knows of more.
     Missing,
-    /// The rows from this place on are gone: the task's row knows of more.
-    CutOff,
-    /// It was not written as a part of this chain.
+    /// It was not written at this place of this chain.
     Inserted,
-    /// It is a row of this chain, at another place than its own.
-    Moved,
-    /// What the task's row says of its last row in the journal is not that of any.
-    HeadChanged,
-    /// The task's row is in another state than its journal.
-    StatusDiffers,
     /// There is no such task.
     NoTask,
+    /// It is as it was written, and by this part of it it cannot stand behind the rows before it.
+    Illegal(Part),
+    /// The task's row is not what its journal says, in this part.
+    RowDiffers(Part),
     /// It is not the row, or not the seal, that was copied.
     NotAsCopied,
-    /// A row cannot be applied to what the rows before it fold to.
-    Unfolded,
-    /// The judge does not allow what an event of the row leads to.
-    Illegal,
-    /// The output of a step, which was committed, is gone or another one since the row.
-    OutputReplaced,
-    /// The task's row is not what its journal folds to.
-    RowDiffers,
     /// An object to which an output of the task refers is not there.
     ObjectMissing,
-    /// The chain does not hold, and nothing says more precisely why.
-    Unexplained,
+}
+
+/// The part of a row that is damaged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// What it says.
+    Text,
+    /// Its time.
+    Time,
+    /// Its link to the row before it.
+    Link,
+    /// Its seal.
+    Seal,
+    /// What was handed in: it has not the digest that the row says, or is not encrypted and has to be.
+    Data,
+    /// The number or the state with which its events begin.
+    Order,
+    /// The state to which its events lead; of a task's row, its state.
+    State,
+    /// The output of a step, which was committed, and is gone or another one.
+    Output,
+    /// Its last row in the journal.
+    Head,
+    /// Its columns.
+    Fields,
+    /// How the rows stand to each other, without a single cause that explains it.
+    Chain,
 }
 
 impl Damage {
@@ -63,35 +62,57 @@ impl Damage {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Changed => "changed",
-            Self::TimeChanged => "time changed",
-            Self::LinkChanged => "link changed",
-            Self::SealChanged => "seal changed",
-            Self::Unsealed => "unsealed",
-            Self::DataChanged => "data changed",
-            Self::Plaintext => "plaintext",
-            Self::DoesNotFollow => "does not follow",
+            Self::Changed(_) => "changed",
             Self::Missing => "missing",
-            Self::CutOff => "cut off",
             Self::Inserted => "inserted",
-            Self::Moved => "moved",
-            Self::HeadChanged => "head changed",
-            Self::StatusDiffers => "status differs",
             Self::NoTask => "no task",
+            Self::Illegal(_) => "illegal",
+            Self::RowDiffers(_) => "row differs",
             Self::NotAsCopied => "not as copied",
-            Self::Unfolded => "unfolded",
-            Self::Illegal => "illegal",
-            Self::OutputReplaced => "output replaced",
-            Self::RowDiffers => "row differs",
             Self::ObjectMissing => "object missing",
-            Self::Unexplained => "unexplained",
+        }
+    }
+
+    /// The part that is damaged, where there is one.
+    #[must_use]
+    pub const fn part(self) -> Option<Part> {
+        match self {
+            Self::Changed(part) | Self::Illegal(part) | Self::RowDiffers(part) => Some(part),
+            Self::Missing
+            | Self::Inserted
+            | Self::NoTask
+            | Self::NotAsCopied
+            | Self::ObjectMissing => None,
+        }
+    }
+}
+
+impl Part {
+    /// Its name in words.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Time => "time",
+            Self::Link => "link",
+            Self::Seal => "seal",
+            Self::Data => "data",
+            Self::Order => "order",
+            Self::State => "state",
+            Self::Output => "output",
+            Self::Head => "head",
+            Self::Fields => "fields",
+            Self::Chain => "chain",
         }
     }
 }
 
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
+        match self.part() {
+            Some(part) => write!(f, "{} ({})", self.as_str(), part.as_str()),
+            None => f.write_str(self.as_str()),
+        }
     }
 }
 
@@ -104,6 +125,7 @@ pub struct Finding {
     /// the task's own row is concerned.
     pub rev: Option<i64>,
     /// What is wrong.
+    #[serde(flatten)]
     pub damage: Damage,
     /// How that shows: what the rows around it say.
     pub says: String,
@@ -131,7 +153,7 @@ mod tests {
         let finding = Finding {
             task: "x\ny".to_owned(),
             rev: None,
-            damage: Damage::StatusDiffers,
+            damage: Damage::RowDiffers(Part::State),
             says,
         };
         let shown = finding.to_string();

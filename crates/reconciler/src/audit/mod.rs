@@ -10,6 +10,6 @@ mod verify;
 pub use admin::admin_head;
 pub use counterstep_kernel::audit::Walk;
 pub use damage::diagnose;
-pub use finding::{Damage, Finding};
+pub use finding::{Damage, Finding, Part};
 pub(crate) use verify::Check;
 pub use verify::{Copied, Scope, Verified, verify};

@@ -2,7 +2,7 @@
 //! only of a task whose chain is not whole. Reads beside those who write.
 
 use super::finding::CHANGES;
-use super::{Damage, Finding, Walk, admin, diagnose};
+use super::{Damage, Finding, Part, Walk, admin, diagnose};
 use counterstep_contracts::TaskId;
 use counterstep_kernel::audit::EntryHash;
 use counterstep_kernel::journal::JournalWalk;
@@ -239,7 +239,7 @@ impl<'a> Check<'a> {
             findings.push(Finding {
                 task: task.to_owned(),
                 rev: None,
-                damage: Damage::Unexplained,
+                damage: Damage::Changed(Part::Chain),
                 says,
             });
         }

@@ -7,7 +7,7 @@ mod outputs;
 mod places;
 mod row;
 
-use crate::audit::{Check, Damage, Finding, Scope, Verified};
+use crate::audit::{Check, Damage, Finding, Part, Scope, Verified};
 use counterstep_contracts::{StepStatus, TaskId};
 use counterstep_kernel::intents::{self, IntentState};
 use counterstep_kernel::journal::{Fold, JournalError, JournalWalk};
@@ -155,7 +155,7 @@ impl Fsck<'_> {
             return self.report(
                 task,
                 Some(row.rev),
-                Damage::Unfolded,
+                Damage::Illegal(Part::Text),
                 "its columns are none of a row".to_owned(),
             );
         };
@@ -168,17 +168,22 @@ impl Fsck<'_> {
             }
             Err(error) => {
                 task.is_over = true;
-                return self.report(task, Some(row.rev.0), Damage::Unfolded, error.to_string());
+                return self.report(
+                    task,
+                    Some(row.rev.0),
+                    Damage::Illegal(Part::Text),
+                    error.to_string(),
+                );
             }
         }
         let events = task.fold.take_audit();
         let replaced = task.fold.take_replaced_outputs();
         if let Some(known) = self.registry.of(&task.fold.record().task) {
             for says in again::illegal(known.decl, &before, task.fold.record(), &events) {
-                self.report(task, Some(row.rev.0), Damage::Illegal, says);
+                self.report(task, Some(row.rev.0), Damage::Illegal(Part::State), says);
             }
             for says in outputs::not_lost(known.decl, &before, &events, &replaced) {
-                self.report(task, Some(row.rev.0), Damage::OutputReplaced, says);
+                self.report(task, Some(row.rev.0), Damage::Illegal(Part::Output), says);
             }
         }
     }
@@ -200,7 +205,7 @@ impl Fsck<'_> {
             .filter_map(|record| Some(record.as_ref().ok()?.task.clone()))
             .collect();
         for (task, says) in places::differences(self.store, &read).await? {
-            self.finds(task.to_string(), Damage::RowDiffers, says);
+            self.finds(task.to_string(), Damage::RowDiffers(Part::Fields), says);
         }
         for mut task in tasks.into_iter().filter(|task| !task.is_over) {
             match rows.remove(&task.id) {
@@ -210,7 +215,7 @@ impl Fsck<'_> {
                 Some(Err(StoreError::Unsupported(_))) => self.checked.newer += 1,
                 Some(Err(StoreError::Corrupt(why))) => {
                     let says = format!("its row cannot be read with its journal: {why}");
-                    self.report(&task, None, Damage::RowDiffers, says);
+                    self.report(&task, None, Damage::RowDiffers(Part::Fields), says);
                 }
                 Some(Err(error)) => return Err(error.into()),
                 Some(Ok(record)) => {
@@ -250,7 +255,7 @@ impl Fsck<'_> {
                 return Ok(());
             }
             Err(StoreError::Corrupt(why)) => {
-                self.finds(name, Damage::Unfolded, why);
+                self.finds(name, Damage::Illegal(Part::Text), why);
                 return Ok(());
             }
             Err(error) => return Err(error.into()),
@@ -268,7 +273,7 @@ impl Fsck<'_> {
         }
         let says = row::differences(&record, &folded.task);
         if !says.is_empty() {
-            self.finds(name, Damage::RowDiffers, says.join("; "));
+            self.finds(name, Damage::RowDiffers(Part::Fields), says.join("; "));
         }
         Ok(())
     }

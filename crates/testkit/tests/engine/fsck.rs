@@ -8,7 +8,7 @@ use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::record::{AuditEntry, StepRow, TaskRecord};
 use counterstep_kernel::transition::{Guard, TaskWrite, Transition};
 use counterstep_macros::distributed_task;
-use counterstep_reconciler::audit::{Damage, Finding, Scope};
+use counterstep_reconciler::audit::{Damage, Finding, Part, Scope};
 use counterstep_reconciler::fsck::{Checked, fsck};
 use counterstep_steps::error::panic_message;
 use counterstep_steps::{
@@ -124,7 +124,7 @@ async fn an_event_that_the_judge_does_not_allow_is_found_by_its_row() {
     };
     assert_eq!(
         (finding.damage, finding.rev),
-        (Damage::Illegal, Some(before.task.rev.next().0))
+        (Damage::Illegal(Part::State), Some(before.task.rev.next().0))
     );
     assert!(
         finding.says.contains("`taken_back`") && finding.says.contains("completed"),
@@ -154,7 +154,7 @@ async fn a_state_that_changes_without_an_event_is_found() {
     let [finding] = &found[..] else {
         panic!("one finding: {found:?}")
     };
-    assert_eq!(finding.damage, Damage::Illegal);
+    assert_eq!(finding.damage, Damage::Illegal(Part::State));
     assert!(
         finding
             .says
@@ -174,7 +174,7 @@ async fn an_output_that_is_replaced_is_found() {
     let [finding] = &found[..] else {
         panic!("one finding: {found:?}")
     };
-    assert_eq!(finding.damage, Damage::OutputReplaced);
+    assert_eq!(finding.damage, Damage::Illegal(Part::Output));
     assert!(
         finding.says.ends_with("whose scratch was not lost"),
         "{finding}"
@@ -201,7 +201,7 @@ async fn an_output_that_is_taken_behind_its_reader_is_found() {
     let [finding] = &found[..] else {
         panic!("one finding: {found:?}")
     };
-    assert_eq!(finding.damage, Damage::OutputReplaced);
+    assert_eq!(finding.damage, Damage::Illegal(Part::Output));
     assert!(
         finding.says.ends_with("by which step 3 has completed"),
         "{finding}"

@@ -8,7 +8,7 @@ use crate::suite::changes::*;
 use counterstep_adapters::payload_keys::PayloadKey;
 use counterstep_contracts::{TaskId, TaskStatus};
 use counterstep_kernel::ports::{JournalPage, Lane, LoadFor, StoreError};
-use counterstep_reconciler::audit::{Damage, Scope};
+use counterstep_reconciler::audit::{Damage, Part, Scope};
 use counterstep_reconciler::fsck::fsck;
 use counterstep_steps::Registry;
 use diesel::connection::SimpleConnection;
@@ -88,7 +88,7 @@ async fn a_plaintext_in_place_of_a_ciphertext_is_refused_with_its_row_and_its_ke
     let plaintext = |found: Vec<counterstep_reconciler::audit::Finding>| {
         let of = found
             .into_iter()
-            .filter(|one| one.damage == Damage::Plaintext);
+            .filter(|one| one.damage == Damage::Changed(Part::Data));
         of.map(|one| {
             assert!(one.says.contains(&key), "{}", one.says);
             (one.task, one.rev)

@@ -11,7 +11,7 @@ use counterstep_kernel::ports::{
     DocumentChange, DocumentKind, DocumentWrite, LoadFor, Ports, Store, StoreError,
 };
 use counterstep_kernel::record::{Failure, StepRow, UndoGoal};
-use counterstep_reconciler::audit::{Damage, Scope};
+use counterstep_reconciler::audit::{Damage, Part, Scope};
 use counterstep_steps::Sql;
 use futures::future::join_all;
 
@@ -213,9 +213,9 @@ pub(crate) async fn a_chain_of_changes_that_is_not_whole_is_named_where_it_break
         found,
         [
             (Some(3), Damage::Missing),
-            (Some(7), Damage::Changed),
-            (Some(8), Damage::Changed),
-            (Some(21), Damage::CutOff),
+            (Some(7), Damage::Changed(Part::Text)),
+            (Some(8), Damage::Changed(Part::Text)),
+            (Some(21), Damage::Missing),
         ]
     );
 }
