@@ -29,6 +29,8 @@ static START: LazyLock<(Duration, Duration)> =
 /// them in this process goes on at once, and the databases answer by the new time.
 #[derive(Debug, Clone)]
 pub struct TestClock {
+    /// What its calendar showed at [`START`].
+    calendar: Duration,
     ahead: Arc<watch::Sender<Duration>>,
     /// How far the calendar alone was set forward.
     set_forward: Arc<Mutex<Duration>>,
@@ -41,7 +43,19 @@ impl TestClock {
     /// At the machine's time.
     #[must_use]
     pub fn new() -> Self {
+        Self::from_calendar(START.0)
+    }
+
+    /// At this time since 1970, whatever the machine's calendar shows: for databases that were written then.
+    #[must_use]
+    pub fn at(since_1970: Duration) -> Self {
+        let since_start = SystemClocks.monotonic().saturating_sub(START.1);
+        Self::from_calendar(since_1970.saturating_sub(since_start))
+    }
+
+    fn from_calendar(calendar: Duration) -> Self {
         Self {
+            calendar,
             ahead: Arc::new(watch::Sender::new(Duration::ZERO)),
             set_forward: Arc::default(),
             silence: Arc::default(),
@@ -76,7 +90,7 @@ impl TestClock {
     pub fn advance_by(&self, by: Duration) {
         // The database first: its time decides, and what goes on here may ask for it at once.
         #[cfg(feature = "servers")]
-        self.postgres.advance(by);
+        self.postgres.advance(micros(by));
         self.ahead.send_modify(|ahead| *ahead += by);
     }
 
@@ -100,7 +114,8 @@ impl TestClock {
     /// When the database does not answer.
     #[cfg(feature = "servers")]
     pub fn drive_postgres(&self, url: &str) {
-        self.postgres.add(url, *self.ahead.borrow());
+        let shown = self.calendar + *self.ahead.borrow();
+        self.postgres.add(url, micros(shown) - micros(START.0));
     }
 
     /// Makes this clock the one of a task, for [`work_for`]. The harness and the site do so
@@ -127,8 +142,7 @@ impl TestClock {
     }
 
     fn since_1970(&self) -> Duration {
-        let (calendar, monotonic) = *START;
-        calendar + self.passed().saturating_sub(monotonic) + *self.set_forward()
+        self.calendar + self.passed().saturating_sub(START.1) + *self.set_forward()
     }
 }
 
@@ -181,6 +195,12 @@ impl Silence {
         }
         state.waiting -= 1;
     }
+}
+
+/// PostgreSQL counts them.
+#[cfg(feature = "servers")]
+fn micros(time: Duration) -> i128 {
+    i128::try_from(time.as_micros()).expect("a time of this age")
 }
 
 fn parsed(duration: &str) -> Duration {
@@ -299,6 +319,14 @@ mod tests {
     use counterstep_kernel::ports::Clock;
     use futures::FutureExt;
     use std::time::Duration;
+
+    #[test]
+    fn a_clock_of_another_time_goes_on_from_there() {
+        let clock = TestClock::at(Duration::from_secs(1_000_000));
+        assert_eq!(clock.unix_millis() / 10_000, 100_000);
+        clock.advance("1h");
+        assert_eq!(clock.unix_millis() / 10_000, 100_360);
+    }
 
     #[tokio::test]
     async fn a_sleep_ends_once_an_advance_has_passed_its_end() {

@@ -152,6 +152,28 @@ impl Postgres {
         sql(url, statements)
     }
 
+    /// A database as statements that make it anew, in another one that is empty.
+    ///
+    /// # Errors
+    /// What `pg_dump` says.
+    ///
+    /// # Panics
+    /// When it is not installed.
+    pub fn dump(&self, url: &str) -> Result<String, String> {
+        let mut dump = Command::new(process::find("pg_dump", PACKAGE));
+        dump.args(["--inserts", "--no-owner", "--no-privileges", url]);
+        let dumped = dump.output().map_err(|error| error.to_string())?;
+        if !dumped.status.success() {
+            return Err(String::from_utf8_lossy(&dumped.stderr).into_owned());
+        }
+        // Without what only `psql` understands, and a parameter that older servers do not have.
+        let text = String::from_utf8_lossy(&dumped.stdout);
+        let foreign =
+            |line: &&str| line.starts_with('\\') || line.starts_with("SET transaction_timeout");
+        let lines: Vec<&str> = text.lines().filter(|line| !foreign(line)).collect();
+        Ok(lines.join("\n"))
+    }
+
     /// The folder of all its files.
     #[must_use]
     pub fn folder(&self) -> &std::path::Path {

@@ -8,7 +8,6 @@
 use super::postgres::sql;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// STABLE, as the server's: a statement reads the row once, as of its own snapshot.
 const CLOCK: &str = "
@@ -28,23 +27,25 @@ pub(crate) struct DatabaseClocks {
 }
 
 impl DatabaseClocks {
-    /// Replaces the time of a database, for sessions that begin from now on.
-    pub(crate) fn add(&self, url: &str, ahead: Duration) {
+    /// Replaces the time of a database, for sessions that begin from now on: by one so many microseconds ahead of the
+    /// server's, or behind it.
+    pub(crate) fn add(&self, url: &str, ahead: i128) {
         sql(url, CLOCK).unwrap_or_else(|error| panic!("no clock in {url}: {error}"));
         advance_in(url, ahead);
         self.urls.lock().push(url.to_owned());
     }
 
-    pub(crate) fn advance(&self, by: Duration) {
+    /// Lets so many microseconds pass.
+    pub(crate) fn advance(&self, by: i128) {
         for url in self.urls.lock().iter() {
             advance_in(url, by);
         }
     }
 }
 
-fn advance_in(url: &str, by: Duration) {
-    let micros = by.as_micros();
-    let update =
-        format!("UPDATE public.test_clock SET ahead = ahead + INTERVAL '1 microsecond' * {micros}");
+fn advance_in(url: &str, micros: i128) {
+    let update = format!(
+        "UPDATE public.test_clock SET ahead = ahead + INTERVAL '1 microsecond' * ({micros})"
+    );
     sql(url, &update).unwrap_or_else(|error| panic!("the clock of {url} stays: {error}"));
 }
