@@ -44,6 +44,7 @@ macro_rules! read {
         }) as Read
     };
 }
+pub(super) use read;
 
 fn queues() -> Vec<QueueName> {
     vec![QueueName("files".into())]

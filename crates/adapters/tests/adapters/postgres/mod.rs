@@ -8,6 +8,7 @@ mod lost_replies;
 mod own_transactions;
 mod plans;
 mod pooler;
+mod pools;
 mod races;
 mod reads;
 mod requests;
