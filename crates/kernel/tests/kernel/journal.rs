@@ -1,8 +1,10 @@
 //! The rows of a journal: their form, which released programs have written, and what is read back
 //! from them.
 
+mod chain;
 mod encrypted;
 mod form;
+mod later_rows;
 mod sweeps;
 
 use counterstep_contracts::{

@@ -2,6 +2,7 @@
 
 mod design;
 mod reach;
+mod refusals;
 
 use super::space::{Case, cases, statuses};
 use counterstep_contracts::{StepStatus, TaskStatus};

@@ -276,6 +276,15 @@ fn reasons_to_give_up() {
             HOLD,
         ),
         (
+            "and none of them starts beside one that failed",
+            task([
+                failed(&broken()).group(),
+                step_is("b", Running).group(),
+                step("c").group(),
+            ]),
+            HOLD,
+        ),
+        (
             "the deadline has come",
             task([step("a")]).deadline(later("0s")),
             Decision::GiveUp(deadline, OnExhausted::Compensate),

@@ -155,10 +155,10 @@ fn lost_scratch() {
             "the next attempt to make it is far",
             task([make(), read_before(), read()])
                 .lost(0)
-                .rebuild_delayed(0, "2s"),
+                .rebuild_delayed(0, "1s"),
             Decision::Sleep {
                 reason: WaitReason::Retry,
-                left: duration("2s"),
+                left: duration("1s"),
                 details: Value::Null,
             },
         ),

@@ -67,6 +67,11 @@ fn what_a_sweep_does_is_a_row_without_an_event() {
             "as the engine works it out for itself"
         );
         assert_eq!(
+            record.task.updated_at,
+            DbTime(4_000_000),
+            "it is no change that people look for"
+        );
+        assert_eq!(
             fold.attempts()[0].outcome,
             Some(Outcome::Succeeded),
             "how it ended stays"
