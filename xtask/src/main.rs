@@ -8,6 +8,7 @@ mod deny;
 mod dependencies;
 mod examples;
 mod machine;
+mod mutants;
 mod oldest_sqlite;
 mod size;
 mod tally;
@@ -23,6 +24,8 @@ cargo xtask test [FILTER]   run the tests, all or those with FILTER in their nam
 cargo xtask tidy            check the rules of the house that no compiler checks
 cargo xtask chaos [--seed N] [--minutes N] [--clients N] [--program PATH]
                             run tasks on real servers while faults strike, then check every promise on every task
+cargo xtask mutants [FILTER]
+                            change one decision at a time, as tests/mutants says, and run the test that has to notice
 cargo xtask examples        build and test the programs in examples/, with the versions of the workspace
 cargo xtask oldest-sqlite   test the store on the oldest SQLite that a user's other crates may choose
 cargo xtask dependencies    resolve a new crate beside each of the usual database crates, and compile one of them
@@ -38,6 +41,8 @@ fn main() -> ExitCode {
         ["test", filter] if !filter.starts_with('-') => test::run(Some(filter)),
         ["chaos", arguments @ ..] => chaos::run(arguments),
         ["tidy"] => tidy::run(),
+        ["mutants"] => mutants::run(None),
+        ["mutants", filter] if !filter.starts_with('-') => mutants::run(Some(filter)),
         ["examples"] => examples::run(),
         ["oldest-sqlite"] => oldest_sqlite::run(),
         ["dependencies"] => dependencies::run(),

@@ -74,6 +74,10 @@ mod tests {
         known.learn(BTreeSet::from([queue]));
         assert!(!known.are_to_be_read(now));
         assert_eq!(known.without(&queues), queues[1..]);
+        // With a queue its lanes are paused.
+        let lanes = ["zips.urgent", "zips.backlog", "videos.urgent"];
+        let lanes = lanes.map(|name| QueueName(name.to_owned()));
+        assert_eq!(known.without(&lanes), lanes[2..]);
         // Of old knowledge one loop reads, and the others go by it.
         assert!(known.are_to_be_read(now + BELIEVED));
         assert!(!known.are_to_be_read(now + BELIEVED));

@@ -1,7 +1,7 @@
 //! Which undo is next, and when none is.
 
 use super::cases::{HOLD, duration, step, step_is, table, undone};
-use crate::plan::{Decision, undo_order};
+use crate::plan::{Decision, undo_order, waived_now};
 use crate::task::Probe;
 use counterstep_contracts::StepStatus::{
     Compensated, Compensating, CompensationFailed, Completed, Failed, InDoubt, Pending,
@@ -211,6 +211,27 @@ fn the_order_of_a_whole_undo() {
     }
     assert_eq!(one_by_one, whole);
     assert_eq!(case.decision(), Decision::FinishUndo);
+}
+
+/// Each is recorded once: neither before the undos of its stage are over, nor again behind that.
+#[test]
+fn a_waiver_is_recorded_when_the_way_back_has_left_its_stage() {
+    let done = |name| step_is(name, Completed);
+    let waived = |name| done(name).undo(UndoDecl::Waived { reason: "mail" });
+    let mut case = undone([
+        done("a"),
+        waived("b").group(),
+        done("c").group(),
+        waived("d"),
+    ]);
+    let mut recorded = vec![waived_now(case.decl(), &case.record.steps)];
+    while let Decision::Undo(stage) = case.decision() {
+        for at in stage {
+            case.record.steps[at].status = Compensated;
+        }
+        recorded.push(waived_now(case.decl(), &case.record.steps));
+    }
+    assert_eq!(recorded, [vec![3], vec![1], vec![]]);
 }
 
 /// Rows that do not match their declaration are read before they are found damaged.

@@ -62,8 +62,12 @@ fn whatever_is_changed_in_a_row_or_in_the_task_is_noticed() {
     assert!(is_whole(&whole));
     assert!(is_whole(&[]), "no task");
     type Change = (&'static str, fn(&mut Vec<ChainRow>));
-    let changes: [Change; 13] = [
+    let changes: [Change; 14] = [
         ("its time", |rows| rows[1].at = DbTime(2_000_001)),
+        ("its time, and its seal with it", |rows| {
+            rows[1].at = DbTime(2_000_001);
+            rows[1].seal = seal(&rows[1].link, rows[1].at).0;
+        }),
         ("its actor", |rows| rows[1].actor = "client".to_owned()),
         ("its epoch", |rows| rows[1].epoch = 7),
         ("its change", |rows| {

@@ -37,6 +37,62 @@ fn the_form_of_a_row_is_fixed() {
     assert_eq!(story.rows[3].data.as_deref(), Some(data));
 }
 
+/// As short as those of a step: what the names of the events imply is not said.
+#[test]
+fn the_form_of_the_rows_of_an_undo_is_fixed() {
+    use StepStatus::{Compensated, Compensating, Completed};
+    let (step, direction, attempt) = (StepNo(1), Direction::Undo, Attempt(1));
+    let mut story = story();
+    let starts = AttemptWrite::Start {
+        step,
+        direction,
+        attempt,
+        epoch: Epoch(1),
+        sweep_after: MINUTE,
+    };
+    let ends = AttemptWrite::End {
+        step,
+        direction,
+        attempt,
+        outcome: Outcome::Succeeded,
+        error: None,
+        kept: ObjectsFate::Output,
+    };
+    for (rev, event, write, from, to) in [
+        (5, "undo_started", starts, Completed, Compensating),
+        (6, "undo_succeeded", ends, Compensating, Compensated),
+    ] {
+        let (task, seq) = (story.task().clone(), story.task().audit_seq.next());
+        let status = task.status;
+        let row = TaskRow {
+            audit_seq: seq,
+            ..task
+        };
+        let mut undo = change(row, rev);
+        undo.audit = vec![of_step(entry(seq.0, event, Some(status), status), from, to)];
+        undo.attempts = vec![write];
+        let before = story.record.clone().expect("a task").steps[0].clone();
+        undo.steps = vec![StepRow {
+            status: to,
+            undo_attempts: attempt,
+            attempt_open: to == Compensating,
+            ..before
+        }];
+        story.write(rev, undo);
+    }
+    let entries: Vec<_> = story.rows[4..].iter().map(|row| &row.entries).collect();
+    assert_eq!(
+        entries,
+        [
+            r#"{"events":[{"event":"undo_started","seq":7,"from":"running","step":1,"sweep_after":60000000}]}"#,
+            r#"{"events":[{"event":"undo_succeeded","seq":8,"from":"running","step":1,"kept":"output"}]}"#,
+        ]
+    );
+    let record = story.record.clone().expect("a task");
+    let fold = story.fold().expect("rows that can be read");
+    assert_eq!(fold.into_record(record.now), record);
+}
+
 #[test]
 fn rows_of_form_1_are_read_as_ever() {
     let mut story = story();
