@@ -12,8 +12,8 @@ pub const QUICK: &[&str] = &[
     "2s",
     "--step-timeout",
     "3s",
-    "--cancel-grace",
-    "500ms",
+    "--test-time",
+    "cancel_grace=500ms",
     "--drain",
     "500ms",
 ];

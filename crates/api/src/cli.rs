@@ -57,7 +57,6 @@ pub fn bind(given: &Layers, settings: &Settings) -> Result<(TcpListener, ApiSett
         streams_per_caller: given.streams_per_caller()?,
         uploads_per_caller: given.uploads_per_caller()?,
         requests_per_second: requests_per_second(given)?,
-        event_heartbeat: given.event_heartbeat()?,
         drain: settings.engine.drain,
         metrics_listener: metrics::bind(settings)?.map(Arc::new),
         ..ApiSettings::default()

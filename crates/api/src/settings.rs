@@ -125,6 +125,7 @@ impl Default for ApiSettings {
             streams_per_caller: 100,
             uploads_per_caller: 100,
             requests_per_second: None,
+            // Below the minute after which proxies close a connection that is silent.
             event_heartbeat: Duration::from_secs(15),
             event_poll: Duration::from_millis(500),
             gauges_for: Duration::from_secs(5),

@@ -69,15 +69,19 @@ impl Default for EngineSettings {
         Self {
             lease: Duration::from_secs(30),
             step_timeout: Duration::from_secs(600),
+            // An outage of a night is over by then; what is older is a result that people have long worked around.
             spool_max_age: Duration::from_secs(24 * 3600),
             longest_attempt: None,
             upload_timeout: Duration::from_secs(900),
+            // Enough to close what is open. A step that needs longer to stop asks for its own end more often.
             cancel_grace: Duration::from_secs(5),
             drain: Duration::from_secs(10),
             hurry: CancelToken::new(),
             idempotency_ttl: Duration::from_secs(24 * 3600),
             events: false,
+            // Nothing follows from it but a word in a list: three refreshes, so that one may be late.
             lost_after: Duration::from_secs(45),
+            // Twice the usual lease: a process that is merely slow has lost its tasks by then, and not its life.
             hung_after: Duration::from_secs(60),
             machine: "unnamed".to_owned(),
             program: env!("CARGO_PKG_VERSION").to_owned(),

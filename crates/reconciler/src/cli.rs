@@ -62,7 +62,6 @@ pub fn resolve(given: &Layers) -> Result<ReconcilerSettings, Exit> {
     let upkeep = given.upkeep()?;
     Ok(ReconcilerSettings {
         every: given.every()?.unwrap_or(defaults.every),
-        offer_after: given.offer_after()?,
         orphans: OrphanSettings {
             types: upkeep.orphans,
             without_task: upkeep.orphans_without_task,
@@ -174,7 +173,6 @@ mod tests {
     fn the_declared_defaults_are_those_of_the_reconciler() {
         let usual = ReconcilerSettings::default();
         let resolved = resolve(&Layers::default()).unwrap();
-        assert_eq!(resolved.offer_after, usual.offer_after);
         let upkeep = |settings: &ReconcilerSettings| {
             format!("{:?} {:?}", settings.orphans, settings.retention)
         };

@@ -69,6 +69,7 @@ impl Default for ReconcilerSettings {
             limit: 1_000,
             lost: Lost::default(),
             relay_after: Duration::from_secs(2),
+            // Workers poll every few seconds. What waits for longer waits for a slot, or its message was lost.
             offer_after: Duration::from_secs(60),
             every: Duration::from_secs(30),
             pages: 100,

@@ -29,8 +29,8 @@ async fn a_cancel_reaches_a_step_that_hangs_in_another_process_and_everything_is
     let hangs = [
         "--lease",
         "2s",
-        "--cancel-grace",
-        "500ms",
+        "--test-time",
+        "cancel_grace=500ms",
         "--plant-fault",
         "create_zip_archive=hang",
     ];

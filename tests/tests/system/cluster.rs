@@ -28,8 +28,8 @@ const TIMES: &[&str] = &[
     "20s",
     "--upload-timeout",
     "10s",
-    "--cancel-grace",
-    "500ms",
+    "--test-time",
+    "cancel_grace=500ms",
     "--drain",
     "2s",
 ];

@@ -275,14 +275,7 @@ fn a_database_that_a_single_pass_makes_is_warned_of_and_missing_keys_are_told_ho
 #[test]
 fn a_duration_that_is_none_is_named_with_its_setting() {
     let place = Place::new();
-    let settings = [
-        "lease",
-        "step_timeout",
-        "upload_timeout",
-        "cancel_grace",
-        "drain",
-        "every",
-    ];
+    let settings = ["lease", "step_timeout", "upload_timeout", "drain", "every"];
     for setting in settings {
         for bad in ["3", "0s", "-1s", "soon", "1.5s", ""] {
             let (flag, variable) = (

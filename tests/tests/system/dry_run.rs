@@ -57,8 +57,8 @@ async fn leave_a_mess(place: &Place, samples: &[Sample]) -> TaskId {
         "2s",
         "--step-timeout",
         "20s",
-        "--cancel-grace",
-        "500ms",
+        "--test-time",
+        "cancel_grace=500ms",
         "--upload-timeout",
         "15s",
     ];

@@ -21,8 +21,8 @@ const KILLS: usize = 4;
 const TIMES: &[&str] = &[
     "--lease",
     "2s",
-    "--cancel-grace",
-    "500ms",
+    "--test-time",
+    "cancel_grace=500ms",
     "--drain",
     "500ms",
 ];

@@ -20,8 +20,8 @@ const LEASE: Duration = Duration::from_secs(2);
 const TIMES: &[&str] = &[
     "--lease",
     "2s",
-    "--cancel-grace",
-    "500ms",
+    "--test-time",
+    "cancel_grace=500ms",
     "--drain",
     "500ms",
 ];

@@ -14,14 +14,14 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_effects");
 const TIMES: &[&str] = &[
     "--lease",
     "2s",
-    "--cancel-grace",
-    "500ms",
+    "--test-time",
+    "cancel_grace=500ms",
     "--drain",
     "30s",
-    "--lost-after",
-    "3s",
-    "--hung-after",
-    "2s",
+    "--test-time",
+    "lost_after=3s",
+    "--test-time",
+    "hung_after=2s",
 ];
 
 /// As a supervisor's.

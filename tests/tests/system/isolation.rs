@@ -15,8 +15,8 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_effects");
 const TIMES: &[&str] = &[
     "--lease",
     "2s",
-    "--cancel-grace",
-    "500ms",
+    "--test-time",
+    "cancel_grace=500ms",
     "--drain",
     "500ms",
 ];

@@ -18,8 +18,8 @@ const FLAGS: &[&str] = &[
     "2s",
     "--drain",
     "500ms",
-    "--cancel-grace",
-    "500ms",
+    "--test-time",
+    "cancel_grace=500ms",
 ];
 
 const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";

@@ -17,7 +17,14 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_effects");
 
 const LEASE: Duration = Duration::from_secs(3);
 
-const TIMES: &[&str] = &["--lease", "3s", "--cancel-grace", "500ms", "--drain", "5s"];
+const TIMES: &[&str] = &[
+    "--lease",
+    "3s",
+    "--test-time",
+    "cancel_grace=500ms",
+    "--drain",
+    "5s",
+];
 
 /// Steps that run when servers go away: so many are declared to go on, and as many are not.
 const STEPS: usize = 50;

@@ -21,8 +21,8 @@ const TIMES: &[&str] = &[
     "4s",
     "--step-timeout",
     "20s",
-    "--cancel-grace",
-    "500ms",
+    "--test-time",
+    "cancel_grace=500ms",
     "--drain",
     "2s",
 ];

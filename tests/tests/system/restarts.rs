@@ -16,7 +16,14 @@ use tokio::task::JoinSet;
 const PROGRAM: &str = env!("CARGO_BIN_EXE_effects");
 
 /// A lease longer than any test waits: what is gone on with was given back.
-const TIMES: &[&str] = &["--lease", "10m", "--cancel-grace", "1s", "--drain", "8s"];
+const TIMES: &[&str] = &[
+    "--lease",
+    "10m",
+    "--test-time",
+    "cancel_grace=1s",
+    "--drain",
+    "8s",
+];
 
 /// `drain` and `cancel_grace` above, and five seconds.
 const LIMIT: Duration = Duration::from_secs(14);
@@ -136,8 +143,8 @@ async fn a_second_signal_hurries_and_another_worker_goes_on_at_once() {
         &[
             "--lease",
             "10m",
-            "--cancel-grace",
-            "500ms",
+            "--test-time",
+            "cancel_grace=500ms",
             "--drain",
             "10m",
         ],

@@ -38,18 +38,10 @@ fn install(cluster: &Cluster, prefix: &str) -> Installation {
         prefix,
         "--redis-prefix",
         prefix,
-        "--nats-ack-wait",
-        "20s",
         "--events",
         "true",
     ];
-    let more = [
-        "--events-max-age",
-        "1h",
-        "--nats-max-message-bytes",
-        "65536",
-    ];
-    let flags = [&places[..], &own, &more, QUICK].concat();
+    let flags = [&places[..], &own, QUICK].concat();
     let migrate = ["migrate", "--database", &database];
     let migrated = Process::start(&cluster.place, &migrate).ended();
     assert!(migrated.success(), "{migrated}");
@@ -119,7 +111,7 @@ async fn two_installations_share_one_nats_and_one_redis_without_touching_each_ot
         assert_eq!(subjects[0], format!("{prefix}.{kind}.>"), "{stream}");
         if kind == "events" {
             assert_eq!(
-                stream["config"]["max_age"], 3_600_000_000_000_u64,
+                stream["config"]["max_age"], 604_800_000_000_000_u64,
                 "{stream}"
             );
             assert!(
@@ -131,7 +123,7 @@ async fn two_installations_share_one_nats_and_one_redis_without_touching_each_ot
         }
         for consumer in stream["consumer_detail"].as_array().into_iter().flatten() {
             assert_eq!(
-                consumer["config"]["ack_wait"], 20_000_000_000_u64,
+                consumer["config"]["ack_wait"], 15_000_000_000_u64,
                 "{consumer}"
             );
         }

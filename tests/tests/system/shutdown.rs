@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 const PATIENT: &[&str] = &[
     "--lease",
     "10m",
-    "--cancel-grace",
-    "500ms",
+    "--test-time",
+    "cancel_grace=500ms",
     "--drain",
     "500ms",
 ];

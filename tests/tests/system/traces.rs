@@ -21,8 +21,8 @@ use std::collections::BTreeSet;
 const TIMES: &[&str] = &[
     "--lease",
     "3s",
-    "--cancel-grace",
-    "500ms",
+    "--test-time",
+    "cancel_grace=500ms",
     "--drain",
     "500ms",
 ];

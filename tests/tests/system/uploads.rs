@@ -38,7 +38,7 @@ async fn uploads_that_the_server_takes_too_slowly_are_not_blamed_on_a_client_tha
 #[tokio::test(flavor = "multi_thread")]
 async fn the_key_of_an_upload_whose_process_was_killed_is_free_once_the_process_counts_as_lost() {
     let place = Place::new();
-    let flags = ["--lost-after", "1s"];
+    let flags = ["--test-time", "lost_after=1s"];
     let killed = services::api(&place, &flags);
     let head = "--XX\r\nContent-Disposition: form-data; name=\"files\"; filename=\"a\"\r\n\r\n";
     let request = format!(

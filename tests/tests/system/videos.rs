@@ -17,7 +17,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const ROUTE: &str = "/api/tasks/transcode-video";
-const TIMES: &[&str] = &["--lease", "3s", "--cancel-grace", "2s", "--drain", "2s"];
+const TIMES: &[&str] = &[
+    "--lease",
+    "3s",
+    "--test-time",
+    "cancel_grace=2s",
+    "--drain",
+    "2s",
+];
 
 fn video(place: &Place, frames: u32) -> Vec<u8> {
     let path = place.path().join("sample.mp4");

@@ -186,20 +186,6 @@ fn compare(found: &Config, wanted: &Config, kind: Kind, single: bool) -> Vec<Fin
             to_do: format!("`nats stream edit {name} --max-age=-1 --max-msgs=-1 --max-bytes=-1`"),
         });
     }
-    if kind == Kind::Events && found.max_age != wanted.max_age {
-        findings.push(Finding {
-            code: "nats_events_max_age",
-            what: format!(
-                "the stream `{name}` keeps events for {:?}; set are {:?}",
-                found.max_age, wanted.max_age
-            ),
-            why: "the settings of a stream that is there are left alone",
-            to_do: format!(
-                "`nats stream edit {name} --max-age {}s`, or set `events_max_age`",
-                wanted.max_age.as_secs()
-            ),
-        });
-    }
     if found.duplicate_window < Duration::from_secs(30) {
         findings.push(Finding {
             code: "nats_duplicate_window",

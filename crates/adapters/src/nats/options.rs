@@ -64,7 +64,9 @@ impl NatsOptions {
             create_streams: true,
             inbox: "_INBOX".to_owned(),
             replicas: 1,
+            // For a new stream: one that is there belongs to its operator.
             events_max_age: Duration::from_secs(7 * 24 * 3600),
+            // The messages of this program itself have to fit: 16 KiB of outputs, and what is around them.
             max_message_bytes: 256 * 1024,
             silent_after: Duration::from_secs(10),
             hears: Hears::Everything,

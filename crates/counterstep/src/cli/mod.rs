@@ -23,6 +23,7 @@ mod proposal;
 mod queues;
 mod remote;
 mod schedules;
+mod settings;
 mod submit;
 mod table;
 mod task_filter;
@@ -116,6 +117,8 @@ enum Command {
     Keys(keys::KeysArgs),
     /// Make, list and delete the keys that payloads are encrypted with, and decrypt archives
     PayloadKeys(payload_keys::PayloadKeysArgs),
+    /// Rewrite a settings file of an earlier release
+    Settings(settings::SettingsCommand),
     /// Print the declared task types: steps, hosts, inputs, policies, undo, and a diagram
     Describe(describe::DescribeArgs),
     /// Submit, watch, list, cancel and settle tasks over the HTTP API
@@ -205,6 +208,7 @@ pub(crate) fn run(registry: Registry, beside: Beside, own: OwnCommands) -> ExitC
         Command::Keys(args) => keys::main(args),
         Command::PayloadKeys(args) => payload_keys::main(args),
         Command::Migrate { settings, vacuum } => migrate(settings, *vacuum),
+        Command::Settings(args) => settings::main(args),
         Command::Describe(args) => describe::main(&registry, args),
         Command::Tasks(args) => tasks::main(args, program),
         Command::DeadLetters(args) => dead_letters::main(args),

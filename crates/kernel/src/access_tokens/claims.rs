@@ -44,6 +44,7 @@ impl TokenRules {
             subject_claim: "sub".to_owned(),
             role_claim: "roles".to_owned(),
             roles: BTreeMap::new(),
+            // Clocks that keep time by NTP differ by less. It prolongs each token, so it is not for more.
             leeway: Duration::from_secs(30),
         }
     }

@@ -218,16 +218,12 @@ pub(crate) fn nats_options(settings: &Settings, server: &NatsBackend, role: &str
         certificate: server.certificate.clone(),
         allow_plaintext: settings.allow_plaintext,
         prefix: server.prefix.clone(),
-        ack_wait: server
-            .ack_wait
-            .unwrap_or_else(|| settings.engine.lease.max(Duration::from_secs(15))),
+        // No delivery outlives the lease that its turn holds. A shorter one than this would be refreshed so often that a
+        // busy process falls behind.
+        ack_wait: settings.engine.lease.max(Duration::from_secs(15)),
         create_streams: server.create_streams,
         inbox: format!("_INBOX.{role}"),
         replicas: server.replicas.unwrap_or(defaults.replicas),
-        events_max_age: server.events_max_age.unwrap_or(defaults.events_max_age),
-        max_message_bytes: server
-            .max_message_bytes
-            .unwrap_or(defaults.max_message_bytes),
         hears: if role == "worker" {
             Hears::Cancels
         } else {

@@ -5,7 +5,6 @@ use super::logins::without_login;
 use counterstep_adapters::client_certificate::ClientCertificate;
 use std::fmt;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// A URL that may hold a password: it is never shown.
 #[derive(Clone, PartialEq, Eq)]
@@ -82,16 +81,10 @@ pub struct NatsBackend {
     pub monitor: Option<String>,
     /// Starts every stream, consumer and subject.
     pub prefix: Option<String>,
-    /// When a message that is not settled is delivered again.
-    pub ack_wait: Option<Duration>,
     /// Creates streams, and the consumers of all queues.
     pub create_streams: bool,
     /// Copies of each stream.
     pub replicas: Option<usize>,
-    /// Bytes of the largest message that is read.
-    pub max_message_bytes: Option<usize>,
-    /// How long events are kept.
-    pub events_max_age: Option<Duration>,
 }
 
 impl NatsBackend {
@@ -105,11 +98,8 @@ impl NatsBackend {
             login: NatsLogin::None,
             monitor: None,
             prefix: None,
-            ack_wait: None,
             create_streams: true,
             replicas: None,
-            max_message_bytes: None,
-            events_max_age: None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The settings file. Processes share it, so it may hold the settings of all of them. Must not check
 //! a value against another one, or against what a flag says.
 
+use super::former;
 use super::logins::has_password;
 use super::table::{SETTINGS, SettingValues};
 use super::unusable::unusable;
@@ -42,6 +43,9 @@ impl<'de> Deserialize<'de> for Key {
         let name = String::deserialize(deserializer)?;
         let keys = || SETTINGS.iter().filter_map(|setting| setting.file_key());
         keys().find(|key| *key == name).map(Self).ok_or_else(|| {
+            if let Some(former) = former::find(&name) {
+                return D::Error::custom(former.in_file());
+            }
             if let Some(near) = nearest(&name, keys()) {
                 return D::Error::custom(format_args!(
                     "unknown field `{name}`: did you mean `{near}`?"
@@ -64,13 +68,17 @@ pub(super) fn nearest<T: AsRef<str>>(name: &str, known: impl Iterator<Item = T>)
         .map(|(_, known)| known)
 }
 
-pub(super) fn read_file(path: &Path) -> Result<SettingValues, Exit> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
+pub(super) fn read_text(path: &Path) -> Result<String, Exit> {
+    std::fs::read_to_string(path).map_err(|error| {
         Exit::config(format_args!(
             "the settings file `{}` cannot be read: {error}",
             path.display()
         ))
-    })?;
+    })
+}
+
+pub(super) fn read_file(path: &Path) -> Result<SettingValues, Exit> {
+    let text = read_text(path)?;
     toml::from_str(&text).map_err(|error| unusable(path, &text, &error))
 }
 
@@ -100,7 +108,7 @@ mod tests {
         );
         let error = toml::from_str::<SettingValues>("zzz = 1").unwrap_err();
         assert!(error.message().contains("expected one of `"), "{error}");
-        for other in ["offer_after", "token_file", "config", "url"] {
+        for other in ["accept_clock", "token_file", "config", "url"] {
             let error = toml::from_str::<SettingValues>(&format!("{other} = \"1s\"")).unwrap_err();
             assert!(error.message().contains("unknown field"), "{error}");
         }

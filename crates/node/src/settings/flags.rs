@@ -3,14 +3,14 @@
 
 use super::check_surroundings;
 use super::commands;
-use super::faults;
 use super::file::{holds_password, read_file};
+use super::for_tests::{self, ForTests};
+use super::former;
 use super::groups::{Group, takes};
 use super::layers::Layers;
 use super::table::{SETTINGS, SettingValues};
 use crate::exit::Exit;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use counterstep_kernel::faults::Fault;
 use std::ops::Deref;
 
 /// What the flags and variables of a command give.
@@ -20,8 +20,8 @@ pub struct SettingsArgs {
     pub values: SettingValues,
     /// Which settings the command takes, as [`uses`](super::commands::uses) counts them.
     pub(crate) uses: u32,
-    /// Planted faults.
-    pub(crate) faults: Vec<Fault>,
+    /// For tests.
+    pub(crate) for_tests: ForTests,
 }
 
 /// Nothing is given, and all settings of services count.
@@ -30,7 +30,7 @@ impl Default for SettingsArgs {
         SettingsArgs {
             values: SettingValues::default(),
             uses: commands::DEV,
-            faults: Vec::new(),
+            for_tests: ForTests::default(),
         }
     }
 }
@@ -51,7 +51,7 @@ impl SettingsArgs {
             secret_config: config.filter(|_| holds_password(&file)),
             file: file.only(self.uses),
             uses: self.uses,
-            faults: self.faults.clone(),
+            for_tests: self.for_tests.clone(),
         })
     }
 }
@@ -99,8 +99,13 @@ impl<const USES: u32> Args for SettingsFor<USES> {
         } else {
             command
         };
+        let command = if takes(USES, Group::File) {
+            command.args(former::args())
+        } else {
+            command
+        };
         if takes(USES, Group::Tasks) {
-            command.arg(faults::arg())
+            command.args(for_tests::args())
         } else {
             command
         }
@@ -116,10 +121,10 @@ impl<const USES: u32> FromArgMatches for SettingsFor<USES> {
         Ok(Self(SettingsArgs {
             values: SettingValues::given(matches, USES),
             uses: USES,
-            faults: if takes(USES, Group::Tasks) {
-                faults::given(matches)
+            for_tests: if takes(USES, Group::Tasks) {
+                ForTests::given(matches)
             } else {
-                Vec::new()
+                ForTests::default()
             },
         }))
     }

@@ -4,10 +4,6 @@ use super::layers::Layers;
 use crate::exit::Exit;
 use counterstep_kernel::access_tokens::{Algorithm, TokenRules};
 use std::path::PathBuf;
-use std::time::Duration;
-
-/// Longer ones would let in for that long after each token's end.
-const LONGEST_LEEWAY: Duration = Duration::from_secs(5 * 60);
 
 /// Access tokens of an issuer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,12 +39,6 @@ impl Layers {
                 )));
             }
         };
-        let leeway = self.jwt_leeway()?;
-        if leeway > LONGEST_LEEWAY {
-            return Err(Exit::config(
-                "invalid setting `jwt_leeway`: expected at most 5m",
-            ));
-        }
         let usual = TokenRules::new(issuer, audience);
         let rules = TokenRules {
             algorithms: match self.jwt_algorithms()? {
@@ -59,7 +49,6 @@ impl Layers {
             subject_claim: self.jwt_subject_claim()?,
             role_claim: self.jwt_role_claim()?,
             roles: self.jwt_roles()?,
-            leeway,
             ..usual
         };
         Ok(Some(JwtSettings {
@@ -125,7 +114,6 @@ mod tests {
             ("jwt_algorithms = [\"RS256\", \"none\"]", "`none`"),
             ("jwt_algorithms = [\"HS256\"]", "`HS256`"),
             ("jwt_algorithms = []", "at least one"),
-            ("jwt_leeway = \"6m\"", "at most 5m"),
         ] {
             let refused = read(&format!("{FULL}{text}")).unwrap_err();
             assert!(refused.message.contains(expected), "{refused}");

@@ -6,9 +6,10 @@ mod auth_mode;
 mod backends;
 pub mod commands;
 mod declare;
-mod faults;
 mod file;
 mod flags;
+mod for_tests;
+mod former;
 mod groups;
 mod jwt;
 pub mod kinds;
@@ -24,6 +25,7 @@ mod surroundings;
 mod table;
 mod traces;
 mod unusable;
+mod upgrade;
 mod upkeep;
 mod urls;
 
@@ -45,6 +47,7 @@ pub use services::Service;
 pub use surroundings::check_surroundings;
 pub use table::{SETTINGS, SettingValues};
 pub use traces::TraceSettings;
+pub use upgrade::upgrade;
 pub use upkeep::Upkeep;
 
 use crate::step_process::Protection;
@@ -54,7 +57,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// The usual bound of results that a worker keeps: as many as a worker with all slots has at a time, and some.
+/// The bound of results that a worker keeps: as many as a worker with all slots has at a time, and some.
 pub(crate) const SPOOL_MAX_BYTES: u64 = 256 << 20;
 
 /// Settings that have been checked.

@@ -53,6 +53,14 @@ fn render() -> String {
     page
 }
 
+/// Each of them is a question to everybody who runs this program. One more needs a user who has to answer it.
+const NAMES: usize = 101;
+
+#[test]
+fn a_person_can_set_no_more_names() {
+    assert_eq!(SETTINGS.len(), NAMES, "fewer: lower the number");
+}
+
 #[test]
 fn the_page_of_settings_is_what_the_declarations_say() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/settings.md");

@@ -2,6 +2,7 @@
 //! read a value that it does not need.
 
 use super::file::nearest;
+use super::former;
 use super::table::SETTINGS;
 use super::{arguments, services};
 use crate::exit::Exit;
@@ -44,6 +45,9 @@ fn refuse_unknown(variables: impl Iterator<Item = (String, String)>) -> Result<(
             continue;
         };
         if !known.contains(&name) && !services::is_token(&name) && !is_service_link(key, &value) {
+            if let Some(former) = former::find(&key.to_ascii_lowercase()) {
+                return Err(Exit::config(former.as_variable()));
+            }
             let keys = known
                 .iter()
                 .filter_map(|it| it.strip_prefix("COUNTERSTEP_"));
@@ -124,6 +128,15 @@ mod tests {
             "COUNTERSTEP_PORT_80",
         ] {
             assert!(refused(unknown, "8080"), "{unknown}");
+        }
+    }
+
+    #[test]
+    fn a_former_variable_is_refused_with_what_has_its_place() {
+        for former in former::FORMER {
+            let name = format!("COUNTERSTEP_{}", former.key.to_ascii_uppercase());
+            let refused = refuse_unknown([(name, "secret".to_owned())].into_iter()).unwrap_err();
+            assert_eq!(refused.message, former.as_variable());
         }
     }
 

@@ -1,6 +1,5 @@
 //! The declarations of all settings of all processes. Must not check one value against another.
 
-use super::SPOOL_MAX_BYTES;
 use super::auth_mode::AuthMode;
 use super::backends::DatabaseUse;
 use super::declare::{Mark, Setting, declare};
@@ -69,12 +68,8 @@ declare! {
         nats_ca_file(Rare): PathBuf => "Trust the authorities in this PEM file for the certificate of NATS";
         nats_cert_file(Rare): PathBuf => "Present the client certificate in this PEM file to NATS";
         nats_key_file(Rare): PathBuf => "Use the key in this PEM file for the client certificate of NATS";
-        nats_ack_wait(Rare): Duration ["the lease, 15s at least"] => "Set the time after which a message that no process has settled is delivered again";
         nats_create_streams(Switch): bool = true => "Create the streams where they are missing, and the consumers of all queues; `false` leaves both to other processes, as the reconciler";
         nats_replicas(Rare): Number<1, 5> = 1 => "Set the copies of each stream, 1 to 5";
-        // The messages of this program itself have to fit: 16 KiB of outputs, and what is around them.
-        nats_max_message_bytes(Rare): Number<{ MIB / 32 }, { 64 * MIB }> = MIB / 4 => "Set the bytes of the largest message that is read; a larger one is poison";
-        events_max_age(Rare): Duration = Duration::from_secs(7 * 86_400) => "Set how long events are kept in their stream";
     }
 
     Redis {
@@ -99,9 +94,7 @@ declare! {
     Tasks {
         step_timeout: Duration = engine().step_timeout => "Set the time limit of an attempt, for steps that declare none";
         upload_timeout: Duration = engine().upload_timeout => "Set the time limit of a request's arrival, uploads included";
-        cancel_grace: Duration = engine().cancel_grace => "Set how long a cancelled step may go on before it is dropped";
         drain: Duration = engine().drain => "Set how long running steps and requests may go on at a shutdown";
-        lost_after: Duration = engine().lost_after => "List this process as lost when the database has not seen it for this long; it refreshes its entry three times as often";
         idempotency_ttl: Duration = engine().idempotency_ttl => "Set how long the answer to an idempotency key is kept";
         output_limit: Number<4096, UNBOUNDED> = engine().output_limit.0 => "Set the maximum bytes of an output, a response or a signal as JSON, 4096 or more; larger data belongs in objects";
         alert_webhook: String ["none"] => "Tell this address of dead letters, undos that gave up, disabled types and open breakers; set it for all processes";
@@ -129,7 +122,6 @@ declare! {
         jwt_subject_claim(Rare): String = "sub".to_owned() => "Take the subject from this claim";
         jwt_role_claim: String = "roles".to_owned() => "Take the role from this claim, as `/realm_access/roles`: the highest of the names there counts";
         jwt_roles(OnlyInFile): BTreeMap<String, Role> = BTreeMap::new() => "Set roles by the names that the issuer has for them; empty: `read`, `submit`, `operate`, `admin`";
-        jwt_leeway(Rare): Duration = Duration::from_secs(30) => "Set by how much the clocks of the issuer and of this process may differ, at most 5m";
         allowed_hosts: Vec<String> => "Answer under these names too, besides `localhost` and IP addresses; `*` for any";
         link_secret_file(Rare): PathBuf ["`link-secret` in the data directory, where the database is a file; else no links are made"] => "Sign links to results with the secrets in this file, one a line, the newest first";
         webhook_secret_file(Rare): PathBuf ["`webhook-secret` in the data directory, where the database is a file; else no webhooks are sent"] => "Sign webhooks with the secrets in this file, one a line, the newest first";
@@ -145,27 +137,22 @@ declare! {
         max_files: Number<1, 100_000> = 1_000 => "Refuse a form with more files";
         max_fields: Number<1, 100_000> = 256 => "Refuse a form with more text fields";
         body_silence: Duration = Duration::from_secs(30) => "Give up a request whose body pauses for this long; its whole arrival has `upload_timeout`";
-        event_heartbeat: Duration = Duration::from_secs(15) => "Send a comment on a stream of events that has had nothing to say for this long";
     }
 
     Worker {
         queues: Vec<String> ["those of all task types"] => "Serve these queues only";
         task_types: Vec<String> ["all of the program"] => "Run tasks of these types only, each as `NAME` or, for one of its versions, `NAME@VERSION`";
-        spool_max_bytes: Number<1024, UNBOUNDED> = SPOOL_MAX_BYTES as usize => "Keep at most so many bytes of results in the data directory while the database is away, with PostgreSQL";
         seal_secret_file(Rare): PathBuf ["`seal-secret` in the data directory"] => "Seal such results with the newest of the secrets in this file, one a line, and take those that any of them has sealed; the same for all processes";
         accept_spool(Switch, NotInFile): bool = false => "Seal the results that an older program has left, and take them: for one start after an upgrade";
-        spool_max_age: Duration = engine().spool_max_age => "Drop such a result when it was kept for this long";
         concurrency: Slots ["one for each 48 MiB of memory, from 4 to 256"] => "Set how many tasks run at a time";
     }
 
     Reconciler {
         every: Duration ["30s; in `dev` 5s"] => "Set the time between passes";
-        offer_after(NotInFile): Duration = Duration::from_secs(60) => "Offer a task again that no host has claimed in this time";
     }
 
     Metrics {
         metrics_listen: SocketAddr => "Serve `/metrics`, `/healthz` and `/readyz` on this address and port; the first not on that of the API any more";
-        hung_after: Duration = engine().hung_after => "Fail `/healthz` when a loop or a heartbeat of this process is late by more than this";
         metrics_labels: MetricsLabels ["none"] => "Split tasks in metrics by these labels, at most 4; at most 100 of their values are shown";
     }
 

@@ -73,7 +73,7 @@ async fn a_queue_that_the_account_lacks_is_named_at_the_start_by_readyz_by_docto
     let own: Vec<_> = own.iter().map(String::as_str).collect();
     let api = services::api(&site.place, &own);
 
-    let often = ["--lost-after", "1s"];
+    let often = ["--test-time", "lost_after=1s"];
     let mut worker: Process =
         site.worker(&[&often[..], &["--metrics-listen", "127.0.0.1:0"]].concat());
     let probes = Api::at(&worker.metrics_address());

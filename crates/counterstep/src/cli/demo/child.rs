@@ -30,7 +30,10 @@ impl WorkerProcess {
             )
             .args(["--lease", &format_duration(CRASH_LEASE)])
             .args(["--step-timeout", &format_duration(CRASH_STEP_TIMEOUT)])
-            .args(["--cancel-grace", &format_duration(CRASH_GRACE)])
+            .args([
+                "--test-time",
+                &format!("cancel_grace={}", format_duration(CRASH_GRACE)),
+            ])
             .args(["--log", &settings.log])
             .args(
                 hang_at

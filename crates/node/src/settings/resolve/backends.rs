@@ -101,11 +101,8 @@ fn nats(given: &Layers) -> Result<Option<NatsBackend>, Exit> {
         login: login(given)?,
         monitor: given.nats_monitor()?,
         prefix: given.nats_prefix()?,
-        ack_wait: given.nats_ack_wait()?,
         create_streams: given.nats_create_streams()?,
         replicas: Some(given.nats_replicas()?),
-        max_message_bytes: Some(given.nats_max_message_bytes()?),
-        events_max_age: Some(given.events_max_age()?),
     }))
 }
 
@@ -322,14 +319,6 @@ mod tests {
             },
             SettingValues {
                 nats_replicas: Some(0),
-                ..on_postgres()
-            },
-            SettingValues {
-                nats_max_message_bytes: Some(100),
-                ..on_postgres()
-            },
-            SettingValues {
-                nats_ack_wait: Some("0s".into()),
                 ..on_postgres()
             },
             SettingValues {

@@ -51,26 +51,14 @@ impl Layers {
             step_paths: self.readable_paths()?,
             without_protection: self.protections_left_out()?,
             spool: data.join("spool"),
-            spool_max_bytes: if takes(self.uses, Group::Worker) {
-                self.spool_max_bytes()? as u64
-            } else {
-                SPOOL_MAX_BYTES
-            },
-            engine: EngineSettings {
+            spool_max_bytes: SPOOL_MAX_BYTES,
+            engine: self.for_tests.change(EngineSettings {
                 lease: self.lease()?,
                 step_timeout: self.step_timeout()?,
                 upload_timeout: self.upload_timeout()?,
-                cancel_grace: self.cancel_grace()?,
                 idempotency_ttl: self.idempotency_ttl()?,
                 drain: self.drain()?,
-                lost_after: self.lost_after()?,
-                hung_after: self.hung_after()?,
                 output_limit: OutputLimit(self.output_limit()?),
-                spool_max_age: if takes(self.uses, Group::Worker) {
-                    self.spool_max_age()?
-                } else {
-                    EngineSettings::default().spool_max_age
-                },
                 events,
                 heavy: self.heavy()?.unwrap_or_else(cores),
                 scratch_quota: self.scratch_quota()?.map(|bytes| bytes as u64),
@@ -84,9 +72,8 @@ impl Layers {
                 machine: machine(),
                 webhook_allow: self.webhook_nets()?,
                 alerts: self.alert_webhook()?.is_some(),
-                faults: self.faults.clone(),
                 ..EngineSettings::default()
-            },
+            }),
             upkeep: self.upkeep()?,
             metrics_listen: self.metrics_listen()?,
             payload_keys: self.payload_keys()?,
@@ -332,11 +319,6 @@ mod tests {
         use counterstep_adapters::{nats::NatsOptions, redis::RedisOptions};
         let (given, nats) = (Layers::default(), NatsOptions::new(""));
         assert_eq!(given.nats_replicas().unwrap(), nats.replicas);
-        assert_eq!(
-            given.nats_max_message_bytes().unwrap(),
-            nats.max_message_bytes
-        );
-        assert_eq!(given.events_max_age().unwrap(), nats.events_max_age);
         assert_eq!(given.redis_prefix().unwrap(), RedisOptions::at("").prefix);
     }
 }

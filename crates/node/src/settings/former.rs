@@ -1,0 +1,153 @@
+//! Names that settings had. One of them is refused with what has its place now, in a file, as a variable and as a flag alike: what
+//! a process is told and does not do would go unnoticed. Must not give a value to any setting.
+
+use clap::Arg;
+
+/// The command that rewrites a file with such names.
+const UPGRADE: &str = "`counterstep settings upgrade FILE` rewrites the file";
+
+/// A name that is none any more.
+#[derive(Debug)]
+pub(super) struct Former {
+    pub(super) key: &'static str,
+    pub(super) now: Now,
+}
+
+/// What has its place.
+#[derive(Debug)]
+pub(super) enum Now {
+    /// Nothing: the program always does the same.
+    Fixed(&'static str),
+}
+
+/// All of them.
+pub(super) const FORMER: &[Former] = &[
+    fixed("cancel_grace", "5s"),
+    fixed("event_heartbeat", "15s"),
+    fixed(
+        "events_max_age",
+        "7d in a new stream; `nats stream edit --max-age` changes one that is there",
+    ),
+    fixed("hung_after", "1m"),
+    fixed("jwt_leeway", "30s"),
+    fixed("lost_after", "45s"),
+    fixed("nats_ack_wait", "the lease, 15s at least"),
+    fixed("nats_max_message_bytes", "262144"),
+    fixed("offer_after", "1m"),
+    fixed("spool_max_age", "1d"),
+    fixed("spool_max_bytes", "268435456"),
+];
+
+const fn fixed(key: &'static str, value: &'static str) -> Former {
+    Former {
+        key,
+        now: Now::Fixed(value),
+    }
+}
+
+/// That of a key, if a setting had it.
+pub(super) fn find(key: &str) -> Option<&'static Former> {
+    FORMER.iter().find(|former| former.key == key)
+}
+
+impl Former {
+    /// Why a file with it is refused.
+    pub(super) fn in_file(&self) -> String {
+        format!("former field `{}`: {}; {UPGRADE}", self.key, self.instead())
+    }
+
+    /// Why the variable is refused.
+    pub(super) fn as_variable(&self) -> String {
+        let variable = format!("COUNTERSTEP_{}", self.key.to_ascii_uppercase());
+        format!("former variable `{variable}`: {}", self.instead())
+    }
+
+    /// What stands in its place.
+    fn instead(&self) -> String {
+        match &self.now {
+            Now::Fixed(value) => format!("it is fixed: {value}"),
+        }
+    }
+
+    /// What an upgrade has done with it.
+    pub(super) fn change(&self) -> String {
+        match &self.now {
+            Now::Fixed(value) => format!("`{}` is left out: it is fixed: {value}", self.key),
+        }
+    }
+
+    /// The flag, which the parser refuses with these words in place of "unexpected argument".
+    fn arg(&'static self) -> Arg {
+        Arg::new(self.key)
+            .long(self.key.replace('_', "-"))
+            .value_parser(|_: &str| Err::<String, _>(self.instead()))
+            .num_args(0..=1)
+            .default_missing_value("")
+            .hide(true)
+            .global(true)
+    }
+}
+
+/// The flags.
+pub(super) fn args() -> impl Iterator<Item = Arg> {
+    FORMER.iter().map(Former::arg)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{SETTINGS, SettingValues, SettingsFor, commands};
+    use clap::{Args, Command};
+
+    #[test]
+    fn a_former_name_is_refused_in_the_file_as_a_variable_and_as_a_flag() {
+        for former in FORMER {
+            let key = former.key;
+            let lines = format!("data_dir = \"x\"\n{key} = \"secret\"\n");
+            let error = toml::from_str::<SettingValues>(&lines).expect_err(key);
+            assert_eq!(error.message(), former.in_file());
+            assert!(former.in_file().contains("settings upgrade FILE"), "{key}");
+
+            let flag = format!("--{}", key.replace('_', "-"));
+            for given in [vec![flag.as_str(), "1"], vec![flag.as_str()]] {
+                let command = SettingsFor::<{ commands::DATABASE_ONLY }>::augment_args(
+                    Command::new("x").no_binary_name(true),
+                );
+                let error = command.try_get_matches_from(given).expect_err(key);
+                assert!(
+                    error.to_string().contains(&former.instead()),
+                    "{key}: {error}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_is_a_setting_or_a_former_one_and_stands_once() {
+        for (at, former) in FORMER.iter().enumerate() {
+            let is_setting = SETTINGS.iter().any(|setting| setting.key == former.key);
+            let is_twice = FORMER[..at].iter().any(|other| other.key == former.key);
+            assert!(!is_setting && !is_twice, "{}", former.key);
+        }
+    }
+
+    #[test]
+    fn what_is_said_to_be_fixed_is_what_the_program_does() {
+        use counterstep_contracts::retry::format_duration;
+        use counterstep_kernel::EngineSettings;
+        use counterstep_kernel::access_tokens::TokenRules;
+        let engine = EngineSettings::default();
+        for (key, time) in [
+            ("cancel_grace", engine.cancel_grace),
+            ("hung_after", engine.hung_after),
+            ("lost_after", engine.lost_after),
+            ("spool_max_age", engine.spool_max_age),
+            ("jwt_leeway", TokenRules::new("", "").leeway),
+        ] {
+            let Some(Now::Fixed(value)) = find(key).map(|it| &it.now) else {
+                panic!("{key}")
+            };
+            assert_eq!(*value, format_duration(time), "{key}");
+        }
+    }
+}

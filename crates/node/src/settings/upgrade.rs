@@ -1,0 +1,166 @@
+//! The rewriting of a settings file that has former names. Must leave every other byte of it as it is: comments are what people
+//! have written down of their installation.
+
+use super::file::read_text;
+use super::former::{Former, Now, find};
+use super::table::SettingValues;
+use super::unusable::unusable;
+use crate::exit::Exit;
+use std::io::Write;
+use std::ops::Range;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
+use std::path::Path;
+use toml::Spanned;
+use toml::de::{DeString, DeTable};
+
+/// Rewrites a settings file without former names. Gives what was changed, a line each.
+///
+/// # Errors
+/// [`Exit`] with the kind `Config`: the file cannot be read, is not usable also without former names, or cannot be written.
+/// Then it is as it was.
+pub fn upgrade(path: &Path) -> Result<Vec<String>, Exit> {
+    let text = read_text(path)?;
+    let (upgraded, changes) = rewritten(&text).map_err(|error| unusable(path, &text, &error))?;
+    toml::from_str::<SettingValues>(&upgraded)
+        .map_err(|error| unusable(path, &upgraded, &error))?;
+    if !changes.is_empty() {
+        replace(path, &upgraded).map_err(|error| {
+            Exit::config(format_args!(
+                "the settings file `{}` cannot be written: {error}",
+                path.display()
+            ))
+        })?;
+    }
+    Ok(changes)
+}
+
+/// A part of the text, and what has its place.
+struct Edit {
+    at: Range<usize>,
+    to: String,
+}
+
+fn rewritten(text: &str) -> Result<(String, Vec<String>), toml::de::Error> {
+    let table = DeTable::parse(text)?;
+    let (mut edits, mut changes) = (Vec::new(), Vec::new());
+    for (key, value) in table.get_ref() {
+        let Some(former) = find(key.get_ref()) else {
+            continue;
+        };
+        edits.push(edit(text, former, key, value.span()));
+        changes.push(former.change());
+    }
+    edits.sort_by_key(|edit| edit.at.start);
+    let mut upgraded = text.to_owned();
+    for Edit { at, to } in edits.into_iter().rev() {
+        upgraded.replace_range(at, &to);
+    }
+    Ok((upgraded, changes))
+}
+
+fn edit(text: &str, former: &Former, key: &Spanned<DeString<'_>>, value: Range<usize>) -> Edit {
+    match former.now {
+        Now::Fixed(_) => Edit {
+            at: key.span().start..end_of(text, value.end),
+            to: String::new(),
+        },
+    }
+}
+
+/// Where a line ends with its break, or where its comment begins.
+fn end_of(text: &str, value_end: usize) -> usize {
+    let rest = &text[value_end..];
+    let line = rest.find('\n').map_or(rest, |end| &rest[..=end]);
+    value_end + line.find('#').unwrap_or(line.len())
+}
+
+/// Whole under another name first, and then in one move: a process may start meanwhile. Owner and mode stay.
+fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+    // What a link names is the file, not the link.
+    let path = path.canonicalize()?;
+    let meta = path.metadata()?;
+    let whole = path.with_extension("upgraded");
+    let written = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&whole)
+        .and_then(|mut file| {
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            chown(&whole, Some(meta.uid()), Some(meta.gid()))?;
+            file.set_permissions(std::fs::Permissions::from_mode(meta.mode()))?;
+            std::fs::rename(&whole, &path)
+        });
+    written.inspect_err(|error| {
+        // What another run has left is its own.
+        if error.kind() != std::io::ErrorKind::AlreadyExists {
+            let _ = std::fs::remove_file(&whole);
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn upgraded(text: &str) -> (String, Vec<String>) {
+        rewritten(text).expect("TOML")
+    }
+
+    #[test]
+    fn a_fixed_value_goes_with_its_line_and_its_comment_stays() {
+        let text = "# Ours.\nlease = \"9s\" # why\n  cancel_grace = \"2s\"\nspool_max_bytes = 1_000 # small disk\n\
+                    every = \"7s\"\nlost_after = \"1m\"";
+        let (text, changes) = upgraded(text);
+        assert_eq!(
+            text,
+            "# Ours.\nlease = \"9s\" # why\n  # small disk\nevery = \"7s\"\n"
+        );
+        assert_eq!(changes.len(), 3, "{changes:?}");
+        assert!(
+            changes
+                .iter()
+                .any(|it| it.contains("`lost_after`") && it.contains("45s")),
+            "{changes:?}"
+        );
+        assert_eq!(upgraded(&text), (text.clone(), Vec::new()));
+    }
+
+    #[test]
+    fn the_file_keeps_its_mode_and_is_left_alone_where_it_is_not_usable() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (
+            folder.path().join("s.toml"),
+            folder.path().join("link.toml"),
+        );
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        let write = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+        };
+        write("lease = \"9s\"\nhung_after = \"2m\"\n");
+        assert_eq!(upgrade(&link).unwrap().len(), 1);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "lease = \"9s\"\n");
+        assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o640);
+        assert!(link.is_symlink());
+
+        let wrong = "leese = \"9s\"\nhung_after = \"2m\"\n";
+        write(wrong);
+        let refused = upgrade(&path).unwrap_err();
+        assert!(refused.message.contains("`leese`"), "{refused}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), wrong);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_file_with_all_former_names_is_one_of_today() {
+        let lines = super::super::former::FORMER
+            .iter()
+            .map(|former| format!("{} = \"{}\"\n", former.key, former.key));
+        let text: String = lines.collect();
+        let (text, changes) = upgraded(&text);
+        assert_eq!(changes.len(), super::super::former::FORMER.len());
+        toml::from_str::<SettingValues>(&text).expect(&text);
+    }
+}
