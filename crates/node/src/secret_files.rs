@@ -22,7 +22,9 @@ pub(crate) struct OpenSecret {
 pub(crate) fn open_to_others(settings: &Settings) -> Vec<OpenSecret> {
     let mut files: Vec<(String, PathBuf)> = Vec::new();
     let mut add = |setting: &str, file: Option<&PathBuf>| {
-        files.extend(file.map(|file| (setting.to_owned(), file.clone())))
+        let named = file.map(|file| (setting.to_owned(), file.clone()));
+        // One file may be for several servers.
+        files.extend(named.filter(|named| !files.contains(named)));
     };
     add("config", settings.secret_config.as_ref());
     let key = |certificate: &'_ Option<ClientCertificate>| {
@@ -31,10 +33,10 @@ pub(crate) fn open_to_others(settings: &Settings) -> Vec<OpenSecret> {
     if let Database::Postgres(server) = &settings.database {
         add("database_password_file", server.secret_file.as_ref());
         add("database_file", server.url_file.as_ref());
-        add("database_key_file", key(&server.certificate).as_ref());
+        add("key_file", key(&server.certificate).as_ref());
     }
     if let Some(nats) = &settings.nats {
-        add("nats_key_file", key(&nats.certificate).as_ref());
+        add("key_file", key(&nats.certificate).as_ref());
         match &nats.login {
             NatsLogin::None => {}
             NatsLogin::Credentials(file) => add("nats_credentials_file", Some(file)),
@@ -49,7 +51,7 @@ pub(crate) fn open_to_others(settings: &Settings) -> Vec<OpenSecret> {
     if let Some(redis) = &settings.redis {
         add("redis_password_file", redis.server.secret_file.as_ref());
         add("redis_file", redis.server.url_file.as_ref());
-        add("redis_key_file", key(&redis.server.certificate).as_ref());
+        add("key_file", key(&redis.server.certificate).as_ref());
     }
     if let ObjectBackend::Server {
         url,

@@ -20,7 +20,7 @@ fn opened(settings: JwtSettings) -> Result<AccessTokens, Exit> {
     let source = source.map_err(|error| {
         let setting = match &error {
             InvalidSource::Url(_) => "jwt_keys",
-            InvalidSource::Authorities(_) => "jwt_ca_file",
+            InvalidSource::Authorities(_) => "ca_file",
         };
         Exit::config(format_args!("setting `{setting}`: {error}"))
     })?;

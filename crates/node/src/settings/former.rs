@@ -18,22 +18,42 @@ pub(super) struct Former {
 pub(super) enum Now {
     /// Nothing: the program always does the same.
     Fixed(&'static str),
+    /// Something for all servers, as `usual` names it, or a key of a table in the file.
+    Key {
+        usual: &'static str,
+        key: &'static str,
+    },
 }
 
 /// All of them.
 pub(super) const FORMER: &[Former] = &[
     fixed("cancel_grace", "5s"),
+    key("database_ca_file", "`ca_file`", "tls.database.ca_file"),
+    key(
+        "database_cert_file",
+        "`cert_file`",
+        "tls.database.cert_file",
+    ),
+    key("database_key_file", "`key_file`", "tls.database.key_file"),
     fixed("event_heartbeat", "15s"),
     fixed(
         "events_max_age",
         "7d in a new stream; `nats stream edit --max-age` changes one that is there",
     ),
     fixed("hung_after", "1m"),
+    key("jwt_ca_file", "`ca_file`", "tls.issuer.ca_file"),
     fixed("jwt_leeway", "30s"),
     fixed("lost_after", "45s"),
     fixed("nats_ack_wait", "the lease, 15s at least"),
+    key("nats_ca_file", "`ca_file`", "tls.nats.ca_file"),
+    key("nats_cert_file", "`cert_file`", "tls.nats.cert_file"),
+    key("nats_key_file", "`key_file`", "tls.nats.key_file"),
     fixed("nats_max_message_bytes", "262144"),
     fixed("offer_after", "1m"),
+    key("otlp_ca_file", "`ca_file`", "tls.collector.ca_file"),
+    key("redis_ca_file", "`ca_file`", "tls.redis.ca_file"),
+    key("redis_cert_file", "`cert_file`", "tls.redis.cert_file"),
+    key("redis_key_file", "`key_file`", "tls.redis.key_file"),
     fixed("spool_max_age", "1d"),
     fixed("spool_max_bytes", "268435456"),
 ];
@@ -42,6 +62,13 @@ const fn fixed(key: &'static str, value: &'static str) -> Former {
     Former {
         key,
         now: Now::Fixed(value),
+    }
+}
+
+const fn key(former: &'static str, usual: &'static str, key: &'static str) -> Former {
+    Former {
+        key: former,
+        now: Now::Key { usual, key },
     }
 }
 
@@ -66,6 +93,9 @@ impl Former {
     fn instead(&self) -> String {
         match &self.now {
             Now::Fixed(value) => format!("it is fixed: {value}"),
+            Now::Key { usual, key } => {
+                format!("it is {usual}, or for this server alone `{key}` in the settings file")
+            }
         }
     }
 
@@ -73,6 +103,7 @@ impl Former {
     pub(super) fn change(&self) -> String {
         match &self.now {
             Now::Fixed(value) => format!("`{}` is left out: it is fixed: {value}", self.key),
+            Now::Key { key, .. } => format!("`{}` is `{key}`", self.key),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Which access tokens the API accepts, with `--auth jwt`. Must not read a key.
 
 use super::layers::Layers;
+use super::tls::TlsServer;
 use crate::exit::Exit;
 use counterstep_kernel::access_tokens::{Algorithm, TokenRules};
 use std::path::PathBuf;
@@ -53,8 +54,8 @@ impl Layers {
         };
         Ok(Some(JwtSettings {
             rules,
+            ca_file: self.tls_of(TlsServer::Issuer, &keys)?.ca_file,
             keys,
-            ca_file: self.jwt_ca_file()?,
         }))
     }
 }

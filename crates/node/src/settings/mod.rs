@@ -23,6 +23,7 @@ mod resolve;
 mod services;
 mod surroundings;
 mod table;
+mod tls;
 mod traces;
 mod unusable;
 mod upgrade;

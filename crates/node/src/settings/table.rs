@@ -9,6 +9,7 @@ use super::layers::Layers;
 use super::log_format::LogFormat;
 use super::metrics_labels::MetricsLabels;
 use super::services::Service;
+use super::tls::TlsOfServers;
 use super::traces::Share;
 use super::upkeep::ARCHIVE_BUCKET;
 use crate::exit::Exit;
@@ -39,6 +40,10 @@ declare! {
     Process {
         data_dir: PathBuf = "counterstep-data".into() => "Set the data directory: it holds the scratch files, and whatever has no place of its own";
         allow_plaintext(Bare): bool = false => "Connect to servers of other machines without TLS";
+        ca_file(Rare): PathBuf ["the authorities of the machine"] => "Trust the authorities in this PEM file for the certificates of database, NATS, Redis, the issuer of tokens and the collector, where they are spoken to with TLS";
+        cert_file(Rare): PathBuf => "Present the client certificate in this PEM file to database, NATS and Redis, where they are spoken to with TLS";
+        key_file(Rare): PathBuf => "Use the key in this PEM file for the client certificate";
+        tls(OnlyInFile): TlsOfServers => "Set `ca_file`, `cert_file` and `key_file` of one server, in place of those of all: `database`, `nats`, `redis`; `issuer` and `collector` have a `ca_file` alone";
         log: String = "info".to_owned() => "Set what to log, as `info` or `warn,counterstep=debug`";
         log_format: LogFormat = LogFormat::Text => "Set the form of log lines: `text` or `json`";
     }
@@ -47,9 +52,6 @@ declare! {
         database(Url): String ["`counterstep.db` in the data directory"] => "Connect to this database: `sqlite://PATH` or `postgres://USER@HOST/NAME`";
         database_file(Rare): PathBuf => "Read the URL of the database from this file, where it holds a password";
         database_password_file(Rare): PathBuf => "Read the password of the database's user from this file";
-        database_ca_file(Rare): PathBuf => "Trust the authorities in this PEM file for the certificate of the database";
-        database_cert_file(Rare): PathBuf => "Present the client certificate in this PEM file to the database";
-        database_key_file(Rare): PathBuf => "Use the key in this PEM file for the client certificate of the database";
         database_connections: Number<1, UNBOUNDED> = DatabaseUse::default().connections => "Set the maximum of connections of this process to PostgreSQL; a fifth of them, at most four, serve lists and counts alone";
         payload_keys(Rare): PathBuf ["none: payloads are stored as they are"] => "Encrypt payloads in the database with the keys of their tenants, from this folder; see `counterstep payload-keys`";
         database_prepared_statements(Switch): bool = DatabaseUse::default().prepared_statements => "Prepare statements on each connection to PostgreSQL; `false` behind a pooler in transaction mode";
@@ -65,9 +67,6 @@ declare! {
         nats_password_file(Rare): PathBuf => "Read the password of the NATS user from this file";
         nats_token_file(Rare): PathBuf => "Read a token for NATS from this file";
         nats_nkey_file(Rare): PathBuf => "Read the seed of an nkey for NATS from this file";
-        nats_ca_file(Rare): PathBuf => "Trust the authorities in this PEM file for the certificate of NATS";
-        nats_cert_file(Rare): PathBuf => "Present the client certificate in this PEM file to NATS";
-        nats_key_file(Rare): PathBuf => "Use the key in this PEM file for the client certificate of NATS";
         nats_create_streams(Switch): bool = true => "Create the streams where they are missing, and the consumers of all queues; `false` leaves both to other processes, as the reconciler";
         nats_replicas(Rare): Number<1, 5> = 1 => "Set the copies of each stream, 1 to 5";
     }
@@ -77,9 +76,6 @@ declare! {
         redis_file(Rare): PathBuf => "Read the URL of Redis from this file, where it holds a password";
         redis_prefix: Prefix = "counterstep".to_owned() => "Set the prefix of every key: one for each installation on a Redis server";
         redis_password_file(Rare): PathBuf => "Read the password of Redis, or of the URL's ACL user, from this file";
-        redis_ca_file(Rare): PathBuf => "Trust the authorities in this PEM file for the certificate of Redis";
-        redis_cert_file(Rare): PathBuf => "Present the client certificate in this PEM file to Redis";
-        redis_key_file(Rare): PathBuf => "Use the key in this PEM file for the client certificate of Redis";
     }
 
     Objects {
@@ -116,7 +112,6 @@ declare! {
         jwt_issuer: String => "Accept access tokens with this `iss` alone, with `--auth jwt`";
         jwt_audience: String => "Accept access tokens for this `aud` alone";
         jwt_keys(Url): String => "Read the keys of the issuer (JWKS) from this address: `https://…`, `http://…` on this machine, or `file://PATH`";
-        jwt_ca_file(Rare): PathBuf => "Trust the authorities in this PEM file, and no others, for the certificate of that address";
         jwt_algorithms(Rare): Vec<String> ["RS256,ES256,EdDSA"] => "Accept access tokens that are signed with these algorithms alone";
         jwt_tenant_claim: String ["all are of the tenant `default`"] => "Take the tenant from this claim, by its name or by a JSON pointer; a token has to have it";
         jwt_subject_claim(Rare): String = "sub".to_owned() => "Take the subject from this claim";
@@ -160,7 +155,6 @@ declare! {
         otlp_endpoint(Url): String ["none"] => "Export spans to the collector of OpenTelemetry at this address, as `http://127.0.0.1:4318`; they go to `/v1/traces` below it";
         otlp_token_file(Rare): PathBuf => "Send the token in this file to the collector, as `Authorization: Bearer`";
         otlp_header_files(OnlyInFile): BTreeMap<String, PathBuf> = BTreeMap::new() => "Send these headers to the collector, each with the value in a file";
-        otlp_ca_file(Rare): PathBuf => "Trust the authorities in this PEM file, and no others, for the certificate of the collector";
         trace_sample: Share = 1.0 => "Record this share of the traces that begin here, from 0 to 1; a trace that goes on here follows the flag in its `traceparent`";
         trace_spans: String ["none"] => "Export spans of the program's own code too, by target and level, as `my_app=info`";
     }

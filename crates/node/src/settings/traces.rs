@@ -2,6 +2,7 @@
 
 use super::kinds::Kind;
 use super::layers::Layers;
+use super::tls::TlsServer;
 use crate::exit::Exit;
 use clap::{Arg, value_parser};
 use std::collections::BTreeMap;
@@ -40,15 +41,15 @@ impl Layers {
             None => Targets::new(),
         };
         let (sample, token_file) = (self.trace_sample()?, self.otlp_token_file()?);
-        let (header_files, ca_file) = (self.otlp_header_files()?, self.otlp_ca_file()?);
+        let header_files = self.otlp_header_files()?;
         let Some(endpoint) = self.otlp_endpoint()? else {
             return Ok(None);
         };
         Ok(Some(TraceSettings {
+            ca_file: self.tls_of(TlsServer::Collector, &endpoint)?.ca_file,
             endpoint,
             token_file,
             header_files,
-            ca_file,
             allow_plaintext: self.allow_plaintext()?,
             sample,
             own,

@@ -64,6 +64,11 @@ fn edit(text: &str, former: &Former, key: &Spanned<DeString<'_>>, value: Range<u
             at: key.span().start..end_of(text, value.end),
             to: String::new(),
         },
+        // Dotted, and so in its place, below the comment that is about it.
+        Now::Key { key: now, .. } => Edit {
+            at: key.span(),
+            to: now.to_owned(),
+        },
     }
 }
 
@@ -125,6 +130,26 @@ mod tests {
             "{changes:?}"
         );
         assert_eq!(upgraded(&text), (text.clone(), Vec::new()));
+    }
+
+    #[test]
+    fn what_is_a_key_of_a_table_stays_in_its_place_and_a_table_that_is_there_is_not_changed() {
+        let text = "# Of our own.\n\"database_ca_file\" = '/etc/ca.pem' # 2027\nlease = \"9s\"\n[jwt_roles]\nx = \"read\"\n";
+        let (text, changes) = upgraded(text);
+        assert_eq!(
+            text,
+            "# Of our own.\ntls.database.ca_file = '/etc/ca.pem' # 2027\nlease = \"9s\"\n[jwt_roles]\nx = \"read\"\n"
+        );
+        assert_eq!(changes, ["`database_ca_file` is `tls.database.ca_file`"]);
+        toml::from_str::<SettingValues>(&text).unwrap();
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s.toml");
+        let both = "nats_ca_file = \"a\"\n[tls.nats]\nca_file = \"b\"\n";
+        std::fs::write(&path, both).unwrap();
+        let refused = upgrade(&path).unwrap_err();
+        assert!(refused.message.contains("line 2"), "{refused}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), both);
     }
 
     #[test]

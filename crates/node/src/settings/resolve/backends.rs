@@ -6,9 +6,9 @@ use crate::settings::backends::{
     Database, NatsBackend, NatsLogin, ObjectBackend, RedisBackend, SecretUrl, Server,
 };
 use crate::settings::layers::Layers;
+use crate::settings::tls::TlsServer;
 use crate::settings::urls::{Url, each, path, scheme};
-use counterstep_adapters::client_certificate::ClientCertificate;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The backends, checked against each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,17 +26,16 @@ impl Backends {
             Some(url) => {
                 match scheme("database", &url.text, &["sqlite", "postgres", "postgresql"])? {
                     "sqlite" => Database::Sqlite(path("database", &url.text)?),
-                    _ => Database::Postgres(Server {
-                        secret_file: url.password_file(given, |it| &it.database_password_file),
-                        url_file: url.secret_file(),
-                        url: SecretUrl::new(url.text),
-                        ca_file: given.database_ca_file()?,
-                        certificate: certificate(
-                            "database",
-                            given.database_cert_file()?,
-                            given.database_key_file()?,
-                        )?,
-                    }),
+                    _ => {
+                        let tls = given.tls_of(TlsServer::Database, &url.text)?;
+                        Database::Postgres(Server {
+                            secret_file: url.password_file(given, |it| &it.database_password_file),
+                            url_file: url.secret_file(),
+                            url: SecretUrl::new(url.text),
+                            ca_file: tls.ca_file,
+                            certificate: tls.certificate,
+                        })
+                    }
                 }
             }
         };
@@ -74,12 +73,13 @@ fn redis(given: &Layers, url: Url) -> Result<RedisBackend, Exit> {
     each(&url.text, |url| {
         scheme("redis", url, &["redis", "rediss"]).map(|_| ())
     })?;
+    let tls = given.tls_of(TlsServer::Redis, &url.text)?;
     let server = Server {
         secret_file: url.password_file(given, |it| &it.redis_password_file),
         url_file: url.secret_file(),
         url: SecretUrl::new(url.text),
-        ca_file: given.redis_ca_file()?,
-        certificate: certificate("redis", given.redis_cert_file()?, given.redis_key_file()?)?,
+        ca_file: tls.ca_file,
+        certificate: tls.certificate,
     };
     Ok(RedisBackend {
         server,
@@ -94,10 +94,11 @@ fn nats(given: &Layers) -> Result<Option<NatsBackend>, Exit> {
     each(&url, |url| {
         scheme("nats", url, &["nats", "tls"]).map(|_| ())
     })?;
+    let tls = given.tls_of(TlsServer::Nats, &url)?;
     Ok(Some(NatsBackend {
         url: SecretUrl::new(url),
-        ca_file: given.nats_ca_file()?,
-        certificate: certificate("nats", given.nats_cert_file()?, given.nats_key_file()?)?,
+        ca_file: tls.ca_file,
+        certificate: tls.certificate,
         login: login(given)?,
         monitor: given.nats_monitor()?,
         prefix: given.nats_prefix()?,
@@ -147,27 +148,11 @@ fn login(given: &Layers) -> Result<NatsLogin, Exit> {
     Ok(NatsLogin::None)
 }
 
-fn certificate(
-    name: &str,
-    cert_file: Option<PathBuf>,
-    key_file: Option<PathBuf>,
-) -> Result<Option<ClientCertificate>, Exit> {
-    match (cert_file, key_file) {
-        (None, None) => Ok(None),
-        (Some(cert_file), Some(key_file)) => Ok(Some(ClientCertificate {
-            cert_file,
-            key_file,
-        })),
-        _ => Err(Exit::config(format_args!(
-            "settings `{name}_cert_file` and `{name}_key_file`: one is there without the other; expected both"
-        ))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::settings::SettingValues;
+    use std::path::PathBuf;
 
     fn backends(flags: SettingValues, file: SettingValues) -> Result<Backends, Exit> {
         let given = Layers {
@@ -319,10 +304,6 @@ mod tests {
             },
             SettingValues {
                 nats_replicas: Some(0),
-                ..on_postgres()
-            },
-            SettingValues {
-                database_cert_file: Some("c".into()),
                 ..on_postgres()
             },
             SettingValues {
