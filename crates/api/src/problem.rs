@@ -284,7 +284,7 @@ pub(crate) fn malformed(detail: impl Into<String>) -> Refused {
 
 /// What webhooks lack here. A program without TLS makes its secrets itself; it sends to networks that are allowed alone.
 const NO_WEBHOOKS: &str = if cfg!(feature = "servers") {
-    "the operator has set no `webhook_secret_file`: follow the task's events, or ask with ?wait="
+    "the operator has set no secret for webhooks: follow the task's events, or ask with ?wait="
 } else {
     "this program was built without TLS (feature `servers`) and `webhook_allow` names no network: follow the task's \
      events, or ask with ?wait="

@@ -31,26 +31,24 @@ pub(crate) fn open_to_others(settings: &Settings) -> Vec<OpenSecret> {
         certificate.as_ref().map(|both| both.key_file.clone())
     };
     if let Database::Postgres(server) = &settings.database {
-        add("database_password_file", server.secret_file.as_ref());
-        add("database_file", server.url_file.as_ref());
+        add("secret_files.database", server.secret_file.as_ref());
+        add("secret_files.database", server.url_file.as_ref());
         add("key_file", key(&server.certificate).as_ref());
     }
     if let Some(nats) = &settings.nats {
         add("key_file", key(&nats.certificate).as_ref());
         match &nats.login {
             NatsLogin::None => {}
-            NatsLogin::Credentials(file) => add("nats_credentials_file", Some(file)),
             NatsLogin::User {
                 user: _,
                 password_file,
-            } => add("nats_password_file", Some(password_file)),
-            NatsLogin::Token(file) => add("nats_token_file", Some(file)),
-            NatsLogin::Nkey(file) => add("nats_nkey_file", Some(file)),
+            } => add("secret_files.nats", Some(password_file)),
+            NatsLogin::Secret(file) => add("secret_files.nats", Some(file)),
         }
     }
     if let Some(redis) = &settings.redis {
-        add("redis_password_file", redis.server.secret_file.as_ref());
-        add("redis_file", redis.server.url_file.as_ref());
+        add("secret_files.redis", redis.server.secret_file.as_ref());
+        add("secret_files.redis", redis.server.url_file.as_ref());
         add("key_file", key(&redis.server.certificate).as_ref());
     }
     if let ObjectBackend::Server {
@@ -58,7 +56,7 @@ pub(crate) fn open_to_others(settings: &Settings) -> Vec<OpenSecret> {
         credentials_file,
     } = &settings.objects
     {
-        add("objects_credentials_file", credentials_file.as_ref());
+        add("secret_files.objects", credentials_file.as_ref());
         let parameters = url
             .expose()
             .split_once('?')
@@ -70,15 +68,18 @@ pub(crate) fn open_to_others(settings: &Settings) -> Vec<OpenSecret> {
             .next();
         add("objects", named.as_ref());
     }
-    add("link_secret_file", settings.link_secret_file.as_ref());
-    add("seal_secret_file", settings.seal_secret_file.as_ref());
-    add("webhook_secret_file", settings.webhook_secret_file.as_ref());
+    add("secret_files.links", settings.link_secret_file.as_ref());
+    add("secret_files.seal", settings.seal_secret_file.as_ref());
+    add(
+        "secret_files.webhooks",
+        settings.webhook_secret_file.as_ref(),
+    );
     let keys = settings.payload_keys.as_ref().map(std::fs::read_dir);
     for entry in keys.into_iter().flatten().flatten().flatten() {
         add("payload_keys", Some(&entry.path()));
     }
     if let Some(traces) = &settings.traces {
-        add("otlp_token_file", traces.token_file.as_ref());
+        add("secret_files.collector", traces.token_file.as_ref());
         for file in traces.header_files.values() {
             add("otlp_header_files", Some(file));
         }
@@ -130,7 +131,7 @@ mod tests {
         );
         let keys = url("keys", "azure_storage_account_key = pw");
         let text = format!(
-            "objects = \"az://container?account=files&credentials_file={keys}\"\ndatabase_file = {secret:?}\nnats = \"nats://me:pw@bus:4222\"\nredis_file = {plain:?}\n"
+            "objects = \"az://container?account=files&credentials_file={keys}\"\nsecret_files.database = {secret:?}\nnats = \"nats://me:pw@bus:4222\"\nsecret_files.redis = {plain:?}\n"
         );
         let config = open_file(folder.path(), "settings.toml", &text);
         let args = SettingsArgs {
@@ -150,7 +151,7 @@ mod tests {
             named,
             [
                 ("config", "0644"),
-                ("database_file", "0644"),
+                ("secret_files.database", "0644"),
                 ("objects", "0644")
             ]
         );

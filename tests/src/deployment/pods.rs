@@ -48,12 +48,12 @@ impl<'a> Pods<'a> {
         let of_kind =
             |kind: &str| manifests::secret(&objects, &format!("{program}-{kind}-secrets"));
         let owner = manifests::secret(&objects, &format!("{program}-owner"));
-        let database = Database::start(deployment, text(&owner["database-password"]));
+        let database = Database::start(deployment, text(&owner["database"]));
         let nats = nats_with(deployment, |kind| match kind {
             "operator" => "of-no-pod".to_owned(),
-            kind => text(&of_kind(kind)["nats-password"]).to_owned(),
+            kind => text(&of_kind(kind)["nats"]).to_owned(),
         });
-        let redis = redis_with(text(&of_kind("api")["redis-password"]));
+        let redis = redis_with(text(&of_kind("api")["redis"]));
         let s3 = S3::start(&[program]);
         let mut ground = Ground::new(deployment);
         ground.rewrite("postgres.databases.svc", database.address());
@@ -82,7 +82,7 @@ impl<'a> Pods<'a> {
             let folder = |of: &str| super::path_text(&ground.place.path().join(of).join(&name));
             for (key, value) in of_kind(kind).as_object().expect("keys") {
                 let value = match key.as_str() {
-                    "s3-credentials" => credentials(&s3),
+                    "objects" => credentials(&s3),
                     _ => ground.text(text(value)),
                 };
                 ground.write(&format!("{}/{key}", folder("secrets")), &value);
@@ -137,7 +137,7 @@ impl<'a> Pods<'a> {
         let program = self.deployment.manifests.program();
         for kind in PODS {
             let secret = manifests::secret(&self.objects, &format!("{program}-{kind}-secrets"));
-            let (role, password) = login(&secret["database-url"]);
+            let (role, password) = login(&secret["database"]);
             self.database.set_password(&role, &password);
         }
     }

@@ -53,10 +53,10 @@ pub async fn run_units(deployment: &Deployment) {
             "postgres://counterstep_{kind}:password-of-{kind}@{}/{program}",
             database.address()
         );
-        ground.write(&own("database-url"), &format!("{url}\n"));
-        ground.write(&own("redis-password"), &format!("{REDIS_PASSWORD}\n"));
-        ground.write(&own("nats.creds"), NATS_CREDENTIALS);
-        ground.write(&own("s3-credentials"), &credentials(&s3));
+        ground.write(&own("database"), &format!("{url}\n"));
+        ground.write(&own("redis"), &format!("{REDIS_PASSWORD}\n"));
+        ground.write(&own("nats"), NATS_CREDENTIALS);
+        ground.write(&own("objects"), &credentials(&s3));
     }
     let owner = format!(
         "postgres://counterstep_owner:{OWNER_PASSWORD}@{}/{program}",

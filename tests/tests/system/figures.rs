@@ -200,16 +200,17 @@ fn documented() -> BTreeSet<String> {
 async fn each_documented_figure_moves_and_alarms_and_dashboard_ask_for_what_is_there() {
     let program = OwnProgram::start(env!("CARGO_BIN_EXE_figures"), TIMES);
     let (place, servers) = (&program.cluster.place, &program.cluster.servers);
-    let secret = place.path().join("webhook-secret");
-    std::fs::write(&secret, SECRET).expect("a file");
+    let secrets = place.path().join("secrets");
+    std::fs::create_dir(&secrets).expect("a folder");
+    std::fs::write(secrets.join("webhooks"), SECRET).expect("a file");
     let mut reconciler = program.reconciler();
     let (mut served, api) = program.api_with(&[
         "--max-waiting",
         "2",
         "--webhook-allow",
         "127.0.0.0/8",
-        "--webhook-secret-file",
-        secret.to_str().expect("UTF-8"),
+        "--secrets-dir",
+        secrets.to_str().expect("UTF-8"),
     ]);
     let mut first = worker(&program);
     let mut figures = Figures::default();

@@ -96,7 +96,7 @@ const INSERTED: [(&str, &str, &str); 6] = [
     profiles: [book]
     command: [lamp-shop, book, \"17\"]
     environment: *api-settings
-    configs: [{source: nats-api, target: /run/secrets/lamp-shop/nats-api}]
+    configs: [{source: nats-api, target: /run/secrets/lamp-shop/api/nats}]
     depends_on: *needs\n\n",
     ),
 ];

@@ -32,6 +32,11 @@ const MISSING: [&str; 4] = [
     "authorization violation",
 ];
 
+/// The folder with the secrets of a kind of process.
+fn secrets_of(kind: &str) -> String {
+    format!("secrets-of-{kind}")
+}
+
 /// Servers with the rights that the files of `deploy/` give.
 struct Site {
     place: Place,
@@ -60,10 +65,10 @@ impl Site {
             let password = format!("password-of-{kind}");
             let variable = format!("$COUNTERSTEP_NATS_{}_PASSWORD", kind.to_uppercase());
             accounts = accounts.replace(&variable, &password);
-            std::fs::write(place.path().join(format!("{kind}.password")), password)
-                .expect("a file");
+            let secrets = place.path().join(secrets_of(kind));
+            std::fs::create_dir(&secrets).expect("a folder");
+            std::fs::write(secrets.join("nats"), password).expect("a file");
         }
-        std::fs::write(place.path().join("webhook-secret"), SECRET).expect("a file");
         std::fs::write(place.path().join("settings.toml"), SETTINGS).expect("a file");
         Self {
             nats: Nats::with_lines(&accounts),
@@ -79,13 +84,13 @@ impl Site {
         let creates = (kind == "reconciler").to_string();
         let database = self.database_of(kind);
         let (nats, user) = (self.nats.url(), format!("counterstep-{kind}"));
-        let password = format!("{kind}.password");
+        let secrets = secrets_of(kind);
         let objects = format!("file://{}", objects.display());
         let own = [
             ("--database", database.as_str()),
             ("--nats", &nats),
             ("--nats-user", &user),
-            ("--nats-password-file", &password),
+            ("--secrets-dir", &secrets),
             ("--nats-create-streams", &creates),
             ("--objects", &objects),
             ("--events", "true"),
@@ -204,14 +209,9 @@ async fn each_kind_of_process_does_its_work_under_its_own_role_and_user() {
     )
     .assert_code(0);
     let (receiver, webhooks) = receiver();
-    let allow = [
-        "--auth",
-        "keys",
-        "--webhook-allow",
-        "127.0.0.0/8",
-        "--webhook-secret-file",
-        "webhook-secret",
-    ];
+    let allow = ["--auth", "keys", "--webhook-allow", "127.0.0.0/8"];
+    let secret = place.path().join(secrets_of("api")).join("webhooks");
+    std::fs::write(secret, SECRET).expect("a file");
     let flags = process("api", &allow);
     let flags: Vec<_> = flags.iter().map(String::as_str).collect();
     let served = services::api(place, &flags);

@@ -240,7 +240,7 @@ fn settled(place: &Place, services: &Services, collector: &TraceCollector, more:
     let token = place.path().join("token");
     std::fs::write(&token, "a-token-for-spans\n").expect("a token");
     let url = collector.url();
-    let traces = format!("otlp_endpoint = {url:?}\notlp_token_file = {token:?}\n{more}\n");
+    let traces = format!("otlp_endpoint = {url:?}\nsecret_files.collector = {token:?}\n{more}\n");
     let services = ["inventory", "bank", "shipping"].map(service).concat();
     std::fs::write(place.path().join("settings.toml"), traces + &services).expect("the settings");
 }
@@ -448,8 +448,8 @@ fn a_collector_that_cannot_be_used_stops_a_process_and_its_setting_is_named() {
             "setting `otlp_endpoint`",
         ),
         (
-            &format!("{here}otlp_token_file = \"none\""),
-            "setting `otlp_token_file`",
+            &format!("{here}secret_files.collector = \"none\""),
+            "`secret_files.collector`",
         ),
         (
             &format!("{here}otlp_header_files = {{ host = \"none\" }}"),

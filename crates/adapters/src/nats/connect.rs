@@ -52,7 +52,7 @@ impl Link {
                 note(&noted, &event);
                 std::future::ready(())
             });
-        let connect = authenticate(connect, &options.auth).await?;
+        let connect = authenticate(connect, &options.auth)?;
         let connect = match &options.ca_file {
             Some(path) => {
                 readable(path)?;
@@ -138,28 +138,48 @@ fn pause(attempts: usize) -> Duration {
     Duration::from_millis(100 * 2_u64.pow(doublings)).min(Duration::from_secs(2))
 }
 
-async fn authenticate(
-    connect: ConnectOptions,
-    auth: &NatsAuth,
-) -> Result<ConnectOptions, NatsOpenError> {
+fn authenticate(connect: ConnectOptions, auth: &NatsAuth) -> Result<ConnectOptions, NatsOpenError> {
     Ok(match auth {
         NatsAuth::None => connect,
-        NatsAuth::Credentials(path) => {
-            connect
-                .credentials_file(path)
-                .await
-                .map_err(|source| NatsOpenError::File {
-                    path: path.clone(),
-                    source,
-                })?
-        }
         NatsAuth::UserPassword {
             user,
             password_file,
         } => connect.user_and_password(user.clone(), secret(password_file)?),
-        NatsAuth::Token(path) => connect.token(secret(path)?),
-        NatsAuth::Nkey(path) => connect.nkey(secret(path)?),
+        NatsAuth::Secret(path) => {
+            let secret = secret(path)?;
+            match kind_of(&secret) {
+                SecretKind::Credentials => {
+                    connect
+                        .credentials(&secret)
+                        .map_err(|source| NatsOpenError::File {
+                            path: path.clone(),
+                            source,
+                        })?
+                }
+                SecretKind::Nkey => connect.nkey(secret),
+                SecretKind::Token => connect.token(secret),
+            }
+        }
     })
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum SecretKind {
+    Credentials,
+    Nkey,
+    Token,
+}
+
+/// Seeds of users begin with `SU` and have 58 letters and digits; credentials are two blocks with headings.
+fn kind_of(secret: &str) -> SecretKind {
+    let is_base32 = |byte: u8| byte.is_ascii_uppercase() || (b'2'..=b'7').contains(&byte);
+    if secret.contains("-----BEGIN NATS USER JWT-----") {
+        SecretKind::Credentials
+    } else if secret.starts_with("SU") && secret.len() == 58 && secret.bytes().all(is_base32) {
+        SecretKind::Nkey
+    } else {
+        SecretKind::Token
+    }
 }
 
 /// A secret in a file, without the line break that editors leave behind it.
@@ -191,6 +211,21 @@ fn readable(path: &Path) -> Result<(), NatsOpenError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_secret_shows_what_it_is() {
+        let seed = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY";
+        let credentials =
+            format!("-----BEGIN NATS USER JWT-----\ne30\n------END NATS USER JWT------\n{seed}");
+        for (secret, kind) in [
+            (credentials.as_str(), SecretKind::Credentials),
+            (seed, SecretKind::Nkey),
+            (&seed[..57], SecretKind::Token),
+            ("SU-planted", SecretKind::Token),
+        ] {
+            assert_eq!(kind_of(secret), kind, "{secret}");
+        }
+    }
 
     #[test]
     fn the_pause_between_two_tries_is_bounded() {

@@ -80,8 +80,6 @@ impl NatsOptions {
 pub enum NatsAuth {
     /// The server asks for nothing.
     None,
-    /// A credentials file of an account (`.creds`).
-    Credentials(PathBuf),
     /// A user and a file with the password.
     UserPassword {
         /// The user.
@@ -89,10 +87,8 @@ pub enum NatsAuth {
         /// The file with the password.
         password_file: PathBuf,
     },
-    /// A file with a token.
-    Token(PathBuf),
-    /// A file with the seed of an nkey.
-    Nkey(PathBuf),
+    /// A file with credentials of an account (`.creds`), with the seed of an nkey, or with a token: which, its text shows.
+    Secret(PathBuf),
 }
 
 /// Which hints of other processes are of interest.

@@ -132,6 +132,6 @@ fn no_such_link() -> Refused {
 }
 
 fn links_off() -> Refused {
-    let detail = "the operator has set no `link_secret_file`: get the file from the task's /result";
+    let detail = "the operator has set no secret for links: get the file from the task's /result";
     Refused::new(ProblemCode::LinksOff, detail)
 }

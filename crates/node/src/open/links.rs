@@ -11,7 +11,7 @@ use counterstep_kernel::result_links::LinkSecrets;
 /// [`Exit`], naming the setting at fault.
 pub fn links(given: &Layers, settings: &Settings) -> Result<Option<LinkSecrets>, Exit> {
     let place = SecretFile {
-        setting: "link_secret_file",
+        setting: "secret_files.links",
         given: settings.link_secret_file.as_deref(),
         made_as: Some("link-secret"),
     };
@@ -20,7 +20,7 @@ pub fn links(given: &Layers, settings: &Settings) -> Result<Option<LinkSecrets>,
     };
     LinkSecrets::parse(&text).map(Some).map_err(|error| {
         Exit::config(format_args!(
-            "setting `link_secret_file`: `{}`, {error}",
+            "setting `secret_files.links`: `{}`, {error}",
             file.display()
         ))
     })

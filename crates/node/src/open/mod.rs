@@ -139,7 +139,7 @@ pub fn open<'a>(
 
 /// The secrets that seal results in the spool: where no setting names their file, one is made beside it.
 fn sealing(settings: &Settings) -> Result<Sealing, Exit> {
-    const SETTING: &str = "seal_secret_file";
+    const SETTING: &str = "secret_files.seal";
     let file = match &settings.seal_secret_file {
         Some(file) => file.clone(),
         None => {

@@ -203,7 +203,6 @@ pub(crate) fn nats_options(settings: &Settings, server: &NatsBackend, role: &str
         urls: separate(&server.url),
         auth: match server.login.clone() {
             NatsLogin::None => NatsAuth::None,
-            NatsLogin::Credentials(path) => NatsAuth::Credentials(path),
             NatsLogin::User {
                 user,
                 password_file,
@@ -211,8 +210,7 @@ pub(crate) fn nats_options(settings: &Settings, server: &NatsBackend, role: &str
                 user,
                 password_file,
             },
-            NatsLogin::Token(path) => NatsAuth::Token(path),
-            NatsLogin::Nkey(path) => NatsAuth::Nkey(path),
+            NatsLogin::Secret(path) => NatsAuth::Secret(path),
         },
         ca_file: server.ca_file.clone(),
         certificate: server.certificate.clone(),
@@ -260,7 +258,7 @@ fn complete(
         }
         (Some(_), Credentials::File(_)) => {
             return Err(Exit::config(
-                "setting `objects_credentials_file`: the URL of `objects` names a `credentials_file` too; expected one of \
+                "secret `objects`: the URL of `objects` names a `credentials_file` too; expected one of \
                  them",
             ));
         }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// [`Exit`], naming the setting at fault.
 pub fn webhooks(given: &Layers, settings: &Settings) -> Result<Option<Webhooks>, Exit> {
     let place = SecretFile {
-        setting: "webhook_secret_file",
+        setting: "secret_files.webhooks",
         given: settings.webhook_secret_file.as_deref(),
         // Without an HTTP client none is needed.
         made_as: cfg!(feature = "http").then_some("webhook-secret"),
@@ -22,13 +22,13 @@ pub fn webhooks(given: &Layers, settings: &Settings) -> Result<Option<Webhooks>,
         return match alerts {
             None => Ok(None),
             Some(_) => Err(Exit::config(
-                "setting `alert_webhook`: alerts are signed: set `webhook_secret_file` for the API too",
+                "setting `alert_webhook`: alerts are signed: give the API the secret `webhooks` too",
             )),
         };
     };
     let secrets = WebhookSecrets::parse(&text).map_err(|error| {
         Exit::config(format_args!(
-            "setting `webhook_secret_file`: `{}`, {error}",
+            "setting `secret_files.webhooks`: `{}`, {error}",
             file.display()
         ))
     })?;
@@ -78,7 +78,7 @@ fn sender(settings: &Settings) -> Result<Option<Arc<dyn WebhookSender>>, Exit> {
 #[cfg(not(feature = "http"))]
 fn sender(_: &Settings) -> Result<Option<Arc<dyn WebhookSender>>, Exit> {
     Err(Exit::config(
-        "setting `webhook_secret_file`: this program was built without an HTTP client: build it with `--features \
+        "setting `secret_files.webhooks`: this program was built without an HTTP client: build it with `--features \
          servers`, or leave the setting out",
     ))
 }

@@ -109,8 +109,6 @@ impl NatsBackend {
 pub enum NatsLogin {
     /// The server asks for nothing, or for a certificate alone.
     None,
-    /// A credentials file (`.creds`).
-    Credentials(PathBuf),
     /// A user and a file with the password.
     User {
         /// The user.
@@ -118,10 +116,8 @@ pub enum NatsLogin {
         /// The file.
         password_file: PathBuf,
     },
-    /// A file with a token.
-    Token(PathBuf),
-    /// A file with the seed of an nkey.
-    Nkey(PathBuf),
+    /// A file with credentials (`.creds`), the seed of an nkey, or a token.
+    Secret(PathBuf),
 }
 
 /// Redis, and how keys begin there.

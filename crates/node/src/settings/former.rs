@@ -18,7 +18,7 @@ pub(super) struct Former {
 pub(super) enum Now {
     /// Nothing: the program always does the same.
     Fixed(&'static str),
-    /// Something for all servers, as `usual` names it, or a key of a table in the file.
+    /// What `usual` names, or a key of a table in the file.
     Key {
         usual: &'static str,
         key: &'static str,
@@ -28,34 +28,139 @@ pub(super) enum Now {
 /// All of them.
 pub(super) const FORMER: &[Former] = &[
     fixed("cancel_grace", "5s"),
-    key("database_ca_file", "`ca_file`", "tls.database.ca_file"),
+    key(
+        "database_ca_file",
+        "`ca_file` of all servers",
+        "tls.database.ca_file",
+    ),
     key(
         "database_cert_file",
-        "`cert_file`",
+        "`cert_file` of all servers",
         "tls.database.cert_file",
     ),
-    key("database_key_file", "`key_file`", "tls.database.key_file"),
+    key(
+        "database_key_file",
+        "`key_file` of all servers",
+        "tls.database.key_file",
+    ),
     fixed("event_heartbeat", "15s"),
     fixed(
         "events_max_age",
         "7d in a new stream; `nats stream edit --max-age` changes one that is there",
     ),
     fixed("hung_after", "1m"),
-    key("jwt_ca_file", "`ca_file`", "tls.issuer.ca_file"),
+    key(
+        "jwt_ca_file",
+        "`ca_file` of all servers",
+        "tls.issuer.ca_file",
+    ),
     fixed("jwt_leeway", "30s"),
     fixed("lost_after", "45s"),
     fixed("nats_ack_wait", "the lease, 15s at least"),
-    key("nats_ca_file", "`ca_file`", "tls.nats.ca_file"),
-    key("nats_cert_file", "`cert_file`", "tls.nats.cert_file"),
-    key("nats_key_file", "`key_file`", "tls.nats.key_file"),
+    key(
+        "nats_ca_file",
+        "`ca_file` of all servers",
+        "tls.nats.ca_file",
+    ),
+    key(
+        "nats_cert_file",
+        "`cert_file` of all servers",
+        "tls.nats.cert_file",
+    ),
+    key(
+        "nats_key_file",
+        "`key_file` of all servers",
+        "tls.nats.key_file",
+    ),
     fixed("nats_max_message_bytes", "262144"),
     fixed("offer_after", "1m"),
-    key("otlp_ca_file", "`ca_file`", "tls.collector.ca_file"),
-    key("redis_ca_file", "`ca_file`", "tls.redis.ca_file"),
-    key("redis_cert_file", "`cert_file`", "tls.redis.cert_file"),
-    key("redis_key_file", "`key_file`", "tls.redis.key_file"),
+    key(
+        "otlp_ca_file",
+        "`ca_file` of all servers",
+        "tls.collector.ca_file",
+    ),
+    key(
+        "redis_ca_file",
+        "`ca_file` of all servers",
+        "tls.redis.ca_file",
+    ),
+    key(
+        "redis_cert_file",
+        "`cert_file` of all servers",
+        "tls.redis.cert_file",
+    ),
+    key(
+        "redis_key_file",
+        "`key_file` of all servers",
+        "tls.redis.key_file",
+    ),
     fixed("spool_max_age", "1d"),
     fixed("spool_max_bytes", "268435456"),
+    key(
+        "database_file",
+        "the file `database` in the folder `secrets_dir`",
+        "secret_files.database",
+    ),
+    key(
+        "database_password_file",
+        "the file `database` in the folder `secrets_dir`",
+        "secret_files.database",
+    ),
+    key(
+        "link_secret_file",
+        "the file `links` in the folder `secrets_dir`",
+        "secret_files.links",
+    ),
+    key(
+        "nats_credentials_file",
+        "the file `nats` in the folder `secrets_dir`",
+        "secret_files.nats",
+    ),
+    key(
+        "nats_nkey_file",
+        "the file `nats` in the folder `secrets_dir`",
+        "secret_files.nats",
+    ),
+    key(
+        "nats_password_file",
+        "the file `nats` in the folder `secrets_dir`",
+        "secret_files.nats",
+    ),
+    key(
+        "nats_token_file",
+        "the file `nats` in the folder `secrets_dir`",
+        "secret_files.nats",
+    ),
+    key(
+        "objects_credentials_file",
+        "the file `objects` in the folder `secrets_dir`",
+        "secret_files.objects",
+    ),
+    key(
+        "otlp_token_file",
+        "the file `collector` in the folder `secrets_dir`",
+        "secret_files.collector",
+    ),
+    key(
+        "redis_file",
+        "the file `redis` in the folder `secrets_dir`",
+        "secret_files.redis",
+    ),
+    key(
+        "redis_password_file",
+        "the file `redis` in the folder `secrets_dir`",
+        "secret_files.redis",
+    ),
+    key(
+        "seal_secret_file",
+        "the file `seal` in the folder `secrets_dir`",
+        "secret_files.seal",
+    ),
+    key(
+        "webhook_secret_file",
+        "the file `webhooks` in the folder `secrets_dir`",
+        "secret_files.webhooks",
+    ),
 ];
 
 const fn fixed(key: &'static str, value: &'static str) -> Former {
@@ -94,7 +199,7 @@ impl Former {
         match &self.now {
             Now::Fixed(value) => format!("it is fixed: {value}"),
             Now::Key { usual, key } => {
-                format!("it is {usual}, or for this server alone `{key}` in the settings file")
+                format!("it is {usual}, or `{key}` in the settings file")
             }
         }
     }

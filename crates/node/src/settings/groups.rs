@@ -30,17 +30,16 @@ groups! {
     /// Commands that open the database also accept the flags of the other servers, so that one line of flags serves them all.
     File "Settings file";
 
-    /// What a process writes on its machine, and how it speaks to others.
+    /// What a process writes on its machine, and how it speaks to others: see [secrets and
+    /// certificates](operations.md#secrets-and-certificates).
     Process "Process";
 
-    /// The database decides what a task's state is: see [servers](operations.md#servers) and
-    /// [secrets and certificates](operations.md#secrets-and-certificates).
+    /// The database decides what a task's state is: see [servers](operations.md#servers).
     Database "Database";
 
-    /// With PostgreSQL, NATS carries the messages; an SQLite file carries them itself. Login: a credentials file, a user with
-    /// a password file, a token file, or an nkey file ([secrets and
-    /// certificates](operations.md#secrets-and-certificates)). What counts for [streams](operations.md#streams) counts when
-    /// this program makes them.
+    /// With PostgreSQL, NATS carries the messages; an SQLite file carries them itself. Login: a user with a password, credentials,
+    /// a token, or the seed of an nkey ([secrets and certificates](operations.md#secrets-and-certificates)). What counts for
+    /// [streams](operations.md#streams) counts when this program makes them.
     Nats "NATS";
 
     /// Redis saves the other servers work, and everything works without it.

@@ -20,6 +20,7 @@ mod metrics_labels;
 #[cfg(test)]
 mod page;
 mod resolve;
+mod secrets;
 mod services;
 mod surroundings;
 mod table;

@@ -8,6 +8,7 @@ use super::kinds::{Kind, Number, Prefix, Slots};
 use super::layers::Layers;
 use super::log_format::LogFormat;
 use super::metrics_labels::MetricsLabels;
+use super::secrets::SecretFiles;
 use super::services::Service;
 use super::tls::TlsOfServers;
 use super::traces::Share;
@@ -40,6 +41,8 @@ declare! {
     Process {
         data_dir: PathBuf = "counterstep-data".into() => "Set the data directory: it holds the scratch files, and whatever has no place of its own";
         allow_plaintext(Bare): bool = false => "Connect to servers of other machines without TLS";
+        secrets_dir: PathBuf => "Read the secrets of this process from the files of this folder: `database`, `nats`, `redis`, `objects`, `collector`, `links`, `webhooks`, `seal`; one that is missing is a secret that it does not have";
+        secret_files(OnlyInFile): SecretFiles => "Set the files of single secrets, by these names, in place of those in the folder";
         ca_file(Rare): PathBuf ["the authorities of the machine"] => "Trust the authorities in this PEM file for the certificates of database, NATS, Redis, the issuer of tokens and the collector, where they are spoken to with TLS";
         cert_file(Rare): PathBuf => "Present the client certificate in this PEM file to database, NATS and Redis, where they are spoken to with TLS";
         key_file(Rare): PathBuf => "Use the key in this PEM file for the client certificate";
@@ -50,8 +53,6 @@ declare! {
 
     Database {
         database(Url): String ["`counterstep.db` in the data directory"] => "Connect to this database: `sqlite://PATH` or `postgres://USER@HOST/NAME`";
-        database_file(Rare): PathBuf => "Read the URL of the database from this file, where it holds a password";
-        database_password_file(Rare): PathBuf => "Read the password of the database's user from this file";
         database_connections: Number<1, UNBOUNDED> = DatabaseUse::default().connections => "Set the maximum of connections of this process to PostgreSQL; a fifth of them, at most four, serve lists and counts alone";
         payload_keys(Rare): PathBuf ["none: payloads are stored as they are"] => "Encrypt payloads in the database with the keys of their tenants, from this folder; see `counterstep payload-keys`";
         database_prepared_statements(Switch): bool = DatabaseUse::default().prepared_statements => "Prepare statements on each connection to PostgreSQL; `false` behind a pooler in transaction mode";
@@ -62,25 +63,18 @@ declare! {
         nats(Url): String => "Connect to NATS, with PostgreSQL only: `nats://HOST:4222` or `tls://…`, several with commas between them";
         nats_monitor: String => "Ask for the state of NATS at this monitoring address, as `http://HOST:8222`; for `doctor`";
         nats_prefix: Prefix => "Set the prefix of every subject, stream and consumer: one for each installation on a NATS server";
-        nats_credentials_file(Rare): PathBuf => "Read the credentials for NATS (`.creds`) from this file";
-        nats_user(Rare): String => "Log in to NATS as this user, with a password file";
-        nats_password_file(Rare): PathBuf => "Read the password of the NATS user from this file";
-        nats_token_file(Rare): PathBuf => "Read a token for NATS from this file";
-        nats_nkey_file(Rare): PathBuf => "Read the seed of an nkey for NATS from this file";
+        nats_user(Rare): String => "Log in to NATS as this user, with the secret `nats` as the password";
         nats_create_streams(Switch): bool = true => "Create the streams where they are missing, and the consumers of all queues; `false` leaves both to other processes, as the reconciler";
         nats_replicas(Rare): Number<1, 5> = 1 => "Set the copies of each stream, 1 to 5";
     }
 
     Redis {
         redis(Url): String => "Connect to Redis: `redis://HOST:6379` or `rediss://…`, several with commas between them";
-        redis_file(Rare): PathBuf => "Read the URL of Redis from this file, where it holds a password";
         redis_prefix: Prefix = "counterstep".to_owned() => "Set the prefix of every key: one for each installation on a Redis server";
-        redis_password_file(Rare): PathBuf => "Read the password of Redis, or of the URL's ACL user, from this file";
     }
 
     Objects {
         objects(Url): String ["`objects` in the data directory"] => "Keep objects here: `file://PATH`, `s3://BUCKET/PREFIX?endpoint=URL` or `az://CONTAINER/PREFIX?account=NAME`";
-        objects_credentials_file(Rare): PathBuf => "Read the keys of the object store from this file, in the form of `~/.aws/credentials`";
     }
 
     Lease {
@@ -118,8 +112,6 @@ declare! {
         jwt_role_claim: String = "roles".to_owned() => "Take the role from this claim, as `/realm_access/roles`: the highest of the names there counts";
         jwt_roles(OnlyInFile): BTreeMap<String, Role> = BTreeMap::new() => "Set roles by the names that the issuer has for them; empty: `read`, `submit`, `operate`, `admin`";
         allowed_hosts: Vec<String> => "Answer under these names too, besides `localhost` and IP addresses; `*` for any";
-        link_secret_file(Rare): PathBuf ["`link-secret` in the data directory, where the database is a file; else no links are made"] => "Sign links to results with the secrets in this file, one a line, the newest first";
-        webhook_secret_file(Rare): PathBuf ["`webhook-secret` in the data directory, where the database is a file; else no webhooks are sent"] => "Sign webhooks with the secrets in this file, one a line, the newest first";
         webhook_allow(Rare): Vec<String> ["none"] => "Let webhooks reach these private addresses or networks too, at any port and without TLS, and public ones at these ports (`:8443`) besides 443";
         event_streams: Number<1, UNBOUNDED> = 10_000 => "Set the maximum of streams of events that are open at a time";
         streams_per_caller: Number<1, UNBOUNDED> = 100 => "Set the maximum of these that one caller may have open; where callers are not authenticated, an address";
@@ -137,7 +129,6 @@ declare! {
     Worker {
         queues: Vec<String> ["those of all task types"] => "Serve these queues only";
         task_types: Vec<String> ["all of the program"] => "Run tasks of these types only, each as `NAME` or, for one of its versions, `NAME@VERSION`";
-        seal_secret_file(Rare): PathBuf ["`seal-secret` in the data directory"] => "Seal such results with the newest of the secrets in this file, one a line, and take those that any of them has sealed; the same for all processes";
         accept_spool(Switch, NotInFile): bool = false => "Seal the results that an older program has left, and take them: for one start after an upgrade";
         concurrency: Slots ["one for each 48 MiB of memory, from 4 to 256"] => "Set how many tasks run at a time";
     }
@@ -153,7 +144,6 @@ declare! {
 
     Traces {
         otlp_endpoint(Url): String ["none"] => "Export spans to the collector of OpenTelemetry at this address, as `http://127.0.0.1:4318`; they go to `/v1/traces` below it";
-        otlp_token_file(Rare): PathBuf => "Send the token in this file to the collector, as `Authorization: Bearer`";
         otlp_header_files(OnlyInFile): BTreeMap<String, PathBuf> = BTreeMap::new() => "Send these headers to the collector, each with the value in a file";
         trace_sample: Share = 1.0 => "Record this share of the traces that begin here, from 0 to 1; a trace that goes on here follows the flag in its `traceparent`";
         trace_spans: String ["none"] => "Export spans of the program's own code too, by target and level, as `my_app=info`";

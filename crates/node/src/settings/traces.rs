@@ -2,6 +2,7 @@
 
 use super::kinds::Kind;
 use super::layers::Layers;
+use super::secrets::Secret;
 use super::tls::TlsServer;
 use crate::exit::Exit;
 use clap::{Arg, value_parser};
@@ -40,7 +41,7 @@ impl Layers {
             })?,
             None => Targets::new(),
         };
-        let (sample, token_file) = (self.trace_sample()?, self.otlp_token_file()?);
+        let sample = self.trace_sample()?;
         let header_files = self.otlp_header_files()?;
         let Some(endpoint) = self.otlp_endpoint()? else {
             return Ok(None);
@@ -48,7 +49,7 @@ impl Layers {
         Ok(Some(TraceSettings {
             ca_file: self.tls_of(TlsServer::Collector, &endpoint)?.ca_file,
             endpoint,
-            token_file,
+            token_file: self.secret_file(Secret::Collector)?,
             header_files,
             allow_plaintext: self.allow_plaintext()?,
             sample,

@@ -107,6 +107,7 @@ fn replace(path: &Path, text: &str) -> std::io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::former::FORMER;
     use super::*;
 
     fn upgraded(text: &str) -> (String, Vec<String>) {
@@ -180,12 +181,20 @@ mod tests {
 
     #[test]
     fn a_file_with_all_former_names_is_one_of_today() {
-        let lines = super::super::former::FORMER
-            .iter()
-            .map(|former| format!("{} = \"{}\"\n", former.key, former.key));
-        let text: String = lines.collect();
-        let (text, changes) = upgraded(&text);
-        assert_eq!(changes.len(), super::super::former::FORMER.len());
+        let line = |former: &Former| format!("{} = \"x\"\n", former.key);
+        let (mut all, mut taken) = (String::new(), Vec::new());
+        for former in FORMER {
+            let (text, changes) = upgraded(&line(former));
+            assert_eq!(changes.len(), 1, "{text}");
+            toml::from_str::<SettingValues>(&text).expect(&text);
+            // A file had one of the logins for NATS, and the database's URL or its password.
+            if text.is_empty() || !taken.contains(&text) {
+                taken.push(text);
+                all.push_str(&line(former));
+            }
+        }
+        let (text, changes) = upgraded(&all);
+        assert!(changes.len() > 25, "{changes:?}");
         toml::from_str::<SettingValues>(&text).expect(&text);
     }
 }

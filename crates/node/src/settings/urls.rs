@@ -1,77 +1,92 @@
-//! URLs of servers: which layer has one, in itself or in a file, and what stands in it. Must not
-//! connect to anything.
+//! URLs of servers: where one stands, in the settings or in a secret, and what stands in it. Must not connect to anything.
 
 use super::layers::Layers;
 use super::logins::has_password;
-use super::table::SettingValues;
+use super::secrets::Secret;
 use crate::exit::Exit;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// A URL, and whether a flag or a variable had it.
+/// A URL, and the files that belong to it.
+#[derive(Debug)]
 pub(super) struct Url {
     pub(super) text: String,
-    is_first: bool,
-    /// Which file held it.
-    file: Option<PathBuf>,
+    /// Which file held it, where a password is in it.
+    pub(super) file: Option<PathBuf>,
+    /// With the password of its user.
+    pub(super) password_file: Option<PathBuf>,
+}
+
+/// Where a URL may stand.
+pub(super) struct UrlPlaces {
+    /// The name of the setting and of the secret.
+    pub(super) name: &'static str,
+    pub(super) secret: Secret,
+    /// That of a flag or a variable.
+    pub(super) first: Option<String>,
+    /// That of the settings file.
+    pub(super) file: Option<String>,
 }
 
 impl Url {
-    /// Of the first layer that has one, in itself or in a file.
-    pub(super) fn of(
-        name: &str,
-        given: &Layers,
-        of: impl Fn(&SettingValues) -> (&Option<String>, &Option<PathBuf>),
-    ) -> Result<Option<Self>, Exit> {
-        for (layer, is_first) in [(&given.first, true), (&given.file, false)] {
-            match of(layer) {
-                (None, None) => {}
-                (Some(text), None) => {
-                    return Ok(Some(Self {
-                        text: text.clone(),
-                        is_first,
-                        file: None,
-                    }));
-                }
-                (None, Some(path)) => {
-                    let text = std::fs::read_to_string(path).map_err(|error| {
-                        Exit::config(format_args!(
-                            "setting `{name}_file`: the file `{}` cannot be read: {error}",
-                            path.display()
-                        ))
-                    })?;
-                    return Ok(Some(Self {
-                        text: text.trim().to_owned(),
-                        is_first,
-                        file: Some(path.clone()),
-                    }));
-                }
-                (Some(_), Some(_)) => {
-                    return Err(Exit::config(format_args!(
-                        "settings `{name}` and `{name}_file`: both are there; expected one of them"
-                    )));
-                }
-            }
+    /// That of a flag or a variable, that of the settings file, or the secret itself; a secret that is no URL is a password.
+    pub(super) fn of(given: &Layers, places: UrlPlaces) -> Result<Option<Self>, Exit> {
+        let UrlPlaces {
+            name,
+            secret,
+            first,
+            file,
+        } = places;
+        let (url, is_first) = match (first, file) {
+            (Some(first), _) => (Some(first), true),
+            (None, file) => (file, false),
+        };
+        let alone = |text| Self {
+            text,
+            file: None,
+            password_file: None,
+        };
+        // It means another user than that of the secret, as a migration does that runs as the owner of the tables.
+        if let Some(url) = url.as_ref().filter(|url| is_first && has_password(url)) {
+            return Ok(Some(alone(url.clone())));
         }
-        Ok(None)
+        let path = given.secret_file(secret)?;
+        let held = path.as_deref().map(|path| read(name, path)).transpose()?;
+        match (url, held.filter(|held| is_url(held))) {
+            (None, None) => Ok(None),
+            (None, Some(held)) => Ok(Some(Self {
+                file: path.filter(|_| has_password(&held)),
+                ..alone(held)
+            })),
+            (Some(url), None) => Ok(Some(Self {
+                password_file: path,
+                ..alone(url)
+            })),
+            // The secret is for another server.
+            (Some(url), Some(_)) if is_first => Ok(Some(alone(url))),
+            (Some(_), Some(_)) => Err(Exit::config(format_args!(
+                "setting `{name}`: the secret `{name}` holds a URL, too; expected one of them"
+            ))),
+        }
     }
+}
 
-    /// The file with the password. One of the settings file is for the user there: a flag or a
-    /// variable that brings a URL with its own password means another user, as a migration does
-    /// that runs as the owner of the tables.
-    pub(super) fn password_file(
-        &self,
-        given: &Layers,
-        of: impl Fn(&SettingValues) -> &Option<PathBuf>,
-    ) -> Option<PathBuf> {
-        let has_its_own = self.is_first && has_password(&self.text);
-        let of_file = || of(&given.file).clone().filter(|_| !has_its_own);
-        of(&given.first).clone().or_else(of_file)
-    }
+fn read(name: &str, path: &Path) -> Result<String, Exit> {
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Exit::config(format_args!(
+            "secret `{name}`: the file `{}` cannot be read: {error}",
+            path.display()
+        ))
+    })?;
+    Ok(text.trim().to_owned())
+}
 
-    /// The file that held it, where a password is in it.
-    pub(super) fn secret_file(&self) -> Option<PathBuf> {
-        self.file.clone().filter(|_| has_password(&self.text))
-    }
+/// Whether a secret is a whole URL, of whatever scheme.
+fn is_url(text: &str) -> bool {
+    let is_scheme = |scheme: &str| {
+        !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    };
+    text.split_once("://")
+        .is_some_and(|(scheme, _)| is_scheme(scheme))
 }
 
 pub(super) fn each(urls: &str, check: impl Fn(&str) -> Result<(), Exit>) -> Result<(), Exit> {

@@ -98,6 +98,15 @@ impl Collector {
 }
 
 /// By the setting's own name.
+/// The setting that has given what the client calls so.
+fn ours(setting: &str) -> &'static str {
+    match setting {
+        "token_file" => "secret_files.collector",
+        "ca_file" => "ca_file",
+        _ => "otlp_header_files",
+    }
+}
+
 fn refused(error: &OpenError) -> Exit {
     match error {
         OpenError::Url { why, .. } => Exit::config(format_args!("setting `otlp_endpoint`: {why}")),
@@ -110,11 +119,13 @@ fn refused(error: &OpenError) -> Exit {
             source,
             ..
         } => Exit::config(format_args!(
-            "setting `otlp_{setting}`: the file `{}` cannot be read: {source}",
+            "setting `{}`: the file `{}` cannot be read: {source}",
+            ours(setting),
             path.display()
         )),
         OpenError::Short { setting, path, .. } => Exit::config(format_args!(
-            "setting `otlp_{setting}`: the file `{}` holds less than 8 bytes, which is no secret",
+            "setting `{}`: the file `{}` holds less than 8 bytes, which is no secret",
+            ours(setting),
             path.display()
         )),
         OpenError::Client { why, .. } => {

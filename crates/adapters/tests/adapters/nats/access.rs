@@ -57,12 +57,12 @@ async fn each_kind_of_login_is_let_in_and_a_wrong_one_is_not() {
         ),
         (
             "token: planted-1",
-            NatsAuth::Token(file("t1", "planted-1")),
-            NatsAuth::Token(file("t2", "planted-2")),
+            NatsAuth::Secret(file("t1", "planted-1")),
+            NatsAuth::Secret(file("t2", "planted-2")),
         ),
         (
             &format!("users: [ {{ nkey: {PUBLIC} }} ]"),
-            NatsAuth::Nkey(file("seed", SEED)),
+            NatsAuth::Secret(file("seed", SEED)),
             NatsAuth::None,
         ),
     ];
@@ -73,7 +73,7 @@ async fn each_kind_of_login_is_let_in_and_a_wrong_one_is_not() {
     }
     let empty = Nats::open(options(
         "nats://127.0.0.1:1".to_owned(),
-        NatsAuth::Token(file("empty", "")),
+        NatsAuth::Secret(file("empty", "")),
     ))
     .await;
     assert!(matches!(empty, Err(NatsOpenError::File { .. })));

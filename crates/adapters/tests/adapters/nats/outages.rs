@@ -262,11 +262,11 @@ async fn a_server_that_asks_for_a_token_gets_it_from_a_file() {
         timeout: Duration::from_millis(500),
         ..own(&server)
     };
-    let nats = open(with(NatsAuth::Token(file.clone()))).await;
+    let nats = open(with(NatsAuth::Secret(file.clone()))).await;
     nats.healthy().await.unwrap();
 
     std::fs::write(&file, "wrong").unwrap();
-    let refused = open(with(NatsAuth::Token(file))).await;
+    let refused = open(with(NatsAuth::Secret(file))).await;
     let why = eventually("the reason", || async {
         refused
             .healthy()
@@ -277,7 +277,7 @@ async fn a_server_that_asks_for_a_token_gets_it_from_a_file() {
     .await;
     assert!(!why.contains("wrong") && !why.contains("s3cret"), "{why}");
 
-    let missing = Nats::open(with(NatsAuth::Nkey(folder.path().join("none")))).await;
+    let missing = Nats::open(with(NatsAuth::Secret(folder.path().join("none")))).await;
     assert!(
         matches!(missing, Err(NatsOpenError::File { .. })),
         "{missing:?}"

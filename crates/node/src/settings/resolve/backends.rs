@@ -6,8 +6,9 @@ use crate::settings::backends::{
     Database, NatsBackend, NatsLogin, ObjectBackend, RedisBackend, SecretUrl, Server,
 };
 use crate::settings::layers::Layers;
-use crate::settings::tls::TlsServer;
-use crate::settings::urls::{Url, each, path, scheme};
+use crate::settings::secrets::Secret;
+use crate::settings::tls::{Tls, TlsServer};
+use crate::settings::urls::{Url, UrlPlaces, each, path, scheme};
 use std::path::Path;
 
 /// The backends, checked against each other.
@@ -21,25 +22,37 @@ pub(super) struct Backends {
 
 impl Backends {
     pub(super) fn of(given: &Layers, data_dir: &Path) -> Result<Self, Exit> {
-        let database = match Url::of("database", given, |it| (&it.database, &it.database_file))? {
+        let places = UrlPlaces {
+            name: "database",
+            secret: Secret::Database,
+            first: given.first.database.clone(),
+            file: given.file.database.clone(),
+        };
+        let database = match Url::of(given, places)? {
+            // A password is for a server: a file in its place would take the tasks of an installation that forgot its address.
+            None if given.secret_file(Secret::Database)?.is_some() => {
+                return Err(Exit::config(
+                    "secret `database`: it is a password, and `database` is not set; expected the URL of the server there",
+                ));
+            }
             None => Database::Sqlite(data_dir.join("counterstep.db")),
             Some(url) => {
                 match scheme("database", &url.text, &["sqlite", "postgres", "postgresql"])? {
                     "sqlite" => Database::Sqlite(path("database", &url.text)?),
                     _ => {
                         let tls = given.tls_of(TlsServer::Database, &url.text)?;
-                        Database::Postgres(Server {
-                            secret_file: url.password_file(given, |it| &it.database_password_file),
-                            url_file: url.secret_file(),
-                            url: SecretUrl::new(url.text),
-                            ca_file: tls.ca_file,
-                            certificate: tls.certificate,
-                        })
+                        Database::Postgres(server(url, tls))
                     }
                 }
             }
         };
-        let redis = match Url::of("redis", given, |it| (&it.redis, &it.redis_file))? {
+        let places = UrlPlaces {
+            name: "redis",
+            secret: Secret::Redis,
+            first: given.first.redis.clone(),
+            file: given.file.redis.clone(),
+        };
+        let redis = match Url::of(given, places)? {
             None => None,
             Some(url) => Some(redis(given, url)?),
         };
@@ -49,7 +62,7 @@ impl Backends {
                 "file" => ObjectBackend::Folder(path("objects", &url)?),
                 _ => ObjectBackend::Server {
                     url: SecretUrl::new(url),
-                    credentials_file: given.objects_credentials_file()?,
+                    credentials_file: given.secret_file(Secret::Objects)?,
                 },
             },
         };
@@ -69,18 +82,22 @@ impl Backends {
     }
 }
 
+fn server(url: Url, tls: Tls) -> Server {
+    Server {
+        url: SecretUrl::new(url.text),
+        ca_file: tls.ca_file,
+        certificate: tls.certificate,
+        secret_file: url.password_file,
+        url_file: url.file,
+    }
+}
+
 fn redis(given: &Layers, url: Url) -> Result<RedisBackend, Exit> {
     each(&url.text, |url| {
         scheme("redis", url, &["redis", "rediss"]).map(|_| ())
     })?;
     let tls = given.tls_of(TlsServer::Redis, &url.text)?;
-    let server = Server {
-        secret_file: url.password_file(given, |it| &it.redis_password_file),
-        url_file: url.secret_file(),
-        url: SecretUrl::new(url.text),
-        ca_file: tls.ca_file,
-        certificate: tls.certificate,
-    };
+    let server = server(url, tls);
     Ok(RedisBackend {
         server,
         prefix: Some(given.redis_prefix()?),
@@ -107,52 +124,27 @@ fn nats(given: &Layers) -> Result<Option<NatsBackend>, Exit> {
     }))
 }
 
-/// Who this program is for NATS: one kind of login, of the first layer that has any.
+/// Who this program is for NATS.
 fn login(given: &Layers) -> Result<NatsLogin, Exit> {
-    for layer in [&given.first, &given.file] {
-        let user = layer.nats_user.is_some() || layer.nats_password_file.is_some();
-        let logins = [
-            layer
-                .nats_credentials_file
-                .clone()
-                .map(NatsLogin::Credentials),
-            layer.nats_token_file.clone().map(NatsLogin::Token),
-            layer.nats_nkey_file.clone().map(NatsLogin::Nkey),
-        ];
-        let mut logins: Vec<_> = logins.into_iter().flatten().collect();
-        if user {
-            // One half may stand in the file and the other in a variable.
-            let user = given.nats_user()?;
-            let password_file = given.nats_password_file()?;
-            let (Some(user), Some(password_file)) = (user, password_file) else {
-                return Err(Exit::config(
-                    "settings `nats_user` and `nats_password_file`: one is there without the other; expected both",
-                ));
-            };
-            logins.push(NatsLogin::User {
-                user,
-                password_file,
-            });
-        }
-        match logins.len() {
-            0 => {}
-            1 => return Ok(logins.remove(0)),
-            _ => {
-                return Err(Exit::config(
-                    "more than one login for NATS; expected one of `nats_credentials_file`, `nats_user` with \
-                     `nats_password_file`, `nats_token_file`, `nats_nkey_file`",
-                ));
-            }
-        }
+    let user = given.nats_user()?.filter(|user| !user.is_empty());
+    match (user, given.secret_file(Secret::Nats)?) {
+        (None, None) => Ok(NatsLogin::None),
+        (None, Some(file)) => Ok(NatsLogin::Secret(file)),
+        (Some(user), Some(password_file)) => Ok(NatsLogin::User {
+            user,
+            password_file,
+        }),
+        (Some(_), None) => Err(Exit::config(
+            "setting `nats_user`: the secret `nats` is missing; expected the password of the user: a file `nats` in \
+             `secrets_dir`, or `secret_files.nats`",
+        )),
     }
-    Ok(NatsLogin::None)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::settings::SettingValues;
-    use std::path::PathBuf;
 
     fn backends(flags: SettingValues, file: SettingValues) -> Result<Backends, Exit> {
         let given = Layers {
@@ -163,13 +155,25 @@ mod tests {
         Backends::of(&given, Path::new("d"))
     }
 
+    fn values(text: &str) -> SettingValues {
+        toml::from_str(text).expect(text)
+    }
+
     fn on_postgres() -> SettingValues {
-        SettingValues {
-            database: Some("postgres://service@db/x".to_owned()),
-            database_password_file: Some("password".into()),
-            nats: Some("nats://a:4222,nats://b:4222".to_owned()),
-            ..SettingValues::default()
+        values("database = \"postgres://service@db/x\"\nnats = \"nats://a:4222,nats://b:4222\"\n")
+    }
+
+    /// A folder with secrets, and the settings that name it.
+    fn with_secrets(secrets: &[(&str, &str)]) -> (tempfile::TempDir, SettingValues) {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in secrets {
+            std::fs::write(folder.path().join(name), format!("{text}\n")).unwrap();
         }
+        let values = SettingValues {
+            secrets_dir: Some(folder.path().to_owned()),
+            ..on_postgres()
+        };
+        (folder, values)
     }
 
     #[test]
@@ -207,87 +211,105 @@ mod tests {
         assert!(!error.message.contains("secret"), "{error}");
     }
 
+    fn server_of(flags: SettingValues, file: SettingValues) -> Server {
+        match backends(flags, file).unwrap().database {
+            Database::Postgres(server) => server,
+            Database::Sqlite(path) => panic!("{}", path.display()),
+        }
+    }
+
     #[test]
-    fn a_url_that_brings_its_own_password_leaves_the_password_file_of_the_settings_file_alone() {
-        let secret_file = |database: &str, password_file: Option<&str>| {
-            let flags = SettingValues {
-                database: Some(database.to_owned()),
-                database_password_file: password_file.map(PathBuf::from),
-                ..SettingValues::default()
-            };
-            let Database::Postgres(server) = backends(flags, on_postgres()).unwrap().database
-            else {
-                panic!()
-            };
-            server.secret_file
+    fn a_url_that_brings_its_own_password_leaves_the_secret_alone() {
+        let (folder, file) = with_secrets(&[("database", "pw")]);
+        let secret = Some(folder.path().join("database"));
+        assert_eq!(
+            server_of(SettingValues::default(), file.clone()).secret_file,
+            secret
+        );
+        let flag = |url: &str| SettingValues {
+            database: Some(url.to_owned()),
+            ..SettingValues::default()
         };
+        let other = server_of(flag("postgres://service@other/x"), file.clone());
+        assert_eq!(other.secret_file, secret);
+        // Not even read: the owner of the tables may not be able to.
+        std::fs::remove_file(folder.path().join("database")).unwrap();
+        std::fs::create_dir(folder.path().join("database")).unwrap();
         for owner in [
             "postgres://owner:pw@db/x",
             "postgres://owner@db/x?sslmode=require&password=pw",
         ] {
-            assert_eq!(secret_file(owner, None), None, "{owner}");
-            assert_eq!(
-                secret_file(owner, Some("other")),
-                Some("other".into()),
-                "{owner}"
-            );
+            let server = server_of(flag(owner), file.clone());
+            assert_eq!((server.secret_file, server.url_file), (None, None));
         }
-        assert_eq!(
-            secret_file("postgres://service@other/x", None),
-            Some("password".into())
-        );
     }
 
     #[test]
-    fn a_login_for_nats_is_one_of_its_kinds_and_a_variable_comes_before_the_file() {
+    fn a_secret_is_a_whole_url_or_the_password_of_the_url_that_is_set() {
+        let (folder, file) = with_secrets(&[
+            ("database", "postgres://me:hunter2@db/y"),
+            ("redis", "redis://cache:6379"),
+        ]);
+        let alone = SettingValues {
+            database: None,
+            ..file.clone()
+        };
+        let server = server_of(SettingValues::default(), alone.clone());
+        assert_eq!(server.url.expose(), "postgres://me:hunter2@db/y");
+        assert_eq!(server.url_file, Some(folder.path().join("database")));
+        let redis = backends(SettingValues::default(), alone.clone()).unwrap();
+        let redis = redis.redis.unwrap().server;
+        assert_eq!(
+            (redis.url.expose(), redis.url_file),
+            ("redis://cache:6379", None)
+        );
+        let both = backends(SettingValues::default(), file).unwrap_err();
+        assert!(both.message.contains("expected one of them"), "{both}");
+        assert!(!both.message.contains("hunter2"), "{both}");
+        let flag = values("database = \"postgres://other@db/z\"");
+        let server = server_of(flag, alone);
+        assert_eq!(server.url.expose(), "postgres://other@db/z");
+        assert_eq!((server.secret_file, server.url_file), (None, None));
+
+        let (_folder, file) = with_secrets(&[("database", "hun/ter2"), ("redis", "pw")]);
+        let alone = SettingValues {
+            database: None,
+            nats: None,
+            ..file.clone()
+        };
+        let refused = backends(SettingValues::default(), alone).unwrap_err();
+        assert!(
+            refused.message.contains("`database` is not set"),
+            "{refused}"
+        );
+        let backends = backends(SettingValues::default(), file).unwrap();
+        assert_eq!(backends.redis, None, "a password alone is no server");
+    }
+
+    #[test]
+    fn a_login_for_nats_is_a_user_with_a_password_or_the_secret_itself() {
         let login = |flags: SettingValues, file: SettingValues| {
             backends(flags, file).map(|it| it.nats.unwrap().login)
         };
-        let token = || SettingValues {
-            nats_token_file: Some("t".into()),
-            ..SettingValues::default()
-        };
-        let file = || SettingValues {
-            nats_credentials_file: Some("c".into()),
-            ..on_postgres()
-        };
+        let (folder, file) = with_secrets(&[("nats", "x")]);
+        let secret = folder.path().join("nats");
         assert_eq!(
-            login(SettingValues::default(), file()).unwrap(),
-            NatsLogin::Credentials("c".into())
+            login(SettingValues::default(), file.clone()).unwrap(),
+            NatsLogin::Secret(secret.clone())
         );
-        assert_eq!(
-            login(token(), file()).unwrap(),
-            NatsLogin::Token("t".into())
-        );
-        let two = SettingValues {
-            nats_credentials_file: Some("c".into()),
-            ..token()
-        };
-        assert!(
-            login(two, file())
-                .unwrap_err()
-                .message
-                .contains("more than one login")
-        );
-        let half = SettingValues {
-            nats_user: Some("me".into()),
-            ..on_postgres()
-        };
-        assert!(
-            login(SettingValues::default(), half.clone())
-                .unwrap_err()
-                .message
-                .contains("nats_password_file")
-        );
-        let other = SettingValues {
-            nats_password_file: Some("p".into()),
-            ..SettingValues::default()
-        };
+        // As pods have it: the user of each in a variable.
         let user = NatsLogin::User {
-            user: "me".into(),
-            password_file: "p".into(),
+            user: "me".to_owned(),
+            password_file: secret,
         };
-        assert_eq!(login(other, half).unwrap(), user);
+        let me = || values("nats_user = \"me\"");
+        assert_eq!(login(me(), file).unwrap(), user);
+        assert_eq!(
+            login(SettingValues::default(), on_postgres()).unwrap(),
+            NatsLogin::None
+        );
+        let half = login(me(), on_postgres()).unwrap_err();
+        assert!(half.message.contains("`secret_files.nats`"), "{half}");
     }
 
     #[test]
@@ -304,10 +326,6 @@ mod tests {
             },
             SettingValues {
                 nats_replicas: Some(0),
-                ..on_postgres()
-            },
-            SettingValues {
-                database_file: Some("f".into()),
                 ..on_postgres()
             },
         ] {

@@ -5,6 +5,7 @@ mod backends;
 use super::backends::DatabaseUse;
 use super::groups::{Group, takes};
 use super::layers::Layers;
+use super::secrets::Secret;
 use super::upkeep::Upkeep;
 use super::{SPOOL_MAX_BYTES, Settings, services};
 use crate::exit::Exit;
@@ -77,11 +78,11 @@ impl Layers {
             upkeep: self.upkeep()?,
             metrics_listen: self.metrics_listen()?,
             payload_keys: self.payload_keys()?,
-            link_secret_file: self.link_secret_file()?,
-            seal_secret_file: self.seal_secret_file()?,
+            link_secret_file: self.secret_file(Secret::Links)?,
+            seal_secret_file: self.secret_file(Secret::Seal)?,
             accept_spool: self.accept_spool()?,
             accept_clock: self.accept_clock()?,
-            webhook_secret_file: self.webhook_secret_file()?,
+            webhook_secret_file: self.secret_file(Secret::Webhooks)?,
             alert_webhook: self.alert_webhook()?,
             traces: if takes(self.uses, Group::Traces) {
                 self.traces()?
