@@ -76,6 +76,40 @@ fn an_unknown_variable_with_our_prefix_is_named() {
     }
 }
 
+#[test]
+fn settings_of_an_earlier_release_are_refused_and_a_file_of_one_is_taken_once_it_is_upgraded() {
+    let place = Place::new();
+    let settings = "# Ours.\ndata_dir = \"data\"\ncancel_grace = \"2s\" # short\nredis_ca_file = \"ca.pem\"\n\
+                    webhook_secret_file = \"webhooks\"\n";
+    run_on(&place, settings, &["reconciler", "--once"])
+        .assert_code(78)
+        .assert_says("`cancel_grace`: it is fixed: 5s; `counterstep settings upgrade FILE`");
+    let upgrade = ["settings", "upgrade", "settings.toml"];
+    let upgraded = run(place.path(), &upgrade);
+    upgraded.assert_code(0);
+    assert_eq!(upgraded.stdout.lines().count(), 3, "{upgraded:#?}");
+    let path = place.path().join("settings.toml");
+    let text = std::fs::read_to_string(&path).expect("the settings");
+    assert_eq!(
+        text,
+        "# Ours.\ndata_dir = \"data\"\n# short\ntls.redis.ca_file = \"ca.pem\"\nsecret_files.webhooks = \"webhooks\"\n"
+    );
+    run_on(&place, &text, &["reconciler", "--once"]).assert_code(0);
+    let again = run(place.path(), &upgrade);
+    again.assert_code(0);
+    assert!(again.stdout.contains("nothing was changed"), "{again:#?}");
+
+    let ended = run(place.path(), &["worker", "--redis-ca-file", "ca.pem"]);
+    ended
+        .assert_code(2)
+        .assert_says("it is `ca_file` of all servers, or `tls.redis.ca_file`");
+    for command in [&["worker"][..], &["migrate"], &["tasks", "list"]] {
+        run_in(&place, &[("COUNTERSTEP_NATS_TOKEN_FILE", "t")], command)
+            .assert_code(78)
+            .assert_says("it is the file `nats` in the folder `secrets_dir`");
+    }
+}
+
 /// What opens the database or describes task types, beside the services.
 const OTHERS: [&[&str]; 6] = [
     &["migrate"],

@@ -150,7 +150,8 @@ fn authenticate(connect: ConnectOptions, auth: &NatsAuth) -> Result<ConnectOptio
             match kind_of(&secret) {
                 SecretKind::Credentials => {
                     connect
-                        .credentials(&secret)
+                        // The parser takes the last heading for one only with a line break behind it.
+                        .credentials(&format!("{secret}\n"))
                         .map_err(|source| NatsOpenError::File {
                             path: path.clone(),
                             source,
@@ -224,6 +225,24 @@ mod tests {
             ("SU-planted", SecretKind::Token),
         ] {
             assert_eq!(kind_of(secret), kind, "{secret}");
+        }
+    }
+
+    #[test]
+    fn credentials_are_taken_with_and_without_a_line_break_at_their_end() {
+        const TEXT: &str = "-----BEGIN NATS USER JWT-----
+eyJ0eXAiOiJKV1QiLCJhbGciOiJlZDI1NTE5LW5rZXkifQ.e30.c2ln
+------END NATS USER JWT------
+
+-----BEGIN USER NKEY SEED-----
+SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY
+------END USER NKEY SEED------";
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("nats");
+        for end in ["", "\n", "\r\n"] {
+            std::fs::write(&file, format!("{TEXT}{end}")).unwrap();
+            let given = authenticate(ConnectOptions::new(), &NatsAuth::Secret(file.clone()));
+            assert!(given.is_ok(), "{end:?}: {:?}", given.err());
         }
     }
 

@@ -18,149 +18,50 @@ pub(super) struct Former {
 pub(super) enum Now {
     /// Nothing: the program always does the same.
     Fixed(&'static str),
-    /// What `usual` names, or a key of a table in the file.
-    Key {
-        usual: &'static str,
-        key: &'static str,
-    },
+    /// A key of a table in the file, or what is usual in its place: a set of certificates for all servers, a folder of secrets.
+    Key(&'static str),
 }
 
 /// All of them.
 pub(super) const FORMER: &[Former] = &[
     fixed("cancel_grace", "5s"),
-    key(
-        "database_ca_file",
-        "`ca_file` of all servers",
-        "tls.database.ca_file",
-    ),
-    key(
-        "database_cert_file",
-        "`cert_file` of all servers",
-        "tls.database.cert_file",
-    ),
-    key(
-        "database_key_file",
-        "`key_file` of all servers",
-        "tls.database.key_file",
-    ),
+    key("database_ca_file", "tls.database.ca_file"),
+    key("database_cert_file", "tls.database.cert_file"),
+    key("database_file", "secret_files.database"),
+    key("database_key_file", "tls.database.key_file"),
+    key("database_password_file", "secret_files.database"),
     fixed("event_heartbeat", "15s"),
     fixed(
         "events_max_age",
         "7d in a new stream; `nats stream edit --max-age` changes one that is there",
     ),
     fixed("hung_after", "1m"),
-    key(
-        "jwt_ca_file",
-        "`ca_file` of all servers",
-        "tls.issuer.ca_file",
-    ),
+    key("jwt_ca_file", "tls.issuer.ca_file"),
     fixed("jwt_leeway", "30s"),
+    key("link_secret_file", "secret_files.links"),
     fixed("lost_after", "45s"),
     fixed("nats_ack_wait", "the lease, 15s at least"),
-    key(
-        "nats_ca_file",
-        "`ca_file` of all servers",
-        "tls.nats.ca_file",
-    ),
-    key(
-        "nats_cert_file",
-        "`cert_file` of all servers",
-        "tls.nats.cert_file",
-    ),
-    key(
-        "nats_key_file",
-        "`key_file` of all servers",
-        "tls.nats.key_file",
-    ),
+    key("nats_ca_file", "tls.nats.ca_file"),
+    key("nats_cert_file", "tls.nats.cert_file"),
+    key("nats_credentials_file", "secret_files.nats"),
+    key("nats_key_file", "tls.nats.key_file"),
     fixed("nats_max_message_bytes", "262144"),
+    key("nats_nkey_file", "secret_files.nats"),
+    key("nats_password_file", "secret_files.nats"),
+    key("nats_token_file", "secret_files.nats"),
+    key("objects_credentials_file", "secret_files.objects"),
     fixed("offer_after", "1m"),
-    key(
-        "otlp_ca_file",
-        "`ca_file` of all servers",
-        "tls.collector.ca_file",
-    ),
-    key(
-        "redis_ca_file",
-        "`ca_file` of all servers",
-        "tls.redis.ca_file",
-    ),
-    key(
-        "redis_cert_file",
-        "`cert_file` of all servers",
-        "tls.redis.cert_file",
-    ),
-    key(
-        "redis_key_file",
-        "`key_file` of all servers",
-        "tls.redis.key_file",
-    ),
+    key("otlp_ca_file", "tls.collector.ca_file"),
+    key("otlp_token_file", "secret_files.collector"),
+    key("redis_ca_file", "tls.redis.ca_file"),
+    key("redis_cert_file", "tls.redis.cert_file"),
+    key("redis_file", "secret_files.redis"),
+    key("redis_key_file", "tls.redis.key_file"),
+    key("redis_password_file", "secret_files.redis"),
+    key("seal_secret_file", "secret_files.seal"),
     fixed("spool_max_age", "1d"),
     fixed("spool_max_bytes", "268435456"),
-    key(
-        "database_file",
-        "the file `database` in the folder `secrets_dir`",
-        "secret_files.database",
-    ),
-    key(
-        "database_password_file",
-        "the file `database` in the folder `secrets_dir`",
-        "secret_files.database",
-    ),
-    key(
-        "link_secret_file",
-        "the file `links` in the folder `secrets_dir`",
-        "secret_files.links",
-    ),
-    key(
-        "nats_credentials_file",
-        "the file `nats` in the folder `secrets_dir`",
-        "secret_files.nats",
-    ),
-    key(
-        "nats_nkey_file",
-        "the file `nats` in the folder `secrets_dir`",
-        "secret_files.nats",
-    ),
-    key(
-        "nats_password_file",
-        "the file `nats` in the folder `secrets_dir`",
-        "secret_files.nats",
-    ),
-    key(
-        "nats_token_file",
-        "the file `nats` in the folder `secrets_dir`",
-        "secret_files.nats",
-    ),
-    key(
-        "objects_credentials_file",
-        "the file `objects` in the folder `secrets_dir`",
-        "secret_files.objects",
-    ),
-    key(
-        "otlp_token_file",
-        "the file `collector` in the folder `secrets_dir`",
-        "secret_files.collector",
-    ),
-    key(
-        "redis_file",
-        "the file `redis` in the folder `secrets_dir`",
-        "secret_files.redis",
-    ),
-    key(
-        "redis_password_file",
-        "the file `redis` in the folder `secrets_dir`",
-        "secret_files.redis",
-    ),
-    key(
-        "seal_secret_file",
-        "the file `seal` in the folder `secrets_dir`",
-        "secret_files.seal",
-    ),
-    key(
-        "webhook_secret_file",
-        "the file `webhooks` in the folder `secrets_dir`",
-        "secret_files.webhooks",
-    ),
+    key("webhook_secret_file", "secret_files.webhooks"),
 ];
 
 const fn fixed(key: &'static str, value: &'static str) -> Former {
@@ -170,10 +71,10 @@ const fn fixed(key: &'static str, value: &'static str) -> Former {
     }
 }
 
-const fn key(former: &'static str, usual: &'static str, key: &'static str) -> Former {
+const fn key(former: &'static str, key: &'static str) -> Former {
     Former {
         key: former,
-        now: Now::Key { usual, key },
+        now: Now::Key(key),
     }
 }
 
@@ -198,7 +99,14 @@ impl Former {
     fn instead(&self) -> String {
         match &self.now {
             Now::Fixed(value) => format!("it is fixed: {value}"),
-            Now::Key { usual, key } => {
+            Now::Key(key) => {
+                let usual = match key.strip_prefix("secret_files.") {
+                    Some(name) => format!("the file `{name}` in the folder `secrets_dir`"),
+                    None => {
+                        let name = key.rsplit('.').next().unwrap_or_default();
+                        format!("`{name}` of all servers")
+                    }
+                };
                 format!("it is {usual}, or `{key}` in the settings file")
             }
         }
@@ -208,7 +116,7 @@ impl Former {
     pub(super) fn change(&self) -> String {
         match &self.now {
             Now::Fixed(value) => format!("`{}` is left out: it is fixed: {value}", self.key),
-            Now::Key { key, .. } => format!("`{}` is `{key}`", self.key),
+            Now::Key(key) => format!("`{}` is `{key}`", self.key),
         }
     }
 
@@ -273,17 +181,28 @@ mod tests {
         use counterstep_kernel::EngineSettings;
         use counterstep_kernel::access_tokens::TokenRules;
         let engine = EngineSettings::default();
-        for (key, time) in [
-            ("cancel_grace", engine.cancel_grace),
-            ("hung_after", engine.hung_after),
-            ("lost_after", engine.lost_after),
-            ("spool_max_age", engine.spool_max_age),
-            ("jwt_leeway", TokenRules::new("", "").leeway),
-        ] {
-            let Some(Now::Fixed(value)) = find(key).map(|it| &it.now) else {
+        let time = format_duration;
+        let mut values = vec![
+            ("cancel_grace", time(engine.cancel_grace)),
+            ("hung_after", time(engine.hung_after)),
+            ("lost_after", time(engine.lost_after)),
+            ("spool_max_age", time(engine.spool_max_age)),
+            ("jwt_leeway", time(TokenRules::new("", "").leeway)),
+            (
+                "spool_max_bytes",
+                crate::settings::SPOOL_MAX_BYTES.to_string(),
+            ),
+        ];
+        #[cfg(feature = "servers")]
+        {
+            let nats = counterstep_adapters::nats::NatsOptions::new("");
+            values.push(("nats_max_message_bytes", nats.max_message_bytes.to_string()));
+        }
+        for (key, value) in values {
+            let Some(Now::Fixed(said)) = find(key).map(|it| &it.now) else {
                 panic!("{key}")
             };
-            assert_eq!(*value, format_duration(time), "{key}");
+            assert_eq!(*said, value, "{key}");
         }
     }
 }

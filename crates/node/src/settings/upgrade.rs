@@ -65,7 +65,7 @@ fn edit(text: &str, former: &Former, key: &Spanned<DeString<'_>>, value: Range<u
             to: String::new(),
         },
         // Dotted, and so in its place, below the comment that is about it.
-        Now::Key { key: now, .. } => Edit {
+        Now::Key(now) => Edit {
             at: key.span(),
             to: now.to_owned(),
         },
