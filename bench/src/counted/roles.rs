@@ -9,7 +9,7 @@ use counterstep_kernel::ports::{Clock, Ports};
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_steps::Registry;
 use counterstep_steps::{CancelReason, CancelToken};
-use counterstep_testkit::site::eventually;
+use counterstep_testkit::many_tasks::eventually;
 use counterstep_worker::WorkerSettings;
 use futures::future::BoxFuture;
 use std::net::{SocketAddr, TcpListener};

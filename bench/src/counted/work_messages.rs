@@ -3,7 +3,7 @@
 
 use super::golden::Counts;
 use async_nats::Client;
-use counterstep_testkit::site::eventually;
+use counterstep_testkit::many_tasks::eventually;
 use futures::StreamExt;
 use parking_lot::Mutex;
 use std::sync::Arc;

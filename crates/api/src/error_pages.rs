@@ -6,7 +6,7 @@
 //! (400), has more than 128 KiB (431) or never ends (408) gets a bare status and a closed connection.
 
 use crate::app_state::Api;
-use crate::beside::is_as_it_is;
+use crate::extra_routes::is_as_it_is;
 use crate::problem::{PROBLEM_JSON, Refused};
 use crate::request_id::{self, X_REQUEST_ID};
 use crate::request_span;

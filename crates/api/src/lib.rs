@@ -7,13 +7,13 @@
 mod app_state;
 mod auth;
 mod authorize;
-mod beside;
 mod body;
 mod caller;
 pub mod cli;
 mod cursor;
 mod error_pages;
 mod events;
+mod extra_routes;
 mod form;
 #[cfg(any(feature = "fuzz", all(test, feature = "shipped")))]
 #[doc(hidden)]
@@ -46,8 +46,8 @@ mod ui;
 mod unreadable;
 
 pub use auth::{AuthSettings, InvalidPeer, TrustedPeers};
-pub use beside::Beside;
 pub use caller::Caller;
+pub use extra_routes::Beside;
 pub use mount::MountedApi;
 pub use origins::{AllowedHosts, InvalidHost};
 pub use problem::{Refused, no_such_task, no_such_type};

@@ -1,7 +1,7 @@
 //! Settings of the API. Owns the limits and their defaults; enforces none of them.
 
 use crate::auth::AuthSettings;
-use crate::beside::Beside;
+use crate::extra_routes::Beside;
 use crate::origins::AllowedHosts;
 use counterstep_kernel::EngineSettings;
 use counterstep_kernel::result_links::LinkSecrets;

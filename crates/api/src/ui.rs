@@ -3,7 +3,7 @@
 
 use crate::app_state::Api;
 use crate::auth::AuthSettings;
-use crate::beside::leave_as_it_is;
+use crate::extra_routes::leave_as_it_is;
 use crate::in_process::InProcess;
 use crate::mount_path::address;
 use actix_web::body::MessageBody;

@@ -2,22 +2,22 @@
 //! changes a task is in `change`.
 
 use crate::client::AbandonedKeys;
-use crate::contact::Contact;
 use crate::deliveries::Deliveries;
 use crate::disable::DisabledTypes;
 use crate::heavy::Heavy;
 use crate::isolation::Isolation;
 use crate::limits::Limits;
 use crate::log_lines::LogLines;
+use crate::loop_watch::Vitals;
 use crate::outbox::{Published, Stall};
 use crate::paused_queues::PausedQueues;
 use crate::ports::{NoRecorder, NoTraces, Ports, Recorder, Spool, StepProcesses, Traces};
 use crate::registration::Registration;
 use crate::settings::EngineSettings;
+use crate::store_uptime::Contact;
 use crate::task::{Inputs, Registry, TaskType};
-use crate::vitals::Vitals;
 use crate::waiting_tasks::WaitingTasks;
-use crate::webhooks::raised::Raised;
+use crate::webhooks::recent_alerts::Raised;
 use counterstep_contracts::{ChangeId, TaskId};
 use serde_json::Value;
 use std::collections::BTreeMap;

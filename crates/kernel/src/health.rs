@@ -1,7 +1,7 @@
 //! What a process can say of itself without asking a server: for probes, which must not wait.
 
 use crate::engine::Engine;
-pub use crate::vitals::Late;
+pub use crate::loop_watch::Late;
 
 /// How a process stands.
 #[derive(Debug, Clone, PartialEq, Eq)]

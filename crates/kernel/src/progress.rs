@@ -6,8 +6,8 @@
 //! not answer costs the step nothing. What an earlier epoch or attempt has said is told apart by
 //! its numbers and never shown.
 
-use crate::beats::Beats;
 use crate::engine::Engine;
+use crate::liveness::Beats;
 use crate::ports::{ByteStream, Clock, Hints, Signal};
 use crate::record::{DbTime, StepRow, TaskRecord};
 use crate::time_limits::best_effort;

@@ -16,7 +16,7 @@ pub mod step_process;
 #[cfg(feature = "otlp")]
 mod traces;
 #[cfg(not(feature = "otlp"))]
-#[path = "traces/without.rs"]
+#[path = "traces/unsupported.rs"]
 mod traces;
 
 pub use capacity::tasks_at_a_time;

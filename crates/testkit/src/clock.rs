@@ -4,7 +4,7 @@
 //! Must not be a second implementation of what is timed: it only answers what time it is, and ends
 //! the waits that an advance passes.
 
-use crate::site::eventually;
+use crate::many_tasks::eventually;
 use counterstep_adapters::embedded::EmbeddedOptions;
 use counterstep_adapters::sqlite::{MachineClock, SqliteOptions, SystemClocks};
 use counterstep_contracts::TaskId;

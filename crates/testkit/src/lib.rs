@@ -7,11 +7,11 @@
 mod answers;
 pub mod clock;
 mod database;
-mod family;
 pub mod form;
 pub mod harness;
 pub mod invariants;
 pub mod lossy_queue;
+pub mod many_tasks;
 mod planted;
 pub mod races;
 pub mod seed;
@@ -20,8 +20,8 @@ pub mod servers;
 mod service_of;
 #[cfg(feature = "services")]
 pub mod services;
-pub mod site;
 pub mod sweep;
+mod task_tree;
 mod test_task;
 pub mod trail;
 
@@ -31,5 +31,5 @@ pub use counterstep_kernel::ports::{ServiceAnswer, ServiceError, ServiceRequest}
 pub use form::{Form, two_files};
 pub use harness::Harness;
 pub use lossy_queue::LossyQueue;
-pub use site::Site;
+pub use many_tasks::Site;
 pub use test_task::TestTask;

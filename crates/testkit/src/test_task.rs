@@ -2,10 +2,10 @@
 
 use crate::answers::Answers;
 use crate::clock::TestClock;
-use crate::family::{self, Idle, Until};
 use crate::form::accepted;
+use crate::many_tasks::{eventually, pause};
 use crate::planted::{Before, Engines, MustStrike, Planted, in_words};
-use crate::site::{eventually, pause};
+use crate::task_tree::{self, Idle, Until};
 use crate::{database, invariants, trail};
 use counterstep_contracts::{Direction, Host, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::operator::{self, Retrial};
@@ -64,7 +64,7 @@ fn over(family: &[TaskRecord], waits: &[Until]) -> Option<RunEnd> {
     match Idle::of(waits) {
         Idle::Pass(_) => None,
         Idle::Look | Idle::Nothing if status.is_at_rest() => Some(RunEnd::Rests(status)),
-        Idle::Nothing => family::parked(family).map(RunEnd::Parked),
+        Idle::Nothing => task_tree::parked(family).map(RunEnd::Parked),
         Idle::Look => None,
     }
 }
@@ -167,7 +167,7 @@ impl TestTask {
                     _ => *until = Until::Time(Duration::ZERO),
                 }
             }
-            if moved || family::wake_parents(&self.engine, &waits).await {
+            if moved || task_tree::wake_parents(&self.engine, &waits).await {
                 continue;
             }
             if let Some(end) = over(&family, &waits) {
@@ -275,7 +275,7 @@ impl TestTask {
         let (engine, clock, id) = (self.engine.clone(), self.clock.clone(), self.id);
         let running = tokio::spawn(async move {
             loop {
-                for record in family::of(&engine, id).await {
+                for record in task_tree::of(&engine, id).await {
                     let row = &record.task;
                     clock.runs(row.id);
                     for host in [Host::Api, Host::Worker] {
@@ -288,14 +288,14 @@ impl TestTask {
         let fault = &crash.fault;
         while fault.struck() == 0 {
             self.assert_before(until, "the fault did not strike").await;
-            if let Some(family) = family::at_one_moment(&self.engine, id).await {
+            if let Some(family) = task_tree::at_one_moment(&self.engine, id).await {
                 self.answer(&family).await;
                 let waits = self.waits(&family);
                 let held = |record: &TaskRecord| record.task.lease_owner.is_some();
                 // What they wait for without a host is passed, as without a fault.
                 if !family.iter().any(held)
                     && !waits.contains(&Until::Now)
-                    && !family::wake_parents(&self.engine, &waits).await
+                    && !task_tree::wake_parents(&self.engine, &waits).await
                 {
                     if over(&family, &waits).is_some() {
                         break;
@@ -317,7 +317,7 @@ impl TestTask {
     /// # Panics
     /// When they cannot be read.
     pub async fn family(&self) -> Vec<TaskRecord> {
-        let family = family::of(&self.engine, self.id).await;
+        let family = task_tree::of(&self.engine, self.id).await;
         for record in &family {
             self.clock.runs(record.task.id);
         }

@@ -2,9 +2,9 @@
 //! for.
 
 use crate::failed::Failed;
+use crate::page_request::PageRequest;
 use crate::query::Fields;
 use crate::shell::TOKEN;
-use crate::visit::Visit;
 use actix_web::web::Payload;
 use counterstep_contracts::ProblemCode;
 use maud::{Markup, html};
@@ -13,12 +13,12 @@ use maud::{Markup, html};
 const MOST_BYTES: usize = 4 << 20;
 
 /// The field of the token.
-pub(crate) fn token(visit: &Visit) -> Markup {
+pub(crate) fn token(visit: &PageRequest) -> Markup {
     html! { input type="hidden" name=(TOKEN) value=(visit.shell.token); }
 }
 
 /// What a form of this browser's page has sent.
-pub(crate) async fn read(visit: &Visit, payload: Payload) -> Result<Fields, Failed> {
+pub(crate) async fn read(visit: &PageRequest, payload: Payload) -> Result<Fields, Failed> {
     let bytes = payload.to_bytes_limited(MOST_BYTES).await;
     let bytes = bytes.map_err(|_| visit.refused(ProblemCode::TooLarge, "the form is too large"))?;
     let bytes =

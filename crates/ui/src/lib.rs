@@ -6,13 +6,14 @@
 mod assets;
 mod charts;
 mod cookies;
-mod elsewhere;
+mod equivalents;
 mod failed;
 mod forms;
 mod layout;
 mod live;
 mod markup;
 mod notice;
+mod page_request;
 mod pages;
 mod picture;
 mod port;
@@ -20,9 +21,8 @@ mod query;
 mod routes;
 mod shell;
 mod sign_in;
-mod story;
-mod visit;
-mod when;
+mod task_history;
+mod time_text;
 
 pub use port::{Api, ApiRequest, PATH, SignIn, Ui};
 

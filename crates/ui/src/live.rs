@@ -2,10 +2,10 @@
 //! follow the streams of the interface, and show what its other routes answer then.
 
 use crate::failed::{Answer, Cause, Failed};
+use crate::page_request::PageRequest;
 use crate::pages::tasks::{self, Filter};
 use crate::pages::{bulk, overview, part, task};
 use crate::query::{Fields, segment};
-use crate::visit::Visit;
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::Payload;
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
@@ -117,13 +117,13 @@ pub(crate) async fn overview(request: HttpRequest) -> Answer {
     .await
 }
 
-type Show = Box<dyn Fn(Visit) -> LocalBoxFuture<'static, Result<Part, Failed>>>;
+type Show = Box<dyn Fn(PageRequest) -> LocalBoxFuture<'static, Result<Part, Failed>>>;
 
 async fn serve(
     request: &HttpRequest,
-    show: impl Fn(Visit) -> LocalBoxFuture<'static, Result<Part, Failed>> + 'static,
+    show: impl Fn(PageRequest) -> LocalBoxFuture<'static, Result<Part, Failed>> + 'static,
 ) -> Answer {
-    let visit = Visit::of(request).await?;
+    let visit = PageRequest::of(request).await?;
     let live = Live {
         visit,
         show: Box::new(show),
@@ -140,7 +140,7 @@ async fn serve(
 
 /// A stream to one browser.
 struct Live {
-    visit: Visit,
+    visit: PageRequest,
     show: Show,
     changes: Option<Pin<Box<BoxBody>>>,
     state: State,
@@ -393,7 +393,7 @@ mod tests {
             })
         };
         Live {
-            visit: Visit::open(&request),
+            visit: PageRequest::open(&request),
             show: Box::new(show),
             changes: None,
             state: State::Begin,

@@ -1,10 +1,10 @@
 //! The addresses of the pages. Must not show anything.
 
 use crate::failed::Answer;
+use crate::page_request::PageRequest;
 use crate::pages::{
     bulk, limits, overview, parked, queues, schedules, submit, task, tasks, types, workers,
 };
-use crate::visit::Visit;
 use crate::{assets, live, sign_in};
 use actix_web::web::{self, ServiceConfig, get, post, resource};
 use actix_web::{HttpRequest, Resource};
@@ -113,6 +113,6 @@ where
 }
 
 async fn nothing_here(request: HttpRequest) -> Answer {
-    let visit = Visit::of(&request).await?;
+    let visit = PageRequest::of(&request).await?;
     Err(visit.refused(ProblemCode::NoSuchRoute, "no page is at this address"))
 }

@@ -5,9 +5,9 @@ use crate::cookies;
 use crate::failed::{Answer, Cause};
 use crate::forms;
 use crate::layout;
+use crate::page_request::PageRequest;
 use crate::port::SignIn;
 use crate::query::Fields;
-use crate::visit::Visit;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{HeaderValue, LOCATION, SET_COOKIE};
 use actix_web::{HttpRequest, HttpResponse, web};
@@ -15,7 +15,7 @@ use counterstep_contracts::access::CallerView;
 use maud::{Markup, html};
 
 pub(crate) async fn page(request: HttpRequest) -> Answer {
-    let visit = Visit::open(&request);
+    let visit = PageRequest::open(&request);
     if matches!(visit.shell.sign_in, SignIn::None | SignIn::ByProxy) {
         return Ok(to(&visit, "/"));
     }
@@ -24,7 +24,7 @@ pub(crate) async fn page(request: HttpRequest) -> Answer {
 }
 
 pub(crate) async fn post(request: HttpRequest, payload: web::Payload) -> Answer {
-    let visit = Visit::open(&request);
+    let visit = PageRequest::open(&request);
     let fields = forms::read(&visit, payload).await?;
     let given = fields.get("credential").unwrap_or_default();
     let next = fields.get("next");
@@ -55,7 +55,7 @@ pub(crate) async fn post(request: HttpRequest, payload: web::Payload) -> Answer 
 }
 
 pub(crate) async fn out(request: HttpRequest, payload: web::Payload) -> Answer {
-    let visit = Visit::open(&request);
+    let visit = PageRequest::open(&request);
     forms::read(&visit, payload).await?;
     let mut answer = to(&visit, "/sign-in");
     let cookie = cookies::with_credential(&request, &visit.shell.base, "");
@@ -75,13 +75,13 @@ fn place(next: Option<&str>) -> &str {
     next.filter(is_inner).unwrap_or("/")
 }
 
-fn to(visit: &Visit, place: &str) -> HttpResponse {
+fn to(visit: &PageRequest, place: &str) -> HttpResponse {
     HttpResponse::SeeOther()
         .insert_header((LOCATION, visit.at(place)))
         .finish()
 }
 
-fn refusal(visit: &Visit) -> &'static str {
+fn refusal(visit: &PageRequest) -> &'static str {
     match visit.shell.sign_in {
         SignIn::Token => "This server does not accept this access token.",
         SignIn::Key | SignIn::None | SignIn::ByProxy => "This server does not accept this key.",
@@ -89,7 +89,7 @@ fn refusal(visit: &Visit) -> &'static str {
 }
 
 fn form(
-    visit: &Visit,
+    visit: &PageRequest,
     status: StatusCode,
     next: Option<&str>,
     wrong: Option<&str>,

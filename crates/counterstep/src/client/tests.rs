@@ -12,7 +12,7 @@ use counterstep_contracts::http::TaskView;
 use counterstep_contracts::{Labels, ProblemCode, TaskId, TaskStatus};
 use counterstep_steps::CancelToken;
 use counterstep_testkit::Harness;
-use counterstep_testkit::site::{Site, eventually};
+use counterstep_testkit::many_tasks::{Site, eventually};
 use serde::{Deserialize, Serialize};
 use std::future::Future;
 use std::net::TcpListener;

@@ -2,11 +2,11 @@
 //! API processes execute it slice by slice, and what it decides of a task is a change of that task like any
 //! other. Must not know HTTP.
 
-mod by_people;
+mod admin;
 mod decide;
 mod execute;
 mod operation;
 
-pub use by_people::{BulkError, list, preview, show, start, stop};
+pub use admin::{BulkError, list, preview, show, start, stop};
 pub use execute::serve;
 pub use operation::BulkSpec;

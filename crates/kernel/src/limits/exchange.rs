@@ -5,7 +5,7 @@
 use super::set_values::SetValues;
 use super::state::{Grant, LimitState, LimitValues};
 use super::unused::UNUSED_FOR;
-use super::{LimitKey, Limits, people};
+use super::{LimitKey, Limits, admin};
 use crate::documents::{read_document, write_document};
 use crate::engine::Engine;
 use crate::ports::{DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, StoreError};
@@ -117,7 +117,7 @@ async fn read_set_values(engine: &Engine) {
     }
     // One connection may be silent while the others answer: permits in use are renewed in any case.
     let clock = engine.ports.clock.as_ref();
-    match answer_within(clock, SET_VALUES_TAKE, people::set_values(engine)).await {
+    match answer_within(clock, SET_VALUES_TAKE, admin::set_values(engine)).await {
         Some(Ok(values)) => {
             *engine.limits.set_values() = SetValues {
                 read_at: Some(now),

@@ -1,7 +1,7 @@
 //! How a limit stands for one task: for those who ask why it waits. Reads, and takes nothing.
 
 use super::state::{AHEAD, LimitState, LimitValues};
-use super::{LimitKey, LimitSetting, people};
+use super::{LimitKey, LimitSetting, admin};
 use crate::documents::read_document;
 use crate::engine::Engine;
 use crate::ports::{DocumentKind, DocumentQuery, StoreError};
@@ -43,7 +43,7 @@ pub(crate) async fn limit_found(
     (limit, task): (&Limit, &TaskRow),
 ) -> Result<LimitFound, StoreError> {
     let key = LimitKey::of(limit, task);
-    let set = people::setting_of(engine, limit.name).await?;
+    let set = admin::setting_of(engine, limit.name).await?;
     let values = match &set {
         Some(set) => LimitValues {
             at_once: set.at_once,

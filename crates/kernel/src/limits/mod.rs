@@ -2,25 +2,25 @@
 //! that wait for some, and who uses them. What they share with other processes is written by
 //! `exchange`; `state` decides on it. Must not read or write a task.
 
+mod admin;
 mod declared;
 mod deferred;
 pub(crate) mod exchange;
 mod found;
 mod key;
-mod people;
 mod permit;
 mod set_values;
 mod state;
 mod unused;
 
+pub use admin::{
+    LimitError, LimitRow, LimitSetting, LimitUse, NewLimit, limits, reset_limit, set_limit,
+};
 pub(crate) use deferred::DeferredTask;
 pub(crate) use exchange::set_values_of;
 pub use found::LimitFound;
 pub(crate) use found::limit_found;
 pub(crate) use key::LimitKey;
-pub use people::{
-    LimitError, LimitRow, LimitSetting, LimitUse, NewLimit, limits, reset_limit, set_limit,
-};
 pub(crate) use permit::LimitPermit;
 pub(crate) use state::LimitValues;
 pub use unused::forget_unused_limits;

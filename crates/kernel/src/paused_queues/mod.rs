@@ -1,9 +1,9 @@
 //! Queues that people have paused: no host claims a task of one, and what runs goes on. A queue is paused
 //! while its document is there. Each process reads them once a second while it takes tasks.
 
-mod remembered;
+mod cache;
 
-pub(crate) use remembered::PausedQueues;
+pub(crate) use cache::PausedQueues;
 
 use crate::admin_audit::{self, AdminChange};
 use crate::documents::{delete, read_document, write_document};

@@ -3,7 +3,7 @@
 //! one: turns do.
 
 mod body;
-mod fate;
+mod decide;
 mod seal;
 mod settle;
 mod take;
@@ -61,7 +61,7 @@ impl ResultPlace {
 
     /// Whether the attempt has not ended, by the rows.
     pub(crate) fn is_open(&self, record: &TaskRecord) -> bool {
-        fate::is_open(record, &self.key, self.epoch)
+        decide::is_open(record, &self.key, self.epoch)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Looks up what is to become of a kept result, and drops it where that is clear. One that another host has made void is
 //! named in the audit of its task.
 
-use super::fate::{self, Fate};
+use super::decide::{self, Fate};
 use super::{ResultPlace, Spooling, body};
 use crate::change::ChangeError;
 use crate::draft::{As, DroppedResult};
@@ -62,7 +62,7 @@ impl Spooling<'_> {
         let Some(at) = at.filter(|_| fits(&task_type, &record)) else {
             return later(key, &"its steps are not those of its declaration");
         };
-        if !fate::is_open(&record, key, entry.epoch) {
+        if !decide::is_open(&record, key, entry.epoch) {
             return self.close(&task_type, record, (at, &entry)).await;
         }
         let codec = engine.ports.store.payload_codec();
@@ -118,7 +118,7 @@ impl Spooling<'_> {
             Ok(history) => history,
             Err(error) => return later(key, &error),
         };
-        let outcome = match fate::of(&history, entry) {
+        let outcome = match decide::of(&history, entry) {
             Fate::Written => SpoolOutcome::Committed,
             Fate::Named => SpoolOutcome::Fenced,
             Fate::Fenced => {

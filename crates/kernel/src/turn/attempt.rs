@@ -4,7 +4,6 @@
 use super::code::{self, NotDone};
 use super::scratch_use::ScratchUse;
 use super::watch::{Watched, watch};
-use crate::beats::Beats;
 use crate::builtin::{FileSource, Upload, Work};
 use crate::call::ReadOnly;
 use crate::cancel::{CancelReason, CancelToken};
@@ -14,6 +13,7 @@ use crate::error::{ErrorClass, StepError, StepResult};
 use crate::faults::{BreakOff, FaultKind, services_amid, work_amid};
 use crate::heavy::RoomInCode;
 use crate::limits::LimitPermit;
+use crate::liveness::Beats;
 use crate::payloads::in_log;
 use crate::plan;
 use crate::ports::{CodeLabel, CodePart, IsolatedCode, LogRow};

@@ -6,7 +6,7 @@ mod address;
 pub mod alerts;
 mod deliver;
 mod delivery;
-pub(crate) mod raised;
+pub(crate) mod recent_alerts;
 mod secret;
 mod slots;
 

@@ -9,7 +9,7 @@ mod webhooks;
 #[cfg(feature = "servers")]
 pub(crate) mod servers;
 #[cfg(not(feature = "servers"))]
-#[path = "without.rs"]
+#[path = "unsupported.rs"]
 pub(crate) mod servers;
 
 use crate::exit::Exit;

@@ -19,10 +19,10 @@ mod logins;
 mod metrics_labels;
 #[cfg(test)]
 mod page;
+mod process_env;
 mod resolve;
 mod secrets;
 mod services;
-mod surroundings;
 mod table;
 mod tls;
 mod traces;
@@ -42,11 +42,11 @@ pub use jwt::JwtSettings;
 pub use kinds::duration;
 pub use layers::Layers;
 pub use log_format::LogFormat;
+pub use process_env::check_surroundings;
 pub(crate) use resolve::in_effect;
 #[cfg(feature = "otlp")]
 pub(crate) use resolve::machine;
 pub use services::Service;
-pub use surroundings::check_surroundings;
 pub use table::{SETTINGS, SettingValues};
 pub use traces::TraceSettings;
 pub use upgrade::upgrade;

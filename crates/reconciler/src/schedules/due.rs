@@ -1,7 +1,7 @@
 //! Which schedules are due, as a plan: what the program declares anew, and pages of those that are
 //! due. Changes nothing.
 
-use super::moves::{Move, moves};
+use super::decide::{Move, moves};
 use counterstep_contracts::{ScheduleOrigin, ScheduleSpec, Tenant};
 use counterstep_kernel::Engine;
 use counterstep_kernel::ports::{DuePlace, ScheduleQuery, ScheduleRow, Schedules, StoreError};

@@ -1,8 +1,8 @@
 //! A pass over the schedules: takes over what the program declares, and fires what is due. What
 //! that is, is planned in `due`.
 
+use super::decide::{Move, SkipReason};
 use super::due::{ScheduleStep, plan_declared, plan_due};
-use super::moves::{Move, SkipReason};
 use counterstep_contracts::TaskId;
 use counterstep_contracts::http::Accepted;
 use counterstep_kernel::Engine;

@@ -3,10 +3,10 @@
 //! next due time under the revision that was read: of any number of reconcilers one writes it, and
 //! whatever is cut off has written neither.
 
+mod decide;
 mod due;
 mod fire;
-mod moves;
 
+pub use decide::{Move, SkipReason, moves};
 pub use due::{ScheduleStep, plan};
 pub use fire::{Fired, ScheduleReport, pass, run};
-pub use moves::{Move, SkipReason, moves};

@@ -3,7 +3,7 @@
 use crate::{SHORT, Scene, engine_on, ports, settings};
 use counterstep_contracts::TaskStatus;
 use counterstep_reconciler::{pass, plan};
-use counterstep_testkit::site::eventually;
+use counterstep_testkit::many_tasks::eventually;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 

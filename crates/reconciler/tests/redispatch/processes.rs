@@ -11,8 +11,8 @@ use counterstep_kernel::worker_registry;
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_reconciler::{ReconcilerSettings, plan, serve};
 use counterstep_steps::{CancelReason, CancelToken, Registry};
+use counterstep_testkit::many_tasks::eventually;
 use counterstep_testkit::servers::shared_postgres;
-use counterstep_testkit::site::eventually;
 use std::sync::Arc;
 use std::time::Duration;
 

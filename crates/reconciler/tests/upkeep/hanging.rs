@@ -16,7 +16,7 @@ use counterstep_kernel::turn::turn;
 use counterstep_macros::distributed_task;
 use counterstep_reconciler::{ReconcilerSettings, serve};
 use counterstep_steps::{CancelReason, CancelToken, Registry, StepContext, StepResult};
-use counterstep_testkit::site::eventually;
+use counterstep_testkit::many_tasks::eventually;
 use counterstep_testkit::{Form, TestClock, form};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

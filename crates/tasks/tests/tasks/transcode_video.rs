@@ -10,7 +10,7 @@ use counterstep_steps::contracts::{Host, StepStatus, TaskStatus};
 use counterstep_steps::{CancelToken, Registry};
 use counterstep_tasks::TranscodeVideo;
 use counterstep_tasks::transcode_video::TranscodeVideoResponse;
-use counterstep_testkit::site::eventually;
+use counterstep_testkit::many_tasks::eventually;
 use counterstep_testkit::{Form, Harness, TestTask, sweep};
 use std::process::Command;
 use std::sync::OnceLock;

@@ -4,7 +4,7 @@
 use super::Surroundings;
 use crate::form::Form;
 use crate::harness::{Harness, LEASE};
-use crate::site::{eventually, pause};
+use crate::many_tasks::{eventually, pause};
 use crate::test_task::{RunEnd, TestTask};
 use counterstep_contracts::{Host, StepStatus, TaskStatus, UndoDecl};
 use counterstep_kernel::faults::{Fault, FaultKind};

@@ -13,7 +13,7 @@ use counterstep_macros::distributed_task;
 use counterstep_reconciler::{orphans, recovery};
 use counterstep_steps::CancelToken;
 use counterstep_steps::{StepContext, StepError, StepResult, UndoResult};
-use counterstep_testkit::site::eventually;
+use counterstep_testkit::many_tasks::eventually;
 use counterstep_testkit::{Form, Harness, Site, sweep};
 use parking_lot::Mutex;
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use counterstep_kernel::client::{BatchItem, Submission, submit_all};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{RetryPolicy, StepContext, StepResult};
 use counterstep_testkit::clock::{until_works, work_for};
-use counterstep_testkit::site::eventually;
+use counterstep_testkit::many_tasks::eventually;
 use counterstep_testkit::{Form, Harness, TestTask};
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};

@@ -10,7 +10,7 @@ use counterstep_macros::distributed_task;
 use counterstep_reconciler::recovery;
 use counterstep_steps::CancelToken;
 use counterstep_steps::{StepContext, StepResult};
-use counterstep_testkit::site::{Site, eventually};
+use counterstep_testkit::many_tasks::{Site, eventually};
 use counterstep_testkit::{Form, Harness};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;

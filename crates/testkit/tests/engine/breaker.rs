@@ -14,7 +14,7 @@ use counterstep_steps::breaker::{Breaker, BreakerState, Ticket, Verdict};
 use counterstep_steps::{
     BreakerPolicy, RetryPolicy, StepContext, StepError, StepResult, UndoResult,
 };
-use counterstep_testkit::site::eventually;
+use counterstep_testkit::many_tasks::eventually;
 use counterstep_testkit::{Form, Harness, Site};
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};

@@ -16,7 +16,7 @@ use counterstep_kernel::ports::{DocumentKind, DocumentQuery, FailureFilter, Task
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{CancelToken, State, StepContext, StepError, StepResult, UndoResult};
-use counterstep_testkit::site::eventually;
+use counterstep_testkit::many_tasks::eventually;
 use counterstep_testkit::{Form, Harness, Site};
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};

@@ -8,7 +8,7 @@ use counterstep_kernel::client::Refusal;
 use counterstep_kernel::ports::{Signal, Signals};
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_steps::CancelToken;
-use counterstep_testkit::site::eventually;
+use counterstep_testkit::many_tasks::eventually;
 use counterstep_testkit::{Form, Harness, TestTask};
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};

@@ -18,7 +18,7 @@ use counterstep_steps::{
     RetryPolicy, StepContext, StepError, StepResult, UndoResult,
 };
 use counterstep_testkit::clock::{until_works, work_for};
-use counterstep_testkit::site::eventually;
+use counterstep_testkit::many_tasks::eventually;
 use counterstep_testkit::{Form, Harness, Site};
 use serde::{Deserialize, Serialize};
 use serde_json::json;

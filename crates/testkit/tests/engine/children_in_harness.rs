@@ -460,7 +460,7 @@ async fn children_take_their_time_under_the_clock_of_the_harness() {
         .answer("consent", json!({"by": "anna"}));
     let task = harness().submit(form).await;
     let tick = async {
-        let child = counterstep_testkit::site::eventually("the child", || async {
+        let child = counterstep_testkit::many_tasks::eventually("the child", || async {
             task.family().await.get(1).map(|record| record.task.id)
         })
         .await;

@@ -20,7 +20,7 @@ use counterstep_steps::{
     UndoResult,
 };
 use counterstep_testkit::clock::work_for;
-use counterstep_testkit::site::eventually;
+use counterstep_testkit::many_tasks::eventually;
 use counterstep_testkit::{Form, TestClock, form, invariants, trail};
 use diesel::connection::SimpleConnection;
 use diesel::{Connection, SqliteConnection};

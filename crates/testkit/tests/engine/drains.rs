@@ -19,7 +19,7 @@ use counterstep_reconciler::recovery;
 use counterstep_steps::{
     CancelReason, CancelToken, Registry, RetryPolicy, StepContext, StepResult,
 };
-use counterstep_testkit::site::eventually;
+use counterstep_testkit::many_tasks::eventually;
 use counterstep_testkit::{LossyQueue, TestClock};
 use futures::future::select_all;
 use serde::{Deserialize, Serialize};

@@ -9,7 +9,7 @@ use counterstep_steps::{
     Classify, Registry, RetryPolicy, ScratchFile, StepContext, StepError, StepResult,
 };
 use counterstep_testkit::clock::{until_works, work_for};
-use counterstep_testkit::site::{Site, eventually};
+use counterstep_testkit::many_tasks::{Site, eventually};
 use counterstep_testkit::{Form, Harness};
 use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};

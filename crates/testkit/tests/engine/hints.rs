@@ -11,7 +11,7 @@ use counterstep_kernel::ports::{HintError, Hints};
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{StepContext, StepResult, StoredFiles, UploadMany, UploadedFile};
-use counterstep_testkit::site::Site;
+use counterstep_testkit::many_tasks::Site;
 use counterstep_testkit::{Form, Harness, TestTask};
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};

@@ -16,7 +16,7 @@ use counterstep_steps::contracts::FileName;
 use counterstep_steps::{
     CancelToken, Probe, Sql, StepContext, StepError, StepResult, StoredFile, UndoResult,
 };
-use counterstep_testkit::site::eventually;
+use counterstep_testkit::many_tasks::eventually;
 use counterstep_testkit::{Form, Harness, TestTask};
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;

@@ -10,7 +10,7 @@ use counterstep_kernel::ports::{Acquired, LockError, LockTag, Locks};
 use counterstep_kernel::turn::{Offer, TurnEnd, turn, turn_for};
 use counterstep_steps::CancelReason;
 use counterstep_steps::CancelToken;
-use counterstep_testkit::site::eventually;
+use counterstep_testkit::many_tasks::eventually;
 use counterstep_testkit::{Form, Harness, TestTask, invariants};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

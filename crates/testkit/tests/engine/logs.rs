@@ -7,7 +7,7 @@ use counterstep_contracts::{LogLevel, LogPart, TaskId, TaskStatus};
 use counterstep_kernel::{Engine, task_log};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{Probe, StepContext, StepError, StepResult, TaskLog, UndoResult};
-use counterstep_testkit::site::eventually;
+use counterstep_testkit::many_tasks::eventually;
 use counterstep_testkit::{Form, Harness};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;

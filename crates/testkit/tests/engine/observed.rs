@@ -5,7 +5,7 @@ use counterstep_contracts::{Direction, Host, Outcome, StepStatus, TaskStatus};
 use counterstep_kernel::ports::{Observation, Recorder, SubmissionOutcome};
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_steps::CancelToken;
-use counterstep_testkit::site::eventually;
+use counterstep_testkit::many_tasks::eventually;
 use counterstep_testkit::{Form, Harness, TestTask};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -8,7 +8,7 @@ use counterstep_kernel::client;
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_steps::CancelToken;
-use counterstep_testkit::site::eventually;
+use counterstep_testkit::many_tasks::eventually;
 use counterstep_testkit::{Form, form, races};
 use std::path::Path;
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use counterstep_kernel::ports::{PayloadError, Store};
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{CancelToken, StepResult};
-use counterstep_testkit::site::eventually;
+use counterstep_testkit::many_tasks::eventually;
 use counterstep_testkit::{Form, Harness};
 use diesel::connection::SimpleConnection;
 use serde::{Deserialize, Serialize};

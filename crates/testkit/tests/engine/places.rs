@@ -15,7 +15,7 @@ use counterstep_reconciler::{places, recovery};
 use counterstep_steps::{
     AwaitTask, CancelToken, Registry, Sleep, StepError, StepResult, UndoResult,
 };
-use counterstep_testkit::site::{Site, eventually};
+use counterstep_testkit::many_tasks::{Site, eventually};
 use counterstep_testkit::{Form, Harness};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

@@ -4,7 +4,7 @@ use counterstep_contracts::{QueueName, TaskId, TaskStatus};
 use counterstep_kernel::paused_queues::{pause_queue, queues, resume_queue};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{Registry, StepResult};
-use counterstep_testkit::site::Site;
+use counterstep_testkit::many_tasks::Site;
 use counterstep_testkit::{Form, Harness};
 use serde::{Deserialize, Serialize};
 use std::sync::Mutex;

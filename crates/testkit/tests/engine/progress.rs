@@ -11,7 +11,7 @@ use counterstep_kernel::ports::{HintError, Hints, Signal};
 use counterstep_kernel::{Engine, progress};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{Meter, StepContext, StepError, StepResult, UndoResult};
-use counterstep_testkit::site::eventually;
+use counterstep_testkit::many_tasks::eventually;
 use counterstep_testkit::{Form, Harness, Site};
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};

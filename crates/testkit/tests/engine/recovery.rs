@@ -7,7 +7,7 @@ use counterstep_kernel::ports::Lost;
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_reconciler::recovery;
 use counterstep_steps::{CancelReason, CancelToken};
-use counterstep_testkit::site::eventually;
+use counterstep_testkit::many_tasks::eventually;
 use counterstep_testkit::{Form, Harness};
 use futures::future::{Either, select};
 use std::pin::pin;

@@ -26,7 +26,7 @@ use counterstep_reconciler::{RetentionSettings, audit::Scope, retention};
 use counterstep_steps::{
     CancelToken, State, StepContext, StepError, StepResult, UndoResult, UploadMany,
 };
-use counterstep_testkit::site::eventually;
+use counterstep_testkit::many_tasks::eventually;
 use counterstep_testkit::{Form, Harness, TestTask};
 use futures::StreamExt;
 use futures::TryStreamExt;
@@ -659,7 +659,7 @@ async fn a_process_that_is_killed_while_it_copies_leaves_a_receive_that_is_swept
         let running = tokio::spawn(async move {
             let _ = run_again(&engine, id, order(Some("post"))).await;
         });
-        counterstep_testkit::site::eventually("the copies before", || async {
+        counterstep_testkit::many_tasks::eventually("the copies before", || async {
             (keys(&task.engine).await.len() >= before.len() + after).then_some(())
         })
         .await;

@@ -8,7 +8,7 @@ use counterstep_steps::{
     Classify, FileName, RetryPolicy, ScratchFile, StepContext, StepError, StepResult, StoredFile,
     UndoResult,
 };
-use counterstep_testkit::site::eventually;
+use counterstep_testkit::many_tasks::eventually;
 use counterstep_testkit::{Form, Harness, TestTask};
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};

@@ -8,7 +8,7 @@ use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_macros::distributed_task;
 use counterstep_steps::prelude::*;
 use counterstep_steps::{CancelReason, CancelToken};
-use counterstep_testkit::site::{Site, eventually};
+use counterstep_testkit::many_tasks::{Site, eventually};
 use counterstep_testkit::{Form, Harness};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -15,7 +15,7 @@ use counterstep_macros::distributed_task;
 use counterstep_steps::{
     AwaitSignal, CancelReason, CancelToken, MaybeSignal, StepContext, StepResult, UndoResult,
 };
-use counterstep_testkit::site::eventually;
+use counterstep_testkit::many_tasks::eventually;
 use counterstep_testkit::{Form, Harness, LossyQueue, TestTask, form};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -6,7 +6,7 @@ use crate::errand::{Errand, only};
 use counterstep_contracts::{Direction, Host, StepStatus, TaskStatus};
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_steps::CancelToken;
-use counterstep_testkit::site::eventually;
+use counterstep_testkit::many_tasks::eventually;
 use counterstep_testkit::{Form, Harness, invariants};
 use std::time::Duration;
 

@@ -9,7 +9,7 @@ use counterstep_kernel::client::{SubmitError, UploadSession};
 use counterstep_kernel::registration::Part;
 use counterstep_kernel::{Engine, EngineSettings, worker_registry};
 use counterstep_testkit::TestClock;
-use counterstep_testkit::site::eventually;
+use counterstep_testkit::many_tasks::eventually;
 use futures::StreamExt;
 use std::future::pending;
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use counterstep_kernel::webhooks::{
 use counterstep_steps::CancelToken;
 use counterstep_steps::times::DbTime;
 use counterstep_testkit::Harness;
-use counterstep_testkit::site::{Site, eventually};
+use counterstep_testkit::many_tasks::{Site, eventually};
 use diesel::connection::SimpleConnection;
 use diesel::{Connection, SqliteConnection};
 use serde_json::{Value, json};

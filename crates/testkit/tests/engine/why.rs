@@ -16,7 +16,7 @@ use counterstep_kernel::ports::{
 use counterstep_macros::distributed_task;
 use counterstep_steps::breaker::{Breaker, Ticket, Verdict};
 use counterstep_steps::{BreakerPolicy, Limit, StepContext, StepResult};
-use counterstep_testkit::site::{Site, eventually};
+use counterstep_testkit::many_tasks::{Site, eventually};
 use counterstep_testkit::{Form, Harness};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -4,14 +4,14 @@
 use super::decide::{self, Form, Proposal};
 use super::parked::bulk_state;
 use super::part;
-use crate::elsewhere::Elsewhere;
+use crate::equivalents::Equivalents;
 use crate::failed::{Answer, Failed};
 use crate::forms;
 use crate::layout::{self, Chapter};
 use crate::markup::{number, plain, task_link};
+use crate::page_request::PageRequest;
 use crate::query::{Fields, segment};
-use crate::visit::Visit;
-use crate::when::ago;
+use crate::time_text::ago;
 use actix_web::http::Method;
 use actix_web::{HttpRequest, web};
 use counterstep_contracts::access::Role;
@@ -105,7 +105,7 @@ fn body(query: &Fields) -> Result<Value, (ProblemCode, String)> {
     Ok(body)
 }
 
-async fn asked<'a>(visit: &Visit, sent: Option<&'a Fields>) -> Result<Proposal<'a>, Failed> {
+async fn asked<'a>(visit: &PageRequest, sent: Option<&'a Fields>) -> Result<Proposal<'a>, Failed> {
     visit.needs(Role::Operate)?;
     let query = Fields::of(visit.request.query_string());
     let mut body = body(&query).map_err(|(code, why)| visit.refused(code, &why))?;
@@ -141,13 +141,13 @@ async fn asked<'a>(visit: &Visit, sent: Option<&'a Fields>) -> Result<Proposal<'
     })
 }
 
-fn elsewhere(query: &Fields, body: Value) -> Elsewhere {
+fn elsewhere(query: &Fields, body: Value) -> Equivalents {
     let action = body["action"].as_str().unwrap_or_default();
     let group = match action {
         "cancel" | "run-again" => "bulk",
         _ => "dead-letters",
     };
-    let mut it = Elsewhere::new("POST", "/api/bulk-operations".to_owned(), &[group, action]);
+    let mut it = Equivalents::new("POST", "/api/bulk-operations".to_owned(), &[group, action]);
     for (name, flag) in [
         ("group", "--group"),
         ("type", "--type"),
@@ -164,7 +164,7 @@ fn elsewhere(query: &Fields, body: Value) -> Elsewhere {
     it.body(body)
 }
 
-fn preview(visit: &Visit, found: &BulkPreview, does: &str) -> Markup {
+fn preview(visit: &PageRequest, found: &BulkPreview, does: &str) -> Markup {
     html! {
         p.count { b { (number(found.count)) } @if !found.complete { " or more" } @if found.count == 1 { " task" } @else { " tasks" } }
         p { (does) }
@@ -199,13 +199,13 @@ fn settled(form: &mut Form<'_>, query: &Fields) -> String {
 }
 
 pub(crate) async fn new(request: HttpRequest) -> Answer {
-    let visit = Visit::of(&request).await?;
+    let visit = PageRequest::of(&request).await?;
     let proposal = asked(&visit, None).await?;
     Ok(decide::page(&visit, &proposal, None))
 }
 
 pub(crate) async fn start(request: HttpRequest, payload: web::Payload) -> Answer {
-    let visit = Visit::of(&request).await?;
+    let visit = PageRequest::of(&request).await?;
     let fields = forms::read(&visit, payload).await?;
     let proposal = asked(&visit, Some(&fields)).await?;
     let to = |answer: &Value| {
@@ -216,7 +216,7 @@ pub(crate) async fn start(request: HttpRequest, payload: web::Payload) -> Answer
     decide::send_to(&visit, &proposal, to).await
 }
 
-async fn found(visit: &Visit) -> Result<BulkView, Failed> {
+async fn found(visit: &PageRequest) -> Result<BulkView, Failed> {
     let id = segment(part(&visit.request, "id"));
     visit
         .get::<BulkView>(&format!("/api/bulk-operations/{id}"))
@@ -224,7 +224,7 @@ async fn found(visit: &Visit) -> Result<BulkView, Failed> {
 }
 
 pub(crate) async fn get(request: HttpRequest) -> Answer {
-    let visit = Visit::of(&request).await?;
+    let visit = PageRequest::of(&request).await?;
     let body = shown(&visit).await?;
     let id = segment(part(&request, "id"));
     let body = html! {
@@ -240,7 +240,7 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
 }
 
 /// How it stands, and whether it has ended.
-pub(crate) async fn shown(visit: &Visit) -> Result<(Markup, bool), Failed> {
+pub(crate) async fn shown(visit: &PageRequest) -> Result<(Markup, bool), Failed> {
     let it = found(visit).await?;
     let all = it.left.map(|left| left + it.done + it.failed + it.skipped);
     let looked = it.done + it.failed + it.skipped;
@@ -267,7 +267,7 @@ pub(crate) async fn shown(visit: &Visit) -> Result<(Markup, bool), Failed> {
     Ok((html, it.status.has_ended()))
 }
 
-async fn end(visit: &Visit) -> Result<Proposal<'static>, Failed> {
+async fn end(visit: &PageRequest) -> Result<Proposal<'static>, Failed> {
     visit.needs(Role::Operate)?;
     let it = found(visit).await?;
     if it.status.has_ended() {
@@ -285,18 +285,18 @@ async fn end(visit: &Visit) -> Result<Proposal<'static>, Failed> {
         form: Form::of(None),
         button: "Stop it",
         did: "stopped",
-        elsewhere: Elsewhere::new("POST", path, &["bulk", "stop", &it.id]),
+        elsewhere: Equivalents::new("POST", path, &["bulk", "stop", &it.id]),
     })
 }
 
 pub(crate) async fn stopping(request: HttpRequest) -> Answer {
-    let visit = Visit::of(&request).await?;
+    let visit = PageRequest::of(&request).await?;
     let proposal = end(&visit).await?;
     Ok(decide::page(&visit, &proposal, None))
 }
 
 pub(crate) async fn stop(request: HttpRequest, payload: web::Payload) -> Answer {
-    let visit = Visit::of(&request).await?;
+    let visit = PageRequest::of(&request).await?;
     forms::read(&visit, payload).await?;
     let proposal = end(&visit).await?;
     decide::send(&visit, &proposal).await

@@ -1,13 +1,13 @@
 //! A decision before it is taken: what it would lead to, its form, and how it is sent by other means. What is shown
 //! is what the button sends: both are made of the same form. Must not know what is decided.
 
-use crate::elsewhere::Elsewhere;
+use crate::equivalents::Equivalents;
 use crate::failed::{Answer, Failed};
 use crate::forms;
 use crate::layout::{self, Chapter};
+use crate::page_request::PageRequest;
 use crate::query::Fields;
 use crate::shell::TOKEN;
-use crate::visit::Visit;
 use actix_web::HttpResponse;
 use actix_web::http::Method;
 use actix_web::http::header::{HeaderName, HeaderValue};
@@ -27,7 +27,7 @@ pub(super) struct Proposal<'a> {
     pub(super) button: &'static str,
     /// What it says where it was done.
     pub(super) did: &'static str,
-    pub(super) elsewhere: Elsewhere,
+    pub(super) elsewhere: Equivalents,
 }
 
 /// The form of a decision. Each field shows what was sent, and gives it: none is lost where it is refused.
@@ -147,7 +147,11 @@ impl<'a> Form<'a> {
 }
 
 /// Its page; with what was refused, where it was sent before.
-pub(super) fn page(visit: &Visit, it: &Proposal<'_>, failed: Option<&Failed>) -> HttpResponse {
+pub(super) fn page(
+    visit: &PageRequest,
+    it: &Proposal<'_>,
+    failed: Option<&Failed>,
+) -> HttpResponse {
     let problem = failed.and_then(Failed::problem);
     let (about, back) = &it.about;
     // A field of ours would be one that a form with files does not know.
@@ -186,13 +190,13 @@ pub(super) fn page(visit: &Visit, it: &Proposal<'_>, failed: Option<&Failed>) ->
 }
 
 /// Sends it, and leads back to what it is about; what is refused is shown on its page.
-pub(super) async fn send(visit: &Visit, it: &Proposal<'_>) -> Answer {
+pub(super) async fn send(visit: &PageRequest, it: &Proposal<'_>) -> Answer {
     send_to(visit, it, |_| None).await
 }
 
 /// The same, and leads to the page that the answer names, where it names one.
 pub(super) async fn send_to(
-    visit: &Visit,
+    visit: &PageRequest,
     it: &Proposal<'_>,
     to: impl FnOnce(&Value) -> Option<String>,
 ) -> Answer {
@@ -221,7 +225,7 @@ pub(super) async fn send_to(
 
 /// What follows from the answer of the interface.
 pub(super) fn answered(
-    visit: &Visit,
+    visit: &PageRequest,
     it: &Proposal<'_>,
     answer: Result<Value, Failed>,
     to: impl FnOnce(&Value) -> Option<String>,

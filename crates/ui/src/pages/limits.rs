@@ -3,14 +3,14 @@
 
 use super::decide::{self, Form, Proposal};
 use super::part;
-use crate::elsewhere::Elsewhere;
+use crate::equivalents::Equivalents;
 use crate::failed::{Answer, Failed};
 use crate::forms;
 use crate::layout::{self, Chapter};
 use crate::markup::{empty, table};
+use crate::page_request::PageRequest;
 use crate::query::{Fields, segment};
-use crate::visit::Visit;
-use crate::when::ago;
+use crate::time_text::ago;
 use actix_web::{HttpRequest, web};
 use counterstep_contracts::ProblemCode;
 use counterstep_contracts::access::Role;
@@ -20,7 +20,7 @@ use maud::{Markup, html};
 use serde_json::json;
 
 pub(crate) async fn get(request: HttpRequest) -> Answer {
-    let visit = Visit::of(&request).await?;
+    let visit = PageRequest::of(&request).await?;
     let found = visit.get::<Page<LimitView>>("/api/limits").await?;
     let rows: Vec<_> = found.items.iter().map(|it| row(&visit, it)).collect();
     let body = html! {
@@ -42,7 +42,7 @@ fn shown(at_once: Option<u32>, rate: Option<Rate>) -> String {
         .join(", ")
 }
 
-fn row(visit: &Visit, it: &LimitView) -> Markup {
+fn row(visit: &PageRequest, it: &LimitView) -> Markup {
     let href = |what: &str| visit.at(&format!("/limits/{}/{what}", segment(&it.name)));
     html! {
         tr {
@@ -70,7 +70,7 @@ fn row(visit: &Visit, it: &LimitView) -> Markup {
     }
 }
 
-async fn asked<'a>(visit: &Visit, sent: Option<&'a Fields>) -> Result<Proposal<'a>, Failed> {
+async fn asked<'a>(visit: &PageRequest, sent: Option<&'a Fields>) -> Result<Proposal<'a>, Failed> {
     visit.needs(Role::Admin)?;
     let name = part(&visit.request, "name").to_owned();
     let is_set = match part(&visit.request, "what") {
@@ -91,7 +91,7 @@ async fn asked<'a>(visit: &Visit, sent: Option<&'a Fields>) -> Result<Proposal<'
     let mut form = Form::of(sent);
     let elsewhere = match is_set {
         true => set(&mut form, &name, path, now),
-        false => Elsewhere::new("POST", format!("{path}/reset"), &["limits", "reset", &name]),
+        false => Equivalents::new("POST", format!("{path}/reset"), &["limits", "reset", &name]),
     };
     let elsewhere = elsewhere.note(&form.note());
     let declared = limit.declared.as_ref().map(|it| shown(it.at_once, it.rate));
@@ -126,8 +126,8 @@ fn set(
     name: &str,
     path: String,
     now: (Option<u32>, Option<Rate>),
-) -> Elsewhere {
-    let mut set = Elsewhere::new("PUT", path, &["limits", "set", name]);
+) -> Equivalents {
+    let mut set = Equivalents::new("PUT", path, &["limits", "set", name]);
     let label = html! { "Attempts at once" span.quiet { ", empty for any number" } };
     let at_first = now.0.map_or_else(String::new, |it| it.to_string());
     let at_once = form.number("at_once", label, &at_first);
@@ -151,13 +151,13 @@ fn set(
 }
 
 pub(crate) async fn page(request: HttpRequest) -> Answer {
-    let visit = Visit::of(&request).await?;
+    let visit = PageRequest::of(&request).await?;
     let proposal = asked(&visit, None).await?;
     Ok(decide::page(&visit, &proposal, None))
 }
 
 pub(crate) async fn post(request: HttpRequest, payload: web::Payload) -> Answer {
-    let visit = Visit::of(&request).await?;
+    let visit = PageRequest::of(&request).await?;
     let fields = forms::read(&visit, payload).await?;
     let proposal = asked(&visit, Some(&fields)).await?;
     decide::send(&visit, &proposal).await

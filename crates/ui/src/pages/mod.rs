@@ -16,7 +16,7 @@ mod tests;
 pub(crate) mod types;
 pub(crate) mod workers;
 
-use crate::visit::Visit;
+use crate::page_request::PageRequest;
 use actix_web::http::header::LOCATION;
 use actix_web::{HttpRequest, HttpResponse};
 
@@ -26,7 +26,7 @@ pub(crate) fn part<'a>(request: &'a HttpRequest, name: &str) -> &'a str {
 }
 
 /// Leads to a page, which says what was done.
-fn done(visit: &Visit, to: &str, did: &str) -> HttpResponse {
+fn done(visit: &PageRequest, to: &str, did: &str) -> HttpResponse {
     let and = if to.contains('?') { '&' } else { '?' };
     HttpResponse::SeeOther()
         .insert_header((LOCATION, visit.at(&format!("{to}{and}did={did}"))))

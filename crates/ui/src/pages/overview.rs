@@ -6,9 +6,9 @@ use crate::charts::curve;
 use crate::failed::{Answer, Failed};
 use crate::layout::{self, Chapter};
 use crate::markup::{chip, number, state};
+use crate::page_request::PageRequest;
 use crate::query::Address;
-use crate::visit::Visit;
-use crate::when::age;
+use crate::time_text::age;
 use actix_web::HttpRequest;
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::access::Role;
@@ -23,7 +23,7 @@ use maud::{Markup, html};
 const GROUPS: usize = 5;
 
 pub(crate) async fn get(request: HttpRequest) -> Answer {
-    let visit = Visit::of(&request).await?;
+    let visit = PageRequest::of(&request).await?;
     let part = live_part(&visit).await?;
     let body = html! {
         div.head {
@@ -40,7 +40,7 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
     ))
 }
 
-pub(crate) async fn live_part(visit: &Visit) -> Result<Markup, Failed> {
+pub(crate) async fn live_part(visit: &PageRequest) -> Result<Markup, Failed> {
     let groups = visit
         .get::<DeadLetterGroups>("/api/dead-letters/groups")
         .await?;
@@ -59,7 +59,7 @@ pub(crate) async fn live_part(visit: &Visit) -> Result<Markup, Failed> {
 }
 
 /// What is shown of all tenants together.
-async fn installation(visit: &Visit) -> Result<Markup, Failed> {
+async fn installation(visit: &PageRequest) -> Result<Markup, Failed> {
     let found = visit.get::<WorkersView>("/api/workers").await?;
     let history = visit
         .find::<HistoryView>("/api/history")
@@ -114,7 +114,7 @@ fn seconds(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX / 1_000_000) * 1_000_000
 }
 
-fn tasks_of(visit: &Visit, status: TaskStatus) -> String {
+fn tasks_of(visit: &PageRequest, status: TaskStatus) -> String {
     Address::new(visit.at("/tasks"))
         .with("status", status)
         .text()
@@ -218,7 +218,7 @@ fn breakers(found: Option<&Page<BreakerView>>) -> Markup {
     }
 }
 
-fn waiting_for_people(visit: &Visit, found: &DeadLetterGroups) -> Markup {
+fn waiting_for_people(visit: &PageRequest, found: &DeadLetterGroups) -> Markup {
     let all = found.counted + if found.complete { 0 } else { 1 };
     html! {
         section aria-labelledby="people" {
@@ -230,7 +230,7 @@ fn waiting_for_people(visit: &Visit, found: &DeadLetterGroups) -> Markup {
     }
 }
 
-fn newest(visit: &Visit, found: &Page<TaskSummary>) -> Markup {
+fn newest(visit: &PageRequest, found: &Page<TaskSummary>) -> Markup {
     if found.items.is_empty() {
         return html! {};
     }

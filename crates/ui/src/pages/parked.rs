@@ -4,9 +4,9 @@
 use crate::failed::Answer;
 use crate::layout::{self, Chapter};
 use crate::markup::{chip, empty, number, state, table, task_of_type};
+use crate::page_request::PageRequest;
 use crate::query::{Address, Fields};
-use crate::visit::Visit;
-use crate::when::ago;
+use crate::time_text::ago;
 use actix_web::HttpRequest;
 use counterstep_contracts::access::Role;
 use counterstep_contracts::bulk::{BulkStatus, BulkView, DeadLetterGroup, DeadLetterGroups};
@@ -18,7 +18,7 @@ use maud::{Markup, html};
 const GROUPS: usize = 50;
 
 pub(crate) async fn get(request: HttpRequest) -> Answer {
-    let visit = Visit::of(&request).await?;
+    let visit = PageRequest::of(&request).await?;
     let query = Fields::of(request.query_string());
     let groups = visit
         .get::<DeadLetterGroups>("/api/dead-letters/groups")
@@ -36,7 +36,7 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
     Ok(layout::page(&visit.shell, Chapter::Parked, "Parked", body))
 }
 
-fn by_cause(visit: &Visit, found: &DeadLetterGroups) -> Markup {
+fn by_cause(visit: &PageRequest, found: &DeadLetterGroups) -> Markup {
     html! {
         section aria-labelledby="causes" {
             h2 #causes { "By cause" }
@@ -50,7 +50,7 @@ fn by_cause(visit: &Visit, found: &DeadLetterGroups) -> Markup {
 }
 
 /// A group, with the tasks that are an example of it.
-pub(super) fn group(visit: &Visit, it: &DeadLetterGroup) -> Markup {
+pub(super) fn group(visit: &PageRequest, it: &DeadLetterGroup) -> Markup {
     let decide = |action: &str| {
         let address = Address::new(visit.at("/bulk/new")).with("group", &it.id);
         address.with("action", action).text()
@@ -79,7 +79,7 @@ pub(super) fn group(visit: &Visit, it: &DeadLetterGroup) -> Markup {
     }
 }
 
-fn list(visit: &Visit, found: &Page<DeadLetter>) -> Markup {
+fn list(visit: &PageRequest, found: &Page<DeadLetter>) -> Markup {
     if found.items.is_empty() {
         return html! {};
     }
@@ -123,7 +123,7 @@ pub(super) fn bulk_state(of: BulkStatus) -> Markup {
     }
 }
 
-fn operations(visit: &Visit, found: Option<&Page<BulkView>>) -> Markup {
+fn operations(visit: &PageRequest, found: Option<&Page<BulkView>>) -> Markup {
     let all = found.map_or(&[][..], |page| &page.items);
     if all.is_empty() {
         return html! {};

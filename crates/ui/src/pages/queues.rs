@@ -2,14 +2,14 @@
 
 use super::decide::{self, Form, Proposal};
 use super::part;
-use crate::elsewhere::Elsewhere;
+use crate::equivalents::Equivalents;
 use crate::failed::{Answer, Failed};
 use crate::forms;
 use crate::layout::{self, Chapter};
 use crate::markup::{chip, empty, number, state, table};
+use crate::page_request::PageRequest;
 use crate::query::{Fields, segment};
-use crate::visit::Visit;
-use crate::when::ago;
+use crate::time_text::ago;
 use actix_web::{HttpRequest, web};
 use counterstep_contracts::ProblemCode;
 use counterstep_contracts::access::Role;
@@ -18,7 +18,7 @@ use counterstep_contracts::queue::QueueView;
 use maud::{Markup, html};
 
 pub(crate) async fn get(request: HttpRequest) -> Answer {
-    let visit = Visit::of(&request).await?;
+    let visit = PageRequest::of(&request).await?;
     let found = visit.get::<Page<QueueView>>("/api/queues").await?;
     let rows: Vec<_> = found.items.iter().map(|it| row(&visit, it)).collect();
     let body = html! {
@@ -30,7 +30,7 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
     Ok(layout::page(&visit.shell, Chapter::Queues, "Queues", body))
 }
 
-fn row(visit: &Visit, it: &QueueView) -> Markup {
+fn row(visit: &PageRequest, it: &QueueView) -> Markup {
     let what = if it.paused.is_some() {
         "resume"
     } else {
@@ -55,7 +55,7 @@ fn row(visit: &Visit, it: &QueueView) -> Markup {
     }
 }
 
-async fn asked<'a>(visit: &Visit, sent: Option<&'a Fields>) -> Result<Proposal<'a>, Failed> {
+async fn asked<'a>(visit: &PageRequest, sent: Option<&'a Fields>) -> Result<Proposal<'a>, Failed> {
     visit.needs(Role::Admin)?;
     let name = part(&visit.request, "name").to_owned();
     let is_pause = match part(&visit.request, "what") {
@@ -70,7 +70,7 @@ async fn asked<'a>(visit: &Visit, sent: Option<&'a Fields>) -> Result<Proposal<'
         queue.ok_or_else(|| visit.refused(ProblemCode::NoSuchQueue, "no queue has this name"))?;
     let path = format!("/api/queues/{}/{what}", segment(&name));
     let mut form = Form::of(sent);
-    let elsewhere = Elsewhere::new("POST", path, &["queues", what, &name]).note(&form.note());
+    let elsewhere = Equivalents::new("POST", path, &["queues", what, &name]).note(&form.note());
     Ok(Proposal {
         chapter: Chapter::Queues,
         title: format!("What would happen if I {what} {name}?"),
@@ -94,13 +94,13 @@ async fn asked<'a>(visit: &Visit, sent: Option<&'a Fields>) -> Result<Proposal<'
 }
 
 pub(crate) async fn page(request: HttpRequest) -> Answer {
-    let visit = Visit::of(&request).await?;
+    let visit = PageRequest::of(&request).await?;
     let proposal = asked(&visit, None).await?;
     Ok(decide::page(&visit, &proposal, None))
 }
 
 pub(crate) async fn post(request: HttpRequest, payload: web::Payload) -> Answer {
-    let visit = Visit::of(&request).await?;
+    let visit = PageRequest::of(&request).await?;
     let fields = forms::read(&visit, payload).await?;
     let proposal = asked(&visit, Some(&fields)).await?;
     decide::send(&visit, &proposal).await

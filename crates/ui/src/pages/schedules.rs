@@ -2,14 +2,14 @@
 
 use super::decide::{self, Form, Proposal};
 use super::part;
-use crate::elsewhere::Elsewhere;
+use crate::equivalents::Equivalents;
 use crate::failed::{Answer, Failed};
 use crate::forms;
 use crate::layout::{self, Chapter};
 use crate::markup::{chip, empty, table, task_link};
+use crate::page_request::PageRequest;
 use crate::query::{Fields, segment};
-use crate::visit::Visit;
-use crate::when::{ago, exact};
+use crate::time_text::{ago, exact};
 use actix_web::{HttpRequest, web};
 use counterstep_contracts::ProblemCode;
 use counterstep_contracts::access::Role;
@@ -18,7 +18,7 @@ use counterstep_contracts::schedule::ScheduleView;
 use maud::{Markup, html};
 
 pub(crate) async fn get(request: HttpRequest) -> Answer {
-    let visit = Visit::of(&request).await?;
+    let visit = PageRequest::of(&request).await?;
     let query = Fields::of(request.query_string());
     let asked = crate::query::Address::new("/api/schedules").with("limit", 100);
     let asked = asked.with_some("cursor", query.get("cursor")).text();
@@ -51,7 +51,7 @@ fn when(it: &ScheduleView) -> Markup {
     }
 }
 
-fn row(visit: &Visit, it: &ScheduleView) -> Markup {
+fn row(visit: &PageRequest, it: &ScheduleView) -> Markup {
     let href = |what: &str| visit.at(&format!("/schedules/{}/{what}", segment(&it.name)));
     html! {
         tr {
@@ -77,7 +77,7 @@ fn row(visit: &Visit, it: &ScheduleView) -> Markup {
     }
 }
 
-async fn asked<'a>(visit: &Visit, sent: Option<&'a Fields>) -> Result<Proposal<'a>, Failed> {
+async fn asked<'a>(visit: &PageRequest, sent: Option<&'a Fields>) -> Result<Proposal<'a>, Failed> {
     visit.needs(Role::Operate)?;
     let name = part(&visit.request, "name").to_owned();
     let (what, button, did) = match part(&visit.request, "what") {
@@ -114,7 +114,7 @@ async fn asked<'a>(visit: &Visit, sent: Option<&'a Fields>) -> Result<Proposal<'
         form: Form::of(sent),
         button,
         did,
-        elsewhere: Elsewhere::new(
+        elsewhere: Equivalents::new(
             "POST",
             format!("{path}/{what}"),
             &["schedules", what, &name],
@@ -123,13 +123,13 @@ async fn asked<'a>(visit: &Visit, sent: Option<&'a Fields>) -> Result<Proposal<'
 }
 
 pub(crate) async fn page(request: HttpRequest) -> Answer {
-    let visit = Visit::of(&request).await?;
+    let visit = PageRequest::of(&request).await?;
     let proposal = asked(&visit, None).await?;
     Ok(decide::page(&visit, &proposal, None))
 }
 
 pub(crate) async fn post(request: HttpRequest, payload: web::Payload) -> Answer {
-    let visit = Visit::of(&request).await?;
+    let visit = PageRequest::of(&request).await?;
     let fields = forms::read(&visit, payload).await?;
     let proposal = asked(&visit, Some(&fields)).await?;
     decide::send(&visit, &proposal).await

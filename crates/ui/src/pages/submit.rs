@@ -3,14 +3,14 @@
 
 use super::decide::{self, Form, Proposal};
 use super::{part, parts};
-use crate::elsewhere::Elsewhere;
+use crate::equivalents::Equivalents;
 use crate::failed::{Answer, Failed};
 use crate::forms;
 use crate::layout::{self, Chapter};
 use crate::markup::empty;
+use crate::page_request::PageRequest;
 use crate::query::{Fields, segment};
 use crate::shell::TOKEN;
-use crate::visit::Visit;
 use actix_web::http::Method;
 use actix_web::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use actix_web::{HttpRequest, web};
@@ -22,7 +22,7 @@ use maud::html;
 use serde_json::{Map, Value, json};
 
 pub(crate) async fn types(request: HttpRequest) -> Answer {
-    let visit = Visit::of(&request).await?;
+    let visit = PageRequest::of(&request).await?;
     visit.needs(Role::Submit)?;
     let found = visit.get::<Page<Value>>("/api/task-types").await?;
     let body = html! {
@@ -50,7 +50,7 @@ struct Taken {
     form: Option<Value>,
 }
 
-async fn taken(visit: &Visit, route: &str) -> Result<Taken, Failed> {
+async fn taken(visit: &PageRequest, route: &str) -> Result<Taken, Failed> {
     let document = visit.get::<Value>("/api/openapi.json").await?;
     let operation = &document["paths"][format!("/api/tasks/{route}")]["post"];
     if operation.is_null() {
@@ -112,19 +112,19 @@ fn sample(document: &Value, schema: &Value, depth: u32) -> Value {
 }
 
 pub(crate) async fn page(request: HttpRequest) -> Answer {
-    let visit = Visit::of(&request).await?;
+    let visit = PageRequest::of(&request).await?;
     let proposal = asked(&visit, None).await?;
     Ok(decide::page(&visit, &proposal, None))
 }
 
-async fn asked<'a>(visit: &Visit, sent: Option<&'a Fields>) -> Result<Proposal<'a>, Failed> {
+async fn asked<'a>(visit: &PageRequest, sent: Option<&'a Fields>) -> Result<Proposal<'a>, Failed> {
     visit.needs(Role::Submit)?;
     // By its route, or by its name, which an address takes too.
     let route = kebab_case(part(&visit.request, "type"));
     let taken = taken(visit, &route).await?;
     let path = format!("/api/tasks/{}", segment(&route));
     let mut form = Form::of(sent);
-    let elsewhere = Elsewhere::new("POST", path, &["tasks", "submit", &route]);
+    let elsewhere = Equivalents::new("POST", path, &["tasks", "submit", &route]);
     let elsewhere = match &taken.form {
         Some(schema) => with_files(&mut form, schema, elsewhere),
         None => with_json(&mut form, &taken.example, elsewhere),
@@ -141,7 +141,7 @@ async fn asked<'a>(visit: &Visit, sent: Option<&'a Fields>) -> Result<Proposal<'
     })
 }
 
-fn with_json(form: &mut Form<'_>, example: &Value, elsewhere: Elsewhere) -> Elsewhere {
+fn with_json(form: &mut Form<'_>, example: &Value, elsewhere: Equivalents) -> Equivalents {
     let label = html! { "Request" span.quiet { ", as JSON" } };
     let request = form.text("request", label, &format!("{example:#}"));
     let mut elsewhere = elsewhere.request(request.trim().to_owned());
@@ -170,7 +170,7 @@ fn with_json(form: &mut Form<'_>, example: &Value, elsewhere: Elsewhere) -> Else
 
 /// A form of the type's own fields. The browser sends it as it stands. A file is the person's, and only its place
 /// among the fields is shown.
-fn with_files(form: &mut Form<'_>, schema: &Value, elsewhere: Elsewhere) -> Elsewhere {
+fn with_files(form: &mut Form<'_>, schema: &Value, elsewhere: Equivalents) -> Equivalents {
     form.has_files = true;
     let required = |name: &str| {
         let all = schema["required"].as_array();
@@ -218,7 +218,7 @@ fn is_file(of: &Value) -> bool {
 }
 
 pub(crate) async fn post(request: HttpRequest, payload: web::Payload) -> Answer {
-    let visit = Visit::of(&request).await?;
+    let visit = PageRequest::of(&request).await?;
     let kind = request
         .headers()
         .get(CONTENT_TYPE)
@@ -233,7 +233,7 @@ pub(crate) async fn post(request: HttpRequest, payload: web::Payload) -> Answer 
 }
 
 /// The form of a browser, on to the interface as it arrives.
-async fn uploaded(visit: &Visit, payload: web::Payload) -> Answer {
+async fn uploaded(visit: &PageRequest, payload: web::Payload) -> Answer {
     let query = Fields::of(visit.request.query_string());
     visit.check_token(query.get(TOKEN).unwrap_or_default())?;
     let mut headers = visit.headers();

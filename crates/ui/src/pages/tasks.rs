@@ -3,9 +3,9 @@
 use crate::failed::{Answer, Failed};
 use crate::layout::{self, Chapter};
 use crate::markup::{empty, labels, plain, state, task_of_type};
+use crate::page_request::PageRequest;
 use crate::query::{Address, Fields};
-use crate::visit::Visit;
-use crate::when::ago;
+use crate::time_text::ago;
 use actix_web::http::header::LOCATION;
 use actix_web::{HttpRequest, HttpResponse};
 use counterstep_contracts::access::Role;
@@ -61,13 +61,13 @@ impl Filter {
     }
 
     /// Its page.
-    fn page(&self, visit: &Visit, cursor: Option<&str>) -> String {
+    fn page(&self, visit: &PageRequest, cursor: Option<&str>) -> String {
         let address = self.address(visit.at("/tasks"));
         address.with_some("cursor", cursor).text()
     }
 
     /// The address whose events keep it up to date.
-    fn live(&self, visit: &Visit) -> String {
+    fn live(&self, visit: &PageRequest) -> String {
         let address = self.address(visit.at("/live/tasks"));
         address.with_some("cursor", self.cursor.as_deref()).text()
     }
@@ -109,7 +109,7 @@ fn begin(since: &str) -> Option<String> {
 }
 
 pub(crate) async fn get(request: HttpRequest) -> Answer {
-    let visit = Visit::of(&request).await?;
+    let visit = PageRequest::of(&request).await?;
     let query = Fields::of(request.query_string());
     let filter = Filter::of(&query);
     if let Some(id) = filter
@@ -140,7 +140,7 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
     Ok(layout::page(&visit.shell, Chapter::Tasks, "Tasks", body))
 }
 
-fn filters(visit: &Visit, filter: &Filter, types: &[&str]) -> Markup {
+fn filters(visit: &PageRequest, filter: &Filter, types: &[&str]) -> Markup {
     let chosen = |name: &str, value: &Option<String>| value.as_deref() == Some(name);
     html! {
         form.filters role="search" method="get" action=(visit.at("/tasks"))
@@ -197,7 +197,7 @@ const MANY: &[(&str, BulkAction, &str)] = &[
 ];
 
 /// The ways to decisions about all tasks of the filter.
-fn many(visit: &Visit, filter: &Filter) -> Markup {
+fn many(visit: &PageRequest, filter: &Filter) -> Markup {
     if !visit.may(Role::Operate) {
         return html! {};
     }
@@ -232,7 +232,7 @@ fn many(visit: &Visit, filter: &Filter) -> Markup {
 }
 
 /// The rows, and the way to further ones.
-pub(crate) async fn list(visit: &Visit, filter: &Filter) -> Result<Markup, Failed> {
+pub(crate) async fn list(visit: &PageRequest, filter: &Filter) -> Result<Markup, Failed> {
     let found = visit.get::<Page<TaskSummary>>(&filter.asked()).await?;
     let is_first = filter.cursor.is_none();
     Ok(html! {
@@ -253,7 +253,7 @@ pub(crate) async fn list(visit: &Visit, filter: &Filter) -> Result<Markup, Faile
 }
 
 /// Tasks as rows.
-pub(crate) fn table(visit: &Visit, tasks: &[TaskSummary]) -> Markup {
+pub(crate) fn table(visit: &PageRequest, tasks: &[TaskSummary]) -> Markup {
     html! {
         div.scroll role="region" aria-label="Tasks" tabindex="0" {
             table.tasks {
@@ -267,7 +267,7 @@ pub(crate) fn table(visit: &Visit, tasks: &[TaskSummary]) -> Markup {
     }
 }
 
-fn row(visit: &Visit, task: &TaskSummary) -> Markup {
+fn row(visit: &PageRequest, task: &TaskSummary) -> Markup {
     html! {
         tr id={ "t-" (task.task_id) } {
             td.what {

@@ -3,14 +3,14 @@
 
 use super::decide::{self, Form, Proposal};
 use super::part;
-use crate::elsewhere::Elsewhere;
+use crate::equivalents::Equivalents;
 use crate::failed::{Answer, Failed};
 use crate::forms;
 use crate::layout::{self, Chapter};
 use crate::markup::{chip, empty, table};
+use crate::page_request::PageRequest;
 use crate::query::{Fields, segment};
-use crate::visit::Visit;
-use crate::when::ago;
+use crate::time_text::ago;
 use actix_web::{HttpRequest, web};
 use counterstep_contracts::ProblemCode;
 use counterstep_contracts::access::Role;
@@ -24,7 +24,7 @@ fn text<'a>(of: &'a Value, name: &str) -> &'a str {
 }
 
 pub(crate) async fn list(request: HttpRequest) -> Answer {
-    let visit = Visit::of(&request).await?;
+    let visit = PageRequest::of(&request).await?;
     let found = visit.get::<Page<Value>>("/api/task-types").await?;
     let rows: Vec<_> = found.items.iter().map(|it| row(&visit, it)).collect();
     let body = html! {
@@ -55,11 +55,11 @@ fn switch(it: &Value) -> Markup {
     }
 }
 
-fn href(visit: &Visit, it: &Value, what: &str) -> String {
+fn href(visit: &PageRequest, it: &Value, what: &str) -> String {
     visit.at(&format!("/types/{}{what}", kebab_case(text(it, "name"))))
 }
 
-fn row(visit: &Visit, it: &Value) -> Markup {
+fn row(visit: &PageRequest, it: &Value) -> Markup {
     let steps = it["steps"].as_array().map_or(0, Vec::len);
     html! {
         tr {
@@ -72,7 +72,7 @@ fn row(visit: &Visit, it: &Value) -> Markup {
     }
 }
 
-fn buttons(visit: &Visit, it: &Value) -> Markup {
+fn buttons(visit: &PageRequest, it: &Value) -> Markup {
     let name = text(it, "name");
     let what = if it["switch"]["disabled_since"].is_string() {
         "enable"
@@ -91,7 +91,7 @@ fn buttons(visit: &Visit, it: &Value) -> Markup {
     }
 }
 
-async fn found(visit: &Visit) -> Result<Value, Failed> {
+async fn found(visit: &PageRequest) -> Result<Value, Failed> {
     // By its route, or by its name, which an address takes too.
     let route = kebab_case(part(&visit.request, "type"));
     let found = visit.get::<Page<Value>>("/api/task-types").await?;
@@ -101,7 +101,7 @@ async fn found(visit: &Visit) -> Result<Value, Failed> {
 }
 
 pub(crate) async fn get(request: HttpRequest) -> Answer {
-    let visit = Visit::of(&request).await?;
+    let visit = PageRequest::of(&request).await?;
     let it = found(&visit).await?;
     let name = text(&it, "name").to_owned();
     let body = html! {
@@ -205,7 +205,7 @@ fn step(of: &Value) -> Markup {
     }
 }
 
-async fn asked<'a>(visit: &Visit, sent: Option<&'a Fields>) -> Result<Proposal<'a>, Failed> {
+async fn asked<'a>(visit: &PageRequest, sent: Option<&'a Fields>) -> Result<Proposal<'a>, Failed> {
     visit.needs(Role::Admin)?;
     let it = found(visit).await?;
     let (name, route) = (text(&it, "name").to_owned(), kebab_case(text(&it, "name")));
@@ -217,7 +217,7 @@ async fn asked<'a>(visit: &Visit, sent: Option<&'a Fields>) -> Result<Proposal<'
     let is_off = what == "disable";
     let path = format!("/api/task-types/{}/{what}", segment(&route));
     let mut form = Form::of(sent);
-    let elsewhere = Elsewhere::new("POST", path, &["types", what, &name]).note(&form.note());
+    let elsewhere = Equivalents::new("POST", path, &["types", what, &name]).note(&form.note());
     Ok(Proposal {
         chapter: Chapter::Types,
         title: format!("What would happen if I {what} {name}?"),
@@ -241,13 +241,13 @@ async fn asked<'a>(visit: &Visit, sent: Option<&'a Fields>) -> Result<Proposal<'
 }
 
 pub(crate) async fn page(request: HttpRequest) -> Answer {
-    let visit = Visit::of(&request).await?;
+    let visit = PageRequest::of(&request).await?;
     let proposal = asked(&visit, None).await?;
     Ok(decide::page(&visit, &proposal, None))
 }
 
 pub(crate) async fn post(request: HttpRequest, payload: web::Payload) -> Answer {
-    let visit = Visit::of(&request).await?;
+    let visit = PageRequest::of(&request).await?;
     let fields = forms::read(&visit, payload).await?;
     let proposal = asked(&visit, Some(&fields)).await?;
     decide::send(&visit, &proposal).await

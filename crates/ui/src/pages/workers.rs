@@ -4,14 +4,14 @@
 use crate::failed::Answer;
 use crate::layout::{self, Chapter};
 use crate::markup::{chip, empty, number, plain, table, task_link};
-use crate::visit::Visit;
-use crate::when::ago;
+use crate::page_request::PageRequest;
+use crate::time_text::ago;
 use actix_web::HttpRequest;
 use counterstep_contracts::workers::{PassView, WorkerState, WorkerView, WorkersView};
 use maud::{Markup, html};
 
 pub(crate) async fn get(request: HttpRequest) -> Answer {
-    let visit = Visit::of(&request).await?;
+    let visit = PageRequest::of(&request).await?;
     let found = visit.get::<WorkersView>("/api/workers").await?;
     let rows: Vec<_> = found.workers.iter().map(|it| row(&visit, it)).collect();
     let last = found.workers.iter().filter_map(|it| it.last_pass.as_ref());
@@ -39,7 +39,7 @@ pub(super) fn state(of: WorkerState) -> Markup {
     }
 }
 
-fn row(visit: &Visit, it: &WorkerView) -> Markup {
+fn row(visit: &PageRequest, it: &WorkerView) -> Markup {
     html! {
         tr {
             td.what { b { (it.role) } " " span.id { (it.id) } br; span.quiet { (it.machine) } }

@@ -1,5 +1,5 @@
 //! The picture of a task: its steps as columns, what happened to them above, and below it the way back under
-//! the same columns, from right to left. Geometry as data, from a [`Story`]; must not draw.
+//! the same columns, from right to left. Geometry as data, from a [`TaskHistory`]; must not draw.
 //!
 //! Time runs along both lanes, to the right above and to the left below. It is compressed: a wait of days
 //! must not hide seconds of work, so a box grows with the logarithm of what it took.
@@ -11,8 +11,8 @@ mod segments;
 pub(crate) use render::draw;
 pub(crate) use segments::{Look, Segment};
 
-use crate::story::{SpanKind, StepStory, Story, WayBack};
-use crate::when::duration;
+use crate::task_history::{SpanKind, StepHistory, TaskHistory, WayBack};
+use crate::time_text::duration;
 use counterstep_contracts::{StepStatus, TaskStatus};
 
 /// Left of the first column, for the begin of the way and for its end.
@@ -100,7 +100,7 @@ pub(crate) enum Ghost {
     Settled,
 }
 
-pub(crate) fn picture(story: &Story) -> Picture {
+pub(crate) fn picture(story: &TaskHistory) -> Picture {
     let turned_after = story.turn.as_ref().and_then(|_| last_begun(story));
     let mut columns = Vec::new();
     let mut x = LEFT;
@@ -135,12 +135,12 @@ pub(crate) fn picture(story: &Story) -> Picture {
     }
 }
 
-fn last_begun(story: &Story) -> Option<usize> {
-    let begun = |step: &StepStory| !step.forward.is_empty() || !step.back.is_empty();
+fn last_begun(story: &TaskHistory) -> Option<usize> {
+    let begun = |step: &StepHistory| !step.forward.is_empty() || !step.back.is_empty();
     story.steps.iter().rposition(begun)
 }
 
-fn end(story: &Story) -> Option<End> {
+fn end(story: &TaskHistory) -> Option<End> {
     match (story.status, &story.turn) {
         (TaskStatus::Completed, _) => Some(End::Forward),
         (status, Some(_)) if status.is_terminal() => Some(End::Back),
@@ -149,7 +149,7 @@ fn end(story: &Story) -> Option<End> {
     }
 }
 
-fn forward_to(story: &Story, columns: &[Column], turn: &TurnMark) -> i32 {
+fn forward_to(story: &TaskHistory, columns: &[Column], turn: &TurnMark) -> i32 {
     match (story.status, last_begun(story)) {
         _ if story.turn.is_some() => turn.x,
         (TaskStatus::Completed, _) => turn.x,
@@ -161,7 +161,7 @@ fn forward_to(story: &Story, columns: &[Column], turn: &TurnMark) -> i32 {
     }
 }
 
-fn back_to(story: &Story, columns: &[Column]) -> Option<i32> {
+fn back_to(story: &TaskHistory, columns: &[Column]) -> Option<i32> {
     story.turn.as_ref()?;
     if end(story) == Some(End::Back) {
         return Some(0);
@@ -170,9 +170,9 @@ fn back_to(story: &Story, columns: &[Column]) -> Option<i32> {
     Some(begun.map_or(i32::MAX, |at| columns[at].x))
 }
 
-fn brackets(story: &Story, columns: &[Column]) -> Vec<Bracket> {
+fn brackets(story: &TaskHistory, columns: &[Column]) -> Vec<Bracket> {
     let steps: Vec<_> = story.steps.iter().zip(columns).collect();
-    let same = |a: &(&StepStory, &Column), b: &(&StepStory, &Column)| {
+    let same = |a: &(&StepHistory, &Column), b: &(&StepHistory, &Column)| {
         a.0.group.is_some() && a.0.group == b.0.group
     };
     let groups = steps.chunk_by(same).filter(|of| of.len() > 1);
@@ -188,7 +188,7 @@ fn brackets(story: &Story, columns: &[Column]) -> Vec<Bracket> {
         .collect()
 }
 
-fn column(story: &Story, step: &StepStory, x: i32) -> Column {
+fn column(story: &TaskHistory, step: &StepHistory, x: i32) -> Column {
     let forward = segments::of(&step.forward, step, story.now, segments::Lane::Forward);
     let back = segments::of(&step.back, step, story.now, segments::Lane::Back);
     // A letter of a name is about seven pixels wide.
@@ -201,7 +201,7 @@ fn column(story: &Story, step: &StepStory, x: i32) -> Column {
         .max(segments::width(&back))
         .max(name)
         .max(NARROWEST);
-    let since = |spans: &[crate::story::Span]| {
+    let since = |spans: &[crate::task_history::Span]| {
         let first = spans.first()?;
         Some(format!("+{}", duration(first.begin - story.created)))
     };
@@ -232,7 +232,7 @@ fn column(story: &Story, step: &StepStory, x: i32) -> Column {
     }
 }
 
-fn ghost_forward(step: &StepStory) -> Track {
+fn ghost_forward(step: &StepHistory) -> Track {
     let (look, text) = match step.status {
         StepStatus::Skipped => (Ghost::Nothing, "skipped"),
         StepStatus::Pending => (Ghost::Ahead, "not begun"),
@@ -244,7 +244,7 @@ fn ghost_forward(step: &StepStory) -> Track {
     }
 }
 
-fn ghost_back(story: &Story, step: &StepStory) -> Track {
+fn ghost_back(story: &TaskHistory, step: &StepHistory) -> Track {
     let begun = !step.forward.is_empty() && step.status != StepStatus::Skipped;
     let ghost = |look, text: &str| Track::Ghost {
         look,
@@ -285,8 +285,8 @@ fn ghost_back(story: &Story, step: &StepStory) -> Track {
     }
 }
 
-fn tries(spans: &[crate::story::Span]) -> usize {
-    let is_try = |span: &&crate::story::Span| matches!(span.kind, SpanKind::Attempt(..));
+fn tries(spans: &[crate::task_history::Span]) -> usize {
+    let is_try = |span: &&crate::task_history::Span| matches!(span.kind, SpanKind::Attempt(..));
     spans.iter().filter(is_try).count()
 }
 
@@ -297,7 +297,7 @@ fn counted(tries: usize) -> String {
     }
 }
 
-fn caption(step: &StepStory) -> String {
+fn caption(step: &StepHistory) -> String {
     let state = step.status.as_str().replace('_', " ");
     let state = match step.status {
         StepStatus::Compensated => "undone".to_owned(),
@@ -314,8 +314,8 @@ fn caption(step: &StepStory) -> String {
     }
 }
 
-fn words(story: &Story, step: &StepStory) -> String {
-    let took = |spans: &[crate::story::Span]| {
+fn words(story: &TaskHistory, step: &StepHistory) -> String {
+    let took = |spans: &[crate::task_history::Span]| {
         let (first, last) = (spans.first()?, spans.last()?);
         Some(duration(last.end.unwrap_or(story.now) - first.begin))
     };

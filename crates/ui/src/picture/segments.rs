@@ -1,8 +1,8 @@
 //! The boxes of a lane: how wide each is, how it looks, and what is left out where there are too many. Must
 //! not know where a lane lies.
 
-use crate::story::{Span, SpanKind, StepStory};
-use crate::when::duration;
+use crate::task_history::{Span, SpanKind, StepHistory};
+use crate::time_text::duration;
 use counterstep_contracts::{Outcome, StepStatus};
 
 const BETWEEN: i32 = 4;
@@ -47,7 +47,7 @@ pub(super) enum Lane {
     Back,
 }
 
-pub(super) fn of(spans: &[Span], step: &StepStory, now: i64, lane: Lane) -> Vec<Segment> {
+pub(super) fn of(spans: &[Span], step: &StepHistory, now: i64, lane: Lane) -> Vec<Segment> {
     let all: Vec<Segment> = spans
         .iter()
         .enumerate()
@@ -84,7 +84,7 @@ pub(super) fn placed(mut segments: Vec<Segment>, from: i32) -> Vec<Segment> {
     segments
 }
 
-fn segment(span: &Span, is_last: bool, step: &StepStory, (now, lane): (i64, Lane)) -> Segment {
+fn segment(span: &Span, is_last: bool, step: &StepHistory, (now, lane): (i64, Lane)) -> Segment {
     let took = span.took(now);
     let look = look(span, lane);
     let shown = duration(took);

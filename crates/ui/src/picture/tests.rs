@@ -1,7 +1,7 @@
 //! The geometry of the picture.
 
 use super::*;
-use crate::story::{Span, Turn};
+use crate::task_history::{Span, Turn};
 use counterstep_contracts::Outcome;
 
 fn attempt(no: i32, from_ms: i64, to_ms: i64, outcome: Outcome) -> Span {
@@ -14,8 +14,8 @@ fn attempt(no: i32, from_ms: i64, to_ms: i64, outcome: Outcome) -> Span {
     }
 }
 
-fn step(no: i32, name: &str, status: StepStatus) -> StepStory {
-    StepStory {
+fn step(no: i32, name: &str, status: StepStatus) -> StepHistory {
+    StepHistory {
         no,
         name: name.to_owned(),
         status,
@@ -28,8 +28,8 @@ fn step(no: i32, name: &str, status: StepStatus) -> StepStory {
     }
 }
 
-fn story(status: TaskStatus, steps: Vec<StepStory>) -> Story {
-    Story {
+fn story(status: TaskStatus, steps: Vec<StepHistory>) -> TaskHistory {
+    TaskHistory {
         status,
         created: 0,
         now: 10_000_000,
@@ -39,7 +39,7 @@ fn story(status: TaskStatus, steps: Vec<StepStory>) -> Story {
 }
 
 /// Two steps that ran, the second failed, and the first was undone; a third never began.
-fn undone() -> Story {
+fn undone() -> TaskHistory {
     let mut first = step(1, "reserve", StepStatus::Compensated);
     first.forward = vec![attempt(1, 0, 100, Outcome::Succeeded)];
     first.back = vec![

@@ -33,7 +33,7 @@ pub(crate) mod upkeep;
 pub(crate) mod workers;
 
 use counterstep_kernel::ports::Store;
-pub(crate) use counterstep_testkit::site::eventually;
+pub(crate) use counterstep_testkit::many_tasks::eventually;
 use std::future::Future;
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use crate::prelude::*;
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::http::ChildSummary;
 use counterstep_steps::ForEach;
-use counterstep_testkit::site::eventually;
+use counterstep_testkit::many_tasks::eventually;
 use serde::{Deserialize, Serialize};
 
 /// More than a page has.

@@ -3,7 +3,7 @@
 use super::Shop;
 use counterstep::contracts::{TaskId, TaskStatus};
 use counterstep::prelude::*;
-use counterstep_testkit::site::eventually;
+use counterstep_testkit::many_tasks::eventually;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 

@@ -2,12 +2,12 @@
 //! steps before it gave. Nothing of the old task changes, and the new one has copies of all files that it reads.
 
 mod files;
-mod kept;
+mod kept_steps;
 
 pub(super) use files::{FileRef, Place, foreign, refs, renamed};
-pub use kept::CannotKeep;
+pub use kept_steps::CannotKeep;
 #[cfg(test)]
-pub(crate) use kept::kept as steps_behind;
+pub(crate) use kept_steps::kept as steps_behind;
 
 use super::submission::{Submission, SubmitError, Submitted};
 use super::upload_session::UploadSession;
@@ -146,7 +146,7 @@ pub fn run_again(
             None => Vec::new(),
             Some(from) => {
                 parents_have_ended(engine, row).await?;
-                kept::kept(task_type.decl, &record, from)?
+                kept_steps::kept(task_type.decl, &record, from)?
             }
         };
         let request = request(&task_type, row, order.edit.as_ref())?;

@@ -6,7 +6,7 @@ use counterstep_kernel::client;
 use counterstep_kernel::progress;
 use counterstep_steps::contracts::http::CancelOutcome;
 use counterstep_steps::contracts::{AttemptProgress, Direction, TaskStatus};
-use counterstep_testkit::site::eventually;
+use counterstep_testkit::many_tasks::eventually;
 use counterstep_testkit::{Form, Harness};
 use std::path::Path;
 use std::time::Duration;

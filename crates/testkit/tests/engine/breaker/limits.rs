@@ -12,7 +12,7 @@ use counterstep_kernel::client;
 use counterstep_macros::distributed_task;
 use counterstep_steps::breaker::BreakerState;
 use counterstep_steps::{BreakerPolicy, StepError, StepResult, UndoResult};
-use counterstep_testkit::site::eventually;
+use counterstep_testkit::many_tasks::eventually;
 use counterstep_testkit::{Form, Harness};
 use std::time::Duration;
 

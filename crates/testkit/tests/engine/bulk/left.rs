@@ -13,7 +13,7 @@ use counterstep_kernel::ports::{
 use counterstep_macros::distributed_task;
 use counterstep_steps::{Registry, StepResult};
 use counterstep_testkit::form::try_submit;
-use counterstep_testkit::site::eventually;
+use counterstep_testkit::many_tasks::eventually;
 use counterstep_testkit::{Form, Harness, Site};
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};

@@ -9,7 +9,7 @@ use counterstep_reconciler::{ReconcilerSettings, pass_until, serve};
 use counterstep_steps::{CancelReason, CancelToken, Registry};
 use counterstep_testkit::Form;
 use counterstep_testkit::clock::until_works;
-use counterstep_testkit::site::eventually;
+use counterstep_testkit::many_tasks::eventually;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;

@@ -13,7 +13,7 @@ use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{Engine, EngineSettings, client};
 use counterstep_steps::{CancelReason, CancelToken, Registry};
 use counterstep_testkit::clock::until_works;
-use counterstep_testkit::site::eventually;
+use counterstep_testkit::many_tasks::eventually;
 use counterstep_testkit::{Form, TestClock};
 use futures::future::BoxFuture;
 use serde_json::json;

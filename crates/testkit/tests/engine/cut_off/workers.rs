@@ -10,7 +10,7 @@ use counterstep_kernel::ports::Spool;
 use counterstep_kernel::turn::TurnEnd;
 use counterstep_testkit::Form;
 use counterstep_testkit::clock::until_works;
-use counterstep_testkit::site::eventually;
+use counterstep_testkit::many_tasks::eventually;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;

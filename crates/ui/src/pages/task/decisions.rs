@@ -2,15 +2,15 @@
 //! interface judges; what is offered here is what it would take as things stand.
 
 use super::super::decide::{self, Form, Proposal};
-use super::found::Found;
 use super::preview::{again, left, undone};
-use crate::elsewhere::Elsewhere;
+use super::task_data::Found;
+use crate::equivalents::Equivalents;
 use crate::failed::{Answer, Failed};
 use crate::forms;
 use crate::layout::Chapter;
 use crate::markup::{glyph, number, plain};
+use crate::page_request::PageRequest;
 use crate::query::{Address, Fields, segment};
-use crate::visit::Visit;
 use actix_web::{HttpRequest, web};
 use counterstep_contracts::access::Role;
 use counterstep_contracts::http::TaskView;
@@ -124,11 +124,11 @@ impl Decision {
     }
 
     /// What it sends, with what its form holds.
-    fn elsewhere(&self, task: &TaskView, form: &mut Form<'_>) -> Elsewhere {
+    fn elsewhere(&self, task: &TaskView, form: &mut Form<'_>) -> Equivalents {
         let id = task.task_id.to_string();
         let path = |what: &str| format!("/api/tasks/{id}/{what}");
         let resolve = |step: Option<&str>, settled: SettledAs| {
-            let it = Elsewhere::new("POST", path("resolve"), &["tasks", "resolve", &id]);
+            let it = Equivalents::new("POST", path("resolve"), &["tasks", "resolve", &id]);
             let it = match step {
                 Some(step) => it.flag("--step", step).field("step", step),
                 None => it,
@@ -139,17 +139,17 @@ impl Decision {
         let it = match self {
             Self::Cancel => {
                 let path = format!("/api/tasks/{id}");
-                return Elsewhere::new("DELETE", path, &["tasks", "cancel", &id]);
+                return Equivalents::new("DELETE", path, &["tasks", "cancel", &id]);
             }
             Self::Signal(step) => {
                 let label = html! { "Answer for " code { (step) } span.quiet { ", as JSON of its declared type" } };
                 let body = form.json("body", label, "{}").unwrap_or_default();
                 let path = path(&format!("signals/{}", segment(step)));
-                let it = Elsewhere::new("POST", path, &["tasks", "signal", &id, step]);
+                let it = Equivalents::new("POST", path, &["tasks", "signal", &id, step]);
                 return it.flag("--body", &body.to_string()).body(body);
             }
             Self::Retry => {
-                let it = Elsewhere::new("POST", path("retry"), &["tasks", "retry", &id]);
+                let it = Equivalents::new("POST", path("retry"), &["tasks", "retry", &id]);
                 match task.status {
                     TaskStatus::DeadLettered => it.patch(changes(form, "it stays as it is")),
                     _ => it,
@@ -157,7 +157,7 @@ impl Decision {
             }
             Self::Undo => {
                 let words = ["tasks", "retry", &id, "--undo"];
-                Elsewhere::new("POST", path("retry"), &words).field("direction", "undo")
+                Equivalents::new("POST", path("retry"), &words).field("direction", "undo")
             }
             Self::StepDone(step) => {
                 let label = html! { "Output of " code { (step) } span.quiet { ", as JSON of its declared type" } };
@@ -171,10 +171,10 @@ impl Decision {
             Self::Settled(settled) => resolve(None, *settled),
             Self::Recount => {
                 let words = ["tasks", "recoveries", &id, "--set", "0"];
-                Elsewhere::new("POST", path("recoveries"), &words).field("recovery_attempts", 0)
+                Equivalents::new("POST", path("recoveries"), &words).field("recovery_attempts", 0)
             }
             Self::RunAgain => {
-                let it = Elsewhere::new("POST", path("run-again"), &["tasks", "run-again", &id]);
+                let it = Equivalents::new("POST", path("run-again"), &["tasks", "run-again", &id]);
                 let it = match from(form, task) {
                     step if step.is_empty() => it,
                     step => it.flag("--from", &step).field("from", step),
@@ -263,7 +263,7 @@ fn all(found: &Found) -> Vec<Decision> {
 }
 
 /// The decisions of a task's page.
-pub(super) fn list(visit: &Visit, found: &Found) -> Markup {
+pub(super) fn list(visit: &PageRequest, found: &Found) -> Markup {
     let all = all(found);
     let allowed: Vec<_> = all.iter().filter(|it| visit.may(it.role())).collect();
     if allowed.is_empty() {
@@ -286,7 +286,7 @@ pub(super) fn list(visit: &Visit, found: &Found) -> Markup {
 }
 
 /// Tasks that stand where this one does, for the same cause.
-fn others(visit: &Visit, found: &Found) -> Markup {
+fn others(visit: &PageRequest, found: &Found) -> Markup {
     let group = found.group.as_ref().filter(|group| group.count > 1);
     let Some(group) = group.filter(|_| visit.may(Role::Operate)) else {
         return html! {};
@@ -305,14 +305,14 @@ fn others(visit: &Visit, found: &Found) -> Markup {
     }
 }
 
-fn address(visit: &Visit, found: &Found, it: &Decision) -> String {
+fn address(visit: &PageRequest, found: &Found, it: &Decision) -> String {
     let path = format!("/tasks/{}/decide/{}", found.task.task_id, it.name());
     Address::new(visit.at(&path))
         .with_some("step", it.step())
         .text()
 }
 
-async fn asked(visit: &Visit) -> Result<(Found, Decision), Failed> {
+async fn asked(visit: &PageRequest) -> Result<(Found, Decision), Failed> {
     let found = Found::of(visit, super::super::part(&visit.request, "id")).await?;
     let what = super::super::part(&visit.request, "what").to_owned();
     let query = Fields::of(visit.request.query_string());
@@ -334,7 +334,7 @@ async fn asked(visit: &Visit) -> Result<(Found, Decision), Failed> {
 }
 
 pub(crate) async fn page(request: HttpRequest) -> Answer {
-    let visit = Visit::of(&request).await?;
+    let visit = PageRequest::of(&request).await?;
     let (found, decision) = asked(&visit).await?;
     Ok(decide::page(
         &visit,
@@ -344,7 +344,7 @@ pub(crate) async fn page(request: HttpRequest) -> Answer {
 }
 
 pub(crate) async fn post(request: HttpRequest, payload: web::Payload) -> Answer {
-    let visit = Visit::of(&request).await?;
+    let visit = PageRequest::of(&request).await?;
     let fields = forms::read(&visit, payload).await?;
     let (found, decision) = asked(&visit).await?;
     let proposal = proposal(&found, &decision, Some(&fields));

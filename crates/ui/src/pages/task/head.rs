@@ -1,12 +1,12 @@
 //! The head of a task: what it is, where it stands, and what it waits for.
 
-use super::found::Found;
+use super::task_data::Found;
 use crate::markup::{chip, copied, labels, state, task_link};
-use crate::visit::Visit;
-use crate::when::{ago, duration, micros};
+use crate::page_request::PageRequest;
+use crate::time_text::{ago, duration, micros};
 use maud::{Markup, html};
 
-pub(super) fn of(visit: &Visit, found: &Found) -> Markup {
+pub(super) fn of(visit: &PageRequest, found: &Found) -> Markup {
     let task = &found.task;
     let base = &visit.shell.base;
     let id = task.task_id.to_string();
@@ -83,7 +83,7 @@ fn failure(found: &Found) -> Markup {
     }
 }
 
-fn waits(visit: &Visit, found: &Found) -> Markup {
+fn waits(visit: &PageRequest, found: &Found) -> Markup {
     let because = found.why.as_ref().map_or(&[][..], |why| &why.because);
     if found.task.status.is_terminal() || because.is_empty() {
         return html! {};

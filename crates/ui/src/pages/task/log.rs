@@ -1,8 +1,8 @@
 //! What the steps of a task have logged: the last lines, of which the interface keeps a bounded number.
 
-use super::found::Found;
+use super::task_data::Found;
 use crate::markup::{chip, number, table};
-use crate::when::{clock, exact};
+use crate::time_text::{clock, exact};
 use counterstep_contracts::log::{LogLevel, LogLine, LogPage, LogPart};
 use maud::{Markup, html};
 

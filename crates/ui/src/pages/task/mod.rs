@@ -1,22 +1,22 @@
 //! A task: its picture, what it waits for, what may be decided about it, and all that is known of it. Must
 //! not hold what it shows.
 
+mod audit_section;
 pub(crate) mod decisions;
-mod doubt;
-mod found;
 mod head;
+mod in_doubt_section;
 mod log;
-mod past;
 mod preview;
 mod steps;
+mod task_data;
 
-pub(crate) use found::Found;
+pub(crate) use task_data::Found;
 
 use crate::failed::Answer;
 use crate::layout::{self, Chapter};
 use crate::markup::json;
+use crate::page_request::PageRequest;
 use crate::picture;
-use crate::visit::Visit;
 use actix_web::HttpRequest;
 use actix_web::dev::Payload;
 use actix_web::http::Method;
@@ -26,7 +26,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 pub(crate) async fn get(request: HttpRequest) -> Answer {
-    let visit = Visit::of(&request).await?;
+    let visit = PageRequest::of(&request).await?;
     let found = Found::of(&visit, super::part(&request, "id")).await?;
     let id = found.task.task_id;
     let title = format!(
@@ -43,24 +43,24 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
 }
 
 /// What is kept up to date.
-pub(crate) fn live_part(visit: &Visit, found: &Found) -> Markup {
+pub(crate) fn live_part(visit: &PageRequest, found: &Found) -> Markup {
     let story = found.story();
     let picture = picture::picture(&story);
     html! {
         div #task {
             (head::of(visit, found))
             (picture::draw(&picture, found.task.status))
-            (doubt::of(visit, found, &story))
+            (in_doubt_section::of(visit, found, &story))
             (decisions::list(visit, found))
             (steps::of(found, &story))
             (log::of(found))
-            (past::of(visit, found))
+            (audit_section::of(visit, found))
         }
     }
 }
 
 /// What was handed in and what came out of it.
-async fn payloads(visit: &Visit, found: &Found) -> Markup {
+async fn payloads(visit: &PageRequest, found: &Found) -> Markup {
     let path = format!("/api/tasks/{}/payloads", found.task.task_id);
     let payloads = visit.find::<Payloads>(&path).await;
     let files = files(&found.task.response);
@@ -119,7 +119,7 @@ fn files(response: &Option<Value>) -> Vec<(String, String, String)> {
 
 /// All entries of the audit.
 pub(crate) async fn audit(request: HttpRequest) -> Answer {
-    let visit = Visit::of(&request).await?;
+    let visit = PageRequest::of(&request).await?;
     let id = crate::query::segment(super::part(&request, "id"));
     let trail = visit
         .get::<AuditTrail>(&format!("/api/tasks/{id}/audit"))
@@ -127,14 +127,14 @@ pub(crate) async fn audit(request: HttpRequest) -> Answer {
     let body = html! {
         p.up { a href=(visit.at(&format!("/tasks/{id}"))) { "The task" } }
         h1 { "Audit" }
-        (past::table(&trail.entries))
+        (audit_section::table(&trail.entries))
     };
     Ok(layout::page(&visit.shell, Chapter::Tasks, "Audit", body))
 }
 
 /// A file of the response, as the interface hands it over.
 pub(crate) async fn file(request: HttpRequest) -> Answer {
-    let visit = Visit::of(&request).await?;
+    let visit = PageRequest::of(&request).await?;
     let id = crate::query::segment(super::part(&request, "id"));
     let place = super::part(&request, "place")
         .split('/')

@@ -1,7 +1,7 @@
 //! What a decision would lead to: the steps that would run, be undone, or stay. Must not know which decisions
 //! there are.
 
-use super::found::Found;
+use super::task_data::Found;
 use crate::markup::{glyph, step_state};
 use counterstep_contracts::StepStatus;
 use counterstep_contracts::operator::UndoPlan;

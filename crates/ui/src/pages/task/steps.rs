@@ -1,13 +1,13 @@
 //! The steps as a list: the same as the picture, in words and with each try. Must not leave out what the
 //! picture shows.
 
-use super::found::Found;
+use super::task_data::Found;
 use crate::markup::{outcome, step_state};
-use crate::story::{Span, SpanKind, StepStory, Story, WayBack};
-use crate::when::duration;
+use crate::task_history::{Span, SpanKind, StepHistory, TaskHistory, WayBack};
+use crate::time_text::duration;
 use maud::{Markup, html};
 
-pub(super) fn of(found: &Found, story: &Story) -> Markup {
+pub(super) fn of(found: &Found, story: &TaskHistory) -> Markup {
     html! {
         section.steps aria-labelledby="steps" {
             h2 #steps { "Steps" }
@@ -16,7 +16,7 @@ pub(super) fn of(found: &Found, story: &Story) -> Markup {
     }
 }
 
-fn step(_found: &Found, story: &Story, step: &StepStory) -> Markup {
+fn step(_found: &Found, story: &TaskHistory, step: &StepHistory) -> Markup {
     let has_tries = !step.forward.is_empty() || !step.back.is_empty();
     html! {
         li.step id={ "step-" (step.no) } tabindex="-1" {
@@ -68,7 +68,7 @@ fn progress(of: &counterstep_contracts::http::StepProgress) -> Markup {
     }
 }
 
-fn count(step: &StepStory) -> String {
+fn count(step: &StepHistory) -> String {
     let tries = |spans: &[Span]| {
         let is_try = |it: &&Span| matches!(it.kind, SpanKind::Attempt(..));
         spans.iter().filter(is_try).count()
@@ -80,7 +80,7 @@ fn count(step: &StepStory) -> String {
     }
 }
 
-fn row(story: &Story, span: &Span, way: &str) -> Markup {
+fn row(story: &TaskHistory, span: &Span, way: &str) -> Markup {
     html! {
         tr {
             td { (way) }

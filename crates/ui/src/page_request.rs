@@ -31,7 +31,7 @@ const PASSED_ON: [&str; 5] = [
 
 /// A request of a browser.
 #[derive(Clone)]
-pub(crate) struct Visit {
+pub(crate) struct PageRequest {
     pub(crate) shell: Shell,
     pub(crate) request: HttpRequest,
     ui: web::Data<Ui>,
@@ -39,7 +39,7 @@ pub(crate) struct Visit {
     of_forms: String,
 }
 
-impl Visit {
+impl PageRequest {
     /// Of a browser that need not be signed in.
     pub(crate) fn open(request: &HttpRequest) -> Self {
         let ui = request.app_data::<web::Data<Ui>>().cloned();

@@ -1,7 +1,7 @@
 //! What has happened to a task, told by its steps: when each ran, waited, and was undone, and by whom. From
 //! the answers of the interface alone; must not know how it is shown.
 
-use crate::when::micros;
+use crate::time_text::micros;
 use counterstep_contracts::http::{AttemptView, AuditTrail, AuditView, StepProgress, TaskView};
 use counterstep_contracts::operator::{NotUndoneKind, UndoPlan};
 use counterstep_contracts::{Direction, Outcome, StepStatus, TaskStatus};
@@ -10,11 +10,11 @@ use std::collections::HashMap;
 
 /// A task.
 #[derive(Debug, Clone)]
-pub(crate) struct Story {
+pub(crate) struct TaskHistory {
     pub(crate) status: TaskStatus,
     pub(crate) created: i64,
     pub(crate) now: i64,
-    pub(crate) steps: Vec<StepStory>,
+    pub(crate) steps: Vec<StepHistory>,
     /// When and why it turned back, where it did.
     pub(crate) turn: Option<Turn>,
 }
@@ -27,7 +27,7 @@ pub(crate) struct Turn {
 
 /// One of its steps.
 #[derive(Debug, Clone)]
-pub(crate) struct StepStory {
+pub(crate) struct StepHistory {
     pub(crate) no: i32,
     pub(crate) name: String,
     pub(crate) status: StepStatus,
@@ -75,7 +75,7 @@ impl Span {
     }
 }
 
-impl Story {
+impl TaskHistory {
     pub(crate) fn of(
         task: &TaskView,
         trail: &AuditTrail,
@@ -93,7 +93,7 @@ impl Story {
             let (forward, back): (Vec<_>, Vec<_>) =
                 attempts.partition(|it| it.direction == Direction::Forward);
             let declared = declaration.and_then(|it| declared(it, &step.name));
-            StepStory {
+            StepHistory {
                 no: step.no.0,
                 name: step.name.clone(),
                 status: step.status,
@@ -313,7 +313,7 @@ mod tests {
     }
 
     /// A charge that was tried twice, in doubt once, and whose undo a person has settled.
-    fn told() -> Story {
+    fn told() -> TaskHistory {
         let step = json!({ "step": "charge", "attempt": 1 });
         let second = json!({ "step": "charge", "attempt": 2 });
         let id = "01930d2c-6c4b-7d5e-8f00-0123456789ab";
@@ -349,7 +349,7 @@ mod tests {
         }))
         .unwrap();
         let declared = json!({ "steps": [{ "name": "charge", "group": "pay", "undo": { "kind": "function", "name": "refund" } }] });
-        Story::of(&task, &trail, None, Some(&declared), 0)
+        TaskHistory::of(&task, &trail, None, Some(&declared), 0)
     }
 
     #[test]

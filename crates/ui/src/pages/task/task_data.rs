@@ -1,10 +1,10 @@
 //! What the interface answers about a task. Must not show it.
 
 use crate::failed::Failed;
+use crate::page_request::PageRequest;
 use crate::query::Address;
-use crate::story::Story;
-use crate::visit::Visit;
-use crate::when;
+use crate::task_history::TaskHistory;
+use crate::time_text;
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::bulk::{DeadLetterGroup, DeadLetterGroups};
 use counterstep_contracts::http::{AuditTrail, ChainView, Page, TaskView};
@@ -28,7 +28,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    pub(crate) async fn of(visit: &Visit, id: &str) -> Result<Self, Failed> {
+    pub(crate) async fn of(visit: &PageRequest, id: &str) -> Result<Self, Failed> {
         let path = format!("/api/tasks/{}", crate::query::segment(id));
         let task = visit.get::<TaskView>(&path).await?;
         let trail = visit.get::<AuditTrail>(&format!("{path}/audit")).await?;
@@ -61,13 +61,13 @@ impl Found {
         })
     }
 
-    pub(crate) fn story(&self) -> Story {
-        Story::of(
+    pub(crate) fn story(&self) -> TaskHistory {
+        TaskHistory::of(
             &self.task,
             &self.trail,
             self.plan.as_ref(),
             self.declaration.as_ref(),
-            when::now(),
+            time_text::now(),
         )
     }
 
@@ -86,7 +86,7 @@ impl Found {
     }
 }
 
-async fn group_of(visit: &Visit, task: &TaskView, id: &str) -> Option<DeadLetterGroup> {
+async fn group_of(visit: &PageRequest, task: &TaskView, id: &str) -> Option<DeadLetterGroup> {
     let asked = Address::new("/api/dead-letters/groups").with("type", &task.task_type);
     let found = visit.find::<DeadLetterGroups>(&asked.text()).await?;
     found.groups.into_iter().find(|group| group.id == id)

@@ -1,16 +1,16 @@
 //! What is in doubt, with its evidence: which host was lost, what the probe found, and the key by which the
 //! service outside can be asked. Must not judge it.
 
-use super::found::Found;
+use super::task_data::Found;
 use crate::markup::{chip, copied};
-use crate::story::{SpanKind, StepStory, Story};
-use crate::visit::Visit;
-use crate::when::{ago, clock};
+use crate::page_request::PageRequest;
+use crate::task_history::{SpanKind, StepHistory, TaskHistory};
+use crate::time_text::{ago, clock};
 use counterstep_contracts::http::AuditView;
 use counterstep_contracts::{Outcome, StepStatus};
 use maud::{Markup, html};
 
-pub(super) fn of(visit: &Visit, found: &Found, story: &Story) -> Markup {
+pub(super) fn of(visit: &PageRequest, found: &Found, story: &TaskHistory) -> Markup {
     let doubtful: Vec<_> = story
         .steps
         .iter()
@@ -29,7 +29,7 @@ pub(super) fn of(visit: &Visit, found: &Found, story: &Story) -> Markup {
 }
 
 /// It has begun and no end is known; nor has a probe or a person found one.
-fn is_in_doubt(found: &Found, step: &StepStory) -> bool {
+fn is_in_doubt(found: &Found, step: &StepHistory) -> bool {
     let planned = found.plan.iter().flat_map(|plan| &plan.stages);
     let mut planned = planned.flat_map(|stage| &stage.steps);
     let is_planned = planned.any(|it| it.step == step.name && it.in_doubt);
@@ -37,7 +37,7 @@ fn is_in_doubt(found: &Found, step: &StepStory) -> bool {
     step.status == StepStatus::InDoubt || is_planned && !runs || undo_in_doubt(step)
 }
 
-fn undo_in_doubt(step: &StepStory) -> bool {
+fn undo_in_doubt(step: &StepHistory) -> bool {
     let lost = |kind: &SpanKind| matches!(kind, SpanKind::Attempt(_, Some(Outcome::InDoubt)));
     let is_open = matches!(
         step.status,
@@ -52,7 +52,7 @@ fn undo_in_doubt(step: &StepStory) -> bool {
             .is_some_and(|it| lost(&it.kind))
 }
 
-fn evidence(_visit: &Visit, found: &Found, step: &StepStory) -> Markup {
+fn evidence(_visit: &PageRequest, found: &Found, step: &StepHistory) -> Markup {
     let is_undo = undo_in_doubt(step);
     let spans = if is_undo { &step.back } else { &step.forward };
     let last = spans

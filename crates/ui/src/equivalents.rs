@@ -1,14 +1,14 @@
 //! What a button does, as a command line and as an HTTP request: both to copy. Must not send anything.
 
 use crate::markup::copied;
+use crate::page_request::PageRequest;
 use crate::port::SignIn;
-use crate::visit::Visit;
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 
 /// The two. The button sends the request as it stands here.
 #[derive(Debug, Clone)]
-pub(crate) struct Elsewhere {
+pub(crate) struct Equivalents {
     /// The words of the command line, behind the program's name; none: no command line does this.
     words: Option<Vec<String>>,
     /// What the command reads from its standard input.
@@ -29,7 +29,7 @@ enum Body {
     Form(Vec<[String; 2]>),
 }
 
-impl Elsewhere {
+impl Equivalents {
     pub(crate) fn new(method: &'static str, path: String, words: &[&str]) -> Self {
         Self {
             words: Some(words.iter().map(|word| (*word).to_owned()).collect()),
@@ -133,7 +133,7 @@ impl Elsewhere {
         })
     }
 
-    pub(crate) fn curl(&self, visit: &Visit) -> String {
+    pub(crate) fn curl(&self, visit: &PageRequest) -> String {
         let mut words = vec!["curl".to_owned()];
         if self.method != "GET" {
             words.extend(["-X".to_owned(), self.method.to_owned()]);
@@ -160,7 +160,7 @@ impl Elsewhere {
         words.join(" ")
     }
 
-    pub(crate) fn shown(&self, visit: &Visit) -> Markup {
+    pub(crate) fn shown(&self, visit: &PageRequest) -> Markup {
         html! {
             details.elsewhere {
                 summary { "Command line and HTTP" }
@@ -215,10 +215,10 @@ mod tests {
     #[test]
     fn a_shell_takes_each_word_as_it_is() {
         let words = ["tasks", "retry", "a"];
-        let command = Elsewhere::new("POST", String::new(), &words).note("it's $x");
+        let command = Equivalents::new("POST", String::new(), &words).note("it's $x");
         let shown = "counterstep tasks retry a --note 'it'\\''s $x'";
         assert_eq!(command.command().as_deref(), Some(shown));
-        let command = Elsewhere::new("POST", String::new(), &words).note("-5 degrees");
+        let command = Equivalents::new("POST", String::new(), &words).note("-5 degrees");
         let shown = "counterstep tasks retry a '--note=-5 degrees'";
         assert_eq!(command.command().as_deref(), Some(shown));
     }
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn a_patch_is_shown_as_flags_where_they_can_express_it() {
         let command = |patch: Value| {
-            let retry = Elsewhere::new("POST", String::new(), &["retry"]);
+            let retry = Equivalents::new("POST", String::new(), &["retry"]);
             retry.patch(Some(patch)).command()
         };
         let nested = json!({"amount": 12, "to": {"city": "Bonn", "old": {}}, "x": null});

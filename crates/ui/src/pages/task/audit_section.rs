@@ -1,9 +1,9 @@
 //! The audit of a task: each entry with its actor, and whether the chain that binds them holds.
 
-use super::found::Found;
+use super::task_data::Found;
 use crate::markup::{chip, glyph, plain, step_state};
-use crate::visit::Visit;
-use crate::when::{clock, exact};
+use crate::page_request::PageRequest;
+use crate::time_text::{clock, exact};
 use counterstep_contracts::http::AuditView;
 use maud::{Markup, html};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use serde_json::Value;
 /// Entries that the page of a task shows: the last ones.
 const SHOWN: usize = 60;
 
-pub(super) fn of(visit: &Visit, found: &Found) -> Markup {
+pub(super) fn of(visit: &PageRequest, found: &Found) -> Markup {
     let all = &found.trail.entries;
     let more = all.len().saturating_sub(SHOWN);
     let page = visit.at(&format!("/tasks/{}/audit", found.task.task_id));
