@@ -61,7 +61,7 @@ pub(crate) async fn ports(folder: &Path, postgres: Option<&str>, clock: &TestClo
             ..PostgresOptions::default()
         };
         let store = PostgresStore::open(url, options).await;
-        ports.store = Arc::new(store.expect("the store opens"));
+        ports.store = store.expect("the store opens").into();
     }
     ports
 }

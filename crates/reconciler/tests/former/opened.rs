@@ -10,7 +10,6 @@ use counterstep_kernel::api_keys::ApiKey;
 use counterstep_kernel::bulk;
 use counterstep_kernel::client::{self, Submission, UploadSession};
 use counterstep_kernel::disable::{TypeDecision, enable_type};
-use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::limits::limits;
 use counterstep_kernel::operator::{self, Retrial, surroundings, why_among};
 use counterstep_kernel::paused_queues::{queues, resume_queue};
@@ -52,7 +51,7 @@ fn clock_of(contents: &Contents) -> TestClock {
 }
 
 async fn assert_whole(engine: &Engine, tasks: u64) {
-    let (store, objects) = (&*engine.ports.store, &*engine.ports.objects);
+    let (store, objects) = (&engine.ports.store, &*engine.ports.objects);
     let mut found = Vec::new();
     let mut note = |finding| found.push(finding);
     let checked = fsck(
@@ -72,7 +71,7 @@ async fn assert_whole(engine: &Engine, tasks: u64) {
 
 /// Everything that a client or an operator reads of a task.
 async fn read(engine: &Engine, name: &str, task: TaskId) {
-    let store = &*engine.ports.store;
+    let store = &engine.ports.store;
     let whole = store.load_for(task, LoadFor::Run).await;
     let record = whole.expect("nothing is damaged").expect("the task");
     assert_eq!(record.task.tenant, tenant());
@@ -104,7 +103,7 @@ async fn read(engine: &Engine, name: &str, task: TaskId) {
 
 /// What is beside the tasks.
 async fn read_beside(engine: &Engine, contents: &Contents) {
-    let store = &*engine.ports.store;
+    let store = &engine.ports.store;
     for (name, paused) in [("hourly", false), ("paused", true)] {
         let state = schedule::get(engine, &tenant(), name).await;
         assert_eq!(state.expect("the schedule").row.paused, paused, "{name}");

@@ -13,7 +13,7 @@ use counterstep_kernel::bulk::{self, BulkSpec};
 use counterstep_kernel::client::{self, Submission, UploadSession};
 use counterstep_kernel::dead_letters::Selection;
 use counterstep_kernel::disable::{TypeDecision, disable_type};
-use counterstep_kernel::documents::{ListingOp, TypedDocuments};
+use counterstep_kernel::documents::ListingOp;
 use counterstep_kernel::limits::{NewLimit, set_limit};
 use counterstep_kernel::operator::{self, Resolution};
 use counterstep_kernel::paused_queues::pause_queue;
@@ -281,7 +281,7 @@ impl Writer {
         };
         let queue = QueueName("orders".to_owned());
         poison::keep(
-            &**store,
+            store,
             &queue,
             &message.poison("it cannot be read".to_owned()),
         )
@@ -349,7 +349,7 @@ impl Writer {
             role: Role::Submit,
             expires_in: None,
         };
-        let made = api_keys::make(&**store, &*engine.ports.random, spec, BY).await;
+        let made = api_keys::make(store, &*engine.ports.random, spec, BY).await;
         made.expect("a key").0.expose()
     }
 

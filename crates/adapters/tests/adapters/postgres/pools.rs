@@ -7,12 +7,11 @@ use crate::suite::changes::*;
 use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_contracts::{Epoch, Rev, Tenant};
 use counterstep_kernel::ports::{
-    DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, EndedTask, LogRow, LogWrite, Logs,
-    PurgeOp, ReceiveOp, Store, SweepOp, Upkeep,
+    DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, EndedTask, JournalPage, Lane,
+    LogRow, LogWrite, PurgeOp, ReceiveOp, Store, SweepOp,
 };
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// A store's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,7 +120,7 @@ fn others() -> Vec<(&'static str, Pool, Read)> {
         (
             "commit",
             Main,
-            read!(store => async move { Ok::<_, ()>(submitted(&*store, row(new_task())).await) }),
+            read!(store => async move { Ok::<_, ()>(submitted(&store, row(new_task())).await) }),
         ),
         (
             "commit_all",
@@ -182,6 +181,13 @@ fn others() -> Vec<(&'static str, Pool, Read)> {
             "forget",
             Main,
             read!(store => store.purge(&PurgeOp::Forget(vec![new_task()]))),
+        ),
+        (
+            "rows of a journal, for the engine",
+            Main,
+            read!(store => store.journal(&JournalPage {
+                task: Some(new_task().to_string()), after: None, limit: PAGE, lane: Lane::Engine,
+            })),
         ),
         (
             "documents by name",
@@ -258,7 +264,8 @@ async fn each_call_is_served_by_the_pool_of_its_row() {
             ..options()
         };
         // `open` would check the schema over a connection of its own.
-        let store = Arc::new(PostgresStore::look(&url, &options).expect("a store"));
+        let store = PostgresStore::look(&url, &options).expect("a store");
+        let store = Store::from(store);
         store.load(new_task()).await.expect("an answer");
         call(store.clone()).await;
         let found = match number(&raw, &opened).await {
