@@ -212,7 +212,11 @@ impl Kind for Vec<String> {
 }
 
 /// A table, which only the file can hold.
-impl<T: Clone + Send + Sync + 'static> Kind for BTreeMap<String, T> {
+impl<K, T> Kind for BTreeMap<K, T>
+where
+    K: Clone + Send + Sync + 'static,
+    T: Clone + Send + Sync + 'static,
+{
     type Raw = Self;
     type Value = Self;
     const NAME: &'static str = "TABLE";

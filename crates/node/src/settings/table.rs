@@ -8,9 +8,9 @@ use super::kinds::{Kind, Number, Prefix, Slots};
 use super::layers::Layers;
 use super::log_format::LogFormat;
 use super::metrics_labels::MetricsLabels;
-use super::secrets::SecretFiles;
+use super::secrets::Secret;
 use super::services::Service;
-use super::tls::TlsOfServers;
+use super::tls::{TlsFiles, TlsServer};
 use super::traces::Share;
 use super::upkeep::ARCHIVE_BUCKET;
 use crate::exit::Exit;
@@ -42,11 +42,11 @@ declare! {
         data_dir: PathBuf = "counterstep-data".into() => "Set the data directory: it holds the scratch files, and whatever has no place of its own";
         allow_plaintext(Bare): bool = false => "Connect to servers of other machines without TLS";
         secrets_dir: PathBuf => "Read the secrets of this process from the files of this folder: `database`, `nats`, `redis`, `objects`, `collector`, `links`, `webhooks`, `seal`; one that is missing is a secret that it does not have";
-        secret_files(OnlyInFile): SecretFiles => "Set the files of single secrets, by these names, in place of those in the folder";
+        secret_files(OnlyInFile): BTreeMap<Secret, PathBuf> = BTreeMap::new() => "Set the files of single secrets, by these names, in place of those in the folder";
         ca_file(Rare): PathBuf ["the authorities of the machine"] => "Trust the authorities in this PEM file for the certificates of database, NATS, Redis, the issuer of tokens and the collector, where they are spoken to with TLS";
         cert_file(Rare): PathBuf => "Present the client certificate in this PEM file to database, NATS and Redis, where they are spoken to with TLS";
         key_file(Rare): PathBuf => "Use the key in this PEM file for the client certificate";
-        tls(OnlyInFile): TlsOfServers => "Set `ca_file`, `cert_file` and `key_file` of one server, in place of those of all: `database`, `nats`, `redis`; `issuer` and `collector` have a `ca_file` alone";
+        tls(OnlyInFile): BTreeMap<TlsServer, TlsFiles> = BTreeMap::new() => "Set `ca_file`, `cert_file` and `key_file` of one server, in place of those of all: `database`, `nats`, `redis`; `issuer` and `collector` have a `ca_file` alone";
         log: String = "info".to_owned() => "Set what to log, as `info` or `warn,counterstep=debug`";
         log_format: LogFormat = LogFormat::Text => "Set the form of log lines: `text` or `json`";
     }

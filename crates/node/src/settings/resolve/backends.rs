@@ -1,13 +1,14 @@
 //! Which of two layers counts for a server, flags and variables or the settings file, and whether
 //! they fit together. Must not connect to anything.
 
+use super::tls::Tls;
 use crate::exit::Exit;
 use crate::settings::backends::{
     Database, NatsBackend, NatsLogin, ObjectBackend, RedisBackend, SecretUrl, Server,
 };
 use crate::settings::layers::Layers;
 use crate::settings::secrets::Secret;
-use crate::settings::tls::{Tls, TlsServer};
+use crate::settings::tls::TlsServer;
 use crate::settings::urls::{Url, UrlPlaces, each, path, scheme};
 use std::path::Path;
 

@@ -1,6 +1,8 @@
 //! One value for each setting, checked against the others. Must not connect to anything.
 
 mod backends;
+mod secrets;
+mod tls;
 
 use super::backends::DatabaseUse;
 use super::groups::{Group, takes};
