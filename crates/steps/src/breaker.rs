@@ -154,6 +154,17 @@ impl Breaker {
         })
     }
 
+    /// Half-open, while an attempt probes: when to ask again. Takes nothing.
+    pub fn probing(&self) -> BoxFuture<'_, Option<Duration>> {
+        Box::pin(async move {
+            let Some(StoredState::Open { round }) = self.state().await else {
+                return None;
+            };
+            let probe = self.ask(self.hints.get(&self.probe_key(&round))).await;
+            probe.flatten().map(|_| self.look_again())
+        })
+    }
+
     /// Asks for leave to start an attempt that takes no longer than `limit`. Half-open, one of all
     /// that ask gets it, as a probe; should it never report, another one gets it after `limit`.
     pub fn admit(&self, limit: Duration) -> BoxFuture<'_, Admission> {

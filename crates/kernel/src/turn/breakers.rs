@@ -65,48 +65,78 @@ impl Permits {
                 continue;
             }
             permits.asked.insert(at);
-            let is_next = next.contains(&at) || lost_scratch.contains(&at);
-            if let Some(limit) = step.limit {
-                let permit = match is_next {
-                    true => reserved.permit(engine, (at, &limit), record).await,
-                    // Where a condition skips the steps before it, it asks with a decision of its own.
-                    false => Err(StartWait::of_limit(&limit, record, Duration::ZERO)),
-                };
-                if let Err(wait) = permit {
-                    permits.waits.insert(at, wait);
-                    continue;
-                }
-            }
-            let Some(breaker) = breaker_of(engine, &task_type, at) else {
-                continue;
-            };
-            // Only what is next may take the one probe. A step further down comes to be next where
-            // a condition skips those before it; half-open, it then has to ask again.
-            if is_next {
-                let limit = engine
-                    .settings
-                    .attempt_limits(&task_type, at, Direction::Forward)
-                    .0
-                    + engine.settings.cancel_grace;
-                match breaker.admit(limit).await {
-                    Admission::Go(ticket) if ticket.is_probe() => {
-                        permits.probes.insert(at, (breaker, ticket));
-                    }
-                    Admission::Go(_) => {}
-                    Admission::Wait(left) => {
-                        permits.wait(engine, at, &breaker, left);
-                        alert_open(engine, &breaker).await;
-                    }
-                }
+            if next.contains(&at) || lost_scratch.contains(&at) {
+                permits.ask_next(task, at, reserved).await;
             } else {
-                match breaker.standing().await {
-                    BreakerState::Closed => {}
-                    BreakerState::Open(left) => permits.wait(engine, at, &breaker, left),
-                    BreakerState::HalfOpen => permits.wait(engine, at, &breaker, Duration::ZERO),
-                }
+                permits.look_at(task, at).await;
             }
         }
         permits
+    }
+
+    /// A step that is next: whether it may start. Nothing is taken of its limit while its breaker says no: a start
+    /// cannot be given back. The one probe is taken last, since a probe that waits for a permit keeps all others out.
+    async fn ask_next(&mut self, task: TurnTask<'_>, at: usize, reserved: &Reserved) {
+        let TurnTask {
+            engine,
+            task_type,
+            record,
+            ..
+        } = task;
+        let limit = task_type.decl.steps[at].limit;
+        let mut breaker = breaker_of(engine, &task_type, at);
+        if let (Some(_), Some(asked)) = (limit, &breaker) {
+            match look(asked).await {
+                Look::Goes => breaker = None,
+                Look::MayProbe => {}
+                Look::Waits(left) => return self.wait_open(engine, at, asked, left).await,
+            }
+        }
+        if let Some(limit) = limit
+            && let Err(wait) = reserved.permit(engine, (at, &limit), record).await
+        {
+            self.waits.insert(at, wait);
+            return;
+        }
+        let Some(breaker) = breaker else { return };
+        let settings = &engine.settings;
+        let limits = settings.attempt_limits(&task_type, at, Direction::Forward);
+        match breaker.admit(limits.0 + settings.cancel_grace).await {
+            Admission::Go(ticket) if ticket.is_probe() => {
+                self.probes.insert(at, (breaker, ticket));
+            }
+            Admission::Go(_) => {}
+            Admission::Wait(left) => self.wait_open(engine, at, &breaker, left).await,
+        }
+    }
+
+    /// A step further down, which comes to be next where a condition skips those before it. It takes nothing: it then asks
+    /// with a decision of its own.
+    async fn look_at(&mut self, task: TurnTask<'_>, at: usize) {
+        let TurnTask {
+            engine,
+            task_type,
+            record,
+            ..
+        } = task;
+        if let Some(limit) = task_type.decl.steps[at].limit {
+            let wait = StartWait::of_limit(&limit, record, Duration::ZERO);
+            self.waits.insert(at, wait);
+            return;
+        }
+        let Some(breaker) = breaker_of(engine, &task_type, at) else {
+            return;
+        };
+        match breaker.standing().await {
+            BreakerState::Closed => {}
+            BreakerState::Open(left) => self.wait(engine, at, &breaker, left),
+            BreakerState::HalfOpen => self.wait(engine, at, &breaker, Duration::ZERO),
+        }
+    }
+
+    async fn wait_open(&mut self, engine: &Engine, at: usize, breaker: &Breaker, left: Duration) {
+        self.wait(engine, at, breaker, left);
+        alert_open(engine, breaker).await;
     }
 
     /// Whether a step would start without having been asked for: it was under way when the others were.
@@ -206,6 +236,32 @@ impl Turn<'_> {
             alert_open(engine, &breaker).await;
         }
     }
+}
+
+/// What a breaker says before anything is taken.
+enum Look {
+    /// It is closed.
+    Goes,
+    /// It is half-open, and no attempt probes.
+    MayProbe,
+    /// For so long, as far as is known.
+    Waits(Duration),
+}
+
+async fn look(breaker: &Breaker) -> Look {
+    match breaker.standing().await {
+        BreakerState::Closed => Look::Goes,
+        BreakerState::Open(left) => Look::Waits(left),
+        BreakerState::HalfOpen => breaker.probing().await.map_or(Look::MayProbe, Look::Waits),
+    }
+}
+
+/// Whether the breaker of a step holds it back, before the task is claimed.
+pub(super) async fn holds_back(engine: &Engine, task_type: &TaskType, at: usize) -> bool {
+    let Some(breaker) = breaker_of(engine, task_type, at) else {
+        return false;
+    };
+    matches!(look(&breaker).await, Look::Waits(_))
 }
 
 /// Operators are told once an hour of a breaker that is open.

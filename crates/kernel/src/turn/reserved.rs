@@ -1,5 +1,6 @@
 //! What is reserved for the next steps of a task: room for heavy ones, and permits of their limits.
 
+use super::breakers::holds_back;
 use super::likely::likely_next;
 use super::lock::LOOK_AGAIN;
 use crate::cancel::CancelToken;
@@ -139,7 +140,13 @@ impl Reserved {
         (record, is_offered): (&TaskRecord, bool),
         shutdown: &CancelToken,
     ) -> Room {
-        let next = next_steps(&engine.registry, task_type, record);
+        let mut next = Vec::new();
+        for (at, step) in next_steps(&engine.registry, task_type, record) {
+            // Claimed, the task sleeps until the breaker is asked again: what it took would lie idle, or be lost.
+            if record.steps[at].in_fallback || !holds_back(engine, task_type, at).await {
+                next.push((at, step));
+            }
+        }
         let mut room = Room::Enough;
         let is_heavy = next.iter().any(|(_, step)| step.heavy);
         if is_heavy {

@@ -146,8 +146,10 @@ async fn half_open_one_attempt_of_all_probes_and_its_answer_closes() {
     fails(&one, 3).await;
     hints.advance(BREAKER.open_for);
     assert_eq!(two.standing().await, BreakerState::HalfOpen);
+    assert_eq!(two.probing().await, None);
     let probe = admitted(&one).await;
     assert!(probe.is_probe());
+    assert_eq!(two.probing().await, Some(BREAKER.open_for / 2));
     assert!(matches!(two.admit(LIMIT).await, Admission::Wait(_)));
     two.report(late, Verdict::Answered).await;
     assert_eq!(
@@ -182,6 +184,7 @@ async fn a_probe_that_fails_opens_it_again_and_one_that_is_lost_is_followed_by_a
 
     let cancelled = admitted(&one).await;
     one.report(cancelled, Verdict::Unknown).await;
+    assert_eq!(two.probing().await, None, "it was given back");
     let lost = admitted(&two).await;
     assert!(lost.is_probe());
     drop(lost);

@@ -11,7 +11,7 @@ use counterstep_contracts::TaskStatus;
 use counterstep_kernel::client;
 use counterstep_macros::distributed_task;
 use counterstep_steps::breaker::BreakerState;
-use counterstep_steps::{BreakerPolicy, StepError, StepResult, UndoResult};
+use counterstep_steps::{BreakerPolicy, Limit, Registry, StepError, StepResult, UndoResult};
 use counterstep_testkit::many_tasks::eventually;
 use counterstep_testkit::{Form, Harness};
 use std::time::Duration;
@@ -253,4 +253,78 @@ async fn a_step_that_the_claim_holds_back_starts_while_its_sibling_runs() {
     site.all_are(TaskStatus::Completed, &tasks).await;
     site.assert_invariants(&tasks).await;
     site.stop().await;
+}
+
+/// One start an hour: what is used up while the breaker is open is missing afterwards.
+const HOURLY: Limit = Limit::named("hourly").rate(1, "1h");
+
+struct AtOnce;
+
+#[distributed_task(name = "AtOnce", queue = "at-once", timeout = "50m")]
+impl AtOnce {
+    type Request = Order;
+    type Response = u32;
+
+    #[step(1, host = "worker", heavy, breaker = PAYMENTS, limit = HOURLY, no_undo = "test")]
+    async fn pay() -> StepResult<u32> {
+        Ok(1)
+    }
+
+    fn respond(pay: &u32) -> u32 {
+        *pay
+    }
+}
+
+struct AfterANote;
+
+#[distributed_task(name = "AfterANote", queue = "after-a-note", timeout = "50m")]
+impl AfterANote {
+    type Request = Order;
+    type Response = u32;
+
+    #[step(1, host = "worker", no_undo = "test")]
+    async fn note() -> StepResult<bool> {
+        Ok(true)
+    }
+
+    #[step(2, host = "worker", breaker = PAYMENTS, limit = HOURLY, no_undo = "test")]
+    async fn pay(_note: &bool) -> StepResult<u32> {
+        Ok(1)
+    }
+
+    fn respond(pay: &u32) -> u32 {
+        *pay
+    }
+}
+
+/// Three tasks wait for the breaker. Once it lets one through, that one has the start of the hour.
+async fn takes_no_start(registry: Registry) {
+    let (mut site, hints) = site(Harness::embedded(registry)).await;
+    open(&site).await;
+    site.serve(4);
+    let tasks = submit(&site, Form::new(), 3).await;
+    site.all("waiting for the breaker", &tasks, waits_for_a_breaker)
+        .await;
+    pass(&site, &hints);
+    let completed = eventually("a task that the breaker lets through", || async {
+        let mut completed = Vec::new();
+        for task in &tasks {
+            let is_completed = site.record(*task).await.task.status == TaskStatus::Completed;
+            completed.extend(is_completed.then_some(*task));
+        }
+        (!completed.is_empty()).then_some(completed)
+    })
+    .await;
+    assert_eq!(completed.len(), 1, "one start an hour");
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_breaker_takes_no_start_of_a_rate() {
+    takes_no_start(only::<AtOnce>()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_breaker_takes_no_start_of_a_rate_between_steps() {
+    takes_no_start(only::<AfterANote>()).await;
 }
