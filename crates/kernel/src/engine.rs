@@ -85,8 +85,8 @@ impl Engine {
         settings: EngineSettings,
         role: &str,
     ) -> Self {
-        let heavy = Arc::new(Heavy::new(settings.heavy));
         let limits = Arc::new(Limits::new(ports.clock.clone()));
+        let heavy = Arc::new(Heavy::new(&limits, settings.heavy));
         let id = format!("{role}:{:012x}", ports.random.bits() & 0xffff_ffff_ffff);
         Self {
             ports,

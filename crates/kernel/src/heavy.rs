@@ -1,27 +1,25 @@
 //! Room for heavy steps: those that take a processor or much memory for themselves. A process runs
 //! few of them side by side, whatever its number of tasks, and takes no task whose next step is
-//! heavy while all of that room is taken.
+//! heavy while all of that room is taken. It is counted as a limit of this process alone.
 //!
 //! Must not hold up a light step.
 
-use crate::waiting_looks::Looks;
-use parking_lot::Mutex;
+use crate::limits::{LimitKey, LimitPermit, Limits};
+use counterstep_contracts::Limit;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use tokio::sync::Notify;
 
 /// What a process has for heavy steps.
 #[derive(Debug)]
 pub(crate) struct Heavy {
-    room: Arc<Semaphore>,
-    /// Places in the line: as many as there is room, so that what gets free is taken at once.
-    pub(crate) line: Arc<Semaphore>,
-    /// When the next task that was left is looked at again.
-    looks: Mutex<Looks>,
-    steps: usize,
+    limits: Arc<Limits>,
+    key: LimitKey,
+    limit: Limit,
+    /// So many run side by side.
+    pub(crate) steps: u32,
     /// Rooms in abandoned code, which may hold them as long as the process lives.
-    abandoned: AtomicUsize,
+    abandoned: AtomicU32,
     more_abandoned: Notify,
 }
 
@@ -30,11 +28,11 @@ pub(crate) struct Heavy {
 pub(crate) struct RoomInCode {
     heavy: Arc<Heavy>,
     abandoned: AtomicBool,
-    _permit: OwnedSemaphorePermit,
+    _permit: LimitPermit,
 }
 
 impl RoomInCode {
-    pub(crate) fn new(heavy: &Arc<Heavy>, permit: OwnedSemaphorePermit) -> Arc<Self> {
+    pub(crate) fn new(heavy: &Arc<Heavy>, permit: LimitPermit) -> Arc<Self> {
         Arc::new(Self {
             heavy: heavy.clone(),
             abandoned: AtomicBool::new(false),
@@ -61,28 +59,27 @@ impl Drop for RoomInCode {
 
 impl Heavy {
     /// For so many steps side by side.
-    pub(crate) fn new(steps: usize) -> Self {
-        let steps = steps.max(1);
-        let room = || Arc::new(Semaphore::new(steps));
-        let (abandoned, more_abandoned) = (AtomicUsize::new(0), Notify::new());
+    pub(crate) fn new(limits: &Arc<Limits>, steps: usize) -> Self {
+        let most = usize::try_from(Limit::MOST).unwrap_or(usize::MAX);
+        let steps = u32::try_from(steps.clamp(1, most)).unwrap_or(Limit::MOST);
         Self {
-            room: room(),
-            line: room(),
-            looks: Mutex::default(),
+            limits: limits.clone(),
+            key: LimitKey::of_process(),
+            limit: Limit::named("heavy").at_once(steps),
             steps,
-            abandoned,
-            more_abandoned,
+            abandoned: AtomicU32::new(0),
+            more_abandoned: Notify::new(),
         }
     }
 
-    /// So many run side by side.
-    pub(crate) const fn steps(&self) -> usize {
-        self.steps
+    /// The limit of this process that it is.
+    pub(crate) const fn limit(&self) -> (&LimitKey, &Limit) {
+        (&self.key, &self.limit)
     }
 
-    /// So many do now.
-    pub(crate) fn taken(&self) -> usize {
-        self.steps.saturating_sub(self.room.available_permits())
+    /// So many run now.
+    pub(crate) fn taken(&self) -> u32 {
+        self.limits.in_use_of(&self.key)
     }
 
     /// Whether all of the room is in abandoned code, so that waiting for it may take as long as the
@@ -104,18 +101,12 @@ impl Heavy {
     }
 
     /// Waits for room, for as long as it takes.
-    pub(crate) async fn room(&self) -> Option<OwnedSemaphorePermit> {
-        self.room.clone().acquire_owned().await.ok()
+    pub(crate) async fn room(&self) -> Option<LimitPermit> {
+        self.limits.take_whenever(self.limit()).await
     }
 
     /// Room that is free now.
-    pub(crate) fn free_room(&self) -> Option<OwnedSemaphorePermit> {
-        self.room.clone().try_acquire_owned().ok()
-    }
-
-    /// When to look again at a task for which there was none.
-    pub(crate) fn look_again(&self, now: Duration) -> Duration {
-        let mut looks = self.looks.lock();
-        looks.next(now)
+    pub(crate) fn free_room(&self) -> Option<LimitPermit> {
+        self.limits.take_free(self.limit())
     }
 }

@@ -285,7 +285,7 @@ impl Limits {
             .range((after, Bound::Unbounded))
             .chain(by_key.range(..=last_taken.clone().unwrap_or_default()));
         for (key, share) in turn.filter(|(_, share)| share.deferred.has_of(host)) {
-            if !share.has_place(*in_line, slots) {
+            if !share.has_place(*in_line, slots) && !share.starts_one_at_once() {
                 continue;
             }
             match share.until_start(now) {

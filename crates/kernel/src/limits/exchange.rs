@@ -5,7 +5,7 @@
 use super::set_values::SetValues;
 use super::state::{Grant, LimitState, LimitValues};
 use super::unused::UNUSED_FOR;
-use super::{LimitKey, Limits, admin};
+use super::{Backing, LimitKey, Limits, Share, admin};
 use crate::documents::{read_document, write_document};
 use crate::engine::Engine;
 use crate::ports::{DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, StoreError};
@@ -236,10 +236,8 @@ impl Limits {
     /// The limits to be exchanged now.
     fn due(&self, now: Duration) -> Vec<LimitKey> {
         let shares = self.shares();
-        let due = shares
-            .by_key
-            .iter()
-            .filter(|(_, share)| share.next_exchange <= now);
+        let is_due = |share: &Share| share.backing == Backing::Leased && share.next_exchange <= now;
+        let due = shares.by_key.iter().filter(|(_, share)| is_due(share));
         due.map(|(key, _)| key.clone()).collect()
     }
 
@@ -291,7 +289,7 @@ impl Limits {
         share.next_start = grant.next_start.map_or(Duration::ZERO, by_timer);
         share.granted(grant, starts, until);
         share.serve(now);
-        share.is_used_up = share.is_waited_for();
+        share.lacks_some = share.is_waited_for();
         let again = if share.held > share.in_use && !share.is_waited_for() {
             Duration::ZERO
         } else if share.is_waited_for() {

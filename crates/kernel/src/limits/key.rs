@@ -15,6 +15,16 @@ pub(crate) struct LimitKey {
 }
 
 impl LimitKey {
+    /// Of a process alone: no other one shares it, and it has no record.
+    pub(crate) fn of_process() -> Self {
+        Self::default()
+    }
+
+    /// Whether it is one of a process alone. The record of any other has a name.
+    pub(super) fn is_of_process(&self) -> bool {
+        self.record.is_empty()
+    }
+
     /// What the attempts of this task need.
     pub(crate) fn of(limit: &Limit, task: &TaskRow) -> Self {
         // A name has no slash, and a tenant neither: no record is taken for another one.

@@ -75,9 +75,19 @@ struct Shares {
     last_taken: Option<LimitKey>,
 }
 
+/// Who grants the permits of a share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Backing {
+    /// This process alone: all of them once, and nothing is exchanged.
+    Process,
+    /// A record that all processes share, for a lease.
+    Leased,
+}
+
 /// What a process has of one limit.
 #[derive(Debug)]
 struct Share {
+    backing: Backing,
     values: LimitValues,
     /// As declared; people may set others.
     declared: LimitValues,
@@ -95,7 +105,7 @@ struct Share {
     in_line: usize,
     deferred: DeferredTasks,
     /// The last exchange left some without.
-    is_used_up: bool,
+    lacks_some: bool,
     /// When it is exchanged next, by this process's timer.
     next_exchange: Duration,
     /// When a start is left again.
@@ -168,27 +178,49 @@ impl Limits {
         (key, limit): (&LimitKey, &Limit),
         at_most: Duration,
     ) -> Option<LimitPermit> {
-        let (give, given) = oneshot::channel();
-        let mut waiting = Waiting {
-            limits: self,
-            key,
-            given,
-        };
-        {
-            let mut shares = self.shares();
-            let share = shares.of(key, limit);
-            share.waiting.push_back(give);
-            share.serve(self.clock.monotonic());
-            if share.is_waited_for() {
-                share.next_exchange = Duration::ZERO;
-                self.wanted.notify_one();
-            }
-        }
+        let mut waiting = self.wait_for((key, limit));
         let start = match select(&mut waiting.given, self.clock.sleep(at_most)).await {
             Either::Left((start, _)) => start.ok(),
             Either::Right(_) => waiting.given.try_recv().ok().flatten(),
         };
         start.map(|start| LimitPermit::new(self, key, start))
+    }
+
+    /// The same, for as long as it takes.
+    pub(crate) async fn take_whenever(
+        self: &Arc<Self>,
+        (key, limit): (&LimitKey, &Limit),
+    ) -> Option<LimitPermit> {
+        let mut waiting = self.wait_for((key, limit));
+        let start = (&mut waiting.given).await.ok();
+        start.map(|start| LimitPermit::new(self, key, start))
+    }
+
+    /// A permit that this process has and that no attempt waits for.
+    pub(crate) fn take_free(
+        self: &Arc<Self>,
+        (key, limit): (&LimitKey, &Limit),
+    ) -> Option<LimitPermit> {
+        let mut waiting = self.wait_for((key, limit));
+        let start = waiting.given.try_recv().ok().flatten();
+        start.map(|start| LimitPermit::new(self, key, start))
+    }
+
+    fn wait_for<'a>(self: &'a Arc<Self>, (key, limit): (&'a LimitKey, &Limit)) -> Waiting<'a> {
+        let (give, given) = oneshot::channel();
+        let mut shares = self.shares();
+        let share = shares.of(key, limit);
+        share.waiting.push_back(give);
+        share.serve(self.clock.monotonic());
+        if share.is_waited_for() && share.is_to_be_exchanged() {
+            self.wanted.notify_one();
+        }
+        drop(shares);
+        Waiting {
+            limits: self,
+            key,
+            given,
+        }
     }
 
     /// A place in the line of a limit, for a task with a slot and without a lease. Deferred tasks
@@ -222,15 +254,22 @@ impl Limits {
     /// The permits that attempts of this process hold, by limit and what it is for.
     pub(crate) fn in_use(&self) -> BTreeMap<String, u32> {
         let shares = self.shares();
-        let used = shares.by_key.iter().filter(|(_, share)| share.in_use > 0);
+        let used = shares.by_key.iter();
+        let used = used.filter(|(_, share)| share.in_use > 0 && share.backing == Backing::Leased);
         used.map(|(key, share)| (key.record().to_owned(), share.in_use))
             .collect()
     }
 
-    /// Whether attempts wait that the last exchange left without.
+    /// How many permits of a limit attempts of this process hold.
+    pub(crate) fn in_use_of(&self, key: &LimitKey) -> u32 {
+        let shares = self.shares();
+        shares.by_key.get(key).map_or(0, |share| share.in_use)
+    }
+
+    /// Whether there is none for one more attempt, as far as this process knows.
     pub(crate) fn is_used_up(&self, key: &LimitKey) -> bool {
         let shares = self.shares();
-        shares.by_key.get(key).is_some_and(|share| share.is_used_up)
+        shares.by_key.get(key).is_some_and(Share::is_used_up)
     }
 
     /// When to look again at a task that sleeps until there is a permit.
@@ -251,8 +290,10 @@ impl Limits {
             share.next_exchange = Duration::ZERO;
         }
         share.serve(self.clock.monotonic());
-        if share.held > share.in_use {
-            share.next_exchange = Duration::ZERO;
+        if share.has_free() && !share.is_to_be_exchanged() {
+            drop(shares);
+            self.place_free.notify_waiters();
+            return;
         }
         if share.next_exchange.is_zero() {
             self.wanted.notify_one();
@@ -277,19 +318,29 @@ impl Shares {
             at_once: limit.at_once,
             rate: limit.rate,
         };
+        let (backing, held, until) = match key.is_of_process() {
+            true => (
+                Backing::Process,
+                limit.at_once.unwrap_or(u32::MAX),
+                Duration::MAX,
+            ),
+            false => (Backing::Leased, 0, Duration::ZERO),
+        };
         let share = self.by_key.entry(key.clone()).or_insert_with(|| Share {
+            backing,
             values: declared,
             declared,
-            held: 0,
-            until: Duration::ZERO,
+            held,
+            until,
             in_use: 0,
             keeps: None,
             starts: VecDeque::new(),
             waiting: VecDeque::new(),
             in_line: 0,
             deferred: DeferredTasks::default(),
-            is_used_up: false,
-            next_exchange: Duration::ZERO,
+            lacks_some: false,
+            // What a process grants itself never is.
+            next_exchange: until,
             next_start: Duration::ZERO,
             looks: Looks::default(),
         });
@@ -325,11 +376,39 @@ impl Share {
         }
     }
 
+    /// Has it exchanged at once. `false`: it never is.
+    fn is_to_be_exchanged(&mut self) -> bool {
+        let is_leased = self.backing == Backing::Leased;
+        if is_leased {
+            self.next_exchange = Duration::ZERO;
+        }
+        is_leased
+    }
+
+    /// Whether there is a permit that no attempt holds.
+    fn has_free(&self) -> bool {
+        self.held > self.in_use
+    }
+
+    fn is_used_up(&self) -> bool {
+        match self.backing {
+            Backing::Process => !self.has_free(),
+            Backing::Leased => self.lacks_some,
+        }
+    }
+
+    /// Whether one more deferred task finds its permit without a place in the line, beside those that are on their way to one.
+    fn starts_one_at_once(&self) -> bool {
+        let free = self.held.saturating_sub(self.in_use);
+        self.backing == Backing::Process
+            && self.in_line < usize::try_from(free).unwrap_or(usize::MAX)
+    }
+
     /// Whether one more may stand in its line, beside so many in all lines of a process with these slots.
     fn has_place(&self, taken: usize, slots: usize) -> bool {
         let places = (slots / SLOTS_IN_LINE).max(1);
         // One place is reserved for limits that may have permits.
-        let kept_free = usize::from(self.is_used_up && places > 1);
+        let kept_free = usize::from(self.is_used_up() && places > 1);
         taken + kept_free < places && self.in_line < (places / LINES).max(1)
     }
 

@@ -30,7 +30,6 @@ use counterstep_steps::times::TimeLeft;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument;
 
 /// What is to be executed.
@@ -53,7 +52,7 @@ pub(crate) struct Order {
     /// For what it logs.
     pub(crate) log: AttemptLog,
     /// Room for a heavy step.
-    pub(crate) room: Option<OwnedSemaphorePermit>,
+    pub(crate) room: Option<LimitPermit>,
     /// Of the step's limit.
     pub(crate) permit: Option<LimitPermit>,
 }

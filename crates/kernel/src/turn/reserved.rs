@@ -15,7 +15,6 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::OwnedSemaphorePermit;
 
 /// So long a task stands in line for room or for a permit, with a slot but without a lease, before it
 /// is left to other hosts.
@@ -33,7 +32,7 @@ pub(super) struct Reserved(Arc<Mutex<Reservation>>);
 
 #[derive(Debug, Default)]
 struct Reservation {
-    rooms: Vec<OwnedSemaphorePermit>,
+    rooms: Vec<LimitPermit>,
     /// By step.
     permits: BTreeMap<usize, LimitPermit>,
     /// The last decision left steps that only lack room.
@@ -57,22 +56,22 @@ impl Reserved {
     }
 
     /// For a step.
-    pub(super) fn take(&self) -> Option<OwnedSemaphorePermit> {
+    pub(super) fn take(&self) -> Option<LimitPermit> {
         self.reservation().rooms.pop()
     }
 
     /// For a step that waited for it.
-    pub(super) fn put(&self, room: OwnedSemaphorePermit) {
+    pub(super) fn put(&self, room: LimitPermit) {
         self.reservation().rooms.push(room);
     }
 
     /// What no step has taken is for others.
     pub(super) fn give_back(&self) {
         let mut reservation = self.reservation();
-        reservation.rooms.clear();
+        let rooms = std::mem::take(&mut reservation.rooms);
         let permits = std::mem::take(&mut reservation.permits);
         drop(reservation);
-        drop(permits);
+        drop((rooms, permits));
     }
 
     /// Has a permit of the limit of a step, or the time after which to ask again.
@@ -147,101 +146,91 @@ impl Reserved {
                 next.push((at, step));
             }
         }
-        let mut room = Room::Enough;
+        let line = Line {
+            engine,
+            host,
+            record,
+            is_offered,
+            shutdown,
+        };
+        let clock = &engine.ports.clock;
+        let since = clock.monotonic();
         let is_heavy = next.iter().any(|(_, step)| step.heavy);
-        if is_heavy {
-            room = self.room_for_next(engine, shutdown).await;
-            if matches!(room, Room::LookAgain(_)) {
-                return room;
+        if is_heavy && self.reserve(engine, 1) == 0 {
+            match line.permit(engine.heavy.limit(), IN_LINE_FOR).await {
+                Ok(room) => self.put(room),
+                Err(left) => return Room::LookAgain(left),
             }
         }
         let limited = next
             .iter()
             .filter(|(_, step)| step.host == host)
             .find_map(|(at, step)| Some((*at, step.limit?)));
-        let Some((at, limit)) = limited.filter(|(at, _)| !record.steps[*at].in_fallback) else {
-            return room;
-        };
-        // Room that waits for a permit is not another step's.
-        let at_most = if is_heavy { SHORT } else { IN_LINE_FOR };
-        match self
-            .permit_for_next(
-                engine,
-                (host, is_offered),
-                (at, &limit),
-                (record, at_most),
-                shutdown,
-            )
-            .await
-        {
-            Room::Enough => room,
-            other => other,
+        if let Some((at, limit)) = limited.filter(|(at, _)| !record.steps[*at].in_fallback) {
+            let key = LimitKey::of(&limit, &record.task);
+            // Room that waits for a permit is not another step's.
+            let at_most = if is_heavy { SHORT } else { IN_LINE_FOR };
+            match line.permit((&key, &limit), at_most).await {
+                Ok(permit) => self.reservation().permits.insert(at, permit),
+                Err(left) => return Room::LookAgain(left),
+            };
+        }
+        if clock.monotonic().saturating_sub(since) <= AT_ONCE {
+            Room::Enough
+        } else {
+            Room::Waited
         }
     }
+}
 
-    async fn room_for_next(&self, engine: &Engine, shutdown: &CancelToken) -> Room {
-        if self.reserve(engine, 1) == 1 {
-            return Room::Enough;
-        }
-        let heavy = &engine.heavy;
-        let clock = &engine.ports.clock;
-        let Ok(_place) = heavy.line.clone().try_acquire_owned() else {
-            return Room::LookAgain(heavy.look_again(clock.monotonic()));
-        };
-        let over = select(clock.sleep(IN_LINE_FOR), Box::pin(shutdown.cancelled()));
-        match select(Box::pin(heavy.room()), over).await {
-            Either::Left((room, _)) => {
-                self.reservation().rooms.extend(room);
-                Room::Waited
-            }
-            Either::Right(_) => Room::LookAgain(LOOK_AGAIN),
-        }
-    }
+/// A task that stands in line before it is claimed.
+struct Line<'a> {
+    engine: &'a Engine,
+    host: Host,
+    record: &'a TaskRecord,
+    is_offered: bool,
+    shutdown: &'a CancelToken,
+}
 
-    async fn permit_for_next(
+impl Line<'_> {
+    /// Waits so long for a permit. An error: the task is left, and looked at again after this.
+    async fn permit(
         &self,
-        engine: &Engine,
-        (host, is_offered): (Host, bool),
-        (at, limit): (usize, &Limit),
-        (record, at_most): (&TaskRecord, Duration),
-        shutdown: &CancelToken,
-    ) -> Room {
-        let (limits, clock) = (&engine.limits, &engine.ports.clock);
-        let key = LimitKey::of(limit, &record.task);
-        let (task, slots) = (record.task.id, engine.registration.concurrency());
-        let place = limits.stand_in_line((&key, limit), task, slots);
-        let defer = || {
-            let queue = QueueName(record.task.queue.clone());
-            let deferred = DeferredTask { task, host, queue };
-            // The process that received its message is likely to have deferred it.
-            let has_message = record.task.status == TaskStatus::Dispatched
-                && record.now.after(record.task.updated_at) < MESSAGE_COMES_WITHIN;
-            let deferred = (is_offered || !has_message).then_some(deferred);
-            Room::LookAgain(limits.defer((&key, limit), deferred))
-        };
+        (key, limit): (&LimitKey, &Limit),
+        at_most: Duration,
+    ) -> Result<LimitPermit, Duration> {
+        let limits = &self.engine.limits;
+        let (task, slots) = (self.record.task.id, self.engine.registration.concurrency());
+        let place = limits.stand_in_line((key, limit), task, slots);
         let at_most = match &place {
             Some(_) => at_most,
-            None if limits.is_used_up(&key) || limits.has_deferred(&key) => return defer(),
+            None if limits.is_used_up(key) || limits.has_deferred(key) => {
+                return Err(self.defer((key, limit)));
+            }
             // All places are taken by those that wait for the first exchange.
             None => SHORT,
         };
-        let since = clock.monotonic();
-        let taken = Box::pin(limits.take((&key, limit), at_most));
-        match select(taken, Box::pin(shutdown.cancelled())).await {
-            Either::Left((Some(permit), _)) => {
-                self.reservation().permits.insert(at, permit);
-                if clock.monotonic().saturating_sub(since) <= AT_ONCE {
-                    Room::Enough
-                } else {
-                    Room::Waited
-                }
-            }
-            Either::Left((None, _)) if limits.reserve_again(task, place) => {
-                Room::LookAgain(LOOK_AGAIN)
-            }
-            Either::Left((None, _)) => defer(),
-            Either::Right(_) => Room::LookAgain(LOOK_AGAIN),
+        let taken = Box::pin(limits.take((key, limit), at_most));
+        match select(taken, Box::pin(self.shutdown.cancelled())).await {
+            Either::Left((Some(permit), _)) => Ok(permit),
+            Either::Left((None, _)) if limits.reserve_again(task, place) => Err(LOOK_AGAIN),
+            Either::Left((None, _)) => Err(self.defer((key, limit))),
+            Either::Right(_) => Err(LOOK_AGAIN),
         }
+    }
+
+    fn defer(&self, (key, limit): (&LimitKey, &Limit)) -> Duration {
+        let row = &self.record.task;
+        let deferred = DeferredTask {
+            task: row.id,
+            host: self.host,
+            queue: QueueName(row.queue.clone()),
+        };
+        // The process that received its message is likely to have deferred it.
+        let has_message = row.status == TaskStatus::Dispatched
+            && self.record.now.after(row.updated_at) < MESSAGE_COMES_WITHIN;
+        let deferred = (self.is_offered || !has_message).then_some(deferred);
+        self.engine.limits.defer((key, limit), deferred)
     }
 }
 

@@ -17,6 +17,7 @@ use crate::change::{Author, ChangeError};
 use crate::children::{Stop, stop};
 use crate::draft::{As, Draft};
 use crate::engine::Engine;
+use crate::limits::LimitPermit;
 use crate::observe;
 use crate::plan::Probes;
 use crate::progress::Board;
@@ -30,7 +31,6 @@ use futures::stream::FuturesUnordered;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::OwnedSemaphorePermit;
 
 /// What follows a committed change of a turn.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ pub(super) enum Happened {
     /// A short delay is over.
     Due(usize),
     /// There is room for a heavy step; `None`: that is of no use any more.
-    Room(Option<OwnedSemaphorePermit>),
+    Room(Option<LimitPermit>),
     /// Attempts that were started while the lease was over may begin.
     Leased(Vec<Start>),
     /// The store answers again, and the lease is held.

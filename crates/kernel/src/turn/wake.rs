@@ -2,11 +2,11 @@
 
 use super::turn_loop::{Happened, Turn};
 use crate::cancel::CancelReason;
+use crate::limits::LimitPermit;
 use crate::record::DbTime;
 use counterstep_contracts::StepStatus;
 use futures::future::{Either, pending, select};
 use std::time::Duration;
-use tokio::sync::OwnedSemaphorePermit;
 
 /// While steps are under way, the tasks that others of them wait for are looked at so often.
 const LOOK_AT_CHILDREN: Duration = Duration::from_secs(1);
@@ -96,7 +96,7 @@ impl Turn<'_> {
     }
 
     /// The wait is over.
-    pub(super) fn has_room(&mut self, room: Option<OwnedSemaphorePermit>) {
+    pub(super) fn has_room(&mut self, room: Option<LimitPermit>) {
         self.waits_for_room = false;
         if let Some(room) = room {
             self.reserved.put(room);

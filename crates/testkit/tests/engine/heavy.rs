@@ -1,12 +1,18 @@
 //! Heavy steps: few run side by side, and light tasks of the same queue go past those that wait for
 //! room.
 
+use async_trait::async_trait;
 use counterstep_adapters::step_threads::StepThreads;
-use counterstep_contracts::{Labels, StepStatus, TaskId, TaskStatus, Tenant};
+use counterstep_contracts::{
+    Host, Labels, QueueName, StepStatus, TaskId, TaskStatus, Tenant, WorkerMessage,
+};
 use counterstep_kernel::client::{self, Submission, UploadSession};
+use counterstep_kernel::host::{self, HostSettings};
+use counterstep_kernel::ports::{Delivery, DeliveryTag, MessageSource, Queue, QueueError, Settle};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{
-    Classify, Registry, RetryPolicy, ScratchFile, StepContext, StepError, StepResult,
+    CancelReason, CancelToken, Classify, Registry, RetryPolicy, ScratchFile, StepContext,
+    StepError, StepResult,
 };
 use counterstep_testkit::clock::{until_works, work_for};
 use counterstep_testkit::many_tasks::{Site, eventually};
@@ -379,4 +385,105 @@ async fn a_task_whose_heavy_step_reads_scratch_is_given_back_when_all_room_is_in
     site.all_are(TaskStatus::Completed, &proof).await;
     site.assert_invariants(&[jam, proof].concat()).await;
     site.stop().await;
+}
+
+/// Brings each message once: a task that is left is not offered again.
+#[derive(Debug, Clone, Default)]
+struct Once {
+    messages: Arc<Mutex<Vec<(QueueName, WorkerMessage)>>>,
+    left: Arc<AtomicUsize>,
+}
+
+#[async_trait]
+impl Queue for Once {
+    async fn publish(&self, queue: &QueueName, message: &WorkerMessage) -> Result<(), QueueError> {
+        let mut messages = self.messages.lock().expect("messages");
+        messages.push((queue.clone(), message.clone()));
+        Ok(())
+    }
+
+    async fn fetch(
+        &self,
+        _: &[QueueName],
+        max: usize,
+        wait: Duration,
+    ) -> Result<Vec<Delivery>, QueueError> {
+        let fetched: Vec<_> = {
+            let mut messages = self.messages.lock().expect("messages");
+            let count = max.min(messages.len());
+            messages.drain(..count).collect()
+        };
+        if fetched.is_empty() {
+            let _ = tokio::time::timeout(wait, std::future::pending::<()>()).await;
+        }
+        let delivery = |(queue, message): (QueueName, WorkerMessage)| Delivery {
+            tag: DeliveryTag(message.task.to_string()),
+            queue,
+            source: MessageSource::default(),
+            is_first: true,
+            message: Ok(message),
+        };
+        Ok(fetched.into_iter().map(delivery).collect())
+    }
+
+    async fn settle(&self, _: &DeliveryTag, settle: Settle) -> Result<(), QueueError> {
+        self.left.fetch_add(
+            usize::from(matches!(settle, Settle::Nak(_))),
+            Ordering::SeqCst,
+        );
+        Ok(())
+    }
+}
+
+/// A permit for each task of this type that may end.
+static MILL: Semaphore = Semaphore::const_new(0);
+static MILLING: AtomicUsize = AtomicUsize::new(0);
+
+struct Mill;
+
+#[distributed_task(name = "Mill", queue = "mill", heavy)]
+impl Mill {
+    type Request = serde_json::Value;
+    type Response = ();
+
+    #[step(1, host = "worker", no_undo = "does nothing")]
+    async fn mill(_ctx: &StepContext) -> StepResult<u32> {
+        MILLING.fetch_add(1, Ordering::SeqCst);
+        MILL.acquire().await.expect("the gate").forget();
+        Ok(1)
+    }
+
+    fn respond() {}
+}
+
+#[tokio::test]
+async fn room_that_gets_free_is_taken_by_a_deferred_task_at_once() {
+    let mut site = Harness::embedded(Registry::new().with::<Mill>())
+        .settings(|settings| (settings.heavy, settings.step_timeout) = (1, Duration::from_secs(60)))
+        .start()
+        .await;
+    let queue = Once::default();
+    site.engine.ports.queue = Arc::new(queue.clone());
+    // Polling finds none of them either.
+    let mut settings = HostSettings::for_all(&site.engine.registry, Host::Worker, 8);
+    settings.unclaimed_for = Duration::from_secs(3600);
+    let shutdown = CancelToken::new();
+    let spawn: host::Spawn = Arc::new(|future| drop(tokio::spawn(future)));
+    let serving = tokio::spawn(host::serve(
+        site.engine.clone(),
+        settings,
+        shutdown.clone(),
+        spawn,
+    ));
+    let tasks = submit(&site, "Mill", 6).await;
+    eventually("one in the room, and tasks that are left", || async {
+        let is_in = MILLING.load(Ordering::SeqCst) == 1;
+        (is_in && queue.left.load(Ordering::SeqCst) >= 2).then_some(())
+    })
+    .await;
+    MILL.add_permits(tasks.len());
+    site.all_are(TaskStatus::Completed, &tasks).await;
+    site.assert_invariants(&tasks).await;
+    shutdown.cancel(CancelReason::Shutdown);
+    serving.await.expect("it ends");
 }
