@@ -491,6 +491,18 @@ impl Store {
         self.storage.failures(query).await
     }
 
+    /// The tenants of which a task of this type has failed, or was parked, in this time before now and is so still.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn failing_tenants(
+        &self,
+        task_type: &str,
+        within: Duration,
+    ) -> Result<Vec<Tenant>, StoreError> {
+        self.storage.failing_tenants(task_type, within).await
+    }
+
     /// See [`Storage::waiting`].
     ///
     /// # Errors

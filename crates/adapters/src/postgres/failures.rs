@@ -5,6 +5,7 @@ use super::statement::{Bind, Statement, Str, look_back, values, written};
 use crate::columns::failure_class;
 use counterstep_kernel::ports::FailureQuery;
 use diesel::sql_types as sql;
+use std::time::Duration;
 
 /// Failures since the last success, within the window. Each part goes by an index that ends at the
 /// window's begin; of the type's parked tasks the newest are looked at, so that a backlog of old ones does
@@ -58,5 +59,24 @@ pub(super) fn count(query: &FailureQuery) -> Result<Statement<'_, sql::BigInt>, 
             classes,
             most
         ],
+    ))
+}
+
+/// The tenants with failures of a type within the window. The index by tenant is walked from one to the next, however many
+/// tasks each has.
+pub(super) fn tenants(
+    task_type: &str,
+    within: Duration,
+) -> Result<Statement<'_, sql::Text>, Fault> {
+    let (task_type, within) = (name("tasks.task_type", task_type)?, look_back(within));
+    Ok(Statement::of(
+        "WITH RECURSIVE known (tenant) AS ((SELECT min(tenant) FROM tasks)
+           UNION ALL SELECT (SELECT min(t.tenant) FROM tasks t WHERE t.tenant > known.tenant) FROM known WHERE known.tenant IS NOT NULL)
+         SELECT known.tenant FROM known WHERE known.tenant IS NOT NULL AND (
+           EXISTS (SELECT 1 FROM tasks t WHERE t.tenant = known.tenant AND t.task_type = ? AND t.status = 'failed'
+             AND t.finished_at > now() - ?)
+           OR EXISTS (SELECT 1 FROM tasks t WHERE t.tenant = known.tenant AND t.task_type = ?
+             AND t.status IN ('compensation_failed', 'dead_lettered') AND t.updated_at > now() - ?))",
+        values![task_type.clone(), within, task_type, within],
     ))
 }

@@ -426,6 +426,16 @@ impl Storage for PostgresStore {
             .map_or(0, |count| u32::try_from(*count).unwrap_or(u32::MAX)))
     }
 
+    async fn failing_tenants(
+        &self,
+        task_type: &str,
+        within: Duration,
+    ) -> Result<Vec<Tenant>, StoreError> {
+        let tenants = failures::tenants(task_type, within)?;
+        let found: Vec<String> = self.database.read(tenants).await?;
+        Ok(found.into_iter().map(Tenant).collect())
+    }
+
     async fn successors(&self, tenant: &Tenant, task: TaskId) -> Result<Vec<TaskId>, StoreError> {
         self.batches.successors(tenant, task).await
     }

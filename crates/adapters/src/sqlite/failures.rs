@@ -3,6 +3,7 @@
 use super::fault::{Fault, micros};
 use super::prepared::{Prepare, literal};
 use crate::columns::{failure_class, write_json};
+use counterstep_contracts::Tenant;
 use counterstep_kernel::ports::FailureQuery;
 use diesel::SqliteConnection;
 use diesel::prelude::*;
@@ -59,4 +60,33 @@ pub(super) fn count(
         .prepared()
         .get_result(connection)?;
     Ok(u32::try_from(counted.count).unwrap_or(u32::MAX))
+}
+
+#[derive(Debug, QueryableByName)]
+struct TenantRead {
+    #[diesel(sql_type = Text)]
+    tenant: String,
+}
+
+/// The tenants with failures of a type since a time. The index by tenant is walked from one to the next, however many tasks
+/// each has.
+pub(super) fn tenants(
+    connection: &mut SqliteConnection,
+    task_type: &str,
+    since: i64,
+) -> Result<Vec<Tenant>, Fault> {
+    let read: Vec<TenantRead> = diesel::sql_query(
+        "WITH RECURSIVE known (tenant) AS (SELECT min(tenant) FROM tasks
+        UNION ALL SELECT (SELECT min(t.tenant) FROM tasks t WHERE t.tenant > known.tenant) FROM known WHERE known.tenant IS NOT NULL)
+    SELECT known.tenant AS tenant FROM known WHERE known.tenant IS NOT NULL AND (
+        EXISTS (SELECT 1 FROM tasks t WHERE t.tenant = known.tenant AND t.task_type = ?1 AND t.status = 'failed'
+            AND t.finished_at > ?2)
+        OR EXISTS (SELECT 1 FROM tasks t WHERE t.tenant = known.tenant AND t.task_type = ?1
+            AND t.status IN ('compensation_failed', 'dead_lettered') AND t.updated_at > ?2))",
+    )
+    .bind::<Text, _>(task_type)
+    .bind::<BigInt, _>(since)
+    .prepared()
+    .load(connection)?;
+    Ok(read.into_iter().map(|row| Tenant(row.tenant)).collect())
 }

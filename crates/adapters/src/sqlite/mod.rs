@@ -340,6 +340,18 @@ impl Storage for SqliteStore {
         Ok(self.database.read_at(count).await?)
     }
 
+    async fn failing_tenants(
+        &self,
+        task_type: &str,
+        within: Duration,
+    ) -> Result<Vec<Tenant>, StoreError> {
+        let task_type = task_type.to_owned();
+        let find = move |connection: &mut SqliteConnection, now| {
+            failures::tenants(connection, &task_type, now - micros(within))
+        };
+        Ok(self.database.read_at(find).await?)
+    }
+
     async fn successors(&self, tenant: &Tenant, task: TaskId) -> Result<Vec<TaskId>, StoreError> {
         self.successors.of((tenant.clone(), task)).await
     }

@@ -242,6 +242,7 @@ macro_rules! row_cases {
                 a_type_that_cannot_be_read_counts_as_disabled_and_stops_no_other,
                 a_type_changes_only_from_the_revision_that_was_read,
                 failures_are_counted_since_the_last_success,
+                tenants_are_found_of_which_a_task_has_failed,
                 parked_tasks_of_others_hide_no_failure,
                 waiting_tasks_are_counted_by_tenant_and_type;
             workers:

@@ -123,6 +123,25 @@ async fn weigh_type(
     Ok(weigh(name, row, policy, failures, read.now))
 }
 
+/// The same for the tenants of which tasks have failed, one after the other.
+async fn weigh_tenants(
+    engine: &Engine,
+    task_type: &TaskType,
+    read: &TypeRows,
+) -> Result<Option<TypeStep>, StoreError> {
+    let Some(policy) = engine.settings.policies.auto_disable_of(task_type.decl) else {
+        return Ok(None);
+    };
+    let store = &engine.ports.store;
+    let tenants = store.failing_tenants(task_type.decl.name, policy.within);
+    for tenant in tenants.await? {
+        if let Some(step) = weigh_type(engine, task_type, &tenant, read).await? {
+            return Ok(Some(step));
+        }
+    }
+    Ok(None)
+}
+
 /// What follows from a row's probe.
 async fn settle_type(
     engine: &Engine,
@@ -238,7 +257,7 @@ async fn take_now(engine: &Engine, step: TypeStep) -> Result<bool, StoreError> {
         return Ok(false);
     };
     let read = engine.ports.store.types().await?;
-    match weigh_type(engine, &task_type, &Tenant::default(), &read).await? {
+    match weigh_tenants(engine, &task_type, &read).await? {
         Some(step) => take(engine, step).await,
         None => Ok(false),
     }
@@ -265,7 +284,7 @@ pub fn plan_types(engine: &Engine) -> BoxFuture<'_, Result<Vec<TypeStep>, StoreE
             if let Some(row) = row.filter(|row| row.disabled.is_some()) {
                 steps.extend(settle_type(engine, row, read.now).await?);
             } else {
-                steps.extend(weigh_type(engine, &task_type, &Tenant::default(), &read).await?);
+                steps.extend(weigh_tenants(engine, &task_type, &read).await?);
             }
         }
         Ok(steps)

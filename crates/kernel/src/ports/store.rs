@@ -234,6 +234,13 @@ pub trait Storage: Upkeep + Logs + Send + Sync + Debug {
     /// How many tasks of a type failed in a row.
     async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError>;
 
+    /// The tenants of which a task of this type has failed, or was parked, in this time before now and is so still.
+    async fn failing_tenants(
+        &self,
+        task_type: &str,
+        within: Duration,
+    ) -> Result<Vec<Tenant>, StoreError>;
+
     /// How many tasks of a tenant wait to be claimed.
     async fn waiting(&self, query: &WaitingQuery) -> Result<u32, StoreError>;
 }

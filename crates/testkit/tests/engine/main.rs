@@ -14,6 +14,7 @@ mod children;
 mod children_in_harness;
 mod cut_off;
 mod debounce;
+mod disabling;
 mod drains;
 mod due_looks;
 mod edits;

@@ -138,6 +138,10 @@ pub(super) fn reads() -> Vec<(String, Read)> {
             })),
         ),
         (
+            "failing tenants",
+            read!(store => store.failing_tenants("Zip", MINUTE)),
+        ),
+        (
             "waiting",
             read!(store => store.waiting(&WaitingQuery {
                 tenant: Tenant::default(), task_type: Some("Zip".into()), at_most: 9,

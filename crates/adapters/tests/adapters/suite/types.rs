@@ -289,6 +289,36 @@ pub(crate) async fn failures_are_counted_since_the_last_success(ports: &Ports) {
     assert_eq!(store.failures(&ever).await.unwrap(), 1, "at any time");
 }
 
+pub(crate) async fn tenants_are_found_of_which_a_task_has_failed(ports: &Ports) {
+    let store = &*ports.store;
+    let found = |within| async move {
+        let found = store.failing_tenants("Zip", within).await.unwrap();
+        found.into_iter().map(|of| of.0).collect::<Vec<_>>()
+    };
+    assert!(found(Duration::MAX).await.is_empty());
+    for (tenant, task_type, status) in [
+        ("a", "Zip", TaskStatus::Failed),
+        ("b", "Another", TaskStatus::Failed),
+        ("c", "Zip", TaskStatus::Completed),
+        ("d", "Zip", TaskStatus::DeadLettered),
+        ("e", "Zip", TaskStatus::CompensationFailed),
+        ("f", "Zip", TaskStatus::Resolved),
+        ("a", "Zip", TaskStatus::Running),
+    ] {
+        let mut new = row(new_task());
+        (new.status, new.task_type) = (status, task_type.to_owned());
+        new.tenant = Tenant(tenant.to_owned());
+        let mut change = submit(new);
+        if status.is_terminal() {
+            write_of(&mut change).finished = Time::In(Duration::ZERO);
+        }
+        commit(store, NEW, &change).await.expect("a task");
+    }
+    assert_eq!(found(Duration::from_secs(3600)).await, ["a", "d", "e"]);
+    super::a_moment_later(store).await;
+    assert!(found(Duration::from_millis(1)).await.is_empty());
+}
+
 pub(crate) async fn parked_tasks_of_others_hide_no_failure(ports: &Ports) {
     let store = &ports.store;
     for _ in 0..5 {

@@ -236,6 +236,14 @@ impl Storage for LossyStore {
         self.inner.failures(query).await
     }
 
+    async fn failing_tenants(
+        &self,
+        task_type: &str,
+        within: Duration,
+    ) -> Result<Vec<Tenant>, StoreError> {
+        self.inner.failing_tenants(task_type, within).await
+    }
+
     async fn waiting(&self, query: &WaitingQuery) -> Result<u32, StoreError> {
         self.inner.waiting(query).await
     }
