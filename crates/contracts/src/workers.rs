@@ -1,6 +1,7 @@
 //! Bodies of `GET /api/workers`: the processes of an installation, and what is under way. Times are
 //! RFC 3339 in UTC.
 
+use crate::forms::{ACTOR, NOTE};
 use crate::ids::TaskId;
 use crate::state::{TaskStatus, text_enum};
 use schemars::JsonSchema;
@@ -210,6 +211,18 @@ text_enum!(
         HalfOpen = "half_open",
     }
 );
+
+/// Body of `POST /api/breakers/{name}/close`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BreakerRequest {
+    /// Why.
+    #[schemars(regex(pattern = NOTE), length(min = 1, max = 4000))]
+    pub note: String,
+    /// Who.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = ACTOR), length(min = 1, max = 100))]
+    pub actor: Option<String>,
+}
 
 /// A line of `GET /api/breakers`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -1,4 +1,4 @@
-//! The audit of what is changed beside tasks: schedules, switches of task types, API keys, limits, queues, bulk
+//! The audit of what is changed beside tasks: schedules, switches of task types, API keys, limits, breakers, queues, bulk
 //! operations. One chain for the installation, of the same links as those of tasks: an entry is written in the
 //! transaction of the change, and names who caused it. Must not hold payloads.
 
@@ -28,7 +28,8 @@ const FORM: i64 = 1;
 const TRIES: u32 = 200;
 
 /// The stable names of all changes: a test of the API makes each of them.
-pub const ADMIN_EVENTS: [&str; 17] = [
+pub const ADMIN_EVENTS: [&str; 18] = [
+    "breaker_closed",
     "bulk_started",
     "bulk_stopped",
     "document_erased",
@@ -57,7 +58,7 @@ pub(crate) struct AdminChange {
     pub(crate) actor: String,
     /// Whose it is.
     pub(crate) tenant: Tenant,
-    /// What: the name of a schedule, a task type, a limit or a queue, the id of a key or a bulk operation.
+    /// What: the name of a schedule, a task type, a limit, a breaker or a queue, the id of a key or a bulk operation.
     pub(crate) name: String,
     /// More, by event; no payload.
     pub(crate) details: Value,

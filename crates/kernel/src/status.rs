@@ -2,6 +2,7 @@
 //! whether the store takes writes, for the readiness check. Decides nothing.
 
 use crate::breaker::BreakerState;
+use crate::breakers::declared;
 use crate::engine::Engine;
 use crate::limits::{self, LimitUse};
 use crate::paused_queues;
@@ -10,7 +11,6 @@ use crate::ports::{
 };
 use crate::record::DbTime;
 use crate::times::rfc3339;
-use crate::turn::breaker_of;
 use crate::worker_registry;
 use counterstep_contracts::workers::{
     FetchErrorView, KeptView, PassView, SampleView, StatusView, TaskCountView, WorkerState,
@@ -184,15 +184,7 @@ fn with_zeros(engine: &Engine, mut parked: Vec<ParkedCount>) -> Vec<ParkedCount>
 /// hints each process has its own.
 pub fn breakers(engine: &Engine) -> BoxFuture<'_, Vec<(String, BreakerState)>> {
     Box::pin(async move {
-        let mut breakers = BTreeMap::new();
-        for task_type in engine.registry.iter() {
-            for at in 0..task_type.decl.steps.len() {
-                if let Some(breaker) = breaker_of(engine, task_type, at) {
-                    breakers.entry(breaker.key().to_owned()).or_insert(breaker);
-                }
-            }
-        }
-        let states = breakers.into_iter().map(async |(key, breaker)| {
+        let states = declared(engine).into_iter().map(async |(key, breaker)| {
             let state = breaker.standing().await;
             (key, state)
         });

@@ -142,16 +142,41 @@ impl Breaker {
 
     /// How it stands; takes nothing. Closed where the hints do not say.
     pub fn standing(&self) -> BoxFuture<'_, BreakerState> {
+        Box::pin(async move { self.known().await.unwrap_or(BreakerState::Closed) })
+    }
+
+    /// The same; `None`: the hints do not say.
+    pub fn known(&self) -> BoxFuture<'_, Option<BreakerState>> {
         Box::pin(async move {
-            match self.state().await {
-                Some(StoredState::Open { round }) => match self.cooling(&round).await {
-                    Some(Some(left)) => BreakerState::Open(left),
-                    Some(None) => BreakerState::HalfOpen,
-                    None => BreakerState::Closed,
-                },
-                Some(StoredState::Closed { .. }) | None => BreakerState::Closed,
-            }
+            let StoredState::Open { round } = self.state().await? else {
+                return Some(BreakerState::Closed);
+            };
+            let left = self.cooling(&round).await?;
+            Some(left.map_or(BreakerState::HalfOpen, BreakerState::Open))
         })
+    }
+
+    /// Closes it, as a person decides who knows that the dependency is back. `Some(false)`: it was not open; `None`: the hints do
+    /// not answer.
+    pub fn close(&self) -> BoxFuture<'_, Option<bool>> {
+        Box::pin(async move {
+            let StoredState::Open { round } = self.state().await? else {
+                return Some(false);
+            };
+            self.closed(&round).await
+        })
+    }
+
+    /// Begins a new round of a breaker that is open.
+    async fn closed(&self, round: &str) -> Option<bool> {
+        let (was, closed) = (format!("open {round}"), format!("closed {}", self.name()));
+        let key = self.state_key();
+        let swap = self.hints.swap(&key, Some(&was), &closed, self.kept());
+        let is_closed = self.ask(swap).await?;
+        if is_closed {
+            self.trace("breaker closed");
+        }
+        Some(is_closed)
     }
 
     /// Half-open, while an attempt probes: when to ask again. Takes nothing.
@@ -210,18 +235,8 @@ impl Breaker {
                 (None, Verdict::Failed) => self.failed().await,
                 (None, Verdict::Answered | Verdict::Unknown) => {}
                 (Some(Probe { round, .. }), Verdict::Answered) => {
-                    let closed = format!("closed {}", self.name());
-                    let was = format!("open {round}");
-                    if self
-                        .ask(
-                            self.hints
-                                .swap(&self.state_key(), Some(&was), &closed, self.kept()),
-                        )
-                        .await
-                        == Some(true)
-                    {
+                    if self.closed(&round).await == Some(true) {
                         tracing::info!(breaker = self.key, "closed: the probe was answered");
-                        self.trace("breaker closed");
                     }
                 }
                 (Some(Probe { round, .. }), Verdict::Failed) => {

@@ -1,5 +1,5 @@
 //! `GET /metrics`: what is under way in the installation, and what this process has done; and
-//! `GET /api/workers`: the first of it as JSON, with every process; `/api/history`: the last hour of it; `/api/breakers`. What the database does not say is
+//! `GET /api/workers`: the first of it as JSON, with every process; `/api/history`: the last hour of it. What the database does not say is
 //! left out, and `counterstep_database_up` says so.
 
 use super::answer::Answer;
@@ -7,14 +7,10 @@ use crate::app_state::Api;
 use crate::query::Params;
 use actix_web::http::header::{ACCEPT, CONTENT_TYPE};
 use actix_web::{HttpRequest, HttpResponse, web};
-use counterstep_contracts::http::Page;
-use counterstep_contracts::workers::{
-    BreakerStanding, BreakerView, StatusView, WorkerState, WorkerView,
-};
+use counterstep_contracts::workers::{StatusView, WorkerState, WorkerView};
 use counterstep_kernel::ports::{ParkedCount, TaskCount};
 use counterstep_kernel::status::{self, InstallationFigures, LimitFigures};
 use counterstep_node::metrics::{Format, label_key};
-use counterstep_steps::breaker::BreakerState;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -35,23 +31,6 @@ pub(super) async fn workers(api: web::Data<Api>, request: HttpRequest) -> Answer
 pub(super) async fn history(api: web::Data<Api>, request: HttpRequest) -> Answer {
     Params::of(&request, &[])?;
     Ok(HttpResponse::Ok().json(api.history.view()))
-}
-
-pub(super) async fn breakers(api: web::Data<Api>, request: HttpRequest) -> Answer {
-    Params::of(&request, &[])?;
-    let view = |(name, state)| BreakerView {
-        name,
-        state: match state {
-            BreakerState::Closed => BreakerStanding::Closed,
-            BreakerState::Open(_) => BreakerStanding::Open,
-            BreakerState::HalfOpen => BreakerStanding::HalfOpen,
-        },
-    };
-    let found = status::breakers(&api.engine).await;
-    Ok(HttpResponse::Ok().json(Page {
-        items: found.into_iter().map(view).collect(),
-        next_cursor: None,
-    }))
 }
 
 pub(super) async fn metrics(api: web::Data<Api>, request: HttpRequest) -> Answer {

@@ -6,6 +6,7 @@ mod alerts;
 mod answer;
 mod audit;
 mod batch;
+mod breakers;
 mod bulk;
 mod caller;
 mod cancel;

@@ -3,9 +3,9 @@
 
 use super::described as about;
 use super::{
-    alerts, audit, batch, bulk, caller, cancel, children, dead_letters, docs, events, health, keys,
-    limits, links, list, log, metrics, operator, payloads, plan_and_why, poison, queues, result,
-    run_again, schedules, signals, submit, task, types, webhooks,
+    alerts, audit, batch, breakers, bulk, caller, cancel, children, dead_letters, docs, events,
+    health, keys, limits, links, list, log, metrics, operator, payloads, plan_and_why, poison,
+    queues, result, run_again, schedules, signals, submit, task, types, webhooks,
 };
 use crate::openapi::{Operation, PerType, Row};
 use crate::origins;
@@ -158,7 +158,8 @@ pub(crate) const ENDPOINTS: &[Endpoint] = endpoints! {
     Get "/api/alert-secrets" INSTALLATION => alerts::secrets, about::alerts::SECRETS;
     Get "/api/workers" INSTALLATION => metrics::workers, about::process::WORKERS;
     Get "/api/history" INSTALLATION => metrics::history, about::process::HISTORY;
-    Get "/api/breakers" INSTALLATION => metrics::breakers, about::process::BREAKERS;
+    Get "/api/breakers" INSTALLATION => breakers::list, about::process::BREAKERS;
+    Post "/api/breakers/{name}/close" INSTALLATION => breakers::close, about::process::CLOSE_BREAKER;
     Get "/api/queues" INSTALLATION => queues::list, about::queues::LIST;
     Post "/api/queues/{name}/pause" INSTALLATION => queues::pause, about::queues::PAUSE;
     Post "/api/queues/{name}/resume" INSTALLATION => queues::resume, about::queues::RESUME;

@@ -2,6 +2,7 @@
 
 use crate::access::{ask, key, locked};
 use crate::site::Site;
+use crate::types::LINE;
 use counterstep_contracts::access::{NewKey, Role};
 use counterstep_contracts::bulk::BulkView;
 use counterstep_contracts::{QueueName, Tenant};
@@ -9,10 +10,11 @@ use counterstep_kernel::Engine;
 use counterstep_kernel::admin_audit::{self, ADMIN_EVENTS, AdminEntry};
 use counterstep_kernel::payloads::delete_documents;
 use counterstep_kernel::poison;
-use counterstep_kernel::ports::Poison;
+use counterstep_kernel::ports::{Poison, PortsRuntime};
 use counterstep_reconciler::audit::{Scope, verify};
 use counterstep_reconciler::schedules;
 use counterstep_steps::Schedule;
+use counterstep_steps::breaker::{Breaker, Ticket, Verdict};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -75,6 +77,10 @@ async fn each_change_beside_tasks_is_in_the_audit_with_its_cause_and_the_chain_h
     let started: BulkView = started.json(202);
     let stop = format!("/api/bulk-operations/{}/stop", started.id);
     let poisoned = kept_poison(&site).await;
+    let ports = &site.engine.ports;
+    let runtime = Arc::new(PortsRuntime::from(ports));
+    let breaker = Breaker::new("line", LINE, ports.hints.clone(), runtime);
+    breaker.report(Ticket::default(), Verdict::Failed).await;
     let note = json!({"note": "why so", "actor": "ada"});
     let limit = json!({"at_once": 1, "note": "why so", "actor": "ada"});
     for (method, path, body, status) in [
@@ -88,6 +94,7 @@ async fn each_change_beside_tasks_is_in_the_audit_with_its_cause_and_the_chain_h
         ("POST", "/api/task-types/strict/enable", &note, 200),
         ("POST", "/api/queues/notes/pause", &note, 200),
         ("POST", "/api/queues/notes/resume", &note, 200),
+        ("POST", "/api/breakers/line/close", &note, 200),
         ("PUT", "/api/limits/bank", &limit, 200),
         ("POST", "/api/limits/bank/reset", &note, 200),
         ("DELETE", &poisoned, &Value::Null, 204),
@@ -122,7 +129,7 @@ async fn each_change_beside_tasks_is_in_the_audit_with_its_cause_and_the_chain_h
         };
         assert!(entry.actor.starts_with(by), "{entry:?}");
         assert_eq!(says.tenant.0, tenant, "{entry:?}");
-        let is_noted = ["type_", "queue_", "limit_"]
+        let is_noted = ["type_", "queue_", "limit_", "breaker_"]
             .iter()
             .any(|it| says.event.starts_with(it));
         let text = says.details.to_string();

@@ -2,6 +2,7 @@
 
 mod alerts;
 mod audit;
+mod breakers;
 mod bulk;
 mod check_deploy;
 mod dead_letters;
@@ -133,6 +134,8 @@ enum Command {
     Types(types::TypesArgs),
     /// List, pause and resume queues over the HTTP API
     Queues(queues::QueuesArgs),
+    /// List the breakers of steps, and close one, over the HTTP API
+    Breakers(breakers::BreakersArgs),
     /// List, set and reset the limits of steps over the HTTP API
     Limits(limits::LimitsArgs),
     /// List, make, pause and run schedules over the HTTP API
@@ -216,6 +219,7 @@ pub(crate) fn run(registry: Registry, beside: Beside, own: OwnCommands) -> ExitC
         Command::Alerts(args) => alerts::main(args),
         Command::Types(args) => types::main(args),
         Command::Queues(args) => queues::main(args),
+        Command::Breakers(args) => breakers::main(args),
         Command::Limits(args) => limits::main(args),
         Command::Schedules(args) => schedules::main(args),
         Command::Workers(args) => workers::main(args),

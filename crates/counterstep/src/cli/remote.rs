@@ -17,7 +17,7 @@ use counterstep_contracts::operator::{
 use counterstep_contracts::queue::{QueueRequest, QueueView};
 use counterstep_contracts::schedule::ScheduleView;
 use counterstep_contracts::webhook::DeliveryView;
-use counterstep_contracts::workers::WorkersView;
+use counterstep_contracts::workers::{BreakerRequest, BreakerView, WorkersView};
 use counterstep_contracts::{AuditSeq, ScheduleSpec, TaskId};
 use counterstep_node::{Exit, Layers, is_this_machine};
 use futures::{Stream, StreamExt};
@@ -344,6 +344,19 @@ impl Remote {
         body: &QueueRequest,
     ) -> Result<QueueView, Exit> {
         let url = format!("{}/api/queues/{}/{what}", self.http.base, encode(name));
+        self.read(self.http.client.post(url).json(body)).await
+    }
+
+    pub(super) async fn breakers(&self) -> Result<Page<BreakerView>, Exit> {
+        self.read(self.get("/api/breakers")).await
+    }
+
+    pub(super) async fn close_breaker(
+        &self,
+        name: &str,
+        body: &BreakerRequest,
+    ) -> Result<BreakerView, Exit> {
+        let url = format!("{}/api/breakers/{}/close", self.http.base, encode(name));
         self.read(self.http.client.post(url).json(body)).await
     }
 

@@ -66,6 +66,7 @@ pub const COMMANDS: &[(&str, u32)] = &[
     ("alerts", REMOTE),
     ("types", REMOTE),
     ("queues", REMOTE),
+    ("breakers", REMOTE),
     ("limits", REMOTE),
     ("schedules", REMOTE),
     ("workers", REMOTE),

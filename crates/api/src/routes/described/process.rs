@@ -1,10 +1,11 @@
 //! The processes, their health and metrics, and this document.
 
 use super::examples;
+use super::params::{param, text};
 use crate::openapi::{Header, Operation, Reply, Tag};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::http::{Health, Page};
-use counterstep_contracts::workers::{BreakerView, HistoryView, WorkersView};
+use counterstep_contracts::workers::{BreakerRequest, BreakerView, HistoryView, WorkersView};
 use serde_json::Value;
 
 pub(in super::super) const WORKERS: Operation = Operation::new(
@@ -39,6 +40,17 @@ pub(in super::super) const BREAKERS: Operation = Operation::new(
     "Those of the task types, as the process that answers sees them",
     examples::breakers,
 )]);
+
+pub(in super::super) const CLOSE_BREAKER: Operation =
+    Operation::new("closeBreaker", Tag::Process, "Close a breaker that is open")
+        .path(&[param("name", "The name of the breaker", text, "bank")])
+        .body::<BreakerRequest>(examples::close_request)
+        .replies(&[Reply::json::<BreakerView>(
+            200,
+            "Attempts start, in all processes that share its hints. A task that sleeps for it starts at its due time",
+            examples::closed_breaker,
+        )])
+        .problems(&[C::NoSuchBreaker]);
 
 pub(in super::super) const LIVE: Operation = Operation::new(
     "isLive",

@@ -215,6 +215,27 @@ async fn of_all_that_open_it_at_once_one_does_and_a_late_failure_changes_nothing
 }
 
 #[tokio::test]
+async fn a_person_closes_an_open_one_and_failures_from_before_count_no_more() {
+    let (hints, [one, two]) = two_breakers();
+    assert_eq!(one.close().await, Some(false), "it is not open");
+    fails(&one, 3).await;
+    assert_eq!(two.close().await, Some(true));
+    assert_eq!(one.standing().await, BreakerState::Closed);
+    assert_eq!(two.close().await, Some(false), "once more");
+    fails(&one, 2).await;
+    assert_eq!(two.standing().await, BreakerState::Closed);
+    fails(&one, 1).await;
+    assert!(matches!(two.standing().await, BreakerState::Open(_)));
+
+    // Half-open: the answer of a probe from before says nothing about the new round.
+    hints.advance(BREAKER.open_for);
+    let probe = admitted(&one).await;
+    assert_eq!(two.close().await, Some(true));
+    one.report(probe, Verdict::Failed).await;
+    assert_eq!(two.standing().await, BreakerState::Closed);
+}
+
+#[tokio::test]
 async fn behind_an_open_breaker_nothing_is_tried() {
     let (_, [breaker, other]) = two_breakers();
     let runtime = NoTime::default();
