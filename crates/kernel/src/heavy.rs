@@ -18,6 +18,8 @@ pub(crate) struct Heavy {
     limit: Limit,
     /// So many run side by side.
     pub(crate) steps: u32,
+    /// Rooms in the code of steps.
+    inside: AtomicU32,
     /// Rooms in abandoned code, which may hold them as long as the process lives.
     abandoned: AtomicU32,
     more_abandoned: Notify,
@@ -33,6 +35,7 @@ pub(crate) struct RoomInCode {
 
 impl RoomInCode {
     pub(crate) fn new(heavy: &Arc<Heavy>, permit: LimitPermit) -> Arc<Self> {
+        heavy.inside.fetch_add(1, Ordering::SeqCst);
         Arc::new(Self {
             heavy: heavy.clone(),
             abandoned: AtomicBool::new(false),
@@ -51,6 +54,7 @@ impl RoomInCode {
 
 impl Drop for RoomInCode {
     fn drop(&mut self) {
+        self.heavy.inside.fetch_sub(1, Ordering::SeqCst);
         if *self.abandoned.get_mut() {
             self.heavy.abandoned.fetch_sub(1, Ordering::SeqCst);
         }
@@ -67,6 +71,7 @@ impl Heavy {
             key: LimitKey::of_process(),
             limit: Limit::named("heavy").at_once(steps),
             steps,
+            inside: AtomicU32::new(0),
             abandoned: AtomicU32::new(0),
             more_abandoned: Notify::new(),
         }
@@ -77,9 +82,9 @@ impl Heavy {
         (&self.key, &self.limit)
     }
 
-    /// So many run now.
-    pub(crate) fn taken(&self) -> u32 {
-        self.limits.in_use_of(&self.key)
+    /// So many run now. Room that a task has taken and still waits for something else is not among them.
+    pub(crate) fn running(&self) -> u32 {
+        self.inside.load(Ordering::SeqCst)
     }
 
     /// Whether all of the room is in abandoned code, so that waiting for it may take as long as the

@@ -141,7 +141,7 @@ pub(crate) fn current_row(engine: &Engine) -> WorkerRow {
         running: known.running.keys().copied().take(NAMED).collect(),
         running_count: count(known.running.len()),
         heavy: engine.heavy.steps,
-        heavy_count: engine.heavy.taken(),
+        heavy_count: engine.heavy.running(),
         permits: engine.limits.in_use().into_iter().take(NAMED).collect(),
         abandoned_count: count(engine.isolation.abandoned()),
         lost_after: engine.settings.lost_after,

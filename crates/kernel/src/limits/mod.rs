@@ -260,12 +260,6 @@ impl Limits {
             .collect()
     }
 
-    /// How many permits of a limit attempts of this process hold.
-    pub(crate) fn in_use_of(&self, key: &LimitKey) -> u32 {
-        let shares = self.shares();
-        shares.by_key.get(key).map_or(0, |share| share.in_use)
-    }
-
     /// Whether there is none for one more attempt, as far as this process knows.
     pub(crate) fn is_used_up(&self, key: &LimitKey) -> bool {
         let shares = self.shares();
