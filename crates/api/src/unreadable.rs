@@ -16,10 +16,18 @@ pub(crate) async fn unreadable(
     if !matches!(error, StoreError::Corrupt(_) | StoreError::Unsupported(_)) {
         return error.into();
     }
+    match is_of(engine, tenant, task).await {
+        Ok(()) => error.into(),
+        Err(refused) => refused,
+    }
+}
+
+/// Whether it is a task of the tenant, also where its rows cannot be read.
+pub(crate) async fn is_of(engine: &Engine, tenant: &Tenant, task: TaskId) -> Result<(), Refused> {
     let of = RevisionsOf::TaskOf(tenant.clone(), task);
     match engine.ports.store.revisions(&of).await {
-        Ok(found) if found.tasks.is_empty() => no_such_task(),
-        Ok(_) => error.into(),
-        Err(error) => error.into(),
+        Ok(found) if found.tasks.is_empty() => Err(no_such_task()),
+        Ok(_) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }

@@ -192,7 +192,7 @@ pub struct Why {
     pub parent: Option<ParentView>,
     /// Everything that it waits for, what matters most first. Never empty.
     pub because: Vec<WhyReason>,
-    /// What an operator can do about it.
+    /// What an operator can do about it: first what ends the first reason, where a call or a command does.
     pub operator_can: Vec<OperatorMove>,
     /// The id of its group, where it is parked: others have failed for the same cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -226,8 +226,8 @@ pub struct WhyReason {
     /// The steps concerned.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<String>,
-    /// Those of the tasks that it has submitted for which a person has to decide, or those that hold the places
-    /// that it waits for: the first three.
+    /// Those of the tasks that it has submitted for which a person has to decide, else the first that has not ended; or those that hold
+    /// the places that it waits for, or come first: three at most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<TaskId>,
     /// What a waiting task waits for.
@@ -243,6 +243,8 @@ pub enum WhyCode {
     Working,
     /// The host that worked on it is lost; the reconciler will take it back.
     HostLost,
+    /// The host that worked on it was cut off from the database and keeps results: it goes on once it reaches the database again.
+    CutOff,
     /// The host that worked on it is lost, and a reconciler has reserved it: it takes it back within seconds.
     ReservedForRecovery,
     /// It sleeps until it is due: a retry, a timer, an undo, or other tasks of its key that come.
@@ -251,14 +253,30 @@ pub enum WhyCode {
     Outside,
     /// It waits until tasks that it has submitted have ended, or are undone.
     Tasks,
+    /// The tasks that it has submitted have ended, and nothing has woken it.
+    WakeLost,
     /// It waits for a place: as many tasks of its type or key are under way as may be.
     Concurrency,
+    /// There is a place for it, and nothing has woken it.
+    PlaceFree,
+    /// There is a place, and an older task of its key that has not started comes first.
+    PlaceBlocked,
+    /// Tasks of its key are being undone to make room for it.
+    Replacing,
     /// It was offered to hosts and none has claimed it yet, and nothing is known that keeps it from being claimed.
     Unclaimed,
+    /// It was accepted and is not offered to hosts yet.
+    Unannounced,
+    /// It was offered in the lane of its queue that goes last, and nothing else keeps it from being claimed.
+    Backlog,
     /// An operator has paused its queue.
     QueuePaused,
     /// No process that is known to run serves its queue and knows its type in its version and definition.
     NoHost,
+    /// The processes that took it were stopped, and none runs that takes it.
+    Stopping,
+    /// Its next step runs in processes of the API, and none runs that takes it.
+    OtherHostKind,
     /// The processes that take it have not refreshed their rows in time, and the database was there.
     HostsSilent,
     /// The database was away a moment ago: what is known of other processes is older than that.
@@ -281,10 +299,20 @@ pub enum WhyCode {
     LimitClosed,
     /// The circuit breaker of its next step is open, or lets a single attempt through.
     Breaker,
+    /// It sleeps for a circuit breaker, and the hints do not say how that stands.
+    BreakerUnknown,
     /// So many hosts were lost with it in a row that one more loss ends its recovery. It holds nothing up.
     LostCounts,
-    /// The program that answers cannot run it: another version or definition of its type.
+    /// The program that answers cannot run it: another version of its type.
     Version,
+    /// The program that answers knows its version in another definition.
+    Definition,
+    /// Its rows cannot be read: a host parks it.
+    Unreadable,
+    /// A newer program has written it, and this one cannot read it.
+    NewerProgram,
+    /// Its deadline comes before what it waits for. It holds nothing up.
+    Deadline,
     /// A cancel was accepted.
     CancelRequested,
     /// It waits for a person.
@@ -310,6 +338,10 @@ pub struct OperatorMove {
     pub body: Option<Value>,
     /// What it does.
     pub does: String,
+    /// The reason that it ends. Missing: it is about the task, whatever it waits for. A reason that no call ends is over at its
+    /// `until`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends: Option<WhyCode>,
 }
 
 /// One line of `GET /api/dead-letters`.

@@ -18,6 +18,16 @@ pub fn seed() -> u64 {
     seed
 }
 
+/// How many cases a test runs: so many, or the value of the variable `RUNS`.
+///
+/// # Panics
+/// When `RUNS` is no number.
+#[must_use]
+pub fn runs(usual: u64) -> u64 {
+    let given = std::env::var("RUNS").ok();
+    given.map_or(usual, |text| text.parse().expect("RUNS is a number"))
+}
+
 /// Random choices of a test, from its [`seed`].
 ///
 /// # Panics

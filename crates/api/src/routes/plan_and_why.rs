@@ -1,19 +1,20 @@
 //! `GET /api/tasks/{id}/plan` and `/why`: what an undo would do, and what a task waits for. The
 //! kernel works both out.
 
-use super::address::{load, task_id};
+use super::address::{self, task_id};
 use super::answer::Answer;
 use crate::app_state::Api;
 use crate::caller::Caller;
-use crate::problem::unknown_type;
+use crate::problem::{no_such_task, unknown_type};
 use crate::query::Params;
+use crate::unreadable::is_of;
 use actix_web::{HttpRequest, HttpResponse, web};
-use counterstep_kernel::operator;
+use counterstep_kernel::{load, operator};
 
 pub(super) async fn plan(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
     let id = task_id(&request)?;
     Params::of(&request, &[])?;
-    let record = load(&api, &caller, id).await?;
+    let record = address::load(&api, &caller, id).await?;
     let task_type = api
         .engine
         .registry
@@ -25,7 +26,17 @@ pub(super) async fn plan(api: web::Data<Api>, caller: Caller, request: HttpReque
 pub(super) async fn why(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
     let id = task_id(&request)?;
     Params::of(&request, &[])?;
-    let record = load(&api, &caller, id).await?;
+    let record = match load::read(&api.engine, id).await {
+        Ok(record) => record,
+        Err(error) => {
+            is_of(&api.engine, &caller.tenant, id).await?;
+            let why = operator::why_unreadable(&api.engine, id, error).await?;
+            return Ok(HttpResponse::Ok().json(why));
+        }
+    };
+    let record = record
+        .filter(|record| record.task.tenant == caller.tenant)
+        .ok_or_else(no_such_task)?;
     let around = operator::surroundings(&api.engine, &record).await;
     Ok(HttpResponse::Ok().json(operator::why_among(&api.engine.registry, &record, &around)))
 }

@@ -3,6 +3,8 @@
 use crate::site::Site;
 use crate::types::LINE;
 use counterstep_contracts::http::AuditTrail;
+use counterstep_contracts::operator::{Why, WhyCode};
+use counterstep_contracts::workers::{BreakerStanding, BreakerView};
 use counterstep_contracts::{TaskStatus, WaitReason};
 use counterstep_kernel::ports::PortsRuntime;
 use counterstep_steps::breaker::{Breaker, Ticket, Verdict};
@@ -56,4 +58,37 @@ async fn a_declared_breaker_is_shown_with_its_values() {
         "{breaker}"
     );
     assert_eq!(breaker["policy"]["open_for"], "1h");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_closes_a_breaker_and_a_task_that_sleeps_for_it_is_due_only() {
+    let site = Site::start().await;
+    let ports = &site.engine.ports;
+    let runtime = Arc::new(PortsRuntime::from(ports));
+    let breaker = Breaker::new("line", LINE, ports.hints.clone(), runtime);
+    breaker.report(Ticket::default(), Verdict::Failed).await;
+    site.run_worker();
+    let task = site.submit("/api/tasks/call-out").await;
+    site.until(task, TaskStatus::Waiting).await;
+    let why = format!("/api/tasks/{task}/why");
+    let asked: Why = site.get(&why).await.json(200);
+    let can = &asked.operator_can[0];
+    assert_eq!(asked.because[0].code, WhyCode::Breaker, "{asked:?}");
+    assert_eq!(
+        (&*can.path, can.ends),
+        ("/api/breakers/line/close", Some(WhyCode::Breaker))
+    );
+    let body = can.body.as_ref().expect("a body").to_string();
+    let closed: BreakerView = site.post(&can.path, body).await.json(200);
+    assert_eq!(closed.state, BreakerStanding::Closed);
+    let again: Why = site.get(&why).await.json(200);
+    assert_eq!(again.because[0].code, WhyCode::Due, "{again:?}");
+    assert!(again.because[0].until.is_some(), "{again:?}");
+
+    let note = r#"{"note":"a test"}"#;
+    let closed: BreakerView = site.post("/api/breakers/line/close", note).await.json(200);
+    assert_eq!(closed.state, BreakerStanding::Closed, "once more");
+    site.post("/api/breakers/unknown/close", note)
+        .await
+        .problem(404, "no-such-breaker");
 }

@@ -111,6 +111,7 @@ mod tests {
             body,
             command: None,
             does: String::new(),
+            ends: None,
         };
         Caller::new("shop", url, URL)
             .command(task, &can)

@@ -16,6 +16,7 @@ mod why_moves;
 mod why_places;
 mod why_reason;
 mod why_rows;
+mod why_unreadable;
 
 pub use deploy::check_deploy;
 pub use recoveries::{Recount, set_recoveries};
@@ -24,4 +25,4 @@ pub use undo_plan::undo_plan;
 pub use why::{why, why_among};
 pub use why_around::{BreakerFound, Surroundings, surroundings};
 pub use why_children::{ChildrenFound, children_found};
-pub use why_places::places_found;
+pub use why_unreadable::why_unreadable;

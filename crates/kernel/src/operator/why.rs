@@ -1,25 +1,26 @@
 //! What a task is waiting for, from its rows, from what this program knows, and from what processes
-//! have said of themselves. Says only what they show.
+//! have said of themselves. Says only what they show, and never nothing: that no process has claimed it stands there only where
+//! nothing else does.
 
 use super::why_around::Surroundings;
 use super::why_children;
 use super::why_held::held;
 use super::why_hosts::takers;
 use super::why_moves::moves;
-use super::why_places;
 use super::why_reason::{reason, steps};
-use super::why_rows;
+use super::why_rows::{self, Facts, Found};
 use crate::dead_letters::group_of;
+use crate::ports::KnownType;
 use crate::record::{DbTime, Failure, StepRow, TaskRecord};
 use crate::task::Registry;
 use crate::times::rfc3339;
-use counterstep_contracts::operator::{Why, WhyCode, WhyReason};
+use counterstep_contracts::operator::{OperatorMove, Why, WhyCode, WhyReason};
 use counterstep_contracts::retry::format_duration;
 use counterstep_contracts::{QueueName, StepStatus, TaskStatus, WaitReason};
 use std::time::Duration;
 
-/// A task that no host has claimed for so long is not just waiting for its turn.
-const LONG: Duration = Duration::from_secs(30);
+/// A task that nothing holds is claimed within this time; one that is not is no longer just waiting for its turn.
+pub(super) const LONG: Duration = Duration::from_secs(30);
 
 /// Why a task is where it is.
 #[must_use]
@@ -30,80 +31,27 @@ pub fn why(registry: &Registry, record: &TaskRecord) -> Why {
 /// The same, with what is known beside its rows.
 #[must_use]
 pub fn why_among(registry: &Registry, record: &TaskRecord, around: &Surroundings) -> Why {
-    let Surroundings {
-        children, places, ..
-    } = around;
     let task = &record.task;
-    let mut because = Vec::new();
-    let knows = registry.of(task).is_some();
-    if !task.status.is_at_rest() {
-        because.extend(task.cancel_requested_at.map(|at| cancel(record, at)));
-        because.extend(held(record, around));
-        if !knows {
-            because.push(version(registry, record));
+    let mut found = match task.status {
+        status if status.is_parked() => vec![(parked(record), None)],
+        status if status.is_terminal() => {
+            vec![(reason(WhyCode::Ended, ended(record)), None)]
         }
-    }
-    let found = match task.status.is_at_rest() {
-        true => Vec::new(),
-        false => why_rows::found(&why_rows::Facts::of(registry, record, around)),
+        _ => standing(registry, record, around),
     };
-    let holds_up = |(reason, _): &why_rows::Found| reason.code != WhyCode::LostCounts;
-    let (holding, beside): (Vec<_>, Vec<_>) = found.into_iter().partition(holds_up);
-    let is_held = !holding.is_empty();
-    let (reasons, mut first): (Vec<_>, Vec<_>) = holding.into_iter().unzip();
-    because.extend(reasons);
-    let for_children = why_children::reason_of(record, children.as_ref());
-    match task.status {
-        // Then they are all that it waits for.
-        TaskStatus::Waiting
-            if task.waiting == Some(WaitReason::Children) && for_children.is_some() => {}
-        TaskStatus::Waiting if task.waiting == Some(WaitReason::Concurrency) => {
-            because.push(why_places::reason_of(places));
-        }
-        // Its rows say it.
-        TaskStatus::Waiting
-            if is_held
-                && (record.due_in().is_zero() && task.due_at.is_some()
-                    || matches!(task.waiting, Some(WaitReason::Breaker | WaitReason::Limit))) => {}
-        TaskStatus::Waiting => because.push(waiting(record)),
-        TaskStatus::Submitted | TaskStatus::Dispatched if is_held => {}
-        TaskStatus::Submitted | TaskStatus::Dispatched => because.push(unclaimed(record, around)),
-        TaskStatus::Compensating if task.lease_owner.is_none() => {
-            if record.due_in().is_zero() {
-                if !is_held {
-                    because.push(unclaimed(record, around));
-                }
-            } else if !why_children::are_all(record) {
-                let probed = probed_again(record);
-                let what =
-                    probed.unwrap_or_else(|| "the next attempt of an undo is due then".to_owned());
-                because.push(due(record, &what));
-            }
-        }
-        TaskStatus::CompensationFailed | TaskStatus::DeadLettered => because.push(parked(record)),
-        TaskStatus::Completed
-        | TaskStatus::Failed
-        | TaskStatus::Cancelled
-        | TaskStatus::Resolved => {
-            because.push(reason(WhyCode::Ended, ended(record)));
-        }
-        TaskStatus::Running | TaskStatus::Compensating => {}
-    }
-    because.extend(for_children);
-    for (reason, can) in beside {
-        because.push(reason);
-        first.push(can);
-    }
+    found.extend(deadline(record, &found).map(|reason| (reason, None)));
+    let of_reason = |(reason, can): &Found| {
+        let can = can.clone()?;
+        let ends = Some(reason.code);
+        Some(OperatorMove { ends, ..can })
+    };
+    let first: Vec<OperatorMove> = found.iter().filter_map(of_reason).collect();
     Why {
         task_id: task.id,
         status: task.status,
         parent: task.parent.map(Into::into),
-        because,
-        operator_can: first
-            .into_iter()
-            .flatten()
-            .chain(moves(registry, record))
-            .collect(),
+        because: found.into_iter().map(|(reason, _)| reason).collect(),
+        operator_can: first.into_iter().chain(moves(registry, record)).collect(),
         group: task
             .status
             .is_parked()
@@ -113,6 +61,93 @@ pub fn why_among(registry: &Registry, record: &TaskRecord, around: &Surroundings
             failure.map(Failure::cause).unwrap_or_default()
         }),
     }
+}
+
+/// All that an active task waits for, first what would hold it even if nothing else did.
+fn standing(registry: &Registry, record: &TaskRecord, around: &Surroundings) -> Vec<Found> {
+    let task = &record.task;
+    let facts = Facts::of(registry, record, around);
+    let mut found: Vec<Found> = Vec::new();
+    let cancelled = task.cancel_requested_at;
+    found.extend(cancelled.map(|at| (cancel(record, at), None)));
+    found.extend(held(record, around));
+    if registry.of(task).is_none() {
+        found.push((version(registry, record), None));
+    }
+    let rows = why_rows::found(&facts);
+    let is_held = !rows.is_empty();
+    found.extend(rows);
+    let for_children = why_children::reason_of(record, around);
+    let for_children = for_children.filter(|_| !facts.is_woken());
+    let left = record.due_in();
+    found.extend(match task.status {
+        // Then they are all that it waits for.
+        TaskStatus::Waiting if for_children.is_some() && !facts.waits_for_a_claim() => None,
+        // Its rows say it.
+        TaskStatus::Waiting if is_held && facts.waits_for_a_claim() => None,
+        TaskStatus::Waiting if is_held && facts.sleeps_for_a_row() => None,
+        TaskStatus::Waiting if facts.waits_for_a_claim() => Some(unclaimed(&facts)),
+        TaskStatus::Waiting => Some((waiting(record), None)),
+        TaskStatus::Submitted | TaskStatus::Dispatched if is_held => None,
+        TaskStatus::Submitted | TaskStatus::Dispatched => Some(unclaimed(&facts)),
+        TaskStatus::Compensating if task.lease_owner.is_some() => None,
+        TaskStatus::Compensating if left.is_zero() => (!is_held).then(|| unclaimed(&facts)),
+        TaskStatus::Compensating if why_children::are_all(record) => None,
+        TaskStatus::Compensating => Some((undo_due(record), None)),
+        _ => None,
+    });
+    found.extend(for_children);
+    found.extend(why_rows::beside_it(&facts));
+    found
+}
+
+/// What comes before the first reason is over.
+fn deadline(record: &TaskRecord, found: &[Found]) -> Option<WhyReason> {
+    let task = &record.task;
+    let goes_forward = !task.status.is_at_rest() && task.status != TaskStatus::Compensating;
+    let at = task.deadline_at.filter(|_| goes_forward)?;
+    let until = rfc3339(at);
+    let (first, _) = found.first()?;
+    // Times are written alike, so that they are ordered as their texts are.
+    let is_before = first.until.as_ref().is_none_or(|first| *first > until);
+    let left = at.after(record.now);
+    (is_before && !left.is_zero()).then(|| WhyReason {
+        until: Some(until),
+        ..reason(
+            WhyCode::Deadline,
+            format!(
+                "its deadline comes in {}, whatever it waits for: then it is undone",
+                format_duration(Duration::from_secs(left.as_secs() + 1))
+            ),
+        )
+    })
+}
+
+fn undo_due(record: &TaskRecord) -> WhyReason {
+    let errors = errors_of(record, |status| status == StepStatus::Compensating);
+    let what = || format!("the next attempt of an undo is due then{errors}");
+    WhyReason {
+        steps: steps(record, |status| status == StepStatus::Compensating),
+        ..due(record, &probed_again(record).unwrap_or_else(what))
+    }
+}
+
+/// How the last attempts of such steps have ended, in words.
+fn errors_of(record: &TaskRecord, of: impl Fn(StepStatus) -> bool) -> String {
+    let rows = record.steps.iter().filter(|row| of(row.status));
+    let said = rows.filter_map(|row| {
+        let error = row.error.as_ref()?;
+        let attempt = match row.status {
+            StepStatus::Compensating => row.undo_attempts,
+            _ => row.attempts,
+        };
+        Some(format!("{}, attempt {attempt}: {error}", row.name))
+    });
+    let said: Vec<String> = said.collect();
+    if said.is_empty() {
+        return String::new();
+    }
+    format!(" ({})", said.join("; "))
 }
 
 /// Whole seconds: the rest is of no use to a person.
@@ -130,22 +165,31 @@ fn cancel(record: &TaskRecord, at: DbTime) -> WhyReason {
 
 fn version(registry: &Registry, record: &TaskRecord) -> WhyReason {
     let task = &record.task;
-    let known: Vec<String> = registry
-        .known()
+    let of_type = |known: &&KnownType| known.name == task.task_type;
+    let known = registry.known();
+    let known: Vec<_> = known.iter().filter(of_type).collect();
+    let named: Vec<String> = known
         .iter()
-        .filter(|known| known.name == task.task_type)
         .map(|known| format!("version {} ({})", known.version, known.definition))
         .collect();
-    let here = if known.is_empty() {
+    let here = if named.is_empty() {
         "does not know the type at all".to_owned()
     } else {
-        format!("knows {}", known.join(", "))
+        format!("knows {}", named.join(", "))
+    };
+    let is_known = known.iter().any(|known| known.version == task.version);
+    let (code, what) = match is_known {
+        true => (
+            WhyCode::Definition,
+            "a host has to run that definition still: deploy the program with it, or make the changed one a new version",
+        ),
+        false => (WhyCode::Version, "a host has to run that program still"),
     };
     let detail = format!(
-        "it was submitted under {} version {} ({}), and this server {here}: a host has to run that program still",
+        "it was submitted under {} version {} ({}), and this server {here}: {what}",
         task.task_type, task.version, task.definition_hash
     );
-    reason(WhyCode::Version, detail)
+    reason(code, detail)
 }
 
 fn waiting(record: &TaskRecord) -> WhyReason {
@@ -154,7 +198,8 @@ fn waiting(record: &TaskRecord) -> WhyReason {
     let named = waiting.join(", ");
     let mut found = match task.waiting {
         Some(WaitReason::Retry) => {
-            let attempt = || format!("the next attempt of {named} is due then");
+            let errors = errors_of(record, |status| status == StepStatus::Waiting);
+            let attempt = || format!("the next attempt of {named} is due then{errors}");
             due(record, &probed_again(record).unwrap_or_else(attempt))
         }
         // Of types that this program does not know: their rows are not read.
@@ -233,31 +278,53 @@ fn due(record: &TaskRecord, what: &str) -> WhyReason {
     }
 }
 
-fn unclaimed(record: &TaskRecord, around: &Surroundings) -> WhyReason {
+/// Nothing is known that keeps it from being claimed.
+fn unclaimed(facts: &Facts<'_>) -> Found {
+    let (record, around) = (facts.record, facts.around);
     let task = &record.task;
-    let queue = QueueName(task.queue.clone()).base();
-    let since = age(record, task.updated_at);
+    let queue = facts.queue();
+    let ready = task
+        .due_at
+        .map_or(task.updated_at, |due| due.max(task.updated_at));
+    let since = age(record, ready);
     let hosts = format!("{} host", task.host);
-    let detail = if since >= LONG {
-        format!(
+    let is_late = since >= LONG;
+    let is_backlog = QueueName(task.queue.clone()) == queue.backlog();
+    let (code, detail) = if is_late {
+        let detail = format!(
             "it was offered on queue `{}` {} ago and no {hosts} has claimed it: is one running that serves this queue \
-             and knows {} version {}, and has it a free slot?",
+             and knows {} version {}, and has it a free slot? Its message may be lost, or another process hold its lock for up to a third \
+             of a lease, which is stored nowhere: polling finds it, and a reconciler offers it anew",
             queue,
             format_duration(since),
             task.task_type,
             task.version
-        )
+        );
+        (WhyCode::Unclaimed, detail)
+    } else if task.status == TaskStatus::Submitted {
+        let detail = format!(
+            "it was accepted and is not offered on queue `{queue}` yet: polling finds it, or a reconciler offers it"
+        );
+        (WhyCode::Unannounced, detail)
+    } else if is_backlog {
+        let detail = format!(
+            "it was offered in the lane `{}`, for its low priority or since many tasks of its tenant wait: of four tasks at least one comes from there",
+            task.queue
+        );
+        (WhyCode::Backlog, detail)
     } else {
-        format!(
-            "it was offered on queue `{}` and waits for a free slot of a {hosts}",
-            queue
-        )
+        let detail =
+            format!("it was offered on queue `{queue}` and waits for a free slot of a {hosts}");
+        (WhyCode::Unclaimed, detail)
     };
     let detail = detail + &takers(record, around);
-    WhyReason {
+    let from = if is_late { record.now } else { ready };
+    let found = WhyReason {
         queue: Some(queue.0),
-        ..reason(WhyCode::Unclaimed, detail)
-    }
+        until: Some(rfc3339(from.later(LONG))),
+        ..reason(code, detail)
+    };
+    (found, None)
 }
 
 fn ended(record: &TaskRecord) -> String {

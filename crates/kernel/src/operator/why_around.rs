@@ -1,16 +1,19 @@
 //! What is known beside a task's own rows of what may hold it: processes, its queue, the limit and the breaker of its next step.
 //! Reads, fails open, and must not change anything.
 
-use super::why_children::{ChildrenFound, children_found};
-use super::why_places::places_found;
+use super::why::why_among;
+use super::why_children::{ChildrenFound, children_found, first_of};
 use crate::breaker::BreakerState;
 use crate::engine::Engine;
 use crate::limits::{LimitFound, limit_found};
+use crate::load;
 use crate::paused_queues::{Pause, pause_of};
-use crate::ports::{PlaceRow, REFRESH_TAKES, StoreError, WorkerSeen, Workers, refreshed_every};
+use crate::places::{PlaceFound, PlaceWait, named, place_found};
+use crate::ports::{REFRESH_TAKES, StoreError, WorkerSeen, Workers, refreshed_every};
 use crate::record::{DbTime, TaskRecord};
 use crate::turn::{breaker_of, likely_next};
-use counterstep_contracts::{QueueName, WaitReason};
+use counterstep_contracts::operator::Why;
+use counterstep_contracts::{QueueName, TaskId, WaitReason};
 use futures::future::BoxFuture;
 use serde_json::Value;
 use std::time::Duration;
@@ -23,8 +26,10 @@ pub struct Surroundings {
     pub workers: Option<Workers>,
     /// How the tasks stand that it has submitted; `None`: unknown.
     pub children: Option<ChildrenFound>,
-    /// The tasks that hold the places that it waits for.
-    pub places: Vec<PlaceRow>,
+    /// How it stands among those of its key, where it has no place and needs one.
+    pub place: Option<PlaceFound>,
+    /// Why the task stands that it waits for: the first of its children, or the one before it in its line.
+    pub other: Option<Box<Why>>,
     /// The pause of its queue.
     pub pause: Option<Pause>,
     /// The limit of its next step, and the step.
@@ -44,8 +49,11 @@ pub struct BreakerFound {
     pub name: String,
     /// The step that waits for it.
     pub step: String,
-    /// As this process sees it. Without a server for hints each process has its own, and of another one's nothing is known.
-    pub state: BreakerState,
+    /// As this process sees it. Without a server for hints each process has its own, and of another one's nothing is known. `None`:
+    /// the hints do not say.
+    pub state: Option<BreakerState>,
+    /// Half-open, while another attempt probes: asked again after this.
+    pub probing: Option<Duration>,
 }
 
 /// For how long after an outage what is known of a process may be older than that.
@@ -57,6 +65,17 @@ pub(super) fn still_unknown(around: &Surroundings, seen: &WorkerSeen) -> Option<
 
 /// Reads what is known beside a task's own rows. What cannot be read is left out and logged: the rest is worth an answer.
 pub fn surroundings<'a>(engine: &'a Engine, record: &'a TaskRecord) -> BoxFuture<'a, Surroundings> {
+    read_around(engine, record, DEEPEST)
+}
+
+/// A task waits for another one, that one for a third: so many are looked at.
+const DEEPEST: u32 = 3;
+
+fn read_around<'a>(
+    engine: &'a Engine,
+    record: &'a TaskRecord,
+    deeper: u32,
+) -> BoxFuture<'a, Surroundings> {
     Box::pin(async move {
         let store = &engine.ports.store;
         let now = engine.ports.clock.monotonic();
@@ -64,12 +83,6 @@ pub fn surroundings<'a>(engine: &'a Engine, record: &'a TaskRecord) -> BoxFuture
         let mut around = Surroundings {
             workers: read("the processes", record, store.workers().await),
             children: read("its children", record, children_found(store, record).await).flatten(),
-            places: read(
-                "the tasks of its key",
-                record,
-                places_found(store, record).await,
-            )
-            .unwrap_or_default(),
             back_for,
             ..Surroundings::default()
         };
@@ -77,14 +90,48 @@ pub fn surroundings<'a>(engine: &'a Engine, record: &'a TaskRecord) -> BoxFuture
             let queue = QueueName(record.task.queue.clone()).base();
             let pause = pause_of(engine, &queue).await;
             around.pause = read("the pause of its queue", record, pause).flatten();
+            let place = place_found(engine, record).await;
+            around.place = read("the tasks of its key", record, place).flatten();
             held_back(engine, record, &mut around).await;
         }
         if record.lease_has_expired() {
             let reserved = store.reserved_until(record.task.id).await;
             around.reserved_until = read("its reservation", record, reserved).flatten();
         }
+        if let Some(task) = first_other(engine, record, &around).await
+            && deeper > 0
+        {
+            around.other = why_of(engine, task, deeper - 1).await.map(Box::new);
+        }
         around
     })
+}
+
+/// The task that it waits for, where one can be named.
+async fn first_other(
+    engine: &Engine,
+    record: &TaskRecord,
+    around: &Surroundings,
+) -> Option<TaskId> {
+    if let Some(found) = &around.children {
+        let first = first_of(&engine.ports.store, record, found).await;
+        return read("its children", record, first).flatten();
+    }
+    let place = around.place.as_ref()?;
+    match place.wait {
+        PlaceWait::Behind(first) => Some(first),
+        PlaceWait::Replacing => named(&place.holders, &place.key, 1).first().copied(),
+        _ => None,
+    }
+}
+
+async fn why_of(engine: &Engine, task: TaskId, deeper: u32) -> Option<Why> {
+    let record = load::read(engine, task).await;
+    let record = record
+        .inspect_err(|error| tracing::warn!(%task, %error, "a task that another waits for could not be read"))
+        .ok()??;
+    let around = read_around(engine, &record, deeper).await;
+    Some(why_among(&engine.registry, &record, &around))
 }
 
 /// The limit and the breaker of its next step: as its last wait has them, where it sleeps for one.
@@ -124,10 +171,15 @@ async fn held_back(engine: &Engine, record: &TaskRecord, around: &mut Surroundin
         if around.breaker.is_none()
             && let Some(breaker) = breaker_of(engine, &task_type, at)
         {
+            let state = breaker.known().await;
             around.breaker = Some(BreakerFound {
                 name: breaker.key().to_owned(),
                 step: name,
-                state: breaker.standing().await,
+                probing: match state {
+                    Some(BreakerState::HalfOpen) => breaker.probing().await,
+                    _ => None,
+                },
+                state,
             });
         }
     }

@@ -1,7 +1,10 @@
 //! What a task waits for where it waits for tasks that it has submitted: how many of them have ended,
 //! and which of them wait for a person. Reads; must not change a task.
 
-use super::why_reason::reason;
+use super::why_around::Surroundings;
+use super::why_places::wakes;
+use super::why_reason::{reason, with_other};
+use super::why_rows::Found;
 use crate::ports::{ChildCount, ChildLine, ChildQuery, Store, StoreError};
 use crate::record::{StepRow, TaskRecord};
 use counterstep_contracts::operator::{WhyCode, WhyReason};
@@ -57,14 +60,16 @@ pub(super) fn are_all(record: &TaskRecord) -> bool {
     waiting > 0 && record.steps.iter().filter(is_undone).count() == waiting
 }
 
-/// What is said of them; `None`: the task waits for none. `found`: `None` where it is unknown how
-/// they stand.
-pub(super) fn reason_of(record: &TaskRecord, found: Option<&ChildrenFound>) -> Option<WhyReason> {
+/// What is said of them, and what ends the wait; `None`: the task waits for none. Where it is unknown how they stand, less.
+pub(super) fn reason_of(record: &TaskRecord, around: &Surroundings) -> Option<Found> {
+    let found = around.children.as_ref();
     let steps = waiting_steps(record);
     if steps.is_empty() {
         return None;
     }
     let undoes = record.task.status == TaskStatus::Compensating;
+    let has_ended =
+        |status: TaskStatus| status.is_terminal() && !(undoes && status == TaskStatus::Completed);
     let of_step = |row: &&StepRow| {
         let (name, submitted) = (&row.name, started(row));
         let what = if undoes {
@@ -73,9 +78,7 @@ pub(super) fn reason_of(record: &TaskRecord, found: Option<&ChildrenFound>) -> O
             format!("{name} waits for tasks that it has submitted")
         };
         let Some(found) = found else { return what };
-        let ended = sum(&found.counts, row, |status| {
-            status.is_terminal() && !(undoes && status == TaskStatus::Completed)
-        });
+        let ended = sum(&found.counts, row, has_ended);
         format!("{what}: {ended} of {submitted} have ended")
     };
     let mut detail: Vec<String> = steps.iter().map(of_step).collect();
@@ -85,15 +88,58 @@ pub(super) fn reason_of(record: &TaskRecord, found: Option<&ChildrenFound>) -> O
         let count = steps.iter().map(of_step).sum();
         detail.push(decisions(parked, count));
     }
-    Some(WhyReason {
+    let all_have = |found: &ChildrenFound| {
+        let mut rows = steps.iter();
+        rows.all(|row| sum(&found.counts, row, has_ended) >= started(row))
+    };
+    let is_lost = !undoes && found.is_some_and(all_have);
+    if is_lost {
+        detail.push("it sleeps all the same: the process that ended the last of them wakes it now, or was lost before it could".to_owned());
+    }
+    let code = if is_lost {
+        WhyCode::WakeLost
+    } else {
+        WhyCode::Tasks
+    };
+    let waiting = record.task.waiting;
+    let reason = WhyReason {
         steps: steps.iter().map(|row| row.name.clone()).collect(),
         tasks: parked.iter().map(|line| line.task).collect(),
-        waiting_for: record
-            .task
-            .waiting
-            .filter(|waiting| *waiting == WaitReason::Children),
-        ..reason(WhyCode::Tasks, detail.join("; "))
-    })
+        waiting_for: waiting.filter(|waiting| *waiting == WaitReason::Children),
+        ..reason(code, detail.join("; "))
+    };
+    if is_lost {
+        return Some((reason, Some(wakes())));
+    }
+    Some(with_other(reason, around.other.as_deref()))
+}
+
+/// The task among them to look at: the first for which a person has to decide, else the first that has not ended.
+///
+/// # Errors
+/// When the store does not answer.
+pub(super) async fn first_of(
+    store: &Store,
+    record: &TaskRecord,
+    found: &ChildrenFound,
+) -> Result<Option<TaskId>, StoreError> {
+    if let Some(parked) = found.parked.first() {
+        return Ok(Some(parked.task));
+    }
+    for step in waiting_steps(record) {
+        let open = TaskStatus::ALL.iter().copied();
+        let query = ChildQuery {
+            parent: record.task.id,
+            step: Some(step.no),
+            statuses: open.filter(|status| !status.is_terminal()).collect(),
+            after: None,
+            limit: 1,
+        };
+        if let Some(line) = store.children(&query).await?.first() {
+            return Ok(Some(line.task));
+        }
+    }
+    Ok(None)
 }
 
 /// `count`: how many there are.

@@ -2,7 +2,9 @@
 //! the task. The lease alone decides. Pure; must not read anything.
 
 use super::why_around::{Surroundings, still_unknown};
+use super::why_moves::command;
 use super::why_reason::{reason, steps};
+use super::why_rows::Found;
 use crate::ports::{WorkerSeen, Workers};
 use crate::record::{DbTime, TaskRecord};
 use crate::times::rfc3339;
@@ -15,7 +17,7 @@ use std::time::Duration;
 /// So many reconcilers are named.
 const NAMED: usize = 3;
 
-pub(super) fn held(record: &TaskRecord, around: &Surroundings) -> Option<WhyReason> {
+pub(super) fn held(record: &TaskRecord, around: &Surroundings) -> Option<Found> {
     let owner = record.task.lease_owner.clone()?;
     let under_way = steps(record, |status| {
         matches!(status, StepStatus::Running | StepStatus::Compensating)
@@ -39,6 +41,7 @@ pub(super) fn held(record: &TaskRecord, around: &Surroundings) -> Option<WhyReas
         owner: &owner,
         named: &named,
         unknown_for,
+        kept: seen.and_then(|(_, seen)| Some(seen.row.kept.as_ref()?.results)),
     };
     let (code, mut detail) = of.lease(record, around);
     let known = seen.filter(|_| unknown_for.is_none());
@@ -46,13 +49,18 @@ pub(super) fn held(record: &TaskRecord, around: &Surroundings) -> Option<WhyReas
         detail.push_str(&became_of(known, seen));
     }
     let reserved = around.reserved_until.filter(|_| !record.lease_is_live());
-    Some(WhyReason {
+    let found = WhyReason {
         until: reserved.or(record.task.lease_expires_at).map(rfc3339),
         owner_state: known.map(|(known, seen)| seen.state(known.now)),
         owner: Some(owner),
         steps: under_way,
         ..reason(code, detail)
-    })
+    };
+    let pass = command(
+        "reconciler --once".to_owned(),
+        "takes back what was lost with its host",
+    );
+    Some((found, (code == WhyCode::HostLost).then_some(pass)))
 }
 
 /// The owner of a lease, in words.
@@ -62,6 +70,8 @@ struct Held<'a> {
     named: &'a str,
     /// So long nothing is known of the owner.
     unknown_for: Option<Duration>,
+    /// So many results it keeps in its spool.
+    kept: Option<u64>,
 }
 
 impl Held<'_> {
@@ -80,6 +90,15 @@ impl Held<'_> {
                     "the lease of {owner} has run out while it worked on {named}, and a reconciler has reserved the task until then, \
                      to take it back{}; behind that time another one reserves it",
                     reconcilers(around.workers.as_ref())
+                ),
+            );
+        }
+        if let Some(kept) = self.kept.filter(|kept| *kept > 0) {
+            return (
+                WhyCode::CutOff,
+                format!(
+                    "the lease of {owner} has run out while it worked on {named}, and it keeps {kept} results that it could not give to the \
+                     database: within a lease after it reaches the database again it goes on, or a reconciler takes the task back"
                 ),
             );
         }

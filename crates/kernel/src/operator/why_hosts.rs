@@ -17,6 +17,8 @@ pub(super) struct Takers<'a> {
     pub(super) fresh: Vec<&'a WorkerSeen>,
     /// They have missed a refresh, or are lost.
     pub(super) silent: Vec<&'a WorkerSeen>,
+    /// They were stopped; the last one first.
+    pub(super) stopped: Vec<&'a WorkerSeen>,
 }
 
 impl<'a> Takers<'a> {
@@ -29,15 +31,19 @@ impl<'a> Takers<'a> {
         };
         let workers = workers.filter(|known| !known.rows.is_empty());
         let rows = workers.map_or(&[][..], |known| &known.rows);
-        let (fresh, silent) = rows
+        let (stopped, running): (Vec<_>, Vec<_>) = rows
             .iter()
-            .filter(|seen| !seen.row.is_stopped && seen.serves(&task.queue, &of))
+            .filter(|seen| seen.serves(&task.queue, &of))
+            .partition(|seen| seen.row.is_stopped);
+        let (fresh, silent) = running
+            .into_iter()
             .partition(|seen| workers.is_some_and(|known| seen.is_fresh(known.now)));
         Self {
             workers,
             is_known: workers.is_some(),
             fresh,
             silent,
+            stopped,
         }
     }
 

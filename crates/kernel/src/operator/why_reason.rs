@@ -2,7 +2,7 @@
 
 use crate::record::TaskRecord;
 use counterstep_contracts::StepStatus;
-use counterstep_contracts::operator::{WhyCode, WhyReason};
+use counterstep_contracts::operator::{OperatorMove, Why, WhyCode, WhyReason};
 
 pub(super) fn reason(code: WhyCode, detail: String) -> WhyReason {
     WhyReason {
@@ -25,4 +25,26 @@ pub(super) fn steps(record: &TaskRecord, of: impl Fn(StepStatus) -> bool) -> Vec
         .filter(|row| of(row.status))
         .map(|row| row.name.clone())
         .collect()
+}
+
+/// A wait for another task: what that one waits for first, until when, and what ends it.
+pub(super) fn with_other(
+    mut reason: WhyReason,
+    other: Option<&Why>,
+) -> (WhyReason, Option<OperatorMove>) {
+    let Some((why, first)) = other.and_then(|why| Some((why, why.because.first()?))) else {
+        return (reason, None);
+    };
+    reason.detail += &format!("; {} is {}: {}", why.task_id, why.status, first.detail);
+    if !reason.tasks.contains(&why.task_id) {
+        reason.tasks.push(why.task_id);
+    }
+    reason.until = reason.until.or_else(|| first.until.clone());
+    (reason, first_move(why).cloned())
+}
+
+/// What ends the first reason of a task; `None`: time does, or work.
+pub(super) fn first_move(why: &Why) -> Option<&OperatorMove> {
+    let first = why.because.first()?.code;
+    why.operator_can.iter().find(|can| can.ends == Some(first))
 }

@@ -5,6 +5,7 @@ use super::why_around::{BreakerFound, Surroundings, still_unknown};
 use super::why_fetch::{broker, consumer};
 use super::why_hosts::{Takers, takers};
 use super::why_moves::{command, post, put};
+use super::why_places::place;
 use super::why_reason::reason;
 use crate::breaker::BreakerState;
 use crate::isolation::most_tasks;
@@ -16,7 +17,7 @@ use crate::times::rfc3339;
 use crate::turn::likely_next;
 use counterstep_contracts::operator::{OperatorMove, WhyCode, WhyReason};
 use counterstep_contracts::retry::format_duration;
-use counterstep_contracts::{QueueName, TaskStatus, WaitReason};
+use counterstep_contracts::{Host, QueueName, TaskStatus, WaitReason};
 use serde_json::json;
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ const CLOSED: Duration = Duration::from_secs(24 * 3600);
 pub(super) struct Facts<'a> {
     pub(super) record: &'a TaskRecord,
     task_type: Option<TaskType>,
-    around: &'a Surroundings,
+    pub(super) around: &'a Surroundings,
     pub(super) takers: Takers<'a>,
     next: Vec<usize>,
     /// Processes that take it and are there, and why each of them does not; empty where one does, as far as is known.
@@ -44,20 +45,25 @@ const ROWS: &[fn(&Facts<'_>) -> Option<Found>] = &[
     no_host,
     hosts_silent,
     jammed,
-    beside,
     no_slot,
+    beside,
+    place,
+    breaker,
     heavy,
     limit,
-    breaker,
     // Behind those that polling does not get around.
     consumer,
     broker,
-    lost_counts,
 ];
 
 /// What holds a task up.
 pub(super) fn found(facts: &Facts<'_>) -> Vec<Found> {
     ROWS.iter().filter_map(|row| row(facts)).collect()
+}
+
+/// What holds it up no further.
+pub(super) fn beside_it(facts: &Facts<'_>) -> Option<Found> {
+    lost_counts(facts)
 }
 
 impl<'a> Facts<'a> {
@@ -81,16 +87,12 @@ impl<'a> Facts<'a> {
         facts
     }
 
-    /// Whether it is there to be claimed now.
-    fn waits_for_a_claim(&self) -> bool {
+    /// Whether it is there to be claimed now. One that slept is, once it is woken or its time has come.
+    pub(super) fn waits_for_a_claim(&self) -> bool {
         let task = &self.record.task;
-        let sleeps = matches!(
-            task.waiting,
-            Some(WaitReason::Signal | WaitReason::Children | WaitReason::Concurrency)
-        );
         match task.status {
             TaskStatus::Submitted | TaskStatus::Dispatched => true,
-            TaskStatus::Waiting => task.due_at.is_some() && !sleeps && self.is_due(),
+            TaskStatus::Waiting => task.due_at.is_some() && self.is_due(),
             TaskStatus::Compensating => task.lease_owner.is_none() && self.is_due(),
             _ => false,
         }
@@ -98,6 +100,36 @@ impl<'a> Facts<'a> {
 
     fn is_due(&self) -> bool {
         self.record.due_in().is_zero()
+    }
+
+    /// Whether it slept, and its time has come.
+    pub(super) fn is_woken(&self) -> bool {
+        self.record.task.status == TaskStatus::Waiting && self.waits_for_a_claim()
+    }
+
+    /// Whether it sleeps for something that a row has.
+    pub(super) fn sleeps_for_a_row(&self) -> bool {
+        matches!(
+            self.record.task.waiting,
+            Some(WaitReason::Breaker | WaitReason::Limit | WaitReason::Concurrency)
+        )
+    }
+
+    /// Whether it sleeps for this, and its time has not come yet.
+    pub(super) fn sleeps_for(&self, reason: WaitReason) -> bool {
+        self.record.task.waiting == Some(reason) && !self.is_due()
+    }
+
+    /// A wait for something that holds it no more: it is asked again at its time.
+    fn only_due(&self, step: &str, what: &str) -> Found {
+        let task = &self.record.task;
+        let found = WhyReason {
+            until: task.due_at.map(rfc3339),
+            steps: vec![step.to_owned()],
+            waiting_for: task.waiting,
+            ..reason(WhyCode::Due, format!("{what}: it is asked again then"))
+        };
+        (found, None)
     }
 
     pub(super) fn queue(&self) -> QueueName {
@@ -164,12 +196,15 @@ impl<'a> Facts<'a> {
 
     fn another_worker(&self) -> OperatorMove {
         let task = &self.record.task;
-        let words = format!(
-            "worker --queues {} --task-types {}@{}",
-            self.queue(),
-            task.task_type,
-            task.version
-        );
+        let words = match task.host {
+            Host::Api => "api".to_owned(),
+            Host::Worker => format!(
+                "worker --queues {} --task-types {}@{}",
+                self.queue(),
+                task.task_type,
+                task.version
+            ),
+        };
         command(words, "starts another process that takes it")
     }
 
@@ -229,16 +264,37 @@ fn no_host(facts: &Facts<'_>) -> Option<Found> {
         return None;
     }
     let (task, queue) = (&facts.record.task, facts.queue());
-    let detail = format!(
-        "no process that takes it is known to be alive: none serves queue `{queue}` and knows {} version {} in the definition {}{}",
-        task.task_type,
-        task.version,
-        task.definition_hash,
-        takers.nearest(task)
+    let needs = format!(
+        "none serves queue `{queue}` and knows {} version {} in the definition {}",
+        task.task_type, task.version, task.definition_hash
     );
+    let (code, detail) = match takers.stopped.first() {
+        _ if task.host == Host::Api => (
+            WhyCode::OtherHostKind,
+            format!(
+                "its next step runs in processes of the API, and no such process that takes it is known to be alive: {needs}{}",
+                takers.nearest(task)
+            ),
+        ),
+        Some(last) => (
+            WhyCode::Stopping,
+            format!(
+                "each process that took it was stopped, {} last, {} ago: {needs}",
+                last.row.id,
+                format_duration(takers.age(last))
+            ),
+        ),
+        None => (
+            WhyCode::NoHost,
+            format!(
+                "no process that takes it is known to be alive: {needs}{}",
+                takers.nearest(task)
+            ),
+        ),
+    };
     let found = WhyReason {
         queue: Some(queue.0),
-        ..reason(WhyCode::NoHost, detail)
+        ..reason(code, detail)
     };
     Some((found, Some(facts.another_worker())))
 }
@@ -325,9 +381,15 @@ fn heavy(facts: &Facts<'_>) -> Option<Found> {
 fn limit(facts: &Facts<'_>) -> Option<Found> {
     let (step, limit) = facts.around.limit.as_ref()?;
     let task = &facts.record.task;
-    let sleeps = task.waiting == Some(WaitReason::Limit);
-    let holds = facts.waits_for_a_claim() && limit.is_used_up();
-    if !sleeps && !holds {
+    let sleeps = facts.sleeps_for(WaitReason::Limit);
+    if sleeps && !limit.is_used_up() {
+        let what = format!(
+            "the limit `{}` of its next step {step} was used up, and is no more",
+            limit.of
+        );
+        return Some(facts.only_due(step, &what));
+    }
+    if !limit.is_used_up() || !sleeps && !facts.waits_for_a_claim() {
         return None;
     }
     let mut detail = format!("its next step {step} waits for the limit `{}`", limit.of);
@@ -379,31 +441,54 @@ fn is_closed(limit: &LimitFound) -> bool {
 
 fn breaker(facts: &Facts<'_>) -> Option<Found> {
     let task = &facts.record.task;
-    let sleeps = task.waiting == Some(WaitReason::Breaker);
-    let breaker = facts.around.breaker.as_ref()?;
-    let now = facts.record.now;
-    // What this process does not know another one may: then only the wait itself is told.
-    let (how, until) = match &breaker.state {
-        BreakerState::Open(left) => ("is open", Some(now.later(*left))),
-        BreakerState::HalfOpen => ("lets one attempt through, to find out", None),
-        BreakerState::Closed if sleeps => ("was open", None),
-        BreakerState::Closed => return None,
-    };
+    let BreakerFound {
+        name,
+        step,
+        state,
+        probing,
+    } = facts.around.breaker.as_ref()?;
+    let sleeps = facts.sleeps_for(WaitReason::Breaker);
     if !sleeps && !facts.waits_for_a_claim() {
         return None;
     }
-    let BreakerFound { name, step, .. } = breaker;
+    let now = facts.record.now;
+    let (code, how, left) = match (state, probing) {
+        (Some(BreakerState::Open(left)), _) => (WhyCode::Breaker, "is open", *left),
+        (Some(BreakerState::HalfOpen), Some(left)) => (
+            WhyCode::Breaker,
+            "lets one attempt through, to find out",
+            *left,
+        ),
+        // What this process does not know another one may: it is asked again at the task's time.
+        (Some(BreakerState::Closed | BreakerState::HalfOpen), _) if sleeps => {
+            let what = format!(
+                "the circuit breaker `{name}` of its next step {step} held it back, and does no more as this process sees it"
+            );
+            return Some(facts.only_due(step, &what));
+        }
+        (None, _) if sleeps => (
+            WhyCode::BreakerUnknown,
+            "held it back, and the hints do not say how it is now,",
+            Duration::ZERO,
+        ),
+        _ => return None,
+    };
     let detail = format!(
         "the circuit breaker `{name}` of its next step {step} {how}, and is asked again as soon as the task is due and claimed"
     );
     let due = task.due_at.filter(|_| sleeps);
     let found = WhyReason {
-        until: due.or(until).map(rfc3339),
+        until: due.or(Some(now.later(left))).map(rfc3339),
         steps: vec![step.clone()],
         waiting_for: task.waiting.filter(|_| sleeps),
-        ..reason(WhyCode::Breaker, detail)
+        ..reason(code, detail)
     };
-    Some((found, None))
+    let close = post(
+        format!("/api/breakers/{name}/close"),
+        json!({"note": "why"}),
+        "closes it in all processes that share its hints: attempts start; a task that sleeps for it starts at its time",
+    );
+    Some((found, (code == WhyCode::Breaker).then_some(close)))
 }
 
 fn lost_counts(facts: &Facts<'_>) -> Option<Found> {

@@ -38,7 +38,7 @@ pub(crate) enum Asked {
 }
 
 /// Whether a forward step of the task may start next. An undo needs no place: what was done is undone.
-fn needs_place(record: &TaskRecord) -> bool {
+pub(super) fn needs_place(record: &TaskRecord) -> bool {
     let row = &record.task;
     let goes_forward = matches!(
         row.status,
@@ -101,7 +101,11 @@ pub(super) fn look(key: &str, allowed: Allowed) -> PlaceQuery {
 
 /// Whether a task that stands above it holds a place of the same key: that one waits for it. Read from the rows of
 /// places alone: a task above it that is damaged keeps it from nothing.
-async fn is_within_another(engine: &Engine, row: &TaskRow, key: &str) -> Result<bool, StoreError> {
+pub(super) async fn is_within_another(
+    engine: &Engine,
+    row: &TaskRow,
+    key: &str,
+) -> Result<bool, StoreError> {
     if row.parent.is_none() {
         return Ok(false);
     }

@@ -7,6 +7,7 @@ mod decide;
 mod key;
 mod name;
 mod replace;
+mod standing;
 mod wake;
 
 pub(crate) use ask::{Asked, Sleeps, ask, sleep};
@@ -15,6 +16,8 @@ pub(crate) use key::{key_of, named};
 pub(crate) use name::limit_name;
 pub use name::{TYPE_PREFIX, type_of};
 pub(crate) use replace::give_way;
+pub use standing::PlaceFound;
+pub(crate) use standing::{PlaceWait, standing as place_found};
 pub use wake::not_woken;
 pub(crate) use wake::wake_after;
 

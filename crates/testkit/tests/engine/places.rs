@@ -7,7 +7,7 @@ use counterstep_contracts::operator::WhyCode;
 use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::client::{SubmitError, cancel};
 use counterstep_kernel::limits::{LimitError, NewLimit, limits, set_limit};
-use counterstep_kernel::operator::{Retrial, Surroundings, places_found, retry, why_among};
+use counterstep_kernel::operator::{Retrial, retry, surroundings, why_among};
 use counterstep_kernel::ports::{ChildQuery, Lost};
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_macros::distributed_task;
@@ -342,15 +342,13 @@ async fn a_parked_task_holds_no_place_and_waits_for_one_when_it_is_redriven() {
         .expect("accepted");
     asleep(&site, &[parked]).await;
     let record = site.record(parked).await;
-    let around = Surroundings {
-        places: places_found(&site.engine.ports.store, &record)
-            .await
-            .expect("the store answers"),
-        ..Surroundings::default()
-    };
+    let around = surroundings(&site.engine, &record).await;
     let why = why_among(&site.engine.registry, &record, &around);
     assert_eq!(why.because[0].code, WhyCode::Concurrency);
     assert_eq!(why.because[0].tasks, [next]);
+    let more = &why.operator_can[0];
+    assert_eq!(more.path, "/api/limits/type:ImportInTurn");
+    assert_eq!(more.ends, Some(WhyCode::Concurrency));
     called.gate.add_permits(1);
     site.all_are(TaskStatus::Completed, &[next]).await;
     site.all_are(TaskStatus::DeadLettered, &[parked]).await;

@@ -152,7 +152,10 @@ async fn a_host_with_both_versions_runs_an_old_task_under_the_old_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_of_another_version_or_definition_leaves_a_task_to_those_that_know_it() {
-    for registry in [with::<New>(), with::<Changed>()] {
+    for (registry, code) in [
+        (with::<New>(), WhyCode::Version),
+        (with::<Changed>(), WhyCode::Definition),
+    ] {
         let task = submitted().await;
         let stranger = other(&task, registry);
         let end = turn(&stranger, Host::Worker, task.id, &CancelToken::new()).await;
@@ -189,7 +192,7 @@ async fn a_host_of_another_version_or_definition_leaves_a_task_to_those_that_kno
 
         let reasons = why(&stranger.registry, &record).because;
         assert!(
-            reasons.iter().any(|reason| reason.code == WhyCode::Version),
+            reasons.iter().any(|reason| reason.code == code),
             "{reasons:?}"
         );
         let check = check_deploy(&stranger.registry, &store)

@@ -1,5 +1,7 @@
 //! Why a task stands where it does: what holds it, by name, and the move that ends it.
 
+mod oracle;
+
 use crate::errand::only;
 use crate::lost::lost_in;
 use async_trait::async_trait;

@@ -5,14 +5,23 @@ use super::Stage;
 use crate::script::SLOW;
 use crate::site::eventually;
 use counterstep_contracts::http::TaskView;
-use counterstep_contracts::{Host, StepStatus, TaskStatus};
+use counterstep_contracts::operator::{Why, WhyCode};
+use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus};
 use counterstep_kernel::turn::turn;
 use counterstep_steps::CancelToken;
 use counterstep_testkit::clock::until_works;
 
+/// What its client is told first.
+async fn why(stage: &Stage, task: TaskId) -> WhyCode {
+    let path = format!("/api/tasks/{task}/why");
+    let why: Why = stage.site.get(&path).await.json(200);
+    why.because[0].code
+}
+
 pub(super) async fn unreadable(stage: &mut Stage) {
     let dispatched = stage.submit("plain", "{}").await;
     stage.spoil(dispatched).await;
+    assert_eq!(why(stage, dispatched).await, WhyCode::Unreadable);
     stage.turn(dispatched).await;
     stage.until(dispatched, TaskStatus::DeadLettered).await;
     let view: TaskView = stage
@@ -31,6 +40,7 @@ pub(super) async fn unreadable(stage: &mut Stage) {
         .damage(&format!(r#"{{"victim":"{newer}","make":["broken"]}}"#))
         .await;
     stage.turn(newer).await;
+    assert_eq!(why(stage, newer).await, WhyCode::NewerProgram);
     stage
         .site
         .get(&format!("/api/tasks/{newer}"))

@@ -2,8 +2,9 @@
 
 use super::task_data::Found;
 use crate::markup::{chip, copied, labels, state, task_link};
-use crate::page_request::PageRequest;
-use crate::time_text::{ago, duration, micros};
+use crate::visit::Visit;
+use crate::when::{ago, duration, micros};
+use counterstep_contracts::operator::OperatorMove;
 use maud::{Markup, html};
 
 pub(super) fn of(visit: &PageRequest, found: &Found) -> Markup {
@@ -83,16 +84,18 @@ fn failure(found: &Found) -> Markup {
     }
 }
 
-fn waits(visit: &PageRequest, found: &Found) -> Markup {
-    let because = found.why.as_ref().map_or(&[][..], |why| &why.because);
-    if found.task.status.is_terminal() || because.is_empty() {
+fn waits(visit: &Visit, found: &Found) -> Markup {
+    let Some(why) = found.why.as_ref().filter(|why| !why.because.is_empty()) else {
+        return html! {};
+    };
+    if found.task.status.is_terminal() {
         return html! {};
     }
     html! {
         section.why aria-labelledby="why" {
             h2 #why { "Why it stands where it does" }
             ul {
-                @for reason in because {
+                @for reason in &why.because {
                     li {
                         (reason.detail)
                         @if let Some(until) = &reason.until { " " span.quiet { "· " (ago(until)) } }
@@ -102,6 +105,25 @@ fn waits(visit: &PageRequest, found: &Found) -> Markup {
                     }
                 }
             }
+            // What the page has a form for stands below, with the decisions about the task.
+            @let moves: Vec<_> = why.operator_can.iter().filter(|can| can.ends.is_some()).collect();
+            @if !moves.is_empty() {
+                h3 { "What ends it" }
+                ul.moves {
+                    @for can in moves {
+                        li { code { (call(can)) } " " (can.does) }
+                    }
+                }
+            }
         }
+    }
+}
+
+/// A call or a command, as a person types it.
+fn call(can: &OperatorMove) -> String {
+    match (&can.command, &can.body) {
+        (Some(command), _) => format!("counterstep {command}"),
+        (None, Some(body)) => format!("{} {} {body}", can.method, can.path),
+        (None, None) => format!("{} {}", can.method, can.path),
     }
 }
