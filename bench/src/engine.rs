@@ -206,6 +206,14 @@ impl Storage for Counted {
         self.count().failures(query).await
     }
 
+    async fn failing_tenants(
+        &self,
+        task_type: &str,
+        within: Duration,
+    ) -> Result<Vec<Tenant>, StoreError> {
+        self.count().failing_tenants(task_type, within).await
+    }
+
     async fn flow(&self, query: &FlowQuery) -> Result<Flow, StoreError> {
         self.count().flow(query).await
     }

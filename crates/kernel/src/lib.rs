@@ -9,7 +9,6 @@ pub mod admin_audit;
 pub mod announce;
 pub mod api_keys;
 pub mod audit;
-mod beats;
 pub mod breakers;
 pub mod bulk;
 pub mod change;

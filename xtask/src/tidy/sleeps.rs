@@ -28,7 +28,7 @@ const MAY_SLEEP: &[(&str, &str)] = &[
         "an HTTP service that answers late, over a real connection",
     ),
     (
-        "crates/testkit/src/site.rs",
+        "crates/testkit/src/many_tasks.rs",
         "the pause of `eventually` between two looks",
     ),
 ];

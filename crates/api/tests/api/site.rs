@@ -13,7 +13,7 @@ use counterstep_kernel::ports::{Ports, TaskQuery};
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_reconciler::recovery;
 use counterstep_steps::{CancelReason, CancelToken};
-use counterstep_testkit::{TestClock, site};
+use counterstep_testkit::{TestClock, many_tasks};
 use parking_lot::{Mutex, MutexGuard};
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
@@ -374,7 +374,7 @@ pub(crate) async fn eventually<T, E: std::fmt::Display, F: Future<Output = Resul
     mut ask: impl FnMut() -> F,
 ) -> T {
     let last = &Last(Mutex::default());
-    site::eventually(what, || {
+    many_tasks::eventually(what, || {
         let asked = ask();
         async move {
             let keep = |error: E| last.keep(error.to_string());

@@ -7,7 +7,7 @@ use counterstep_kernel::disable::{self, TypeVerdict};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{AutoDisable, RetryPolicy, StepError, StepResult};
 use counterstep_testkit::Harness;
-use counterstep_testkit::site::{Site, eventually};
+use counterstep_testkit::many_tasks::{Site, eventually};
 use serde_json::json;
 use std::time::Duration;
 

@@ -290,7 +290,7 @@ pub(crate) async fn failures_are_counted_since_the_last_success(ports: &Ports) {
 }
 
 pub(crate) async fn tenants_are_found_of_which_a_task_has_failed(ports: &Ports) {
-    let store = &*ports.store;
+    let store = &ports.store;
     let found = |within| async move {
         let found = store.failing_tenants("Zip", within).await.unwrap();
         found.into_iter().map(|of| of.0).collect::<Vec<_>>()

@@ -25,8 +25,8 @@ use counterstep_steps::{
     AwaitSignal, AwaitTask, BreakerPolicy, CancelReason, CancelToken, Limit, Registry, RetryPolicy,
     Sleep, Slept, StepContext, StepError, StepResult,
 };
+use counterstep_testkit::many_tasks::{Site, eventually};
 use counterstep_testkit::seed::{runs, seed};
-use counterstep_testkit::site::{Site, eventually};
 use counterstep_testkit::{Form, Harness};
 use futures::StreamExt;
 use rand::rngs::StdRng;

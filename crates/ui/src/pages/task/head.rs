@@ -2,8 +2,8 @@
 
 use super::task_data::Found;
 use crate::markup::{chip, copied, labels, state, task_link};
-use crate::visit::Visit;
-use crate::when::{ago, duration, micros};
+use crate::page_request::PageRequest;
+use crate::time_text::{ago, duration, micros};
 use counterstep_contracts::operator::OperatorMove;
 use maud::{Markup, html};
 
@@ -84,7 +84,7 @@ fn failure(found: &Found) -> Markup {
     }
 }
 
-fn waits(visit: &Visit, found: &Found) -> Markup {
+fn waits(visit: &PageRequest, found: &Found) -> Markup {
     let Some(why) = found.why.as_ref().filter(|why| !why.because.is_empty()) else {
         return html! {};
     };
