@@ -24,8 +24,8 @@ pub(crate) struct Taken {
     pub(crate) wait: Option<WaitFor>,
 }
 
-/// Submits a request that is one JSON value. `rests`: where a wait for its rest begins, if it is
-/// to.
+/// Submits a request that is one JSON value. `rests`: subscribe here if the client waits for
+/// the end.
 pub(crate) async fn of_json(
     engine: Engine,
     task_type: TaskType,

@@ -125,7 +125,7 @@ impl fmt::Display for LimitFault {
 }
 
 impl Limit {
-    /// At most so many at once, and starts in a period.
+    /// Maximum at once, and starts in a period.
     pub const MOST: u32 = 1_000_000;
 
     /// The longest period of a rate.

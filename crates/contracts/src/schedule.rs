@@ -72,7 +72,7 @@ pub struct ScheduleSpec {
     /// What becomes of a due time while the last task runs.
     #[serde(default = "skip")]
     pub overlap: Overlap,
-    /// At most so many due times fire at once, the newest; those before them are skipped.
+    /// Maximum number of due times that fire at once, the newest; those before them are skipped.
     #[serde(default = "hundred")]
     #[schemars(range(min = 1, max = 10_000))]
     pub catch_up_limit: u32,

@@ -24,7 +24,7 @@ const TIP: &str = "tip";
 /// Form of the entries.
 const FORM: i64 = 1;
 
-/// Others may be faster so often in a row.
+/// Maximum tries on a revision conflict.
 const TRIES: u32 = 200;
 
 /// The stable names of all changes: a test of the API makes each of them.

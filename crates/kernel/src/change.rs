@@ -295,7 +295,7 @@ pub(crate) struct Author<'a> {
     pub(crate) actor: &'a str,
     /// Under which guard.
     pub(crate) by: As,
-    /// For so long a store that does not answer is tried.
+    /// How long to retry an unavailable store.
     pub(crate) patience: Duration,
 }
 

@@ -114,8 +114,7 @@ async fn take_until_done(
     select(clearing, engine.ports.clock.sleep(LAST_CLEARING)).await;
 }
 
-/// So long a process that ends gives back what was asked for. What comes later waits for the ack
-/// wait.
+/// Time limit for returning fetched messages at shutdown. Later ones wait for the ack wait.
 const LAST_RELEASE: Duration = Duration::from_secs(2);
 
 /// So long a process that ends waits for its events to leave the outbox.

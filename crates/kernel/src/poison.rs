@@ -29,7 +29,7 @@ const KEPT: u32 = 1_000;
 /// Begins the name of that document; a message's own is a number in hexadecimal digits.
 const COUNT: &str = "queue-";
 
-/// Others may be faster so often in a row.
+/// Maximum tries on a revision conflict.
 const TRIES: u32 = 200;
 
 /// Messages that are listed.

@@ -43,7 +43,7 @@ use std::time::Duration;
 /// ended.
 #[derive(Debug, Clone)]
 pub struct ReconcilerSettings {
-    /// At most so many of each kind in one pass.
+    /// Maximum items of each kind per pass.
     pub limit: u32,
     /// Which lost tasks to take back.
     pub lost: Lost,

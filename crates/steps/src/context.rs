@@ -402,7 +402,7 @@ impl ObjectsContext {
     ) -> StepResult<StoredFile> {
         if !keys::is_bucket_name(bucket) {
             return Err(StepError::permanent(format_args!(
-                "`{}` is no bucket name: use 3 to 63 of a-z, 0-9, dot and hyphen",
+                "invalid bucket name `{}`: use 3 to 63 of a-z, 0-9, dot and hyphen",
                 bucket.escape_debug()
             )));
         }

@@ -25,11 +25,11 @@ pub(super) struct AlertsArgs {
 
 #[derive(Debug, Clone, clap::Subcommand)]
 enum AlertsCommand {
-    /// Lists the alerts of the last week, the last changed first
+    /// List the alerts of the last week, the last changed first
     List,
-    /// Sends an alert to see whether it arrives
+    /// Send an alert to see whether it arrives
     Test,
-    /// Prints the secrets with which the receiver checks alerts
+    /// Print the secrets with which the receiver checks alerts
     Secrets,
 }
 

@@ -28,7 +28,7 @@ enum AuditCommand {
     /// Find rows of the journal that were changed, removed, put in or moved; exit with 1 where
     /// there are any
     Verify {
-        /// Of this task only
+        /// Check this task only
         #[arg(long, value_name = "ID")]
         task: Option<TaskId>,
         /// Compare with the ends of the chains as `audit heads` printed them earlier

@@ -23,9 +23,9 @@ pub(super) struct BreakersArgs {
 
 #[derive(Debug, Clone, clap::Subcommand)]
 enum BreakersCommand {
-    /// Lists the breakers of the task types, and how each stands
+    /// List the breakers of the task types, and how each stands
     List,
-    /// Closes a breaker that is open: attempts start, in all processes that share its hints
+    /// Close a breaker that is open: attempts start, in all processes that share its hints
     Close {
         /// Its name
         name: String,

@@ -28,26 +28,26 @@ pub(super) struct BulkArgs {
 
 #[derive(Debug, Clone, clap::Subcommand)]
 enum BulkCommand {
-    /// Lists the operations of the last 30 days, the last started first
+    /// List the operations of the last 30 days, the last started first
     List,
-    /// Shows how one stands
+    /// Show an operation
     Show {
         /// Its id
         id: String,
     },
-    /// Stops one: the tasks that are left stay as they are
+    /// Stop an operation: the tasks that are left stay as they are
     Stop {
         /// Its id
         id: String,
     },
-    /// Cancels many tasks that have not ended and are not parked: what they have done is undone
+    /// Cancel many tasks that have not ended and are not parked: what they have done is undone
     Cancel {
         #[command(flatten)]
         which: WhichArgs,
         #[command(flatten)]
         signed: Signed,
     },
-    /// Runs many tasks that have ended again, as new tasks; name their states with --status
+    /// Run many tasks that have ended again, as new tasks; name their states with --status
     RunAgain {
         #[command(flatten)]
         which: WhichArgs,

@@ -31,7 +31,7 @@ pub(super) struct DeadLettersArgs {
 
 #[derive(Debug, Clone, clap::Subcommand)]
 enum DeadLettersCommand {
-    /// Counts parked tasks by what blocks them: step or undo, class, call, and text without ids, numbers
+    /// Count parked tasks by what blocks them: step or undo, class, call, and text without ids, numbers
     /// and times
     Groups {
         /// Of this type only
@@ -44,18 +44,18 @@ enum DeadLettersCommand {
         #[arg(long, value_name = "NAME=VALUE")]
         label: Vec<String>,
     },
-    /// Shows one parked task: its request, its attempts with their errors, who ran them
+    /// Show one parked task: its request, its attempts with their errors, who ran them
     Show {
         /// Its id
         id: TaskId,
     },
-    /// Lists messages that no host can read, the last kept first
+    /// List messages that no host can read, the last kept first
     Poison {
         /// Remove this one instead
         #[arg(long, value_name = "ID")]
         remove: Option<String>,
     },
-    /// Lets many parked tasks go on, with their retries anew, from the steps that they have completed
+    /// Retry many parked tasks, with their retries anew, from the steps that they have completed
     Redrive {
         #[command(flatten)]
         which: WhichArgs,
@@ -64,7 +64,7 @@ enum DeadLettersCommand {
         #[command(flatten)]
         signed: Signed,
     },
-    /// Settles many parked tasks by hand: they end as resolved
+    /// Settle many parked tasks by hand: they end as resolved
     Resolve {
         /// What has become of them
         #[arg(long = "as", value_enum)]

@@ -14,7 +14,7 @@ use counterstep_steps::Registry;
 pub(super) struct FsckArgs {
     #[command(flatten)]
     settings: SettingsFor<{ commands::FSCK }>,
-    /// Of this task only
+    /// Check this task only
     #[arg(long, value_name = "ID")]
     task: Option<TaskId>,
     /// Look for the objects of outputs too: one listing a task

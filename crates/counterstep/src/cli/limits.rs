@@ -27,9 +27,9 @@ pub(super) struct LimitsArgs {
 
 #[derive(Debug, Clone, clap::Subcommand)]
 enum LimitsCommand {
-    /// Lists the limits of steps, what holds of each, and what is in use
+    /// List the limits of steps, what holds of each, and what is in use
     List,
-    /// Sets the values of a limit in place of those that are declared, for all processes
+    /// Set the values of a limit in place of those that are declared, for all processes
     #[command(group(ArgGroup::new("values").required(true).multiple(true).args(["at_once", "rate"])))]
     Set {
         /// Its name
@@ -43,7 +43,7 @@ enum LimitsCommand {
         #[command(flatten)]
         why: WhyArgs,
     },
-    /// Lets a limit hold again as it is declared
+    /// Reset a limit to what is declared
     Reset {
         /// Its name
         name: String,

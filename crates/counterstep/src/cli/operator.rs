@@ -18,17 +18,17 @@ use counterstep_node::Exit;
 
 #[derive(Debug, Clone, clap::Subcommand)]
 pub(super) enum OperatorCommand {
-    /// Says what an undo of the task would do now, in order
+    /// Show the plan of an undo: what it would do now, in order
     Plan {
         /// Its id
         id: TaskId,
     },
-    /// Says what a task is waiting for, and what can be done about it
+    /// Show what a task is waiting for, and what can be done about it
     Why {
         /// Its id
         id: TaskId,
     },
-    /// Lists the tasks that wait for a person, the newest first
+    /// List the tasks that wait for a person, the newest first
     DeadLetters {
         #[command(flatten)]
         which: TaskFilter,
@@ -36,7 +36,7 @@ pub(super) enum OperatorCommand {
         #[arg(long)]
         since: Option<Since>,
     },
-    /// Settles a parked task, or one step of it, by hand
+    /// Settle a parked task, or one step of it, by hand
     Resolve {
         /// Its id
         id: TaskId,
@@ -55,7 +55,7 @@ pub(super) enum OperatorCommand {
         #[command(flatten)]
         signed: Signed,
     },
-    /// Lets a parked task go on, with its retries anew: forward after a dead letter, backward after
+    /// Retry a parked task, with its retries anew: forward after a dead letter, backward after
     /// a failed undo
     Retry {
         /// Its id
@@ -68,7 +68,7 @@ pub(super) enum OperatorCommand {
         #[command(flatten)]
         signed: Signed,
     },
-    /// Runs a task that has ended again, as a new task, whose id it prints
+    /// Run a task that has ended again, as a new task, and print its id
     RunAgain {
         /// Its id
         id: TaskId,
@@ -80,8 +80,7 @@ pub(super) enum OperatorCommand {
         #[command(flatten)]
         signed: Signed,
     },
-    /// Sets how many hosts count as lost in a row, for a task whose hosts were lost for reasons
-    /// that are not its own
+    /// Set a task's counter of consecutive host losses, e.g. to 0 after an unrelated outage
     Recoveries {
         /// Its id
         id: TaskId,

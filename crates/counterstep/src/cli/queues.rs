@@ -24,16 +24,16 @@ pub(super) struct QueuesArgs {
 
 #[derive(Debug, Clone, clap::Subcommand)]
 enum QueuesCommand {
-    /// Lists the queues, what waits on them, and which are paused
+    /// List the queues, what waits on them, and which are paused
     List,
-    /// Lets no process claim tasks of a queue until it is resumed; what runs goes on
+    /// Pause a queue: no process claims its tasks until it is resumed; what runs goes on
     Pause {
         /// Its name
         name: String,
         #[command(flatten)]
         why: WhyArgs,
     },
-    /// Lets processes claim tasks of a queue again
+    /// Resume a queue
     Resume {
         /// Its name
         name: String,

@@ -27,51 +27,51 @@ pub(super) struct SchedulesArgs {
 
 #[derive(Debug, Clone, clap::Subcommand)]
 enum SchedulesCommand {
-    /// Lists schedules by name
+    /// List schedules by name
     List {
         /// Of this task type only
         #[arg(long = "type")]
         task_type: Option<String>,
-        /// At most so many
+        /// Maximum number of rows
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
         limit: u32,
         /// Continue where another page ended
         #[arg(long)]
         cursor: Option<String>,
     },
-    /// Shows one schedule
+    /// Show one schedule
     Show {
         /// Its name
         name: String,
     },
-    /// Makes a schedule, or makes it another one
+    /// Create or replace a schedule
     Set {
         /// Its name
         name: String,
         #[command(flatten)]
         spec: SpecArgs,
     },
-    /// Deletes a schedule; its tasks stay
+    /// Delete a schedule; its tasks stay
     Delete {
         /// Its name
         name: String,
     },
-    /// Pauses a schedule: what becomes due meanwhile is not made up for
+    /// Pause a schedule: what becomes due meanwhile is not made up for
     Pause {
         /// Its name
         name: String,
     },
-    /// Lets a paused schedule go on, with its next due time from now on
+    /// Resume a paused schedule, with its next due time from now on
     Resume {
         /// Its name
         name: String,
     },
-    /// Submits a task of a schedule now, beside its due times
+    /// Submit a task of a schedule now, beside its due times
     Run {
         /// Its name
         name: String,
     },
-    /// Prints the next due times of a schedule
+    /// Print the next due times of a schedule
     Next {
         /// Its name
         name: String,
@@ -109,7 +109,7 @@ struct SpecArgs {
     /// What becomes of a due time while the last task runs: skip, queue, allow [default: skip]
     #[arg(long)]
     overlap: Option<Overlap>,
-    /// At most so many due times fire at once, the newest [default: 100]
+    /// Maximum number of due times that fire at once, the newest [default: 100]
     #[arg(long)]
     catch_up_limit: Option<u32>,
     /// A due time counts as missed when it is later than this [default: 1m]

@@ -20,7 +20,7 @@ pub(super) struct TaskFilter {
     /// In this state only; repeated: in one of these
     #[arg(long, value_parser = status())]
     status: Vec<TaskStatus>,
-    /// At most so many
+    /// Maximum number of rows
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
     limit: u32,
     /// Continue where another page ended
@@ -46,7 +46,7 @@ impl TaskFilter {
         query
     }
 
-    /// At most so many are shown; the last page may bring a few more.
+    /// Maximum number that is shown; the last page may bring a few more.
     pub(super) fn most(&self) -> usize {
         usize::try_from(self.limit).unwrap_or(usize::MAX)
     }
@@ -66,7 +66,7 @@ pub(super) struct ChildFilter {
     /// In this state only; repeated: in one of these
     #[arg(long, value_parser = status())]
     status: Vec<TaskStatus>,
-    /// At most so many
+    /// Maximum number of rows
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
     limit: u32,
     /// Continue where another page ended
@@ -97,7 +97,7 @@ pub(super) struct Search {
     /// With this label only, as order=4711; may be repeated, and then all must be there
     #[arg(long, value_name = "NAME=VALUE")]
     label: Vec<String>,
-    /// Submitted at most so long ago, as 2h, or not before this time
+    /// Submitted since: a duration (2h) or a time
     #[arg(long)]
     since: Option<Since>,
     /// Submitted before this time, or longer ago than this

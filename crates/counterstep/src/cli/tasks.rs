@@ -32,16 +32,16 @@ pub(super) struct TasksArgs {
 
 #[derive(Debug, Clone, clap::Subcommand)]
 enum TasksCommand {
-    /// Submits a task
+    /// Submit a task
     Submit(SubmitArgs),
-    /// Prints each change of a task until it is at rest; exits with 1 where it has not completed
+    /// Print each change of a task until it is at rest; exit with 1 where it has not completed
     Watch {
         /// Its id
         id: TaskId,
     },
-    /// Writes a file of a task's response to the disk
+    /// Write a file of a task's response to the disk
     Download(DownloadArgs),
-    /// Prints a link to a file of a task's response: its holder needs no key until it expires
+    /// Print a link to a file of a task's response: its holder needs no key until it expires
     Link {
         /// Its id
         id: TaskId,
@@ -51,38 +51,38 @@ enum TasksCommand {
         #[arg(long, value_name = "TIME")]
         valid_for: Option<String>,
     },
-    /// Lists tasks, the newest first
+    /// List tasks, the newest first
     List {
         #[command(flatten)]
         which: TaskFilter,
         #[command(flatten)]
         search: Search,
     },
-    /// Shows one task with its steps
+    /// Show one task with its steps
     Show {
         /// Its id
         id: TaskId,
     },
-    /// Lists the tasks that a task has submitted, by step and place
+    /// List the tasks that a task has submitted, by step and place
     Children {
         /// Its id
         id: TaskId,
         #[command(flatten)]
         which: ChildFilter,
     },
-    /// Shows everything that happened to a task
+    /// Show everything that happened to a task
     Audit {
         /// Its id
         id: TaskId,
     },
-    /// Shows what the steps of a task have logged
+    /// Show what the steps of a task have logged
     Log(LogArgs),
-    /// Cancels a task: what has been done is undone
+    /// Cancel a task: what has been done is undone
     Cancel {
         /// Its id
         id: TaskId,
     },
-    /// Answers a step that waits for a signal, or will
+    /// Send a signal to a step, now or before it waits
     Signal {
         /// Its id
         id: TaskId,
@@ -92,7 +92,7 @@ enum TasksCommand {
         #[arg(long)]
         body: String,
     },
-    /// Lists a task's webhooks, or sends one of them again
+    /// List a task's webhooks, or send one of them again
     Webhooks {
         /// Its id
         id: TaskId,

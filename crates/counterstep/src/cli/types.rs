@@ -27,16 +27,16 @@ pub(super) struct TypesArgs {
 
 #[derive(Debug, Clone, clap::Subcommand)]
 enum TypesCommand {
-    /// Lists the types that the API knows, and which are disabled
+    /// List the types that the API knows, and which are disabled
     List,
-    /// Refuses submissions of a type until an operator enables it; tasks that were accepted go on
+    /// Refuse submissions of a type until an operator enables it; tasks that were accepted go on
     Disable {
         /// Its name
         name: String,
         #[command(flatten)]
         why: WhyArgs,
     },
-    /// Takes submissions of a type again; failures from before do not count any more
+    /// Take submissions of a type again; failures from before do not count any more
     Enable {
         /// Its name
         name: String,

@@ -32,7 +32,7 @@ pub(super) struct WhichArgs {
     /// With this label only, as order=4711; may be repeated, and then all must be there
     #[arg(long, value_name = "NAME=VALUE", value_parser = label)]
     label: Vec<(String, String)>,
-    /// Submitted at most so long ago, as 2h, or not before this time
+    /// Submitted since: a duration (2h) or a time
     #[arg(long)]
     since: Option<Since>,
     /// Submitted before this time, or longer ago than this

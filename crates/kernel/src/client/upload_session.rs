@@ -326,8 +326,9 @@ impl UploadSession {
                 {
                     if !keys::is_bucket_name(&upload.bucket) {
                         let bucket = upload.bucket.escape_debug();
-                        let error =
-                            StepError::permanent(format_args!("`{bucket}` is no bucket name"));
+                        let error = StepError::permanent(format_args!(
+                            "invalid bucket name `{bucket}`: use 3 to 63 of a-z, 0-9, dot and hyphen"
+                        ));
                         return Err(SubmitError::Declaration(error));
                     }
                     return Ok((at, upload.bucket));

@@ -8,7 +8,7 @@ use crate::ports::{
 };
 use counterstep_contracts::Tenant;
 
-/// Others may be faster so often in a row.
+/// Maximum tries on a revision conflict.
 const TRIES: u32 = 20;
 
 /// New documents, and the answer to the caller once they are written.

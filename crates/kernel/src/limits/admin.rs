@@ -27,7 +27,7 @@ const MOST: u32 = 1_000;
 /// Records that are read for a list: those written last.
 const MOST_RECORDS: u32 = 1_000;
 
-/// Others may be faster so often in a row.
+/// Maximum tries on a revision conflict.
 const TRIES: u32 = 10;
 
 /// What a person has set.

@@ -32,7 +32,7 @@ const IDLE: Duration = Duration::from_secs(3600);
 /// Records at a time.
 const SIDE_BY_SIDE: usize = 8;
 
-/// Others may be faster so often in a row.
+/// Maximum tries on a revision conflict.
 const TRIES: u32 = 20;
 
 /// What people have set is read so often.

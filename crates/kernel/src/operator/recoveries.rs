@@ -20,7 +20,7 @@ pub struct Recount {
     pub note: String,
 }
 
-/// Sets how many hosts count as lost in a row. A change beside the lease, as a cancel is: the
+/// Sets the task's counter of consecutive host losses. A change beside the lease, as a cancel is: the
 /// host that runs the task finds it at its next commit, and goes on.
 ///
 /// # Errors

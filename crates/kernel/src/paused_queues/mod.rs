@@ -24,7 +24,7 @@ const KIND: DocumentKind = DocumentKind::Queue;
 /// More queues than a program declares.
 const MOST: u32 = 1_000;
 
-/// Others may be faster so often in a row.
+/// Maximum tries on a revision conflict.
 const TRIES: u32 = 10;
 
 /// Why a queue is paused.

@@ -273,7 +273,7 @@ fn wait_held_back(view: &View<'_>, steps: &[usize], running: bool) -> Decision {
 /// limits and the grace of their objects would run while they wait. An error is what is decided
 /// instead: to ask for room, or that another host should run the stage. One that reads files of
 /// this host (`readers`) waits here, for as long as it takes: elsewhere the files would have to be
-/// made again. They are where all of the room is in abandoned code, which may never return.
+/// made again. Exception: if abandoned code holds all slots, the files are rebuilt elsewhere.
 fn with_room(
     view: &View<'_>,
     steps: &[usize],

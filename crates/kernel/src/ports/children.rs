@@ -27,7 +27,7 @@ pub struct ChildQuery {
     pub statuses: Vec<TaskStatus>,
     /// Behind this step and number.
     pub after: Option<(StepNo, u32)>,
-    /// At most so many.
+    /// Maximum number of them.
     pub limit: u32,
 }
 

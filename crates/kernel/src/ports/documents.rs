@@ -150,7 +150,7 @@ pub enum DocumentQuery {
         tenant: Tenant,
         /// Behind this name.
         after: Option<String>,
-        /// At most so many.
+        /// Maximum number of them.
         limit: u32,
     },
     /// Those that are due, of all tenants: by due time, tenant and name.
@@ -159,7 +159,7 @@ pub enum DocumentQuery {
         kind: DocumentKind,
         /// Behind this one.
         after: Option<DuePlace>,
-        /// At most so many.
+        /// Maximum number of them.
         limit: u32,
     },
     /// The first of a tenant that are due, in the same order.
@@ -168,14 +168,14 @@ pub enum DocumentQuery {
         kind: DocumentKind,
         /// Whose.
         tenant: Tenant,
-        /// At most so many.
+        /// Maximum number of them.
         limit: u32,
     },
     /// Of all tenants, the last written first; then by name.
     Latest {
         /// Of this kind.
         kind: DocumentKind,
-        /// At most so many.
+        /// Maximum number of them.
         limit: u32,
     },
 }

@@ -121,7 +121,7 @@ pub struct TaskQuery {
     pub from: Option<TaskId>,
     /// Older than this one: the last of the page before, or the first that is too young.
     pub before: Option<TaskId>,
-    /// At most so many.
+    /// Maximum number of them.
     pub limit: u32,
 }
 
@@ -253,7 +253,7 @@ pub enum RevisionsOf {
         task_types: Vec<String>,
         /// The last one of the page before.
         after: (DbTime, TaskId),
-        /// At most so many.
+        /// Maximum number of them.
         limit: u32,
     },
 }

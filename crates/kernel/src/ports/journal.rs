@@ -99,7 +99,7 @@ pub struct JournalPage {
     pub task: Option<String>,
     /// Behind this row: its task and its place. Tips: behind this task.
     pub after: Option<(String, i64)>,
-    /// At most so many.
+    /// Maximum number of them.
     pub limit: u32,
     /// Who waits for them.
     pub lane: Lane,

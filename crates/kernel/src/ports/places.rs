@@ -32,7 +32,7 @@ pub enum PlaceQuery {
         key: String,
         /// Which of those that wait come first.
         first: First,
-        /// At most so many of those that wait.
+        /// Maximum number of those that wait.
         waiting: u32,
     },
     /// These tasks, as far as they are counted.

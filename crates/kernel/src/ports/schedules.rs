@@ -50,7 +50,7 @@ pub enum ScheduleQuery {
         declared: Vec<String>,
         /// Behind this one: a page that begins where another one ended.
         after: Option<DuePlace>,
-        /// At most so many.
+        /// Maximum number of them.
         limit: u32,
     },
     /// Those of these names.
@@ -66,7 +66,7 @@ pub enum ScheduleQuery {
         tenant: Tenant,
         /// Behind this name.
         after: Option<String>,
-        /// At most so many.
+        /// Maximum number of them.
         limit: u32,
     },
 }

@@ -58,7 +58,7 @@ pub enum OutboxOp {
     Take {
         /// Age.
         older_than: Duration,
-        /// At most so many.
+        /// Maximum number of them.
         limit: u32,
     },
     /// These are published: they are deleted.

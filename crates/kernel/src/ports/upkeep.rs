@@ -34,7 +34,7 @@ pub struct Receives {
 pub enum ReceiveOp {
     /// The oldest whose time has come. Reads only.
     Overdue {
-        /// At most so many.
+        /// Maximum number of them.
         limit: u32,
     },
     /// Those of these tasks, whatever their time. Reads only.
@@ -71,7 +71,7 @@ pub enum PurgeOp {
         before: Duration,
         /// Only those that come after this task; none where it is gone.
         after: Option<TaskId>,
-        /// At most so many.
+        /// Maximum number of them.
         limit: u32,
     },
     /// Deletes all rows of these tasks, their audit too, and leaves a tombstone of each: in one
@@ -80,7 +80,7 @@ pub enum PurgeOp {
     Purge(Vec<EndedTask>),
     /// The oldest tombstones. Reads only.
     OldestTombstones {
-        /// At most so many.
+        /// Maximum number of them.
         limit: u32,
     },
     /// The tombstones of these tasks. Reads only.
@@ -95,7 +95,7 @@ pub enum PurgeOp {
 pub enum SweepOp {
     /// Tasks whose time has come, the longest due first. Reads only.
     Due {
-        /// At most so many.
+        /// Maximum number of them.
         limit: u32,
     },
     /// Looked at again so long from now, as far as they can be locked at once: no sweep can read

@@ -159,7 +159,7 @@ pub(crate) fn refreshed_every(lost_after: Duration) -> Duration {
     (lost_after / 3).max(Duration::from_millis(50))
 }
 
-/// At most so many processes are read, the last seen first.
+/// Maximum number of processes that are read, the last seen first.
 pub const WORKERS_READ: u32 = 1_000;
 
 /// Processes as they were read.

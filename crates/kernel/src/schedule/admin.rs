@@ -44,7 +44,7 @@ pub enum ScheduleError {
     #[error(transparent)]
     Submit(SubmitError),
     /// It changes too often to be changed.
-    #[error("others change the schedule all the time: try again")]
+    #[error("the schedule was modified concurrently: try again")]
     Moved,
     /// The store does not answer.
     #[error(transparent)]

@@ -185,7 +185,7 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
         .measured_by(meter)
         .logged_by(log.for_code());
     let context = Arc::new(context);
-    // What takes back, or stands in for a step that failed, is not to fail by the files of that step.
+    // Undo and fallback have no scratch quota: the failed step's files must not make them fail.
     let is_bounded = direction == Direction::Forward && !fallback;
     let most = task_type.decl.steps[at].scratch.filter(|_| is_bounded);
     let scratch = ScratchUse::of(engine, (task, &step), most);

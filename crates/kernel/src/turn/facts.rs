@@ -25,7 +25,7 @@ pub(super) struct TurnTask<'a> {
     /// The database's time.
     pub(super) now: DbTime,
     pub(super) done: Done<'a>,
-    /// A step of whose tasks it is to be read how each has ended.
+    /// Step whose children's outcomes must be read.
     pub(super) outcomes_of: Option<usize>,
 }
 

@@ -125,11 +125,11 @@ pub(super) struct Turn<'a> {
     pub(super) tickets: BTreeMap<usize, Ticket>,
     /// What the probes of steps in doubt have found.
     pub(super) probes: Probes,
-    /// A step of whose tasks it is to be read how each has ended.
+    /// Step whose children's outcomes must be read.
     pub(super) outcomes_of: Option<usize>,
     /// Steps whose tasks this turn has told to stop.
     pub(super) stopped_children: BTreeSet<usize>,
-    /// Those of them of whose tasks some could not be told.
+    /// Steps with children that did not get the stop request.
     pub(super) unstopped_children: BTreeSet<usize>,
     /// The task is being undone.
     pub(super) undoing: bool,

@@ -39,7 +39,7 @@ declare! {
     }
 
     Process {
-        data_dir: PathBuf = "counterstep-data".into() => "Set the data directory: it holds the scratch files, and whatever has no place of its own";
+        data_dir: PathBuf = "counterstep-data".into() => "Set the data directory: scratch files, and all that has no other setting";
         allow_plaintext(Bare): bool = false => "Connect to servers of other machines without TLS";
         secrets_dir: PathBuf => "Read the secrets of this process from the files of this folder: `database`, `nats`, `redis`, `objects`, `collector`, `links`, `webhooks`, `seal`; one that is missing is a secret that it does not have";
         secret_files(OnlyInFile): BTreeMap<Secret, PathBuf> = BTreeMap::new() => "Set the files of single secrets, by these names, in place of those in the folder";

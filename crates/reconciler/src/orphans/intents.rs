@@ -20,7 +20,7 @@ const READ_AT_ONCE: usize = 128;
 /// Tasks that are changed at a time.
 const AT_ONCE: usize = 16;
 
-/// Where so many others were faster, the next sweep comes by again.
+/// Maximum tries on a revision conflict; the next sweep takes the rest.
 const TRIES: u32 = 8;
 
 /// What a look has found.

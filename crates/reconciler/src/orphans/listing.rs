@@ -318,7 +318,7 @@ impl Lister<'_> {
             } = &orphan;
             match action {
                 OrphanAction::Report => {
-                    tracing::warn!(%task, key, bucket = orphan.bucket, ?age, %why, "an orphan, and it stays");
+                    tracing::warn!(%task, key, bucket = orphan.bucket, ?age, %why, "orphaned object kept (policy: report)");
                     done.reported += 1;
                 }
                 OrphanAction::Delete => {

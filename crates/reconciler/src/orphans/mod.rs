@@ -235,7 +235,7 @@ async fn empty_prefix(
                     swept.archived += 1;
                 }
                 OrphanAction::Report => {
-                    tracing::warn!(task = %orphan.task, key = orphan.key, why = %orphan.why, "an orphan, and it stays");
+                    tracing::warn!(task = %orphan.task, key = orphan.key, why = %orphan.why, "orphaned object kept (policy: report)");
                     swept.reported += 1;
                 }
             }

@@ -69,7 +69,7 @@ impl Schedule {
         self
     }
 
-    /// At most so many due times fire at once, the newest; 100 where nothing is said.
+    /// Maximum number of due times that fire at once, the newest; 100 where nothing is said.
     pub const fn catch_up_limit(mut self, limit: u32) -> Self {
         self.spec.catch_up_limit = limit;
         self

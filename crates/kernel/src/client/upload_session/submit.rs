@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// So often a submission is decided that other submissions take the place of.
+/// Maximum tries after another submission took the slot.
 const TRIES: u32 = 8;
 
 /// So long the key of a task of a bulk operation is remembered at least: the operation is listed no longer.
