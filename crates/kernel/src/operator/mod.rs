@@ -16,6 +16,7 @@ mod why_moves;
 mod why_places;
 mod why_reason;
 mod why_rows;
+mod why_step;
 mod why_unreadable;
 
 pub use deploy::check_deploy;
