@@ -273,7 +273,7 @@ pub enum WhyCode {
     QueuePaused,
     /// No process that is known to run serves its queue and knows its type in its version and definition.
     NoHost,
-    /// The processes that took it were stopped, and none runs that takes it.
+    /// No process that is known to run takes it: those that took it were stopped.
     Stopping,
     /// Its next step runs in processes of the API, and none runs that takes it.
     OtherHostKind,

@@ -220,14 +220,20 @@ async fn a_parent_shows_its_children_and_a_child_its_parent() {
     assert!(of_child.get("children").is_none(), "{of_child}");
 
     let said = "back waits for tasks that it has submitted: 1 of 2 have ended";
-    let (why, because) = until_because(&site, parent, is(WhyCode::Tasks, said)).await;
+    let of_both = |because: &WhyReason| {
+        let (detail, id) = (&because.detail, hangs.task_id);
+        // The one that has not ended is named, with what holds it.
+        let other = format!("; {id} is running: ");
+        because.code == WhyCode::Tasks && detail.starts_with(&format!("{said}{other}"))
+    };
+    let (why, because) = until_because(&site, parent, of_both).await;
     assert_eq!(why.because.len(), 1, "{why:?}");
     assert_eq!(
         (because.waiting_for, because.steps, because.tasks),
         (
             Some(WaitReason::Children),
             vec!["back".to_owned()],
-            Vec::new()
+            vec![hangs.task_id]
         )
     );
     let of_child: Why = site

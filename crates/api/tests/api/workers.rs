@@ -124,10 +124,10 @@ async fn a_worker_says_what_it_serves_and_what_it_runs_until_it_stops() {
     let why: Why = site.get(&format!("/api/tasks/{task}/why")).await.json(200);
     let reason = &why.because[0];
     assert!(
-        reason.code == WhyCode::NoHost
-            && reason
-                .detail
-                .starts_with("no process that takes it is known to be alive"),
+        reason.code == WhyCode::Stopping
+            && reason.detail.starts_with(
+                "no process that takes it is known to be alive: those that took it were stopped"
+            ),
         "{why:?}"
     );
 }

@@ -68,8 +68,6 @@ fn standing(registry: &Registry, record: &TaskRecord, around: &Surroundings) -> 
     let task = &record.task;
     let facts = Facts::of(registry, record, around);
     let mut found: Vec<Found> = Vec::new();
-    let cancelled = task.cancel_requested_at;
-    found.extend(cancelled.map(|at| (cancel(record, at), None)));
     found.extend(held(record, around));
     if registry.of(task).is_none() {
         found.push((version(registry, record), None));
@@ -97,6 +95,9 @@ fn standing(registry: &Registry, record: &TaskRecord, around: &Surroundings) -> 
         _ => None,
     });
     found.extend(for_children);
+    // Behind what has to end first: a step that runs, or the undo.
+    let cancelled = task.cancel_requested_at;
+    found.extend(cancelled.map(|at| (cancel(record, at), None)));
     found.extend(why_rows::beside_it(&facts));
     found
 }

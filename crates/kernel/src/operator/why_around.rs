@@ -130,6 +130,10 @@ async fn why_of(engine: &Engine, task: TaskId, deeper: u32) -> Option<Why> {
     let record = record
         .inspect_err(|error| tracing::warn!(%task, %error, "a task that another waits for could not be read"))
         .ok()??;
+    // It has ended since: nothing waits for it any more.
+    if record.task.status.is_terminal() {
+        return None;
+    }
     let around = read_around(engine, &record, deeper).await;
     Some(why_among(&engine.registry, &record, &around))
 }

@@ -3,7 +3,7 @@
 
 use super::why_around::Surroundings;
 use super::why_places::wakes;
-use super::why_reason::{reason, with_other};
+use super::why_reason::{first_move, reason, with_other};
 use super::why_rows::Found;
 use crate::ports::{ChildCount, ChildLine, ChildQuery, Store, StoreError};
 use crate::record::{StepRow, TaskRecord};
@@ -111,7 +111,12 @@ pub(super) fn reason_of(record: &TaskRecord, around: &Surroundings) -> Option<Fo
     if is_lost {
         return Some((reason, Some(wakes())));
     }
-    Some(with_other(reason, around.other.as_deref()))
+    let other = around.other.as_deref();
+    // What waits for a person is told already.
+    if !parked.is_empty() {
+        return Some((reason, other.and_then(first_move).cloned()));
+    }
+    Some(with_other(reason, other))
 }
 
 /// The task among them to look at: the first for which a person has to decide, else the first that has not ended.

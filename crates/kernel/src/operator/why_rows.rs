@@ -275,7 +275,7 @@ fn no_host(facts: &Facts<'_>) -> Option<Found> {
         Some(last) => (
             WhyCode::Stopping,
             format!(
-                "each process that took it was stopped, {} last, {} ago: {needs}",
+                "no process that takes it is known to be alive: those that took it were stopped, {} last, {} ago; {needs}",
                 last.row.id,
                 format_duration(takers.age(last))
             ),

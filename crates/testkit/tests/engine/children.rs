@@ -1,6 +1,7 @@
 //! Steps that submit tasks and wait for them: what they give, what becomes of those tasks when one of
 //! them, or their parent, does not complete.
 
+use counterstep_contracts::operator::WhyCode;
 use counterstep_contracts::{Host, SettledAs, StepNo, StepStatus, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::EngineSettings;
 use counterstep_kernel::client;
@@ -831,7 +832,13 @@ async fn a_wake_that_was_lost_is_made_up_for_by_the_reconciler() {
     assert_eq!(plan().await.expect("the plan"), [], "nothing has ended");
     turn(&site.engine, Host::Worker, child, &stop).await;
     assert_eq!(site.record(child).await.task.status, TaskStatus::Completed);
-    assert!(!site.record(trip).await.due_in().is_zero(), "it sleeps on");
+    let record = site.record(trip).await;
+    assert!(!record.due_in().is_zero(), "it sleeps on");
+    let around = operator::surroundings(&site.engine, &record).await;
+    let why = operator::why_among(&site.engine.registry, &record, &around);
+    assert_eq!(why.because[0].code, WhyCode::WakeLost, "{why:?}");
+    let command = why.operator_can[0].command.as_deref();
+    assert_eq!(command, Some("reconciler --once"));
 
     assert_eq!(plan().await.expect("the plan"), [trip]);
     let _ = site.rows("DROP TRIGGER no_wake");

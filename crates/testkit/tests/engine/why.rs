@@ -6,18 +6,20 @@ use crate::errand::only;
 use crate::lost::lost_in;
 use async_trait::async_trait;
 use counterstep_contracts::operator::{Why, WhyCode};
-use counterstep_contracts::{QueueName, Rate, TaskId, TaskStatus, WorkerMessage};
+use counterstep_contracts::{Host, QueueName, Rate, TaskId, TaskStatus, WaitReason, WorkerMessage};
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::limits::{NewLimit, set_limit};
-use counterstep_kernel::operator::{Surroundings, surroundings, why_among};
+use counterstep_kernel::operator::{BreakerFound, Surroundings, surroundings, why_among};
 use counterstep_kernel::paused_queues::{pause_queue, resume_queue};
 use counterstep_kernel::ports::{
-    Delivery, DeliveryTag, DeniedConsumer, FetchError, PortsRuntime, Queue, QueueError, Settle,
-    WorkerRow, WorkerSeen, Workers,
+    Delivery, DeliveryTag, DeniedConsumer, FetchError, KeptResults, PortsRuntime, Queue,
+    QueueError, Settle, WorkerRow, WorkerSeen, Workers,
 };
+use counterstep_kernel::record::TaskRecord;
 use counterstep_macros::distributed_task;
-use counterstep_steps::breaker::{Breaker, Ticket, Verdict};
-use counterstep_steps::{BreakerPolicy, Limit, StepContext, StepResult};
+use counterstep_steps::breaker::{Breaker, BreakerState, Ticket, Verdict};
+use counterstep_steps::times::DbTime;
+use counterstep_steps::{BreakerPolicy, Limit, StepContext, StepResult, UndoResult};
 use counterstep_testkit::many_tasks::{Site, eventually};
 use counterstep_testkit::{Form, Harness};
 use std::collections::BTreeMap;
@@ -491,4 +493,225 @@ async fn a_lost_task_that_a_reconciler_has_reserved_is_told_apart_and_names_the_
     );
     assert!(reason.until > lost.because[0].until, "{reason:?}");
     assert_eq!(reason.owner, lost.because[0].owner);
+}
+
+/// What a case changes of the task, and of what is known beside it.
+type Turn = fn(&mut TaskRecord, &mut WorkerRow, &mut Surroundings);
+
+fn breaker(state: Option<BreakerState>) -> Option<BreakerFound> {
+    Some(BreakerFound {
+        name: "line".to_owned(),
+        step: "pay".to_owned(),
+        state,
+        probing: None,
+    })
+}
+
+fn sleeps_for_a_breaker(record: &mut TaskRecord) {
+    record.task.status = TaskStatus::Waiting;
+    record.task.waiting = Some(WaitReason::Breaker);
+    record.task.due_at = Some(record.now.later(Duration::from_secs(60)));
+}
+
+fn lost(record: &mut TaskRecord) {
+    record.task.status = TaskStatus::Running;
+    record.task.lease_owner = Some("worker:1".to_owned());
+    record.task.lease_expires_at = Some(DbTime(record.now.0 - 1_000_000));
+}
+
+#[tokio::test]
+async fn each_reason_has_its_code_and_what_ends_it() {
+    let site = Harness::embedded(only::<Pay>()).start().await;
+    let task = site.submit(Form::new()).await;
+    let worker = Some("worker --queues pay --task-types Pay@1");
+    let cases: [(WhyCode, Option<&str>, Turn); 10] = [
+        (WhyCode::Stopping, worker, |_, row, _| row.is_stopped = true),
+        (WhyCode::OtherHostKind, Some("api"), |record, row, _| {
+            record.task.host = Host::Api;
+            row.queues.clear();
+        }),
+        (WhyCode::Backlog, None, |record, _, _| {
+            record.task.queue = "pay.backlog".to_owned();
+        }),
+        (WhyCode::Unannounced, None, |record, _, _| {
+            record.task.status = TaskStatus::Submitted;
+        }),
+        (
+            WhyCode::HostLost,
+            Some("reconciler --once"),
+            |record, _, _| {
+                lost(record);
+            },
+        ),
+        (WhyCode::CutOff, None, |record, row, _| {
+            lost(record);
+            row.kept = Some(KeptResults {
+                results: 2,
+                bytes: 10,
+                oldest: None,
+            });
+        }),
+        (WhyCode::BreakerUnknown, None, |record, _, around| {
+            sleeps_for_a_breaker(record);
+            around.breaker = breaker(None);
+        }),
+        (WhyCode::Due, None, |record, _, around| {
+            sleeps_for_a_breaker(record);
+            around.breaker = breaker(Some(BreakerState::Closed));
+        }),
+        (WhyCode::Breaker, None, |record, _, around| {
+            sleeps_for_a_breaker(record);
+            let left = Duration::from_secs(60);
+            around.breaker = breaker(Some(BreakerState::Open(left)));
+        }),
+        // Its time has come: what held it then holds it no more.
+        (WhyCode::Unclaimed, None, |record, _, around| {
+            sleeps_for_a_breaker(record);
+            record.task.due_at = Some(record.now);
+            around.breaker = breaker(Some(BreakerState::HalfOpen));
+        }),
+    ];
+    for (code, command, change) in cases {
+        let mut record = site.record(task).await;
+        let mut around = surroundings(&site.engine, &record).await;
+        let mut row = process(&site);
+        change(&mut record, &mut row, &mut around);
+        around.workers = Some(Workers {
+            now: record.now,
+            rows: vec![WorkerSeen {
+                row,
+                seen_at: record.now,
+            }],
+        });
+        let why = why_among(&site.engine.registry, &record, &around);
+        let first = &why.because[0];
+        assert_eq!(first.code, code, "{why:?}");
+        let ends = why.operator_can.iter().find(|can| can.ends == Some(code));
+        let said = ends.and_then(|can| can.command.as_deref());
+        assert_eq!(said, command, "{why:?}");
+        assert!(ends.is_some() || first.until.is_some(), "{why:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_deadline_that_comes_first_is_named_behind_what_holds_the_task() {
+    let site = Harness::embedded(only::<Pay>()).start().await;
+    let task = site.submit(Form::new()).await;
+    let mut record = site.record(task).await;
+    let around = surroundings(&site.engine, &record).await;
+    for (left, codes) in [
+        (10, &[WhyCode::Unclaimed, WhyCode::Deadline][..]),
+        (100, &[WhyCode::Unclaimed][..]),
+    ] {
+        record.task.deadline_at = Some(record.now.later(Duration::from_secs(left)));
+        let why = why_among(&site.engine.registry, &record, &around);
+        let found: Vec<_> = why.because.iter().map(|reason| reason.code).collect();
+        assert_eq!(found, codes, "{why:?}");
+    }
+}
+
+/// A permit for each undo that may end.
+static UNDO_GATE: Semaphore = Semaphore::const_new(0);
+
+struct Newest;
+
+#[distributed_task(
+    name = "Newest",
+    queue = "newest",
+    key = "req.to_string()",
+    at_once = 1,
+    beyond = "replace",
+    cancellable
+)]
+impl Newest {
+    type Request = serde_json::Value;
+    type Response = ();
+
+    #[step(1, host = "worker", undo = take_back)]
+    async fn note(_ctx: &StepContext) -> StepResult<u32> {
+        Ok(1)
+    }
+
+    async fn take_back(_out: Option<u32>) -> UndoResult {
+        UNDO_GATE.acquire().await.expect("it stays open").forget();
+        Ok(())
+    }
+
+    #[step(2, host = "worker", no_undo = "does nothing")]
+    async fn wait(ctx: &StepContext, _note: &u32) -> StepResult<bool> {
+        ctx.cancel().cancelled().await;
+        Ok(true)
+    }
+
+    fn respond() {}
+}
+
+#[tokio::test]
+async fn a_task_for_which_another_one_makes_room_names_that_one_and_what_it_does() {
+    let mut site = Harness::embedded(only::<Newest>())
+        .settings(|settings| settings.step_timeout = Duration::from_secs(600))
+        .start()
+        .await;
+    site.serve(4);
+    let first = site.submit(Form::new()).await;
+    site.all("in its second step", &[first], |record| {
+        record.steps[1].attempt_open
+    })
+    .await;
+    let second = site.submit(Form::new()).await;
+    site.all_are(TaskStatus::Compensating, &[first]).await;
+    let why = self::first(&site, second, WhyCode::Replacing).await;
+    let reason = &why.because[0];
+    assert_eq!(reason.tasks, [first]);
+    assert!(reason.detail.contains("compensating"), "{reason:?}");
+    assert!(reason.until.is_some(), "{reason:?}");
+    UNDO_GATE.add_permits(2);
+    site.all_are(TaskStatus::Cancelled, &[first]).await;
+    kernel_cancel(&site, second).await;
+    site.stop().await;
+}
+
+async fn kernel_cancel(site: &Site, task: TaskId) {
+    counterstep_kernel::client::cancel(&site.engine, task, "client")
+        .await
+        .expect("it is accepted");
+    site.all_are(TaskStatus::Cancelled, &[task]).await;
+}
+
+#[tokio::test]
+async fn a_task_behind_an_older_one_of_its_key_that_has_not_started_names_it() {
+    let site = Harness::embedded(only::<InLine>()).start().await;
+    let first = site.submit(Form::new()).await;
+    let second = site.submit(Form::new()).await;
+    let why = ask(&site, first).await;
+    assert_eq!(why.because[0].code, WhyCode::Unclaimed, "{why:?}");
+    let why = ask(&site, second).await;
+    let reason = &why.because[0];
+    assert_eq!(reason.code, WhyCode::PlaceBlocked, "{why:?}");
+    assert_eq!(reason.tasks, [first]);
+    assert!(reason.detail.contains("was offered"), "{reason:?}");
+    let can = &why.operator_can[0];
+    let path = format!("/api/tasks/{first}");
+    assert_eq!((&*can.method, &can.path), ("DELETE", &path), "{why:?}");
+}
+
+struct InLine;
+
+#[distributed_task(
+    name = "InLine",
+    queue = "in-line",
+    key = "req.to_string()",
+    at_once = 1,
+    cancellable
+)]
+impl InLine {
+    type Request = serde_json::Value;
+    type Response = ();
+
+    #[step(1, host = "worker", no_undo = "does nothing")]
+    async fn note(_ctx: &StepContext) -> StepResult<u32> {
+        Ok(1)
+    }
+
+    fn respond() {}
 }
