@@ -390,13 +390,12 @@ impl World {
             close(&site, &case).await;
         }
         pause_queue(&site.engine, &queue, BY).await.expect("paused");
-        // Hosts know of it within a second, and what they had asked for before has an end.
+        // Hosts know of it within a second. What those of before have asked for may bring a task yet.
         site.clock.advance("2s");
-        let errand = site.submit(Form::to::<Errand>()).await;
-        site.all_are(TaskStatus::Completed, &[errand]).await;
+        site.stop().await;
         let serves = !case.has(Gate::NoHost);
-        if !serves {
-            site.stop().await;
+        if serves {
+            site.serve(8);
         }
         let mut held = 0;
         for (gate, form, count) in [
@@ -468,7 +467,7 @@ impl World {
             return;
         }
         if self.case.has(Gate::Beside) {
-            tokio::time::sleep(POLL * 3).await;
+            self.site.engine.ports.clock.sleep(POLL * 3).await;
             return;
         }
         let errand = self.site.submit(Form::to::<Errand>()).await;
@@ -539,16 +538,25 @@ impl World {
 
     /// Waits until it is named no more. What is opened is seen within a minute.
     async fn until_gone(&self, reason: &WhyReason, rev: Rev) -> Result<(), String> {
-        for (pause, looks) in [(0, 20), (1, 20), (2, 20), (10, 20), (20, 20), (27, 1_000)] {
+        let is_gone = || async {
+            let why = ask(&self.site, self.task).await;
+            let is_there = why.because.iter().any(|other| same(other, reason));
+            let moves = self.record().await.task.rev > rev;
+            (why.status.is_terminal() || !is_there || moves).then_some(())
+        };
+        let (soon, at_last) = (POLL * 2, Duration::from_secs(10));
+        for (pause, patience) in [
+            (0, soon),
+            (1, soon),
+            (2, soon),
+            (10, soon),
+            (20, soon),
+            (27, at_last),
+        ] {
             self.site.clock.advance_by(Duration::from_secs(pause));
-            for _ in 0..looks {
-                let why = ask(&self.site, self.task).await;
-                let is_same = |other: &WhyReason| same(other, reason);
-                let is_there = why.because.iter().any(is_same);
-                if why.status.is_terminal() || !is_there || self.record().await.task.rev > rev {
-                    return Ok(());
-                }
-                tokio::time::sleep(POLL / 10).await;
+            let gone = eventually("another reason", is_gone);
+            if tokio::time::timeout(patience, gone).await.is_ok() {
+                return Ok(());
             }
         }
         Err(red(reason, "stays after its move"))
