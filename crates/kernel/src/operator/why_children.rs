@@ -7,6 +7,7 @@ use super::why_reason::{first_move, reason, with_other};
 use super::why_rows::Found;
 use crate::ports::{ChildCount, ChildLine, ChildQuery, Store, StoreError};
 use crate::record::{StepRow, TaskRecord};
+use crate::times::rfc3339;
 use counterstep_contracts::operator::{WhyCode, WhyReason};
 use counterstep_contracts::{StepStatus, TaskId, TaskStatus, WaitReason};
 
@@ -116,7 +117,12 @@ pub(super) fn reason_of(record: &TaskRecord, around: &Surroundings) -> Option<Fo
     if !parked.is_empty() {
         return Some((reason, other.and_then(first_move).cloned()));
     }
-    Some(with_other(reason, other))
+    let (mut reason, can) = with_other(reason, other);
+    if can.is_none() && reason.until.is_none() {
+        // The one that was open has ended since, or is not known: at this time the task looks for itself.
+        reason.until = record.task.due_at.map(rfc3339);
+    }
+    Some((reason, can))
 }
 
 /// The task among them to look at: the first for which a person has to decide, else the first that has not ended.
