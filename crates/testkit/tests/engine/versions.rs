@@ -195,7 +195,7 @@ async fn a_host_of_another_version_or_definition_leaves_a_task_to_those_that_kno
             reasons.iter().any(|reason| reason.code == code),
             "{reasons:?}"
         );
-        let check = check_deploy(&stranger.registry, &store)
+        let check = check_deploy(&stranger.registry, store)
             .await
             .expect("an answer");
         assert_eq!((check.in_flight, check.stranded.len()), (1, 1));
@@ -210,7 +210,7 @@ async fn a_host_of_another_version_or_definition_leaves_a_task_to_those_that_kno
             "a host that knows it goes on"
         );
         task.assert_invariants().await;
-        let check = check_deploy(&stranger.registry, &store)
+        let check = check_deploy(&stranger.registry, store)
             .await
             .expect("an answer");
         assert_eq!((check.in_flight, check.stranded.len()), (0, 0));

@@ -33,7 +33,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
@@ -573,7 +573,7 @@ impl World {
             return self.run(command, reason).await;
         }
         let engine = &self.site.engine;
-        let body = can.body.clone().unwrap_or_else(|| json!(true));
+        let body = can.body.clone().unwrap_or(Value::Bool(true));
         let parts: Vec<&str> = can.path.trim_start_matches("/api/").split('/').collect();
         let id = |text: &str| text.parse::<TaskId>().expect("an id");
         let done = match (&*can.method, &parts[..]) {
