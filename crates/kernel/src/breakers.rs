@@ -72,7 +72,7 @@ pub fn close_breaker<'a>(
             details: json!({ "note": decision.note }),
         };
         // Hints and the chain have no transaction together. An entry for a breaker that was not closed after all does less harm than
-        // one that is closed and nobody knows by whom.
+        // one that is closed without a name beside it.
         admin_audit::put_all(&engine.ports.store, Vec::new(), change).await?;
         let closed = breaker.close().await.ok_or(BreakerError::NoHints)?;
         tracing::warn!(

@@ -356,7 +356,7 @@ struct World {
     task: TaskId,
     others: Vec<(CancelToken, tokio::task::JoinHandle<()>)>,
     serves: bool,
-    /// The gates before the first step that nobody has opened yet.
+    /// The gates before the first step that are not opened yet.
     shut: BTreeSet<Gate>,
 }
 
