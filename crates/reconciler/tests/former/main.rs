@@ -86,7 +86,7 @@ pub(crate) async fn load(engine: &Engine, task: TaskId) -> TaskRecord {
     loaded.expect("the store answers").expect("the task exists")
 }
 
-/// Gives a task turns until it rests, waits for a time or somebody else, or belongs to a host.
+/// Gives a task turns until it rests, waits for a time or for another task, or belongs to a host.
 pub(crate) async fn go(engine: &Engine, task: TaskId) -> TaskRecord {
     for _ in 0..100 {
         let before = load(engine, task).await;
