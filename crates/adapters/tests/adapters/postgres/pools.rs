@@ -48,6 +48,7 @@ const READS: &[(&str, Pool)] = &[
     ("schedules", Lists),
     ("schedules due", Main),
     ("failures", Main),
+    ("failing tenants", Main),
     ("waiting", Main),
     ("lost", Main),
     ("claimable", Main),
