@@ -1,22 +1,20 @@
 //! The store as the engine sees it: encrypts what goes into a [`Storage`], and decrypts what comes out of it. It is the
 //! only way to a database, so that nothing is written in the clear by mistake. Must not decide anything else.
 
+mod beside_tasks;
+
 use crate::journal;
 use crate::payloads::decrypt::{Decrypt, MissingKey, decrypt_record};
-use crate::payloads::encrypt::{self, Encrypt};
-use crate::payloads::place::{Place, is_encrypted};
+use crate::payloads::encrypt::{self};
+use crate::payloads::place::is_encrypted;
 use crate::ports::{
-    ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed, DocumentKind,
-    DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, EndedTask, FailureFilter,
-    FailureQuery, Flow, FlowQuery, ForeignTransactions, Gauges, Heartbeat, IdempotencyRow,
-    InFlight, JournalPage, LoadFor, Loaded, LogRow, LogWrite, OutboxOp, OutboxRow, PayloadCodec,
-    PayloadError, PlaceCount, PlaceQuery, PlaceRow, PurgeOp, ReceiveOp, Receives, Revisions,
-    RevisionsOf, SqlStatement, Storage, StoreError, SweepOp, TaskLine, TaskPage, TaskQuery, Unread,
-    WaitingQuery, Woken,
+    ChildLine, ChildQuery, CommitError, Committed, DocumentKind,
+    DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, FailureFilter, ForeignTransactions, Heartbeat, LoadFor, Loaded, PayloadCodec,
+    PayloadError, SqlStatement, Storage, StoreError, TaskLine, TaskPage, TaskQuery, Unread,
 };
 use crate::record::{DbTime, Failure, History, TaskRecord};
 use crate::transition::{Guard, Transition};
-use counterstep_contracts::{Epoch, TaskId, Tenant};
+use counterstep_contracts::{Epoch, TaskId};
 use futures::future::BoxFuture;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -276,30 +274,6 @@ impl Store {
         Ok(page)
     }
 
-    /// See [`Storage::in_flight`].
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn in_flight(&self) -> Result<Vec<InFlight>, StoreError> {
-        self.storage.in_flight().await
-    }
-
-    /// See [`Storage::gauges`].
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn gauges(&self, labels: &[String]) -> Result<Gauges, StoreError> {
-        self.storage.gauges(labels).await
-    }
-
-    /// See [`Storage::flow`].
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn flow(&self, query: &FlowQuery) -> Result<Flow, StoreError> {
-        self.storage.flow(query).await
-    }
-
     /// Audit entries and attempts of a task, all seen in one moment. Rows that cannot be read are left out.
     ///
     /// # Errors
@@ -312,30 +286,6 @@ impl Store {
         Ok(history)
     }
 
-    /// See [`Storage::journal`].
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn journal(&self, page: &JournalPage) -> Result<Vec<ChainRow>, StoreError> {
-        self.storage.journal(page).await
-    }
-
-    /// See [`Storage::chain_tips`].
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn chain_tips(&self, page: &JournalPage) -> Result<Vec<ChainTip>, StoreError> {
-        self.storage.chain_tips(page).await
-    }
-
-    /// See [`Storage::revisions`].
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn revisions(&self, of: &RevisionsOf) -> Result<Revisions, StoreError> {
-        self.storage.revisions(of).await
-    }
-
     /// See [`Storage::lines`].
     ///
     /// # Errors
@@ -344,26 +294,6 @@ impl Store {
         let mut lines = self.storage.lines(tasks).await?;
         self.decrypt_lines(&mut lines)?;
         Ok(lines)
-    }
-
-    /// See [`Storage::outbox`].
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError> {
-        self.storage.outbox(op).await
-    }
-
-    /// See [`Storage::idempotency`].
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn idempotency(
-        &self,
-        tenant: &Tenant,
-        key: &str,
-    ) -> Result<Option<IdempotencyRow>, StoreError> {
-        self.storage.idempotency(tenant, key).await
     }
 
     /// See [`Storage::documents`].
@@ -415,26 +345,6 @@ impl Store {
         }
     }
 
-    /// See [`Storage::successors`].
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn successors(
-        &self,
-        tenant: &Tenant,
-        task: TaskId,
-    ) -> Result<Vec<TaskId>, StoreError> {
-        self.storage.successors(tenant, task).await
-    }
-
-    /// See [`Storage::child_counts`].
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn child_counts(&self, parent: TaskId) -> Result<Vec<ChildCount>, StoreError> {
-        self.storage.child_counts(parent).await
-    }
-
     /// See [`Storage::children`].
     ///
     /// # Errors
@@ -445,70 +355,6 @@ impl Store {
             self.failure(child.task, child.failure.as_mut())?;
         }
         Ok(children)
-    }
-
-    /// See [`Storage::above`].
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn above(&self, tasks: &[TaskId]) -> Result<Vec<TaskId>, StoreError> {
-        self.storage.above(tasks).await
-    }
-
-    /// See [`Storage::places`].
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn places(&self, query: &PlaceQuery) -> Result<Vec<PlaceRow>, StoreError> {
-        self.storage.places(query).await
-    }
-
-    /// See [`Storage::place_counts`].
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn place_counts(
-        &self,
-        after: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<PlaceCount>, StoreError> {
-        self.storage.place_counts(after, limit).await
-    }
-
-    /// See [`Storage::wake`].
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn wake(&self, task: TaskId) -> Result<Option<Woken>, StoreError> {
-        self.storage.wake(task).await
-    }
-
-    /// See [`Storage::failures`].
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError> {
-        self.storage.failures(query).await
-    }
-
-    /// The tenants of which a task of this type has failed, or was parked, in this time before now and is so still.
-    ///
-    /// # Errors
-    /// When the database does not answer.
-    pub async fn failing_tenants(
-        &self,
-        task_type: &str,
-        within: Duration,
-    ) -> Result<Vec<Tenant>, StoreError> {
-        self.storage.failing_tenants(task_type, within).await
-    }
-
-    /// See [`Storage::waiting`].
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn waiting(&self, query: &WaitingQuery) -> Result<u32, StoreError> {
-        self.storage.waiting(query).await
     }
 
     /// Tasks for their state alone, in any order. See [`LoadFor::State`].
@@ -528,61 +374,6 @@ impl Store {
         Ok(records
             .map(|(task, read)| (task, read.and_then(decrypted)))
             .collect())
-    }
-
-    /// See [`Upkeep::sweeps`].
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn sweeps(&self, op: &SweepOp) -> Result<Vec<TaskId>, StoreError> {
-        self.storage.sweeps(op).await
-    }
-
-    /// See [`Upkeep::receives`].
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn receives(&self, op: &ReceiveOp) -> Result<Receives, StoreError> {
-        self.storage.receives(op).await
-    }
-
-    /// See [`Upkeep::purge`].
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn purge(&self, op: &PurgeOp) -> Result<Vec<EndedTask>, StoreError> {
-        self.storage.purge(op).await
-    }
-
-    /// See [`Logs::log`].
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn log(&self, task: TaskId) -> Result<Vec<LogRow>, StoreError> {
-        let mut rows = self.storage.log(task).await?;
-        let decrypt = self.decrypt(task, MissingKey::Refused);
-        // A row that was erased becomes a text that says so.
-        rows.iter_mut()
-            .try_for_each(|row| decrypt.text(Place::Log, &mut row.body))?;
-        Ok(rows)
-    }
-
-    /// See [`Logs::write_log`].
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn write_log(&self, write: &LogWrite) -> Result<(), StoreError> {
-        let Some(codec) = &self.codec else {
-            return self.storage.write_log(write).await;
-        };
-        let mut encrypted = write.clone();
-        let encrypt = Encrypt {
-            codec: codec.as_ref(),
-            tenant: &write.tenant,
-            task: write.task,
-        };
-        encrypt.text(Place::Log, &mut encrypted.row.body)?;
-        self.storage.write_log(&encrypted).await
     }
 }
 

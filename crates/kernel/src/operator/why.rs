@@ -2,13 +2,14 @@
 //! have said of themselves. Says only what they show, and never nothing: that no process has claimed it stands there only where
 //! nothing else does.
 
-use super::why_around::Surroundings;
 use super::why_children;
+use super::why_facts::{Facts, Found};
 use super::why_held::held;
 use super::why_hosts::takers;
 use super::why_moves::moves;
 use super::why_reason::{reason, steps};
-use super::why_rows::{self, Facts, Found};
+use super::why_rows;
+use super::why_seen::Surroundings;
 use crate::dead_letters::group_of;
 use crate::ports::KnownType;
 use crate::record::{DbTime, Failure, StepRow, TaskRecord};

@@ -2,66 +2,21 @@
 //! Reads, fails open, and must not change anything.
 
 use super::why::why_among;
-use super::why_children::{ChildrenFound, children_found, first_of};
+use super::why_children::{children_found, first_of};
+use super::why_seen::{BreakerFound, Surroundings};
 use crate::breaker::BreakerState;
 use crate::engine::Engine;
-use crate::limits::{LimitFound, limit_found};
+use crate::limits::limit_found;
 use crate::load;
-use crate::paused_queues::{Pause, pause_of};
-use crate::places::{PlaceFound, PlaceWait, named, place_found};
-use crate::ports::{REFRESH_TAKES, StoreError, WorkerSeen, Workers, refreshed_every};
-use crate::record::{DbTime, TaskRecord};
+use crate::paused_queues::pause_of;
+use crate::places::{PlaceWait, named, place_found};
+use crate::ports::StoreError;
+use crate::record::TaskRecord;
 use crate::turn::{breaker_of, likely_next};
 use counterstep_contracts::operator::Why;
 use counterstep_contracts::{QueueName, TaskId, WaitReason};
 use futures::future::BoxFuture;
 use serde_json::Value;
-use std::time::Duration;
-
-/// What is known beside a task's own rows.
-#[derive(Debug, Default)]
-pub struct Surroundings {
-    /// What processes have reported of themselves; `None`: unknown. The reports show which processes
-    /// were there, and decide nothing.
-    pub workers: Option<Workers>,
-    /// How the tasks stand that it has submitted; `None`: unknown.
-    pub children: Option<ChildrenFound>,
-    /// How it stands among those of its key, where it has no place and needs one.
-    pub place: Option<PlaceFound>,
-    /// Why the task stands that it waits for: the first of its children, or the one before it in its line.
-    pub other: Option<Box<Why>>,
-    /// The pause of its queue.
-    pub pause: Option<Pause>,
-    /// The limit of its next step, and the step.
-    pub limit: Option<(String, LimitFound)>,
-    /// The breaker of its next step.
-    pub breaker: Option<BreakerFound>,
-    /// Until when a reconciler has reserved it, where its lease is over.
-    pub reserved_until: Option<DbTime>,
-    /// For how long the database has answered this process again; `None`: it was never away.
-    pub back_for: Option<Duration>,
-}
-
-/// A breaker that a task meets.
-#[derive(Debug)]
-pub struct BreakerFound {
-    /// Its key.
-    pub name: String,
-    /// The step that waits for it.
-    pub step: String,
-    /// As this process sees it. Without a server for hints each process has its own, and of another one's nothing is known. `None`:
-    /// the hints do not say.
-    pub state: Option<BreakerState>,
-    /// Half-open, while another attempt probes: asked again after this.
-    pub probing: Option<Duration>,
-}
-
-/// For how long after an outage what is known of a process may be older than that.
-pub(super) fn still_unknown(around: &Surroundings, seen: &WorkerSeen) -> Option<Duration> {
-    let refreshes_within = refreshed_every(seen.row.lost_after) + REFRESH_TAKES;
-    let left = refreshes_within.checked_sub(around.back_for?)?;
-    (!left.is_zero()).then_some(left)
-}
 
 /// Reads what is known beside a task's own rows. What cannot be read is left out and logged: the rest is worth an answer.
 pub fn surroundings<'a>(engine: &'a Engine, record: &'a TaskRecord) -> BoxFuture<'a, Surroundings> {

@@ -1,10 +1,10 @@
 //! What a task waits for where it waits for tasks that it has submitted: how many of them have ended,
 //! and which of them wait for a person. Reads; must not change a task.
 
-use super::why_around::Surroundings;
+use super::why_facts::Found;
 use super::why_places::wakes;
 use super::why_reason::{first_move, reason, with_other};
-use super::why_rows::Found;
+use super::why_seen::{ChildrenFound, Surroundings};
 use crate::ports::{ChildCount, ChildLine, ChildQuery, Store, StoreError};
 use crate::record::{StepRow, TaskRecord};
 use crate::times::rfc3339;
@@ -13,14 +13,6 @@ use counterstep_contracts::{StepStatus, TaskId, TaskStatus, WaitReason};
 
 /// So many tasks are named.
 const NAMED: u32 = 3;
-
-/// How the tasks stand that a task waits for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChildrenFound {
-    counts: Vec<ChildCount>,
-    /// Some of those for which a person has to decide.
-    parked: Vec<ChildLine>,
-}
 
 /// Reads them; `None`: the task waits for none.
 ///

@@ -1,9 +1,9 @@
 //! What keeps the next step of a task from starting: its limit, and its breaker. Pure; must not read anything.
 
-use super::why_around::BreakerFound;
+use super::why_facts::{Facts, Found};
 use super::why_moves::{post, put};
 use super::why_reason::reason;
-use super::why_rows::{Facts, Found};
+use super::why_seen::BreakerFound;
 use crate::breaker::BreakerState;
 use crate::limits::LimitFound;
 use crate::times::rfc3339;

@@ -2,9 +2,9 @@
 //! Reads; must not change a task.
 
 use super::why::LONG;
-use super::why_around::Surroundings;
 use super::why_hosts::takers;
 use super::why_reason::reason;
+use super::why_seen::Surroundings;
 use crate::engine::Engine;
 use crate::ports::{Loaded, StoreError};
 use crate::times::rfc3339;

@@ -1,0 +1,224 @@
+//! What the store is asked for beside tasks and documents: journals, counts, relations, places, events, logs, and what sweeps need.
+//! But for logs it is passed on as it is: none of it is encrypted.
+
+use super::Store;
+use crate::payloads::decrypt::MissingKey;
+use crate::payloads::encrypt::Encrypt;
+use crate::payloads::place::Place;
+use crate::ports::{
+    ChainRow, ChainTip, ChildCount, EndedTask, FailureQuery, Flow, FlowQuery, Gauges,
+    IdempotencyRow, InFlight, JournalPage, LogRow, LogWrite, OutboxOp, OutboxRow, PlaceCount,
+    PlaceQuery, PlaceRow, PurgeOp, ReceiveOp, Receives, Revisions, RevisionsOf, StoreError,
+    SweepOp, WaitingQuery, Woken,
+};
+use counterstep_contracts::{TaskId, Tenant};
+use std::time::Duration;
+
+impl Store {
+    /// See [`Storage::in_flight`].
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn in_flight(&self) -> Result<Vec<InFlight>, StoreError> {
+        self.storage.in_flight().await
+    }
+
+    /// See [`Storage::gauges`].
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn gauges(&self, labels: &[String]) -> Result<Gauges, StoreError> {
+        self.storage.gauges(labels).await
+    }
+
+    /// See [`Storage::flow`].
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn flow(&self, query: &FlowQuery) -> Result<Flow, StoreError> {
+        self.storage.flow(query).await
+    }
+
+    /// See [`Storage::journal`].
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn journal(&self, page: &JournalPage) -> Result<Vec<ChainRow>, StoreError> {
+        self.storage.journal(page).await
+    }
+
+    /// See [`Storage::chain_tips`].
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn chain_tips(&self, page: &JournalPage) -> Result<Vec<ChainTip>, StoreError> {
+        self.storage.chain_tips(page).await
+    }
+
+    /// See [`Storage::revisions`].
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn revisions(&self, of: &RevisionsOf) -> Result<Revisions, StoreError> {
+        self.storage.revisions(of).await
+    }
+
+    /// See [`Storage::outbox`].
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError> {
+        self.storage.outbox(op).await
+    }
+
+    /// See [`Storage::idempotency`].
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn idempotency(
+        &self,
+        tenant: &Tenant,
+        key: &str,
+    ) -> Result<Option<IdempotencyRow>, StoreError> {
+        self.storage.idempotency(tenant, key).await
+    }
+
+    /// See [`Storage::successors`].
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn successors(
+        &self,
+        tenant: &Tenant,
+        task: TaskId,
+    ) -> Result<Vec<TaskId>, StoreError> {
+        self.storage.successors(tenant, task).await
+    }
+
+    /// See [`Storage::child_counts`].
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn child_counts(&self, parent: TaskId) -> Result<Vec<ChildCount>, StoreError> {
+        self.storage.child_counts(parent).await
+    }
+
+    /// See [`Storage::above`].
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn above(&self, tasks: &[TaskId]) -> Result<Vec<TaskId>, StoreError> {
+        self.storage.above(tasks).await
+    }
+
+    /// See [`Storage::places`].
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn places(&self, query: &PlaceQuery) -> Result<Vec<PlaceRow>, StoreError> {
+        self.storage.places(query).await
+    }
+
+    /// See [`Storage::place_counts`].
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn place_counts(
+        &self,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<PlaceCount>, StoreError> {
+        self.storage.place_counts(after, limit).await
+    }
+
+    /// See [`Storage::wake`].
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn wake(&self, task: TaskId) -> Result<Option<Woken>, StoreError> {
+        self.storage.wake(task).await
+    }
+
+    /// See [`Storage::failures`].
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError> {
+        self.storage.failures(query).await
+    }
+
+    /// The tenants of which a task of this type has failed, or was parked, in this time before now and is so still.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn failing_tenants(
+        &self,
+        task_type: &str,
+        within: Duration,
+    ) -> Result<Vec<Tenant>, StoreError> {
+        self.storage.failing_tenants(task_type, within).await
+    }
+
+    /// See [`Storage::waiting`].
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn waiting(&self, query: &WaitingQuery) -> Result<u32, StoreError> {
+        self.storage.waiting(query).await
+    }
+
+    /// See [`Upkeep::sweeps`].
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn sweeps(&self, op: &SweepOp) -> Result<Vec<TaskId>, StoreError> {
+        self.storage.sweeps(op).await
+    }
+
+    /// See [`Upkeep::receives`].
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn receives(&self, op: &ReceiveOp) -> Result<Receives, StoreError> {
+        self.storage.receives(op).await
+    }
+
+    /// See [`Upkeep::purge`].
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn purge(&self, op: &PurgeOp) -> Result<Vec<EndedTask>, StoreError> {
+        self.storage.purge(op).await
+    }
+
+    /// See [`Logs::log`].
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn log(&self, task: TaskId) -> Result<Vec<LogRow>, StoreError> {
+        let mut rows = self.storage.log(task).await?;
+        let decrypt = self.decrypt(task, MissingKey::Refused);
+        // A row that was erased becomes a text that says so.
+        rows.iter_mut()
+            .try_for_each(|row| decrypt.text(Place::Log, &mut row.body))?;
+        Ok(rows)
+    }
+
+    /// See [`Logs::write_log`].
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn write_log(&self, write: &LogWrite) -> Result<(), StoreError> {
+        let Some(codec) = &self.codec else {
+            return self.storage.write_log(write).await;
+        };
+        let mut encrypted = write.clone();
+        let encrypt = Encrypt {
+            codec: codec.as_ref(),
+            tenant: &write.tenant,
+            task: write.task,
+        };
+        encrypt.text(Place::Log, &mut encrypted.row.body)?;
+        self.storage.write_log(&encrypted).await
+    }
+}
