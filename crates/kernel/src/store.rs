@@ -8,9 +8,10 @@ use crate::payloads::decrypt::{Decrypt, MissingKey, decrypt_record};
 use crate::payloads::encrypt::{self};
 use crate::payloads::place::is_encrypted;
 use crate::ports::{
-    ChildLine, ChildQuery, CommitError, Committed, DocumentKind,
-    DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, FailureFilter, ForeignTransactions, Heartbeat, LoadFor, Loaded, PayloadCodec,
-    PayloadError, SqlStatement, Storage, StoreError, TaskLine, TaskPage, TaskQuery, Unread,
+    ChildLine, ChildQuery, CommitError, Committed, DocumentKind, DocumentQuery, DocumentWrite,
+    Documents, DocumentsPut, Due, DueTask, FailureFilter, ForeignTransactions, Heartbeat, LoadFor,
+    Loaded, PayloadCodec, PayloadError, SqlStatement, Storage, StoreError, TaskLine, TaskPage,
+    TaskQuery, Unread,
 };
 use crate::record::{DbTime, Failure, History, TaskRecord};
 use crate::transition::{Guard, Transition};

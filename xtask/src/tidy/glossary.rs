@@ -29,7 +29,7 @@ const VIEWS: &str = "crates/contracts/src/http.rs";
 
 /// Plain English, and words of HTTP: they mean here what they mean everywhere.
 const PLAIN: &str = "
-    authorization blocked create forbidden off revoke unauthenticated
+    authorization blocked close create forbidden off revoke unauthenticated
     add address age already at being beyond busy by change changeable changed created cross database declaration declared decrypt delete
     describe disable download enable ended erased file finish finished for found full gone high id in internal invalid large last late list long low
     malformed many media message migrate mismatch name new next no normal not of oldest on once operator park pass pause range read refuse renamed

@@ -10,9 +10,9 @@ use super::why_reason::reason;
 use super::why_seen::still_unknown;
 use super::why_step::{breaker, limit};
 use crate::times::rfc3339;
+use counterstep_contracts::Host;
 use counterstep_contracts::operator::{WhyCode, WhyReason};
 use counterstep_contracts::retry::format_duration;
-use counterstep_contracts::Host;
 use serde_json::json;
 use std::time::Duration;
 

@@ -2,6 +2,7 @@
 //! attempt. Only forward: an undo waits for neither, and says nothing to a breaker.
 
 use super::attempt::Ended;
+use super::breaker_look::{Look, breaker_of, look};
 use super::facts::TurnTask;
 use super::likely::next_after;
 use super::reserved::Reserved;
@@ -9,14 +10,11 @@ use super::turn_loop::Turn;
 use crate::breaker::{Admission, Breaker, BreakerState, Ticket, Verdict};
 use crate::engine::Engine;
 use crate::plan::{self, HeldBackBy, StartWait};
-use crate::ports::PortsRuntime;
 use crate::record::{StepRow, TaskRecord};
-use crate::task::TaskType;
 use crate::webhooks::alerts::{self, Incident};
 use counterstep_contracts::alert::AlertEvent;
 use counterstep_contracts::{Direction, StepDecl, StepStatus, TaskDecl};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// What the breakers and limits of the steps that may come next have answered.
@@ -238,32 +236,6 @@ impl Turn<'_> {
     }
 }
 
-/// What a breaker says before anything is taken.
-enum Look {
-    /// It is closed.
-    Goes,
-    /// It is half-open, and no attempt probes.
-    MayProbe,
-    /// For so long, as far as is known.
-    Waits(Duration),
-}
-
-async fn look(breaker: &Breaker) -> Look {
-    match breaker.standing().await {
-        BreakerState::Closed => Look::Goes,
-        BreakerState::Open(left) => Look::Waits(left),
-        BreakerState::HalfOpen => breaker.probing().await.map_or(Look::MayProbe, Look::Waits),
-    }
-}
-
-/// Whether the breaker of a step holds it back, before the task is claimed.
-pub(super) async fn holds_back(engine: &Engine, task_type: &TaskType, at: usize) -> bool {
-    let Some(breaker) = breaker_of(engine, task_type, at) else {
-        return false;
-    };
-    matches!(look(&breaker).await, Look::Waits(_))
-}
-
 /// Operators are told once an hour of a breaker that is open.
 async fn alert_open(engine: &Engine, breaker: &Breaker) {
     if !engine.settings.alerts || !matches!(breaker.standing().await, BreakerState::Open(_)) {
@@ -288,17 +260,4 @@ fn going_forward(record: &TaskRecord) -> bool {
         Submitted | Dispatched | Running | Waiting
     ) && record.task.cancel_requested_at.is_none()
         && !record.is_past_deadline()
-}
-
-pub(crate) fn breaker_of(engine: &Engine, task_type: &TaskType, at: usize) -> Option<Breaker> {
-    let step = &task_type.decl.steps[at];
-    let policy = engine.settings.policies.breaker_of(step)?;
-    let runtime = Arc::new(PortsRuntime::from(&engine.ports));
-    let key = policy.key_of(task_type.decl.name, step.name);
-    Some(Breaker::new(
-        &key,
-        policy,
-        engine.ports.hints.clone(),
-        runtime,
-    ))
 }

@@ -6,6 +6,7 @@
 mod apply;
 mod attempt;
 mod attempt_ended;
+mod breaker_look;
 mod breakers;
 mod claim;
 mod claimable;
@@ -31,7 +32,7 @@ mod wake;
 mod watch;
 
 pub(crate) use attempt::{Ended, Order, execute};
-pub(crate) use breakers::breaker_of;
+pub(crate) use breaker_look::breaker_of;
 pub(crate) use claim::turn_when;
 pub use claim::{turn, turn_for};
 pub(crate) use likely::likely_next;

@@ -1,6 +1,6 @@
 //! What is reserved for the next steps of a task: room for heavy ones, and permits of their limits.
 
-use super::breakers::holds_back;
+use super::breaker_look::holds_back;
 use super::likely::likely_next;
 use super::lock::LOOK_AGAIN;
 use crate::cancel::CancelToken;

@@ -1,3 +1,5 @@
+//! Which addresses are reached in clear, and what of them is shown.
+
 use super::*;
 
 #[test]
