@@ -170,6 +170,7 @@ async fn request_for(site: &Site, route: RouteView) -> Request {
             put(site, "/api/limits/bank", &limit()).await;
             Request::new("/api/limits/bank/reset", note())
         }
+        ("POST", "/api/breakers/{name}/close") => Request::new("/api/breakers/line/close", note()),
         ("POST", "/api/alerts/test") => Request::new(path, json!({})),
         ("POST", "/api/keys") => Request::new(path, json!({ "subject": "kim", "role": "read" })),
         ("DELETE", "/api/keys/{id}") => {
