@@ -8,16 +8,19 @@ use crate::access::all_is_on;
 use crate::administration::kept_poison;
 use crate::reply::Reply;
 use crate::site::Site;
+use crate::types::LINE;
 use counterstep_api::{ApiSettings, RouteView, all_routes};
 use counterstep_contracts::http::{Accepted, Page};
 use counterstep_contracts::webhook::DeliveryView;
 use counterstep_contracts::{Host, TaskId, TaskStatus};
 use counterstep_kernel::draft::As;
-use counterstep_kernel::ports::Ports;
+use counterstep_kernel::ports::{Ports, PortsRuntime};
 use counterstep_kernel::webhooks::WebhookUrl;
 use counterstep_kernel::{Engine, EngineSettings};
+use counterstep_steps::breaker::{Breaker, Ticket, Verdict};
 use lossy_store::{Fate, LossyStore};
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Changes of one request, at most: what a batch or an upload needs.
@@ -170,7 +173,13 @@ async fn request_for(site: &Site, route: RouteView) -> Request {
             put(site, "/api/limits/bank", &limit()).await;
             Request::new("/api/limits/bank/reset", note())
         }
-        ("POST", "/api/breakers/{name}/close") => Request::new("/api/breakers/line/close", note()),
+        ("POST", "/api/breakers/{name}/close") => {
+            let ports = &site.engine.ports;
+            let runtime = Arc::new(PortsRuntime::from(ports));
+            let breaker = Breaker::new("line", LINE, ports.hints.clone(), runtime);
+            breaker.report(Ticket::default(), Verdict::Failed).await;
+            Request::new("/api/breakers/line/close", note())
+        }
         ("POST", "/api/alerts/test") => Request::new(path, json!({})),
         ("POST", "/api/keys") => Request::new(path, json!({ "subject": "kim", "role": "read" })),
         ("DELETE", "/api/keys/{id}") => {
