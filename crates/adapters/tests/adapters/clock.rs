@@ -206,7 +206,7 @@ async fn time_never_runs_backwards_in_one_process_another_or_a_later_one() {
         clock.set(seconds);
         let later = started(folder.path(), &clock).await.store;
         for store in [&one, &other, &later] {
-            let record = leased_for(&*store, MINUTE).await;
+            let record = leased_for(store, MINUTE).await;
             assert!(
                 record.now >= record.task.created_at,
                 "a read is behind its write"
@@ -237,11 +237,11 @@ async fn a_clock_that_is_set_forward_takes_no_lease_away() {
     clock.set(HOUR);
     for store in [&one, &other] {
         // Whichever comes first, a read or a write.
-        assert!(load(&*store, held.task.id).await.lease_is_live());
-        leased_for(&*store, MINUTE).await;
-        let record = load(&*store, held.task.id).await;
+        assert!(load(store, held.task.id).await.lease_is_live());
+        leased_for(store, MINUTE).await;
+        let record = load(store, held.task.id).await;
         assert!(
-            record.lease_is_live() && !lost(&*store, &record).await,
+            record.lease_is_live() && !lost(store, &record).await,
             "its holder is not late"
         );
         let until = record.task.lease_expires_at.expect("a lease");
@@ -281,9 +281,9 @@ async fn a_process_that_starts_after_the_clock_was_set_forward_ends_no_lease() {
     let writer = started(folder.path(), &clock).await.store;
     leased_for(&writer, MINUTE).await;
     for store in [&reader, &writer, &worker] {
-        let record = load(&*store, held.task.id).await;
+        let record = load(store, held.task.id).await;
         assert!(
-            record.lease_is_live() && !lost(&*store, &record).await,
+            record.lease_is_live() && !lost(store, &record).await,
             "its holder is not late"
         );
         let until = record.task.lease_expires_at.expect("a lease");

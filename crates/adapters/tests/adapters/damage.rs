@@ -165,16 +165,11 @@ fn cases(dialect: &Dialect<'_>, number: usize, task: &str, rows: &[ChainRow]) ->
             "data = '{\"outputs\":{\"1\":0}}'".into(),
             Changed(Part::Data),
         );
-        let (lost, gone) = if rev == 100 {
-            (Missing, rev)
-        } else {
-            (Missing, rev)
-        };
         cases.push(one(
             "deleted",
             delete(&format!("rev = {rev}")),
-            Some(gone),
-            lost,
+            Some(rev),
+            Missing,
         ));
     }
     let task_row = |what: &str| format!("UPDATE tasks SET {what} WHERE id = '{task}'");

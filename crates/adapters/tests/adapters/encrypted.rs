@@ -182,8 +182,8 @@ async fn checked(store: &Store) -> u64 {
 async fn what_has_ended_is_erased_with_its_key_and_the_rest_is_left_alone() {
     let fixture = fixture().await;
     let store = &fixture.ports.store;
-    let ended = planted(&*store, TaskStatus::Failed).await;
-    let open = planted(&*store, TaskStatus::Dispatched).await;
+    let ended = planted(store, TaskStatus::Failed).await;
+    let open = planted(store, TaskStatus::Dispatched).await;
     let inner = embedded::open_in(fixture.folder.path(), embedded::options())
         .await
         .store;
@@ -240,8 +240,8 @@ async fn sweep_of(store: &Store, record: &TaskRecord) {
 async fn tasks_whose_key_is_missing_here_are_left_to_others_as_they_are() {
     let fixture = fixture().await;
     let store = &fixture.ports.store;
-    let ended = planted(&*store, TaskStatus::Failed).await;
-    let open = planted(&*store, TaskStatus::Dispatched).await;
+    let ended = planted(store, TaskStatus::Failed).await;
+    let open = planted(store, TaskStatus::Dispatched).await;
     let inner = embedded::open_in(fixture.folder.path(), embedded::options())
         .await
         .store;
@@ -275,10 +275,10 @@ async fn tasks_whose_key_is_missing_here_are_left_to_others_as_they_are() {
     }
     // The key is back.
     assert_eq!(
-        load(&*store, ended).await.task.failure.unwrap().message,
+        load(store, ended).await.task.failure.unwrap().message,
         WORDS
     );
-    load(&*store, open).await;
+    load(store, open).await;
 }
 
 #[tokio::test]

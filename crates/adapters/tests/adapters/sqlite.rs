@@ -89,7 +89,7 @@ async fn two_stores_on_one_file_race_fifty_claims_and_one_wins_each() {
     let results = join_all(
         claims
             .iter()
-            .map(|(store, record, claim)| commit(*store, free(record), claim)),
+            .map(|(store, record, claim)| commit(store, free(record), claim)),
     )
     .await;
     for pair in results.chunks(2) {

@@ -103,7 +103,7 @@ async fn several_stores_share_the_sessions_of_a_pooler() {
 
     // Tasks that are submitted with the change of their parent, and its wake.
     for store in &stores {
-        let (parent, children) = family(&*store, 3).await;
+        let (parent, children) = family(store, 3).await;
         assert_eq!(children.len(), 3);
         assert!(store.wake(parent.task.id).await.unwrap().is_some());
         let counts = store.child_counts(parent.task.id).await.unwrap();
