@@ -125,7 +125,7 @@ impl Store {
         loaded.into_iter().next().map(|(_, read)| read).transpose()
     }
 
-    /// A task with its steps; `None`: there is none. See [`Storage::load`].
+    /// A task with its steps; `None`: there is none. See [`Storage::load`](crate::ports::Storage::load).
     ///
     /// # Errors
     /// [`StoreError`].
@@ -181,7 +181,7 @@ impl Store {
         Ok(Some(found))
     }
 
-    /// See [`Storage::commit`].
+    /// See [`Storage::commit`](crate::ports::Storage::commit).
     ///
     /// # Errors
     /// [`CommitError`].
@@ -194,7 +194,7 @@ impl Store {
         self.storage.commit(guard, &encrypted).await
     }
 
-    /// See [`Storage::commit_all`].
+    /// See [`Storage::commit_all`](crate::ports::Storage::commit_all).
     ///
     /// # Errors
     /// [`CommitError`].
@@ -221,7 +221,7 @@ impl Store {
             .map(Some)
     }
 
-    /// See [`Storage::heartbeat`].
+    /// See [`Storage::heartbeat`](crate::ports::Storage::heartbeat).
     ///
     /// # Errors
     /// [`StoreError`].
@@ -234,7 +234,7 @@ impl Store {
         self.storage.heartbeat(task, epoch, ttl)
     }
 
-    /// See [`Storage::due`].
+    /// See [`Storage::due`](crate::ports::Storage::due).
     ///
     /// # Errors
     /// [`StoreError`].
@@ -246,7 +246,7 @@ impl Store {
         self.storage.due(due, limit)
     }
 
-    /// See [`Storage::reserve`].
+    /// See [`Storage::reserve`](crate::ports::Storage::reserve).
     ///
     /// # Errors
     /// [`StoreError`].
@@ -254,7 +254,7 @@ impl Store {
         self.storage.reserve(lost, ttl).await
     }
 
-    /// See [`Storage::reserved_until`].
+    /// See [`Storage::reserved_until`](crate::ports::Storage::reserved_until).
     ///
     /// # Errors
     /// [`StoreError`].
@@ -262,7 +262,7 @@ impl Store {
         self.storage.reserved_until(task).await
     }
 
-    /// See [`Storage::list`].
+    /// See [`Storage::list`](crate::ports::Storage::list).
     ///
     /// # Errors
     /// [`StoreError`].
@@ -287,7 +287,7 @@ impl Store {
         Ok(history)
     }
 
-    /// See [`Storage::lines`].
+    /// See [`Storage::lines`](crate::ports::Storage::lines).
     ///
     /// # Errors
     /// [`StoreError`].
@@ -297,7 +297,7 @@ impl Store {
         Ok(lines)
     }
 
-    /// See [`Storage::documents`].
+    /// See [`Storage::documents`](crate::ports::Storage::documents).
     ///
     /// # Errors
     /// [`StoreError`].
@@ -320,7 +320,7 @@ impl Store {
         Ok(found)
     }
 
-    /// See [`Storage::put`].
+    /// See [`Storage::put`](crate::ports::Storage::put).
     ///
     /// # Errors
     /// [`StoreError`].
@@ -346,7 +346,7 @@ impl Store {
         }
     }
 
-    /// See [`Storage::children`].
+    /// See [`Storage::children`](crate::ports::Storage::children).
     ///
     /// # Errors
     /// [`StoreError`].

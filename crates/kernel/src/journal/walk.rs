@@ -68,7 +68,7 @@ impl<'a> JournalWalk<'a> {
         Ok(self.rows.next())
     }
 
-    /// The rows that are left of the page that was read last.
+    /// Whether the next row has to be read from the database.
     #[must_use]
     pub fn is_at_end_of_page(&self) -> bool {
         self.rows.as_slice().is_empty()

@@ -15,7 +15,7 @@ use counterstep_contracts::{TaskId, Tenant};
 use std::time::Duration;
 
 impl Store {
-    /// See [`Storage::in_flight`].
+    /// See [`Storage::in_flight`](crate::ports::Storage::in_flight).
     ///
     /// # Errors
     /// [`StoreError`].
@@ -23,7 +23,7 @@ impl Store {
         self.storage.in_flight().await
     }
 
-    /// See [`Storage::gauges`].
+    /// See [`Storage::gauges`](crate::ports::Storage::gauges).
     ///
     /// # Errors
     /// [`StoreError`].
@@ -31,7 +31,7 @@ impl Store {
         self.storage.gauges(labels).await
     }
 
-    /// See [`Storage::flow`].
+    /// See [`Storage::flow`](crate::ports::Storage::flow).
     ///
     /// # Errors
     /// [`StoreError`].
@@ -39,7 +39,7 @@ impl Store {
         self.storage.flow(query).await
     }
 
-    /// See [`Storage::journal`].
+    /// See [`Storage::journal`](crate::ports::Storage::journal).
     ///
     /// # Errors
     /// [`StoreError`].
@@ -47,7 +47,7 @@ impl Store {
         self.storage.journal(page).await
     }
 
-    /// See [`Storage::chain_tips`].
+    /// See [`Storage::chain_tips`](crate::ports::Storage::chain_tips).
     ///
     /// # Errors
     /// [`StoreError`].
@@ -55,7 +55,7 @@ impl Store {
         self.storage.chain_tips(page).await
     }
 
-    /// See [`Storage::revisions`].
+    /// See [`Storage::revisions`](crate::ports::Storage::revisions).
     ///
     /// # Errors
     /// [`StoreError`].
@@ -63,7 +63,7 @@ impl Store {
         self.storage.revisions(of).await
     }
 
-    /// See [`Storage::outbox`].
+    /// See [`Storage::outbox`](crate::ports::Storage::outbox).
     ///
     /// # Errors
     /// [`StoreError`].
@@ -71,7 +71,7 @@ impl Store {
         self.storage.outbox(op).await
     }
 
-    /// See [`Storage::idempotency`].
+    /// See [`Storage::idempotency`](crate::ports::Storage::idempotency).
     ///
     /// # Errors
     /// [`StoreError`].
@@ -83,7 +83,7 @@ impl Store {
         self.storage.idempotency(tenant, key).await
     }
 
-    /// See [`Storage::successors`].
+    /// See [`Storage::successors`](crate::ports::Storage::successors).
     ///
     /// # Errors
     /// [`StoreError`].
@@ -95,7 +95,7 @@ impl Store {
         self.storage.successors(tenant, task).await
     }
 
-    /// See [`Storage::child_counts`].
+    /// See [`Storage::child_counts`](crate::ports::Storage::child_counts).
     ///
     /// # Errors
     /// [`StoreError`].
@@ -103,7 +103,7 @@ impl Store {
         self.storage.child_counts(parent).await
     }
 
-    /// See [`Storage::above`].
+    /// See [`Storage::above`](crate::ports::Storage::above).
     ///
     /// # Errors
     /// [`StoreError`].
@@ -111,7 +111,7 @@ impl Store {
         self.storage.above(tasks).await
     }
 
-    /// See [`Storage::places`].
+    /// See [`Storage::places`](crate::ports::Storage::places).
     ///
     /// # Errors
     /// [`StoreError`].
@@ -119,7 +119,7 @@ impl Store {
         self.storage.places(query).await
     }
 
-    /// See [`Storage::place_counts`].
+    /// See [`Storage::place_counts`](crate::ports::Storage::place_counts).
     ///
     /// # Errors
     /// [`StoreError`].
@@ -131,7 +131,7 @@ impl Store {
         self.storage.place_counts(after, limit).await
     }
 
-    /// See [`Storage::wake`].
+    /// See [`Storage::wake`](crate::ports::Storage::wake).
     ///
     /// # Errors
     /// [`StoreError`].
@@ -139,7 +139,7 @@ impl Store {
         self.storage.wake(task).await
     }
 
-    /// See [`Storage::failures`].
+    /// See [`Storage::failures`](crate::ports::Storage::failures).
     ///
     /// # Errors
     /// [`StoreError`].
@@ -159,7 +159,7 @@ impl Store {
         self.storage.failing_tenants(task_type, within).await
     }
 
-    /// See [`Storage::waiting`].
+    /// See [`Storage::waiting`](crate::ports::Storage::waiting).
     ///
     /// # Errors
     /// [`StoreError`].
@@ -167,7 +167,7 @@ impl Store {
         self.storage.waiting(query).await
     }
 
-    /// See [`Upkeep::sweeps`].
+    /// See [`Upkeep::sweeps`](crate::ports::Upkeep::sweeps).
     ///
     /// # Errors
     /// [`StoreError`].
@@ -175,7 +175,7 @@ impl Store {
         self.storage.sweeps(op).await
     }
 
-    /// See [`Upkeep::receives`].
+    /// See [`Upkeep::receives`](crate::ports::Upkeep::receives).
     ///
     /// # Errors
     /// [`StoreError`].
@@ -183,7 +183,7 @@ impl Store {
         self.storage.receives(op).await
     }
 
-    /// See [`Upkeep::purge`].
+    /// See [`Upkeep::purge`](crate::ports::Upkeep::purge).
     ///
     /// # Errors
     /// [`StoreError`].
@@ -191,7 +191,7 @@ impl Store {
         self.storage.purge(op).await
     }
 
-    /// See [`Logs::log`].
+    /// See [`Logs::log`](crate::ports::Logs::log).
     ///
     /// # Errors
     /// [`StoreError`].
@@ -204,7 +204,7 @@ impl Store {
         Ok(rows)
     }
 
-    /// See [`Logs::write_log`].
+    /// See [`Logs::write_log`](crate::ports::Logs::write_log).
     ///
     /// # Errors
     /// [`StoreError`].
