@@ -85,7 +85,14 @@ async fn exchange_all(engine: &Engine, keys: Vec<LimitKey>) {
     if keys.is_empty() {
         return;
     }
-    read_set_values(engine).await;
+    let known = read_set_values(engine).await;
+    if known == SetValuesKnown::Never {
+        // What is declared may be more than a person has set. Without an exchange there is nothing to renew.
+        for key in &keys {
+            engine.limits.look_at(key, AFTER_FAILURE);
+        }
+        return;
+    }
     stream::iter(keys)
         .for_each_concurrent(SIDE_BY_SIDE, |key| async move {
             let takes = engine.settings.lease / 3;
@@ -99,13 +106,26 @@ async fn exchange_all(engine: &Engine, keys: Vec<LimitKey>) {
             if let Err(error) = exchanged {
                 tracing::warn!(limit = %key, %error, "permits of a limit could not be exchanged");
                 engine.limits.look_at(&key, AFTER_FAILURE);
+            } else if known == SetValuesKnown::Old {
+                engine.limits.look_within(&key, AFTER_FAILURE);
             }
         })
         .await;
 }
 
+/// What a process knows of the values that people have set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SetValuesKnown {
+    /// As they were a moment ago.
+    Now,
+    /// As they were when they could be read last.
+    Old,
+    /// Nothing: they could not be read yet.
+    Never,
+}
+
 /// Reads what people have set, where that was not read a moment ago. Old values hold where it fails.
-async fn read_set_values(engine: &Engine) {
+async fn read_set_values(engine: &Engine) -> SetValuesKnown {
     let now = engine.ports.clock.monotonic();
     let is_fresh = {
         let set = engine.limits.set_values();
@@ -113,7 +133,7 @@ async fn read_set_values(engine: &Engine) {
             .is_some_and(|at| now.saturating_sub(at) < SET_VALUES_FOR)
     };
     if is_fresh {
-        return;
+        return SetValuesKnown::Now;
     }
     // One connection may be silent while the others answer: permits in use are renewed in any case.
     let clock = engine.ports.clock.as_ref();
@@ -123,11 +143,16 @@ async fn read_set_values(engine: &Engine) {
                 read_at: Some(now),
                 values,
             };
+            return SetValuesKnown::Now;
         }
         Some(Err(error)) => {
             tracing::warn!(%error, "the values set for limits could not be read");
         }
         None => tracing::warn!("the values set for limits could not be read in time"),
+    }
+    match engine.limits.set_values().read_at {
+        Some(_) => SetValuesKnown::Old,
+        None => SetValuesKnown::Never,
     }
 }
 
@@ -256,6 +281,14 @@ impl Limits {
         let now = self.clock.monotonic();
         if let Some(share) = self.shares().by_key.get_mut(key) {
             share.next_exchange = now + after;
+        }
+    }
+
+    /// Looks at a limit again after this at the latest; who waits in its line asks again then.
+    fn look_within(&self, key: &LimitKey, after: Duration) {
+        let now = self.clock.monotonic();
+        if let Some(share) = self.shares().by_key.get_mut(key) {
+            share.next_exchange = share.next_exchange.min(now + after);
         }
     }
 

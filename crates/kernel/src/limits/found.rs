@@ -78,6 +78,9 @@ pub(crate) async fn limit_found(
         set,
         held: live.iter().sum(),
         holders: live.iter().filter(|held| **held > 0).count(),
-        next_start: values.rate.and(state.next_start).filter(is_far),
+        next_start: values
+            .rate
+            .map(|rate| state.next_of(rate, read.now))
+            .filter(is_far),
     })
 }

@@ -231,12 +231,15 @@ impl Limits {
         task: TaskId,
         slots: usize,
     ) -> Option<PlaceInLine> {
-        let reserved = self.shares().reserved.remove(&task);
-        // A place for the limit of another step is dropped here, without the lock, which its drop takes: that step is over.
-        if let Some(place) = reserved.filter(|place| place.key == *key) {
-            return Some(place);
-        }
         let mut shares = self.shares();
+        // One for another limit stays: the task stands in both lines.
+        if shares
+            .reserved
+            .get(&task)
+            .is_some_and(|place| place.key == *key)
+        {
+            return shares.reserved.remove(&task);
+        }
         let taken = shares.in_line;
         let share = shares.of(key, limit);
         if !share.deferred.is_empty() || !share.has_place(taken, slots) {

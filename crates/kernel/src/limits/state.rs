@@ -150,24 +150,23 @@ impl LimitState {
         }
     }
 
-    fn starts(&mut self, lacking: u32, rate: Option<Rate>, now: DbTime) -> VecDeque<DbTime> {
-        let mut starts = VecDeque::new();
-        let Some(rate) = rate else {
-            self.next_start = None;
-            return starts;
-        };
-        // In whole microseconds, as the database's times are: rounded down it would be a higher rate.
-        let micros = rate
-            .per
-            .as_micros()
-            .div_ceil(u128::from(rate.starts))
-            .max(1);
-        let between = Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX));
+    /// The next start that this rate has left.
+    pub(crate) fn next_of(&self, rate: Rate, now: DbTime) -> DbTime {
         // A rate that was lower before may have left a start far ahead. One of this rate lies no further
         // ahead than this.
-        let furthest = now.later(AHEAD.saturating_add(between));
+        let furthest = now.later(AHEAD.saturating_add(between(rate)));
         let next = self.next_start.map_or(now, |next| next.max(now));
-        let mut next = next.min(furthest);
+        next.min(furthest)
+    }
+
+    fn starts(&mut self, lacking: u32, rate: Option<Rate>, now: DbTime) -> VecDeque<DbTime> {
+        let mut starts = VecDeque::new();
+        // Its next start stays: this process may not know yet of a rate that was set a moment ago.
+        let Some(rate) = rate else {
+            return starts;
+        };
+        let between = between(rate);
+        let mut next = self.next_of(rate, now);
         while (starts.len() as u64) < u64::from(lacking) && next.after(now) <= AHEAD {
             starts.push_back(next);
             next = next.later(between);
@@ -177,6 +176,17 @@ impl LimitState {
         }
         starts
     }
+}
+
+/// The time between two starts of a rate.
+fn between(rate: Rate) -> Duration {
+    // In whole microseconds, as the database's times are: rounded down it would be a higher rate.
+    let micros = rate
+        .per
+        .as_micros()
+        .div_ceil(u128::from(rate.starts))
+        .max(1);
+    Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
@@ -352,6 +362,23 @@ mod tests {
         let later = NOW.later(Duration::from_secs(60));
         let (a, _) = state.exchange("a", need(0, 1000), rate(50), (later, LEASE));
         assert_eq!((a.starts.len(), a.starts[0]), (11, later));
+    }
+
+    #[test]
+    fn a_process_that_does_not_know_of_a_rate_yet_forgets_no_start_of_it() {
+        let mut state = LimitState::default();
+        let daily = LimitValues {
+            at_once: None,
+            rate: Some(Rate {
+                starts: 1,
+                per: Duration::from_secs(24 * 3600),
+            }),
+        };
+        let (a, _) = state.exchange("a", need(0, 1), daily, (NOW, LEASE));
+        assert_eq!(a.starts, [NOW]);
+        state.exchange("b", need(0, 1), at_once(1), (NOW, LEASE));
+        let (a, _) = state.exchange("a", need(0, 1), daily, (NOW, LEASE));
+        assert!(a.starts.is_empty(), "{a:?}");
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub fn why_unreadable(
         let store = &engine.ports.store;
         let (status, found) = match error {
             StoreError::Corrupt(_) => match store.salvage(task).await? {
-                Some(salvaged) => damaged(engine, salvaged).await?,
+                Some(salvaged) => damaged(engine, salvaged).await,
                 None => return Err(error),
             },
             StoreError::Unsupported(ref why) => {
@@ -53,24 +53,29 @@ pub fn why_unreadable(
     })
 }
 
-async fn damaged(engine: &Engine, salvaged: Loaded) -> Result<(TaskStatus, WhyReason), StoreError> {
+async fn damaged(engine: &Engine, salvaged: Loaded) -> (TaskStatus, WhyReason) {
     let Loaded {
         record, unreadable, ..
     } = salvaged;
+    let workers = engine.ports.store.workers().await;
+    let workers =
+        workers.inspect_err(|error| tracing::warn!(%error, "the worker registry cannot be read"));
     let around = Surroundings {
-        workers: Some(engine.ports.store.workers().await?),
+        workers: workers.ok(),
         ..Surroundings::default()
     };
     let named = unreadable.iter().take(NAMED).map(|of| of.what.as_str());
     let named: Vec<_> = named.collect();
-    let detail = format!(
-        "its rows cannot be read ({}): the next turn parks it, for a person to decide on what is left of it{}",
-        named.join("; "),
-        takers(&record, &around)
-    );
+    let mut detail = format!("its rows cannot be read ({})", named.join("; "));
+    // What is at rest no turn claims.
+    let is_at_rest = record.task.status.is_at_rest();
+    if !is_at_rest {
+        detail.push_str(": the next turn parks it, for a person to decide on what is left of it");
+        detail.push_str(&takers(&record, &around));
+    }
     let found = WhyReason {
-        until: Some(rfc3339(record.now.later(LONG))),
+        until: (!is_at_rest).then(|| rfc3339(record.now.later(LONG))),
         ..reason(WhyCode::Unreadable, detail)
     };
-    Ok((record.task.status, found))
+    (record.task.status, found)
 }

@@ -1,5 +1,5 @@
-//! What the store is asked for beside tasks and documents: journals, counts, relations, places, events, logs, and what sweeps need.
-//! But for logs it is passed on as it is: none of it is encrypted.
+//! What the store is asked for beside tasks and documents: journals, counts, relations, places, the outbox, logs, and what sweeps
+//! need. But for logs it is passed on as it lies in the database: the rows of journals stay encrypted.
 
 use super::Store;
 use crate::payloads::decrypt::MissingKey;

@@ -139,6 +139,8 @@ impl Reserved {
         (record, is_offered): (&TaskRecord, bool),
         shutdown: &CancelToken,
     ) -> Room {
+        let clock = &engine.ports.clock;
+        let since = clock.monotonic();
         let mut next = Vec::new();
         for (at, step) in next_steps(&engine.registry, task_type, record) {
             // Claimed, the task sleeps until the breaker is asked again: what it took would lie idle, or be lost.
@@ -153,8 +155,6 @@ impl Reserved {
             is_offered,
             shutdown,
         };
-        let clock = &engine.ports.clock;
-        let since = clock.monotonic();
         let is_heavy = next.iter().any(|(_, step)| step.heavy);
         if is_heavy && self.reserve(engine, 1) == 0 {
             match line.permit(engine.heavy.limit(), IN_LINE_FOR).await {
@@ -245,5 +245,7 @@ fn next_steps(
         return Vec::new();
     }
     let next = likely_next(registry, task_type, record).into_iter();
-    next.map(|at| (at, &steps[at])).collect()
+    next.map(|at| (at, &steps[at]))
+        .filter(|(_, step)| step.heavy || step.limit.is_some())
+        .collect()
 }

@@ -49,7 +49,7 @@ pub enum FsckError {
     Objects(#[from] ObjectError),
 }
 
-/// Checks every task, or one, and hands over what is wrong as it is found, a page of tasks at a
+/// Checks every task, or one, and hands over what is wrong as it is found, some tasks at a
 /// time. `registry`: what events are judged by. `objects`: where outputs have their objects;
 /// `None`: they are not looked for.
 ///
@@ -78,21 +78,19 @@ pub fn fsck<'a>(
                 task = Folded::begin(&row);
                 if ended.len() >= TOGETHER {
                     let compared = fsck.compare(std::mem::take(&mut ended)).await;
-                    fsck.found
-                        .drain(..)
-                        .for_each(|finding| check.report(finding));
+                    fsck.hand_over(&mut check);
                     compared?;
                 }
             }
             if let Some(task) = &mut task {
                 fsck.push(task, &row);
+                // Before the next read, which may fail.
+                fsck.hand_over(&mut check);
             }
         }
         ended.extend(task);
         let compared = fsck.compare(ended).await;
-        fsck.found
-            .drain(..)
-            .for_each(|finding| check.report(finding));
+        fsck.hand_over(&mut check);
         compared?;
         Ok(Checked {
             verified: check.finish().await?,
@@ -102,7 +100,7 @@ pub fn fsck<'a>(
 }
 
 /// So many tasks are compared with their rows at a time.
-const TOGETHER: usize = 64;
+const TOGETHER: usize = 16;
 
 /// A task whose rows are being read.
 struct Folded {
@@ -143,6 +141,12 @@ impl Fsck<'_> {
             damage,
             says,
         });
+    }
+
+    fn hand_over(&mut self, check: &mut Check<'_>) {
+        self.found
+            .drain(..)
+            .for_each(|finding| check.report(finding));
     }
 
     /// Applies the next row of a task, and judges its events again.
