@@ -84,7 +84,9 @@ async fn a_changed_entry_is_named_and_a_copy_of_the_ends_tells_of_an_audit_that_
     );
     let text = audit(&place, &["verify", "--task", &task.to_string()]);
     assert!(
-        text.assert_code(1).stdout.contains("row 2: changed: "),
+        text.assert_code(1)
+            .stdout
+            .contains("row 2: changed (text): "),
         "{text:#?}"
     );
     audit(&place, &["verify", "--task", &other.to_string()]).assert_code(0);

@@ -171,12 +171,13 @@ enum SecretKind {
     Token,
 }
 
-/// Seeds of users begin with `SU` and have 58 letters and digits; credentials are two blocks with headings.
+/// Seeds begin with `S` and have 58 letters and digits; credentials are blocks with headings. What may be a private key is never taken
+/// for a token, which the server would be sent as it is: the client refuses a key that is none.
 fn kind_of(secret: &str) -> SecretKind {
     let is_base32 = |byte: u8| byte.is_ascii_uppercase() || (b'2'..=b'7').contains(&byte);
-    if secret.contains("-----BEGIN NATS USER JWT-----") {
+    if secret.contains('\n') || secret.contains("-----BEGIN") {
         SecretKind::Credentials
-    } else if secret.starts_with("SU") && secret.len() == 58 && secret.bytes().all(is_base32) {
+    } else if secret.starts_with('S') && secret.len() == 58 && secret.bytes().all(is_base32) {
         SecretKind::Nkey
     } else {
         SecretKind::Token
@@ -218,9 +219,14 @@ mod tests {
         let seed = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY";
         let credentials =
             format!("-----BEGIN NATS USER JWT-----\ne30\n------END NATS USER JWT------\n{seed}");
+        let of_an_account = seed.replacen("SU", "SA", 1);
+        let alone =
+            format!("-----BEGIN USER NKEY SEED-----\n{seed}\n------END USER NKEY SEED------");
         for (secret, kind) in [
             (credentials.as_str(), SecretKind::Credentials),
+            (&alone, SecretKind::Credentials),
             (seed, SecretKind::Nkey),
+            (&of_an_account, SecretKind::Nkey),
             (&seed[..57], SecretKind::Token),
             ("SU-planted", SecretKind::Token),
         ] {

@@ -25,7 +25,7 @@ pub(super) struct BreakersArgs {
 enum BreakersCommand {
     /// List the breakers of the task types, and how each stands
     List,
-    /// Close a breaker that is open: attempts start, in all processes that share its hints
+    /// Close a breaker that is open: attempts start, in all processes that share a Redis
     Close {
         /// Its name
         name: String,

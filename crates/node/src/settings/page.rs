@@ -53,7 +53,7 @@ fn render() -> String {
     page
 }
 
-/// Each of them is a question to everybody who runs this program. One more needs a user who has to answer it.
+/// Each is a question to the operator. A new one needs an operator who has to answer it.
 const NAMES: usize = 83;
 
 #[test]

@@ -1,5 +1,6 @@
 //! Which secrets a process may have. Must not know where one is.
 
+use super::groups::Group;
 use serde::Deserialize;
 
 /// A secret by its name, as a file of the folder and as a key of the table.
@@ -22,4 +23,19 @@ pub enum Secret {
     Webhooks,
     /// What seals kept results.
     Seal,
+}
+
+impl Secret {
+    /// The settings that it belongs to: a command that does not take these must not need it either.
+    pub(super) const fn group(self) -> Group {
+        match self {
+            Self::Database => Group::Database,
+            Self::Nats => Group::Nats,
+            Self::Redis => Group::Redis,
+            Self::Objects => Group::Objects,
+            Self::Collector => Group::Traces,
+            Self::Links | Self::Webhooks => Group::Api,
+            Self::Seal => Group::Worker,
+        }
+    }
 }

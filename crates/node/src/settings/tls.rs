@@ -37,7 +37,10 @@ impl TlsServer {
             }
             Self::Nats => url.contains("tls://"),
             Self::Redis => url.contains("rediss://"),
-            Self::Issuer | Self::Collector => url.starts_with("https://"),
+            // The client takes a scheme in capitals, too.
+            Self::Issuer | Self::Collector => url
+                .get(..8)
+                .is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://")),
         }
     }
 }

@@ -6,6 +6,8 @@ use super::former::{Former, Now, find};
 use super::table::SettingValues;
 use super::unusable::unusable;
 use crate::exit::Exit;
+use counterstep_adapters::system::SystemRandom;
+use counterstep_kernel::ports::Random;
 use std::io::Write;
 use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
@@ -20,9 +22,11 @@ use toml::de::{DeString, DeTable};
 /// Then it is as it was.
 pub fn upgrade(path: &Path) -> Result<Vec<String>, Exit> {
     let text = read_text(path)?;
-    let (upgraded, changes) = rewritten(&text).map_err(|error| unusable(path, &text, &error))?;
-    toml::from_str::<SettingValues>(&upgraded)
-        .map_err(|error| unusable(path, &upgraded, &error))?;
+    let (upgraded, changes) =
+        rewritten(&text, "").map_err(|error| unusable(path, &text, &error))?;
+    // With the lines of the file, so that an error names the line in which a person finds it.
+    let (checked, _) = rewritten(&text, "\n").map_err(|error| unusable(path, &text, &error))?;
+    toml::from_str::<SettingValues>(&checked).map_err(|error| unusable(path, &checked, &error))?;
     if !changes.is_empty() {
         replace(path, &upgraded).map_err(|error| {
             Exit::config(format_args!(
@@ -40,14 +44,19 @@ struct Edit {
     to: String,
 }
 
-fn rewritten(text: &str) -> Result<(String, Vec<String>), toml::de::Error> {
+/// `gone`: what stands in place of a line that is removed.
+fn rewritten(text: &str, gone: &str) -> Result<(String, Vec<String>), toml::de::Error> {
     let table = DeTable::parse(text)?;
     let (mut edits, mut changes) = (Vec::new(), Vec::new());
     for (key, value) in table.get_ref() {
         let Some(former) = find(key.get_ref()) else {
             continue;
         };
-        edits.push(edit(text, former, key, value.span()));
+        let mut edit = edit(text, former, key, value.span());
+        if edit.to.is_empty() && text[..edit.at.end].ends_with('\n') {
+            edit.to = gone.to_owned();
+        }
+        edits.push(edit);
         changes.push(former.change());
     }
     edits.sort_by_key(|edit| edit.at.start);
@@ -84,7 +93,7 @@ fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     // What a link names is the file, not the link.
     let path = path.canonicalize()?;
     let meta = path.metadata()?;
-    let whole = path.with_extension("upgraded");
+    let whole = path.with_extension(format!("{:032x}", SystemRandom.bits()));
     let written = std::fs::OpenOptions::new()
         .write(true)
         .create_new(true)
@@ -97,12 +106,7 @@ fn replace(path: &Path, text: &str) -> std::io::Result<()> {
             file.set_permissions(std::fs::Permissions::from_mode(meta.mode()))?;
             std::fs::rename(&whole, &path)
         });
-    written.inspect_err(|error| {
-        // What another run has left is its own.
-        if error.kind() != std::io::ErrorKind::AlreadyExists {
-            let _ = std::fs::remove_file(&whole);
-        }
-    })
+    written.inspect_err(|_| drop(std::fs::remove_file(&whole)))
 }
 
 #[cfg(test)]
@@ -111,7 +115,7 @@ mod tests {
     use super::*;
 
     fn upgraded(text: &str) -> (String, Vec<String>) {
-        rewritten(text).expect("TOML")
+        rewritten(text, "").expect("TOML")
     }
 
     #[test]
@@ -171,10 +175,11 @@ mod tests {
         assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o640);
         assert!(link.is_symlink());
 
-        let wrong = "leese = \"9s\"\nhung_after = \"2m\"\n";
+        let wrong = "hung_after = \"2m\"\nleese = \"9s\"\n";
         write(wrong);
         let refused = upgrade(&path).unwrap_err();
         assert!(refused.message.contains("`leese`"), "{refused}");
+        assert!(refused.message.contains("line 2"), "{refused}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), wrong);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
     }

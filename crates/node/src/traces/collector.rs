@@ -97,7 +97,6 @@ impl Collector {
     }
 }
 
-/// By the setting's own name.
 /// The setting that has given what the client calls so.
 fn ours(setting: &str) -> &'static str {
     match setting {

@@ -151,6 +151,7 @@ mod tests {
         let given = Layers {
             first: flags,
             file,
+            uses: crate::settings::commands::DEV,
             ..Layers::default()
         };
         Backends::of(&given, Path::new("d"))

@@ -136,8 +136,8 @@ impl Layers {
         let parsed = names.iter().map(|name| {
             name.parse::<Protection>().map_err(|()| {
                 Exit::config(format_args!(
-                    "setting `without_protection`: unknown name `{}`; expected `dumpable`, `no_new_privs`, `landlock` \
-                     or `subreaper`",
+                    "setting `without_protection`: unknown name `{}`; expected `dumpable`, `no_new_privs`, `landlock`, \
+                     `subreaper` or `seccomp`",
                     name.escape_debug()
                 ))
             })

@@ -1,14 +1,19 @@
 //! Where secrets are: each in a file of one folder, under its name, or in one that the settings file names. Must not read a secret.
 
 use crate::exit::Exit;
+use crate::settings::groups::takes;
 use crate::settings::layers::Layers;
 use crate::settings::secrets::Secret;
 use std::path::PathBuf;
 
 impl Layers {
     /// The file with a secret, if there is one. What the table names has to be there where it is read; in the folder a file that
-    /// is missing is a secret that the process does not have.
+    /// is missing is a secret that the process does not have. None is looked for that the command has no use for: it may run as a
+    /// user who cannot read those of the services.
     pub(crate) fn secret_file(&self, secret: Secret) -> Result<Option<PathBuf>, Exit> {
+        if !takes(self.uses, secret.group()) {
+            return Ok(None);
+        }
         let named = self.secret_files()?.remove(&secret);
         let (None, Some(folder)) = (&named, self.secrets_dir()?) else {
             return Ok(named);
@@ -33,7 +38,7 @@ impl Layers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::SettingValues;
+    use crate::settings::{SettingValues, commands};
     use std::path::Path;
 
     fn layers(text: &str, folder: Option<&Path>) -> Layers {
@@ -43,6 +48,7 @@ mod tests {
                 ..SettingValues::default()
             },
             file: toml::from_str(text).expect(text),
+            uses: commands::DEV,
             ..Layers::default()
         }
     }
@@ -63,6 +69,18 @@ mod tests {
             None,
             "nothing is set"
         );
+    }
+
+    #[test]
+    fn a_command_looks_for_no_secret_that_it_has_no_use_for() {
+        let migrates = Layers {
+            uses: commands::DATABASE_ONLY,
+            ..layers("secret_files.redis = \"r\"", Some(Path::new("not/there")))
+        };
+        for secret in [Secret::Redis, Secret::Links, Secret::Webhooks, Secret::Seal] {
+            assert_eq!(migrates.secret_file(secret).unwrap(), None, "{secret:?}");
+        }
+        migrates.secret_file(Secret::Database).unwrap_err();
     }
 
     #[test]
