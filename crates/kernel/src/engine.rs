@@ -8,16 +8,16 @@ use crate::heavy::Heavy;
 use crate::isolation::Isolation;
 use crate::limits::Limits;
 use crate::log_lines::LogLines;
-use crate::loop_watch::Vitals;
+use crate::loop_watch::LoopWatch;
 use crate::outbox::{Published, Stall};
 use crate::paused_queues::PausedQueues;
 use crate::ports::{NoRecorder, NoTraces, Ports, Recorder, Spool, StepProcesses, Traces};
 use crate::registration::Registration;
 use crate::settings::EngineSettings;
-use crate::store_uptime::Contact;
+use crate::store_uptime::StoreUptime;
 use crate::task::{Inputs, Registry, TaskType};
 use crate::waiting_tasks::WaitingTasks;
-use crate::webhooks::recent_alerts::Raised;
+use crate::webhooks::recent_alerts::RecentAlerts;
 use counterstep_contracts::{ChangeId, TaskId};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -63,13 +63,13 @@ pub struct Engine {
     /// How many tasks of a tenant wait.
     pub(crate) waiting: Arc<WaitingTasks>,
     /// Alerts that this process has raised.
-    pub(crate) raised: Arc<Raised>,
+    pub(crate) raised: Arc<RecentAlerts>,
     /// Lines of its log that others can cause.
     log_lines: Arc<LogLines>,
     /// Whether its loops go round.
-    pub(crate) vitals: Arc<Vitals>,
+    pub(crate) vitals: Arc<LoopWatch>,
     /// Since when the store answers.
-    pub(crate) contact: Arc<Contact>,
+    pub(crate) contact: Arc<StoreUptime>,
     /// Whether the queue brings something.
     pub(crate) deliveries: Arc<Deliveries>,
     /// Keys of requests that came to nothing while the store did not answer.

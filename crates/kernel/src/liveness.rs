@@ -8,13 +8,13 @@ use std::time::Duration;
 
 /// The heartbeats of one attempt.
 #[derive(Debug)]
-pub(crate) struct Beats {
+pub(crate) struct Liveness {
     clock: Arc<dyn Clock>,
     /// Of the last one, by the timer, in microseconds.
     last: AtomicU64,
 }
 
-impl Beats {
+impl Liveness {
     /// Of an attempt that begins.
     pub(crate) fn of(clock: Arc<dyn Clock>) -> Self {
         let beats = Self {

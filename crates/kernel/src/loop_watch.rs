@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The loops of a process.
 #[derive(Debug, Default)]
-pub(crate) struct Vitals(Mutex<Loops>);
+pub(crate) struct LoopWatch(Mutex<Loops>);
 
 #[derive(Debug, Default)]
 struct Loops {
@@ -37,7 +37,7 @@ pub struct Late {
     pub by: Duration,
 }
 
-impl Vitals {
+impl LoopWatch {
     fn loops(&self) -> MutexGuard<'_, Loops> {
         self.0.lock()
     }
@@ -76,7 +76,7 @@ impl Vitals {
 #[derive(Debug)]
 pub(crate) struct Loop {
     number: u64,
-    of: Arc<Vitals>,
+    of: Arc<LoopWatch>,
 }
 
 impl Loop {
@@ -96,14 +96,14 @@ impl Drop for Loop {
 
 #[cfg(test)]
 mod tests {
-    use super::{Late, Vitals};
+    use super::{Late, LoopWatch};
     use std::sync::Arc;
     use std::time::Duration;
 
     #[test]
     fn the_loop_that_is_late_most_of_all_is_named_until_it_is_back_or_ends() {
         let seconds = Duration::from_secs;
-        let vitals = Arc::new(Vitals::default());
+        let vitals = Arc::new(LoopWatch::default());
         let late = |now| vitals.late(seconds(now), seconds(10));
         assert_eq!(late(1_000), None, "no loop is late");
         let first = vitals.enter("first", None);

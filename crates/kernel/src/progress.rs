@@ -7,7 +7,7 @@
 //! its numbers and never shown.
 
 use crate::engine::Engine;
-use crate::liveness::Beats;
+use crate::liveness::Liveness;
 use crate::ports::{ByteStream, Clock, Hints, Signal};
 use crate::record::{DbTime, StepRow, TaskRecord};
 use crate::time_limits::best_effort;
@@ -108,14 +108,14 @@ impl Board {
         step: &str,
         direction: Direction,
         attempt: Attempt,
-    ) -> (Meter, Arc<Beats>) {
+    ) -> (Meter, Arc<Liveness>) {
         let place = Place {
             board: self.clone(),
             step: step.to_owned(),
             direction,
             attempt,
         };
-        let beats = Arc::new(Beats::of(self.time.clock()));
+        let beats = Arc::new(Liveness::of(self.time.clock()));
         let sink = AttemptSink {
             place: Mutex::new(Some(place)),
             beats: beats.clone(),
@@ -212,7 +212,7 @@ struct Place {
 #[derive(Debug)]
 struct AttemptSink {
     place: Mutex<Option<Place>>,
-    beats: Arc<Beats>,
+    beats: Arc<Liveness>,
 }
 
 impl ProgressSink for AttemptSink {

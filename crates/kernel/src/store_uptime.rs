@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// The answers of the store to this process.
 #[derive(Debug, Default)]
-pub(crate) struct Contact(Mutex<Answers>);
+pub(crate) struct StoreUptime(Mutex<Answers>);
 
 #[derive(Debug, Default)]
 enum Answers {
@@ -18,7 +18,7 @@ enum Answers {
     Since { first: Duration, last: Duration },
 }
 
-impl Contact {
+impl StoreUptime {
     /// From now on it is watched.
     pub(crate) fn begin(&self) {
         let mut answers = self.0.lock();
@@ -51,13 +51,13 @@ impl Contact {
 
 #[cfg(test)]
 mod tests {
-    use super::Contact;
+    use super::StoreUptime;
     use std::time::Duration;
 
     #[test]
     fn contact_lasts_since_the_first_answer_behind_the_last_gap() {
         let seconds = Duration::from_secs;
-        let contact = Contact::default();
+        let contact = StoreUptime::default();
         let answered = |at| contact.answered(seconds(at), seconds(15));
         let lasts = |at| {
             contact

@@ -28,6 +28,9 @@ use std::time::Duration;
 
 /// A service that decides nothing may take so long to answer.
 const BEST_EFFORT_LIMIT: Duration = Duration::from_millis(250);
+
+/// Maximum tries to close a breaker that opens anew meanwhile.
+const CLOSE_TRIES: u32 = 3;
 /// The round of a breaker that has never been open, or is forgotten.
 const FIRST_ROUND: &str = "first";
 /// No attempt has a longer limit than this, so a probe's key with more time left is none of this
@@ -160,10 +163,16 @@ impl Breaker {
     /// not answer.
     pub fn close(&self) -> BoxFuture<'_, Option<bool>> {
         Box::pin(async move {
-            let StoredState::Open { round } = self.state().await? else {
-                return Some(false);
-            };
-            self.closed(&round).await
+            // A probe that fails meanwhile opens it anew.
+            for _ in 0..CLOSE_TRIES {
+                let StoredState::Open { round } = self.state().await? else {
+                    return Some(false);
+                };
+                if self.closed(&round).await? {
+                    return Some(true);
+                }
+            }
+            None
         })
     }
 

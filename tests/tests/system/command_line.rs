@@ -83,7 +83,7 @@ fn settings_of_an_earlier_release_are_refused_and_a_file_of_one_is_taken_once_it
                     webhook_secret_file = \"webhooks\"\n";
     run_on(&place, settings, &["reconciler", "--once"])
         .assert_code(78)
-        .assert_says("`cancel_grace`: it is fixed: 5s; `counterstep settings upgrade FILE`");
+        .assert_says("`cancel_grace`: the value is fixed: 5s; `counterstep settings upgrade FILE`");
     let upgrade = ["settings", "upgrade", "settings.toml"];
     let upgraded = run(place.path(), &upgrade);
     upgraded.assert_code(0);
@@ -102,11 +102,11 @@ fn settings_of_an_earlier_release_are_refused_and_a_file_of_one_is_taken_once_it
     let ended = run(place.path(), &["worker", "--redis-ca-file", "ca.pem"]);
     ended
         .assert_code(2)
-        .assert_says("it is `ca_file` of all servers, or `tls.redis.ca_file`");
+        .assert_says("use `ca_file` of all servers, or `tls.redis.ca_file`");
     for command in [&["worker"][..], &["migrate"], &["tasks", "list"]] {
         run_in(&place, &[("COUNTERSTEP_NATS_TOKEN_FILE", "t")], command)
             .assert_code(78)
-            .assert_says("it is the file `nats` in the folder `secrets_dir`");
+            .assert_says("use the file `nats` in the folder `secrets_dir`");
     }
 }
 

@@ -38,8 +38,6 @@ pub struct NatsOptions {
     pub inbox: String,
     /// Copies of each stream, where this program makes it.
     pub replicas: usize,
-    /// How long domain events are kept, where this program makes their stream.
-    pub events_max_age: Duration,
     /// A message above this is poison, in bytes.
     pub max_message_bytes: usize,
     /// A consumer that delivers nothing for this long is compared with its stream.
@@ -65,7 +63,6 @@ impl NatsOptions {
             inbox: "_INBOX".to_owned(),
             replicas: 1,
             // For a new stream: one that is there belongs to its operator.
-            events_max_age: Duration::from_secs(7 * 24 * 3600),
             // The messages of this program itself have to fit: 16 KiB of outputs, and what is around them.
             max_message_bytes: 256 * 1024,
             silent_after: Duration::from_secs(10),

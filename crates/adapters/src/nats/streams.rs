@@ -14,6 +14,10 @@ use counterstep_contracts::QueueName;
 use counterstep_kernel::ports::{DeniedConsumer, FetchError, QueueError, QueueRepair};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
+use std::time::Duration;
+
+/// How long a new stream keeps events. A person who wants another time sets it on the stream.
+const EVENTS_MAX_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// One of the streams of this program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -78,7 +82,7 @@ impl Streams {
                 name: self.names.events_stream(),
                 subjects: vec![self.names.subject("events.>")],
                 retention: RetentionPolicy::Limits,
-                max_age: self.options.events_max_age,
+                max_age: EVENTS_MAX_AGE,
                 description: Some("Counterstep: domain events".to_owned()),
                 ..common
             },

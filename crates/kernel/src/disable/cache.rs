@@ -12,17 +12,17 @@ const BELIEVED: Duration = Duration::from_secs(1);
 
 /// Which types were disabled when they were last read.
 #[derive(Debug, Default)]
-pub(crate) struct DisabledTypes(Mutex<RememberedTypes>);
+pub(crate) struct DisabledTypes(Mutex<TypeCache>);
 
 #[derive(Debug, Default)]
-struct RememberedTypes {
+struct TypeCache {
     /// By the monotonic clock.
     at: Option<Duration>,
     disabled: BTreeSet<String>,
 }
 
 impl DisabledTypes {
-    fn seen(&self) -> parking_lot::MutexGuard<'_, RememberedTypes> {
+    fn seen(&self) -> parking_lot::MutexGuard<'_, TypeCache> {
         // Nothing is left half-done under this lock: a set is replaced whole.
         self.0.lock()
     }
@@ -48,7 +48,7 @@ impl DisabledTypes {
             .filter(|row| row.disabled.is_some())
             .map(|row| row.name.clone())
             .collect();
-        *self.seen() = RememberedTypes {
+        *self.seen() = TypeCache {
             at: Some(now),
             disabled,
         };

@@ -10,10 +10,10 @@ const BELIEVED: Duration = Duration::from_secs(1);
 
 /// Which queues were paused when they were last read.
 #[derive(Debug, Default)]
-pub(crate) struct PausedQueues(Mutex<Remembered>);
+pub(crate) struct PausedQueues(Mutex<PauseCache>);
 
 #[derive(Debug, Default)]
-struct Remembered {
+struct PauseCache {
     /// By the timer of the process.
     at: Option<Duration>,
     /// `None`: they were never read.
@@ -21,7 +21,7 @@ struct Remembered {
 }
 
 impl PausedQueues {
-    fn remembered(&self) -> MutexGuard<'_, Remembered> {
+    fn remembered(&self) -> MutexGuard<'_, PauseCache> {
         self.0.lock()
     }
 

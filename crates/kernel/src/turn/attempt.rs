@@ -13,7 +13,7 @@ use crate::error::{ErrorClass, StepError, StepResult};
 use crate::faults::{BreakOff, FaultKind, services_amid, work_amid};
 use crate::heavy::RoomInCode;
 use crate::limits::LimitPermit;
-use crate::liveness::Beats;
+use crate::liveness::Liveness;
 use crate::payloads::in_log;
 use crate::plan;
 use crate::ports::{CodeLabel, CodePart, IsolatedCode, LogRow};
@@ -48,7 +48,7 @@ pub(crate) struct Order {
     /// For what it says of its progress.
     pub(crate) meter: Meter,
     /// When it has last said that it is alive.
-    pub(crate) beats: Option<Arc<Beats>>,
+    pub(crate) beats: Option<Arc<Liveness>>,
     /// For what it logs.
     pub(crate) log: AttemptLog,
     /// Room for a heavy step.

@@ -7,7 +7,7 @@ use crate::cancel::CancelToken;
 use crate::engine::Engine;
 use crate::error::{ErrorClass, StepError};
 use crate::limits::LimitPermit;
-use crate::liveness::Beats;
+use crate::liveness::Liveness;
 use counterstep_contracts::retry::format_duration;
 use futures::future::{BoxFuture, Either, pending, select, select_all};
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(super) struct Watched<'a> {
     pub(super) cancel: &'a CancelToken,
     pub(super) permit: Option<&'a LimitPermit>,
     /// It has to say that it is alive within each such time.
-    pub(super) heartbeat: Option<(Duration, &'a Beats)>,
+    pub(super) heartbeat: Option<(Duration, &'a Liveness)>,
     pub(super) scratch: &'a ScratchUse,
 }
 
@@ -64,7 +64,7 @@ async fn limit(engine: &Engine, limit: Duration) -> StepError {
     ))
 }
 
-async fn silence(heartbeat: Option<(Duration, &Beats)>) -> StepError {
+async fn silence(heartbeat: Option<(Duration, &Liveness)>) -> StepError {
     let Some((limit, beats)) = heartbeat else {
         return pending().await;
     };

@@ -13,9 +13,9 @@ const MOST: usize = 1_000;
 
 /// What a process has raised in the last hour, by the name of the document, with the time of its own timer.
 #[derive(Debug, Default)]
-pub(crate) struct Raised(Mutex<HashMap<String, Duration>>);
+pub(crate) struct RecentAlerts(Mutex<HashMap<String, Duration>>);
 
-impl Raised {
+impl RecentAlerts {
     pub(super) fn is_new(&self, name: &str, now: Duration) -> bool {
         let mut raised = self.0.lock();
         let known = raised.get(name);
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn a_process_raises_the_same_once_an_hour() {
-        let raised = Raised::default();
+        let raised = RecentAlerts::default();
         let (at, hour) = (Duration::from_secs(7), Duration::from_secs(3_600));
         assert!(raised.is_new("a", at));
         assert!(!raised.is_new("a", at + hour - Duration::from_millis(1)));

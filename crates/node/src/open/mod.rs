@@ -15,7 +15,7 @@ pub(crate) mod servers;
 use crate::exit::Exit;
 use crate::metrics::Metrics;
 use crate::secret_files::{OpenSecret, open_to_others};
-use crate::settings::{Database, ObjectBackend, Settings, in_effect};
+use crate::settings::{Database, ObjectBackend, SPOOL_MAX_BYTES, Settings, in_effect};
 use crate::step_process;
 use crate::traces;
 use counterstep_adapters::file_signals::FileSignals;
@@ -170,12 +170,7 @@ fn spool(settings: &Settings, registry: &Registry, role: &str) -> Result<Option<
     }
     let known: BTreeSet<String> = registry.known().iter().map(KnownType::key).collect();
     let takes = |task_type: &str| known.contains(task_type);
-    let opened = FileSpool::open(
-        &settings.spool,
-        settings.spool_max_bytes,
-        sealing(settings)?,
-        &takes,
-    );
+    let opened = FileSpool::open(&settings.spool, SPOOL_MAX_BYTES, sealing(settings)?, &takes);
     let spool = opened.map_err(|error| Exit::of_disk(chain(&error), &error))?;
     tracing::debug!(path = %spool.path().display(), "the spool is open");
     Ok(Some(spool))

@@ -11,8 +11,6 @@ pub(super) enum Mark {
     OnlyInFile,
     /// No key of the file.
     NotInFile,
-    /// No variable.
-    NotAsVariable,
     /// A flag without a value.
     Bare,
     /// A flag whose value may be left out, which means `true`.
@@ -53,14 +51,14 @@ impl Setting {
     /// The variable.
     #[must_use]
     pub fn variable(&self) -> Option<String> {
-        let is_none = self.is(Mark::OnlyInFile) || self.is(Mark::NotAsVariable);
+        let is_none = self.is(Mark::OnlyInFile);
         (!is_none).then(|| format!("COUNTERSTEP_{}", self.key.to_ascii_uppercase()))
     }
 
     /// The key in the file.
     #[must_use]
     pub fn file_key(&self) -> Option<&'static str> {
-        let is_none = self.is(Mark::NotInFile) || self.is(Mark::NotAsVariable);
+        let is_none = self.is(Mark::NotInFile);
         (!is_none).then_some(self.key)
     }
 

@@ -86,19 +86,23 @@ pub(super) fn find(key: &str) -> Option<&'static Former> {
 impl Former {
     /// Why a file with it is refused.
     pub(super) fn in_file(&self) -> String {
-        format!("former field `{}`: {}; {UPGRADE}", self.key, self.instead())
+        format!(
+            "removed setting `{}`: {}; {UPGRADE}",
+            self.key,
+            self.instead()
+        )
     }
 
     /// Why the variable is refused.
     pub(super) fn as_variable(&self) -> String {
         let variable = format!("COUNTERSTEP_{}", self.key.to_ascii_uppercase());
-        format!("former variable `{variable}`: {}", self.instead())
+        format!("removed variable `{variable}`: {}", self.instead())
     }
 
     /// What stands in its place.
     fn instead(&self) -> String {
         match &self.now {
-            Now::Fixed(value) => format!("it is fixed: {value}"),
+            Now::Fixed(value) => format!("the value is fixed: {value}"),
             Now::Key(key) => {
                 let usual = match key.strip_prefix("secret_files.") {
                     Some(name) => format!("the file `{name}` in the folder `secrets_dir`"),
@@ -107,7 +111,7 @@ impl Former {
                         format!("`{name}` of all servers")
                     }
                 };
-                format!("it is {usual}, or `{key}` in the settings file")
+                format!("use {usual}, or `{key}` in the settings file")
             }
         }
     }
@@ -115,8 +119,8 @@ impl Former {
     /// What an upgrade has done with it.
     pub(super) fn change(&self) -> String {
         match &self.now {
-            Now::Fixed(value) => format!("`{}` is left out: it is fixed: {value}", self.key),
-            Now::Key(key) => format!("`{}` is `{key}`", self.key),
+            Now::Fixed(value) => format!("removed `{}`: the value is fixed: {value}", self.key),
+            Now::Key(key) => format!("renamed `{}` to `{key}`", self.key),
         }
     }
 

@@ -88,8 +88,6 @@ pub struct Settings {
     /// The folder in which workers keep results that the database could not be given. With PostgreSQL only: a database file
     /// is a part of the same disk.
     pub spool: PathBuf,
-    /// So many bytes of them.
-    pub spool_max_bytes: u64,
     /// The engine's.
     pub engine: EngineSettings,
     /// Where metrics are served, where the API is not to.
@@ -140,7 +138,6 @@ impl Settings {
             step_paths: Vec::new(),
             without_protection: BTreeSet::new(),
             spool: folder.join("spool"),
-            spool_max_bytes: SPOOL_MAX_BYTES,
             engine: EngineSettings::default(),
             metrics_listen: None,
             payload_keys: None,

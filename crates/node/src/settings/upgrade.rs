@@ -145,7 +145,10 @@ mod tests {
             text,
             "# Of our own.\ntls.database.ca_file = '/etc/ca.pem' # 2027\nlease = \"9s\"\n[jwt_roles]\nx = \"read\"\n"
         );
-        assert_eq!(changes, ["`database_ca_file` is `tls.database.ca_file`"]);
+        assert_eq!(
+            changes,
+            ["renamed `database_ca_file` to `tls.database.ca_file`"]
+        );
         toml::from_str::<SettingValues>(&text).unwrap();
 
         let folder = tempfile::tempdir().unwrap();

@@ -9,7 +9,7 @@ use super::groups::{Group, takes};
 use super::layers::Layers;
 use super::secrets::Secret;
 use super::upkeep::Upkeep;
-use super::{SPOOL_MAX_BYTES, Settings, services};
+use super::{Settings, services};
 use crate::exit::Exit;
 use crate::step_process::Protection;
 use backends::Backends;
@@ -54,7 +54,6 @@ impl Layers {
             step_paths: self.readable_paths()?,
             without_protection: self.protections_left_out()?,
             spool: data.join("spool"),
-            spool_max_bytes: SPOOL_MAX_BYTES,
             engine: self.for_tests.change(EngineSettings {
                 lease: self.lease()?,
                 step_timeout: self.step_timeout()?,
