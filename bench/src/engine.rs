@@ -7,6 +7,7 @@ use crate::work;
 use async_trait::async_trait;
 use counterstep_contracts::{Epoch, Labels, QueueName, TaskId, Tenant, WorkerMessage};
 use counterstep_kernel::Engine;
+use counterstep_kernel::change::transition::{Guard, Transition};
 use counterstep_kernel::client::{Submission, UploadSession};
 use counterstep_kernel::ports::{
     ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed, Delivery,
@@ -17,7 +18,6 @@ use counterstep_kernel::ports::{
     RevisionsOf, Settle, Storage, StoreError, SweepOp, TaskLine, TaskPage, TaskQuery, Upkeep,
     WaitingQuery, Woken,
 };
-use counterstep_kernel::transition::{Guard, Transition};
 use counterstep_steps::times::DbTime;
 use counterstep_steps::{CancelReason, CancelToken};
 use counterstep_worker::WorkerSettings;

@@ -8,7 +8,7 @@ use counterstep_adapters::embedded::{self, EmbeddedOptions, EmbeddedPaths};
 use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_adapters::s3::{self, S3Settings};
 use counterstep_contracts::{Direction, Outcome, StepStatus, TaskId, TaskStatus};
-use counterstep_kernel::intents;
+use counterstep_kernel::change::intents;
 use counterstep_kernel::ports::{ObjectInfo, Ports, ReceiveOp, TaskQuery};
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_reconciler::fsck;

@@ -2,8 +2,8 @@
 
 use crate::{AllowedHosts, ApiSettings, AuthSettings, Beside, TrustedPeers, serve};
 use counterstep_contracts::Host;
+use counterstep_kernel::host::scratch_sweep;
 use counterstep_kernel::host::{self, HostSettings};
-use counterstep_kernel::scratch_sweep;
 use counterstep_node::settings::AuthMode;
 use counterstep_node::{
     Exit, Layers, Settings, SettingsArgs, access_tokens, links, metrics, open, run_service,

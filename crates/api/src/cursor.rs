@@ -5,7 +5,7 @@
 use crate::problem::Refused;
 use counterstep_contracts::{ProblemCode, StepNo, TaskId, Tenant};
 use counterstep_kernel::ports::{ChildQuery, TaskQuery};
-use counterstep_kernel::task_log::LogCursor;
+use counterstep_kernel::status::task_log::LogCursor;
 use counterstep_steps::digest::hex;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;

@@ -9,7 +9,7 @@ use actix_web::{HttpResponse, ResponseError};
 use counterstep_contracts::{Problem, ProblemCode};
 use counterstep_kernel::change::ChangeError;
 use counterstep_kernel::client::SubmitError;
-use counterstep_kernel::log_lines::LogLines;
+use counterstep_kernel::engine::log_lines::LogLines;
 use counterstep_kernel::ports::{ObjectError, StoreError, SubmissionOutcome};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};

@@ -4,7 +4,7 @@ use crate::auth::AuthSettings;
 use crate::extra_routes::Beside;
 use crate::origins::AllowedHosts;
 use counterstep_kernel::EngineSettings;
-use counterstep_kernel::result_links::LinkSecrets;
+use counterstep_kernel::access::result_links::LinkSecrets;
 use counterstep_kernel::webhooks::Webhooks;
 use std::net::TcpListener;
 use std::num::NonZeroU32;

@@ -1,5 +1,5 @@
 //! Auto-disable as data: after how many failed tasks in a row a type takes no more, and what is
-//! told about it. What it leads to is worked out in `counterstep_kernel::disable`.
+//! told about it. What it leads to is worked out in `counterstep_kernel::admission::disable`.
 
 use crate::forms::{ACTOR, NOTE};
 use crate::ids::TaskId;

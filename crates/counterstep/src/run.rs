@@ -4,7 +4,7 @@
 use counterstep_api::ApiSettings;
 use counterstep_contracts::Host;
 use counterstep_kernel::host::{self, HostSettings};
-use counterstep_kernel::{Engine, scratch_sweep};
+use counterstep_kernel::{Engine, host::scratch_sweep};
 use counterstep_node::{Exit, spawner};
 use counterstep_reconciler::ReconcilerSettings;
 use counterstep_steps::{CancelReason, CancelToken};

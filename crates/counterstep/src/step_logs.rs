@@ -16,7 +16,7 @@ use tracing_subscriber::layer::SubscriberExt;
 const OWN: &str = "counterstep::step_logs=info";
 
 /// The line of the engine about a task that has come to rest, of all tests of this program.
-const RESTS: &str = "counterstep_kernel::announce=info";
+const RESTS: &str = "counterstep_kernel::change::announce=info";
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Guest {

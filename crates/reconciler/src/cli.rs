@@ -4,8 +4,8 @@ use crate::{
     OrphanSettings, PassPlan, ReconcilerSettings, RetentionSettings, pass_until, plan,
     plan_listing, serve,
 };
-use counterstep_kernel::outages::keep_watched;
-use counterstep_kernel::worker_registry;
+use counterstep_kernel::host::outages::keep_watched;
+use counterstep_kernel::workers::worker_registry;
 use counterstep_node::exit::print;
 use counterstep_node::settings::{Database, duration};
 use counterstep_node::{

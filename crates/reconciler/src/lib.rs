@@ -27,10 +27,10 @@ pub use report::Report;
 pub use retention::{RetentionSettings, encrypted_archive_line};
 
 use counterstep_kernel::Engine;
-use counterstep_kernel::outages::keep_watched;
+use counterstep_kernel::host::outages::keep_watched;
 use counterstep_kernel::ports::{Lost, StoreError};
-use counterstep_kernel::registration::Part;
-use counterstep_kernel::worker_registry;
+use counterstep_kernel::workers::registration::Part;
+use counterstep_kernel::workers::worker_registry;
 use counterstep_steps::task::UpkeepMistake;
 use counterstep_steps::{CancelToken, Registry};
 use futures::future::{BoxFuture, join_all};

@@ -7,9 +7,9 @@ use crate::{
     ReconcilerSettings, Report, parents, places, recovery, redispatch, relay, retention, schedules,
     workers,
 };
-use counterstep_kernel::disable;
+use counterstep_kernel::admission::disable;
 use counterstep_kernel::ports::StoreError;
-use counterstep_kernel::{Engine, limits, scratch_sweep};
+use counterstep_kernel::{Engine, admission::limits, host::scratch_sweep};
 use counterstep_steps::CancelToken;
 use std::fmt;
 

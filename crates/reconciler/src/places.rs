@@ -3,7 +3,7 @@
 
 use counterstep_contracts::TaskId;
 use counterstep_kernel::ports::StoreError;
-use counterstep_kernel::{Engine, children, places};
+use counterstep_kernel::{Engine, admission::places, children};
 use counterstep_steps::cancel::CancelToken;
 
 /// At most about `limit` of them.

@@ -3,13 +3,13 @@
 
 use counterstep_contracts::TaskId;
 use counterstep_kernel::Engine;
-use counterstep_kernel::announce::announce_briefly;
 use counterstep_kernel::change::ChangeError;
+use counterstep_kernel::change::announce::announce_briefly;
+use counterstep_kernel::dead_letters::quarantine::{Quarantine, quarantine};
 use counterstep_kernel::draft::As;
-use counterstep_kernel::load::fits;
-use counterstep_kernel::lost_hosts::earlier_losses;
+use counterstep_kernel::host::lost_hosts::earlier_losses;
 use counterstep_kernel::ports::{Due, DueTask, Lost, LostOf, Observation, StoreError};
-use counterstep_kernel::quarantine::{Quarantine, quarantine};
+use counterstep_kernel::record::load::fits;
 use counterstep_steps::cancel::CancelToken;
 use futures::future::BoxFuture;
 use futures::{StreamExt, stream};

@@ -8,9 +8,9 @@
 use counterstep_contracts::{Host, QueueName, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::Engine;
 use counterstep_kernel::change::ChangeError;
+use counterstep_kernel::dead_letters::quarantine::quarantine;
 use counterstep_kernel::draft::{As, Draft};
 use counterstep_kernel::ports::{Due, DueTask, QueueRepair, StoreError, Unclaimed};
-use counterstep_kernel::quarantine::quarantine;
 use counterstep_kernel::record::TaskRecord;
 use counterstep_steps::cancel::CancelToken;
 use counterstep_steps::task::Registry;

@@ -2,7 +2,7 @@
 //! repetition does no harm, so it takes whatever is old enough, never "everything after number n".
 
 use counterstep_kernel::Engine;
-use counterstep_kernel::announce::clear_outbox;
+use counterstep_kernel::change::announce::clear_outbox;
 use counterstep_kernel::ports::{OutboxOp, OutboxRow, QueueError, StoreError};
 use counterstep_steps::cancel::CancelToken;
 use futures::StreamExt;

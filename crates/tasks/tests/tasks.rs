@@ -7,7 +7,7 @@ mod place_order;
 #[path = "tasks/transcode_video.rs"]
 mod transcode_video;
 
-use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::engine::faults::{Fault, FaultKind};
 use counterstep_steps::contracts::{Direction, TaskStatus};
 use counterstep_tasks::tasks;
 use counterstep_testkit::{Harness, invariants, sweep, two_files};

@@ -9,7 +9,7 @@ use crate::many_tasks::{Site, with_states};
 use crate::planted::{Before, Engines, MustStrike, Planted, assert_known};
 use crate::service_of::{OwnService, ServiceOf};
 use crate::test_task::TestTask;
-use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::engine::faults::{Fault, FaultKind};
 use counterstep_kernel::ports::{HttpServices, ServiceAnswer, ServiceError, ServiceRequest};
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_steps::Registry;

@@ -3,7 +3,7 @@
 
 use counterstep_contracts::LogPart;
 use counterstep_kernel::Engine;
-use counterstep_kernel::faults::Fault;
+use counterstep_kernel::engine::faults::Fault;
 use counterstep_steps::Registry;
 use std::collections::BTreeMap;
 

@@ -5,7 +5,7 @@ pub mod cli;
 
 use counterstep_contracts::{Host, QueueName};
 use counterstep_kernel::host::{self, HostSettings, Spawn};
-use counterstep_kernel::{Engine, scratch_sweep};
+use counterstep_kernel::{Engine, host::scratch_sweep};
 use counterstep_steps::CancelToken;
 use futures::future::BoxFuture;
 use std::time::Duration;

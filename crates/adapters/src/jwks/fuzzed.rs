@@ -5,7 +5,7 @@ use super::parse;
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use counterstep_kernel::access_tokens::{
+use counterstep_kernel::access::access_tokens::{
     AccessTokens, Algorithm, KeySource, PublicKey, TokenHolder, TokenRules, TokenVerifier,
 };
 use counterstep_kernel::ports::Clock;

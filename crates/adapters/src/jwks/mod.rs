@@ -10,7 +10,7 @@ mod wycheproof;
 
 use crate::http::{OpenError, ReqwestServices, ServiceSettings};
 use async_trait::async_trait;
-use counterstep_kernel::access_tokens::{KeySource, PublicKey};
+use counterstep_kernel::access::access_tokens::{KeySource, PublicKey};
 use counterstep_kernel::ports::{HttpServices, Method, ServiceRequest};
 use counterstep_steps::error::chain;
 use key::public_key;

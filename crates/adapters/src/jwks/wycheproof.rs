@@ -5,7 +5,7 @@
 use super::key::public_key;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use counterstep_kernel::access_tokens::{Algorithm, PublicKey};
+use counterstep_kernel::access::access_tokens::{Algorithm, PublicKey};
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -10,10 +10,10 @@ use super::pool::Database;
 use super::tasks;
 use crate::batch::{Batcher, Entry, Flush, Limits, NoReply, Queued, Slot};
 use counterstep_contracts::{Epoch, TaskId, Tenant};
+use counterstep_kernel::change::transition::{Guard, Transition};
 use counterstep_kernel::ports::{
     CommitError, Committed, Heartbeat, LoadFor, Loaded, LoadedTask, StoreError,
 };
-use counterstep_kernel::transition::{Guard, Transition};
 use futures::FutureExt;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;

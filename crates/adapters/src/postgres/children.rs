@@ -4,8 +4,8 @@ use super::fault::{Fault, count, parse, read_some_json};
 use super::statement::{Statement, Str, values};
 use counterstep_contracts::children::DEEPEST;
 use counterstep_contracts::{ParentRef, Rev, StepNo, TaskId};
+use counterstep_kernel::change::transition::Transition;
 use counterstep_kernel::ports::{ChildCount, ChildLine, ChildQuery, Woken};
-use counterstep_kernel::transition::Transition;
 use diesel::sql_types as sql;
 use uuid::Uuid;
 

@@ -14,8 +14,8 @@ use super::pool::Lent;
 use super::statement::{Statement, time, values};
 use super::{idempotency, journal, outbox, places, receives, tasks, user_sql};
 use counterstep_contracts::{Epoch, Rev};
+use counterstep_kernel::change::transition::{Guard, TaskWrite, Transition};
 use counterstep_kernel::ports::{CommitError, Committed, SqlStatement};
-use counterstep_kernel::transition::{Guard, TaskWrite, Transition};
 use diesel::pg::data_types::PgTimestamp;
 use diesel::sql_types::{Nullable, Timestamptz, Uuid};
 use std::collections::{HashMap, HashSet};
@@ -384,9 +384,9 @@ fn broken(guard: Guard, head: Option<(i64, i64)>) -> Option<CommitError> {
 mod tests {
     use super::*;
     use counterstep_contracts::{Labels, TaskId};
+    use counterstep_kernel::change::transition::{LeaseChange, Time};
     use counterstep_kernel::journal::Fold;
     use counterstep_kernel::record::TaskRow;
-    use counterstep_kernel::transition::{LeaseChange, Time};
     use counterstep_steps::times::DbTime;
     use diesel::pg::Pg;
     use std::path::Path;

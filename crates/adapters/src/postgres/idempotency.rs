@@ -3,8 +3,8 @@
 use super::fault::{Fault, name, read_json, write_json};
 use super::statement::{Statement, Str, interval, rows_of, values};
 use counterstep_contracts::{TaskId, Tenant};
+use counterstep_kernel::change::transition::{IdempotencyWrite, Transition};
 use counterstep_kernel::ports::IdempotencyRow;
-use counterstep_kernel::transition::{IdempotencyWrite, Transition};
 use diesel::sql_types as sql;
 use uuid::Uuid;
 

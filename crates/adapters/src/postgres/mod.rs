@@ -43,6 +43,7 @@ use crate::outbox_holds::{RELAY_HOLD, UNREADABLE_HOLD};
 use async_trait::async_trait;
 use batches::Batches;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
+use counterstep_kernel::change::transition::{Guard, Transition};
 use counterstep_kernel::ports::{
     ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed, DocumentQuery,
     DocumentWrite, Documents, DocumentsPut, Due, DueTask, FailureQuery, Flow, FlowQuery,
@@ -50,7 +51,6 @@ use counterstep_kernel::ports::{
     LoadedTask, OutboxOp, OutboxRow, PlaceCount, PlaceQuery, PlaceRow, Revisions, RevisionsOf,
     SqlStatement, Storage, Store, StoreError, TaskLine, TaskPage, TaskQuery, WaitingQuery, Woken,
 };
-use counterstep_kernel::transition::{Guard, Transition};
 use counterstep_steps::times::DbTime;
 use diesel::pg::data_types::PgTimestamp;
 use fault::{Fault, name};

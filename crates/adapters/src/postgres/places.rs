@@ -4,8 +4,8 @@
 use super::fault::{Fault, count, name, parse, parse_some};
 use super::statement::{Statement, Str, time, values, written};
 use counterstep_contracts::TaskId;
+use counterstep_kernel::change::transition::{PlaceWrite, Transition};
 use counterstep_kernel::ports::{First, PlaceCount, PlaceQuery, PlaceRow};
-use counterstep_kernel::transition::{PlaceWrite, Transition};
 use diesel::pg::data_types::PgTimestamp;
 use diesel::sql_types as sql;
 use uuid::Uuid;

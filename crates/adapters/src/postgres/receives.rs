@@ -3,8 +3,8 @@
 use super::fault::{Fault, name};
 use super::statement::{Statement, interval, time, values};
 use counterstep_contracts::{TaskId, Tenant};
+use counterstep_kernel::change::transition::{ReceiveWrite, Transition};
 use counterstep_kernel::ports::{Receive, ReceiveOp, Receives};
-use counterstep_kernel::transition::{ReceiveWrite, Transition};
 use counterstep_steps::times::DbTime;
 use diesel::pg::data_types::PgTimestamp;
 use diesel::sql_types as sql;

@@ -4,7 +4,7 @@
 //! depend on what a call does, never on its values, nor, beyond a few, on how many they are.
 
 use super::fault::micros;
-use counterstep_kernel::transition::Transition;
+use counterstep_kernel::change::transition::Transition;
 use counterstep_steps::times::DbTime;
 use diesel::QueryResult;
 use diesel::pg::Pg;

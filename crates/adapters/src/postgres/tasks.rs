@@ -10,7 +10,7 @@ use super::journal;
 use super::statement::{Statement, Str, interval, values, written};
 use crate::columns::write_labels;
 use counterstep_contracts::{TaskId, TaskStatus};
-use counterstep_kernel::transition::{Guard, LeaseChange, TaskWrite, Time};
+use counterstep_kernel::change::transition::{Guard, LeaseChange, TaskWrite, Time};
 use diesel::pg::data_types::{PgInterval, PgTimestamp};
 use diesel::sql_types as sql;
 use std::time::Duration;

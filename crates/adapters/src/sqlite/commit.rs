@@ -4,10 +4,10 @@
 use super::fault::{Fault, micros, write_json};
 use super::{children, documents, idempotency, journal, outbox, places, receives, tasks, user_sql};
 use counterstep_contracts::{Epoch, Rev, TaskId};
-use counterstep_kernel::ports::CommitError;
-use counterstep_kernel::transition::{
+use counterstep_kernel::change::transition::{
     Guard, IdempotencyWrite, LeaseChange, ReceiveWrite, TaskWrite, Time, Transition,
 };
+use counterstep_kernel::ports::CommitError;
 use diesel::SqliteConnection;
 
 /// Writes everything, or says why nothing was.

@@ -1,7 +1,7 @@
 //! Empties the log of the file of what was deleted, and says where that is not possible. Must not know what it was.
 
 use super::pool::Database;
-use counterstep_kernel::log_lines::LogLines;
+use counterstep_kernel::engine::log_lines::LogLines;
 use counterstep_kernel::ports::StoreError;
 use std::sync::LazyLock;
 use std::sync::atomic::Ordering;

@@ -46,6 +46,7 @@ use crate::finding::Finding;
 use crate::outbox_holds::{RELAY_HOLD, UNREADABLE_HOLD, sort_out};
 use async_trait::async_trait;
 use counterstep_contracts::{Epoch, Rev, TaskId, Tenant};
+use counterstep_kernel::change::transition::{Guard, Transition};
 use counterstep_kernel::ports::{
     ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed, DocumentQuery,
     DocumentWrite, Documents, DocumentsPut, Due, DueTask, FailureQuery, Flow, FlowQuery, Gauges,
@@ -53,7 +54,6 @@ use counterstep_kernel::ports::{
     OutboxRow, PlaceCount, PlaceQuery, PlaceRow, Revisions, RevisionsOf, Storage, Store,
     StoreError, TaskLine, TaskPage, TaskQuery, WaitingQuery, Woken,
 };
-use counterstep_kernel::transition::{Guard, Transition};
 use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
 use fault::{Fault, micros};

@@ -11,11 +11,11 @@ use counterstep_adapters::sqlite::{
 use counterstep_adapters::transient::is_transient;
 use counterstep_contracts::workers::WorkerState;
 use counterstep_contracts::{TaskStatus, Tenant, WaitReason};
+use counterstep_kernel::change::transition::{LeaseChange, Time};
 use counterstep_kernel::ports::{
     DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Due, Heartbeat, Lost, Ports, Store,
 };
 use counterstep_kernel::record::TaskRecord;
-use counterstep_kernel::transition::{LeaseChange, Time};
 use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;

@@ -9,13 +9,13 @@ use crate::suite::logs::log_row;
 use counterstep_adapters::payload_keys::{EncryptedPayloads, PayloadKey, PayloadKeys, TenantKeys};
 use counterstep_contracts::cause::Origin;
 use counterstep_contracts::{AuditSeq, Keep, Outcome, StepNo, TaskId, TaskStatus, Tenant};
+use counterstep_kernel::change::transition::Time;
 use counterstep_kernel::draft::{after_commit, sweep};
 use counterstep_kernel::ports::{
     ENCRYPTED, EndedTask, FailureFilter, JournalPage, Lane, LogRow, PayloadCodec, PayloadError,
     Store, StoreError, TaskQuery,
 };
 use counterstep_kernel::record::{Failure, SignalRow, StepFailure, StepRow, TaskRecord};
-use counterstep_kernel::transition::Time;
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_reconciler::RetentionSettings;
 use counterstep_reconciler::audit::Scope;

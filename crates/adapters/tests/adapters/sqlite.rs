@@ -14,11 +14,11 @@ use crate::suite::labels::labels;
 use counterstep_adapters::sqlite::{OpenError, SqliteOptions, SqliteStore};
 use counterstep_adapters::transient::is_transient;
 use counterstep_contracts::{Epoch, Outcome, QueueName, TaskId, TaskStatus, Tenant};
+use counterstep_kernel::change::transition::LeaseChange;
 use counterstep_kernel::ports::{
     CommitError, Due, EndedTask, PurgeOp, StoreError, SweepOp, TaskQuery,
 };
 use counterstep_kernel::record::{Intention, TaskRow};
-use counterstep_kernel::transition::LeaseChange;
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_reconciler::{OrphanSettings, orphans};
 use counterstep_steps::{CancelToken, Registry};

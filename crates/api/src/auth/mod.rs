@@ -14,7 +14,7 @@ use crate::caller::Caller;
 use crate::problem::Refused;
 use actix_web::HttpRequest;
 use counterstep_kernel::Engine;
-use counterstep_kernel::access_tokens::{AccessTokens, KeysState, TokenVerifier};
+use counterstep_kernel::access::access_tokens::{AccessTokens, KeysState, TokenVerifier};
 use keys::KeyCache;
 use std::sync::Arc;
 

@@ -7,7 +7,7 @@ use crate::problem::Refused;
 use actix_web::HttpRequest;
 use counterstep_contracts::access::Role;
 use counterstep_contracts::{ProblemCode, Tenant};
-use counterstep_kernel::api_keys::is_subject;
+use counterstep_kernel::access::api_keys::is_subject;
 use counterstep_kernel::webhooks::{AllowedNets, InvalidNet};
 
 const SUBJECT: &str = "counterstep-subject";

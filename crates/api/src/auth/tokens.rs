@@ -5,7 +5,7 @@ use super::bearer::unauthenticated;
 use crate::caller::Caller;
 use crate::problem::Refused;
 use counterstep_contracts::ProblemCode;
-use counterstep_kernel::access_tokens::{TokenError, TokenVerifier};
+use counterstep_kernel::access::access_tokens::{TokenError, TokenVerifier};
 
 /// In seconds: the keys are not read more often.
 const COME_AGAIN: u32 = 10;

@@ -15,7 +15,7 @@ use actix_web::http::uri::Uri;
 use actix_web::test::TestRequest;
 use counterstep_contracts::Labels;
 use counterstep_contracts::labels::{MOST_LABELS, is_label_name};
-use counterstep_kernel::api_keys::ApiKey;
+use counterstep_kernel::access::api_keys::ApiKey;
 use counterstep_kernel::ports::Random;
 use counterstep_kernel::webhooks::{AllowedNets, WebhookUrl};
 use std::sync::LazyLock;

@@ -6,8 +6,8 @@ use crate::problem::{Refused, no_such_task};
 use crate::unreadable::unreadable;
 use actix_web::HttpRequest;
 use counterstep_contracts::{ProblemCode, TaskId, Tenant};
-use counterstep_kernel::load;
 use counterstep_kernel::record::TaskRecord;
+use counterstep_kernel::record::load;
 use uuid::Uuid;
 
 /// A segment of the path, percent-decoded. A scope around this interface may have named one of its own

@@ -11,7 +11,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::ProblemCode;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::workers::{BreakerRequest, BreakerStanding, BreakerView};
-use counterstep_kernel::breakers::{BreakerDecision, BreakerError, close_breaker};
+use counterstep_kernel::admission::breakers::{BreakerDecision, BreakerError, close_breaker};
 use counterstep_kernel::status;
 use counterstep_steps::breaker::BreakerState;
 

@@ -8,7 +8,7 @@ use crate::readiness::Parts;
 use actix_web::{HttpResponse, web};
 use counterstep_contracts::ProblemCode;
 use counterstep_contracts::http::Health;
-use counterstep_kernel::access_tokens::KeysState;
+use counterstep_kernel::access::access_tokens::KeysState;
 use counterstep_node::metrics::Probes;
 use std::collections::BTreeMap;
 

@@ -15,7 +15,7 @@ use counterstep_contracts::access::{NewKey, NewKeyRequest};
 use counterstep_contracts::http::Page;
 use counterstep_contracts::retry::parse_duration;
 use counterstep_contracts::{ProblemCode, Tenant};
-use counterstep_kernel::api_keys::{self, KeyError, KeySpec};
+use counterstep_kernel::access::api_keys::{self, KeyError, KeySpec};
 use counterstep_kernel::ports::ApiKeyRow;
 
 /// Whether a caller may see, make and revoke the keys of a tenant.

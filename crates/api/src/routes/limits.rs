@@ -14,7 +14,7 @@ use counterstep_contracts::http::Page;
 use counterstep_contracts::limit::{
     LimitSetView, LimitUseView, LimitView, ResetLimitRequest, SetLimitRequest,
 };
-use counterstep_kernel::limits::{self, LimitError, LimitRow, NewLimit};
+use counterstep_kernel::admission::limits::{self, LimitError, LimitRow, NewLimit};
 use counterstep_steps::times::rfc3339;
 
 pub(super) async fn list(api: web::Data<Api>, request: HttpRequest) -> Answer {

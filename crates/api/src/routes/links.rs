@@ -18,7 +18,7 @@ use actix_web::{HttpRequest, HttpResponse, ResponseError, web};
 use counterstep_contracts::link::{NewLinkRequest, ResultLink};
 use counterstep_contracts::retry::parse_duration;
 use counterstep_contracts::{ProblemCode, TaskId, Tenant};
-use counterstep_kernel::result_links::LinkTarget;
+use counterstep_kernel::access::result_links::LinkTarget;
 use counterstep_steps::times::{DbTime, rfc3339};
 use std::time::Duration;
 

@@ -8,7 +8,7 @@ use crate::caller::Caller;
 use crate::cursor;
 use crate::query::Params;
 use actix_web::{HttpRequest, HttpResponse, web};
-use counterstep_kernel::task_log;
+use counterstep_kernel::status::task_log;
 
 pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
     let id = task_id(&request)?;

@@ -9,7 +9,7 @@ use crate::problem::{no_such_task, unknown_type};
 use crate::query::Params;
 use crate::unreadable::is_of;
 use actix_web::{HttpRequest, HttpResponse, web};
-use counterstep_kernel::{load, operator};
+use counterstep_kernel::{operator, record::load};
 
 pub(super) async fn plan(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
     let id = task_id(&request)?;

@@ -9,7 +9,7 @@ use crate::query::Params;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::ProblemCode;
 use counterstep_contracts::dead_letter::PoisonMessages;
-use counterstep_kernel::poison;
+use counterstep_kernel::dead_letters::poison;
 
 pub(super) async fn list(api: web::Data<Api>, request: HttpRequest) -> Answer {
     Params::of(&request, &[])?;

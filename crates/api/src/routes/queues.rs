@@ -12,7 +12,7 @@ use counterstep_contracts::http::Page;
 use counterstep_contracts::queue::{PauseView, QueueRequest, QueueView};
 use counterstep_contracts::{ProblemCode, QueueName};
 use counterstep_kernel::Engine;
-use counterstep_kernel::paused_queues::{self, PauseError, QueueRow};
+use counterstep_kernel::admission::paused_queues::{self, PauseError, QueueRow};
 use counterstep_steps::times::rfc3339;
 use std::collections::BTreeMap;
 

@@ -13,7 +13,7 @@ use counterstep_api::{AuthSettings, TrustedPeers};
 use counterstep_contracts::access::{KeyView, NewKey, Role};
 use counterstep_contracts::http::{Accepted, AuditTrail, Page};
 use counterstep_contracts::{Host, TaskId, Tenant};
-use counterstep_kernel::api_keys::{self, KeySpec};
+use counterstep_kernel::access::api_keys::{self, KeySpec};
 use counterstep_kernel::ports::TaskQuery;
 use counterstep_kernel::turn::turn;
 use counterstep_steps::CancelToken;
@@ -228,7 +228,7 @@ async fn two_credentials_are_400_and_headers_of_a_proxy_are_ignored() {
         .header("content-type", "application/json")
         .body(NOTE);
     let task = site.send(spoofed).await.json::<Accepted>(202).task_id;
-    let record = counterstep_kernel::load::read(&site.engine, task).await;
+    let record = counterstep_kernel::record::load::read(&site.engine, task).await;
     let record = record.expect("the store answers").expect("a task");
     assert_eq!(record.task.tenant, Tenant("acme".to_owned()));
 }

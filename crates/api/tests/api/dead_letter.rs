@@ -7,7 +7,7 @@ use counterstep_contracts::http::TaskView;
 use counterstep_contracts::operator::OperatorAnswer;
 use counterstep_contracts::{Settled, SettledAs, TaskId, TaskStatus};
 use counterstep_kernel::dead_letters::group_of;
-use counterstep_kernel::poison;
+use counterstep_kernel::dead_letters::poison;
 use counterstep_kernel::ports::Poison;
 use serde_json::json;
 

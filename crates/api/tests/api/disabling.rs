@@ -11,8 +11,8 @@ use crate::site::{Site, eventually};
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::disable::SwitchView;
 use counterstep_contracts::http::{Accepted, Page, TaskView};
-use counterstep_kernel::disable;
-use counterstep_kernel::disable::TypeVerdict;
+use counterstep_kernel::admission::disable;
+use counterstep_kernel::admission::disable::TypeVerdict;
 use counterstep_macros::distributed_task;
 use counterstep_steps::{
     AutoDisable, Registry, StepContext, StepError, StepResult, UndoResult, UploadMany, UploadedFile,

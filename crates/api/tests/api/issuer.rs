@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use counterstep_adapters::jwks::Jwks;
-use counterstep_kernel::access_tokens::{AccessTokens, TokenRules};
+use counterstep_kernel::access::access_tokens::{AccessTokens, TokenRules};
 use counterstep_testkit::TestClock;
 use parking_lot::{Mutex, MutexGuard};
 use ring::rand::SystemRandom;

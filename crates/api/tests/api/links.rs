@@ -7,7 +7,7 @@ use counterstep_api::{ApiSettings, AuthSettings, TrustedPeers, all_routes};
 use counterstep_contracts::TaskId;
 use counterstep_contracts::http::Accepted;
 use counterstep_contracts::link::ResultLink;
-use counterstep_kernel::result_links::LinkSecrets;
+use counterstep_kernel::access::result_links::LinkSecrets;
 use serde_json::json;
 
 fn secrets(bits: &[u128]) -> Option<LinkSecrets> {

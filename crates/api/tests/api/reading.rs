@@ -6,7 +6,7 @@ use counterstep_contracts::http::{Accepted, AuditTrail, Health, Page, TaskSummar
 use counterstep_contracts::log::LogPage;
 use counterstep_contracts::{Attempt, LogLevel, LogPart, TaskId, TaskProgress, TaskStatus};
 use counterstep_kernel::ports::{ByteStream, ObjectError, ObjectInfo, Objects};
-use counterstep_kernel::progress;
+use counterstep_kernel::status::progress;
 use futures::stream::BoxStream;
 use serde_json::Value;
 use std::collections::BTreeSet;

@@ -10,7 +10,7 @@ use counterstep_adapters::jwks::Jwks;
 use counterstep_api::AuthSettings;
 use counterstep_contracts::access::Role;
 use counterstep_contracts::http::{Accepted, AuditTrail};
-use counterstep_kernel::access_tokens::{
+use counterstep_kernel::access::access_tokens::{
     AccessTokens, KeySource, PublicKey, TokenError, TokenFault, TokenVerifier,
 };
 use counterstep_testkit::TestClock;

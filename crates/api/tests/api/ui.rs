@@ -9,7 +9,7 @@ use counterstep_contracts::http::Page;
 use counterstep_contracts::http::{AuditTrail, ChainView, Payloads, TaskView};
 use counterstep_contracts::workers::{BreakerView, HistoryView};
 use counterstep_contracts::{TaskId, Tenant};
-use counterstep_kernel::api_keys::{self, KeySpec};
+use counterstep_kernel::access::api_keys::{self, KeySpec};
 use serde_json::Value;
 use std::time::Duration;
 

@@ -9,7 +9,7 @@ use counterstep_kernel::Engine;
 use counterstep_kernel::host::{self, HostSettings};
 use counterstep_kernel::operator::{Surroundings, why_among};
 use counterstep_kernel::ports::Workers;
-use counterstep_kernel::worker_registry;
+use counterstep_kernel::workers::worker_registry;
 use counterstep_steps::CancelToken;
 use counterstep_steps::times::DbTime;
 use std::collections::BTreeMap;
@@ -362,7 +362,7 @@ async fn metrics_show_what_is_under_way() {
     worker_registry::note_pass(&reconciler, reconciler.ports.clock.monotonic(), counts);
     worker_registry::keep_refreshed(
         &reconciler,
-        counterstep_kernel::registration::Part::default(),
+        counterstep_kernel::workers::registration::Part::default(),
         Box::pin(async {}),
     )
     .await;

@@ -4,7 +4,7 @@
 
 use super::output::print;
 use counterstep_contracts::TaskId;
-use counterstep_kernel::admin_audit::{self, AdminSays};
+use counterstep_kernel::audit::admin_audit::{self, AdminSays};
 use counterstep_kernel::audit::one_line;
 use counterstep_kernel::ports::{JournalPage, Lane, Store, StoreError};
 use counterstep_node::Exit;

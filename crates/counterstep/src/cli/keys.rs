@@ -8,7 +8,7 @@ use counterstep_contracts::Tenant;
 use counterstep_contracts::access::{KeyView, NewKey, Role};
 use counterstep_contracts::http::Page;
 use counterstep_contracts::retry::parse_duration;
-use counterstep_kernel::api_keys::{self, KeyError, KeySpec};
+use counterstep_kernel::access::api_keys::{self, KeyError, KeySpec};
 use counterstep_kernel::ports::Store;
 use counterstep_node::settings::{SettingsFor, commands};
 use counterstep_node::{Exit, SystemRandom};

@@ -197,7 +197,7 @@ mod tests {
     use super::*;
     use crate::prelude::*;
     use counterstep_contracts::Rev;
-    use counterstep_kernel::admin_audit;
+    use counterstep_kernel::audit::admin_audit;
     use counterstep_kernel::ports::{DocumentChange, DocumentKind, DocumentQuery, DocumentWrite};
     use counterstep_steps::Registry;
     use counterstep_testkit::{Form, Harness};

@@ -10,9 +10,9 @@ use counterstep_kernel::client::{
 };
 use counterstep_kernel::ports::{ChildQuery, Signal};
 use counterstep_kernel::record::TaskRecord;
-use counterstep_kernel::task_log::{self, NoCursor};
+use counterstep_kernel::status::task_log::{self, NoCursor};
 use counterstep_kernel::webhooks::WebhookUrl;
-use counterstep_kernel::{Engine, load};
+use counterstep_kernel::{Engine, record::load};
 use counterstep_steps::TaskType;
 use counterstep_steps::traces::TRACES;
 use futures::StreamExt;

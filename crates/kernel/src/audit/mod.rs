@@ -2,6 +2,7 @@
 //! whether it is whole; and [`one_line`], by which what stands in a row is printed. The check of all chains,
 //! and what is wrong with one, are the reconciler's.
 
+pub mod admin_audit;
 mod link;
 mod walk;
 

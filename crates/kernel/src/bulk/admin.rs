@@ -2,7 +2,7 @@
 //! that one is stopped. Must not change a task.
 
 use super::operation::{BulkSpec, KIND, Operation};
-use crate::admin_audit::{self, AdminChange};
+use crate::audit::admin_audit::{self, AdminChange};
 use crate::dead_letters::{Counter, MOST_LOOKED_AT, Selection};
 use crate::documents::{Edit, edit};
 use crate::engine::Engine;

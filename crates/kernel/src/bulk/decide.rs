@@ -3,14 +3,14 @@
 
 use super::operation::{BulkSpec, Chosen, Operation, Outcome};
 use crate::change::ChangeError;
+use crate::client::request_edit::RequestEdit;
 use crate::client::{self, AgainError, CannotKeep, Refusal, RunAgain, SubmitError};
 use crate::draft::{BULK, Decision};
 use crate::engine::Engine;
-use crate::load;
 use crate::operator::{self, OfBulk, OperatorError, Resolution, Retrial};
 use crate::ports::{ObjectError, StoreError};
 use crate::record::TaskRow;
-use crate::request_edit::RequestEdit;
+use crate::record::load;
 use counterstep_contracts::bulk::BulkAction;
 use counterstep_contracts::operator::OperatorAnswer;
 use counterstep_contracts::{Rev, SettledAs, TaskId};

@@ -1,15 +1,15 @@
 //! The first change of a task that a step submits. It is written with the change of its parent, so it
 //! is there exactly where the parent's row says so.
 
+use crate::admission::places::key_of;
 use crate::builtin::ChildRequest;
 use crate::change::add_outgoing;
+use crate::change::transition::Transition;
 use crate::draft::{As, Draft, NewTask};
 use crate::engine::Engine;
 use crate::error::{StepError, StepResult};
-use crate::places::key_of;
 use crate::record::{TaskRecord, TaskRow};
 use crate::task::{TaskType, guarded};
-use crate::transition::Transition;
 use counterstep_contracts::children::DEEPEST;
 use counterstep_contracts::{Labels, ParentRef, StepNo};
 use std::collections::BTreeMap;

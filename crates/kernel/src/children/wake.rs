@@ -1,10 +1,10 @@
 //! A task that has ended wakes the task that has submitted it. A wake is no change: it only makes a
 //! sleeping task due, and the host that claims it looks for itself.
 
+use crate::change::transition::Transition;
 use crate::engine::Engine;
+use crate::engine::time_limits::best_effort;
 use crate::ports::StoreError;
-use crate::time_limits::best_effort;
-use crate::transition::Transition;
 use counterstep_contracts::{QueueName, StepNo, StepStatus, TaskId, TaskStatus, WorkerMessage};
 
 /// Makes a task due now that sleeps, and tells the hosts of its queue. `false`: it does not sleep.

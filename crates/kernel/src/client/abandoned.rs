@@ -2,10 +2,10 @@
 //! way in this process, which lives: other processes would refuse every repetition until the row's time is over.
 
 use super::idempotency;
+use crate::change::transition::{IdempotencyWrite, ReceiveWrite};
 use crate::engine::Engine;
+use crate::engine::time_limits::best_effort;
 use crate::ports::{CommitError, StoreError};
-use crate::time_limits::best_effort;
-use crate::transition::{IdempotencyWrite, ReceiveWrite};
 use counterstep_contracts::TaskId;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;

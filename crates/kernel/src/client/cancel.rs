@@ -3,9 +3,9 @@
 use crate::change::ChangeError;
 use crate::draft::{As, Decision, will_undo};
 use crate::engine::Engine;
-use crate::load;
 use crate::ports::Signal;
 use crate::record::UndoGoal;
+use crate::record::load;
 use counterstep_contracts::http::{CancelAnswer, CancelOutcome};
 use counterstep_contracts::{TaskId, TaskStatus};
 use futures::future::BoxFuture;

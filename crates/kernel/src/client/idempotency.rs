@@ -3,11 +3,11 @@
 //! the hint said.
 
 use super::submission::{Submission, SubmitError, from_commit};
+use crate::change::transition::{IdempotencyWrite, ReceiveWrite, Transition};
 use crate::digest::hex;
 use crate::engine::Engine;
+use crate::engine::time_limits::best_effort;
 use crate::ports::CommitError;
-use crate::time_limits::best_effort;
-use crate::transition::{IdempotencyWrite, ReceiveWrite, Transition};
 use counterstep_contracts::TaskId;
 use counterstep_contracts::workers::WorkerState;
 use serde_json::Value;

@@ -6,6 +6,7 @@ mod cancel;
 mod idempotency;
 mod inline_steps;
 mod prepared;
+pub mod request_edit;
 mod run_again;
 mod signal;
 mod submission;

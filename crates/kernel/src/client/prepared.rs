@@ -3,13 +3,13 @@
 
 use super::submission::{Submission, SubmitError, Submitted};
 use super::upload_session::{Decided, NewSubmission, UploadSession};
-use crate::announce::{announce, announce_briefly};
+use crate::change::announce::{announce, announce_briefly};
+use crate::change::transition::PlaceWrite;
 use crate::engine::Engine;
 use crate::policy::INLINE_LIMIT;
 use crate::ports::{SqlStatement, StoreError};
 use crate::record::DbTime;
 use crate::task::TaskType;
-use crate::transition::PlaceWrite;
 use counterstep_contracts::TaskId;
 use futures::future::BoxFuture;
 use serde_json::Value;

@@ -1,8 +1,8 @@
 //! The words of a submission: who submits, what can be refused, what is answered; and the digest
 //! that tells a repetition from another request.
 
+use crate::admission::disable::{AdmissionError, Refusal};
 use crate::digest::hex;
-use crate::disable::{AdmissionError, Refusal};
 use crate::error::StepError;
 use crate::ports::{CommitError, ObjectError, Store, StoreError, SubmissionOutcome};
 use crate::task::{RequestError, TaskType};

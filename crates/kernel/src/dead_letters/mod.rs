@@ -2,6 +2,9 @@
 
 mod groups;
 mod mask;
+pub mod poison;
+pub(crate) mod poison_delivery;
+pub mod quarantine;
 mod selection;
 
 pub(crate) use groups::{Counter, GroupKey, MOST_LOOKED_AT};

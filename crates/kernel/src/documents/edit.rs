@@ -2,7 +2,7 @@
 //! of changes where it has one, and decided again where another writer was faster. A claim is no such change: the loser of the
 //! race must not try again.
 
-use crate::admin_audit::{self, AdminChange};
+use crate::audit::admin_audit::{self, AdminChange};
 use crate::ports::{
     DocumentKind, DocumentQuery, DocumentWrite, Documents, DocumentsPut, Store, StoreError,
 };

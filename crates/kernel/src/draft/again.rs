@@ -2,8 +2,8 @@
 //! it runs are its own from then on.
 
 use super::{Draft, Note};
+use crate::change::transition::{AttemptWrite, ObjectsFate};
 use crate::saga::{Illegal, LifecycleEvent, Operator, StepEvent};
-use crate::transition::{AttemptWrite, ObjectsFate};
 use counterstep_contracts::{Attempt, Direction, Outcome};
 use serde_json::Value;
 

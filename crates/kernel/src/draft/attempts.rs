@@ -1,10 +1,10 @@
 //! Where attempts start and end, in both directions.
 
 use super::Draft;
+use crate::change::transition::{AttemptWrite, ObjectsFate};
 use crate::context::Execution;
 use crate::error::StepError;
 use crate::record::StepFailure;
-use crate::transition::{AttemptWrite, ObjectsFate};
 use counterstep_contracts::{Attempt, Direction, Outcome};
 use std::time::Duration;
 

@@ -2,10 +2,10 @@
 //! no attempts, and neither has its undo: the tasks are undone, each by itself.
 
 use super::{Draft, Note};
+use crate::change::transition::{Time, Transition};
 use crate::error::StepError;
 use crate::record::{ChildrenRow, UndoGoal};
 use crate::saga::{Illegal, LifecycleEvent, StepEvent};
-use crate::transition::{Time, Transition};
 use counterstep_contracts::StepStatus;
 use serde_json::json;
 

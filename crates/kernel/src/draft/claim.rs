@@ -1,8 +1,8 @@
 //! A host takes a task.
 
 use super::{Draft, Note};
+use crate::change::transition::{LeaseChange, Time};
 use crate::saga::{Illegal, LifecycleEvent};
-use crate::transition::{LeaseChange, Time};
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
 //! What clients cause: submissions and cancels.
 
 use super::{Decision, Draft, Note};
+use crate::change::transition::Time;
 use crate::journal::LABELS;
 use crate::plan::{self, ForwardPlan};
 use crate::record::{DbTime, StepRow, TaskRecord, TaskRow, UndoGoal};
 use crate::saga::{Illegal, LifecycleEvent, StepEvent};
-use crate::transition::Time;
 use crate::webhooks::WebhookUrl;
 use counterstep_contracts::{
     Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Labels, ParentRef, Rev, TaskDecl, TaskId,

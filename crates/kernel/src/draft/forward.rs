@@ -1,13 +1,13 @@
 //! What the owner of a lease writes down while the task goes forward.
 
 use super::{Draft, Note};
+use crate::change::transition::{AttemptWrite, LeaseChange, ObjectsFate, Time};
 use crate::context::Execution;
 use crate::error::{ErrorClass, StepError};
 use crate::keys::ObjectKey;
 use crate::plan::{self, stage_of};
 use crate::record::{Failure, UndoGoal};
 use crate::saga::{Illegal, LifecycleEvent, StepEvent};
-use crate::transition::{AttemptWrite, LeaseChange, ObjectsFate, Time};
 use counterstep_contracts::{
     Direction, Host, OnExhausted, Outcome, StepStatus, TaskStatus, WaitReason,
 };

@@ -26,17 +26,17 @@ pub use operator::Decision;
 pub use sweep::sweep;
 
 use crate::audit;
-use crate::intents;
-use crate::lost_hosts::Loss;
+use crate::change::intents;
+use crate::change::transition::{
+    AttemptWrite, Guard, IdempotencyWrite, LeaseChange, ReceiveWrite, TaskWrite, Time, Transition,
+    Work,
+};
+use crate::host::lost_hosts::Loss;
 use crate::plan;
 use crate::ports::DocumentWrite;
 use crate::record::{AuditEntry, DbTime, StepRow, TaskRecord};
 use crate::saga::{self, Event, Illegal, State, StepEvent};
 use crate::sql::Sql;
-use crate::transition::{
-    AttemptWrite, Guard, IdempotencyWrite, LeaseChange, ReceiveWrite, TaskWrite, Time, Transition,
-    Work,
-};
 use counterstep_contracts::{
     Attempt, ChangeId, Epoch, Host, Rev, StepNo, TaskDecl, TaskStatus, WorkerMessage,
 };

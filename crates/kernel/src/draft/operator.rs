@@ -2,10 +2,10 @@
 //! and leaves the task parked only where something is still undecided.
 
 use super::{Draft, Note};
+use crate::change::transition::{AttemptWrite, Time};
 use crate::plan::{self, BackwardPlan};
 use crate::record::UndoGoal;
 use crate::saga::{Illegal, LifecycleEvent, Operator, StepEvent};
-use crate::transition::{AttemptWrite, Time};
 use counterstep_contracts::{Settled, SettledAs, StepStatus, TaskStatus};
 use serde_json::{Value, json};
 

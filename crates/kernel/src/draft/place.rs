@@ -1,8 +1,8 @@
 //! The place of a task among those of its key: what a change of the task means for it.
 
 use super::Draft;
+use crate::change::transition::PlaceWrite;
 use crate::record::TaskRow;
-use crate::transition::PlaceWrite;
 
 impl Draft {
     /// Holds the place with this number from now on. The store refuses the change where another task

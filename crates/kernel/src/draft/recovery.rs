@@ -2,10 +2,10 @@
 //! the loss is counted.
 
 use super::{Draft, Note};
-use crate::lost_hosts::{self, Loss};
+use crate::change::transition::{LeaseChange, ObjectsFate};
+use crate::host::lost_hosts::{self, Loss};
 use crate::record::{Failure, LOST, UndoGoal};
 use crate::saga::{Illegal, LifecycleEvent};
-use crate::transition::{LeaseChange, ObjectsFate};
 use counterstep_contracts::{Direction, OnLost, Outcome, StepStatus, TaskStatus};
 use serde_json::json;
 

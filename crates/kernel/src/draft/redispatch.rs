@@ -1,9 +1,9 @@
 //! A task that no host has claimed is dispatched once more.
 
 use super::{Draft, Note};
+use crate::change::transition::Time;
 use crate::saga::{Illegal, LifecycleEvent};
 use crate::times::rfc3339;
-use crate::transition::Time;
 use serde_json::json;
 use std::time::Duration;
 

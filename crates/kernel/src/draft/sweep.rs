@@ -1,9 +1,9 @@
 //! What sweeps cause: a change that says whose objects are, and nothing else. It needs no
 //! declaration, so that a task whose type this process does not know is swept too.
 
-use crate::intents;
+use crate::change::intents;
+use crate::change::transition::{AttemptWrite, Guard, TaskWrite, Transition};
 use crate::record::TaskRecord;
-use crate::transition::{AttemptWrite, Guard, TaskWrite, Transition};
 use counterstep_contracts::ChangeId;
 
 /// The change of a task as it was read, and the guard for it; `attempts`: what

@@ -1,12 +1,12 @@
 //! What the owner of a lease writes down while the task is undone.
 
 use super::{Draft, Note};
+use crate::change::transition::{AttemptWrite, LeaseChange, ObjectsFate, Time};
 use crate::context::Execution;
 use crate::error::{ErrorClass, StepError};
 use crate::plan;
 use crate::record::{Failure, StepFailure, UndoGoal};
 use crate::saga::{Illegal, LifecycleEvent, StepEvent};
-use crate::transition::{AttemptWrite, LeaseChange, ObjectsFate, Time};
 use counterstep_contracts::{Direction, Outcome, StepStatus, UndoDecl};
 use serde_json::json;
 use std::time::Duration;

@@ -2,11 +2,11 @@
 //! wait runs no code, so it has no attempts: its audit entries are its whole past.
 
 use super::{Draft, Note};
+use crate::change::transition::{ObjectsFate, Time};
 use crate::error::StepError;
 use crate::record::{DbTime, SignalRow, StepFailure};
 use crate::saga::{Illegal, StepEvent};
 use crate::times::rfc3339;
-use crate::transition::{ObjectsFate, Time};
 use counterstep_contracts::{Direction, Outcome, StepStatus, TaskStatus};
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -1,13 +1,13 @@
 //! The tasks that no message has brought: those that wait for a time, and those whose message is missing.
 
 use super::{HostSettings, Spawn, UNKNOWN_FOR, room};
+use crate::admission::isolation::WhenFull;
 use crate::cancel::CancelToken;
 use crate::engine::Engine;
-use crate::isolation::WhenFull;
 use crate::ports::{Due, DueTask, Observation, StoreError};
 use crate::record::DbTime;
 use crate::turn::{TurnEnd, turn_when};
-use crate::worker_registry;
+use crate::workers::worker_registry;
 use counterstep_contracts::{Host, QueueName, TaskId, TaskStatus};
 use futures::future::{Either, select};
 use parking_lot::Mutex;

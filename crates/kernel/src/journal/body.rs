@@ -2,8 +2,8 @@
 //! rows of older forms have in common with it. Must not interpret what they say.
 
 use super::patch::{Shift, StepPatch, TaskPatch, some};
+use crate::change::transition::{AttemptWrite, ObjectsFate};
 use crate::record::{SignalRow, StepFailure};
-use crate::transition::{AttemptWrite, ObjectsFate};
 use counterstep_contracts::{
     Attempt, AuditSeq, Direction, Epoch, Outcome, StepNo, StepStatus, TaskStatus,
 };

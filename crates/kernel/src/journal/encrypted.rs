@@ -4,10 +4,10 @@ use super::SUBMITTED;
 use super::body::{AttemptBody, Body, Data};
 use super::plaintext::handed_in;
 use super::write::bind;
+use crate::change::transition::Written;
 use crate::payloads::{Encrypt, Place};
 use crate::ports::PayloadError;
 use crate::record::TaskRow;
-use crate::transition::Written;
 use counterstep_contracts::ChangeId;
 
 impl Written {

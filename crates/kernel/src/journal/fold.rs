@@ -8,7 +8,7 @@ use super::FORM;
 use super::body::{Body, Data, LeaseBody, StepBody};
 use super::patch::{shifted, unknown_step};
 use crate::audit::{ContentHash, EntryHash};
-use crate::intents;
+use crate::change::intents;
 use crate::record::{
     AttemptRow, AuditRow, DbTime, History, StepFailure, StepRow, TaskRecord, TaskRow,
 };

@@ -1,5 +1,5 @@
 //! The journal of a task: one row for each of its changes, append-only. Writes a change as a row
-//! ([`Transition::with_journal`](crate::transition::Transition::with_journal)) and reads rows back
+//! ([`Transition::with_journal`](crate::change::transition::Transition::with_journal)) and reads rows back
 //! as the state and the past of the task ([`Fold`]). Must not judge: a row that was written counts,
 //! whatever the rules of today say of it.
 //!
@@ -15,6 +15,7 @@ mod fold;
 mod implied;
 mod patch;
 mod plaintext;
+pub mod trail;
 mod walk;
 mod write;
 

@@ -1,10 +1,10 @@
 //! Fields that a change has set, as sparse records: what did not change is not there. Must not know
 //! where a field comes from.
 
+use crate::change::transition::Time;
 use crate::record::{
     ChildrenRow, DbTime, Failure, ProbeRow, StepFailure, StepRow, TaskRow, UndoGoal,
 };
-use crate::transition::Time;
 use counterstep_contracts::{
     Attempt, AuditSeq, Host, ParentRef, Settled, StepNo, StepStatus, TaskStatus, Tenant, WaitReason,
 };

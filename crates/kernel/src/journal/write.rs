@@ -6,9 +6,9 @@ use super::fold::{begins, blank, ends, starts};
 use super::implied::Implied;
 use super::patch::{StepPatch, TaskPatch, shift, unknown_step};
 use crate::audit::{self, EntryHash, Facts};
+use crate::change::transition::{AttemptWrite, LeaseChange, TaskWrite, Transition, Written};
 use crate::digest::hex;
 use crate::record::{AuditEntry, StepRow, TaskRecord, TaskRow};
-use crate::transition::{AttemptWrite, LeaseChange, TaskWrite, Transition, Written};
 use counterstep_contracts::{
     Attempt, ChangeId, Direction, Epoch, Outcome, Rev, StepNo, TaskStatus,
 };

@@ -4,7 +4,7 @@
 use super::OperatorError;
 use crate::draft::{As, Decision};
 use crate::engine::Engine;
-use crate::load;
+use crate::record::load;
 use counterstep_contracts::TaskId;
 use counterstep_contracts::operator::RecoveriesAnswer;
 use futures::future::BoxFuture;

@@ -2,13 +2,13 @@
 //! words that say what can be done instead.
 
 use super::why_children;
+use crate::admission::places::key_of;
 use crate::change::ChangeError;
+use crate::client::request_edit::{EditError, RequestEdit};
 use crate::draft::{As, Decision, Draft, will_undo};
 use crate::engine::Engine;
-use crate::load;
-use crate::places::key_of;
+use crate::record::load;
 use crate::record::{StepRow, TaskRecord};
-use crate::request_edit::{EditError, RequestEdit};
 use crate::saga::Illegal;
 use crate::task::{RequestError, TaskType};
 use counterstep_contracts::operator::OperatorAnswer;

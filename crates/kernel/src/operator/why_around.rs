@@ -4,14 +4,14 @@
 use super::why::why_among;
 use super::why_children::{children_found, first_of};
 use super::why_seen::{BreakerFound, Surroundings};
+use crate::admission::limits::limit_found;
+use crate::admission::paused_queues::pause_of;
+use crate::admission::places::{PlaceWait, named, place_found};
 use crate::breaker::BreakerState;
 use crate::engine::Engine;
-use crate::limits::limit_found;
-use crate::load;
-use crate::paused_queues::pause_of;
-use crate::places::{PlaceWait, named, place_found};
 use crate::ports::StoreError;
 use crate::record::TaskRecord;
+use crate::record::load;
 use crate::turn::{breaker_of, likely_next};
 use counterstep_contracts::operator::Why;
 use counterstep_contracts::{QueueName, TaskId, WaitReason};

@@ -5,7 +5,7 @@ use super::why_hosts::Takers;
 use super::why_moves::{command, post};
 use super::why_reason::reason;
 use super::why_seen::Surroundings;
-use crate::isolation::most_tasks;
+use crate::admission::isolation::most_tasks;
 use crate::ports::WorkerSeen;
 use crate::record::TaskRecord;
 use crate::task::{Registry, TaskType};

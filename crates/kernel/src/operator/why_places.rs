@@ -3,7 +3,7 @@
 use super::why_facts::{Facts, Found};
 use super::why_moves::{cancel, command, put};
 use super::why_reason::{reason, with_other};
-use crate::places::{PlaceFound, PlaceWait, limit_name, named};
+use crate::admission::places::{PlaceFound, PlaceWait, limit_name, named};
 use crate::times::rfc3339;
 use counterstep_contracts::operator::{WhyCode, WhyReason};
 use counterstep_contracts::{TaskId, WaitReason};

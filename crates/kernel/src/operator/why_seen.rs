@@ -1,9 +1,9 @@
 //! What is known beside a task's own rows of what may hold it, as values. Must not read anything.
 
+use crate::admission::limits::LimitFound;
+use crate::admission::paused_queues::Pause;
+use crate::admission::places::PlaceFound;
 use crate::breaker::BreakerState;
-use crate::limits::LimitFound;
-use crate::paused_queues::Pause;
-use crate::places::PlaceFound;
 use crate::ports::{ChildCount, ChildLine, REFRESH_TAKES, WorkerSeen, Workers, refreshed_every};
 use crate::record::DbTime;
 use counterstep_contracts::operator::Why;

@@ -3,9 +3,9 @@
 use super::decrypt::ERASED;
 use super::escape::Escape;
 use super::place::{Place, envelope, has_encrypted, is_encrypted};
+use crate::change::transition::{Transition, Written};
 use crate::ports::{DocumentChange, DocumentKind, DocumentWrite, PayloadCodec, PayloadError};
 use crate::record::Failure;
-use crate::transition::{Transition, Written};
 use counterstep_contracts::{TaskId, Tenant};
 use serde_json::Value;
 use std::borrow::Cow;

@@ -1,7 +1,7 @@
 //! The documents of a tenant whose keys are about to be deleted: with them they could not be read or changed later.
 
 use super::is_encrypted_kind;
-use crate::admin_audit::{self, AdminChange};
+use crate::audit::admin_audit::{self, AdminChange};
 use crate::documents::delete;
 use crate::ports::{DocumentKind, DocumentQuery, Store, StoreError};
 use counterstep_contracts::Tenant;

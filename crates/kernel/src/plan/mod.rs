@@ -1,17 +1,17 @@
 //! The planner: what is next for a task, from its declaration, its rows and the facts that its host
 //! has gathered. Pure: no I/O, no clock, no chance, no code of a step. A turn, a recovery and the
-//! plan of an undo ask the same functions; `design` is its table of cases.
+//! plan of an undo ask the same functions; `tests` is its table of cases.
 
 mod children;
 #[cfg(test)]
 mod combinations;
 mod decision;
-#[cfg(test)]
-mod design;
 mod failure;
 mod forward;
 mod scratch;
 mod stages;
+#[cfg(test)]
+mod tests;
 mod undo;
 mod view;
 mod waits;

@@ -1,8 +1,8 @@
 //! What the planner decides from: the declaration, the rows, and what a host knows beyond them.
 
+use crate::admission::limits::LimitKey;
 use crate::cancel::CancelReason;
 use crate::error::StepResult;
-use crate::limits::LimitKey;
 use crate::record::{StepRow, TaskRecord};
 use crate::task::Probe;
 use crate::waits::Wait;

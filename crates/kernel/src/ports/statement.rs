@@ -2,7 +2,7 @@
 //! writes.
 
 use super::errors::StoreError;
-use crate::transition::Transition;
+use crate::change::transition::Transition;
 use std::fmt;
 
 /// The constraint that a [statement](ForeignTransactions::statement) names where its key is another task's.

@@ -2,7 +2,7 @@
 //! was read; where another writer was faster, it is decided again on the newer row.
 
 use super::fire::{fire, is_busy};
-use crate::admin_audit::{self, AdminChange};
+use crate::audit::admin_audit::{self, AdminChange};
 use crate::client::SubmitError;
 use crate::documents::{Edit, delete as delete_document, edit, readable_schedule, schedule_write};
 use crate::engine::Engine;

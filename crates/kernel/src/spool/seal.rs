@@ -1,8 +1,8 @@
 //! The seal of a kept result: who can write to the folder of the spool cannot make a result of a step with it, nor a
 //! statement that runs with the rights of the worker. Must not know where results are kept.
 
+use crate::access::secrets::{Secrets, mac};
 use crate::ports::SpoolEntry;
-use crate::secrets::{Secrets, mac};
 use subtle::ConstantTimeEq;
 
 const PREFIX: &str = "seal_";

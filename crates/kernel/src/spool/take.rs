@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::host::Spawn;
 use crate::record::{TaskRecord, TaskRow};
 use crate::turn::resume;
-use crate::worker_registry;
+use crate::workers::worker_registry;
 use counterstep_contracts::{Host, TaskId, TaskStatus};
 use futures::future::select;
 use std::collections::BTreeMap;

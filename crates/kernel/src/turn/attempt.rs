@@ -4,25 +4,25 @@
 use super::code::{self, NotDone};
 use super::scratch_use::ScratchUse;
 use super::watch::{Watched, watch};
+use crate::admission::heavy::RoomInCode;
+use crate::admission::limits::LimitPermit;
 use crate::builtin::{FileSource, Upload, Work};
 use crate::call::ReadOnly;
 use crate::cancel::{CancelReason, CancelToken};
 use crate::context::{Execution, StepContext};
 use crate::engine::Engine;
+use crate::engine::faults::{BreakOff, FaultKind, services_amid, work_amid};
 use crate::error::{ErrorClass, StepError, StepResult};
-use crate::faults::{BreakOff, FaultKind, services_amid, work_amid};
-use crate::heavy::RoomInCode;
-use crate::limits::LimitPermit;
-use crate::liveness::Liveness;
 use crate::payloads::in_log;
 use crate::plan;
 use crate::ports::{CodeLabel, CodePart, IsolatedCode, LogRow};
-use crate::progress::{self, Meter};
 use crate::scratch::scratch_files_in;
 use crate::sql::Sql;
+use crate::status::progress::{self, Meter};
+use crate::status::task_log::AttemptLog;
+use crate::status::traces;
 use crate::task::{Inputs, Run, StepCode, TaskFacts, TaskType, output};
-use crate::task_log::AttemptLog;
-use crate::traces;
+use crate::turn::liveness::Liveness;
 use counterstep_contracts::{
     Direction, LogPart, Outcome, StoredFile, StoredFiles, TaskId, UndoDecl,
 };

@@ -1,9 +1,9 @@
 //! One run of an author's code on the runner of steps: its panic caught, its end bounded, and,
 //! where it does not let go of its thread, abandoned. Must not know what the code is for.
 
+use crate::admission::isolation::Isolation;
 use crate::engine::Engine;
 use crate::error::CaughtPanic;
-use crate::isolation::Isolation;
 use crate::ports::{CodeLabel, Observation};
 use crate::record::TaskRow;
 use futures::FutureExt;

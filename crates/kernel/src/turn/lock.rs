@@ -7,9 +7,9 @@
 //! takes none.
 
 use crate::engine::Engine;
+use crate::engine::time_limits::best_effort;
 use crate::ports::{Acquired, LockTag};
 use crate::record::TaskRecord;
-use crate::time_limits::best_effort;
 use counterstep_contracts::TaskId;
 use parking_lot::Mutex;
 use std::time::Duration;

@@ -3,9 +3,9 @@
 use super::breaker_look::holds_back;
 use super::likely::likely_next;
 use super::lock::LOOK_AGAIN;
+use crate::admission::limits::{DeferredTask, LimitKey, LimitPermit, SHORT};
 use crate::cancel::CancelToken;
 use crate::engine::Engine;
-use crate::limits::{DeferredTask, LimitKey, LimitPermit, SHORT};
 use crate::plan::StartWait;
 use crate::record::TaskRecord;
 use crate::task::{Registry, TaskType};

@@ -10,9 +10,9 @@ use super::reserved::Reserved;
 use super::tokens::Tokens;
 use super::turn_end::{TurnEnd, tidied};
 use super::turn_loop::{Claimed, Next, Turn};
+use crate::admission::isolation::{Abandoned, Entry, Guest, WhenFull};
 use crate::cancel::CancelToken;
 use crate::engine::Engine;
-use crate::isolation::{Abandoned, Entry, Guest, WhenFull};
 use crate::ports::{Heartbeat, StoreError};
 use crate::record::TaskRecord;
 use crate::spool::KeptResult;
@@ -113,7 +113,10 @@ async fn heartbeat(
 }
 
 /// It counts among the tasks that run here. It was admitted before, whatever runs here now.
-fn beside_others(engine: &Engine, record: &TaskRecord) -> Option<crate::isolation::Running> {
+fn beside_others(
+    engine: &Engine,
+    record: &TaskRecord,
+) -> Option<crate::admission::isolation::Running> {
     let guest = Guest {
         task: record.task.id,
         most: None,

@@ -1,8 +1,8 @@
 //! What wakes a turn while steps are under way: a step that waits is due, or there is room for one.
 
 use super::turn_loop::{Happened, Turn};
+use crate::admission::limits::LimitPermit;
 use crate::cancel::CancelReason;
-use crate::limits::LimitPermit;
 use crate::record::DbTime;
 use counterstep_contracts::StepStatus;
 use futures::future::{Either, pending, select};

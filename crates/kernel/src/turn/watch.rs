@@ -3,11 +3,11 @@
 
 use super::attempt::StoppedBy;
 use super::scratch_use::ScratchUse;
+use crate::admission::limits::LimitPermit;
 use crate::cancel::CancelToken;
 use crate::engine::Engine;
 use crate::error::{ErrorClass, StepError};
-use crate::limits::LimitPermit;
-use crate::liveness::Liveness;
+use crate::turn::liveness::Liveness;
 use counterstep_contracts::retry::format_duration;
 use futures::future::{BoxFuture, Either, pending, select, select_all};
 use std::time::Duration;

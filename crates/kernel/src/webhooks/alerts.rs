@@ -3,17 +3,17 @@
 //! send.
 
 use super::delivery::{self, Delivery};
+use crate::change::transition::Transition;
 use crate::dead_letters::GroupKey;
 use crate::digest::hex;
 use crate::documents::write_document;
 use crate::engine::Engine;
+use crate::engine::time_limits::best_effort;
 use crate::ports::{
     Document, DocumentChange, DocumentQuery, DocumentWrite, Store, StoreError, TaskQuery,
 };
 use crate::record::{DbTime, Failure};
-use crate::time_limits::best_effort;
 use crate::times::rfc3339;
-use crate::transition::Transition;
 use counterstep_contracts::alert::{AlertData, AlertEvent, AlertView};
 use counterstep_contracts::webhook::DeliveryStatus;
 use counterstep_contracts::{Rev, TaskStatus, Tenant};

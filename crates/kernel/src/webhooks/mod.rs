@@ -15,7 +15,7 @@ pub use deliver::{Webhooks, serve};
 pub use delivery::{NoSuchWebhook, list, send_again};
 pub use secret::{InvalidSecret, WebhookSecrets};
 
-use crate::transition::Transition;
+use crate::change::transition::Transition;
 use async_trait::async_trait;
 use delivery::Delivery;
 use std::fmt::Debug;

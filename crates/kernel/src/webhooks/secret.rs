@@ -1,7 +1,7 @@
 //! The signatures of webhooks, as Standard Webhooks has them. Each tenant has secrets of its own, made from
 //! those of the installation: with one of them a receiver cannot pass for the sender to another tenant's.
 
-use crate::secrets::{Secrets, mac};
+use crate::access::secrets::{Secrets, mac};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use counterstep_contracts::Tenant;

@@ -12,13 +12,13 @@ use counterstep_contracts::{
     TaskId, TaskStatus, Tenant,
 };
 use counterstep_kernel::audit::{ContentHash, EntryHash, seal};
+use counterstep_kernel::change::transition::Written;
+use counterstep_kernel::change::transition::{
+    AttemptWrite, LeaseChange, ObjectsFate, TaskWrite, Time, Transition,
+};
 use counterstep_kernel::journal::{FORM, Fold, JournalError, JournalRow};
 use counterstep_kernel::record::{
     AuditEntry, Intention, SignalRow, StepRow, TaskRecord, TaskRow, UndoGoal,
-};
-use counterstep_kernel::transition::Written;
-use counterstep_kernel::transition::{
-    AttemptWrite, LeaseChange, ObjectsFate, TaskWrite, Time, Transition,
 };
 use counterstep_steps::times::DbTime;
 use serde_json::{Value, json};

@@ -6,7 +6,7 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::CACHE_CONTROL;
 use actix_web::{HttpResponse, web};
 use counterstep_contracts::http::Health;
-use counterstep_kernel::{Engine, health};
+use counterstep_kernel::{Engine, status::health};
 use counterstep_steps::CancelToken;
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! What the spool of a process holds, on its page of metrics: answered from memory, also while no server answers.
 
 use counterstep_kernel::Engine;
-use counterstep_kernel::worker_registry::kept_results;
+use counterstep_kernel::workers::worker_registry::kept_results;
 use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};

@@ -3,7 +3,7 @@
 
 use crate::exit::Exit;
 use crate::settings::{JwtSettings, Layers};
-use counterstep_kernel::access_tokens::AccessTokens;
+use counterstep_kernel::access::access_tokens::AccessTokens;
 
 /// Which access tokens the API of these settings accepts; `None`: no issuer is set.
 ///

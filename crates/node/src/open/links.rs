@@ -3,7 +3,7 @@
 use super::secret_file::SecretFile;
 use crate::exit::Exit;
 use crate::settings::{Layers, Settings};
-use counterstep_kernel::result_links::LinkSecrets;
+use counterstep_kernel::access::result_links::LinkSecrets;
 
 /// What the API of these settings signs links with; `None`: it makes none.
 ///

@@ -31,7 +31,7 @@ use counterstep_kernel::SealSecrets;
 use counterstep_kernel::ports::{
     Hints, HttpServices, Locks, NoServices, Objects, Ports, Queue, Signals, StepRunner, Store,
 };
-use counterstep_kernel::{Engine, EngineSettings, progress};
+use counterstep_kernel::{Engine, EngineSettings, status::progress};
 use counterstep_steps::Registry;
 use counterstep_steps::error::chain;
 use counterstep_steps::task::KnownType;

@@ -4,7 +4,7 @@
 use super::kinds::duration;
 use clap::{Arg, ArgAction, ArgMatches};
 use counterstep_kernel::EngineSettings;
-use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::engine::faults::{Fault, FaultKind};
 use std::time::Duration;
 
 const FAULT: &str = "plant_fault";

@@ -183,7 +183,7 @@ mod tests {
     fn what_is_said_to_be_fixed_is_what_the_program_does() {
         use counterstep_contracts::retry::format_duration;
         use counterstep_kernel::EngineSettings;
-        use counterstep_kernel::access_tokens::TokenRules;
+        use counterstep_kernel::access::access_tokens::TokenRules;
         let engine = EngineSettings::default();
         let time = format_duration;
         let mut values = vec![

@@ -3,7 +3,7 @@
 use super::layers::Layers;
 use super::tls::TlsServer;
 use crate::exit::Exit;
-use counterstep_kernel::access_tokens::{Algorithm, TokenRules};
+use counterstep_kernel::access::access_tokens::{Algorithm, TokenRules};
 use std::path::PathBuf;
 
 /// Access tokens of an issuer.

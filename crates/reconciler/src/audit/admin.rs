@@ -3,8 +3,8 @@
 use super::finding::CHANGES as CHAIN;
 use super::verify::Copied;
 use super::{Damage, Finding, Part};
-use counterstep_kernel::admin_audit::{AdminEntry, page, tip};
 use counterstep_kernel::audit::ContentHash;
+use counterstep_kernel::audit::admin_audit::{AdminEntry, page, tip};
 use counterstep_kernel::ports::{Store, StoreError};
 
 /// Entries to a page.

@@ -9,7 +9,7 @@ mod row;
 
 use crate::audit::{Check, Damage, Finding, Part, Scope, Verified};
 use counterstep_contracts::{StepStatus, TaskId};
-use counterstep_kernel::intents::{self, IntentState};
+use counterstep_kernel::change::intents::{self, IntentState};
 use counterstep_kernel::journal::{Fold, JournalError, JournalWalk};
 use counterstep_kernel::payloads::{decrypt_record, is_encrypted};
 use counterstep_kernel::ports::{ChainRow, ObjectError, Objects, Store, StoreError};

@@ -3,13 +3,13 @@
 
 use counterstep_contracts::TaskId;
 use counterstep_kernel::Engine;
-use counterstep_kernel::draft;
-use counterstep_kernel::intents::{
+use counterstep_kernel::change::intents::{
     self, AttemptKey, AttemptRef, AttemptState, AttemptStates, Intent, IntentState,
 };
+use counterstep_kernel::change::transition::AttemptWrite;
+use counterstep_kernel::draft;
 use counterstep_kernel::ports::{CommitError, PurgeOp, ReceiveOp, StoreError, SweepOp};
 use counterstep_kernel::record::TaskRecord;
-use counterstep_kernel::transition::AttemptWrite;
 use counterstep_steps::times::DbTime;
 use futures::{StreamExt, stream};
 use std::collections::{BTreeMap, BTreeSet};

@@ -16,7 +16,7 @@ pub use rules::OrphanSettings;
 
 use counterstep_contracts::TaskId;
 use counterstep_kernel::Engine;
-use counterstep_kernel::intents::Intent;
+use counterstep_kernel::change::intents::Intent;
 use counterstep_kernel::ports::{ObjectError, StoreError, SweepOp};
 use counterstep_steps::cancel::CancelToken;
 use counterstep_steps::keys::ObjectKey;

@@ -4,7 +4,7 @@
 use super::policy::{decided, orphan};
 use super::rules::Rules;
 use super::{Orphan, OrphanAction, Why};
-use counterstep_kernel::intents::{AttemptRef, AttemptStates, Intent, IntentState};
+use counterstep_kernel::change::intents::{AttemptRef, AttemptStates, Intent, IntentState};
 use counterstep_kernel::ports::{Listed, ObjectPage};
 use counterstep_steps::keys::ObjectKey;
 use counterstep_steps::times::DbTime;

@@ -12,7 +12,7 @@ use counterstep_contracts::{AuditSeq, Keep, Retention, TaskId, TaskStatus};
 use counterstep_kernel::Engine;
 use counterstep_kernel::ports::{EndedTask, ObjectError, PurgeOp, Store, StoreError};
 use counterstep_kernel::record::TaskRecord;
-use counterstep_kernel::task_log;
+use counterstep_kernel::status::task_log;
 use counterstep_steps::cancel::CancelToken;
 use counterstep_steps::keys::task_prefix;
 use counterstep_steps::task::Registry;

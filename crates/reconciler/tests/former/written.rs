@@ -8,23 +8,23 @@ use counterstep_contracts::bulk::BulkAction;
 use counterstep_contracts::{FileName, Host, Labels, QueueName, Rate, ScheduleSpec, SettledAs};
 use counterstep_contracts::{StepStatus, TaskId, TaskStatus, Tenant, WaitReason};
 use counterstep_kernel::Engine;
-use counterstep_kernel::api_keys::{self, KeySpec};
+use counterstep_kernel::access::api_keys::{self, KeySpec};
+use counterstep_kernel::admission::disable::{TypeDecision, disable_type};
+use counterstep_kernel::admission::limits::{NewLimit, set_limit};
+use counterstep_kernel::admission::paused_queues::pause_queue;
 use counterstep_kernel::bulk::{self, BulkSpec};
 use counterstep_kernel::client::{self, Submission, UploadSession};
 use counterstep_kernel::dead_letters::Selection;
-use counterstep_kernel::disable::{TypeDecision, disable_type};
+use counterstep_kernel::dead_letters::poison::{self, MessageSource};
 use counterstep_kernel::documents::ListingOp;
-use counterstep_kernel::limits::{NewLimit, set_limit};
 use counterstep_kernel::operator::{self, Resolution};
-use counterstep_kernel::paused_queues::pause_queue;
-use counterstep_kernel::poison::{self, MessageSource};
 use counterstep_kernel::ports::{
     DocumentKind, DocumentQuery, EndedTask, FailureFilter, Lost, Ports, PurgeOp,
 };
 use counterstep_kernel::schedule;
 use counterstep_kernel::turn::turn;
 use counterstep_kernel::webhooks::{AllowedNets, WebhookUrl};
-use counterstep_kernel::worker_registry::write_single_pass;
+use counterstep_kernel::workers::worker_registry::write_single_pass;
 use counterstep_reconciler::recovery;
 use counterstep_steps::CancelToken;
 use counterstep_testkit::TestClock;
@@ -264,7 +264,7 @@ impl Writer {
             note: NOTE,
         };
         set_limit(engine, "rarely", limit).await.expect("a limit");
-        let queues = counterstep_kernel::paused_queues::queues(engine)
+        let queues = counterstep_kernel::admission::paused_queues::queues(engine)
             .await
             .expect("the queues");
         let errands = queues

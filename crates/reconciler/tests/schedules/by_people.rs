@@ -5,7 +5,7 @@ use crate::{
     SECOND, Tick, alone, finish, hourly, make_due, one_pass, overdue, row, tasks, tenant, types,
 };
 use counterstep_contracts::ScheduleSpec;
-use counterstep_kernel::admin_audit;
+use counterstep_kernel::audit::admin_audit;
 use counterstep_kernel::schedule;
 use counterstep_kernel::schedule::ScheduleError;
 use counterstep_reconciler::{ReconcilerSettings, Report, plan};

@@ -11,11 +11,11 @@ use counterstep_contracts::{
     Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Labels, Outcome, Rev, StepNo, TaskId,
     TaskStatus, Tenant,
 };
-use counterstep_kernel::ports::Store;
-use counterstep_kernel::record::{StepRow, TaskRow};
-use counterstep_kernel::transition::{
+use counterstep_kernel::change::transition::{
     AttemptWrite, Guard, ObjectsFate, ReceiveWrite, TaskWrite, Time, Transition,
 };
+use counterstep_kernel::ports::Store;
+use counterstep_kernel::record::{StepRow, TaskRow};
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_reconciler::{ReconcilerSettings, Report, pass};
 use counterstep_steps::Registry;

@@ -2,7 +2,7 @@
 //! are conserved, and each order is paid once or not at all.
 
 use counterstep_kernel::client;
-use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::engine::faults::{Fault, FaultKind};
 use counterstep_kernel::turn::turn;
 use counterstep_steps::contracts::{
     BreakerOverride, Direction, Host, Overrides, TaskId, TaskStatus, WaitReason,

@@ -4,7 +4,7 @@
 mod processes;
 
 use counterstep_kernel::Engine;
-use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::engine::faults::{Fault, FaultKind};
 use counterstep_kernel::turn::turn;
 use counterstep_steps::contracts::{Host, StepStatus, TaskStatus};
 use counterstep_steps::{CancelToken, Registry};

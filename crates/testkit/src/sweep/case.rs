@@ -7,7 +7,7 @@ use crate::harness::{Harness, LEASE};
 use crate::many_tasks::{eventually, pause};
 use crate::test_task::{RunEnd, TestTask};
 use counterstep_contracts::{Host, StepStatus, TaskStatus, UndoDecl};
-use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::engine::faults::{Fault, FaultKind};
 use counterstep_kernel::plan::stage_of;
 use counterstep_kernel::record::{AttemptRow, StepFailure, TaskRecord};
 use counterstep_kernel::turn::{TurnEnd, turn};

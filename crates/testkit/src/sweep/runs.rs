@@ -4,7 +4,7 @@ use super::case::{Case, Prepared, Run, assert_struck};
 use super::struck::{Doubt, Expected, Struck, Undoing};
 use crate::test_task::RunEnd;
 use counterstep_contracts::{OnExhausted, OnLost, TaskStatus};
-use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::engine::faults::{Fault, FaultKind};
 
 pub(super) fn forward(runs: &mut Vec<Run>, case: &Case, struck: &Struck) {
     for kind in [

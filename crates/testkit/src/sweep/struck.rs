@@ -9,7 +9,7 @@ use counterstep_contracts::{
     Host, OnExhausted, OnLost, OnProbeFailure, StepDecl, StepStatus, TaskDecl, TaskId, TaskStatus,
     UndoDecl,
 };
-use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::engine::faults::{Fault, FaultKind};
 use counterstep_kernel::plan::stage_of;
 use counterstep_kernel::record::{AuditEntry, TaskRecord};
 use std::collections::{BTreeMap, BTreeSet};

@@ -6,7 +6,7 @@ use crate::limits::{inside, service};
 use crate::lost::lost_in;
 use async_trait::async_trait;
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, WorkerMessage};
-use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::engine::faults::{Fault, FaultKind};
 use counterstep_kernel::ports::Lost;
 use counterstep_kernel::ports::{Delivery, DeliveryTag, Queue, QueueError, Settle, Store};
 use counterstep_macros::distributed_task;

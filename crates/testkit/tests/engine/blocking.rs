@@ -4,8 +4,8 @@
 use crate::errand::only;
 use counterstep_adapters::step_threads::StepThreads;
 use counterstep_contracts::{StepStatus, TaskStatus};
-use counterstep_kernel::health;
 use counterstep_kernel::ports::Lost;
+use counterstep_kernel::status::health;
 use counterstep_macros::distributed_task;
 use counterstep_reconciler::recovery;
 use counterstep_steps::CancelToken;

@@ -6,7 +6,7 @@ use counterstep_contracts::{Host, SettledAs, StepNo, StepStatus, TaskId, TaskSta
 use counterstep_kernel::EngineSettings;
 use counterstep_kernel::client;
 use counterstep_kernel::draft::{As, Draft};
-use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::engine::faults::{Fault, FaultKind};
 use counterstep_kernel::operator::{self, Resolution};
 use counterstep_kernel::ports::{ChildLine, ChildQuery};
 use counterstep_kernel::record::TaskRecord;

@@ -3,7 +3,7 @@
 
 use counterstep_contracts::SettledAs;
 use counterstep_contracts::{Outcome, StepStatus, TaskStatus, WaitReason};
-use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::engine::faults::{Fault, FaultKind};
 use counterstep_kernel::operator::{self, Resolution};
 use counterstep_kernel::record::{AttemptRow, TaskRecord};
 use counterstep_macros::distributed_task;

@@ -2,8 +2,8 @@
 
 use crate::errand::only;
 use counterstep_contracts::{Labels, TaskId, TaskStatus, Tenant};
+use counterstep_kernel::admission::disable::{self, TypeVerdict};
 use counterstep_kernel::client::{Submission, UploadSession};
-use counterstep_kernel::disable::{self, TypeVerdict};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{AutoDisable, RetryPolicy, StepError, StepResult};
 use counterstep_testkit::Harness;

@@ -4,10 +4,10 @@
 use crate::errand::only;
 use counterstep_contracts::{Direction, Settled, SettledAs, TaskStatus};
 use counterstep_kernel::client;
-use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::client::request_edit::{EditError, RequestEdit};
+use counterstep_kernel::engine::faults::{Fault, FaultKind};
 use counterstep_kernel::operator::{self, OperatorError, Resolution, Retrial};
 use counterstep_kernel::record::AuditEntry;
-use counterstep_kernel::request_edit::{EditError, RequestEdit};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{
     AwaitSignal, Classify, DistributedTask, RetryPolicy, ScratchFile, State, StepContext,

@@ -4,7 +4,7 @@ use crate::cancel::until;
 use crate::errand::{QUICK, only};
 use counterstep_contracts::{Host, Outcome, StepStatus, TaskStatus};
 use counterstep_kernel::client;
-use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::engine::faults::{Fault, FaultKind};
 use counterstep_kernel::turn::turn;
 use counterstep_macros::distributed_task;
 use counterstep_steps::{

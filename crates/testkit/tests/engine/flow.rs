@@ -2,7 +2,7 @@
 
 use crate::errand::{Done, Errand, Hasty, Stubborn, only};
 use counterstep_contracts::{Host, QueueName, Rev, StepStatus, TaskStatus, WorkerMessage};
-use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::engine::faults::{Fault, FaultKind};
 use counterstep_kernel::turn::{Offer, TurnEnd, turn_for};
 use counterstep_macros::distributed_task;
 use counterstep_steps::CancelToken;

@@ -2,7 +2,7 @@
 //! what was planted.
 
 use counterstep_contracts::TaskStatus;
-use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::engine::faults::{Fault, FaultKind};
 use counterstep_macros::distributed_task;
 use counterstep_steps::ports::{ServiceAnswer, ServiceRequest};
 use counterstep_steps::{

@@ -2,8 +2,8 @@
 
 use crate::errand::only;
 use counterstep_contracts::{Attempt, Direction, Epoch, StepNo, StepStatus, TaskStatus};
+use counterstep_kernel::change::transition::{Guard, TaskWrite, Transition};
 use counterstep_kernel::record::{AttemptRow, AuditEntry, AuditRow, History, TaskRecord};
-use counterstep_kernel::transition::{Guard, TaskWrite, Transition};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{AwaitTask, Registry, StepContext, StepError, StepResult, UndoResult};
 use counterstep_testkit::{Form, Harness, TestTask, invariants};

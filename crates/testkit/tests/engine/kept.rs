@@ -5,7 +5,7 @@ use crate::errand::{QUICK, only};
 use crate::lost::lost_at;
 use counterstep_contracts::{Attempt, Direction, Host, Outcome, StepNo, StepStatus, TaskStatus};
 use counterstep_kernel::Engine;
-use counterstep_kernel::intents::{self, Intent};
+use counterstep_kernel::change::intents::{self, Intent};
 use counterstep_kernel::ports::{Clock, JournalPage, Lane, Ports};
 use counterstep_kernel::record::{Intention, TaskRecord};
 use counterstep_kernel::turn::turn;

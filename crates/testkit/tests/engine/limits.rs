@@ -4,7 +4,7 @@
 use crate::errand::only;
 use counterstep_adapters::embedded::{self, EmbeddedPaths};
 use counterstep_contracts::{Host, Rate, StepStatus, TaskId, TaskStatus};
-use counterstep_kernel::limits::{
+use counterstep_kernel::admission::limits::{
     LimitError, NewLimit, forget_unused_limits, limits, reset_limit, set_limit,
 };
 use counterstep_kernel::turn::{TurnEnd, turn};

@@ -4,7 +4,7 @@
 use crate::errand::{QUICK, only};
 use counterstep_contracts::log::LogPage;
 use counterstep_contracts::{LogLevel, LogPart, TaskId, TaskStatus};
-use counterstep_kernel::{Engine, task_log};
+use counterstep_kernel::{Engine, status::task_log};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{Probe, StepContext, StepError, StepResult, TaskLog, UndoResult};
 use counterstep_testkit::many_tasks::eventually;

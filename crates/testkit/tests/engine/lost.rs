@@ -2,7 +2,7 @@
 
 use counterstep_contracts::{Host, TaskId};
 use counterstep_kernel::Engine;
-use counterstep_kernel::faults::Fault;
+use counterstep_kernel::engine::faults::Fault;
 use counterstep_kernel::turn::turn;
 use counterstep_steps::CancelToken;
 use std::future::poll_fn;

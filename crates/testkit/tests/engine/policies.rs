@@ -3,7 +3,7 @@
 
 use crate::errand::{Errand, Stubborn, only};
 use counterstep_contracts::{Outcome, Overrides, RetryOverride, TaskId, TaskStatus, WaitReason};
-use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::engine::faults::{Fault, FaultKind};
 use counterstep_kernel::record::History;
 use counterstep_macros::distributed_task;
 use counterstep_steps::policies::Policies;

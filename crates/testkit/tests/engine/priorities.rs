@@ -1,7 +1,7 @@
 //! Tasks of one queue whose types have priorities.
 
 use counterstep_contracts::{QueueName, TaskId, TaskStatus};
-use counterstep_kernel::paused_queues::{pause_queue, queues, resume_queue};
+use counterstep_kernel::admission::paused_queues::{pause_queue, queues, resume_queue};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{Registry, StepResult};
 use counterstep_testkit::many_tasks::Site;

@@ -5,7 +5,7 @@ use crate::errand::{Errand, only};
 use crate::lost::lost_in;
 use counterstep_contracts::{Direction, StepStatus, TaskStatus};
 use counterstep_kernel::client;
-use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::engine::faults::{Fault, FaultKind};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{Probe, RetryPolicy, StepContext, StepError, StepResult, UndoResult};
 use counterstep_testkit::{Form, Harness, TestTask};

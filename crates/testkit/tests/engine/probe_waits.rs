@@ -5,7 +5,7 @@ use crate::errand::only;
 use crate::lost::{lost_at, lost_in};
 use counterstep_contracts::{Host, StepStatus, TaskStatus, WaitReason};
 use counterstep_kernel::client;
-use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::engine::faults::{Fault, FaultKind};
 use counterstep_kernel::turn::turn;
 use counterstep_macros::distributed_task;
 use counterstep_steps::{

@@ -8,7 +8,7 @@ use counterstep_contracts::{
     Attempt, AttemptProgress, Direction, Epoch, TaskId, TaskProgress, TaskStatus,
 };
 use counterstep_kernel::ports::{HintError, Hints, Signal};
-use counterstep_kernel::{Engine, progress};
+use counterstep_kernel::{Engine, status::progress};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{Meter, StepContext, StepError, StepResult, UndoResult};
 use counterstep_testkit::many_tasks::eventually;

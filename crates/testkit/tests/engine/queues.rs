@@ -2,8 +2,8 @@
 
 use crate::errand::{Errand, only};
 use counterstep_contracts::{Labels, QueueName, TaskStatus, Tenant};
+use counterstep_kernel::admission::paused_queues::{PauseError, pause_queue, queues, resume_queue};
 use counterstep_kernel::client::{Submission, SubmitError, UploadSession};
-use counterstep_kernel::paused_queues::{PauseError, pause_queue, queues, resume_queue};
 use counterstep_testkit::many_tasks::eventually;
 use counterstep_testkit::{Form, Harness};
 

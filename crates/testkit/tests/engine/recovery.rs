@@ -2,7 +2,7 @@
 
 use crate::errand::{Errand, only};
 use counterstep_contracts::{Host, TaskStatus};
-use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::engine::faults::{Fault, FaultKind};
 use counterstep_kernel::ports::Lost;
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_reconciler::recovery;

@@ -9,15 +9,15 @@ use counterstep_contracts::{
     TaskStatus, Tenant, UploadedFile,
 };
 use counterstep_kernel::bulk::{self, BulkSpec};
+use counterstep_kernel::client::request_edit::RequestEdit;
 use counterstep_kernel::client::{AgainError, CannotKeep, RunAgain, SubmitError, run_again};
 use counterstep_kernel::dead_letters::Selection;
-use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::engine::faults::{Fault, FaultKind};
 use counterstep_kernel::operator::{self, undo_plan};
 use counterstep_kernel::ports::{
     ByteStream, FailureFilter, ObjectError, ObjectInfo, Objects, TaskQuery,
 };
 use counterstep_kernel::record::TaskRecord;
-use counterstep_kernel::request_edit::RequestEdit;
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_macros::distributed_task;
 use counterstep_reconciler::fsck::{fsck, referenced_keys};

@@ -3,7 +3,7 @@
 use crate::errand::only;
 use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus};
 use counterstep_kernel::client;
-use counterstep_kernel::progress::progress_of;
+use counterstep_kernel::status::progress::progress_of;
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_macros::distributed_task;
 use counterstep_steps::prelude::*;

@@ -3,7 +3,7 @@
 
 use crate::errand::only;
 use counterstep_contracts::TaskStatus;
-use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::engine::faults::{Fault, FaultKind};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{Probe, Registry, State, StepContext, StepResult, UndoResult};
 use counterstep_testkit::{Form, Harness};

@@ -5,7 +5,7 @@ use crate::lost::lost_in;
 use counterstep_contracts::operator::WhyCode;
 use counterstep_contracts::{Host, TaskStatus, WaitReason};
 use counterstep_kernel::Engine;
-use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::engine::faults::{Fault, FaultKind};
 use counterstep_kernel::operator::{check_deploy, why};
 use counterstep_kernel::ports::Due;
 use counterstep_kernel::ports::Lost;

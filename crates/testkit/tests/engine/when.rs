@@ -2,7 +2,7 @@
 
 use crate::errand::only;
 use counterstep_contracts::{StepStatus, TaskStatus};
-use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::engine::faults::{Fault, FaultKind};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{Classify, RetryPolicy, ScratchFile, StepContext, StepResult};
 use counterstep_testkit::{Form, Harness};

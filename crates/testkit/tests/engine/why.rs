@@ -7,10 +7,10 @@ use crate::lost::lost_in;
 use async_trait::async_trait;
 use counterstep_contracts::operator::{Why, WhyCode};
 use counterstep_contracts::{Host, QueueName, Rate, TaskId, TaskStatus, WaitReason, WorkerMessage};
-use counterstep_kernel::faults::{Fault, FaultKind};
-use counterstep_kernel::limits::{NewLimit, set_limit};
+use counterstep_kernel::admission::limits::{NewLimit, set_limit};
+use counterstep_kernel::admission::paused_queues::{pause_queue, resume_queue};
+use counterstep_kernel::engine::faults::{Fault, FaultKind};
 use counterstep_kernel::operator::{BreakerFound, Surroundings, surroundings, why_among};
-use counterstep_kernel::paused_queues::{pause_queue, resume_queue};
 use counterstep_kernel::ports::{
     Delivery, DeliveryTag, DeniedConsumer, FetchError, KeptResults, PortsRuntime, Queue,
     QueueError, Settle, WorkerRow, WorkerSeen, Workers,

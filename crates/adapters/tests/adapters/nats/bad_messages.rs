@@ -6,7 +6,7 @@ use super::*;
 use crate::suite::eventually;
 use counterstep_contracts::dead_letter::PoisonView;
 use counterstep_contracts::{Rev, TaskStatus, Tenant, WaitReason};
-use counterstep_kernel::poison;
+use counterstep_kernel::dead_letters::poison;
 use counterstep_kernel::ports::OutboxOp;
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_macros::distributed_task;

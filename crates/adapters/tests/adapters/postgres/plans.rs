@@ -7,13 +7,13 @@ use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_contracts::{
     Attempt, AuditSeq, Direction, Epoch, Outcome, Rev, StepNo, TaskId, TaskStatus, Tenant,
 };
+use counterstep_kernel::change::transition::{AttemptWrite, ReceiveWrite, Transition};
 use counterstep_kernel::ports::{
     ChildQuery, CommitError, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Due,
     DuePlace, EndedTask, FailureFilter, First, FlowQuery, Lost, OutboxOp, PlaceQuery, PurgeOp,
     ReceiveOp, Store, SweepOp, TaskQuery, Unclaimed,
 };
 use counterstep_kernel::record::{StepRow, TaskRecord, TaskRow};
-use counterstep_kernel::transition::{AttemptWrite, ReceiveWrite, Transition};
 use counterstep_steps::times::DbTime;
 use counterstep_testkit::servers::Postgres;
 use futures::future::join_all;

@@ -4,10 +4,10 @@ use super::changes::*;
 use counterstep_contracts::{
     Attempt, AuditSeq, Direction, Epoch, Outcome, StepNo, StepStatus, TaskId,
 };
-use counterstep_kernel::intents::overdue;
+use counterstep_kernel::change::intents::overdue;
+use counterstep_kernel::change::transition::{AttemptWrite, LeaseChange};
 use counterstep_kernel::ports::{Ports, Store};
 use counterstep_kernel::record::{Intention, TaskRecord};
-use counterstep_kernel::transition::{AttemptWrite, LeaseChange};
 use serde_json::json;
 use std::time::Duration;
 

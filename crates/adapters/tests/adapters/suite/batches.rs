@@ -2,8 +2,8 @@
 
 use super::changes::*;
 use counterstep_contracts::{TaskId, Tenant};
+use counterstep_kernel::change::transition::{IdempotencyWrite, Transition};
 use counterstep_kernel::ports::{CommitError, Ports, Store};
-use counterstep_kernel::transition::{IdempotencyWrite, Transition};
 use serde_json::json;
 
 fn keyed(task: TaskId, key: Option<&str>) -> Transition {

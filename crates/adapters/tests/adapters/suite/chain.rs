@@ -3,10 +3,10 @@
 use super::changes::*;
 use counterstep_contracts::{Attempt, AuditSeq, Epoch, StepNo, StepStatus, TaskId, TaskStatus};
 use counterstep_kernel::audit;
+use counterstep_kernel::change::transition::Transition;
 use counterstep_kernel::draft::after_commit;
 use counterstep_kernel::ports::{JournalPage, Lane, Ports, Store};
 use counterstep_kernel::record::{AuditEntry, StepRow, TaskRecord};
-use counterstep_kernel::transition::Transition;
 use counterstep_reconciler::audit::{Copied, Damage, Finding, Scope, Verified, verify};
 use futures::future::join_all;
 use serde_json::{Value, json};

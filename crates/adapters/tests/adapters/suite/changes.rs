@@ -4,14 +4,14 @@ use counterstep_contracts::{
     Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Labels, Outcome, QueueName, Rev,
     StatusChange, StepNo, TaskEvent, TaskId, TaskStatus, Tenant, WorkerMessage,
 };
+use counterstep_kernel::change::intents;
+use counterstep_kernel::change::transition::{
+    AttemptWrite, Guard, LeaseChange, ObjectsFate, ReceiveWrite, TaskWrite, Time, Transition, Work,
+};
 use counterstep_kernel::draft::after_commit;
-use counterstep_kernel::intents;
 use counterstep_kernel::payloads::encrypt_row;
 use counterstep_kernel::ports::{CommitError, Committed, KnownType, Store};
 use counterstep_kernel::record::{AuditEntry, StepFailure, StepRow, TaskRecord, TaskRow};
-use counterstep_kernel::transition::{
-    AttemptWrite, Guard, LeaseChange, ObjectsFate, ReceiveWrite, TaskWrite, Time, Transition, Work,
-};
 use counterstep_steps::times::DbTime;
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -3,9 +3,9 @@
 
 use super::changes::*;
 use counterstep_contracts::{ParentRef, StepNo, TaskId, TaskStatus, WaitReason};
+use counterstep_kernel::change::transition::{LeaseChange, Time, Transition};
 use counterstep_kernel::ports::{ChildQuery, CommitError, Due, KnownType, Ports, Store, Woken};
 use counterstep_kernel::record::{Failure, TaskRecord, TaskRow};
-use counterstep_kernel::transition::{LeaseChange, Time, Transition};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

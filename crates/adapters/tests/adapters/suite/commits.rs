@@ -4,6 +4,9 @@ use super::changes::*;
 use counterstep_contracts::{
     AuditSeq, Epoch, Rev, StepNo, StepStatus, TaskStatus, Tenant, WaitReason,
 };
+use counterstep_kernel::change::transition::{
+    Guard, IdempotencyWrite, LeaseChange, Time, Transition,
+};
 use counterstep_kernel::ports::{
     CommitError, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Heartbeat, OutboxOp,
     Ports, StoreError,
@@ -11,7 +14,6 @@ use counterstep_kernel::ports::{
 use counterstep_kernel::record::{
     Failure, History, SignalRow, StepFailure, StepRow, TaskRecord, UndoGoal,
 };
-use counterstep_kernel::transition::{Guard, IdempotencyWrite, LeaseChange, Time, Transition};
 use counterstep_steps::times::DbTime;
 use futures::future::join_all;
 use serde_json::json;

@@ -4,8 +4,8 @@
 use super::LIMIT;
 use super::changes::*;
 use counterstep_contracts::{Epoch, Rev, StepNo, StepStatus, TaskId, Tenant};
+use counterstep_kernel::change::transition::{Guard, IdempotencyWrite, Transition};
 use counterstep_kernel::ports::{CommitError, Ports, ReceiveOp, Store};
-use counterstep_kernel::transition::{Guard, IdempotencyWrite, Transition};
 use futures::future::join_all;
 use serde_json::json;
 use std::collections::BTreeSet;

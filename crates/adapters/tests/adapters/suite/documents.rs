@@ -4,8 +4,8 @@ use super::chain;
 use counterstep_adapters::system::SystemRandom;
 use counterstep_contracts::access::Role;
 use counterstep_contracts::{Rev, Tenant};
-use counterstep_kernel::admin_audit;
-use counterstep_kernel::api_keys::{self, KeySpec};
+use counterstep_kernel::access::api_keys::{self, KeySpec};
+use counterstep_kernel::audit::admin_audit;
 use counterstep_kernel::ports::{
     Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, DocumentsPut, DuePlace,
     Ports, Store,

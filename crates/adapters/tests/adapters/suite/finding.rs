@@ -3,13 +3,13 @@
 use super::changes::*;
 use counterstep_contracts::dead_letter::PoisonView;
 use counterstep_contracts::{QueueName, Rev, TaskId, TaskStatus, Tenant, WaitReason};
-use counterstep_kernel::poison;
+use counterstep_kernel::change::transition::{LeaseChange, Time, Transition};
+use counterstep_kernel::dead_letters::poison;
 use counterstep_kernel::ports::{
     Due, InFlight, KnownType, Lost, LostOf, OutboxOp, OutboxRow, Poison, Ports, Revisions,
     RevisionsOf, Store, TaskQuery, TaskRevision,
 };
 use counterstep_kernel::record::{TaskRecord, TaskRow};
-use counterstep_kernel::transition::{LeaseChange, Time, Transition};
 use counterstep_steps::times::DbTime;
 use futures::future::join_all;
 use std::time::Duration;

@@ -2,8 +2,8 @@
 
 use super::changes::*;
 use counterstep_contracts::{TaskId, Tenant};
+use counterstep_kernel::change::transition::IdempotencyWrite;
 use counterstep_kernel::ports::{CommitError, IdempotencyRow, Ports, Store};
-use counterstep_kernel::transition::IdempotencyWrite;
 use serde_json::json;
 use std::time::Duration;
 

@@ -3,9 +3,9 @@
 
 use super::changes::*;
 use counterstep_contracts::Epoch;
+use counterstep_kernel::change::transition::{Guard, Transition};
 use counterstep_kernel::ports::{CommitError, Ports, Store};
 use counterstep_kernel::record::TaskRecord;
-use counterstep_kernel::transition::{Guard, Transition};
 use counterstep_steps::{DbTime, Sql, SqlRefused};
 use futures::future::join_all;
 use std::time::SystemTime;

@@ -4,11 +4,13 @@ use super::a_moment_later;
 use super::changes::*;
 use super::children::end_of;
 use counterstep_contracts::{TaskId, TaskStatus, Tenant, WaitReason};
+use counterstep_kernel::change::transition::{
+    IdempotencyWrite, LeaseChange, PlaceWrite, Time, Transition,
+};
 use counterstep_kernel::ports::{
     CommitError, First, PlaceCount, PlaceQuery, PlaceRow, Ports, Store,
 };
 use counterstep_kernel::record::{TaskRecord, TaskRow};
-use counterstep_kernel::transition::{IdempotencyWrite, LeaseChange, PlaceWrite, Time, Transition};
 use futures::future::join_all;
 use serde_json::json;
 use std::time::Duration;

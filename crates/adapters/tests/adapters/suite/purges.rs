@@ -3,11 +3,11 @@
 use super::changes::*;
 use super::children::{child, end_of, family, submitting};
 use counterstep_contracts::{Epoch, Outcome, Rev, TaskStatus};
+use counterstep_kernel::change::transition::{IdempotencyWrite, LeaseChange, Time};
 use counterstep_kernel::ports::{
     CommitError, EndedTask, JournalPage, Lane, OutboxOp, Ports, PurgeOp, Store,
 };
 use counterstep_kernel::record::{History, TaskRecord};
-use counterstep_kernel::transition::{IdempotencyWrite, LeaseChange, Time};
 use std::time::Duration;
 
 /// A task that has ended in this state, with a row of each kind. Its key lives no longer.

@@ -2,8 +2,8 @@
 
 use super::changes::*;
 use counterstep_contracts::{TaskId, Tenant};
+use counterstep_kernel::change::transition::{IdempotencyWrite, ReceiveWrite, Transition};
 use counterstep_kernel::ports::{CommitError, Ports, Receive, ReceiveOp, Store};
-use counterstep_kernel::transition::{IdempotencyWrite, ReceiveWrite, Transition};
 use counterstep_steps::times::DbTime;
 use std::time::Duration;
 

@@ -6,7 +6,7 @@ use super::changes::*;
 use counterstep_adapters::system::SystemRandom;
 use counterstep_contracts::access::Role;
 use counterstep_contracts::{StepStatus, Tenant, WaitReason};
-use counterstep_kernel::api_keys::{self, KeySpec};
+use counterstep_kernel::access::api_keys::{self, KeySpec};
 use counterstep_kernel::ports::{
     DocumentChange, DocumentKind, DocumentWrite, LoadFor, Ports, Store, StoreError,
 };

@@ -2,11 +2,11 @@
 
 use super::changes::*;
 use counterstep_contracts::{Rev, ScheduleOrigin, ScheduleSpec, TaskId, Tenant};
+use counterstep_kernel::change::transition::{Guard, Transition};
 use counterstep_kernel::documents::schedule_write;
 use counterstep_kernel::ports::{
     CommitError, Ports, ScheduleQuery, ScheduleRow, Store, StoreError,
 };
-use counterstep_kernel::transition::{Guard, Transition};
 use counterstep_steps::times::DbTime;
 use futures::future::join_all;
 

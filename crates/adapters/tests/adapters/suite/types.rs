@@ -2,13 +2,13 @@
 
 use super::changes::*;
 use counterstep_contracts::{Rev, TaskStatus, Tenant};
-use counterstep_kernel::disable::COUNTED;
+use counterstep_kernel::admission::disable::COUNTED;
+use counterstep_kernel::change::transition::Time;
 use counterstep_kernel::ports::{
     Disabled, DocumentChange, DocumentKind, DocumentWrite, FailureQuery, Ports, Store, TypeRow,
     WaitingQuery,
 };
 use counterstep_kernel::record::Failure;
-use counterstep_kernel::transition::Time;
 use counterstep_steps::times::DbTime;
 use std::time::Duration;
 

@@ -3,10 +3,10 @@
 use super::changes::*;
 use super::eventually;
 use counterstep_contracts::{Epoch, Outcome, QueueName, TaskId};
+use counterstep_kernel::change::transition::LeaseChange;
 use counterstep_kernel::documents::{ListingOp, ListingTurn};
 use counterstep_kernel::ports::{Due, Ports, Store, SweepOp};
 use counterstep_kernel::record::TaskRecord;
-use counterstep_kernel::transition::LeaseChange;
 use std::time::Duration;
 
 async fn due(store: &Store) -> Vec<TaskId> {

@@ -5,12 +5,12 @@ use super::labels::labels;
 use super::{a_moment_later, eventually};
 use counterstep_contracts::workers::WorkerState;
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, WaitReason};
+use counterstep_kernel::change::transition::{LeaseChange, Time};
 use counterstep_kernel::ports::{
     DeniedConsumer, Due, FetchError, Flow, FlowQuery, KeptResults, MOST_LABEL_VALUES, OTHER,
     Passed, Ports, Store, TaskCount, Unclaimed, WorkerRow, WorkerSeen, first_id_at,
 };
 use counterstep_kernel::record::{TaskRecord, TaskRow};
-use counterstep_kernel::transition::{LeaseChange, Time};
 use counterstep_reconciler::redispatch::is_unclaimed;
 use counterstep_steps::times::DbTime;
 use std::collections::{BTreeMap, BTreeSet};

@@ -9,7 +9,7 @@ use counterstep_contracts::bulk::BulkView;
 use counterstep_contracts::http::{Accepted, Page};
 use counterstep_contracts::webhook::DeliveryView;
 use counterstep_kernel::EngineSettings;
-use counterstep_kernel::result_links::LinkSecrets;
+use counterstep_kernel::access::result_links::LinkSecrets;
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -5,7 +5,7 @@ use crate::site::Site;
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::disable::SwitchView;
 use counterstep_contracts::http::Accepted;
-use counterstep_kernel::disable;
+use counterstep_kernel::admission::disable;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_type_without_a_cooldown_stays_disabled_until_a_person_enables_it() {

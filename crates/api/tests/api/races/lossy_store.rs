@@ -3,6 +3,7 @@
 
 use async_trait::async_trait;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
+use counterstep_kernel::change::transition::{Guard, Transition};
 use counterstep_kernel::ports::{
     ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed, DocumentKind,
     DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, EndedTask, FailureQuery,
@@ -11,7 +12,6 @@ use counterstep_kernel::ports::{
     ReceiveOp, Receives, Revisions, RevisionsOf, Storage, StoreError, SweepOp, TaskLine, TaskPage,
     TaskQuery, Upkeep, WaitingQuery, Woken,
 };
-use counterstep_kernel::transition::{Guard, Transition};
 use counterstep_steps::times::DbTime;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;

@@ -15,7 +15,7 @@ use child::WorkerProcess;
 use counterstep_api::ApiSettings;
 use counterstep_contracts::http::TaskView;
 use counterstep_contracts::{StepKind, StepStatus, TaskDecl, TaskId, TaskStatus};
-use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::engine::faults::{Fault, FaultKind};
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_node::{Exit, Settings, open};
 use counterstep_reconciler::ReconcilerSettings;

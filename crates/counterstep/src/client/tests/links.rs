@@ -6,7 +6,7 @@ use crate::client::{Client, ClientError, Options};
 use crate::prelude::*;
 use counterstep_api::ApiSettings;
 use counterstep_contracts::{ProblemCode, TaskStatus};
-use counterstep_kernel::result_links::LinkSecrets;
+use counterstep_kernel::access::result_links::LinkSecrets;
 use counterstep_steps::CancelToken;
 use counterstep_testkit::Harness;
 use serde::{Deserialize, Serialize};

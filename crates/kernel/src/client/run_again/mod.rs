@@ -11,13 +11,13 @@ pub(crate) use kept_steps::kept as steps_behind;
 
 use super::submission::{Submission, SubmitError, Submitted};
 use super::upload_session::UploadSession;
+use crate::client::request_edit::{EditError, RequestEdit};
 use crate::digest::hex;
 use crate::draft::{BULK, KeptStep};
 use crate::engine::Engine;
-use crate::load;
 use crate::ports::{StoreError, SubmissionOutcome};
 use crate::record::TaskRow;
-use crate::request_edit::{EditError, RequestEdit};
+use crate::record::load;
 use crate::task::TaskType;
 use crate::webhooks::WebhookUrl;
 use counterstep_contracts::{Labels, TaskId, TaskStatus};

@@ -1,9 +1,9 @@
 //! The end of a request that comes to nothing.
 
 use super::UploadSession;
+use crate::change::transition::{IdempotencyWrite, ReceiveWrite};
 use crate::client::{abandoned, idempotency};
 use crate::keys;
-use crate::transition::{IdempotencyWrite, ReceiveWrite};
 use futures::future::BoxFuture;
 
 impl UploadSession {

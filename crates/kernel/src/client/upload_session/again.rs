@@ -3,6 +3,7 @@
 
 use super::UploadSession;
 use crate::builtin::FileSource;
+use crate::client::request_edit;
 use crate::client::request_uploads;
 use crate::client::run_again::{
     AgainError, CannotKeep, FileRef, Place, Plan, foreign, refs, renamed,
@@ -14,7 +15,6 @@ use crate::engine::Engine;
 use crate::error::StepError;
 use crate::keys;
 use crate::ports::ObjectError;
-use crate::request_edit;
 use crate::task::{TaskType, guarded};
 use counterstep_contracts::Labels;
 use futures::future::BoxFuture;

@@ -2,8 +2,8 @@
 //! itself takes the place.
 
 use super::UploadSession;
+use crate::admission::places::{allowed, free_numbers, key_of, named};
 use crate::client::submission::{SubmitError, TooManyAtOnce};
-use crate::places::{allowed, free_numbers, key_of, named};
 use crate::ports::{First, PlaceQuery};
 use counterstep_contracts::Beyond;
 use serde_json::Value;

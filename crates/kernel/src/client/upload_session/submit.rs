@@ -3,14 +3,15 @@
 
 use super::place::Place;
 use super::{Firing, Plan, UploadSession};
-use crate::announce::{announce, announce_briefly};
+use crate::admission::disable::admission;
 use crate::builtin::{FileSource, Upload};
 use crate::change::add_outgoing;
+use crate::change::announce::{announce, announce_briefly};
+use crate::change::transition::{IdempotencyWrite, Transition};
 use crate::client::submission::{
     SubmitError, Submitted, fingerprint, from_commit, invalid, replayed,
 };
 use crate::client::{idempotency, inline_steps, request_uploads};
-use crate::disable::admission;
 use crate::draft::{As, BULK, Draft, NewTask, Received};
 use crate::error::StepError;
 use crate::payloads::without_text;
@@ -18,7 +19,6 @@ use crate::policy::INLINE_LIMIT;
 use crate::ports::{CommitError, StoreError};
 use crate::record::TaskRecord;
 use crate::task::guarded;
-use crate::transition::{IdempotencyWrite, Transition};
 use counterstep_contracts::http::Accepted;
 use counterstep_contracts::{Labels, StoredFile, StoredFiles};
 use futures::future::BoxFuture;

@@ -2,13 +2,13 @@
 //! record; must not ask the judge.
 
 use super::{Fold, JournalRow, begins, ends, starts};
+use crate::change::intents;
+use crate::change::transition::AttemptWrite;
 use crate::context::Execution;
-use crate::intents;
 use crate::journal::body::{EventBody, Which};
 use crate::journal::implied::Implied;
 use crate::journal::{IMPLIES, LABELS, PARENT_UNDONE, SUBMITTED};
 use crate::record::{AttemptRow, AuditEntry, AuditRow};
-use crate::transition::AttemptWrite;
 use counterstep_contracts::{AuditSeq, Epoch, Labels, Outcome, Rev};
 use serde::Deserialize;
 use serde_json::Value;

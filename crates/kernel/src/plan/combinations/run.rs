@@ -8,13 +8,13 @@ use super::shape::{Kind, Shape, When};
 use super::small::{Broken, HOUR, broken, committed, number};
 use crate::builtin::{ChildRequest, Tasks, TasksShape};
 use crate::cancel::CancelReason;
+use crate::change::transition::Transition;
 use crate::draft::Draft;
 use crate::plan::{Answers, Children, Decision, Facts, Probes, View, WaitStep, decide};
 use crate::record::{ChildrenRow, DbTime, StepRow, TaskRecord};
 use crate::saga::Illegal;
 use crate::scratch::scratch_files_in;
 use crate::task::Probe;
-use crate::transition::Transition;
 use crate::waits::Wait;
 use counterstep_contracts::children::{child_no, place_of};
 use counterstep_contracts::{

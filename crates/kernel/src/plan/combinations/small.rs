@@ -1,9 +1,9 @@
 //! What all parts of the generator use: chance, the words of a failed case, and first rows.
 
+use crate::change::transition::{LeaseChange, Time};
 use crate::draft::{Draft, NewTask};
 use crate::record::{DbTime, TaskRecord};
 use crate::saga::Illegal;
-use crate::transition::{LeaseChange, Time};
 use counterstep_contracts::{Labels, ParentRef, TaskId, Tenant};
 use serde_json::{Value, json};
 use std::fmt;

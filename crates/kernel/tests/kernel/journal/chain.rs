@@ -3,10 +3,10 @@
 use super::{Story, TASK, change, entry, story};
 use counterstep_contracts::{AuditSeq, TaskStatus};
 use counterstep_kernel::audit::{Walk, link, origin, seal};
+use counterstep_kernel::change::transition::Transition;
 use counterstep_kernel::journal::FORM;
 use counterstep_kernel::ports::{ChainRow, ChainTip};
 use counterstep_kernel::record::TaskRow;
-use counterstep_kernel::transition::Transition;
 use counterstep_steps::times::DbTime;
 
 /// The rows as they lie in a database, each with what the task's row says.

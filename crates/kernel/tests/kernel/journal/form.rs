@@ -4,9 +4,9 @@ use super::{MINUTE, Story, change, entry, of_step, story};
 use counterstep_contracts::{
     Attempt, AuditSeq, Direction, Epoch, Outcome, Rev, StepNo, StepStatus, TaskStatus,
 };
+use counterstep_kernel::change::transition::{AttemptWrite, ObjectsFate};
 use counterstep_kernel::journal::{FORM, JournalError};
 use counterstep_kernel::record::{AuditEntry, StepFailure, StepRow, TaskRow};
-use counterstep_kernel::transition::{AttemptWrite, ObjectsFate};
 use counterstep_steps::times::DbTime;
 
 /// Databases are full of such rows: another form needs another number, and a way to read this one.

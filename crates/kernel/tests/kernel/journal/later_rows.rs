@@ -2,9 +2,9 @@
 
 use super::{MINUTE, Story, TASK, change, entry, of_step, story};
 use counterstep_contracts::{Attempt, AuditSeq, StepNo, StepStatus, TaskStatus};
+use counterstep_kernel::change::transition::{LeaseChange, Time, Transition};
 use counterstep_kernel::journal::{Fold, JournalError};
 use counterstep_kernel::record::{AuditEntry, StepRow, TaskRow};
-use counterstep_kernel::transition::{LeaseChange, Time, Transition};
 use counterstep_steps::times::DbTime;
 use serde_json::json;
 

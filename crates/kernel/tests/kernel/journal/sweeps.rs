@@ -2,10 +2,10 @@
 
 use super::{TASK, change, story};
 use counterstep_contracts::{Attempt, Direction, Epoch, Outcome, StepNo};
-use counterstep_kernel::intents;
+use counterstep_kernel::change::intents;
+use counterstep_kernel::change::transition::AttemptWrite;
 use counterstep_kernel::journal::Fold;
 use counterstep_kernel::record::Intention;
-use counterstep_kernel::transition::AttemptWrite;
 use counterstep_steps::times::DbTime;
 use std::time::Duration;
 

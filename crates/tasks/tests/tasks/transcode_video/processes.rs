@@ -3,7 +3,7 @@
 
 use super::{transcoding, video};
 use counterstep_kernel::client;
-use counterstep_kernel::progress;
+use counterstep_kernel::status::progress;
 use counterstep_steps::contracts::http::CancelOutcome;
 use counterstep_steps::contracts::{AttemptProgress, Direction, TaskStatus};
 use counterstep_testkit::many_tasks::eventually;

@@ -3,7 +3,7 @@
 use super::{Climb, Drive, Machine, THREE_LEASES, Walk};
 use counterstep_contracts::{TaskId, TaskStatus};
 use counterstep_kernel::Engine;
-use counterstep_kernel::outages::keep_watched;
+use counterstep_kernel::host::outages::keep_watched;
 use counterstep_kernel::turn::TurnEnd;
 use counterstep_reconciler::{ReconcilerSettings, pass_until, serve};
 use counterstep_steps::{CancelReason, CancelToken, Registry};

@@ -5,7 +5,7 @@ use super::{Nothing, Parcel, Stage, Tick};
 use crate::suite::{LIMIT, eventually};
 use counterstep_contracts::{Host, TaskId, TaskStatus};
 use counterstep_kernel::client;
-use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::engine::faults::{Fault, FaultKind};
 use counterstep_kernel::ports::Lost;
 use counterstep_kernel::ports::{Clock, Ports};
 use counterstep_kernel::turn::{TurnEnd, turn};

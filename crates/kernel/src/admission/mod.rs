@@ -1,0 +1,12 @@
+//! What may hold a task back: types that are disabled, paused queues, limits, breakers, room for heavy steps, the
+//! places of a key, few tasks beside one that has lost hosts, and the counts of waiting tasks. Each says what
+//! it allows; when it is asked stands with the caller (`turn`, `host`, `client`).
+
+pub mod breakers;
+pub mod disable;
+pub(crate) mod heavy;
+pub(crate) mod isolation;
+pub mod limits;
+pub mod paused_queues;
+pub mod places;
+pub(crate) mod waiting_tasks;
