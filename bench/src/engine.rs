@@ -11,12 +11,12 @@ use counterstep_kernel::change::transition::{Guard, Transition};
 use counterstep_kernel::client::{Submission, UploadSession};
 use counterstep_kernel::ports::{
     ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed, Delivery,
-    DeliveryTag, DocumentKind, DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask,
-    EndedTask, FailureQuery, Flow, FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight,
-    JournalPage, LoadFor, LoadedTask, LogRow, LogWrite, Logs, MessageSource, OutboxOp, OutboxRow,
-    PlaceCount, PlaceQuery, PlaceRow, PurgeOp, Queue, QueueError, ReceiveOp, Receives, Revisions,
-    RevisionsOf, Settle, Storage, StoreError, SweepOp, TaskLine, TaskPage, TaskQuery, Upkeep,
-    WaitingQuery, Woken,
+    DeliveryTag, DocumentKind, DocumentQuery, DocumentWrite, Documents, DocumentsPut, EndedTask,
+    FailureQuery, Find, Flow, FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, JournalPage,
+    LoadFor, LoadedTask, LogRow, LogWrite, Logs, MessageSource, OutboxOp, OutboxRow, PlaceCount,
+    PlaceQuery, PlaceRow, PurgeOp, Queue, QueueError, ReceiveOp, Receives, Relatives, Revisions,
+    RevisionsOf, Settle, Storage, StoreError, TaskHead, TaskList, TaskPage, Touch, Touched, Upkeep,
+    WaitingQuery,
 };
 use counterstep_steps::times::DbTime;
 use counterstep_steps::{CancelReason, CancelToken};
@@ -130,19 +130,23 @@ impl Storage for Counted {
         self.count().heartbeat(task, epoch, ttl).await
     }
 
-    async fn due(&self, due: &Due, limit: u32) -> Result<Vec<DueTask>, StoreError> {
-        self.count().due(due, limit).await
+    async fn find(&self, what: &Find, limit: u32) -> Result<Vec<TaskHead>, StoreError> {
+        self.count().find(what, limit).await
     }
 
-    async fn reserve(&self, lost: &[TaskId], ttl: Duration) -> Result<Vec<TaskId>, StoreError> {
-        self.count().reserve(lost, ttl).await
+    async fn touch(&self, touch: &Touch<'_>) -> Result<Vec<Touched>, StoreError> {
+        self.count().touch(touch).await
+    }
+
+    async fn relatives(&self, of: &Relatives<'_>) -> Result<Vec<TaskId>, StoreError> {
+        self.count().relatives(of).await
     }
 
     async fn reserved_until(&self, task: TaskId) -> Result<Option<DbTime>, StoreError> {
         self.count().reserved_until(task).await
     }
 
-    async fn list(&self, query: &TaskQuery) -> Result<TaskPage, StoreError> {
+    async fn list(&self, query: &TaskList<'_>) -> Result<TaskPage, StoreError> {
         self.count().list(query).await
     }
 
@@ -166,10 +170,6 @@ impl Storage for Counted {
         self.count().revisions(of).await
     }
 
-    async fn lines(&self, tasks: &[TaskId]) -> Result<Vec<TaskLine>, StoreError> {
-        self.count().lines(tasks).await
-    }
-
     async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError> {
         self.count().outbox(op).await
     }
@@ -182,24 +182,12 @@ impl Storage for Counted {
         self.count().idempotency(tenant, key).await
     }
 
-    async fn successors(&self, tenant: &Tenant, task: TaskId) -> Result<Vec<TaskId>, StoreError> {
-        self.count().successors(tenant, task).await
-    }
-
     async fn child_counts(&self, parent: TaskId) -> Result<Vec<ChildCount>, StoreError> {
         self.count().child_counts(parent).await
     }
 
     async fn children(&self, query: &ChildQuery) -> Result<Vec<ChildLine>, StoreError> {
         self.count().children(query).await
-    }
-
-    async fn above(&self, tasks: &[TaskId]) -> Result<Vec<TaskId>, StoreError> {
-        self.count().above(tasks).await
-    }
-
-    async fn wake(&self, task: TaskId) -> Result<Option<Woken>, StoreError> {
-        self.count().wake(task).await
     }
 
     async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError> {
@@ -260,10 +248,6 @@ impl Logs for Counted {
 
 #[async_trait]
 impl Upkeep for Counted {
-    async fn sweeps(&self, op: &SweepOp) -> Result<Vec<TaskId>, StoreError> {
-        self.count().sweeps(op).await
-    }
-
     async fn receives(&self, op: &ReceiveOp) -> Result<Receives, StoreError> {
         self.count().receives(op).await
     }

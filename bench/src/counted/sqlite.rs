@@ -14,9 +14,9 @@ use counterstep_adapters::sqlite::{SqliteOptions, SqliteStore};
 use counterstep_adapters::system::{LocalSignals, SystemRandom};
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::ports::{
-    ChildQuery, Clock, DocumentKind, DocumentQuery, Due, DuePlace, FailureQuery, First, InTheTurn,
+    ChildQuery, Clock, DocumentKind, DocumentQuery, DuePlace, FailureQuery, Find, First, InTheTurn,
     JournalPage, Lane, Lost, LostOf, NoServices, OutboxOp, PlaceQuery, Ports, PurgeOp, ReceiveOp,
-    RevisionsOf, Store, StoreError, SweepOp, TaskQuery, Unclaimed, WaitingQuery,
+    RevisionsOf, Store, StoreError, TaskQuery, Unclaimed, WaitingQuery,
 };
 use counterstep_steps::times::DbTime;
 use diesel::connection::SimpleConnection;
@@ -197,9 +197,9 @@ async fn read(store: &Store, limit: u32) -> Result<(), StoreError> {
             of,
             ..Lost::default()
         };
-        store.due(&Due::Lost(lost), limit).await?;
+        store.find(&Find::Lost(lost), limit).await?;
     }
-    let claimable = Due::Claimable {
+    let claimable = Find::Claimable {
         queues: queues.clone(),
         known: known.clone(),
         unclaimed_for: minute,
@@ -211,8 +211,8 @@ async fn read(store: &Store, limit: u32) -> Result<(), StoreError> {
         for_at_least: minute,
         at_most: minute,
     };
-    for due in [claimable, Due::Unclaimed(unclaimed), Due::Parents(known)] {
-        store.due(&due, limit).await?;
+    for due in [claimable, Find::Unclaimed(unclaimed), Find::Parents(known)] {
+        store.find(&due, limit).await?;
     }
     store
         .outbox(OutboxOp::Take {
@@ -310,16 +310,15 @@ async fn read(store: &Store, limit: u32) -> Result<(), StoreError> {
         store.journal(&page).await?;
         store.chain_tips(&page).await?;
     }
-    store.sweeps(&SweepOp::Due { limit }).await?;
+    store.find(&Find::ToSweep, limit).await?;
     store.receives(&ReceiveOp::Overdue { limit }).await?;
-    let ended = PurgeOp::Ended {
+    let ended = Find::Ended {
         task_type,
         status: TaskStatus::Completed,
         before: minute,
         after: None,
-        limit,
     };
-    store.purge(&ended).await?;
+    store.find(&ended, limit).await?;
     store.purge(&PurgeOp::OldestTombstones { limit }).await?;
     Ok(())
 }

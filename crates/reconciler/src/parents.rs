@@ -2,7 +2,7 @@
 //! was lost before it could wake them. Plans and wakes; must not change a task.
 
 use counterstep_contracts::TaskId;
-use counterstep_kernel::ports::{Due, StoreError};
+use counterstep_kernel::ports::{Find, StoreError};
 use counterstep_kernel::{Engine, children};
 use counterstep_steps::cancel::CancelToken;
 
@@ -11,9 +11,9 @@ use counterstep_steps::cancel::CancelToken;
 /// # Errors
 /// When the store does not answer.
 pub async fn plan(engine: &Engine, limit: u32) -> Result<Vec<TaskId>, StoreError> {
-    let asleep = Due::Parents(engine.registry.known());
+    let asleep = Find::Parents(engine.registry.known());
     let mut found = Vec::new();
-    for task in engine.ports.store.due(&asleep, limit).await? {
+    for task in engine.ports.store.find(&asleep, limit).await? {
         match children::was_not_woken(engine, task.task).await {
             Ok(true) => found.push(task.task),
             Ok(false) => {}

@@ -8,7 +8,7 @@ use crate::redispatch::{self, RedispatchPlan};
 use crate::retention::{self, PurgeGroup, PurgePlan};
 use crate::schedules::{self, Move, ScheduleStep, SkipReason};
 use crate::{ReconcilerSettings, parents, places, workers};
-use counterstep_contracts::{Keep, TaskId};
+use counterstep_contracts::{Keep, TaskId, TaskStatus};
 use counterstep_kernel::Engine;
 use counterstep_kernel::admission::disable::{self, TypeStep, TypeVerdict};
 use counterstep_kernel::change::intents::Intent;
@@ -137,7 +137,9 @@ impl fmt::Display for PassPlan {
             writeln!(
                 f,
                 "offer task {} again: it is {}, and no host has claimed it",
-                task.task, task.status
+                task.task,
+                task.status
+                    .map_or("in a state that cannot be read", TaskStatus::as_str)
             )?;
         }
         for worker in &self.forget {

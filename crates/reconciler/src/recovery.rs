@@ -8,7 +8,7 @@ use counterstep_kernel::change::announce::announce_briefly;
 use counterstep_kernel::dead_letters::quarantine::{Quarantine, quarantine};
 use counterstep_kernel::draft::As;
 use counterstep_kernel::host::lost_hosts::earlier_losses;
-use counterstep_kernel::ports::{Due, DueTask, Lost, LostOf, Observation, StoreError};
+use counterstep_kernel::ports::{Find, Lost, LostOf, Observation, StoreError, TaskHead};
 use counterstep_kernel::record::load::fits;
 use counterstep_steps::cancel::CancelToken;
 use futures::future::BoxFuture;
@@ -33,7 +33,7 @@ pub enum Recover {
     /// Take it back and offer it again, or undo it where it was lost too often.
     TakeBack(TaskId),
     /// Leave it: this process does not know its type, another one may.
-    UnknownType(DueTask),
+    UnknownType(TaskHead),
 }
 
 /// What became of a plan.
@@ -71,8 +71,8 @@ pub fn plan(
             ..which
         };
         let store = &engine.ports.store;
-        let own = store.due(&Due::Lost(own), limit).await?;
-        let others = store.due(&Due::Lost(others), limit.min(NAMED)).await?;
+        let own = store.find(&Find::Lost(own), limit).await?;
+        let others = store.find(&Find::Lost(others), limit.min(NAMED)).await?;
         let own = own.into_iter().map(|task| Recover::TakeBack(task.task));
         Ok(own
             .chain(others.into_iter().map(Recover::UnknownType))
@@ -97,7 +97,7 @@ pub fn undecided<'a>(
             of: LostOf::These(not_yet.into_iter().map(|(of, _)| of).collect()),
             ..which.clone()
         };
-        let found = engine.ports.store.due(&Due::Lost(those), 1).await?;
+        let found = engine.ports.store.find(&Find::Lost(those), 1).await?;
         Ok((!found.is_empty()).then_some(left))
     })
 }

@@ -10,7 +10,7 @@ use counterstep_kernel::Engine;
 use counterstep_kernel::change::ChangeError;
 use counterstep_kernel::dead_letters::quarantine::quarantine;
 use counterstep_kernel::draft::{As, Draft};
-use counterstep_kernel::ports::{Due, DueTask, QueueRepair, StoreError, Unclaimed};
+use counterstep_kernel::ports::{Find, QueueRepair, StoreError, TaskHead, Unclaimed};
 use counterstep_kernel::record::TaskRecord;
 use counterstep_steps::cancel::CancelToken;
 use counterstep_steps::task::Registry;
@@ -34,7 +34,7 @@ pub struct RedispatchPlan {
     /// either.
     pub silent: Option<String>,
     /// Tasks that are to be offered again, those that have changed least lately first.
-    pub offer: Vec<DueTask>,
+    pub offer: Vec<TaskHead>,
 }
 
 /// What became of it.
@@ -120,7 +120,7 @@ pub fn plan(
         let offer = engine
             .ports
             .store
-            .due(&Due::Unclaimed(which), limit)
+            .find(&Find::Unclaimed(which), limit)
             .await?;
         Ok(RedispatchPlan {
             queue,

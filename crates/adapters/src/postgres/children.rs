@@ -3,9 +3,9 @@
 use super::fault::{Fault, count, parse, read_some_json};
 use super::statement::{Statement, Str, values};
 use counterstep_contracts::children::DEEPEST;
-use counterstep_contracts::{ParentRef, Rev, StepNo, TaskId};
+use counterstep_contracts::{ParentRef, StepNo, TaskId};
 use counterstep_kernel::change::transition::Transition;
-use counterstep_kernel::ports::{ChildCount, ChildLine, ChildQuery, Woken};
+use counterstep_kernel::ports::{ChildCount, ChildLine, ChildQuery};
 use diesel::sql_types as sql;
 use uuid::Uuid;
 
@@ -125,35 +125,4 @@ pub(super) fn above(tasks: &[TaskId]) -> Statement<'static, sql::Uuid> {
          SELECT a.task FROM above a GROUP BY a.task ORDER BY max(a.far) DESC, a.task",
         values![ids, i64::from(DEEPEST)],
     )
-}
-
-pub(super) type WokenTypes = (
-    sql::Text,
-    sql::BigInt,
-    sql::BigInt,
-    sql::Text,
-    sql::Nullable<sql::Text>,
-);
-pub(super) type WokenRead = (String, i64, i64, String, Option<String>);
-
-/// Makes a task due that sleeps.
-pub(super) fn wake(task: TaskId) -> Statement<'static, WokenTypes> {
-    Statement::of(
-        "UPDATE tasks SET due_at = now() WHERE id = ? AND lease_owner IS NULL AND due_at > now()
-           AND (waiting IN ('children', 'concurrency') OR status = 'compensating')
-         RETURNING task_type, version, rev, queue, traceparent",
-        values![task.0],
-    )
-}
-
-pub(super) fn decode_woken(
-    (task_type, version, rev, queue, traceparent): WokenRead,
-) -> Result<Woken, Fault> {
-    Ok(Woken {
-        task_type,
-        version: count("version", version)?,
-        rev: Rev(rev),
-        queue,
-        traceparent,
-    })
 }

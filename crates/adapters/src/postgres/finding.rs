@@ -2,38 +2,74 @@
 //! would write to each of them, and the claim that follows is judged anew in any case.
 
 use super::fault::{Fault, count, name, parse};
+use super::retention;
 use super::statement::{Bind, Statement, Str, interval, look_back, time, values, written};
 use super::states::{open, states};
-use counterstep_contracts::{Epoch, QueueName, TaskId};
-use counterstep_kernel::ports::{DueTask, InFlight, KnownType, Lost, LostOf, Unclaimed};
+use counterstep_contracts::{Epoch, QueueName, Rev, TaskId, Tenant};
+use counterstep_kernel::ports::{
+    Find, InFlight, KnownType, Lost, LostOf, TaskHead, Touch, Touched, Unclaimed,
+};
 use counterstep_steps::times::DbTime;
 use diesel::pg::data_types::{PgInterval, PgTimestamp};
 use diesel::sql_types as sql;
 use std::time::Duration;
 use uuid::Uuid;
 
-type DueTypes = (
+pub(super) type HeadTypes = (
     sql::Uuid,
+    sql::Text,
     sql::Text,
     sql::BigInt,
     sql::Text,
+    sql::BigInt,
     sql::Timestamptz,
 );
 
-/// A row of the due queries.
-pub(super) type DueRead = (Uuid, String, i64, String, PgTimestamp);
+/// A task that was looked for, and since when it has been as it was asked for.
+pub(super) type HeadRead = (Uuid, String, String, i64, String, i64, PgTimestamp);
+
+/// Tasks that are looked for.
+pub(super) fn find(what: &Find, limit: u32) -> Result<Statement<'_, HeadTypes>, Fault> {
+    match what {
+        Find::Claimable {
+            queues,
+            known,
+            unclaimed_for,
+            after,
+        } => claimable(queues, known, (*unclaimed_for, *after), limit),
+        Find::Lost(which) => lost(which, limit),
+        Find::Unclaimed(which) => unclaimed(which, limit),
+        Find::Parents(known) => Ok(parents(known, limit)),
+        Find::ToSweep => Ok(to_sweep(limit)),
+        Find::Ended {
+            task_type,
+            status,
+            before,
+            after,
+        } => retention::ended((task_type, *status), *before, *after, limit),
+    }
+}
+
+/// Tasks that a sweep is to look at.
+fn to_sweep(limit: u32) -> Statement<'static, HeadTypes> {
+    Statement::of(
+        "SELECT id, tenant, task_type, version, status, rev, sweep_at FROM tasks
+         WHERE sweep_at <= now() ORDER BY sweep_at LIMIT ?",
+        values![i64::from(limit)],
+    )
+}
 
 // Queue by queue and kind by kind, each along its index and no further than the limit. The
 // conditions are literally those of the partial indexes: the server uses such an index only where
 // it can prove that it holds every row asked for.
-const CLAIMABLE: &str = "SELECT d.id, d.task_type, d.version, d.status, d.since
+const CLAIMABLE: &str = "SELECT d.id, d.tenant, d.task_type, d.version, d.status, d.rev, d.since
     FROM unnest(?) AS q (queue) CROSS JOIN LATERAL (
-      (SELECT unclaimed_since AS since, id, task_type, version, status FROM tasks
+      (SELECT unclaimed_since AS since, id, tenant, task_type, version, status, rev FROM tasks
        WHERE unclaimed_since IS NOT NULL AND queue = q.queue AND unclaimed_since <= now() - ?
          AND (unclaimed_since, id) > (?, ?) AND task_type || '/' || version || '/' || definition_hash = ANY(?)
        ORDER BY unclaimed_since, id LIMIT ?)
       UNION ALL
-      (SELECT due_at AS since, id, task_type, version, status FROM tasks
+      (SELECT due_at AS since, id, tenant, task_type, version, status, rev FROM tasks
        WHERE lease_owner IS NULL AND due_at IS NOT NULL AND status IN ('waiting', 'compensating')
          AND queue = q.queue AND due_at <= now() AND (due_at, id) > (?, ?)
          AND task_type || '/' || version || '/' || definition_hash = ANY(?)
@@ -41,12 +77,12 @@ const CLAIMABLE: &str = "SELECT d.id, d.task_type, d.version, d.status, d.since
     ORDER BY d.since, d.id LIMIT ?";
 
 /// Unleased, and unclaimed for a while, or with a due time that has come.
-pub(super) fn claimable<'a>(
+fn claimable<'a>(
     queues: &'a [QueueName],
     known: &'a [KnownType],
     (unclaimed_for, after): (Duration, Option<(DbTime, TaskId)>),
     limit: u32,
-) -> Result<Statement<'a, DueTypes>, Fault> {
+) -> Result<Statement<'a, HeadTypes>, Fault> {
     let queues = queues
         .iter()
         .map(|queue| name("tasks.queue", &queue.0))
@@ -78,9 +114,9 @@ pub(super) fn claimable<'a>(
 }
 
 /// With a lease that has run out.
-pub(super) fn lost(which: &Lost, limit: u32) -> Result<Statement<'_, DueTypes>, Fault> {
+fn lost(which: &Lost, limit: u32) -> Result<Statement<'_, HeadTypes>, Fault> {
     let mut statement = Statement::of(
-        "SELECT id, task_type, version, status, lease_expires_at FROM tasks
+        "SELECT id, tenant, task_type, version, status, rev, lease_expires_at FROM tasks
          WHERE lease_owner IS NOT NULL AND lease_expires_at <= now() - ? AND status IN ('running', 'compensating')
            AND (held_until IS NULL OR held_until <= now() OR held_epoch <> epoch)",
         values![look_back(which.stale_after)],
@@ -119,15 +155,16 @@ pub(super) fn lost(which: &Lost, limit: u32) -> Result<Statement<'_, DueTypes>, 
     Ok(statement)
 }
 
-const UNCLAIMED: &str = "SELECT d.id, d.task_type, d.version, d.status, d.updated_at
+const UNCLAIMED: &str =
+    "SELECT d.id, d.tenant, d.task_type, d.version, d.status, d.rev, d.updated_at
     FROM unnest(?) AS q (queue) CROSS JOIN LATERAL (
-      (SELECT updated_at, id, task_type, version, status FROM tasks
+      (SELECT updated_at, id, tenant, task_type, version, status, rev FROM tasks
        WHERE unclaimed_since IS NOT NULL AND queue = q.queue AND unclaimed_since <= now() - ?
          AND (due_at IS NULL OR updated_at <= now() - least(greatest(updated_at - due_at, ?), ?))
          AND task_type || '/' || version || '/' || definition_hash = ANY(?)
        ORDER BY unclaimed_since LIMIT ?)
       UNION ALL
-      (SELECT updated_at, id, task_type, version, status FROM tasks
+      (SELECT updated_at, id, tenant, task_type, version, status, rev FROM tasks
        WHERE lease_owner IS NULL AND due_at IS NOT NULL AND status IN ('waiting', 'compensating')
          AND waiting IS DISTINCT FROM 'version' AND queue = q.queue AND due_at <= now() - ?
          AND updated_at <= now() - least(greatest(updated_at - due_at, ?), ?)
@@ -136,7 +173,7 @@ const UNCLAIMED: &str = "SELECT d.id, d.task_type, d.version, d.status, d.update
     ORDER BY d.updated_at, d.id LIMIT ?";
 
 /// Offered, and unclaimed for long.
-pub(super) fn unclaimed(which: &Unclaimed, limit: u32) -> Result<Statement<'_, DueTypes>, Fault> {
+fn unclaimed(which: &Unclaimed, limit: u32) -> Result<Statement<'_, HeadTypes>, Fault> {
     let queues = which
         .queues
         .iter()
@@ -169,19 +206,76 @@ pub(super) fn unclaimed(which: &Unclaimed, limit: u32) -> Result<Statement<'_, D
     Ok(Statement::of(UNCLAIMED, binds))
 }
 
-/// Reserves lost tasks for one reconciler. Rows that another one is about to reserve are not waited
-/// for.
-// It does not wait for the disk: after a power cut nothing is reserved.
-pub(super) fn reserve(lost: &[TaskId], ttl: Duration) -> Statement<'static, sql::Uuid> {
-    let ids: Vec<Uuid> = lost.iter().map(|task| task.0).collect();
-    Statement::of(
-        "WITH relaxed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) AS set),
+type TouchedTypes = (
+    sql::Uuid,
+    sql::Text,
+    sql::BigInt,
+    sql::BigInt,
+    sql::Text,
+    sql::Nullable<sql::Text>,
+);
+
+/// A task that was touched, as far as a message needs it.
+pub(super) type TouchedRead = (Uuid, String, i64, i64, String, Option<String>);
+
+macro_rules! touched {
+    ($statement:literal) => {
+        concat!(
+            $statement,
+            " RETURNING t.id, t.task_type, t.version, t.rev, t.queue, t.traceparent"
+        )
+    };
+}
+
+/// Moves a time of tasks. A row that another transaction holds is not waited for, but by a wake.
+pub(super) fn touch(touch: &Touch<'_>) -> Statement<'static, TouchedTypes> {
+    let sorted = |tasks: &[TaskId]| {
+        let mut ids: Vec<Uuid> = tasks.iter().map(|task| task.0).collect();
+        ids.sort_unstable();
+        ids
+    };
+    match *touch {
+        // It does not wait for the disk: after a power cut nothing is reserved.
+        Touch::Reserve { lost, ttl } => Statement::of(
+            touched!(
+                "WITH relaxed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) AS set),
            free AS (SELECT id FROM tasks WHERE id = ANY(?) AND lease_owner IS NOT NULL AND lease_expires_at <= now()
              AND (held_until IS NULL OR held_until <= now() OR held_epoch <> epoch) FOR UPDATE SKIP LOCKED)
-         UPDATE tasks SET held_until = now() + ?, held_epoch = epoch FROM relaxed, free
-         WHERE tasks.id = free.id AND relaxed.set IS NOT NULL RETURNING tasks.id",
-        values![ids, interval(ttl)],
-    )
+         UPDATE tasks t SET held_until = now() + ?, held_epoch = epoch FROM relaxed, free
+         WHERE t.id = free.id AND relaxed.set IS NOT NULL"
+            ),
+            values![sorted(lost), interval(ttl)],
+        ),
+        Touch::PutOff { tasks, by } => Statement::of(
+            touched!(
+                "WITH asked AS MATERIALIZED (
+           SELECT id FROM tasks WHERE id = ANY(?) AND sweep_at IS NOT NULL ORDER BY id FOR UPDATE SKIP LOCKED)
+         UPDATE tasks t SET sweep_at = now() + ? FROM asked WHERE t.id = asked.id"
+            ),
+            values![sorted(tasks), interval(by)],
+        ),
+        Touch::Wake(task) => Statement::of(
+            touched!(
+                "UPDATE tasks t SET due_at = now() WHERE id = ? AND lease_owner IS NULL AND due_at > now()
+           AND (waiting IN ('children', 'concurrency') OR status = 'compensating')"
+            ),
+            values![task.0],
+        ),
+    }
+}
+
+/// What [`touch`] has touched.
+pub(super) fn decode_touched(
+    (task, task_type, version, rev, queue, traceparent): TouchedRead,
+) -> Result<Touched, Fault> {
+    Ok(Touched {
+        task: TaskId(task),
+        task_type,
+        version: count("version", version)?,
+        rev: Rev(rev),
+        queue,
+        traceparent,
+    })
 }
 
 /// Until when a reconciler has reserved a lost task.
@@ -193,15 +287,17 @@ pub(super) fn reserved_until(task: TaskId) -> Statement<'static, sql::Timestampt
     )
 }
 
-/// What the due queries have read.
-pub(super) fn decode_due(
-    (id, task_type, version, status, since): DueRead,
-) -> Result<DueTask, Fault> {
-    Ok(DueTask {
+/// What [`find`] has read.
+pub(super) fn decode_head(
+    (id, tenant, task_type, version, status, rev, since): HeadRead,
+) -> Result<TaskHead, Fault> {
+    Ok(TaskHead {
         task: TaskId(id),
+        tenant: Tenant(tenant),
         task_type,
         version: count("version", version)?,
-        status: parse("status", &status)?,
+        status: parse("status", &status).ok(),
+        rev: Rev(rev),
         since: time(since),
     })
 }
@@ -295,7 +391,7 @@ pub(super) fn heartbeats(
 macro_rules! parents {
     ($which:literal) => {
         concat!(
-            "(SELECT p.id, p.task_type, p.version, p.status, p.updated_at FROM tasks p WHERE ",
+            "(SELECT p.id, p.tenant, p.task_type, p.version, p.status, p.rev, p.updated_at FROM tasks p WHERE ",
             $which,
             " AND p.lease_owner IS NULL AND p.due_at > now()
              AND p.task_type || '/' || p.version || '/' || p.definition_hash = ANY(?)
@@ -307,7 +403,7 @@ macro_rules! parents {
 }
 
 /// Tasks asleep of which one of these has ended.
-pub(super) fn parents(known: &[KnownType], limit: u32) -> Statement<'_, DueTypes> {
+fn parents(known: &[KnownType], limit: u32) -> Statement<'_, HeadTypes> {
     let known = || {
         let keys = known.iter().map(|known| known.key().into());
         keys.collect::<Vec<Str<'_>>>()
@@ -315,7 +411,7 @@ pub(super) fn parents(known: &[KnownType], limit: u32) -> Statement<'_, DueTypes
     let limit = i64::from(limit);
     Statement::of(
         concat!(
-            "SELECT d.id, d.task_type, d.version, d.status, d.updated_at FROM (",
+            "SELECT d.id, d.tenant, d.task_type, d.version, d.status, d.rev, d.updated_at FROM (",
             parents!("p.waiting = 'children'"),
             " UNION ALL ",
             parents!("p.status = 'compensating'"),

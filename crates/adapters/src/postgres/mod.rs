@@ -46,10 +46,11 @@ use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::change::transition::{Guard, Transition};
 use counterstep_kernel::ports::{
     ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed, DocumentQuery,
-    DocumentWrite, Documents, DocumentsPut, Due, DueTask, FailureQuery, Flow, FlowQuery,
+    DocumentWrite, Documents, DocumentsPut, FailureQuery, Find, Flow, FlowQuery,
     ForeignTransactions, Gauges, Heartbeat, IdempotencyRow, InFlight, JournalPage, Lane, LoadFor,
-    LoadedTask, OutboxOp, OutboxRow, PlaceCount, PlaceQuery, PlaceRow, Revisions, RevisionsOf,
-    SqlStatement, Storage, Store, StoreError, TaskLine, TaskPage, TaskQuery, WaitingQuery, Woken,
+    LoadedTask, OutboxOp, OutboxRow, PlaceCount, PlaceQuery, PlaceRow, Relatives, Revisions,
+    RevisionsOf, SqlStatement, Storage, Store, StoreError, TaskHead, TaskList, TaskPage, Touch,
+    Touched, WaitingQuery,
 };
 use counterstep_steps::times::DbTime;
 use diesel::pg::data_types::PgTimestamp;
@@ -229,37 +230,23 @@ impl Storage for PostgresStore {
         self.batches.heartbeat(task, epoch, ttl).await
     }
 
-    async fn due(&self, due: &Due, limit: u32) -> Result<Vec<DueTask>, StoreError> {
-        let rows: Vec<finding::DueRead> = match due {
-            Due::Claimable {
-                queues,
-                known,
-                unclaimed_for,
-                after,
-            } => {
-                let from = (*unclaimed_for, *after);
-                self.database
-                    .read(finding::claimable(queues, known, from, limit)?)
-                    .await?
-            }
-            Due::Lost(which) => self.database.read(finding::lost(which, limit)?).await?,
-            Due::Unclaimed(which) => {
-                self.database
-                    .read(finding::unclaimed(which, limit)?)
-                    .await?
-            }
-            Due::Parents(known) => self.database.read(finding::parents(known, limit)).await?,
-        };
-        Ok(readable(rows, "a due task", finding::decode_due))
+    async fn find(&self, what: &Find, limit: u32) -> Result<Vec<TaskHead>, StoreError> {
+        let rows: Vec<finding::HeadRead> = self.database.read(finding::find(what, limit)?).await?;
+        Ok(readable(
+            rows,
+            "a task that was found",
+            finding::decode_head,
+        ))
     }
 
-    async fn reserve(&self, lost: &[TaskId], ttl: Duration) -> Result<Vec<TaskId>, StoreError> {
-        let held: Vec<Uuid> = self
-            .database
-            .rows(finding::reserve(lost, ttl))
-            .await
-            .map_err(Fault::of_a_read)?;
-        Ok(held.into_iter().map(TaskId).collect())
+    async fn touch(&self, touch: &Touch<'_>) -> Result<Vec<Touched>, StoreError> {
+        let rows = self.database.rows(finding::touch(touch)).await;
+        let rows: Vec<finding::TouchedRead> = match touch {
+            Touch::Reserve { .. } => rows.map_err(Fault::of_a_read)?,
+            Touch::PutOff { .. } | Touch::Wake(_) => rows?,
+        };
+        let touched = rows.into_iter().map(finding::decode_touched);
+        Ok(touched.collect::<Result<_, _>>()?)
     }
 
     async fn reserved_until(&self, task: TaskId) -> Result<Option<DbTime>, StoreError> {
@@ -267,7 +254,17 @@ impl Storage for PostgresStore {
         Ok(found.into_iter().next().map(time))
     }
 
-    async fn list(&self, query: &TaskQuery) -> Result<TaskPage, StoreError> {
+    async fn list(&self, what: &TaskList<'_>) -> Result<TaskPage, StoreError> {
+        let query = match what {
+            TaskList::Page(query) => query,
+            TaskList::These(tasks) => {
+                let rows: Vec<lists::LineRead> = self.lists.read(lists::of_tasks(tasks)).await?;
+                return Ok(TaskPage {
+                    lines: readable(rows, "a task of a list", lists::decode),
+                    looked_to: None,
+                });
+            }
+        };
         let (rows, looked_to): (Vec<lists::LineRead>, _) = if query.searches() {
             let found: Vec<Uuid> = self.lists.read(lists::candidates(query)?).await?;
             let last = found.last().copied().map(TaskId);
@@ -334,11 +331,6 @@ impl Storage for PostgresStore {
     async fn revisions(&self, of: &RevisionsOf) -> Result<Revisions, StoreError> {
         let rows: Vec<revisions::RevisionRead> = self.lists.read(revisions::of(of)?).await?;
         Ok(revisions::decode(rows)?)
-    }
-
-    async fn lines(&self, tasks: &[TaskId]) -> Result<Vec<TaskLine>, StoreError> {
-        let rows: Vec<lists::LineRead> = self.lists.read(lists::of_tasks(tasks)).await?;
-        Ok(readable(rows, "a task of a list", lists::decode))
     }
 
     async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError> {
@@ -436,8 +428,14 @@ impl Storage for PostgresStore {
         Ok(found.into_iter().map(Tenant).collect())
     }
 
-    async fn successors(&self, tenant: &Tenant, task: TaskId) -> Result<Vec<TaskId>, StoreError> {
-        self.batches.successors(tenant, task).await
+    async fn relatives(&self, of: &Relatives<'_>) -> Result<Vec<TaskId>, StoreError> {
+        match *of {
+            Relatives::SuccessorsOf(tenant, task) => self.batches.successors(tenant, task).await,
+            Relatives::Above(tasks) => {
+                let ids: Vec<Uuid> = self.database.read(children::above(tasks)).await?;
+                Ok(ids.into_iter().map(TaskId).collect())
+            }
+        }
     }
 
     async fn child_counts(&self, parent: TaskId) -> Result<Vec<ChildCount>, StoreError> {
@@ -450,11 +448,6 @@ impl Storage for PostgresStore {
         let rows: Vec<children::LineRead> = self.database.read(children::page(query)).await?;
         let lines = rows.into_iter().map(children::decode_line);
         Ok(lines.collect::<Result<_, _>>()?)
-    }
-
-    async fn above(&self, tasks: &[TaskId]) -> Result<Vec<TaskId>, StoreError> {
-        let ids: Vec<Uuid> = self.database.read(children::above(tasks)).await?;
-        Ok(ids.into_iter().map(TaskId).collect())
     }
 
     async fn places(&self, query: &PlaceQuery) -> Result<Vec<PlaceRow>, StoreError> {
@@ -471,12 +464,6 @@ impl Storage for PostgresStore {
         let rows: Vec<places::CountRead> = self.lists.read(places::counts(after, limit)?).await?;
         let counts = rows.into_iter().map(places::decode_count);
         Ok(counts.collect::<Result<_, _>>()?)
-    }
-
-    async fn wake(&self, task: TaskId) -> Result<Option<Woken>, StoreError> {
-        let rows: Vec<children::WokenRead> = self.database.rows(children::wake(task)).await?;
-        let woken = rows.into_iter().next().map(children::decode_woken);
-        Ok(woken.transpose()?)
     }
 }
 

@@ -2,6 +2,7 @@
 //! their objects. The one place that deletes a task or a row of a journal.
 
 use super::fault::{Fault, name};
+use super::finding::HeadTypes;
 use super::statement::{Statement, look_back, values};
 use counterstep_contracts::{Rev, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::ports::EndedTask;
@@ -42,15 +43,14 @@ macro_rules! free_to_go {
 /// The tasks of a type and state that ended first, and so long ago; after that task where one is
 /// given.
 pub(super) fn ended(
-    task_type: &str,
-    status: TaskStatus,
+    (task_type, status): (&str, TaskStatus),
     before: Duration,
     after: Option<TaskId>,
     limit: u32,
-) -> Result<Statement<'_, EndedTaskTypes>, Fault> {
+) -> Result<Statement<'_, HeadTypes>, Fault> {
     let mut statement = Statement::of(
         concat!(
-            "SELECT k.id, k.tenant, k.rev FROM tasks k
+            "SELECT k.id, k.tenant, k.task_type, k.version, k.status, k.rev, k.finished_at FROM tasks k
          WHERE k.finished_at IS NOT NULL AND k.task_type = ? AND k.status = ? AND k.finished_at <= now() - ?
            AND ",
             free_to_go!()

@@ -2,10 +2,10 @@
 
 use super::fault::{Fault, count, parse, read_some_json};
 use super::prepared::{Prepare, Statement};
-use super::tasks::{DueRow, known};
+use super::tasks::{HeadRow, known};
 use counterstep_contracts::children::DEEPEST;
-use counterstep_contracts::{ParentRef, Rev, StepNo, TaskId};
-use counterstep_kernel::ports::{ChildCount, ChildLine, ChildQuery, KnownType, Woken};
+use counterstep_contracts::{ParentRef, StepNo, TaskId};
+use counterstep_kernel::ports::{ChildCount, ChildLine, ChildQuery, KnownType};
 use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Nullable, Text};
@@ -142,48 +142,6 @@ pub(super) fn above(connection: &mut SqliteConnection, tasks: &str) -> Result<Ve
     Ok(ids.collect::<Result<_, _>>()?)
 }
 
-#[derive(Debug, QueryableByName)]
-struct WokenRow {
-    #[diesel(sql_type = Text)]
-    task_type: String,
-    #[diesel(sql_type = BigInt)]
-    version: i64,
-    #[diesel(sql_type = BigInt)]
-    rev: i64,
-    #[diesel(sql_type = Text)]
-    queue: String,
-    #[diesel(sql_type = Nullable<Text>)]
-    traceparent: Option<String>,
-}
-
-/// Makes a task due that sleeps.
-pub(super) fn wake(
-    connection: &mut SqliteConnection,
-    task: TaskId,
-    now: i64,
-) -> Result<Option<Woken>, Fault> {
-    let row: Option<WokenRow> = diesel::sql_query(
-        "UPDATE tasks SET due_at = ?1 WHERE id = ?2 AND lease_owner IS NULL AND due_at > ?1
-           AND (waiting IN ('children', 'concurrency') OR status = 'compensating')
-         RETURNING task_type, version, rev, queue, traceparent",
-    )
-    .bind::<BigInt, _>(now)
-    .bind::<Text, _>(task.to_string())
-    .prepared()
-    .get_result(connection)
-    .optional()?;
-    let decode = |row: WokenRow| {
-        Ok(Woken {
-            task_type: row.task_type,
-            version: count("version", row.version)?,
-            rev: Rev(row.rev),
-            queue: row.queue,
-            traceparent: row.traceparent,
-        })
-    };
-    row.map(decode).transpose()
-}
-
 macro_rules! parents {
     () => {
         " AND p.lease_owner IS NULL AND p.due_at > ?1
@@ -199,12 +157,12 @@ pub(super) fn parents(
     types: &[KnownType],
     now: i64,
     limit: u32,
-) -> QueryResult<Vec<DueRow>> {
+) -> QueryResult<Vec<HeadRow>> {
     diesel::sql_query(concat!(
-        "SELECT p.updated_at AS since, p.id, p.task_type, p.version, p.status
+        "SELECT p.updated_at AS since, p.id, p.tenant, p.task_type, p.version, p.status, p.rev
          FROM tasks p INDEXED BY tasks_with_children WHERE p.waiting = 'children'",
         parents!(),
-        " UNION ALL SELECT p.updated_at AS since, p.id, p.task_type, p.version, p.status
+        " UNION ALL SELECT p.updated_at AS since, p.id, p.tenant, p.task_type, p.version, p.status, p.rev
          FROM tasks p INDEXED BY tasks_by_status WHERE p.status = 'compensating'",
         parents!(),
         " ORDER BY since"

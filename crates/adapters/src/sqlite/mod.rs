@@ -49,10 +49,10 @@ use counterstep_contracts::{Epoch, Rev, TaskId, Tenant};
 use counterstep_kernel::change::transition::{Guard, Transition};
 use counterstep_kernel::ports::{
     ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed, DocumentQuery,
-    DocumentWrite, Documents, DocumentsPut, Due, DueTask, FailureQuery, Flow, FlowQuery, Gauges,
-    Heartbeat, IdempotencyRow, InFlight, JournalPage, Lane, LoadFor, Loaded, LoadedTask, OutboxOp,
-    OutboxRow, PlaceCount, PlaceQuery, PlaceRow, Revisions, RevisionsOf, Storage, Store,
-    StoreError, TaskLine, TaskPage, TaskQuery, WaitingQuery, Woken,
+    DocumentWrite, Documents, DocumentsPut, FailureQuery, Find, Flow, FlowQuery, Gauges, Heartbeat,
+    IdempotencyRow, InFlight, JournalPage, Lane, LoadFor, Loaded, LoadedTask, OutboxOp, OutboxRow,
+    PlaceCount, PlaceQuery, PlaceRow, Relatives, Revisions, RevisionsOf, Storage, Store,
+    StoreError, TaskHead, TaskList, TaskPage, Touch, Touched, WaitingQuery,
 };
 use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
@@ -189,20 +189,19 @@ impl Storage for SqliteStore {
         Ok(self.database.write(Durability::Relaxed, prolong).await?)
     }
 
-    async fn due(&self, due: &Due, limit: u32) -> Result<Vec<DueTask>, StoreError> {
-        let due = due.clone();
-        Ok(self
-            .database
-            .read_at(move |connection, now| find_due(connection, now, &due, limit))
-            .await?)
+    async fn find(&self, what: &Find, limit: u32) -> Result<Vec<TaskHead>, StoreError> {
+        let what = what.clone();
+        let find = move |connection: &mut SqliteConnection, now| {
+            tasks::find(connection, now, &what, limit)
+        };
+        Ok(self.database.read_at(find).await?)
     }
 
-    async fn reserve(&self, lost: &[TaskId], ttl: Duration) -> Result<Vec<TaskId>, StoreError> {
-        let lost = lost.to_vec();
-        let reserve = move |connection: &mut SqliteConnection, now| {
-            Ok(tasks::reserve(connection, &lost, now, now + micros(ttl))?)
-        };
-        Ok(self.database.write(Durability::Relaxed, reserve).await?)
+    async fn touch(&self, touch: &Touch<'_>) -> Result<Vec<Touched>, StoreError> {
+        let touch = tasks::OwnedTouch::from(touch);
+        let write =
+            move |connection: &mut SqliteConnection, now| tasks::touch(connection, &touch, now);
+        Ok(self.database.write(Durability::Relaxed, write).await?)
     }
 
     async fn reserved_until(&self, task: TaskId) -> Result<Option<DbTime>, StoreError> {
@@ -212,12 +211,22 @@ impl Storage for SqliteStore {
         Ok(self.database.read_at(read).await?)
     }
 
-    async fn list(&self, query: &TaskQuery) -> Result<TaskPage, StoreError> {
-        let query = query.clone();
-        Ok(self
-            .database
-            .list(move |connection| tasks::list(connection, &query))
-            .await?)
+    async fn list(&self, what: &TaskList<'_>) -> Result<TaskPage, StoreError> {
+        Ok(match *what {
+            TaskList::Page(query) => {
+                let query = query.clone();
+                let list = move |connection: &mut SqliteConnection| tasks::list(connection, &query);
+                self.database.list(list).await?
+            }
+            TaskList::These(tasks) => {
+                let ids = tasks.to_vec();
+                let lines = move |connection: &mut SqliteConnection| tasks::lines(connection, &ids);
+                TaskPage {
+                    lines: self.database.list(lines).await?,
+                    looked_to: None,
+                }
+            }
+        })
     }
 
     async fn in_flight(&self) -> Result<Vec<InFlight>, StoreError> {
@@ -262,14 +271,6 @@ impl Storage for SqliteStore {
             Ok(Revisions { now, tasks })
         };
         Ok(self.database.list_at(read).await?)
-    }
-
-    async fn lines(&self, tasks: &[TaskId]) -> Result<Vec<TaskLine>, StoreError> {
-        let ids = tasks.to_vec();
-        Ok(self
-            .database
-            .list(move |connection| tasks::lines(connection, &ids))
-            .await?)
     }
 
     async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError> {
@@ -352,8 +353,18 @@ impl Storage for SqliteStore {
         Ok(self.database.read_at(find).await?)
     }
 
-    async fn successors(&self, tenant: &Tenant, task: TaskId) -> Result<Vec<TaskId>, StoreError> {
-        self.successors.of((tenant.clone(), task)).await
+    async fn relatives(&self, of: &Relatives<'_>) -> Result<Vec<TaskId>, StoreError> {
+        match *of {
+            Relatives::SuccessorsOf(tenant, task) => {
+                self.successors.of((tenant.clone(), task)).await
+            }
+            Relatives::Above(tasks) => {
+                let ids = tasks::id_list(tasks);
+                let above =
+                    move |connection: &mut SqliteConnection| children::above(connection, &ids);
+                Ok(self.database.read(above).await?)
+            }
+        }
     }
 
     async fn child_counts(&self, parent: TaskId) -> Result<Vec<ChildCount>, StoreError> {
@@ -365,12 +376,6 @@ impl Storage for SqliteStore {
         let query = query.clone();
         let page = move |connection: &mut SqliteConnection| children::page(connection, &query);
         Ok(self.database.read(page).await?)
-    }
-
-    async fn above(&self, tasks: &[TaskId]) -> Result<Vec<TaskId>, StoreError> {
-        let ids = tasks::id_list(tasks);
-        let above = move |connection: &mut SqliteConnection| children::above(connection, &ids);
-        Ok(self.database.read(above).await?)
     }
 
     async fn places(&self, query: &PlaceQuery) -> Result<Vec<PlaceRow>, StoreError> {
@@ -390,54 +395,12 @@ impl Storage for SqliteStore {
         };
         Ok(self.database.list_at(read).await?)
     }
-
-    async fn wake(&self, task: TaskId) -> Result<Option<Woken>, StoreError> {
-        let wake =
-            move |connection: &mut SqliteConnection, now| children::wake(connection, task, now);
-        Ok(self.database.write(Durability::Relaxed, wake).await?)
-    }
 }
 
 impl From<SqliteStore> for Store {
     fn from(store: SqliteStore) -> Self {
         Self::new(Arc::new(store))
     }
-}
-
-fn find_due(
-    connection: &mut SqliteConnection,
-    now: i64,
-    due: &Due,
-    limit: u32,
-) -> Result<Vec<DueTask>, Fault> {
-    let lines = match due {
-        Due::Claimable {
-            queues,
-            known,
-            unclaimed_for,
-            after,
-        } => {
-            let before = now - micros(*unclaimed_for);
-            tasks::claimable(connection, (queues, known), (before, now, *after), limit)?
-        }
-        Due::Lost(which) => tasks::lost(connection, which, now, limit)?,
-        Due::Unclaimed(which) => {
-            let mut lines = unclaimed::find(connection, which, now, limit)?;
-            lines.sort_by(|a, b| (a.since, &a.id).cmp(&(b.since, &b.id)));
-            lines
-        }
-        Due::Parents(known) => children::parents(connection, known, now, limit)?,
-    };
-    let decoded = lines.into_iter().filter_map(|line| match line.decode() {
-        Ok(task) => Some(task),
-        Err(fault) => {
-            tracing::warn!(?fault, "a due task cannot be read");
-            None
-        }
-    });
-    Ok(decoded
-        .take(usize::try_from(limit).unwrap_or(usize::MAX))
-        .collect())
 }
 
 fn work_outbox(

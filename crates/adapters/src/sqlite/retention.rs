@@ -3,7 +3,7 @@
 
 use super::fault::{Fault, parse};
 use super::prepared::Prepare;
-use super::tasks::id_list;
+use super::tasks::{HeadRow, id_list};
 use counterstep_contracts::{Rev, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::ports::EndedTask;
 use diesel::SqliteConnection;
@@ -51,28 +51,15 @@ macro_rules! free_to_go {
     };
 }
 
-/// Tasks of a type and state that ended until a time; after a task where one is given.
-pub(super) struct Ended<'a> {
-    pub(super) task_type: &'a str,
-    pub(super) status: TaskStatus,
-    pub(super) until: i64,
-    pub(super) after: Option<TaskId>,
-}
-
-/// Those that ended first.
+/// Those of a type and state that ended first, until a time; after a task where one is given.
 pub(super) fn ended(
     connection: &mut SqliteConnection,
-    Ended {
-        task_type,
-        status,
-        until,
-        after,
-    }: Ended<'_>,
-    now: i64,
+    (task_type, status): (&str, TaskStatus),
+    (until, now, after): (i64, i64, Option<TaskId>),
     limit: u32,
-) -> Result<Vec<EndedTask>, Fault> {
-    let rows = diesel::sql_query(concat!(
-        "SELECT id AS task, tenant, rev FROM tasks INDEXED BY tasks_ended
+) -> QueryResult<Vec<HeadRow>> {
+    diesel::sql_query(concat!(
+        "SELECT finished_at AS since, id, tenant, task_type, version, status, rev FROM tasks INDEXED BY tasks_ended
          WHERE finished_at IS NOT NULL AND task_type = ?2 AND status = ?3 AND finished_at <= ?4
            AND (?5 IS NULL OR (finished_at, id) > (SELECT l.finished_at, l.id FROM tasks l WHERE l.id = ?5))
            AND ",
@@ -84,8 +71,7 @@ pub(super) fn ended(
     .bind::<Text, _>(status.as_str())
     .bind::<BigInt, _>(until)
     .bind::<Nullable<Text>, _>(after.map(|task| task.to_string()))
-    .load_at_most(limit, connection)?;
-    Ok(decoded(rows))
+    .load_at_most(limit, connection)
 }
 
 /// Deletes all rows of a task that has ended, is at this revision, and is free to go. Whether it

@@ -2,9 +2,11 @@
 
 mod find;
 mod list;
+mod touch;
 
-pub(super) use find::{DueRow, claimable, in_flight, known, lost, reserve, reserved_until};
+pub(super) use find::{HeadRow, find, in_flight, known, reserved_until};
 pub(super) use list::{lines, list, successors};
+pub(super) use touch::{OwnedTouch, touch};
 
 use super::fault::{
     Care, Fault, Instead, count, goal, parse, parse_some, read_some_json, write_json,
@@ -18,7 +20,6 @@ use counterstep_kernel::record::TaskRow;
 use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Text};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -245,58 +246,6 @@ pub(super) fn prolong(
         .prepared()
         .get_result(connection)
         .optional()
-}
-
-#[derive(Debug, QueryableByName)]
-struct IdRow {
-    #[diesel(sql_type = Text)]
-    id: String,
-}
-
-/// Those that can be read. One that cannot must not keep the others from being swept.
-fn ids(rows: Vec<IdRow>) -> Vec<TaskId> {
-    let decode = |row: IdRow| -> Result<TaskId, Fault> { Ok(parse("id", &row.id)?) };
-    let readable = rows.into_iter().filter_map(|row| {
-        decode(row)
-            .inspect_err(|fault| {
-                tracing::warn!(?fault, "a task that is to be swept cannot be read")
-            })
-            .ok()
-    });
-    readable.collect()
-}
-
-/// Those that a sweep is to look at, the longest due first.
-pub(super) fn to_sweep(
-    connection: &mut SqliteConnection,
-    now: i64,
-    limit: u32,
-) -> Result<Vec<TaskId>, Fault> {
-    let rows = diesel::sql_query(
-        "SELECT id FROM tasks INDEXED BY tasks_to_sweep
-         WHERE sweep_at IS NOT NULL AND sweep_at <= ? ORDER BY sweep_at",
-    )
-    .bind::<BigInt, _>(now)
-    .load_at_most(limit, connection)?;
-    Ok(ids(rows))
-}
-
-/// Sets the time at which a sweep looks at tasks, where one is to look at all. Their revision
-/// stays, as with a heartbeat: nothing happens to them.
-pub(super) fn put_off(
-    connection: &mut SqliteConnection,
-    tasks: &[TaskId],
-    until: i64,
-) -> Result<Vec<TaskId>, Fault> {
-    let rows = diesel::sql_query(
-        "UPDATE tasks SET sweep_at = ?
-         WHERE id IN (SELECT value FROM json_each(?)) AND sweep_at IS NOT NULL RETURNING id",
-    )
-    .bind::<BigInt, _>(until)
-    .bind::<Text, _>(id_list(tasks))
-    .prepared()
-    .load(connection)?;
-    Ok(ids(rows))
 }
 
 /// Ids, as queries compare them: a JSON list.

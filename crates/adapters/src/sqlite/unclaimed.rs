@@ -3,7 +3,7 @@
 
 use super::fault::{Fault, micros};
 use super::prepared::Prepare;
-use super::tasks::{DueRow, known};
+use super::tasks::{HeadRow, known};
 use counterstep_kernel::ports::Unclaimed;
 use diesel::SqliteConnection;
 use diesel::sql_types::{BigInt, Text};
@@ -11,7 +11,7 @@ use diesel::sql_types::{BigInt, Text};
 // As in `tasks`: the conditions are literally those of the partial indexes.
 
 const UNCLAIMED: &str =
-    "SELECT updated_at AS since, id, task_type, version, status FROM tasks INDEXED BY tasks_unclaimed
+    "SELECT updated_at AS since, id, tenant, task_type, version, status, rev FROM tasks INDEXED BY tasks_unclaimed
     WHERE lease_owner IS NULL
       AND (status IN ('submitted', 'dispatched') OR (status = 'compensating' AND due_at IS NULL))
       AND queue = ?1 AND updated_at <= ?2 - ?3
@@ -19,7 +19,7 @@ const UNCLAIMED: &str =
       AND task_type || '/' || version || '/' || definition_hash IN (SELECT value FROM json_each(?5))
     ORDER BY updated_at";
 
-const DUE: &str = "SELECT updated_at AS since, id, task_type, version, status FROM tasks INDEXED BY tasks_due
+const DUE: &str = "SELECT updated_at AS since, id, tenant, task_type, version, status, rev FROM tasks INDEXED BY tasks_due
     WHERE lease_owner IS NULL AND due_at IS NOT NULL AND status IN ('waiting', 'compensating')
       AND waiting IS NOT 'version' AND queue = ?1 AND due_at <= ?2 - ?3 AND updated_at <= ?2 - min(max(updated_at - due_at, ?3), ?4)
       AND task_type || '/' || version || '/' || definition_hash IN (SELECT value FROM json_each(?5))
@@ -31,12 +31,12 @@ pub(super) fn find(
     which: &Unclaimed,
     now: i64,
     limit: u32,
-) -> Result<Vec<DueRow>, Fault> {
+) -> Result<Vec<HeadRow>, Fault> {
     let known = known(&which.known);
     let mut lines = Vec::new();
     for queue in &which.queues {
         for query in [UNCLAIMED, DUE] {
-            let found: Vec<DueRow> = diesel::sql_query(query)
+            let found: Vec<HeadRow> = diesel::sql_query(query)
                 .bind::<Text, _>(&queue.0)
                 .bind::<BigInt, _>(now)
                 .bind::<BigInt, _>(micros(which.for_at_least))

@@ -1,15 +1,11 @@
-//! What sweeps ask: which tasks and receives to look at, and which tasks may go.
+//! What sweeps ask beyond the tasks themselves: receives, and the removal of tasks.
 
 use super::SqliteStore;
 use super::deleted::LogSince;
-use super::fault::micros;
 use super::pool::{Durability, OpenError};
-use super::{receives, retention, tasks};
+use super::{receives, retention};
 use async_trait::async_trait;
-use counterstep_contracts::TaskId;
-use counterstep_kernel::ports::{
-    EndedTask, PurgeOp, ReceiveOp, Receives, StoreError, SweepOp, Upkeep,
-};
+use counterstep_kernel::ports::{EndedTask, PurgeOp, ReceiveOp, Receives, StoreError, Upkeep};
 use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
 
@@ -26,24 +22,6 @@ impl SqliteStore {
 
 #[async_trait]
 impl Upkeep for SqliteStore {
-    async fn sweeps(&self, op: &SweepOp) -> Result<Vec<TaskId>, StoreError> {
-        Ok(match op.clone() {
-            SweepOp::Due { limit } => {
-                let find = move |connection: &mut SqliteConnection, now| {
-                    tasks::to_sweep(connection, now, limit)
-                };
-                self.database.read_at(find).await?
-            }
-            SweepOp::PutOff { tasks, by } => {
-                let put_off = move |connection: &mut SqliteConnection, now| {
-                    tasks::put_off(connection, &tasks, now + micros(by))
-                };
-                // One that is lost in a power cut means that a sweep looks once more.
-                self.database.write(Durability::Relaxed, put_off).await?
-            }
-        })
-    }
-
     async fn receives(&self, op: &ReceiveOp) -> Result<Receives, StoreError> {
         let durability = match op {
             ReceiveOp::Overdue { .. } | ReceiveOp::Of(_) => None,
@@ -69,28 +47,6 @@ impl Upkeep for SqliteStore {
     async fn purge(&self, op: &PurgeOp) -> Result<Vec<EndedTask>, StoreError> {
         let op = op.clone();
         Ok(match op {
-            PurgeOp::Ended {
-                task_type,
-                status,
-                before,
-                after,
-                limit,
-            } => {
-                let find = move |connection: &mut SqliteConnection, now| {
-                    retention::ended(
-                        connection,
-                        retention::Ended {
-                            task_type: &task_type,
-                            status,
-                            until: now - micros(before),
-                            after,
-                        },
-                        now,
-                        limit,
-                    )
-                };
-                self.database.read_at(find).await?
-            }
             PurgeOp::OldestTombstones { limit } => {
                 self.database
                     .read(move |connection| retention::tombstones(connection, limit))

@@ -13,7 +13,7 @@ use counterstep_contracts::workers::WorkerState;
 use counterstep_contracts::{TaskStatus, Tenant, WaitReason};
 use counterstep_kernel::change::transition::{LeaseChange, Time};
 use counterstep_kernel::ports::{
-    DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Due, Heartbeat, Lost, Ports, Store,
+    DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Find, Heartbeat, Lost, Ports, Store,
 };
 use counterstep_kernel::record::TaskRecord;
 use serde_json::json;
@@ -101,7 +101,7 @@ async fn started(folder: &Path, clock: &Arc<Settable>) -> Ports {
 
 async fn lost(store: &Store, record: &TaskRecord) -> bool {
     let found = store
-        .due(&Due::Lost(Lost::default()), 10)
+        .find(&Find::Lost(Lost::default()), 10)
         .await
         .expect("an answer");
     found.iter().any(|task| task.task == record.task.id)
@@ -307,7 +307,7 @@ async fn a_lease_ends_in_its_time_however_often_processes_start() {
         let store = started(folder.path(), &clock).await.store;
         // A write, as each pass of a reconciler has some.
         submitted(&store, row(new_task())).await;
-        assert!(store.due(&Due::Lost(Lost::default()), 10).await.is_ok());
+        assert!(store.find(&Find::Lost(Lost::default()), 10).await.is_ok());
     }
     clock.pass(20);
     assert!(

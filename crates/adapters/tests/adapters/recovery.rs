@@ -4,8 +4,8 @@ use crate::postgres;
 use crate::suite::chain::check;
 use crate::suite::{LIMIT, eventually};
 use counterstep_contracts::alert::AlertEvent;
-use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus};
-use counterstep_kernel::ports::{DueTask, JournalPage, Lane, Lost, StoreError};
+use counterstep_contracts::{Host, Rev, StepStatus, TaskId, TaskStatus, Tenant};
+use counterstep_kernel::ports::{JournalPage, Lane, Lost, StoreError, TaskHead};
 use counterstep_kernel::record::load;
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::webhooks::alerts;
@@ -256,11 +256,13 @@ async fn a_task_without_a_journal_is_parked_where_it_would_be_offered_again() {
     let task = form::submit(&engine, Form::new()).await;
     let spoil = Sql::new("DELETE FROM journal WHERE task = $1::uuid").bind(task.to_string());
     execute(&engine, other, vec![spoil.rows(1)]).await;
-    let due = DueTask {
+    let due = TaskHead {
         task,
+        tenant: Tenant::default(),
         task_type: "Form".to_owned(),
         version: 1,
-        status: TaskStatus::Dispatched,
+        status: Some(TaskStatus::Dispatched),
+        rev: Rev(0),
         since: DbTime(0),
     };
     let plan = RedispatchPlan {

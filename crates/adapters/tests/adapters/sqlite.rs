@@ -15,9 +15,7 @@ use counterstep_adapters::sqlite::{OpenError, SqliteOptions, SqliteStore};
 use counterstep_adapters::transient::is_transient;
 use counterstep_contracts::{Epoch, Outcome, QueueName, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::change::transition::LeaseChange;
-use counterstep_kernel::ports::{
-    CommitError, Due, EndedTask, PurgeOp, StoreError, SweepOp, TaskQuery,
-};
+use counterstep_kernel::ports::{CommitError, EndedTask, Find, PurgeOp, StoreError, TaskQuery};
 use counterstep_kernel::record::{Intention, TaskRow};
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_reconciler::{OrphanSettings, orphans};
@@ -191,14 +189,14 @@ async fn one_row_that_nobody_understands_does_not_hide_the_others() {
         matches!(&corrupt, Err(StoreError::Corrupt(why)) if why.contains("levitating")),
         "{corrupt:?}"
     );
-    let due = Due::Claimable {
+    let due = Find::Claimable {
         queues: vec![QueueName("files".into())],
         known: known(),
         unclaimed_for: Duration::ZERO,
         after: None,
     };
     let found: Vec<_> = store
-        .due(&due, 10)
+        .find(&due, 10)
         .await
         .unwrap()
         .into_iter()
@@ -228,7 +226,7 @@ async fn one_row_that_nobody_understands_does_not_hide_the_others() {
         store.load(rows[0]).await,
         Err(StoreError::Corrupt(_))
     ));
-    assert_eq!(store.due(&due, 10).await.unwrap().len(), 2);
+    assert_eq!(store.find(&due, 10).await.unwrap().len(), 2);
 }
 
 /// It stays for a newer program, and is asked for every 5 minutes.
@@ -307,7 +305,7 @@ async fn a_task_that_cannot_be_read_is_put_off_and_the_others_are_swept() {
     assert_eq!(swept.prefixes, 1);
     assert_eq!(load(store, other).await.marks[0].objects, Intention::Swept);
     // Not at each pass, but it is looked at again.
-    assert_eq!(store.sweeps(&SweepOp::Due { limit: 9 }).await.unwrap(), []);
+    assert_eq!(store.find(&Find::ToSweep, 9).await.unwrap(), []);
     let later = "SELECT count(*) AS n FROM tasks WHERE sweep_at IS NOT NULL";
     assert_eq!(number(&mut raw(&file(&fixture)), later), 1);
 }

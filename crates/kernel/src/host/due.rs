@@ -4,7 +4,7 @@ use super::{HostSettings, Spawn, UNKNOWN_FOR, room};
 use crate::admission::isolation::WhenFull;
 use crate::cancel::CancelToken;
 use crate::engine::Engine;
-use crate::ports::{Due, DueTask, Observation, StoreError};
+use crate::ports::{Find, Observation, StoreError, TaskHead};
 use crate::record::DbTime;
 use crate::turn::{TurnEnd, turn_when};
 use crate::workers::worker_registry;
@@ -52,7 +52,7 @@ pub(super) async fn take_due(
             .min(MAX_LOOKED_AT);
         // Also a lane that no type has any more: a task may stand there yet.
         let open = engine.not_paused(&settings.queues).await;
-        let due = Due::Claimable {
+        let due = Find::Claimable {
             queues: open.iter().flat_map(QueueName::lanes).collect(),
             known: known.clone(),
             unclaimed_for: settings.unclaimed_for,
@@ -63,7 +63,7 @@ pub(super) async fn take_due(
         let look = engine
             .ports
             .store
-            .due(&due, u32::try_from(limit).unwrap_or(u32::MAX));
+            .find(&due, u32::try_from(limit).unwrap_or(u32::MAX));
         let look = select(look, engine.ports.clock.sleep(LOOK_TAKES));
         let tasks = match select(look, Box::pin(shutdown.cancelled())).await {
             Either::Left((Either::Left((found, _)), _)) => found,
@@ -121,13 +121,16 @@ pub(super) async fn take_due(
 }
 
 /// Its place in the order of the due ones.
-const fn place(task: &DueTask) -> (DbTime, TaskId) {
+const fn place(task: &TaskHead) -> (DbTime, TaskId) {
     (task.since, task.task)
 }
 
 /// Whether the queue should have brought it and brings nothing. Tasks that wait for a time are found by polling alone.
-fn lacks_message(engine: &Engine, host: Host, task: &DueTask) -> bool {
-    let was_announced = matches!(task.status, TaskStatus::Submitted | TaskStatus::Dispatched);
+fn lacks_message(engine: &Engine, host: Host, task: &TaskHead) -> bool {
+    let was_announced = matches!(
+        task.status,
+        Some(TaskStatus::Submitted | TaskStatus::Dispatched)
+    );
     if !was_announced || engine.ports.queue.hands_out_tasks() {
         return false;
     }

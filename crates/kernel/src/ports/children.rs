@@ -1,7 +1,7 @@
 //! What the store is asked for about tasks that other tasks have submitted.
 
 use crate::record::Failure;
-use counterstep_contracts::{Rev, StepNo, TaskId, TaskStatus};
+use counterstep_contracts::{StepNo, TaskId, TaskStatus, Tenant};
 
 /// How many tasks of a step are in a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,17 +49,11 @@ pub struct ChildLine {
     pub failure: Option<Failure>,
 }
 
-/// A task that was woken, as far as its message needs it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Woken {
-    /// Declared name of its type.
-    pub task_type: String,
-    /// Version of its type.
-    pub version: u32,
-    /// Its revision.
-    pub rev: Rev,
-    /// The queue of the host that is to claim it.
-    pub queue: String,
-    /// W3C trace context.
-    pub traceparent: Option<String>,
+/// Tasks that stand in a relation to others.
+#[derive(Debug, Clone, Copy)]
+pub enum Relatives<'a> {
+    /// The tasks that run a task of this tenant again, the newest first, at most [`MOST_SUCCESSORS`](super::MOST_SUCCESSORS).
+    SuccessorsOf(&'a Tenant, TaskId),
+    /// The tasks above these: those that have submitted them, and so on. Each once, and before those below it.
+    Above(&'a [TaskId]),
 }

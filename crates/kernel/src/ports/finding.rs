@@ -7,9 +7,9 @@ use counterstep_steps::task::KnownType;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Which tasks to look for.
+/// Which tasks to look for, and in which order they are found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Due {
+pub enum Find {
     /// Ready to be claimed on one of these queues and unleased: dispatched, submitted, or
     /// compensating without a due time, and not claimed for a while (their message may be lost); or
     /// waiting or compensating with a due time that has passed.
@@ -35,6 +35,20 @@ pub enum Due {
     /// than the sleep that follows. Whether it had been seen, the task's own steps say. Those that
     /// have changed least lately come first.
     Parents(Vec<KnownType>),
+    /// Those at which a sweep is to look, the longest due first.
+    ToSweep,
+    /// Those that ended first, of one type and state. Not one whose idempotency key still lives, or with events that
+    /// are not published, or that an open task above it may undo: it cannot be purged.
+    Ended {
+        /// Declared name of the type.
+        task_type: String,
+        /// A state in which a task has ended.
+        status: TaskStatus,
+        /// They ended at least so long ago.
+        before: Duration,
+        /// Only those that come after this task; none where it is gone.
+        after: Option<TaskId>,
+    },
 }
 
 /// Which lost tasks to look for.
@@ -89,17 +103,21 @@ pub struct InFlight {
     pub example: TaskId,
 }
 
-/// A task found by [`Store::due`](super::Store::due).
+/// What is read of a task that was looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DueTask {
+pub struct TaskHead {
     /// Its id.
     pub task: TaskId,
+    /// Whose.
+    pub tenant: Tenant,
     /// Declared name of its type.
     pub task_type: String,
     /// Version of its type.
     pub version: u32,
-    /// Its state.
-    pub status: TaskStatus,
+    /// Its state; `None`: it cannot be read.
+    pub status: Option<TaskStatus>,
+    /// Its revision.
+    pub rev: Rev,
     /// Since when it has been as it was asked for.
     pub since: DbTime,
 }
@@ -200,6 +218,16 @@ impl TaskQuery {
             self.limit.max(Self::MOST_CANDIDATES)
         }
     }
+}
+
+/// What a list holds.
+#[derive(Debug, Clone, Copy)]
+pub enum TaskList<'a> {
+    /// A page, the newest first. A search looks at no more than [`TaskQuery::candidates`], in each state
+    /// where it goes state by state.
+    Page(&'a TaskQuery),
+    /// These tasks, in any order; those that are not there are left out.
+    These(&'a [TaskId]),
 }
 
 /// A page of a list.

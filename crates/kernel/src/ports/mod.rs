@@ -31,7 +31,7 @@ mod workers;
 pub use crate::dead_letters::poison::{MessageSource, POISON_KEPT, Poison};
 pub use crate::store::Store;
 pub use api_keys::{ApiKeyRow, ApiKeyRows};
-pub use children::{ChildCount, ChildLine, ChildQuery, Woken};
+pub use children::{ChildCount, ChildLine, ChildQuery, Relatives};
 pub use counterstep_steps::ports::{
     ByteStream, HintError, Hints, HttpServices, Listed, Method, NoServices, ObjectError,
     ObjectInfo, ObjectPage, Objects, Scratch, ServiceAnswer, ServiceError, ServiceRequest,
@@ -44,8 +44,8 @@ pub use documents::{
 };
 pub use errors::{CommitError, StoreError};
 pub use finding::{
-    Due, DueTask, FailureFilter, InFlight, Lost, LostOf, Revisions, RevisionsOf, TaskLine,
-    TaskPage, TaskQuery, TaskRevision, Unclaimed, first_id_at,
+    FailureFilter, Find, InFlight, Lost, LostOf, Revisions, RevisionsOf, TaskHead, TaskLine,
+    TaskList, TaskPage, TaskQuery, TaskRevision, Unclaimed, first_id_at,
 };
 pub use journal::{ChainRow, ChainTip, JournalPage, Lane};
 pub use locks::{Acquired, LockError, LockTag, Locks};
@@ -61,11 +61,11 @@ pub use statement::{ForeignTransactions, KEY_TAKEN, SqlStatement};
 pub use steps::{CodeLabel, InTheTurn, StepRunner};
 pub use store::{
     Committed, Heartbeat, IdempotencyRow, LoadFor, Loaded, LoadedTask, MOST_SUCCESSORS, OutboxOp,
-    OutboxRow, Storage, Unread,
+    OutboxRow, Storage, Touch, Touched, Unread,
 };
 pub use traces::{NoTraces, Traces};
 pub use types::{Disabled, FailureQuery, TypeRow, TypeRows, WaitingQuery};
-pub use upkeep::{EndedTask, PurgeOp, Receive, ReceiveOp, Receives, SweepOp, Upkeep};
+pub use upkeep::{EndedTask, PurgeOp, Receive, ReceiveOp, Receives, Upkeep};
 pub use workers::{
     DeniedConsumer, FetchError, Flow, FlowQuery, Gauges, KeptResults, MOST_LABEL_VALUES,
     MOST_PARKED_TYPES, OTHER, ParkedCount, Passed, TaskCount, WORKERS_READ, WorkerRow, WorkerSeen,

@@ -1,11 +1,9 @@
 //! The port of the database: what a store answers, and what may go wrong.
 
-use super::children::{ChildCount, ChildLine, ChildQuery, Woken};
+use super::children::{ChildCount, ChildLine, ChildQuery, Relatives};
 use super::documents::{DocumentQuery, DocumentWrite, Documents, DocumentsPut};
 use super::errors::{CommitError, StoreError};
-use super::finding::{
-    Due, DueTask, InFlight, Revisions, RevisionsOf, TaskLine, TaskPage, TaskQuery,
-};
+use super::finding::{Find, InFlight, Revisions, RevisionsOf, TaskHead, TaskList, TaskPage};
 use super::journal::{ChainRow, ChainTip, JournalPage};
 use super::logs::Logs;
 use super::places::{PlaceCount, PlaceQuery, PlaceRow};
@@ -15,7 +13,7 @@ use super::workers::{Flow, FlowQuery, Gauges};
 use crate::change::transition::{Guard, Transition};
 use crate::record::{DbTime, TaskRecord};
 use async_trait::async_trait;
-use counterstep_contracts::{Epoch, TaskEvent, TaskId, Tenant};
+use counterstep_contracts::{Epoch, Rev, TaskEvent, TaskId, Tenant};
 use serde_json::Value;
 use std::fmt::Debug;
 use std::time::Duration;
@@ -115,6 +113,48 @@ pub struct Unread {
     pub held: String,
 }
 
+/// A time of tasks that is moved.
+#[derive(Debug, Clone, Copy)]
+pub enum Touch<'a> {
+    /// Reserves lost tasks for this caller for so long: other reconcilers skip them. Touches those
+    /// that are still lost and that no other reconciler has reserved. It only spares others the
+    /// work; what becomes of a task its revision decides.
+    Reserve {
+        /// Which.
+        lost: &'a [TaskId],
+        /// For how long.
+        ttl: Duration,
+    },
+    /// A sweep looks at these again so long from now, as far as they can be locked at once: it cannot read
+    /// them.
+    PutOff {
+        /// Which.
+        tasks: &'a [TaskId],
+        /// For how long.
+        by: Duration,
+    },
+    /// Makes a task due now that sleeps: waits for tasks that it has submitted, or for a place, or is
+    /// between two undos, without a lease and with a due time ahead.
+    Wake(TaskId),
+}
+
+/// A task that was touched, as far as a message needs it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Touched {
+    /// Its id.
+    pub task: TaskId,
+    /// Declared name of its type.
+    pub task_type: String,
+    /// Version of its type.
+    pub version: u32,
+    /// Its revision.
+    pub rev: Rev,
+    /// The queue of the host that is to claim it.
+    pub queue: String,
+    /// W3C trace context.
+    pub traceparent: Option<String>,
+}
+
 /// Maximum successors that are read of a task: the newest ones that run it again.
 pub const MOST_SUCCESSORS: u32 = 20;
 
@@ -143,20 +183,18 @@ pub trait Storage: Upkeep + Logs + Send + Sync + Debug {
         ttl: Duration,
     ) -> Result<Heartbeat, StoreError>;
 
-    /// Tasks for the caller to look at, the oldest first, at most `limit`.
-    async fn due(&self, due: &Due, limit: u32) -> Result<Vec<DueTask>, StoreError>;
+    /// Tasks for the caller to look at, at most `limit`. One that cannot be read is left out.
+    async fn find(&self, what: &Find, limit: u32) -> Result<Vec<TaskHead>, StoreError>;
 
-    /// Reserves lost tasks for this caller for so long: other reconcilers skip them. Returns those
-    /// that are still lost and that no other reconciler has reserved. It only spares others the
-    /// work; what becomes of a task its revision decides.
-    async fn reserve(&self, lost: &[TaskId], ttl: Duration) -> Result<Vec<TaskId>, StoreError>;
+    /// Moves a time of tasks, where that is allowed, and leaves `rev` alone. Returns those that were touched. It need not be
+    /// on the disk: one that a power cut undoes is made up for.
+    async fn touch(&self, touch: &Touch<'_>) -> Result<Vec<Touched>, StoreError>;
 
     /// Until when a reconciler has reserved a lost task; `None`: none has, or it is not lost any more. For people.
     async fn reserved_until(&self, task: TaskId) -> Result<Option<DbTime>, StoreError>;
 
-    /// A page, the newest first. A search looks at no more than [`TaskQuery::candidates`], in each state
-    /// where it goes state by state.
-    async fn list(&self, query: &TaskQuery) -> Result<TaskPage, StoreError>;
+    /// Tasks as lists show them. One that cannot be read is left out.
+    async fn list(&self, what: &TaskList<'_>) -> Result<TaskPage, StoreError>;
 
     /// Tasks that have not ended, and those that have completed and that such a task above them may undo
     /// yet, counted by what they were submitted under; in the order of that.
@@ -183,10 +221,6 @@ pub trait Storage: Upkeep + Logs + Send + Sync + Debug {
     /// their end, of others in any.
     async fn revisions(&self, of: &RevisionsOf) -> Result<Revisions, StoreError>;
 
-    /// These tasks as lists show them, in any order; those that are not there, and those that
-    /// cannot be read, are left out.
-    async fn lines(&self, tasks: &[TaskId]) -> Result<Vec<TaskLine>, StoreError>;
-
     /// Takes or deletes events. Only a take returns any.
     async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError>;
 
@@ -204,17 +238,14 @@ pub trait Storage: Upkeep + Logs + Send + Sync + Debug {
     /// of the kinds [is durable](super::DocumentKind::is_durable). A schedule that fires is part of a [`commit`](Self::commit).
     async fn put(&self, writes: &[DocumentWrite]) -> Result<DocumentsPut, StoreError>;
 
-    /// The tasks that run a task of this tenant again, the newest first, at most [`MOST_SUCCESSORS`].
-    async fn successors(&self, tenant: &Tenant, task: TaskId) -> Result<Vec<TaskId>, StoreError>;
+    /// Tasks that stand in a relation to others.
+    async fn relatives(&self, of: &Relatives<'_>) -> Result<Vec<TaskId>, StoreError>;
 
     /// The tasks that a task has submitted, counted by step and state.
     async fn child_counts(&self, parent: TaskId) -> Result<Vec<ChildCount>, StoreError>;
 
     /// A page of the tasks that a task has submitted, in the order of step and place.
     async fn children(&self, query: &ChildQuery) -> Result<Vec<ChildLine>, StoreError>;
-
-    /// The tasks above these: those that have submitted them, and so on. Each once, and before those below it.
-    async fn above(&self, tasks: &[TaskId]) -> Result<Vec<TaskId>, StoreError>;
 
     /// Tasks that are counted with others of a key, and the places that they hold.
     async fn places(&self, query: &PlaceQuery) -> Result<Vec<PlaceRow>, StoreError>;
@@ -225,11 +256,6 @@ pub trait Storage: Upkeep + Logs + Send + Sync + Debug {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<PlaceCount>, StoreError>;
-
-    /// Makes a task due now that sleeps: waits for tasks that it has submitted, or for a place, or is
-    /// between two undos, without a lease and with a due time ahead. `None`: it does not. It leaves
-    /// `rev` alone.
-    async fn wake(&self, task: TaskId) -> Result<Option<Woken>, StoreError>;
 
     /// How many tasks of a type failed in a row.
     async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError>;

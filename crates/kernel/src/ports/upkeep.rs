@@ -1,11 +1,11 @@
-//! What sweeps ask of the store beyond the tasks themselves: which of them to look at, the files of
-//! requests that have no task, and those that have ended.
+//! What sweeps ask of the store beyond the tasks themselves: the files of requests that have no task, and the removal
+//! of tasks that have ended.
 
 use super::errors::StoreError;
+use super::finding::TaskHead;
 use crate::record::DbTime;
 use async_trait::async_trait;
-use counterstep_contracts::{Rev, TaskId, TaskStatus, Tenant};
-use std::time::Duration;
+use counterstep_contracts::{Rev, TaskId, Tenant};
 
 /// A receive: files of a request that has no task yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,23 +57,19 @@ pub struct EndedTask {
     pub rev: Rev,
 }
 
+impl From<TaskHead> for EndedTask {
+    fn from(head: TaskHead) -> Self {
+        Self {
+            task: head.task,
+            tenant: head.tenant,
+            rev: head.rev,
+        }
+    }
+}
+
 /// Work on tasks that have ended long enough ago.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PurgeOp {
-    /// The tasks that ended first, of one type and state, in one order. Not one whose idempotency
-    /// key still lives, or with events that are not published: it cannot be purged. Reads only.
-    Ended {
-        /// Declared name of the type.
-        task_type: String,
-        /// A state in which a task has ended.
-        status: TaskStatus,
-        /// They ended at least so long ago.
-        before: Duration,
-        /// Only those that come after this task; none where it is gone.
-        after: Option<TaskId>,
-        /// Maximum number of them.
-        limit: u32,
-    },
     /// Deletes all rows of these tasks, their audit too, and leaves a tombstone of each: in one
     /// transaction. Returns those of which that is true now; a task that has changed, has not
     /// ended, has events that are not published, or whose idempotency key still lives, stays whole.
@@ -90,33 +86,12 @@ pub enum PurgeOp {
     Forget(Vec<TaskId>),
 }
 
-/// Work on the time at which a sweep looks at a task.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SweepOp {
-    /// Tasks whose time has come, the longest due first. Reads only.
-    Due {
-        /// Maximum number of them.
-        limit: u32,
-    },
-    /// Looked at again so long from now, as far as they can be locked at once: no sweep can read
-    /// them. Their revision stays.
-    PutOff {
-        /// Which.
-        tasks: Vec<TaskId>,
-        /// For how long.
-        by: Duration,
-    },
-}
-
 /// Questions of sweeps. Each atomic, and none changes what a task is; a purge removes one.
 #[async_trait]
 pub trait Upkeep {
-    /// Finds tasks for a sweep, or puts them off. Returns them.
-    async fn sweeps(&self, op: &SweepOp) -> Result<Vec<TaskId>, StoreError>;
-
     /// Finds, condemns or removes receives.
     async fn receives(&self, op: &ReceiveOp) -> Result<Receives, StoreError>;
 
-    /// Finds tasks that have ended, purges them, finds and removes tombstones.
+    /// Purges tasks that have ended, finds and removes tombstones.
     async fn purge(&self, op: &PurgeOp) -> Result<Vec<EndedTask>, StoreError>;
 }

@@ -8,8 +8,8 @@ use crate::payloads::place::Place;
 use crate::ports::{
     ChainRow, ChainTip, ChildCount, EndedTask, FailureQuery, Flow, FlowQuery, Gauges,
     IdempotencyRow, InFlight, JournalPage, LogRow, LogWrite, OutboxOp, OutboxRow, PlaceCount,
-    PlaceQuery, PlaceRow, PurgeOp, ReceiveOp, Receives, Revisions, RevisionsOf, StoreError,
-    SweepOp, WaitingQuery, Woken,
+    PlaceQuery, PlaceRow, PurgeOp, ReceiveOp, Receives, Relatives, Revisions, RevisionsOf,
+    StoreError, WaitingQuery,
 };
 use counterstep_contracts::{TaskId, Tenant};
 use std::time::Duration;
@@ -83,7 +83,7 @@ impl Store {
         self.storage.idempotency(tenant, key).await
     }
 
-    /// See [`Storage::successors`](crate::ports::Storage::successors).
+    /// See [`Relatives::SuccessorsOf`].
     ///
     /// # Errors
     /// [`StoreError`].
@@ -92,7 +92,9 @@ impl Store {
         tenant: &Tenant,
         task: TaskId,
     ) -> Result<Vec<TaskId>, StoreError> {
-        self.storage.successors(tenant, task).await
+        self.storage
+            .relatives(&Relatives::SuccessorsOf(tenant, task))
+            .await
     }
 
     /// See [`Storage::child_counts`](crate::ports::Storage::child_counts).
@@ -103,12 +105,12 @@ impl Store {
         self.storage.child_counts(parent).await
     }
 
-    /// See [`Storage::above`](crate::ports::Storage::above).
+    /// See [`Relatives::Above`].
     ///
     /// # Errors
     /// [`StoreError`].
     pub async fn above(&self, tasks: &[TaskId]) -> Result<Vec<TaskId>, StoreError> {
-        self.storage.above(tasks).await
+        self.storage.relatives(&Relatives::Above(tasks)).await
     }
 
     /// See [`Storage::places`](crate::ports::Storage::places).
@@ -129,14 +131,6 @@ impl Store {
         limit: u32,
     ) -> Result<Vec<PlaceCount>, StoreError> {
         self.storage.place_counts(after, limit).await
-    }
-
-    /// See [`Storage::wake`](crate::ports::Storage::wake).
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn wake(&self, task: TaskId) -> Result<Option<Woken>, StoreError> {
-        self.storage.wake(task).await
     }
 
     /// See [`Storage::failures`](crate::ports::Storage::failures).
@@ -165,14 +159,6 @@ impl Store {
     /// [`StoreError`].
     pub async fn waiting(&self, query: &WaitingQuery) -> Result<u32, StoreError> {
         self.storage.waiting(query).await
-    }
-
-    /// See [`Upkeep::sweeps`](crate::ports::Upkeep::sweeps).
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn sweeps(&self, op: &SweepOp) -> Result<Vec<TaskId>, StoreError> {
-        self.storage.sweeps(op).await
     }
 
     /// See [`Upkeep::receives`](crate::ports::Upkeep::receives).

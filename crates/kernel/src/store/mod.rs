@@ -10,9 +10,9 @@ use crate::payloads::encrypt::{self};
 use crate::payloads::place::is_encrypted;
 use crate::ports::{
     ChildLine, ChildQuery, CommitError, Committed, DocumentKind, DocumentQuery, DocumentWrite,
-    Documents, DocumentsPut, Due, DueTask, FailureFilter, ForeignTransactions, Heartbeat, LoadFor,
-    Loaded, PayloadCodec, PayloadError, SqlStatement, Storage, StoreError, TaskLine, TaskPage,
-    TaskQuery, Unread,
+    Documents, DocumentsPut, FailureFilter, Find, ForeignTransactions, Heartbeat, LoadFor, Loaded,
+    PayloadCodec, PayloadError, SqlStatement, Storage, StoreError, TaskHead, TaskLine, TaskList,
+    TaskPage, TaskQuery, Touch, Touched, Unread,
 };
 use crate::record::{DbTime, Failure, History, TaskRecord};
 use counterstep_contracts::{Epoch, TaskId};
@@ -108,7 +108,7 @@ impl Store {
         let TaskPage {
             mut lines,
             mut looked_to,
-        } = self.storage.list(&candidates).await?;
+        } = self.storage.list(&TaskList::Page(&candidates)).await?;
         if lines.len() >= usize::try_from(candidates.limit).unwrap_or(usize::MAX) {
             looked_to = lines.last().map(|line| line.task);
         }
@@ -234,24 +234,42 @@ impl Store {
         self.storage.heartbeat(task, epoch, ttl)
     }
 
-    /// See [`Storage::due`](crate::ports::Storage::due).
+    /// See [`Storage::find`](crate::ports::Storage::find).
     ///
     /// # Errors
     /// [`StoreError`].
-    pub fn due<'a>(
+    pub fn find<'a>(
         &'a self,
-        due: &'a Due,
+        what: &'a Find,
         limit: u32,
-    ) -> BoxFuture<'a, Result<Vec<DueTask>, StoreError>> {
-        self.storage.due(due, limit)
+    ) -> BoxFuture<'a, Result<Vec<TaskHead>, StoreError>> {
+        self.storage.find(what, limit)
     }
 
-    /// See [`Storage::reserve`](crate::ports::Storage::reserve).
+    /// See [`Touch::Reserve`].
     ///
     /// # Errors
     /// [`StoreError`].
     pub async fn reserve(&self, lost: &[TaskId], ttl: Duration) -> Result<Vec<TaskId>, StoreError> {
-        self.storage.reserve(lost, ttl).await
+        let touched = self.storage.touch(&Touch::Reserve { lost, ttl }).await?;
+        Ok(touched.into_iter().map(|touched| touched.task).collect())
+    }
+
+    /// See [`Touch::PutOff`].
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn put_off(&self, tasks: &[TaskId], by: Duration) -> Result<Vec<TaskId>, StoreError> {
+        let touched = self.storage.touch(&Touch::PutOff { tasks, by }).await?;
+        Ok(touched.into_iter().map(|touched| touched.task).collect())
+    }
+
+    /// See [`Touch::Wake`]. `None`: it does not sleep.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn wake(&self, task: TaskId) -> Result<Option<Touched>, StoreError> {
+        Ok(self.storage.touch(&Touch::Wake(task)).await?.pop())
     }
 
     /// See [`Storage::reserved_until`](crate::ports::Storage::reserved_until).
@@ -270,7 +288,7 @@ impl Store {
         if self.codec.is_some() && query.failure.text.is_some() {
             return self.search(query).await;
         }
-        let mut page = self.storage.list(query).await?;
+        let mut page = self.storage.list(&TaskList::Page(query)).await?;
         self.decrypt_lines(&mut page.lines)?;
         Ok(page)
     }
@@ -287,12 +305,12 @@ impl Store {
         Ok(history)
     }
 
-    /// See [`Storage::lines`](crate::ports::Storage::lines).
+    /// See [`TaskList::These`].
     ///
     /// # Errors
     /// [`StoreError`].
     pub async fn lines(&self, tasks: &[TaskId]) -> Result<Vec<TaskLine>, StoreError> {
-        let mut lines = self.storage.lines(tasks).await?;
+        let TaskPage { mut lines, .. } = self.storage.list(&TaskList::These(tasks)).await?;
         self.decrypt_lines(&mut lines)?;
         Ok(lines)
     }

@@ -8,7 +8,7 @@ use counterstep_kernel::change::intents::{
 };
 use counterstep_kernel::change::transition::AttemptWrite;
 use counterstep_kernel::draft;
-use counterstep_kernel::ports::{CommitError, PurgeOp, ReceiveOp, StoreError, SweepOp};
+use counterstep_kernel::ports::{CommitError, Find, PurgeOp, ReceiveOp, StoreError};
 use counterstep_kernel::record::TaskRecord;
 use counterstep_steps::times::DbTime;
 use futures::{StreamExt, stream};
@@ -55,7 +55,8 @@ pub(super) async fn overdue(engine: &Engine, limit: u32) -> Result<Look, StoreEr
             .iter()
             .filter_map(|row| intents::overdue_receive(row, receives.now)),
     );
-    let tasks = engine.ports.store.sweeps(&SweepOp::Due { limit }).await?;
+    let found = engine.ports.store.find(&Find::ToSweep, limit).await?;
+    let tasks: Vec<TaskId> = found.into_iter().map(|found| found.task).collect();
     for (task, record) in records(engine, &tasks).await? {
         match record {
             Ok(record) => {

@@ -17,7 +17,7 @@ pub use rules::OrphanSettings;
 use counterstep_contracts::TaskId;
 use counterstep_kernel::Engine;
 use counterstep_kernel::change::intents::Intent;
-use counterstep_kernel::ports::{ObjectError, StoreError, SweepOp};
+use counterstep_kernel::ports::{ObjectError, StoreError};
 use counterstep_steps::cancel::CancelToken;
 use counterstep_steps::keys::ObjectKey;
 use counterstep_steps::times::DbTime;
@@ -186,12 +186,7 @@ async fn put_off(engine: &Engine, tasks: Vec<TaskId>, by: Duration) {
     if count == 0 {
         return;
     }
-    if let Err(error) = engine
-        .ports
-        .store
-        .sweeps(&SweepOp::PutOff { tasks, by })
-        .await
-    {
+    if let Err(error) = engine.ports.store.put_off(&tasks, by).await {
         tracing::warn!(count, %error, "tasks that cannot be swept were not put off");
     }
 }

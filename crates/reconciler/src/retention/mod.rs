@@ -10,7 +10,7 @@ use counterstep_contracts::overrides::OTHERS;
 use counterstep_contracts::retention::ENDED;
 use counterstep_contracts::{AuditSeq, Keep, Retention, TaskId, TaskStatus};
 use counterstep_kernel::Engine;
-use counterstep_kernel::ports::{EndedTask, ObjectError, PurgeOp, Store, StoreError};
+use counterstep_kernel::ports::{EndedTask, Find, ObjectError, PurgeOp, Store, StoreError};
 use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::status::task_log;
 use counterstep_steps::cancel::CancelToken;
@@ -170,9 +170,7 @@ pub fn plan<'a>(
         for (n, &(name, status, keep, before)) in rules.iter().enumerate() {
             let share = (left / u32::try_from(rules.len() - n).unwrap_or(u32::MAX)).max(1);
             let after = settings.put_off.behind((name, status));
-            let tasks = store
-                .purge(&ended((name, status), before, after, share))
-                .await?;
+            let tasks = ended(store, (name, status), before, after, share).await?;
             left = left.saturating_sub(count(&tasks));
             if count(&tasks) == share {
                 more.push((plan.groups.len(), before));
@@ -194,7 +192,7 @@ pub fn plan<'a>(
             };
             let last = first.tasks.last().map(|last| last.task);
             let of = (first.task_type.as_str(), first.status);
-            let tasks = store.purge(&ended(of, before, last, left)).await?;
+            let tasks = ended(store, of, before, last, left).await?;
             left = left.saturating_sub(count(&tasks));
             first.tasks.extend(tasks);
         }
@@ -202,19 +200,21 @@ pub fn plan<'a>(
     })
 }
 
-fn ended(
+async fn ended(
+    store: &Store,
     (task_type, status): (&str, TaskStatus),
     before: Duration,
     after: Option<TaskId>,
     limit: u32,
-) -> PurgeOp {
-    PurgeOp::Ended {
+) -> Result<Vec<EndedTask>, StoreError> {
+    let ended = Find::Ended {
         task_type: task_type.to_owned(),
         status,
         before,
         after,
-        limit,
-    }
+    };
+    let found = store.find(&ended, limit).await?;
+    Ok(found.into_iter().map(EndedTask::from).collect())
 }
 
 /// Executes a plan, batch by batch: the archive is durable before any row is deleted, and the
@@ -306,8 +306,8 @@ async fn purge_group(
             return Ok(());
         }
         are_others = true;
-        let others = ended((&task_type, status), before, Some(last), instead);
-        tasks = engine.ports.store.purge(&others).await?;
+        let of = (task_type.as_str(), status);
+        tasks = ended(&engine.ports.store, of, before, Some(last), instead).await?;
         if count(&tasks) < instead {
             settings.put_off.set((&task_type, status), None);
         }

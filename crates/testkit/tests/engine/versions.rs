@@ -7,7 +7,7 @@ use counterstep_contracts::{Host, TaskStatus, WaitReason};
 use counterstep_kernel::Engine;
 use counterstep_kernel::engine::faults::{Fault, FaultKind};
 use counterstep_kernel::operator::{check_deploy, why};
-use counterstep_kernel::ports::Due;
+use counterstep_kernel::ports::Find;
 use counterstep_kernel::ports::Lost;
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_macros::distributed_task;
@@ -169,7 +169,7 @@ async fn a_host_of_another_version_or_definition_leaves_a_task_to_those_that_kno
             record.steps.iter().all(|row| row.attempts.0 == 0),
             "nothing of it ran"
         );
-        let due = |engine: &Engine| Due::Claimable {
+        let due = |engine: &Engine| Find::Claimable {
             queues: engine.registry.queues(Host::Worker),
             known: engine.registry.known(),
             unclaimed_for: Duration::ZERO,
@@ -177,13 +177,13 @@ async fn a_host_of_another_version_or_definition_leaves_a_task_to_those_that_kno
         };
         let store = &task.engine.ports.store;
         assert_eq!(
-            store.due(&due(&stranger), 10).await.expect("an answer"),
+            store.find(&due(&stranger), 10).await.expect("an answer"),
             [],
             "it is not shown it again"
         );
         assert_eq!(
             store
-                .due(&due(&task.engine), 10)
+                .find(&due(&task.engine), 10)
                 .await
                 .expect("an answer")
                 .len(),

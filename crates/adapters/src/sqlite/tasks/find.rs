@@ -3,35 +3,42 @@
 use crate::sqlite::fault::{Fault, count, micros, parse};
 use crate::sqlite::prepared::Prepare;
 use crate::sqlite::revisions::states;
-use counterstep_contracts::{QueueName, TaskId};
-use counterstep_kernel::ports::{DueTask, InFlight, KnownType, Lost, LostOf};
+use crate::sqlite::{children, retention};
+use counterstep_contracts::{QueueName, Rev, TaskId, Tenant};
+use counterstep_kernel::ports::{Find, InFlight, KnownType, Lost, LostOf, TaskHead};
 use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Nullable, Text};
 
-/// A row of a due query, and since when it has been due.
+/// A task that was looked for, and since when it has been as it was asked for.
 #[derive(Debug, QueryableByName)]
-pub(in super::super) struct DueRow {
+pub(in super::super) struct HeadRow {
     #[diesel(sql_type = BigInt)]
     pub(in super::super) since: i64,
     #[diesel(sql_type = Text)]
     pub(in super::super) id: String,
+    #[diesel(sql_type = Text)]
+    tenant: String,
     #[diesel(sql_type = Text)]
     task_type: String,
     #[diesel(sql_type = BigInt)]
     version: i64,
     #[diesel(sql_type = Text)]
     status: String,
+    #[diesel(sql_type = BigInt)]
+    rev: i64,
 }
 
-impl DueRow {
-    pub(in super::super) fn decode(self) -> Result<DueTask, Fault> {
-        Ok(DueTask {
+impl HeadRow {
+    pub(in super::super) fn decode(self) -> Result<TaskHead, Fault> {
+        Ok(TaskHead {
             task: parse("id", &self.id)?,
+            tenant: Tenant(self.tenant),
             task_type: self.task_type,
             version: count("version", self.version)?,
-            status: parse("status", &self.status)?,
+            status: parse("status", &self.status).ok(),
+            rev: Rev(self.rev),
             since: DbTime(self.since),
         })
     }
@@ -48,15 +55,77 @@ pub(in super::super) fn known(types: &[KnownType]) -> String {
     serde_json::json!(names).to_string()
 }
 
+/// Tasks that are looked for.
+pub(in super::super) fn find(
+    connection: &mut SqliteConnection,
+    now: i64,
+    what: &Find,
+    limit: u32,
+) -> Result<Vec<TaskHead>, Fault> {
+    let rows = match what {
+        Find::Claimable {
+            queues,
+            known,
+            unclaimed_for,
+            after,
+        } => {
+            let before = now - micros(*unclaimed_for);
+            claimable(connection, (queues, known), (before, now, *after), limit)?
+        }
+        Find::Lost(which) => lost(connection, which, now, limit)?,
+        Find::Unclaimed(which) => {
+            let mut rows = super::super::unclaimed::find(connection, which, now, limit)?;
+            rows.sort_by(|a, b| (a.since, &a.id).cmp(&(b.since, &b.id)));
+            rows
+        }
+        Find::Parents(known) => children::parents(connection, known, now, limit)?,
+        Find::ToSweep => to_sweep(connection, now, limit)?,
+        Find::Ended {
+            task_type,
+            status,
+            before,
+            after,
+        } => {
+            let until = now - micros(*before);
+            retention::ended(
+                connection,
+                (task_type, *status),
+                (until, now, *after),
+                limit,
+            )?
+        }
+    };
+    let decoded = rows.into_iter().filter_map(|row| match row.decode() {
+        Ok(task) => Some(task),
+        Err(fault) => {
+            tracing::warn!(?fault, "a task that was found cannot be read");
+            None
+        }
+    });
+    Ok(decoded
+        .take(usize::try_from(limit).unwrap_or(usize::MAX))
+        .collect())
+}
+
+/// Those that a sweep is to look at, the longest due first.
+fn to_sweep(connection: &mut SqliteConnection, now: i64, limit: u32) -> QueryResult<Vec<HeadRow>> {
+    diesel::sql_query(
+        "SELECT sweep_at AS since, id, tenant, task_type, version, status, rev FROM tasks INDEXED BY tasks_to_sweep
+         WHERE sweep_at IS NOT NULL AND sweep_at <= ? ORDER BY sweep_at",
+    )
+    .bind::<BigInt, _>(now)
+    .load_at_most(limit, connection)
+}
+
 /// Unleased, and unclaimed since `before` or with a due time that has come; behind a place in their order.
 // Queue by queue, each in the order of its index: asked for all queues at once, SQLite would read
 // and sort the whole backlog for every poll.
-pub(in super::super) fn claimable(
+fn claimable(
     connection: &mut SqliteConnection,
     (queues, of): (&[QueueName], &[KnownType]),
     (before, now, after): (i64, i64, Option<(DbTime, TaskId)>),
     limit: u32,
-) -> QueryResult<Vec<DueRow>> {
+) -> QueryResult<Vec<HeadRow>> {
     let of = known(of);
     let after = after.map_or((i64::MIN, String::new()), |(since, task)| {
         (since.0, task.to_string())
@@ -79,9 +148,9 @@ fn unclaimed(
     (known, (after, id)): (&str, &(i64, String)),
     before: i64,
     limit: u32,
-) -> QueryResult<Vec<DueRow>> {
+) -> QueryResult<Vec<HeadRow>> {
     diesel::sql_query(
-        "SELECT updated_at AS since, id, task_type, version, status FROM tasks INDEXED BY tasks_unclaimed
+        "SELECT updated_at AS since, id, tenant, task_type, version, status, rev FROM tasks INDEXED BY tasks_unclaimed
          WHERE lease_owner IS NULL
            AND (status IN ('submitted', 'dispatched') OR (status = 'compensating' AND due_at IS NULL))
            AND queue = ? AND updated_at <= ? AND (updated_at, id) > (?, ?)
@@ -103,9 +172,9 @@ fn due(
     (known, (after, id)): (&str, &(i64, String)),
     now: i64,
     limit: u32,
-) -> QueryResult<Vec<DueRow>> {
+) -> QueryResult<Vec<HeadRow>> {
     diesel::sql_query(
-        "SELECT due_at AS since, id, task_type, version, status FROM tasks INDEXED BY tasks_due
+        "SELECT due_at AS since, id, tenant, task_type, version, status, rev FROM tasks INDEXED BY tasks_due
          WHERE lease_owner IS NULL AND due_at IS NOT NULL AND status IN ('waiting', 'compensating')
            AND queue = ? AND due_at <= ? AND (due_at, id) > (?, ?)
            AND task_type || '/' || version || '/' || definition_hash IN (SELECT value FROM json_each(?))
@@ -120,12 +189,12 @@ fn due(
 }
 
 /// With a lease that has run out, and that no reconciler has reserved.
-pub(in super::super) fn lost(
+fn lost(
     connection: &mut SqliteConnection,
     which: &Lost,
     now: i64,
     limit: u32,
-) -> QueryResult<Vec<DueRow>> {
+) -> QueryResult<Vec<HeadRow>> {
     let (whose, types) = match &which.of {
         LostOf::All => ("?4 = ?4", String::new()),
         LostOf::These(these) => (
@@ -138,7 +207,7 @@ pub(in super::super) fn lost(
         ),
     };
     diesel::sql_query(format!(
-        "SELECT lease_expires_at AS since, id, task_type, version, status FROM tasks INDEXED BY tasks_leased
+        "SELECT lease_expires_at AS since, id, tenant, task_type, version, status, rev FROM tasks INDEXED BY tasks_leased
          WHERE lease_owner IS NOT NULL AND lease_expires_at <= ?1 AND status IN ('running', 'compensating')
            AND (held_until IS NULL OR held_until <= ?2 OR held_epoch <> epoch)
            AND (?3 IS NULL OR task_type = ?3) AND {whose}
@@ -149,40 +218,6 @@ pub(in super::super) fn lost(
     .bind::<Nullable<Text>, _>(&which.task_type)
     .bind::<Text, _>(types)
     .load_at_most(limit, connection)
-}
-
-/// Reserves lost tasks for one reconciler. Returns those that could be.
-pub(in super::super) fn reserve(
-    connection: &mut SqliteConnection,
-    lost: &[TaskId],
-    now: i64,
-    until: i64,
-) -> QueryResult<Vec<TaskId>> {
-    let mut reserved = Vec::with_capacity(lost.len());
-    for task in lost {
-        if reserve_one(connection, *task, now, until)? {
-            reserved.push(*task);
-        }
-    }
-    Ok(reserved)
-}
-
-fn reserve_one(
-    connection: &mut SqliteConnection,
-    task: TaskId,
-    now: i64,
-    until: i64,
-) -> QueryResult<bool> {
-    diesel::sql_query(
-        "UPDATE tasks SET held_until = ?1, held_epoch = epoch
-         WHERE id = ?2 AND lease_owner IS NOT NULL AND lease_expires_at <= ?3
-           AND (held_until IS NULL OR held_until <= ?3 OR held_epoch <> epoch)",
-    )
-    .bind::<BigInt, _>(until)
-    .bind::<Text, _>(task.to_string())
-    .bind::<BigInt, _>(now)
-    .execute(connection)
-    .map(|held| held > 0)
 }
 
 /// A task that a reconciler has reserved.

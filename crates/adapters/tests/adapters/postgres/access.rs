@@ -7,7 +7,7 @@ use counterstep_adapters::client_certificate::ClientCertificate;
 use counterstep_adapters::postgres::{OpenError, PostgresOptions, PostgresStore};
 use counterstep_contracts::{Epoch, Outcome, TaskStatus};
 use counterstep_kernel::change::transition::{LeaseChange, Time};
-use counterstep_kernel::ports::{JournalPage, Lane, OutboxOp, PurgeOp, ReceiveOp, SweepOp};
+use counterstep_kernel::ports::{Find, JournalPage, Lane, OutboxOp, PurgeOp, ReceiveOp};
 use counterstep_testkit::servers::{Postgres, shared_postgres};
 use std::os::unix::fs::{MetadataExt, chown};
 use std::path::Path;
@@ -268,16 +268,11 @@ async fn the_service_role_can_commit_and_cannot_touch_the_audit() {
     change.events = vec![event(record.task.id, 1)];
     write_of(&mut change).lease = LeaseChange::Release;
     commit(&store, leased(&record), &change).await.unwrap();
-    assert_eq!(
-        store.sweeps(&SweepOp::Due { limit: 9 }).await.unwrap(),
-        [record.task.id]
-    );
+    let to_sweep = store.find(&Find::ToSweep, 9).await.unwrap();
+    assert_eq!(to_sweep.len(), 1);
+    assert_eq!(to_sweep[0].task, record.task.id);
     sweep(&store, record.task.id, vec![condemn(2)]).await;
-    let tasks = vec![record.task.id];
-    store
-        .sweeps(&SweepOp::PutOff { tasks, by: MINUTE })
-        .await
-        .unwrap();
+    store.put_off(&[record.task.id], MINUTE).await.unwrap();
     let receives = [new_task(), new_task()];
     for task in receives {
         commit(&store, NEW, &begin(task, Duration::ZERO))

@@ -5,9 +5,9 @@ use crate::suite::changes::*;
 use crate::suite::labels::labels;
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::ports::{
-    ChildQuery, Due, FailureFilter, FailureQuery, First, FlowQuery, JournalPage, Lane, Lost,
-    OutboxOp, PlaceQuery, PurgeOp, ReceiveOp, RevisionsOf, ScheduleQuery, Store, SweepOp,
-    TaskQuery, Unclaimed, WaitingQuery,
+    ChildQuery, FailureFilter, FailureQuery, Find, First, FlowQuery, JournalPage, Lane, Lost,
+    OutboxOp, PlaceQuery, PurgeOp, ReceiveOp, RevisionsOf, ScheduleQuery, Store, TaskQuery,
+    Unclaimed, WaitingQuery,
 };
 use counterstep_steps::times::DbTime;
 use futures::future::BoxFuture;
@@ -149,11 +149,11 @@ pub(super) fn reads() -> Vec<(String, Read)> {
         ),
         (
             "lost",
-            read!(store => store.due(&Due::Lost(Lost::default()), PAGE)),
+            read!(store => store.find(&Find::Lost(Lost::default()), PAGE)),
         ),
         (
             "tasks to sweep",
-            read!(store => store.sweeps(&SweepOp::Due { limit: PAGE })),
+            read!(store => store.find(&Find::ToSweep, PAGE)),
         ),
         (
             "overdue receives",
@@ -217,28 +217,27 @@ pub(super) fn reads() -> Vec<(String, Read)> {
     ];
     reads.push(("claimable", {
         read!(store => async move {
-            let due = Due::Claimable { queues: queues(), known: known(), unclaimed_for: Duration::ZERO, after: None };
-            store.due(&due, PAGE).await
+            let due = Find::Claimable { queues: queues(), known: known(), unclaimed_for: Duration::ZERO, after: None };
+            store.find(&due, PAGE).await
         })
     }));
     reads.push(("unclaimed", {
         read!(store => async move {
             let which =
                 Unclaimed { queues: queues(), known: known(), for_at_least: Duration::ZERO, at_most: MINUTE };
-            store.due(&Due::Unclaimed(which), PAGE).await
+            store.find(&Find::Unclaimed(which), PAGE).await
         })
     }));
     for (name, after) in [("ended", None), ("ended, next page", Some(task(9_001)))] {
         let read = move |store: Store| -> BoxFuture<'static, ()> {
             let (task_type, status) = ("Zip".to_owned(), TaskStatus::Completed);
-            let op = PurgeOp::Ended {
+            let ended = Find::Ended {
                 task_type,
                 status,
                 before: MINUTE,
                 after,
-                limit: PAGE,
             };
-            Box::pin(async move { drop(store.purge(&op).await.unwrap()) })
+            Box::pin(async move { drop(store.find(&ended, PAGE).await.unwrap()) })
         };
         reads.push((name, Box::new(read)));
     }

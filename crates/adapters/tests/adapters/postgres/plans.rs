@@ -9,9 +9,9 @@ use counterstep_contracts::{
 };
 use counterstep_kernel::change::transition::{AttemptWrite, ReceiveWrite, Transition};
 use counterstep_kernel::ports::{
-    ChildQuery, CommitError, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Due,
-    DuePlace, EndedTask, FailureFilter, First, FlowQuery, Lost, OutboxOp, PlaceQuery, PurgeOp,
-    ReceiveOp, Store, SweepOp, TaskQuery, Unclaimed,
+    ChildQuery, CommitError, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, DuePlace,
+    EndedTask, FailureFilter, Find, First, FlowQuery, Lost, OutboxOp, PlaceQuery, PurgeOp,
+    ReceiveOp, Store, TaskQuery, Unclaimed,
 };
 use counterstep_kernel::record::{StepRow, TaskRecord, TaskRow};
 use counterstep_steps::times::DbTime;
@@ -237,8 +237,8 @@ async fn no_statement_reads_a_whole_table() {
         .unwrap();
     let queues = vec![counterstep_contracts::QueueName("files".into())];
     store
-        .due(
-            &Due::Claimable {
+        .find(
+            &Find::Claimable {
                 queues,
                 known: known(),
                 unclaimed_for: Duration::ZERO,
@@ -248,7 +248,7 @@ async fn no_statement_reads_a_whole_table() {
         )
         .await
         .unwrap();
-    store.due(&Due::Lost(Lost::default()), 9).await.unwrap();
+    store.find(&Find::Lost(Lost::default()), 9).await.unwrap();
     let queues = vec![counterstep_contracts::QueueName("files".into())];
     let which = Unclaimed {
         queues,
@@ -256,7 +256,7 @@ async fn no_statement_reads_a_whole_table() {
         for_at_least: Duration::ZERO,
         at_most: MINUTE,
     };
-    store.due(&Due::Unclaimed(which), 9).await.unwrap();
+    store.find(&Find::Unclaimed(which), 9).await.unwrap();
     store.gauges(&[]).await.unwrap();
     store.gauges(&["order".to_owned()]).await.unwrap();
     let (kind, tenant) = (DocumentKind::Worker, Tenant::default());
@@ -342,14 +342,8 @@ async fn no_statement_reads_a_whole_table() {
         ))
         .await
         .unwrap();
-    store.sweeps(&SweepOp::Due { limit: 9 }).await.unwrap();
-    store
-        .sweeps(&SweepOp::PutOff {
-            tasks: vec![record.task.id],
-            by: MINUTE,
-        })
-        .await
-        .unwrap();
+    store.find(&Find::ToSweep, 9).await.unwrap();
+    store.put_off(&[record.task.id], MINUTE).await.unwrap();
     let receives = [new_task(), new_task()];
     for task in receives {
         commit(&store, NEW, &begin(task, Duration::ZERO))
@@ -388,16 +382,13 @@ async fn no_statement_reads_a_whole_table() {
     let (task_type, status) = ("Zip".to_owned(), TaskStatus::Completed);
     for after in [None, Some(record.task.id)] {
         let task_type = task_type.clone();
-        store
-            .purge(&PurgeOp::Ended {
-                task_type,
-                status,
-                before: MINUTE,
-                after,
-                limit: 9,
-            })
-            .await
-            .unwrap();
+        let ended = Find::Ended {
+            task_type,
+            status,
+            before: MINUTE,
+            after,
+        };
+        store.find(&ended, 9).await.unwrap();
     }
     let ended = submitted(
         &store,

@@ -8,7 +8,7 @@ use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_contracts::{Epoch, Rev, Tenant};
 use counterstep_kernel::ports::{
     DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, EndedTask, JournalPage, Lane,
-    LogRow, LogWrite, PurgeOp, ReceiveOp, Store, SweepOp,
+    LogRow, LogWrite, PurgeOp, ReceiveOp, Store,
 };
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
@@ -161,7 +161,7 @@ fn others() -> Vec<(&'static str, Pool, Read)> {
         (
             "sweeps put off",
             Main,
-            read!(store => store.sweeps(&SweepOp::PutOff { tasks: vec![new_task()], by: MINUTE })),
+            read!(store => store.put_off(&vec![new_task()], MINUTE)),
         ),
         (
             "receives condemned",

@@ -9,7 +9,7 @@ use counterstep_adapters::embedded::EmbeddedOptions;
 use counterstep_adapters::local_queue::QueueOptions;
 use counterstep_contracts::{QueueName, TaskStatus, WaitReason};
 use counterstep_kernel::change::transition::Time;
-use counterstep_kernel::ports::{Due, Lost, Settle};
+use counterstep_kernel::ports::{Find, Lost, Settle};
 use counterstep_kernel::record::TaskRow;
 use diesel::SqliteConnection;
 use diesel::connection::SimpleConnection;
@@ -41,7 +41,7 @@ async fn the_queue_writes_nothing() {
             .unwrap(),
         []
     );
-    store.due(&Due::Lost(Lost::default()), 5).await.unwrap();
+    store.find(&Find::Lost(Lost::default()), 5).await.unwrap();
     assert_eq!(data_version(&mut watcher), before);
     submitted(store, row(new_task())).await;
     assert_ne!(data_version(&mut watcher), before);

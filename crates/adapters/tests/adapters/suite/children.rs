@@ -4,7 +4,7 @@
 use super::changes::*;
 use counterstep_contracts::{ParentRef, StepNo, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::change::transition::{LeaseChange, Time, Transition};
-use counterstep_kernel::ports::{ChildQuery, CommitError, Due, KnownType, Ports, Store, Woken};
+use counterstep_kernel::ports::{ChildQuery, CommitError, Find, KnownType, Ports, Store, Touched};
 use counterstep_kernel::record::{Failure, TaskRecord, TaskRow};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -275,7 +275,8 @@ pub(crate) async fn a_wake_makes_a_sleeping_task_due_and_changes_nothing_else(po
     let (asleep, _) = family(store, 1).await;
     let before = asleep.task.clone();
     let woken = store.wake(before.id).await.unwrap();
-    let expected = Woken {
+    let expected = Touched {
+        task: before.id,
         task_type: before.task_type.clone(),
         version: before.version,
         rev: before.rev,
@@ -317,7 +318,7 @@ pub(crate) async fn sleeping_tasks_are_found_of_which_a_child_has_ended(ports: &
         }]
     };
     let find = async |name: &str| {
-        let found = store.due(&Due::Parents(known(name)), 10).await.unwrap();
+        let found = store.find(&Find::Parents(known(name)), 10).await.unwrap();
         found.into_iter().map(|due| due.task).collect::<Vec<_>>()
     };
     let (first, of_first) = family(store, 2).await;

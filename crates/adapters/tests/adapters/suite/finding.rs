@@ -6,7 +6,7 @@ use counterstep_contracts::{QueueName, Rev, TaskId, TaskStatus, Tenant, WaitReas
 use counterstep_kernel::change::transition::{LeaseChange, Time, Transition};
 use counterstep_kernel::dead_letters::poison;
 use counterstep_kernel::ports::{
-    Due, InFlight, KnownType, Lost, LostOf, OutboxOp, OutboxRow, Poison, Ports, Revisions,
+    Find, InFlight, KnownType, Lost, LostOf, OutboxOp, OutboxRow, Poison, Ports, Revisions,
     RevisionsOf, Store, TaskQuery, TaskRevision,
 };
 use counterstep_kernel::record::{TaskRecord, TaskRow};
@@ -15,14 +15,14 @@ use futures::future::join_all;
 use std::time::Duration;
 
 async fn claimable(store: &Store, unclaimed_for: Duration, limit: u32) -> Vec<TaskId> {
-    let due = Due::Claimable {
+    let due = Find::Claimable {
         queues: vec![QueueName("files".into()), QueueName("files.api".into())],
         known: known(),
         unclaimed_for,
         after: None,
     };
     store
-        .due(&due, limit)
+        .find(&due, limit)
         .await
         .unwrap()
         .into_iter()
@@ -69,14 +69,14 @@ pub(crate) async fn a_dispatched_task_is_claimable_once_it_is_unclaimed_for_long
     found.sort_unstable();
     assert_eq!(found, [dispatched.task.id, api.task.id, left_over.task.id]);
     assert_eq!(claimable(store, MINUTE, 10).await, []);
-    let due = Due::Claimable {
+    let due = Find::Claimable {
         queues: vec![QueueName("other".into())],
         known: known(),
         unclaimed_for: MINUTE,
         after: None,
     };
-    assert_eq!(store.due(&due, 10).await.unwrap(), []);
-    let due = Due::Claimable {
+    assert_eq!(store.find(&due, 10).await.unwrap(), []);
+    let due = Find::Claimable {
         queues: vec![QueueName("files.api".into())],
         known: known(),
         unclaimed_for: Duration::ZERO,
@@ -94,18 +94,18 @@ pub(crate) async fn a_dispatched_task_is_claimable_once_it_is_unclaimed_for_long
     };
     for known in [newer, changed] {
         let queues = vec![QueueName("files.api".into())];
-        let strange = Due::Claimable {
+        let strange = Find::Claimable {
             queues,
             known: vec![known],
             unclaimed_for: Duration::ZERO,
             after: None,
         };
-        assert_eq!(store.due(&strange, 10).await.unwrap(), []);
+        assert_eq!(store.find(&strange, 10).await.unwrap(), []);
     }
-    let found = &store.due(&due, 10).await.unwrap()[0];
+    let found = &store.find(&due, 10).await.unwrap()[0];
     assert_eq!(
         (found.task_type.as_str(), found.version, found.status),
-        ("Zip", 1, TaskStatus::Submitted)
+        ("Zip", 1, Some(TaskStatus::Submitted))
     );
 }
 
@@ -142,13 +142,13 @@ pub(crate) async fn claimable_tasks_are_found_page_by_page(ports: &Ports) {
     }
     let (mut found, mut after) = (Vec::new(), None);
     loop {
-        let due = Due::Claimable {
+        let due = Find::Claimable {
             queues: vec![QueueName("files".into())],
             known: known(),
             unclaimed_for: Duration::ZERO,
             after,
         };
-        let page = store.due(&due, 3).await.unwrap();
+        let page = store.find(&due, 3).await.unwrap();
         let Some(last) = page.last() else { break };
         after = Some((last.since, last.task));
         found.extend(page.into_iter().map(|due| (due.since, due.task)));
@@ -208,14 +208,14 @@ pub(crate) async fn only_active_tasks_with_an_expired_lease_are_lost(ports: &Por
     commit(store, free(&undo), &claim(&undo, "one", Duration::ZERO))
         .await
         .unwrap();
-    let found = store.due(&Due::Lost(Lost::default()), 10).await.unwrap();
+    let found = store.find(&Find::Lost(Lost::default()), 10).await.unwrap();
     assert_eq!(
         found.iter().map(|due| due.task).collect::<Vec<_>>(),
         [lost.task.id, undo.task.id]
     );
     assert_eq!(
         store
-            .due(&Due::Lost(Lost::default()), 1)
+            .find(&Find::Lost(Lost::default()), 1)
             .await
             .unwrap()
             .len(),
@@ -226,7 +226,7 @@ pub(crate) async fn only_active_tasks_with_an_expired_lease_are_lost(ports: &Por
 pub(crate) async fn lost_tasks_are_found_by_type_and_by_age(ports: &Ports) {
     let store = &ports.store;
     let lost = claimed(store, Duration::ZERO).await;
-    let found = async |which: Lost| store.due(&Due::Lost(which), 10).await.unwrap().len();
+    let found = async |which: Lost| store.find(&Find::Lost(which), 10).await.unwrap().len();
     let of = |name: &str| Lost {
         task_type: Some(name.to_owned()),
         ..Lost::default()
@@ -283,7 +283,7 @@ pub(crate) async fn a_lost_task_is_reserved_for_one_caller_until_it_is_taken_bac
         "each is reserved once, and only what is lost"
     );
     assert_eq!(
-        store.due(&Due::Lost(Lost::default()), 100).await.unwrap(),
+        store.find(&Find::Lost(Lost::default()), 100).await.unwrap(),
         [],
         "the others skip them"
     );
@@ -300,7 +300,7 @@ pub(crate) async fn a_lost_task_is_reserved_for_one_caller_until_it_is_taken_bac
     commit(store, free(&record), &claim(&record, "two", Duration::ZERO))
         .await
         .unwrap();
-    let found = store.due(&Due::Lost(Lost::default()), 100).await.unwrap();
+    let found = store.find(&Find::Lost(Lost::default()), 100).await.unwrap();
     assert_eq!(
         found.iter().map(|due| due.task).collect::<Vec<_>>(),
         [lost[0]]

@@ -5,7 +5,7 @@ use super::children::{child, end_of, family, submitting};
 use counterstep_contracts::{Epoch, Outcome, Rev, TaskStatus};
 use counterstep_kernel::change::transition::{IdempotencyWrite, LeaseChange, Time};
 use counterstep_kernel::ports::{
-    CommitError, EndedTask, JournalPage, Lane, OutboxOp, Ports, PurgeOp, Store,
+    CommitError, EndedTask, Find, JournalPage, Lane, OutboxOp, Ports, PurgeOp, Store,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use std::time::Duration;
@@ -61,14 +61,18 @@ async fn find_ended(
     status: TaskStatus,
     before: Duration,
 ) -> Vec<EndedTask> {
-    let op = PurgeOp::Ended {
+    let ended = Find::Ended {
         task_type: task_type.to_owned(),
         status,
         before,
         after: None,
-        limit: 10,
     };
-    store.purge(&op).await.unwrap()
+    ended_tasks(store, &ended, 10).await
+}
+
+async fn ended_tasks(store: &Store, ended: &Find, limit: u32) -> Vec<EndedTask> {
+    let found = store.find(ended, limit).await.unwrap();
+    found.into_iter().map(EndedTask::from).collect()
 }
 
 pub(crate) async fn tasks_that_ended_are_found_by_type_state_and_age(ports: &Ports) {
@@ -91,28 +95,26 @@ pub(crate) async fn tasks_that_ended_are_found_by_type_state_and_age(ports: &Por
     assert_eq!(find_ended(store, "Other", completed, all).await, []);
     assert_eq!(find_ended(store, "Zip", completed, MINUTE).await, []);
     assert_eq!(find_ended(store, "Zip", completed, Duration::MAX).await, []);
-    let op = PurgeOp::Ended {
+    let ended = Find::Ended {
         task_type: "Zip".to_owned(),
         status: completed,
         before: all,
         after: None,
-        limit: 1,
     };
-    assert_eq!(store.purge(&op).await.unwrap(), [ended_task(&first)]);
+    assert_eq!(ended_tasks(store, &ended, 1).await, [ended_task(&first)]);
     for (after, found) in [
         (first.task.id, vec![ended_task(&second)]),
         (second.task.id, vec![]),
         (new_task(), vec![]),
     ] {
         let (task_type, after) = ("Zip".to_owned(), Some(after));
-        let op = PurgeOp::Ended {
+        let ended = Find::Ended {
             task_type,
             status: completed,
             before: all,
             after,
-            limit: 9,
         };
-        assert_eq!(store.purge(&op).await.unwrap(), found);
+        assert_eq!(ended_tasks(store, &ended, 9).await, found);
     }
 }
 

@@ -5,12 +5,17 @@ use super::eventually;
 use counterstep_contracts::{Epoch, Outcome, QueueName, TaskId};
 use counterstep_kernel::change::transition::LeaseChange;
 use counterstep_kernel::documents::{ListingOp, ListingTurn};
-use counterstep_kernel::ports::{Due, Ports, Store, SweepOp};
+use counterstep_kernel::ports::{Find, Ports, Store};
 use counterstep_kernel::record::TaskRecord;
 use std::time::Duration;
 
 async fn due(store: &Store) -> Vec<TaskId> {
-    store.sweeps(&SweepOp::Due { limit: 100 }).await.unwrap()
+    to_sweep(store, 100).await
+}
+
+async fn to_sweep(store: &Store, limit: u32) -> Vec<TaskId> {
+    let found = store.find(&Find::ToSweep, limit).await.unwrap();
+    found.into_iter().map(|found| found.task).collect()
 }
 
 /// A task without a lease, an attempt of which came to nothing: a sweep may take what it stored so
@@ -74,10 +79,7 @@ pub(crate) async fn tasks_are_due_for_a_sweep_in_the_order_of_their_time(ports: 
         all.await,
         expected.iter().map(|(_, task)| *task).collect::<Vec<_>>()
     );
-    assert_eq!(
-        store.sweeps(&SweepOp::Due { limit: 1 }).await.unwrap(),
-        [expected[0].1]
-    );
+    assert_eq!(to_sweep(store, 1).await, [expected[0].1]);
 }
 
 pub(crate) async fn a_task_that_is_put_off_is_due_later_and_keeps_its_revision(ports: &Ports) {
@@ -91,7 +93,7 @@ pub(crate) async fn a_task_that_is_put_off_is_due_later_and_keeps_its_revision(p
     let asked = [&task, &nothing_left, &running]
         .map(|record| record.task.id)
         .to_vec();
-    let put_off = async |tasks, by| store.sweeps(&SweepOp::PutOff { tasks, by }).await.unwrap();
+    let put_off = async |tasks: Vec<TaskId>, by| store.put_off(&tasks, by).await.unwrap();
     put_off([asked, vec![new_task()]].concat(), MINUTE).await;
     assert_eq!(due(store).await, [other.task.id]);
     let after = load(store, task.task.id).await;
@@ -137,14 +139,14 @@ pub(crate) async fn a_sweep_leaves_a_task_as_long_unchanged_and_unclaimed_as_it_
     let swept = sweep(store, task, vec![swept(1)]).await;
     assert_eq!(swept.task.updated_at, dispatched.task.updated_at);
     let queues = vec![QueueName("files".into())];
-    let claimable = Due::Claimable {
+    let claimable = Find::Claimable {
         queues,
         known: known(),
         unclaimed_for: Duration::ZERO,
         after: None,
     };
     let found: Vec<_> = store
-        .due(&claimable, 100)
+        .find(&claimable, 100)
         .await
         .unwrap()
         .into_iter()

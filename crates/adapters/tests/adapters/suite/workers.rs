@@ -7,7 +7,7 @@ use counterstep_contracts::workers::WorkerState;
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::change::transition::{LeaseChange, Time};
 use counterstep_kernel::ports::{
-    DeniedConsumer, Due, FetchError, Flow, FlowQuery, KeptResults, MOST_LABEL_VALUES, OTHER,
+    DeniedConsumer, FetchError, Find, Flow, FlowQuery, KeptResults, MOST_LABEL_VALUES, OTHER,
     Passed, Ports, Store, TaskCount, Unclaimed, WorkerRow, WorkerSeen, first_id_at,
 };
 use counterstep_kernel::record::{TaskRecord, TaskRow};
@@ -299,7 +299,7 @@ async fn unclaimed(store: &Store, for_at_least: Duration, at_most: Duration) -> 
         at_most,
     };
     store
-        .due(&Due::Unclaimed(which), 10)
+        .find(&Find::Unclaimed(which), 10)
         .await
         .unwrap()
         .into_iter()

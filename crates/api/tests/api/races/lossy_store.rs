@@ -6,11 +6,11 @@ use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::change::transition::{Guard, Transition};
 use counterstep_kernel::ports::{
     ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed, DocumentKind,
-    DocumentQuery, DocumentWrite, Documents, DocumentsPut, Due, DueTask, EndedTask, FailureQuery,
-    Flow, FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, JournalPage, LoadFor, LoadedTask,
+    DocumentQuery, DocumentWrite, Documents, DocumentsPut, EndedTask, FailureQuery, Find, Flow,
+    FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, JournalPage, LoadFor, LoadedTask,
     LogRow, LogWrite, Logs, OutboxOp, OutboxRow, PlaceCount, PlaceQuery, PlaceRow, PurgeOp,
-    ReceiveOp, Receives, Revisions, RevisionsOf, Storage, StoreError, SweepOp, TaskLine, TaskPage,
-    TaskQuery, Upkeep, WaitingQuery, Woken,
+    ReceiveOp, Receives, Relatives, Revisions, RevisionsOf, Storage, StoreError, TaskHead,
+    TaskList, TaskPage, Touch, Touched, Upkeep, WaitingQuery,
 };
 use counterstep_steps::times::DbTime;
 use futures::future::BoxFuture;
@@ -140,19 +140,23 @@ impl Storage for LossyStore {
         self.inner.heartbeat(task, epoch, ttl).await
     }
 
-    async fn due(&self, due: &Due, limit: u32) -> Result<Vec<DueTask>, StoreError> {
-        self.inner.due(due, limit).await
+    async fn find(&self, what: &Find, limit: u32) -> Result<Vec<TaskHead>, StoreError> {
+        self.inner.find(what, limit).await
     }
 
-    async fn reserve(&self, lost: &[TaskId], ttl: Duration) -> Result<Vec<TaskId>, StoreError> {
-        self.inner.reserve(lost, ttl).await
+    async fn touch(&self, touch: &Touch<'_>) -> Result<Vec<Touched>, StoreError> {
+        self.inner.touch(touch).await
+    }
+
+    async fn relatives(&self, of: &Relatives<'_>) -> Result<Vec<TaskId>, StoreError> {
+        self.inner.relatives(of).await
     }
 
     async fn reserved_until(&self, task: TaskId) -> Result<Option<DbTime>, StoreError> {
         self.inner.reserved_until(task).await
     }
 
-    async fn list(&self, query: &TaskQuery) -> Result<TaskPage, StoreError> {
+    async fn list(&self, query: &TaskList<'_>) -> Result<TaskPage, StoreError> {
         self.inner.list(query).await
     }
 
@@ -180,10 +184,6 @@ impl Storage for LossyStore {
         self.inner.revisions(of).await
     }
 
-    async fn lines(&self, tasks: &[TaskId]) -> Result<Vec<TaskLine>, StoreError> {
-        self.inner.lines(tasks).await
-    }
-
     async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError> {
         self.inner.outbox(op).await
     }
@@ -200,20 +200,12 @@ impl Storage for LossyStore {
         self.inner.documents(query).await
     }
 
-    async fn successors(&self, tenant: &Tenant, task: TaskId) -> Result<Vec<TaskId>, StoreError> {
-        self.inner.successors(tenant, task).await
-    }
-
     async fn child_counts(&self, parent: TaskId) -> Result<Vec<ChildCount>, StoreError> {
         self.inner.child_counts(parent).await
     }
 
     async fn children(&self, query: &ChildQuery) -> Result<Vec<ChildLine>, StoreError> {
         self.inner.children(query).await
-    }
-
-    async fn above(&self, tasks: &[TaskId]) -> Result<Vec<TaskId>, StoreError> {
-        self.inner.above(tasks).await
     }
 
     async fn places(&self, query: &PlaceQuery) -> Result<Vec<PlaceRow>, StoreError> {
@@ -226,10 +218,6 @@ impl Storage for LossyStore {
         limit: u32,
     ) -> Result<Vec<PlaceCount>, StoreError> {
         self.inner.place_counts(after, limit).await
-    }
-
-    async fn wake(&self, task: TaskId) -> Result<Option<Woken>, StoreError> {
-        self.inner.wake(task).await
     }
 
     async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError> {
@@ -251,10 +239,6 @@ impl Storage for LossyStore {
 
 #[async_trait]
 impl Upkeep for LossyStore {
-    async fn sweeps(&self, op: &SweepOp) -> Result<Vec<TaskId>, StoreError> {
-        self.inner.sweeps(op).await
-    }
-
     async fn receives(&self, op: &ReceiveOp) -> Result<Receives, StoreError> {
         self.inner.receives(op).await
     }

@@ -1,0 +1,99 @@
+//! Moves times of tasks, and leaves their revision alone, as a heartbeat does: nothing happens to them.
+
+use super::id_list;
+use crate::sqlite::fault::{Fault, count, micros, parse};
+use crate::sqlite::prepared::Prepare;
+use counterstep_contracts::{Rev, TaskId};
+use counterstep_kernel::ports::{Touch, Touched};
+use diesel::SqliteConnection;
+use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Nullable, Text};
+use std::time::Duration;
+
+/// A [`Touch`] that can be sent to the thread of the writer.
+pub(in super::super) enum OwnedTouch {
+    Reserve(Vec<TaskId>, Duration),
+    PutOff(Vec<TaskId>, Duration),
+    Wake(TaskId),
+}
+
+impl From<&Touch<'_>> for OwnedTouch {
+    fn from(touch: &Touch<'_>) -> Self {
+        match *touch {
+            Touch::Reserve { lost, ttl } => Self::Reserve(lost.to_vec(), ttl),
+            Touch::PutOff { tasks, by } => Self::PutOff(tasks.to_vec(), by),
+            Touch::Wake(task) => Self::Wake(task),
+        }
+    }
+}
+
+#[derive(Debug, QueryableByName)]
+struct TouchedRow {
+    #[diesel(sql_type = Text)]
+    id: String,
+    #[diesel(sql_type = Text)]
+    task_type: String,
+    #[diesel(sql_type = BigInt)]
+    version: i64,
+    #[diesel(sql_type = BigInt)]
+    rev: i64,
+    #[diesel(sql_type = Text)]
+    queue: String,
+    #[diesel(sql_type = Nullable<Text>)]
+    traceparent: Option<String>,
+}
+
+macro_rules! touched {
+    ($statement:literal) => {
+        concat!(
+            $statement,
+            " RETURNING id, task_type, version, rev, queue, traceparent"
+        )
+    };
+}
+
+pub(in super::super) fn touch(
+    connection: &mut SqliteConnection,
+    touch: &OwnedTouch,
+    now: i64,
+) -> Result<Vec<Touched>, Fault> {
+    let rows: Vec<TouchedRow> = match touch {
+        OwnedTouch::Reserve(lost, ttl) => diesel::sql_query(touched!(
+            "UPDATE tasks SET held_until = ?1, held_epoch = epoch
+         WHERE id IN (SELECT value FROM json_each(?2)) AND lease_owner IS NOT NULL AND lease_expires_at <= ?3
+           AND (held_until IS NULL OR held_until <= ?3 OR held_epoch <> epoch)"
+        ))
+        .bind::<BigInt, _>(now + micros(*ttl))
+        .bind::<Text, _>(id_list(lost))
+        .bind::<BigInt, _>(now)
+        .prepared()
+        .load(connection)?,
+        OwnedTouch::PutOff(tasks, by) => diesel::sql_query(touched!(
+            "UPDATE tasks SET sweep_at = ?
+         WHERE id IN (SELECT value FROM json_each(?)) AND sweep_at IS NOT NULL"
+        ))
+        .bind::<BigInt, _>(now + micros(*by))
+        .bind::<Text, _>(id_list(tasks))
+        .prepared()
+        .load(connection)?,
+        OwnedTouch::Wake(task) => diesel::sql_query(touched!(
+            "UPDATE tasks SET due_at = ?1 WHERE id = ?2 AND lease_owner IS NULL AND due_at > ?1
+           AND (waiting IN ('children', 'concurrency') OR status = 'compensating')"
+        ))
+        .bind::<BigInt, _>(now)
+        .bind::<Text, _>(task.to_string())
+        .prepared()
+        .load(connection)?,
+    };
+    let decode = |row: TouchedRow| {
+        Ok(Touched {
+            task: parse("id", &row.id)?,
+            task_type: row.task_type,
+            version: count("version", row.version)?,
+            rev: Rev(row.rev),
+            queue: row.queue,
+            traceparent: row.traceparent,
+        })
+    };
+    rows.into_iter().map(decode).collect()
+}
