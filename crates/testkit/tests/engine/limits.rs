@@ -1,6 +1,7 @@
 //! Limits of steps: no more attempts run at a time than there are permits, starts of a rate are spaced,
 //! and permits of a process that is gone are free after a lease.
 
+use crate::cut_off::connect;
 use crate::errand::only;
 use counterstep_adapters::embedded::{self, EmbeddedPaths};
 use counterstep_contracts::{Host, Rate, StepStatus, TaskId, TaskStatus};
@@ -13,6 +14,7 @@ use counterstep_macros::distributed_task;
 use counterstep_steps::{CancelToken, Limit, RetryPolicy, StepContext, StepError, StepResult};
 use counterstep_testkit::many_tasks::{Site, eventually};
 use counterstep_testkit::{Form, Harness};
+use diesel::connection::SimpleConnection;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -583,4 +585,40 @@ async fn a_step_of_a_group_that_completes_sets_the_count_of_lost_hosts_back() {
     let end = again.await.expect("no panic");
     assert_eq!(end, TurnEnd::Rests(TaskStatus::Completed));
     site.assert_invariants(&[task]).await;
+}
+
+/// Documents as before, and a row of set values that cannot be read.
+const VALUES_UNREADABLE: &str = "
+    BEGIN IMMEDIATE;
+    ALTER TABLE documents RENAME TO strict_documents;
+    CREATE TABLE documents (
+        kind TEXT NOT NULL, tenant TEXT NOT NULL, name TEXT NOT NULL, rev INTEGER NOT NULL, body TEXT, due_at INTEGER,
+        seen_at INTEGER NOT NULL, PRIMARY KEY (kind, tenant, name)
+    );
+    INSERT INTO documents SELECT * FROM strict_documents;
+    INSERT INTO documents VALUES ('limit_values', 'default', 'seldom', 1, NULL, NULL, 0);
+    COMMIT;";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_could_never_read_set_values_takes_no_permits() {
+    let mut site = Harness::embedded(only::<CallPerhaps>()).start().await;
+    let mut database = connect(site.folder());
+    database
+        .batch_execute(VALUES_UNREADABLE)
+        .expect("it is executed");
+    let task = site.submit(Form::new().field("later", true)).await;
+    let end = turn(&site.engine, Host::Worker, task, &CancelToken::new()).await;
+    let record = site.record(task).await;
+    assert_eq!(end, TurnEnd::GivenBack, "{record:?}");
+    let last = &record.steps[2];
+    assert_eq!((last.status, last.attempts.0), (StepStatus::Pending, 0));
+
+    database
+        .batch_execute("DELETE FROM documents WHERE kind = 'limit_values'")
+        .expect("it is executed");
+    site.clock.advance("1m");
+    site.serve(1);
+    site.all_are(TaskStatus::Completed, &[task]).await;
+    site.assert_invariants(&[task]).await;
+    site.stop().await;
 }
