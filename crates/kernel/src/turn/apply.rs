@@ -254,6 +254,10 @@ impl TurnPlan<'_> {
     }
 
     fn rebuild(&self, draft: &mut Draft, at: usize) -> Result<Next, Illegal> {
+        // It had no room when its limit was to be asked, and has some now.
+        if self.permits.lacks(draft.decl(), draft.record(), at) {
+            return Ok(Next::Again(First::Nothing));
+        }
         let (limit, sweep_after) =
             self.engine
                 .settings

@@ -64,7 +64,7 @@ impl Permits {
             }
             permits.asked.insert(at);
             if next.contains(&at) || lost_scratch.contains(&at) {
-                permits.ask_next(task, at, reserved).await;
+                permits.ask_next(task, at, reserved, &next).await;
             } else {
                 permits.look_at(task, at).await;
             }
@@ -72,9 +72,16 @@ impl Permits {
         permits
     }
 
-    /// A step that is next: whether it may start. Nothing is taken of its limit while its breaker says no: a start
-    /// cannot be given back. The one probe is taken last, since a probe that waits for a permit keeps all others out.
-    async fn ask_next(&mut self, task: TurnTask<'_>, at: usize, reserved: &Reserved) {
+    /// A step that is next: whether it may start. Nothing is taken of its limit while its breaker says no, or while it
+    /// lacks room: a start cannot be given back. The one probe is taken last, since a probe that waits for a permit keeps
+    /// all others out.
+    async fn ask_next(
+        &mut self,
+        task: TurnTask<'_>,
+        at: usize,
+        reserved: &Reserved,
+        next: &[usize],
+    ) {
         let TurnTask {
             engine,
             task_type,
@@ -89,6 +96,11 @@ impl Permits {
                 Look::MayProbe => {}
                 Look::Waits(left) => return self.wait_open(engine, at, asked, left).await,
             }
+        }
+        if limit.is_some() && !self.has_room(task, at, reserved, next) {
+            // The planner decides where it waits for room. It starts once its limit was asked, too.
+            self.asked.remove(&at);
+            return;
         }
         if let Some(limit) = limit
             && let Err(wait) = reserved.permit(engine, (at, &limit), record).await
@@ -106,6 +118,15 @@ impl Permits {
             Admission::Go(_) => {}
             Admission::Wait(left) => self.wait_open(engine, at, &breaker, left).await,
         }
+    }
+
+    /// Whether a step would get room, where it needs some. The first heavy steps of a stage get it.
+    fn has_room(&self, task: TurnTask<'_>, at: usize, reserved: &Reserved, next: &[usize]) -> bool {
+        let is_heavy = |at: usize| task.task_type.decl.steps[at].heavy;
+        let is_before =
+            |&&other: &&usize| other < at && is_heavy(other) && !self.waits.contains_key(&other);
+        let rooms = next.iter().filter(is_before).count() + 1;
+        !is_heavy(at) || reserved.reserve(task.engine, rooms) == rooms
     }
 
     /// A step further down, which comes to be next where a condition skips those before it. It takes nothing: it then asks
@@ -137,7 +158,7 @@ impl Permits {
         alert_open(engine, breaker).await;
     }
 
-    /// Whether a step would start without having been asked for: it was under way when the others were.
+    /// Whether a step would start without having been asked for: it was under way when the others were, or lacked room.
     pub(super) fn lacks(&self, decl: &TaskDecl, record: &TaskRecord, at: usize) -> bool {
         let step = &decl.steps[at];
         (step.breaker.is_some() || step.limit.is_some())

@@ -11,7 +11,7 @@ use counterstep_kernel::host::{self, HostSettings};
 use counterstep_kernel::ports::{Delivery, DeliveryTag, MessageSource, Queue, QueueError, Settle};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{
-    CancelReason, CancelToken, Classify, Registry, RetryPolicy, ScratchFile, StepContext,
+    CancelReason, CancelToken, Classify, Limit, Registry, RetryPolicy, ScratchFile, StepContext,
     StepError, StepResult,
 };
 use counterstep_testkit::clock::{until_works, work_for};
@@ -486,4 +486,122 @@ async fn room_that_gets_free_is_taken_by_a_deferred_task_at_once() {
     site.assert_invariants(&tasks).await;
     shutdown.cancel(CancelReason::Shutdown);
     serving.await.expect("it ends");
+}
+
+/// One start an hour: what is used up while there is no room is missing afterwards.
+const HOURLY: Limit = Limit::named("hourly").rate(1, "1h");
+
+/// A permit for each task that may leave the room.
+static FIRING: Semaphore = Semaphore::const_new(0);
+static GLAZING: Semaphore = Semaphore::const_new(0);
+
+struct Fire;
+
+#[distributed_task(name = "Fire", queue = "pottery", heavy)]
+impl Fire {
+    type Request = serde_json::Value;
+    type Response = ();
+
+    #[step(1, host = "worker", no_undo = "does nothing")]
+    async fn fire(_ctx: &StepContext) -> StepResult<u32> {
+        FIRING.acquire().await.expect("the gate").forget();
+        Ok(1)
+    }
+
+    fn respond() {}
+}
+
+struct Glaze;
+
+#[distributed_task(name = "Glaze", queue = "pottery", heavy)]
+impl Glaze {
+    type Request = serde_json::Value;
+    type Response = ();
+
+    #[step(1, host = "worker", no_undo = "does nothing")]
+    async fn glaze(_ctx: &StepContext) -> StepResult<u32> {
+        GLAZING.acquire().await.expect("the gate").forget();
+        Ok(1)
+    }
+
+    fn respond() {}
+}
+
+struct Vase;
+
+#[distributed_task(name = "Vase", queue = "pottery", timeout = "50m")]
+impl Vase {
+    type Request = serde_json::Value;
+    type Response = ();
+
+    #[step(1, host = "worker", no_undo = "does nothing")]
+    async fn draw() -> StepResult<u32> {
+        Ok(1)
+    }
+
+    #[step(2, host = "worker", heavy, limit = HOURLY, no_undo = "does nothing")]
+    async fn bake(draw: &u32) -> StepResult<u32> {
+        Ok(*draw)
+    }
+
+    fn respond() {}
+}
+
+struct Tile;
+
+#[distributed_task(name = "Tile", queue = "pottery", timeout = "50m")]
+impl Tile {
+    type Request = serde_json::Value;
+    type Response = ();
+
+    #[step(1, host = "worker", no_undo = "writes scratch only")]
+    async fn draw(ctx: &StepContext) -> StepResult<ScratchFile> {
+        let draft = ctx.scratch("drawing").await?;
+        std::fs::write(draft.path(), "tile").transient("writing")?;
+        draft.seal().await
+    }
+
+    #[step(2, host = "worker", heavy, limit = HOURLY, no_undo = "does nothing")]
+    async fn bake(draw: &ScratchFile) -> StepResult<u64> {
+        Ok(draw.size_bytes)
+    }
+
+    fn respond() {}
+}
+
+/// `later` comes to its heavy step, which has one start an hour, while `first` has the room. Once there is room, it has that
+/// start still.
+async fn takes_no_start(registry: Registry, [first, later]: [&str; 2], leaves: &Semaphore) {
+    let mut site = Harness::embedded(registry)
+        .settings(|settings| (settings.heavy, settings.step_timeout) = (1, Duration::from_secs(60)))
+        .start()
+        .await;
+    site.serve(4);
+    let in_room = submit(&site, first, 1).await;
+    let runs = |record: &counterstep_kernel::record::TaskRecord| {
+        record.steps[0].status == StepStatus::Running
+    };
+    site.all("in the room", &in_room, runs).await;
+    let tasks = submit(&site, later, 1).await;
+    let is_drawn = |record: &counterstep_kernel::record::TaskRecord| {
+        record.steps[0].status == StepStatus::Completed
+    };
+    site.all("at its heavy step", &tasks, is_drawn).await;
+    leaves.add_permits(1);
+    site.all_are(TaskStatus::Completed, &in_room).await;
+    site.all_are(TaskStatus::Completed, &tasks).await;
+    site.assert_invariants(&[in_room, tasks].concat()).await;
+    site.stop().await;
+}
+
+#[tokio::test]
+async fn a_step_without_room_takes_no_start_of_a_rate() {
+    let registry = Registry::new().with::<Fire>().with::<Vase>();
+    takes_no_start(registry, ["Fire", "Vase"], &FIRING).await;
+}
+
+#[tokio::test]
+async fn a_step_that_waits_in_its_turn_for_room_takes_no_start_of_a_rate() {
+    let registry = Registry::new().with::<Glaze>().with::<Tile>();
+    takes_no_start(registry, ["Glaze", "Tile"], &GLAZING).await;
 }
