@@ -3,10 +3,9 @@
 
 use counterstep_contracts::TaskId;
 use counterstep_kernel::Engine;
-use counterstep_kernel::change::ChangeError;
-use counterstep_kernel::change::announce::announce_briefly;
+use counterstep_kernel::change::announce::Announce;
+use counterstep_kernel::change::{Author, ChangeError};
 use counterstep_kernel::dead_letters::quarantine::{Quarantine, quarantine};
-use counterstep_kernel::draft::As;
 use counterstep_kernel::host::lost_hosts::earlier_losses;
 use counterstep_kernel::ports::{Find, Lost, LostOf, Observation, StoreError, TaskHead};
 use counterstep_kernel::record::load::fits;
@@ -178,7 +177,11 @@ async fn take_back(engine: &Engine, task: TaskId) -> Result<TakeBack, ChangeErro
         return park(engine, task).await;
     }
     let losses = earlier_losses(&engine.ports.store, &task_type, &record).await;
-    let changed = engine.change_unannounced(&engine.id, &task_type, record, As::Anyone, |draft| {
+    let sweep = Author {
+        announce: Some(Announce::Briefly),
+        ..Author::anyone(&engine.id)
+    };
+    let changed = engine.change(sweep, &task_type, record, |draft| {
         // Its owner came back to life, or another sweep was faster.
         if !draft.record().lease_has_expired() {
             return Ok(TakeBack::MovedOn);
@@ -187,11 +190,7 @@ async fn take_back(engine: &Engine, task: TaskId) -> Result<TakeBack, ChangeErro
         draft.take_back()?;
         Ok(TakeBack::Taken)
     });
-    let (changed, written) = changed.await?;
-    if let Some(transition) = written {
-        announce_briefly(engine, &transition, changed.record.task.updated_at).await;
-    }
-    let taken = changed.answer;
+    let taken = changed.await?.answer;
     if taken == TakeBack::Taken {
         engine.observe(Observation::Recovery {
             task_type: task_type.decl.name,

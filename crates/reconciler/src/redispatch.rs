@@ -7,9 +7,9 @@
 
 use counterstep_contracts::{Host, QueueName, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::Engine;
-use counterstep_kernel::change::ChangeError;
+use counterstep_kernel::change::{Author, ChangeError};
 use counterstep_kernel::dead_letters::quarantine::quarantine;
-use counterstep_kernel::draft::{As, Draft};
+use counterstep_kernel::draft::Draft;
 use counterstep_kernel::ports::{Find, QueueRepair, StoreError, TaskHead, Unclaimed};
 use counterstep_kernel::record::TaskRecord;
 use counterstep_steps::cancel::CancelToken;
@@ -195,13 +195,18 @@ async fn offer(engine: &Engine, task: TaskId, after: Duration) -> Result<bool, C
     let Some(task_type) = engine.registry.of(&record.task) else {
         return Ok(false);
     };
-    let changed = engine.change(&task_type, record, As::Anyone, |draft: &mut Draft| {
-        if !is_unclaimed(draft.record(), after) {
-            return Ok(false);
-        }
-        draft.redispatch()?;
-        Ok(true)
-    });
+    let changed = engine.change(
+        Author::anyone(&engine.id),
+        &task_type,
+        record,
+        |draft: &mut Draft| {
+            if !is_unclaimed(draft.record(), after) {
+                return Ok(false);
+            }
+            draft.redispatch()?;
+            Ok(true)
+        },
+    );
     let offered = changed.await?.answer;
     if offered {
         tracing::info!(%task, "unclaimed task offered again");

@@ -13,7 +13,7 @@ use counterstep_api::{ApiSettings, RouteView, all_routes};
 use counterstep_contracts::http::{Accepted, Page};
 use counterstep_contracts::webhook::DeliveryView;
 use counterstep_contracts::{Host, TaskId, TaskStatus};
-use counterstep_kernel::draft::As;
+use counterstep_kernel::change::Author;
 use counterstep_kernel::ports::{Ports, PortsRuntime};
 use counterstep_kernel::webhooks::WebhookUrl;
 use counterstep_kernel::{Engine, EngineSettings};
@@ -202,7 +202,7 @@ async fn claim(engine: Engine, task: TaskId) {
     let lease = Duration::from_secs(60);
     // What waits or is parked is not claimed.
     let _ = engine
-        .change(&task_type, record, As::Anyone, |draft| {
+        .change(Author::anyone(&engine.id), &task_type, record, |draft| {
             draft.claim("worker:other", lease)
         })
         .await;

@@ -6,8 +6,9 @@
 use crate::admission::disable::weigh_failure;
 use crate::admission::places;
 use crate::change::events::is_alert;
-use crate::change::transition::Transition;
+use crate::change::transition::{IdempotencyWrite, Transition};
 use crate::children;
+use crate::client::idempotency;
 use crate::engine::Engine;
 use crate::engine::time_limits::{best_effort, queue_answer};
 use crate::ports::{OutboxOp, QueueError, Signal};
@@ -20,22 +21,52 @@ use futures::{StreamExt, stream};
 use serde_json::Value;
 
 /// New tasks of one change that are announced at a time.
-const ANNOUNCED_AT_ONCE: usize = 64;
+pub(super) const ANNOUNCED_AT_ONCE: usize = 64;
 
 fn has_messages(transition: &Transition) -> bool {
     !transition.work.is_empty() || !transition.events.is_empty()
 }
 
+/// How a change is announced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Announce {
+    /// The queue has the time that it takes to answer.
+    Whole,
+    /// Of work that waits for the database alone, and of one task of many: a queue whose server hangs
+    /// holds it up once in a while.
+    Briefly,
+}
+
 /// Announces a change that was committed at `at`: a signal to clients that wait for the task,
 /// messages and events to the queue.
-pub(crate) async fn announce(engine: &Engine, transition: &Transition, at: DbTime) {
+pub(crate) async fn announce(engine: &Engine, transition: &Transition, at: DbTime, how: Announce) {
     tell(engine, transition, at).await;
     if has_messages(transition) {
-        let published =
-            queue_answer(engine.ports.clock.as_ref(), publish(engine, transition, at)).await;
-        after_publishing(engine, transition, published).await;
+        match how {
+            Announce::Whole => {
+                let publish = publish(engine, transition, at);
+                let published = queue_answer(engine.ports.clock.as_ref(), publish).await;
+                after_publishing(engine, transition, published).await;
+            }
+            Announce::Briefly => publish_briefly(engine, transition, at).await,
+        }
     }
     announce_to_relatives(engine, transition, at).await;
+}
+
+/// The same for the first change of a task: a repetition of its request asks the row of its key first.
+pub(crate) async fn announce_new(
+    engine: &Engine,
+    transition: &Transition,
+    at: DbTime,
+    how: Announce,
+) {
+    let remember = async {
+        if let Some(IdempotencyWrite::Finish { tenant, key, .. }) = &transition.idempotency {
+            idempotency::remember(engine, tenant, key).await;
+        }
+    };
+    futures::join!(remember, announce(engine, transition, at, how));
 }
 
 /// What follows for tasks that the task has submitted, and for the one that has submitted it.
@@ -44,7 +75,7 @@ async fn announce_to_relatives(engine: &Engine, transition: &Transition, at: DbT
     stream::iter(&transition.children)
         .for_each_concurrent(ANNOUNCED_AT_ONCE, |child| async move {
             tell(engine, child, at).await;
-            if has_messages(child) && !engine.stall.lasts(engine.ports.clock.monotonic()) {
+            if has_messages(child) {
                 publish_briefly(engine, child, at).await;
             }
         })
@@ -54,17 +85,10 @@ async fn announce_to_relatives(engine: &Engine, transition: &Transition, at: DbT
     children::wake_again(engine, transition).await;
 }
 
-/// The same for work that waits for the database alone: a queue whose server hangs holds it up
-/// once in a while.
-pub async fn announce_briefly(engine: &Engine, transition: &Transition, at: DbTime) {
-    tell(engine, transition, at).await;
-    if has_messages(transition) && !engine.stall.lasts(engine.ports.clock.monotonic()) {
-        publish_briefly(engine, transition, at).await;
-    }
-    announce_to_relatives(engine, transition, at).await;
-}
-
 async fn publish_briefly(engine: &Engine, transition: &Transition, at: DbTime) {
+    if engine.stall.lasts(engine.ports.clock.monotonic()) {
+        return;
+    }
     match best_effort(engine.ports.clock.as_ref(), publish(engine, transition, at)).await {
         Some(published) => after_publishing(engine, transition, published).await,
         None => {

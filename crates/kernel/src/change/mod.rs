@@ -8,21 +8,22 @@ pub(crate) mod outbox;
 pub mod transition;
 pub(crate) mod unknown_commits;
 
-use crate::change::announce::announce;
+use crate::change::announce::{ANNOUNCED_AT_ONCE, Announce, announce, announce_new};
 use crate::change::events::events_of;
 use crate::change::transition::{Guard, Transition};
 use crate::change::unknown_commits::Doubts;
 use crate::draft::{As, Draft, after_commit};
 use crate::engine::Engine;
 use crate::payloads::encrypt_row;
-use crate::ports::{CommitError, Committed, LoadFor, StoreError};
+use crate::ports::{CommitError, LoadFor, StoreError};
 use crate::record::{DbTime, TaskRecord};
 use crate::saga::Illegal;
 use crate::sql::SqlRefused;
 use crate::task::TaskType;
 use crate::webhooks::add_webhook;
 use crate::webhooks::alerts::add_alert;
-use counterstep_contracts::{Rev, TaskDecl, TaskId};
+use counterstep_contracts::{Rev, TaskId};
+use futures::{StreamExt, stream};
 use std::future::Future;
 use std::time::Duration;
 
@@ -78,98 +79,99 @@ pub struct Changed<R> {
     pub answer: R,
     /// The task after it.
     pub record: TaskRecord,
+    /// What was written, where it is the caller who announces it.
+    pub unannounced: Option<Transition>,
+}
+
+/// Who changes a task, and how.
+#[derive(Debug, Clone, Copy)]
+pub struct Author<'a> {
+    /// In the audit.
+    pub actor: &'a str,
+    /// Under which guard.
+    pub by: As,
+    /// How long to retry an unavailable store; `None`: as long as the guard lets it.
+    pub patience: Option<Duration>,
+    /// How the change is announced; `None`: by the caller.
+    pub announce: Option<Announce>,
+}
+
+impl<'a> Author<'a> {
+    /// One who holds no lease.
+    #[must_use]
+    pub const fn anyone(actor: &'a str) -> Self {
+        Self {
+            actor,
+            by: As::Anyone,
+            patience: None,
+            announce: Some(Announce::Whole),
+        }
+    }
+
+    /// The owner of the lease.
+    #[must_use]
+    pub const fn owner(actor: &'a str) -> Self {
+        Self {
+            by: As::Owner,
+            ..Self::anyone(actor)
+        }
+    }
 }
 
 impl Engine {
-    /// Decides on a task and commits, again on the newer state where another writer was faster.
-    /// `decide` may be called more than once, each time with a fresh draft; a draft in which
+    /// Decides on a task that stands and commits, again on the newer state where another writer was
+    /// faster. `decide` may be called more than once, each time with a fresh draft; a draft in which
     /// nothing happened is not committed.
     ///
     /// # Errors
     /// [`ChangeError`]; with [`StoreError::Unknown`] the change may have happened all the same.
     pub async fn change<R>(
         &self,
+        author: Author<'_>,
         task_type: &TaskType,
         record: TaskRecord,
-        by: As,
         decide: impl FnMut(&mut Draft) -> Result<R, Illegal>,
     ) -> Result<Changed<R>, ChangeError> {
-        self.change_for(&self.id, task_type, record, by, decide)
-            .await
-    }
-
-    /// The same, with another actor in the audit.
-    pub(crate) async fn change_for<R>(
-        &self,
-        actor: &str,
-        task_type: &TaskType,
-        record: TaskRecord,
-        by: As,
-        decide: impl FnMut(&mut Draft) -> Result<R, Illegal>,
-    ) -> Result<Changed<R>, ChangeError> {
-        let (changed, written) = self
-            .change_unannounced(actor, task_type, record, by, decide)
-            .await?;
-        if let Some(transition) = written {
-            announce(self, &transition, changed.record.task.updated_at).await;
+        let mut changed = self.write(author, task_type, record, decide).await?;
+        if let Some(how) = author.announce
+            && let Some(transition) = changed.unannounced.take()
+        {
+            announce(self, &transition, changed.record.task.updated_at, how).await;
         }
         Ok(changed)
     }
 
-    /// The same without the announcement: the caller announces the transition, where one was
-    /// written.
-    ///
-    /// # Errors
-    /// [`ChangeError`]; with [`StoreError::Unknown`] the change may have happened all the same.
-    pub async fn change_unannounced<R>(
+    async fn write<R>(
         &self,
-        actor: &str,
-        task_type: &TaskType,
-        record: TaskRecord,
-        by: As,
-        decide: impl FnMut(&mut Draft) -> Result<R, Illegal>,
-    ) -> Result<(Changed<R>, Option<Transition>), ChangeError> {
-        // The owner of a lease has a result in its hands and waits for the store as long as no other
-        // host is likely to have the task; every other caller has a client waiting.
-        let patience = match by {
-            As::Owner => self.settings.lease_of(task_type) * 2,
-            As::Anyone => Duration::ZERO,
-        };
-        let author = Author {
-            actor,
-            by,
-            patience,
-        };
-        self.change_by(author, task_type, record, decide).await
-    }
-
-    /// The same by this author.
-    pub(crate) async fn change_by<R>(
-        &self,
-        Author {
-            actor,
-            by,
-            patience,
-        }: Author<'_>,
+        author: Author<'_>,
         task_type: &TaskType,
         mut record: TaskRecord,
         mut decide: impl FnMut(&mut Draft) -> Result<R, Illegal>,
-    ) -> Result<(Changed<R>, Option<Transition>), ChangeError> {
+    ) -> Result<Changed<R>, ChangeError> {
+        let by = author.by;
+        // The owner of a lease has a result in its hands and waits for the store as long as no other
+        // host is likely to have the task; every other caller has a client waiting.
+        let patience = author.patience.unwrap_or_else(|| match by {
+            As::Owner => self.settings.lease_of(task_type) * 2,
+            As::Anyone => Duration::ZERO,
+        });
         let epoch = record.task.epoch;
         let mut patience = Patience::new(self, patience);
         let mut doubts = Doubts::default();
         loop {
-            let mut draft = Draft::new(task_type.decl, record.clone(), actor);
+            let mut draft = Draft::new(task_type.decl, record.clone(), author.actor);
             let answer = decide(&mut draft)?;
             if draft.is_empty() {
-                return Ok((Changed { answer, record }, None));
+                return Ok(Changed {
+                    answer,
+                    record,
+                    unannounced: None,
+                });
             }
             if draft.keeps_condemned() {
                 return Err(ChangeError::Condemned);
             }
-            let (guard, mut transition) = draft.finish(self.new_change_id(), by);
-            add_outgoing(self, task_type.decl, &mut transition);
-            add_alert(self, &mut transition, record.now);
+            let (guard, mut transition) = self.finish(draft, by);
             let store = &self.ports.store;
             let committed = match encrypt_row(store.payload_codec(), &mut transition) {
                 Ok(()) => store.commit(guard, &transition).await,
@@ -178,7 +180,11 @@ impl Engine {
             match committed {
                 Ok(committed) => {
                     let record = after_commit(&record, &transition, committed.now);
-                    return Ok((Changed { answer, record }, Some(transition)));
+                    return Ok(Changed {
+                        answer,
+                        record,
+                        unannounced: Some(transition),
+                    });
                 }
                 Err(CommitError::Store(error @ StoreError::Unknown(_))) => {
                     if doubts.is_empty() {
@@ -209,7 +215,11 @@ impl Engine {
                 if unknown_commits::has_lost_its_lease(by, &transition, &record) {
                     return Err(ChangeError::Fenced);
                 }
-                return Ok((Changed { answer, record }, Some(transition)));
+                return Ok(Changed {
+                    answer,
+                    record,
+                    unannounced: Some(transition),
+                });
             }
             // Refused though nothing has changed, by a lease that the draft knew to be live: to try at once again would only spin.
             let held =
@@ -220,56 +230,80 @@ impl Engine {
         }
     }
 
-    /// Commits the first change of a task, a receive or a submission, until the store answers: the
-    /// same change is refused when it is written a second time. The flag is set where an answer was
-    /// lost on the way.
+    /// Commits first changes, of new tasks or of receives, all or none, and announces them. The same
+    /// change is refused when it is written a second time, so it is written until the store answers,
+    /// and where an answer was lost the first task tells whether all are there.
+    ///
+    /// # Errors
+    /// [`CommitError`]; with [`StoreError::Unknown`] they may be written all the same.
     pub(crate) async fn commit_new(
         &self,
-        transition: &Transition,
-    ) -> (Result<DbTime, CommitError>, bool) {
-        let guard = Guard::Free { rev: Rev(0) };
-        let limit = unknown_commits::patience(transition);
-        self.until_answered(limit, || self.ports.store.commit(guard, transition))
-            .await
+        new: &[&Transition],
+        how: Announce,
+    ) -> Result<(), CommitError> {
+        let Some(first) = new.first() else {
+            return Ok(());
+        };
+        let at = match self.until_answered(new).await {
+            (Ok(now), _) => now,
+            (Err(error), lost) => {
+                // A receive has no task.
+                let may_be = first.task.is_some() && (lost || matches!(error, CommitError::Stale));
+                let found = match may_be {
+                    true => self.ports.store.load(first.task_id).await,
+                    false => Ok(None),
+                };
+                // No other submission makes a task of this id.
+                match found {
+                    Ok(Some(record)) => record.task.created_at,
+                    Ok(None) | Err(_) => return Err(error),
+                }
+            }
+        };
+        stream::iter(new.iter().filter(|one| one.task.is_some()))
+            .for_each_concurrent(ANNOUNCED_AT_ONCE, |one| announce_new(self, one, at, how))
+            .await;
+        Ok(())
     }
 
-    /// The same for those of many submissions, which are written all or none.
-    pub(crate) async fn commit_all_new(
-        &self,
-        transitions: &[&Transition],
-    ) -> (Result<DbTime, CommitError>, bool) {
-        let limits = transitions.iter().map(|one| unknown_commits::patience(one));
-        let limit = limits.max().unwrap_or_default();
-        self.until_answered(limit, || self.ports.store.commit_all(transitions))
-            .await
-    }
-
-    /// `limit`: for so long it is tried again, once an answer was lost.
-    async fn until_answered<F>(
-        &self,
-        limit: Duration,
-        commit: impl Fn() -> F,
-    ) -> (Result<DbTime, CommitError>, bool)
-    where
-        F: Future<Output = Result<Committed, CommitError>>,
-    {
+    /// The flag is set where an answer was lost on the way.
+    async fn until_answered(&self, new: &[&Transition]) -> (Result<DbTime, CommitError>, bool) {
+        let store = &self.ports.store;
         let mut patience = Patience::new(self, Duration::ZERO);
         let mut lost = false;
         loop {
-            let error = match commit().await {
+            let committed = match new {
+                [one] => store.commit(Guard::Free { rev: Rev(0) }, one).await,
+                many => store.commit_all(many).await,
+            };
+            let error = match committed {
                 Ok(committed) => return (Ok(committed.now), lost),
                 Err(CommitError::Store(error @ StoreError::Unknown(_))) => error,
                 Err(CommitError::Store(error @ StoreError::Unavailable(_))) if lost => error,
                 Err(error) => return (Err(error), lost),
             };
             if !lost {
-                patience.at_least(limit);
+                let limits = new.iter().map(|one| unknown_commits::patience(one));
+                patience.at_least(limits.max().unwrap_or_default());
             }
             lost = true;
             if let Err(error) = patience.wait(error).await {
                 return (Err(error.into()), lost);
             }
         }
+    }
+
+    /// What a draft comes to, with what others are told of it: its webhook, its events where this
+    /// process is to publish any, and the alert of a task that is parked.
+    pub(crate) fn finish(&self, draft: Draft, by: As) -> (Guard, Transition) {
+        let (decl, now) = (draft.decl(), draft.record().now);
+        let (guard, mut transition) = draft.finish(self.new_change_id(), by);
+        add_webhook(&mut transition);
+        if self.settings.events && !self.ports.queue.hands_out_tasks() {
+            transition.events = events_of(decl, &transition);
+        }
+        add_alert(self, &mut transition, now);
+        (guard, transition)
     }
 
     /// A turn goes on from it.
@@ -283,27 +317,6 @@ impl Engine {
             .await?
             .ok_or(ChangeError::Gone)
     }
-}
-
-/// Adds to a change what others are told of it: its webhook, and its events where this process is to
-/// publish any.
-pub(crate) fn add_outgoing(engine: &Engine, decl: &TaskDecl, transition: &mut Transition) {
-    add_webhook(transition);
-    if !engine.settings.events || engine.ports.queue.hands_out_tasks() {
-        return;
-    }
-    transition.events = events_of(decl, transition);
-}
-
-/// Who changes a task.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Author<'a> {
-    /// In the audit.
-    pub(crate) actor: &'a str,
-    /// Under which guard.
-    pub(crate) by: As,
-    /// How long to retry an unavailable store.
-    pub(crate) patience: Duration,
 }
 
 /// How long to put up with a store that does not answer.

@@ -2,8 +2,8 @@
 //! as often as it takes: what was done before is found done.
 
 use super::look::PAGE;
-use crate::change::ChangeError;
-use crate::draft::{As, Draft};
+use crate::change::{Author, ChangeError};
+use crate::draft::Draft;
 use crate::engine::Engine;
 use crate::ports::{ChildQuery, Signal, StoreError};
 use crate::record::{StepRow, TaskRecord};
@@ -98,7 +98,7 @@ async fn change(
     };
     let actor = format!("task {parent}");
     let changed = engine
-        .change_for(&actor, &task_type, record, As::Anyone, |draft| {
+        .change(Author::anyone(&actor), &task_type, record, |draft| {
             stop_one(draft, how)
         })
         .await?;

@@ -3,7 +3,6 @@
 
 use crate::admission::places::key_of;
 use crate::builtin::ChildRequest;
-use crate::change::add_outgoing;
 use crate::change::transition::Transition;
 use crate::draft::{As, Draft, NewTask};
 use crate::engine::Engine;
@@ -78,9 +77,7 @@ pub(crate) fn submission(
     if let Some(error) = failed {
         return Err(error);
     }
-    let (_, mut transition) = draft.finish(engine.new_change_id(), As::Anyone);
-    add_outgoing(engine, task_type.decl, &mut transition);
-    Ok(transition)
+    Ok(engine.finish(draft, As::Anyone).1)
 }
 
 /// Those of its type first; of those of its parent as many as there is room for.

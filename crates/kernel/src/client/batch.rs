@@ -4,10 +4,10 @@
 use super::idempotency;
 use super::prepared::{Preparation, Prepared};
 use super::submission::{Submission, SubmitError, Submitted, from_commit, replayed};
+use crate::change::announce::Announce;
 use crate::engine::Engine;
 use crate::policy::INLINE_LIMIT;
 use crate::ports::{CommitError, StoreError};
-use crate::record::DbTime;
 use crate::task::TaskType;
 use crate::webhooks::WebhookUrl;
 use counterstep_contracts::Labels;
@@ -18,9 +18,6 @@ use std::collections::HashMap;
 
 /// Requests that are checked at a time: some of them ask the store for their key.
 const CHECKED_AT_ONCE: usize = 16;
-
-/// Tasks that are announced at a time.
-const ANNOUNCED_AT_ONCE: usize = 64;
 
 /// So often keys that others have taken meanwhile are looked up and left out.
 const TRIES: u32 = 3;
@@ -92,7 +89,7 @@ pub fn submit_all(
             .await;
         let mut batch = Batch::of(engine, prepared).await;
         match batch.write().await {
-            Ok(at) => Ok(batch.announced(at).await),
+            Ok(()) => Ok(batch.outcomes()),
             Err(error) => {
                 batch.give_up().await;
                 Err(error)
@@ -158,9 +155,8 @@ impl<'a> Batch<'a> {
         pending
     }
 
-    /// Writes all that are pending, and gives the time of their commit; settles those whose key is
-    /// another's.
-    async fn write(&mut self) -> Result<DbTime, SubmitError> {
+    /// Writes all that are pending; settles those whose key is another's.
+    async fn write(&mut self) -> Result<(), SubmitError> {
         for place in &self.places {
             if let Place::Settled(Err(SubmitError::Store(error))) = place
                 && is_away(error)
@@ -171,23 +167,10 @@ impl<'a> Batch<'a> {
         let mut tries = 0;
         loop {
             let pending = self.pending();
-            let Some(one) = pending.first() else {
-                return Ok(DbTime(0));
-            };
             let changes: Vec<_> = pending.iter().map(|it| &it.decided().transition).collect();
-            let (error, lost) = match self.engine.commit_all_new(&changes).await {
-                (Ok(now), _) => return Ok(now),
-                (Err(error), lost) => (error, lost),
+            let Err(error) = self.engine.commit_new(&changes, Announce::Briefly).await else {
+                return Ok(());
             };
-            // All of them are written, if one is.
-            if lost || matches!(error, CommitError::Stale) {
-                let found = self.engine.ports.store.load(one.task_id()).await;
-                match found {
-                    Ok(Some(record)) => return Ok(record.task.created_at),
-                    Ok(None) => {}
-                    Err(_) => return Err(from_commit(error)),
-                }
-            }
             if !matches!(error, CommitError::KeyTaken) {
                 return Err(from_commit(error));
             }
@@ -224,11 +207,8 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// What is pending is committed: announces it, and gives the outcome of each.
-    async fn announced(self, at: DbTime) -> Vec<Result<Submitted, SubmitError>> {
-        stream::iter(self.pending())
-            .for_each_concurrent(ANNOUNCED_AT_ONCE, |prepared| prepared.announce_briefly(at))
-            .await;
+    /// The outcome of each, once what is pending is committed.
+    fn outcomes(self) -> Vec<Result<Submitted, SubmitError>> {
         let mut outcomes: Vec<Result<Submitted, SubmitError>> =
             Vec::with_capacity(self.places.len());
         for place in self.places {

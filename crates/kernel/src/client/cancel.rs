@@ -1,7 +1,7 @@
 //! Cancels. One row decides between a cancel and a completion: the second commit sees the first.
 
-use crate::change::ChangeError;
-use crate::draft::{As, Decision, will_undo};
+use crate::change::{Author, ChangeError};
+use crate::draft::{Decision, will_undo};
 use crate::engine::Engine;
 use crate::ports::Signal;
 use crate::record::UndoGoal;
@@ -70,7 +70,7 @@ pub(crate) fn cancel_for<'a>(
             .registry
             .of(&record.task)
             .ok_or(Refusal::UnknownType)?;
-        let changed = engine.change_for(actor, &task_type, record, As::Anyone, |draft| {
+        let changed = engine.change(Author::anyone(actor), &task_type, record, |draft| {
             let status = draft.status();
             let again =
                 draft.is_cancel_requested() && draft.record().task.goal != Some(UndoGoal::Failed);

@@ -3,13 +3,14 @@
 //! the hint said.
 
 use super::submission::{Submission, SubmitError, from_commit};
+use crate::change::announce::Announce;
 use crate::change::transition::{IdempotencyWrite, ReceiveWrite, Transition};
 use crate::digest::hex;
 use crate::engine::Engine;
 use crate::engine::time_limits::best_effort;
 use crate::ports::CommitError;
-use counterstep_contracts::TaskId;
 use counterstep_contracts::workers::WorkerState;
+use counterstep_contracts::{TaskId, Tenant};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -19,9 +20,10 @@ pub(super) async fn look(
     engine: &Engine,
     submission: &Submission,
 ) -> Result<Option<(String, Value)>, SubmitError> {
-    let Some(hint) = hint(submission) else {
+    let Some(key) = &submission.key else {
         return Ok(None);
     };
+    let hint = hint(&submission.tenant, key);
     match best_effort(engine.ports.clock.as_ref(), engine.ports.hints.seen(&hint)).await {
         // Most keys are new. If this one is not, the commit says so.
         Some(Ok(false)) => Ok(None),
@@ -79,8 +81,18 @@ pub(super) async fn first_or(
     submission: &Submission,
     refusal: SubmitError,
 ) -> Result<(String, Value), SubmitError> {
-    let first = read(engine, submission).await?.ok_or(refusal)?;
-    remember(engine, submission).await;
+    read_known(engine, submission).await?.ok_or(refusal)
+}
+
+/// As [`read`]; a repetition asks the row first from then on.
+pub(super) async fn read_known(
+    engine: &Engine,
+    submission: &Submission,
+) -> Result<Option<(String, Value)>, SubmitError> {
+    let first = read(engine, submission).await?;
+    if let (Some(_), Some(key)) = (&first, &submission.key) {
+        remember(engine, &submission.tenant, key).await;
+    }
     Ok(first)
 }
 
@@ -130,12 +142,12 @@ pub(super) async fn write(
         idempotency,
         ..Transition::new(engine.new_change_id(), task_id)
     };
-    engine.commit_new(&transition).await.0.map(drop)
+    engine.commit_new(&[&transition], Announce::Whole).await
 }
 
 /// Lets a repetition ask the row first.
-pub(super) async fn remember(engine: &Engine, submission: &Submission) {
-    let Some(hint) = hint(submission) else { return };
+pub(crate) async fn remember(engine: &Engine, tenant: &Tenant, key: &str) {
+    let hint = hint(tenant, key);
     let remembered = engine
         .ports
         .hints
@@ -147,10 +159,6 @@ pub(super) async fn remember(engine: &Engine, submission: &Submission) {
 
 /// A client's key is of any length and may tell something about the client: only its digest leaves
 /// the database.
-fn hint(submission: &Submission) -> Option<String> {
-    let key = submission.key.as_ref()?;
-    Some(hex(&Sha256::digest(format!(
-        "{}\n{key}",
-        submission.tenant
-    ))))
+fn hint(tenant: &Tenant, key: &str) -> String {
+    hex(&Sha256::digest(format!("{tenant}\n{key}")))
 }

@@ -3,7 +3,7 @@
 mod abandoned;
 mod batch;
 mod cancel;
-mod idempotency;
+pub(crate) mod idempotency;
 mod inline_steps;
 mod prepared;
 pub mod request_edit;

@@ -3,12 +3,11 @@
 
 use super::submission::{Submission, SubmitError, Submitted};
 use super::upload_session::{Decided, NewSubmission, UploadSession};
-use crate::change::announce::{announce, announce_briefly};
+use crate::change::announce::{Announce, announce_new};
 use crate::change::transition::PlaceWrite;
 use crate::engine::Engine;
 use crate::policy::INLINE_LIMIT;
 use crate::ports::{SqlStatement, StoreError};
-use crate::record::DbTime;
 use crate::task::TaskType;
 use counterstep_contracts::TaskId;
 use futures::future::BoxFuture;
@@ -120,21 +119,10 @@ impl Prepared {
             let Some(record) = engine.ports.store.load(self.task_id()).await? else {
                 return Ok(false);
             };
-            self.announce(record.task.created_at).await;
+            let at = record.task.created_at;
+            announce_new(engine, &self.new.transition, at, Announce::Whole).await;
             Ok(true)
         })
-    }
-
-    /// Announces it; it was committed at this time.
-    pub(super) async fn announce(&self, at: DbTime) {
-        let announce = announce(self.session.engine(), &self.new.transition, at);
-        futures::join!(self.session.remember_key(), announce);
-    }
-
-    /// The same for one of many: a queue whose server hangs holds them up once.
-    pub(super) async fn announce_briefly(&self, at: DbTime) {
-        let announce = announce_briefly(self.session.engine(), &self.new.transition, at);
-        futures::join!(self.session.remember_key(), announce);
     }
 
     pub(super) const fn decided(&self) -> &NewSubmission {

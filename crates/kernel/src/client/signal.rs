@@ -1,8 +1,7 @@
 //! Signals: what a client sends to a step that waits for it, or will. One row decides between a
 //! signal and the deadline of the step: the second commit sees the first.
 
-use crate::change::ChangeError;
-use crate::draft::As;
+use crate::change::{Author, ChangeError};
 use crate::engine::Engine;
 use crate::error::StepError;
 use crate::plan;
@@ -77,7 +76,7 @@ pub fn signal<'a>(
         let at = position(&task_type, name)?;
         let body = checked(&task_type, at, body)?;
         engine.settings.output_limit.check(&body).map_err(invalid)?;
-        let changed = engine.change_for(actor, &task_type, record, As::Anyone, |draft| {
+        let changed = engine.change(Author::anyone(actor), &task_type, record, |draft| {
             let step = draft.step(at);
             if let Some(before) = &step.signal {
                 return Ok(if before.body == body {

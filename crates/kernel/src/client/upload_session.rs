@@ -422,11 +422,10 @@ impl UploadSession {
                 Err(error) => return Err(from_commit(error)),
             }
             // Free by now: its process is gone, or it was refused.
-            let Some(first) = idempotency::read(&self.engine, &self.submission).await? else {
+            let Some(first) = idempotency::read_known(&self.engine, &self.submission).await? else {
                 continue;
             };
             self.replay = Some(first);
-            idempotency::remember(&self.engine, &self.submission).await;
             return Ok(false);
         }
         Ok(true)
@@ -438,11 +437,6 @@ impl UploadSession {
 
     pub(super) const fn submission(&self) -> &Submission {
         &self.submission
-    }
-
-    /// Lets a repetition ask for the key's row first.
-    pub(super) async fn remember_key(&self) {
-        idempotency::remember(&self.engine, &self.submission).await;
     }
 
     /// The id that the task will have, unless it repeats a request that came before.

@@ -1,13 +1,12 @@
 //! Tasks that cannot be read. They are parked for a person, with what is wrong as the reason, and
 //! nothing else has to wait for them. What is left of their rows stays as it is.
 
-use crate::change::announce::announce_briefly;
-use crate::change::{ChangeError, add_outgoing};
+use crate::change::ChangeError;
+use crate::change::announce::{Announce, announce};
 use crate::draft::{As, Draft};
 use crate::engine::Engine;
 use crate::ports::{CommitError, Loaded, StoreError, Unread};
 use crate::record::load::{complete, misfit};
-use crate::webhooks::alerts::add_alert;
 use counterstep_contracts::{TaskId, TaskStatus};
 
 /// So often another writer may be faster before the task is left to the next sweep.
@@ -58,13 +57,10 @@ pub async fn quarantine(engine: &Engine, task: TaskId) -> Result<Quarantine, Cha
             return Ok(Quarantine::Parked(record.task.status));
         }
         complete(&task_type, &mut record);
-        let now = record.now;
         let mut draft = Draft::new(task_type.decl, record, engine.id.as_ref());
         draft.quarantine(&unreadable)?;
         let status = draft.status();
-        let (guard, mut transition) = draft.finish(engine.new_change_id(), As::Anyone);
-        add_outgoing(engine, task_type.decl, &mut transition);
-        add_alert(engine, &mut transition, now);
+        let (guard, transition) = engine.finish(draft, As::Anyone);
         match engine.ports.store.commit(guard, &transition).await {
             Ok(committed) => {
                 let unreadable: Vec<_> = unreadable
@@ -72,7 +68,7 @@ pub async fn quarantine(engine: &Engine, task: TaskId) -> Result<Quarantine, Cha
                     .map(|column| column.what.as_str())
                     .collect();
                 tracing::error!(%task, %status, ?unreadable, "a task cannot be read: parked for a person to decide");
-                announce_briefly(engine, &transition, committed.now).await;
+                announce(engine, &transition, committed.now, Announce::Briefly).await;
                 return Ok(Quarantine::Parked(status));
             }
             Err(

@@ -2,7 +2,8 @@
 //! its own, and which would be undone, or parked, at the next loss.
 
 use super::OperatorError;
-use crate::draft::{As, Decision};
+use crate::change::Author;
+use crate::draft::Decision;
 use crate::engine::Engine;
 use crate::record::load;
 use counterstep_contracts::TaskId;
@@ -51,7 +52,7 @@ pub fn set_recoveries(
                 allowed,
             });
         }
-        let changed = engine.change_for(&to.actor, &task_type, record, As::Anyone, |draft| {
+        let changed = engine.change(Author::anyone(&to.actor), &task_type, record, |draft| {
             // It has ended meanwhile.
             if draft.status().is_terminal() {
                 return Ok(Err(OperatorError::Ended(draft.status())));

@@ -3,9 +3,9 @@
 
 use super::why_children;
 use crate::admission::places::key_of;
-use crate::change::ChangeError;
+use crate::change::{Author, ChangeError};
 use crate::client::request_edit::{EditError, RequestEdit};
-use crate::draft::{As, Decision, Draft, will_undo};
+use crate::draft::{Decision, Draft, will_undo};
 use crate::engine::Engine;
 use crate::record::load;
 use crate::record::{StepRow, TaskRecord};
@@ -296,7 +296,7 @@ impl<'a> Parked<'a> {
             record,
             only_at,
         } = self;
-        let changed = engine.change_for(actor, &task_type, record, As::Anyone, |draft| {
+        let changed = engine.change(Author::anyone(actor), &task_type, record, |draft| {
             if only_at.is_some_and(|only_at| draft.record().task.rev != only_at) {
                 return Ok(Err(OperatorError::Moved));
             }

@@ -3,8 +3,8 @@
 
 use super::decide::{self, Fate};
 use super::{ResultPlace, Spooling, body};
-use crate::change::ChangeError;
-use crate::draft::{As, DroppedResult};
+use crate::change::{Author, ChangeError};
+use crate::draft::DroppedResult;
 use crate::ports::{SpoolEntry, SpoolKey, SpoolOutcome};
 use crate::record::TaskRecord;
 use crate::record::load::fits;
@@ -129,9 +129,12 @@ impl Spooling<'_> {
                     epoch: entry.epoch,
                     worker: &entry.worker,
                 };
-                let named = self.engine.change(task_type, record, As::Anyone, |draft| {
-                    draft.drop_result(dropped)
-                });
+                let named = self.engine.change(
+                    Author::anyone(&self.engine.id),
+                    task_type,
+                    record,
+                    |draft| draft.drop_result(dropped),
+                );
                 match named.await {
                     Ok(_) => {}
                     // No state of the task refuses it but that of a step that was skipped.

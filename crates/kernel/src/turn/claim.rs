@@ -14,8 +14,7 @@ use super::turn_loop::{Claimed, Next, Turn, With};
 use crate::admission::isolation::{Abandoned, Entry, Guest, Running, WhenFull, most_tasks};
 use crate::admission::limits::exchange::keep_exchanged;
 use crate::cancel::CancelToken;
-use crate::change::{ChangeError, Changed};
-use crate::draft::As;
+use crate::change::{Author, ChangeError, Changed};
 use crate::engine::Engine;
 use crate::host::lost_hosts::earlier_losses;
 use crate::plan::Facts;
@@ -363,7 +362,7 @@ async fn claim<'a>(
     let losses = earlier_losses(&engine.ports.store, &task_type, &record).await;
     let leased_at = engine.ports.clock.monotonic();
     let changed = engine
-        .change(&task_type, record, As::Anyone, |draft| {
+        .change(Author::anyone(&engine.id), &task_type, record, |draft| {
             // Judged again on a newer state: another host was faster, the old owner is alive after
             // all, or the task sleeps now. Not ours, and no reason to try again.
             let now = draft.record();
@@ -388,6 +387,7 @@ async fn claim<'a>(
         Ok(Changed {
             answer: Some(next),
             record,
+            ..
         }) => (record, next),
         refused => {
             permits.give_back().await;

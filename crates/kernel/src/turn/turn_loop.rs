@@ -13,10 +13,10 @@ use super::turn_end::TurnEnd;
 use crate::admission::limits::LimitPermit;
 use crate::breaker::Ticket;
 use crate::cancel::CancelToken;
-use crate::change::announce::announce;
+use crate::change::announce::{Announce, announce};
 use crate::change::{Author, ChangeError};
 use crate::children::{Stop, stop};
-use crate::draft::{As, Draft};
+use crate::draft::Draft;
 use crate::engine::Engine;
 use crate::plan::Probes;
 use crate::record::TaskRecord;
@@ -295,17 +295,15 @@ impl<'a> Turn<'a> {
         // Deadlines must not wait for a commit.
         record.now = self.now();
         let engine = self.engine;
-        // As long as no other host is likely to have the task.
-        let longest = engine.settings.lease_of(&self.task_type) * 2;
         let author = Author {
-            actor: &engine.id,
-            by: As::Owner,
-            patience: self.patience().unwrap_or(longest),
+            patience: self.patience(),
+            announce: None,
+            ..Author::owner(&engine.id)
         };
-        let (changed, written) = engine
-            .change_by(author, &self.task_type, record, decide)
+        let changed = engine
+            .change(author, &self.task_type, record, decide)
             .await?;
-        if let Some(transition) = written {
+        if let Some(transition) = &changed.unannounced {
             // The lock goes with the lease, ahead of the message: another host that gets it at once
             // is to find it free.
             let given_up = changed.record.task.lease_owner.is_none();
@@ -316,7 +314,12 @@ impl<'a> Turn<'a> {
             };
             futures::join!(
                 release,
-                announce(engine, &transition, changed.record.task.updated_at)
+                announce(
+                    engine,
+                    transition,
+                    changed.record.task.updated_at,
+                    Announce::Whole
+                )
             );
         }
         self.record = changed.record;

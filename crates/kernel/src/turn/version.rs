@@ -3,7 +3,7 @@
 //! round among those that do not.
 
 use super::turn_end::TurnEnd;
-use crate::draft::As;
+use crate::change::Author;
 use crate::engine::Engine;
 use crate::record::TaskRecord;
 use counterstep_contracts::{TaskStatus, WaitReason};
@@ -50,7 +50,7 @@ pub(super) async fn leave(engine: &Engine, record: TaskRecord) -> TurnEnd {
         .map(|known| format!("v{} {}", known.version, known.definition))
         .collect();
     let rev = record.task.rev;
-    let slept = engine.change(&any, record, As::Anyone, |draft| {
+    let slept = engine.change(Author::anyone(&engine.id), &any, record, |draft| {
         if draft.record().task.rev != rev {
             return Ok(());
         }

@@ -4,8 +4,9 @@
 use counterstep_contracts::operator::WhyCode;
 use counterstep_contracts::{Host, SettledAs, StepNo, StepStatus, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::EngineSettings;
+use counterstep_kernel::change::Author;
 use counterstep_kernel::client;
-use counterstep_kernel::draft::{As, Draft};
+use counterstep_kernel::draft::Draft;
 use counterstep_kernel::engine::faults::{Fault, FaultKind};
 use counterstep_kernel::operator::{self, Resolution};
 use counterstep_kernel::ports::{ChildLine, ChildQuery};
@@ -869,7 +870,7 @@ async fn a_child_that_ends_between_the_look_and_the_sleep_wakes_its_parent() {
     let claim = |draft: &mut Draft| draft.claim("slow", Duration::from_secs(60));
     let claimed = site
         .engine
-        .change(&task_type, record, As::Anyone, claim)
+        .change(Author::anyone(&engine.id), &task_type, record, claim)
         .await
         .expect("a claim");
     // The parent has a host now, so this end wakes nothing.
@@ -879,7 +880,12 @@ async fn a_child_that_ends_between_the_look_and_the_sleep_wakes_its_parent() {
         draft.wait(WaitReason::Children, Duration::from_secs(3600))
     };
     site.engine
-        .change(&task_type, claimed.record, As::Owner, sleep)
+        .change(
+            Author::owner(&site.engine.id),
+            &task_type,
+            claimed.record,
+            sleep,
+        )
         .await
         .expect("it sleeps");
     assert!(site.record(all).await.due_in().is_zero(), "it was woken");

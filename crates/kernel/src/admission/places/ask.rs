@@ -5,9 +5,8 @@
 use super::decide::{Verdict, decide};
 use super::wake::wake_sleepers;
 use super::{Allowed, allowed, give_way};
-use crate::change::ChangeError;
+use crate::change::{Author, ChangeError};
 use crate::children;
-use crate::draft::As;
 use crate::engine::Engine;
 use crate::ports::{First, PlaceQuery, StoreError};
 use crate::record::{TaskRecord, TaskRow};
@@ -144,7 +143,7 @@ pub(crate) async fn sleep(
         ),
         Sleeps::For(left) => (WaitReason::Debounce, left, json!({"limit": limit})),
     };
-    let slept = engine.change(task_type, record, As::Anyone, |draft| {
+    let slept = engine.change(Author::anyone(&engine.id), task_type, record, |draft| {
         if draft.record().task.rev == rev {
             draft.claim(&engine.id, Duration::ZERO)?;
             draft.wait_with(reason, time, details.clone())?;

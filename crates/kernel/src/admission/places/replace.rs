@@ -1,7 +1,6 @@
 //! The end of a task for a newer one of its key.
 
-use crate::change::ChangeError;
-use crate::draft::As;
+use crate::change::{Author, ChangeError};
 use crate::engine::Engine;
 use crate::ports::{Signal, StoreError};
 use crate::record::Failure;
@@ -32,7 +31,7 @@ pub(crate) async fn give_way(engine: &Engine, task: TaskId, by: TaskId) -> Resul
         return Ok(());
     };
     let actor = format!("task {by}");
-    let changed = engine.change_for(&actor, &task_type, record, As::Anyone, |draft| {
+    let changed = engine.change(Author::anyone(&actor), &task_type, record, |draft| {
         let goes_forward = matches!(
             draft.status(),
             TaskStatus::Submitted

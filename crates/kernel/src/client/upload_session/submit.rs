@@ -5,8 +5,7 @@ use super::place::Place;
 use super::{Firing, Plan, UploadSession};
 use crate::admission::disable::admission;
 use crate::builtin::{FileSource, Upload};
-use crate::change::add_outgoing;
-use crate::change::announce::{announce, announce_briefly};
+use crate::change::announce::Announce;
 use crate::change::transition::{IdempotencyWrite, Transition};
 use crate::client::submission::{
     SubmitError, Submitted, fingerprint, from_commit, invalid, replayed,
@@ -192,8 +191,7 @@ impl UploadSession {
                     expires_in: self.remembered_for(),
                 });
             }
-            let (_, mut transition) = draft.finish(self.engine.new_change_id(), As::Anyone);
-            add_outgoing(&self.engine, self.task_type.decl, &mut transition);
+            let (_, transition) = self.engine.finish(draft, As::Anyone);
             Ok(Decided::New(Box::new(NewSubmission {
                 transition,
                 answer,
@@ -212,59 +210,39 @@ impl UploadSession {
                 answer,
                 fingerprint,
             } = new;
-            let mut committed = self.engine.commit_new(&transition).await;
-            if matches!(committed, (Err(CommitError::KeyTaken), false))
+            // Schedules go on where the queue hangs; a client's task is not left to the hosts' polls as
+            // easily.
+            let how = match self.firing {
+                Some(_) => Announce::Briefly,
+                None => Announce::Whole,
+            };
+            let mut written = self.engine.commit_new(&[&transition], how).await;
+            if matches!(written, Err(CommitError::KeyTaken))
                 && matches!(
                     idempotency::read(&self.engine, &self.submission).await,
                     Ok(None)
                 )
             {
-                committed = self.engine.commit_new(&transition).await;
+                written = self.engine.commit_new(&[&transition], how).await;
             }
-            let at = match committed {
-                (Ok(now), _) => now,
-                (Err(error), lost) => {
-                    // Written, if the task is there: no other submission makes one of this id.
-                    let may_be = lost || matches!(error, CommitError::Stale);
-                    let found = if may_be {
-                        self.engine.ports.store.load(self.id).await
-                    } else {
-                        Ok(None)
-                    };
-                    match (found, error) {
-                        (Ok(Some(record)), _) => record.task.created_at,
-                        // A request without files claims its key here: another one may have been
-                        // faster.
-                        (Ok(None), CommitError::KeyTaken) => {
-                            let taken = SubmitError::InProgress;
-                            let first =
-                                idempotency::first_or(&self.engine, &self.submission, taken);
-                            let first = first.await;
-                            self.is_no_probe().await;
-                            return self.repeats(&first?, &fingerprint).await;
-                        }
-                        (Ok(None) | Err(_), error) => {
-                            if matches!(error, CommitError::Store(StoreError::Unknown(_))) {
-                                // Its task may be there, and is the probe then.
-                                self.probe = None;
-                            }
-                            return Err(from_commit(error));
-                        }
+            match written {
+                Ok(()) => {}
+                // A request without files claims its key here: another one may have been faster.
+                Err(CommitError::KeyTaken) => {
+                    let taken = SubmitError::InProgress;
+                    let first = idempotency::first_or(&self.engine, &self.submission, taken);
+                    let first = first.await;
+                    self.is_no_probe().await;
+                    return self.repeats(&first?, &fingerprint).await;
+                }
+                Err(error) => {
+                    if matches!(error, CommitError::Store(StoreError::Unknown(_))) {
+                        // Its task may be there, and is the probe then.
+                        self.probe = None;
                     }
+                    return Err(from_commit(error));
                 }
-            };
-            let announce = async {
-                // Schedules go on where the queue hangs; a client's task is not left to the hosts'
-                // polls as easily.
-                match self.firing {
-                    Some(_) => announce_briefly(&self.engine, &transition, at).await,
-                    None => announce(&self.engine, &transition, at).await,
-                }
-            };
-            futures::join!(
-                idempotency::remember(&self.engine, &self.submission),
-                announce
-            );
+            }
             Ok(Submitted {
                 answer,
                 replayed: false,

@@ -4,8 +4,9 @@ use super::{execute, spec};
 use counterstep_contracts::bulk::{BulkAction, BulkStatus, BulkView};
 use counterstep_contracts::{Host, Labels, TaskId, TaskStatus};
 use counterstep_kernel::bulk::{self, BulkSpec};
+use counterstep_kernel::change::Author;
 use counterstep_kernel::dead_letters::Selection;
-use counterstep_kernel::draft::{As, Draft};
+use counterstep_kernel::draft::Draft;
 use counterstep_kernel::ports::ChildQuery;
 use counterstep_kernel::turn::turn;
 use counterstep_macros::distributed_task;
@@ -159,7 +160,9 @@ async fn a_task_that_is_cancelled_with_one_below_it_is_counted_once() {
     let task_type = site.engine.registry.newest("SendAll").expect("the type");
     let claim = |draft: &mut Draft| draft.claim("slow", Duration::from_secs(600));
     let record = site.record(parent).await;
-    let claimed = site.engine.change(&task_type, record, As::Anyone, claim);
+    let claimed = site
+        .engine
+        .change(Author::anyone(&site.engine.id), &task_type, record, claim);
     claimed.await.expect("a claim");
     let ended = cancelled(&site).await;
     let all = u64::from(MANY) + 1;
