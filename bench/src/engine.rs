@@ -98,15 +98,15 @@ impl Storage for Counted {
     async fn commit(
         &self,
         guard: Guard,
-        transition: &Transition,
+        changes: &[&Transition],
     ) -> Result<Committed, CommitError> {
         self.commits.fetch_add(1, Ordering::Relaxed);
-        let committed = self.store.commit(guard, transition).await?;
-        if transition
-            .task
-            .as_ref()
-            .is_some_and(|task| task.row.status.is_at_rest())
-        {
+        let committed = self.store.commit(guard, changes).await?;
+        let is_at_rest = |change: &&&Transition| {
+            let task = change.task.as_ref();
+            task.is_some_and(|task| task.row.status.is_at_rest())
+        };
+        for transition in changes.iter().filter(is_at_rest) {
             let mut done = self.done.lock();
             match self.waiting.lock().remove(&transition.task_id) {
                 Some(waiting) => drop(waiting.send(())),
@@ -114,11 +114,6 @@ impl Storage for Counted {
             }
         }
         Ok(committed)
-    }
-
-    async fn commit_all(&self, submissions: &[&Transition]) -> Result<Committed, CommitError> {
-        self.commits.fetch_add(1, Ordering::Relaxed);
-        self.store.commit_all(submissions).await
     }
 
     async fn heartbeat(

@@ -212,13 +212,12 @@ impl Storage for PostgresStore {
     async fn commit(
         &self,
         guard: Guard,
-        transition: &Transition,
+        changes: &[&Transition],
     ) -> Result<Committed, CommitError> {
-        self.batches.commit(guard, transition).await
-    }
-
-    async fn commit_all(&self, submissions: &[&Transition]) -> Result<Committed, CommitError> {
-        self.batches.commit_all(submissions).await
+        match changes {
+            [one] => self.batches.commit(guard, one).await,
+            all => self.batches.commit_all(all).await,
+        }
     }
 
     async fn heartbeat(

@@ -45,7 +45,7 @@ pub use pool::{Database, OpenError, SqliteOptions};
 use crate::finding::Finding;
 use crate::outbox_holds::{RELAY_HOLD, UNREADABLE_HOLD, sort_out};
 use async_trait::async_trait;
-use counterstep_contracts::{Epoch, Rev, TaskId, Tenant};
+use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::change::transition::{Guard, Transition};
 use counterstep_kernel::ports::{
     ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed, DocumentQuery,
@@ -147,30 +147,20 @@ impl Storage for SqliteStore {
     async fn commit(
         &self,
         guard: Guard,
-        transition: &Transition,
+        changes: &[&Transition],
     ) -> Result<Committed, CommitError> {
-        let transition = transition.clone();
-        let own = !transition.sql.is_empty();
+        let changes: Vec<Transition> = changes.iter().copied().cloned().collect();
+        let own = changes.iter().any(|change| !change.sql.is_empty());
         let write = move |connection: &mut SqliteConnection, now| {
-            commit::write(connection, now, guard, &transition)?;
+            for change in &changes {
+                commit::write(connection, now, guard, change)?;
+            }
             Ok(Committed { now: DbTime(now) })
         };
         if own {
             let written = self.database.write_alone(Durability::Full, write).await;
             return Ok(written.map_err(user_sql::of_the_commit)?);
         }
-        Ok(self.database.write(Durability::Full, write).await?)
-    }
-
-    async fn commit_all(&self, submissions: &[&Transition]) -> Result<Committed, CommitError> {
-        let submissions: Vec<Transition> = submissions.iter().copied().cloned().collect();
-        let guard = Guard::Free { rev: Rev(0) };
-        let write = move |connection: &mut SqliteConnection, now| {
-            for transition in &submissions {
-                commit::write(connection, now, guard, transition)?;
-            }
-            Ok(Committed { now: DbTime(now) })
-        };
         Ok(self.database.write(Durability::Full, write).await?)
     }
 

@@ -10,7 +10,7 @@ pub(crate) mod unknown_commits;
 
 use crate::change::announce::{ANNOUNCED_AT_ONCE, Announce, announce, announce_new};
 use crate::change::events::events_of;
-use crate::change::transition::{Guard, Transition};
+use crate::change::transition::Transition;
 use crate::change::unknown_commits::Doubts;
 use crate::draft::{As, Draft, after_commit};
 use crate::engine::Engine;
@@ -22,9 +22,8 @@ use crate::sql::SqlRefused;
 use crate::task::TaskType;
 use crate::webhooks::add_webhook;
 use crate::webhooks::alerts::add_alert;
-use counterstep_contracts::{Rev, TaskId};
+use counterstep_contracts::TaskId;
 use futures::{StreamExt, stream};
-use std::future::Future;
 use std::time::Duration;
 
 /// A change did not happen.
@@ -272,11 +271,7 @@ impl Engine {
         let mut patience = Patience::new(self, Duration::ZERO);
         let mut lost = false;
         loop {
-            let committed = match new {
-                [one] => store.commit(Guard::Free { rev: Rev(0) }, one).await,
-                many => store.commit_all(many).await,
-            };
-            let error = match committed {
+            let error = match store.commit_all(new).await {
                 Ok(committed) => return (Ok(committed.now), lost),
                 Err(CommitError::Store(error @ StoreError::Unknown(_))) => error,
                 Err(CommitError::Store(error @ StoreError::Unavailable(_))) if lost => error,

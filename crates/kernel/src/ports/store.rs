@@ -166,14 +166,11 @@ pub trait Storage: Upkeep + Logs + Send + Sync + Debug {
     async fn load(&self, tasks: &[TaskId], purpose: LoadFor)
     -> Result<Vec<LoadedTask>, StoreError>;
 
-    /// The one way to change a task: writes a change whole, or not at all.
-    async fn commit(&self, guard: Guard, transition: &Transition)
-    -> Result<Committed, CommitError>;
-
-    /// Writes the first changes of different tasks, of which none is there yet: all of them in one
-    /// transaction, or none. Refused as [`commit`](Self::commit) refuses one: as stale where one of
+    /// The one way to change tasks: writes a change whole, or not at all. Several changes are the first ones of different
+    /// tasks, of which none is there yet, and are written in one transaction, or none of them: refused as stale where one of
     /// the tasks is there, and where one of the keys is taken.
-    async fn commit_all(&self, submissions: &[&Transition]) -> Result<Committed, CommitError>;
+    async fn commit(&self, guard: Guard, changes: &[&Transition])
+    -> Result<Committed, CommitError>;
 
     /// Prolongs a lease by `ttl` from the database's now. Leaves `rev` alone.
     async fn heartbeat(

@@ -15,7 +15,7 @@ use crate::ports::{
     TaskPage, TaskQuery, Touch, Touched, Unread,
 };
 use crate::record::{DbTime, Failure, History, TaskRecord};
-use counterstep_contracts::{Epoch, TaskId};
+use counterstep_contracts::{Epoch, Rev, TaskId};
 use futures::future::BoxFuture;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -191,10 +191,10 @@ impl Store {
         transition: &Transition,
     ) -> Result<Committed, CommitError> {
         let encrypted = self.encrypted(transition).map_err(StoreError::from)?;
-        self.storage.commit(guard, &encrypted).await
+        self.storage.commit(guard, &[&encrypted]).await
     }
 
-    /// See [`Storage::commit_all`](crate::ports::Storage::commit_all).
+    /// First changes of different tasks. See [`Storage::commit`](crate::ports::Storage::commit).
     ///
     /// # Errors
     /// [`CommitError`].
@@ -205,7 +205,8 @@ impl Store {
             .collect::<Result<_, _>>()
             .map_err(StoreError::from)?;
         let encrypted: Vec<_> = encrypted.iter().map(AsRef::as_ref).collect();
-        self.storage.commit_all(&encrypted).await
+        let guard = Guard::Free { rev: Rev(0) };
+        self.storage.commit(guard, &encrypted).await
     }
 
     /// See [`ForeignTransactions::statement`]. `None`: this database has no such statement.

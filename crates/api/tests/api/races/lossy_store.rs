@@ -106,13 +106,9 @@ impl Storage for LossyStore {
     async fn commit(
         &self,
         guard: Guard,
-        transition: &Transition,
+        changes: &[&Transition],
     ) -> Result<Committed, CommitError> {
-        self.change(self.inner.commit(guard, transition)).await
-    }
-
-    async fn commit_all(&self, submissions: &[&Transition]) -> Result<Committed, CommitError> {
-        self.change(self.inner.commit_all(submissions)).await
+        self.change(self.inner.commit(guard, changes)).await
     }
 
     async fn put(&self, writes: &[DocumentWrite]) -> Result<DocumentsPut, StoreError> {
