@@ -1,59 +1,21 @@
 //! Queries that find tasks: those that are due or lost, and counts of what is in flight. Must not decide what becomes of a task that it finds.
 
+use super::head::{HeadRow, known};
 use crate::sqlite::fault::{Fault, count, micros, parse};
 use crate::sqlite::prepared::Prepare;
 use crate::sqlite::revisions::states;
 use crate::sqlite::{children, retention};
-use counterstep_contracts::{QueueName, Rev, TaskId, Tenant};
+use counterstep_contracts::{QueueName, TaskId};
 use counterstep_kernel::ports::{Find, InFlight, KnownType, Lost, LostOf, TaskHead};
 use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Nullable, Text};
 
-/// A task that was looked for, and since when it has been as it was asked for.
-#[derive(Debug, QueryableByName)]
-pub(in super::super) struct HeadRow {
-    #[diesel(sql_type = BigInt)]
-    pub(in super::super) since: i64,
-    #[diesel(sql_type = Text)]
-    pub(in super::super) id: String,
-    #[diesel(sql_type = Text)]
-    tenant: String,
-    #[diesel(sql_type = Text)]
-    task_type: String,
-    #[diesel(sql_type = BigInt)]
-    version: i64,
-    #[diesel(sql_type = Text)]
-    status: String,
-    #[diesel(sql_type = BigInt)]
-    rev: i64,
-}
-
-impl HeadRow {
-    pub(in super::super) fn decode(self) -> Result<TaskHead, Fault> {
-        Ok(TaskHead {
-            task: parse("id", &self.id)?,
-            tenant: Tenant(self.tenant),
-            task_type: self.task_type,
-            version: count("version", self.version)?,
-            status: parse("status", &self.status).ok(),
-            rev: Rev(self.rev),
-            since: DbTime(self.since),
-        })
-    }
-}
-
 // The conditions of the due queries are literal and the same as in the partial indexes: SQLite uses
 // such an index only when it can prove, while it prepares the statement, that the index holds every
 // row that is asked for. `INDEXED BY` makes that an error where it cannot; left to choose, it takes
 // the list's index on the status and sorts the backlog.
-
-/// Types, as the two queries below compare them: a JSON list of `name/version/definition`.
-pub(in super::super) fn known(types: &[KnownType]) -> String {
-    let names: Vec<String> = types.iter().map(KnownType::key).collect();
-    serde_json::json!(names).to_string()
-}
 
 /// Tasks that are looked for.
 pub(in super::super) fn find(
