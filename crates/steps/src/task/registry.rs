@@ -16,24 +16,36 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The task types that a process knows.
 #[derive(Debug, Clone, Default)]
 pub struct Registry {
-    types: BTreeMap<(&'static str, u32), TaskType>,
-    /// Those whose tasks it leaves to other processes.
-    pub(super) left: BTreeSet<(&'static str, u32)>,
-    /// Worked out once: every claim compares one.
-    definitions: BTreeMap<(&'static str, u32), String>,
+    /// By name and version.
+    pub(super) types: BTreeMap<(&'static str, u32), Registered>,
     policies: Vec<NamedPolicy>,
     /// By name.
     schedules: BTreeMap<String, ScheduleSpec>,
     /// Services that steps call, and the types that call each, as far as they were named.
     services: BTreeMap<&'static str, BTreeSet<&'static str>>,
     /// By the type's name.
-    orphans: BTreeMap<String, OrphanRule>,
+    upkeep: BTreeMap<&'static str, Upkeep>,
     other_orphans: Option<OrphanRule>,
-    /// By the type's name.
-    retention: BTreeMap<String, Retention>,
     states: States,
     /// Of the program's own.
     pub(super) tables: BTreeMap<&'static str, TableRights>,
+}
+
+/// A version of a task type.
+#[derive(Debug, Clone)]
+pub(super) struct Registered {
+    task_type: TaskType,
+    /// Digest of its declaration, worked out once: every claim compares one.
+    pub(super) definition: String,
+    /// Its tasks are left to other processes.
+    pub(super) left: bool,
+}
+
+/// What becomes of the orphans and of the ended tasks of a type, all its versions.
+#[derive(Debug, Clone, Default)]
+struct Upkeep {
+    orphans: Option<OrphanRule>,
+    retention: Option<Retention>,
 }
 
 /// Two declarations that cannot stand side by side.
@@ -140,9 +152,12 @@ impl Registry {
                 route,
             });
         }
-        self.definitions
-            .insert((name, version), task_type.decl.definition_hash());
-        if self.types.insert((name, version), task_type).is_some() {
+        let registered = Registered {
+            task_type,
+            definition: task_type.decl.definition_hash(),
+            left: false,
+        };
+        if self.types.insert((name, version), registered).is_some() {
             return Err(RegistryError::Twice { name, version });
         }
         Ok(self)
@@ -195,7 +210,7 @@ impl Registry {
     /// probe may run on any.
     #[must_use]
     pub fn isolated_on(&self, hosts: &[Host]) -> Option<&'static str> {
-        let mut types = self.types.values().map(|task_type| task_type.decl);
+        let mut types = self.iter().map(|task_type| task_type.decl);
         let runs_anywhere = |step: &StepDecl| {
             step.probe.is_some() || matches!(step.undo, UndoDecl::Function { .. })
         };
@@ -326,8 +341,10 @@ impl Registry {
     /// deleted.
     #[must_use]
     pub fn orphans<T: DistributedTask>(mut self, rule: OrphanRule) -> Self {
-        self.orphans
-            .insert(T::task_type().decl.name.to_owned(), rule);
+        self.upkeep
+            .entry(T::task_type().decl.name)
+            .or_default()
+            .orphans = Some(rule);
         self
     }
 
@@ -343,8 +360,10 @@ impl Registry {
     /// default they are kept without limit.
     #[must_use]
     pub fn retention<T: DistributedTask>(mut self, retention: Retention) -> Self {
-        self.retention
-            .insert(T::task_type().decl.name.to_owned(), retention);
+        self.upkeep
+            .entry(T::task_type().decl.name)
+            .or_default()
+            .retention = Some(retention);
         self
     }
 
@@ -378,7 +397,7 @@ impl Registry {
     /// What becomes of the orphans of a type, where that was declared for it.
     #[must_use]
     pub fn orphan_rule_of(&self, name: &str) -> Option<&OrphanRule> {
-        self.orphans.get(name)
+        self.upkeep.get(name)?.orphans.as_ref()
     }
 
     /// What becomes of all other orphans, where that was declared.
@@ -390,7 +409,7 @@ impl Registry {
     /// What becomes of a type's tasks that have ended, where that was declared.
     #[must_use]
     pub fn retention_of(&self, name: &str) -> Option<&Retention> {
-        self.retention.get(name)
+        self.upkeep.get(name)?.retention.as_ref()
     }
 
     /// Whether settings of orphans and retention, by declared name or [`OTHERS`], are of types of
@@ -427,10 +446,13 @@ impl Registry {
     /// The type of this name and version.
     #[must_use]
     pub fn get(&self, name: &str, version: u32) -> Option<TaskType> {
-        self.types
-            .iter()
-            .find(|((n, v), _)| *n == name && *v == version)
-            .map(|(_, task_type)| *task_type)
+        self.registered(name, version).map(|it| it.task_type)
+    }
+
+    pub(super) fn registered(&self, name: &str, version: u32) -> Option<&Registered> {
+        let mut types = self.types.iter();
+        let found = types.find(|((n, v), _)| *n == name && *v == version);
+        found.map(|(_, registered)| registered)
     }
 
     /// The type under which a task was submitted: name, version and definition are the same. A
@@ -438,37 +460,29 @@ impl Registry {
     #[must_use]
     pub fn of<'a>(&self, submitted: impl Into<TypeRef<'a>>) -> Option<TaskType> {
         let submitted = submitted.into();
-        let task_type = self.get(submitted.name, submitted.version)?;
-        (self.definition_of(&task_type) == submitted.definition).then_some(task_type)
-    }
-
-    /// Digest of a registered type's declaration.
-    pub(super) fn definition_of(&self, task_type: &TaskType) -> &str {
-        self.definitions
-            .get(&(task_type.decl.name, task_type.decl.version))
-            .map_or("", String::as_str)
+        let registered = self.registered(submitted.name, submitted.version)?;
+        (registered.definition == submitted.definition).then_some(registered.task_type)
     }
 
     /// The newest version of the type with this route, or with this declared name: an address takes both.
     #[must_use]
     pub fn by_route(&self, route: &str) -> Option<TaskType> {
-        self.types
-            .values()
-            .rfind(|task_type| task_type.decl.route() == route || task_type.decl.name == route)
-            .copied()
+        self.rfind(|it| it.decl.route() == route || it.decl.name == route)
     }
 
     /// The newest version of the type with this declared name.
     #[must_use]
     pub fn newest(&self, name: &str) -> Option<TaskType> {
-        self.types
-            .values()
-            .rfind(|task_type| task_type.decl.name == name)
-            .copied()
+        self.rfind(|it| it.decl.name == name)
+    }
+
+    fn rfind(&self, is_it: impl Fn(&TaskType) -> bool) -> Option<TaskType> {
+        let mut types = self.types.values().map(|it| it.task_type);
+        types.rfind(is_it)
     }
 
     /// All of them, by name and version.
     pub fn iter(&self) -> impl Iterator<Item = &TaskType> {
-        self.types.values()
+        self.types.values().map(|it| &it.task_type)
     }
 }

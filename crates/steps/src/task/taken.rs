@@ -10,10 +10,9 @@ impl Registry {
     /// For a process that leaves the tasks of the other types and versions to others.
     #[must_use]
     pub fn only(mut self, is_taken: impl Fn(&str, u32) -> bool) -> Self {
-        let all = self.iter().map(|it| (it.decl.name, it.decl.version));
-        self.left = all
-            .filter(|(name, version)| !is_taken(name, *version))
-            .collect();
+        for (&(name, version), registered) in &mut self.types {
+            registered.left = !is_taken(name, version);
+        }
         self
     }
 
@@ -21,7 +20,8 @@ impl Registry {
     #[must_use]
     pub fn takes(&self, task_type: &TaskType) -> bool {
         let decl = task_type.decl;
-        !self.left.contains(&(decl.name, decl.version))
+        self.registered(decl.name, decl.version)
+            .is_none_or(|it| !it.left)
     }
 
     /// The types of which it takes tasks.
@@ -73,10 +73,12 @@ impl Registry {
     /// The type as stores are asked for its tasks.
     #[must_use]
     pub fn as_known(&self, task_type: &TaskType) -> KnownType {
+        let decl = task_type.decl;
+        let registered = self.registered(decl.name, decl.version);
         KnownType {
-            name: task_type.decl.name.to_owned(),
-            version: task_type.decl.version,
-            definition: self.definition_of(task_type).to_owned(),
+            name: decl.name.to_owned(),
+            version: decl.version,
+            definition: registered.map_or_else(String::new, |it| it.definition.clone()),
         }
     }
 }
