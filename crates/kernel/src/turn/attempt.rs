@@ -11,11 +11,11 @@ use crate::call::ReadOnly;
 use crate::cancel::{CancelReason, CancelToken};
 use crate::context::{Execution, StepContext};
 use crate::engine::Engine;
-use crate::engine::faults::{BreakOff, FaultKind, services_amid, work_amid};
+use crate::engine::faults::{BreakOff, Fault, FaultKind, services_amid, work_amid};
 use crate::error::{ErrorClass, StepError, StepResult};
 use crate::payloads::in_log;
 use crate::plan;
-use crate::ports::{CodeLabel, CodePart, IsolatedCode, LogRow};
+use crate::ports::{CodeLabel, CodePart, IsolatedCode, LogRow, StepProcesses};
 use crate::scratch::scratch_files_in;
 use crate::sql::Sql;
 use crate::status::progress::{self, Meter};
@@ -24,13 +24,13 @@ use crate::status::traces;
 use crate::task::{Inputs, Run, StepCode, TaskFacts, TaskType, output};
 use crate::turn::liveness::Liveness;
 use counterstep_contracts::{
-    Direction, LogPart, Outcome, StoredFile, StoredFiles, TaskId, UndoDecl,
+    Attempt, Direction, LogPart, Outcome, StoredFile, StoredFiles, TaskId, UndoDecl,
 };
 use counterstep_steps::times::TimeLeft;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
 /// What is to be executed.
 #[derive(Debug)]
@@ -123,6 +123,48 @@ impl Ended {
 
 /// Runs an order to its end.
 pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order) -> Ended {
+    let (prepared, work) = prepare(engine, task_type, order).await;
+    let ran = prepared.run(engine, work).await;
+    prepared.conclude(engine, ran)
+}
+
+/// An attempt from its start to its end.
+struct Prepared {
+    task_type: TaskType,
+    at: usize,
+    task: TaskId,
+    step: String,
+    direction: Direction,
+    attempt: Attempt,
+    code: StepCode,
+    limit: Duration,
+    cancel: CancelToken,
+    beats: Option<Arc<Liveness>>,
+    log: AttemptLog,
+    permit: Option<Arc<LimitPermit>>,
+    context: Arc<StepContext>,
+    scratch: ScratchUse,
+    /// What the author's code logs, and what the process logs of its panic, names the execution by it.
+    span: Span,
+    traced: Span,
+}
+
+/// What its run uses up.
+struct CodeRun {
+    inputs: Inputs,
+    own_output: Option<Value>,
+    isolated: Option<(Arc<dyn StepProcesses>, CodePart)>,
+    fault: Option<Fault>,
+    room: Option<LimitPermit>,
+}
+
+/// How its code ended, and what has stopped it.
+struct Ran {
+    result: StepResult<Value>,
+    stopped_by: Option<StoppedBy>,
+}
+
+async fn prepare(engine: &Engine, task_type: &TaskType, order: Order) -> (Prepared, CodeRun) {
     let Order {
         at,
         execution,
@@ -167,8 +209,6 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
         }
     };
     let services = services_amid(fault.as_ref(), services);
-    // What the author's code logs, and what the process logs of its panic, names the execution by
-    // this span.
     let span = tracing::error_span!(
         "attempt",
         %task,
@@ -184,24 +224,60 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
         .limited_by(time_left(engine, limit))
         .measured_by(meter)
         .logged_by(log.for_code());
-    let context = Arc::new(context);
     // Undo and fallback have no scratch quota: the failed step's files must not make them fail.
     let is_bounded = direction == Direction::Forward && !fallback;
     let most = task_type.decl.steps[at].scratch.filter(|_| is_bounded);
-    let scratch = ScratchUse::of(engine, (task, &step), most);
-
-    let isolated = engine
-        .processes_of(task_type, at)
-        .zip(own_code(code, direction, fallback));
-    let label = CodeLabel {
-        task,
-        step: step.clone(),
-        part: part(direction),
+    let work = CodeRun {
+        inputs,
+        own_output,
+        isolated: engine
+            .processes_of(task_type, at)
+            .zip(own_code(code, direction, fallback)),
+        fault,
+        room,
     };
-    let body = {
-        let (context, task_type, scratch) = (context.clone(), *task_type, scratch.clone());
+    let prepared = Prepared {
+        task_type: *task_type,
+        at,
+        task,
+        direction,
+        attempt,
+        code,
+        limit,
+        cancel,
+        beats,
+        log,
+        permit,
+        context: Arc::new(context),
+        scratch: ScratchUse::of(engine, (task, &step), most),
+        step,
+        span,
+        traced,
+    };
+    (prepared, work)
+}
+
+impl CodeRun {
+    /// Runs the code, and checks what it hands in.
+    fn of(self, prepared: &Prepared) -> impl Future<Output = StepResult<Value>> + Send + use<> {
+        let Self {
+            inputs,
+            own_output,
+            isolated,
+            fault,
+            room: _,
+        } = self;
+        let &Prepared {
+            task_type,
+            at,
+            task,
+            direction,
+            code,
+            ..
+        } = prepared;
+        let (context, scratch) = (prepared.context.clone(), prepared.scratch.clone());
         let work = async move {
-            let result = match isolated {
+            let output = match isolated {
                 Some((processes, part)) => {
                     let code = IsolatedCode {
                         task_type,
@@ -217,90 +293,102 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
                     Direction::Forward => forward(code, &context, &inputs).await,
                     Direction::Undo => undo(code, &context, own_output, &inputs).await,
                 },
-            };
-            let result = result.and_then(|output| {
-                if context.has_sql() {
-                    may_write(&task_type, at, (task, direction), &output)?;
-                }
-                Ok(output)
-            });
-            match result {
-                Ok(output) => scratch.check_result().await.map(|()| output),
-                failed => failed,
+            }?;
+            if context.has_sql() {
+                may_write(&task_type, at, (task, direction), &output)?;
             }
+            scratch.check_result().await.map(|()| output)
         };
         work_amid(fault, work)
-            .instrument(span)
-            .instrument(traced.clone())
-    };
-    let heartbeat = match direction {
-        Direction::Forward => task_type.decl.steps[at].heartbeat,
-        Direction::Undo => None,
-    };
-    if let Some(beats) = &beats {
-        beats.beat();
+            .instrument(prepared.span.clone())
+            .instrument(prepared.traced.clone())
     }
-    let room = room.map(|permit| RoomInCode::new(&engine.heavy, permit));
-    let in_code = room.as_ref().map(Arc::downgrade);
-    let run = async {
-        let in_code = permit.clone();
+}
+
+impl Prepared {
+    async fn run(&self, engine: &Engine, mut work: CodeRun) -> Ran {
+        let label = CodeLabel {
+            task: self.task,
+            step: self.step.clone(),
+            part: part(self.direction),
+        };
+        let heartbeat = match self.direction {
+            Direction::Forward => self.task_type.decl.steps[self.at].heartbeat,
+            Direction::Undo => None,
+        };
+        if let Some(beats) = &self.beats {
+            beats.beat();
+        }
+        let room = work.room.take();
+        let room = room.map(|permit| RoomInCode::new(&engine.heavy, permit));
+        let in_code = room.as_ref().map(Arc::downgrade);
+        let (work, permit) = (work.of(self), self.permit.clone());
         let body = async move {
-            let result = body.await;
+            let result = work.await;
             // Held for as long as the code is there, also when nothing waits for it any more.
-            drop((room, in_code));
+            drop((room, permit));
             result
         };
         let watched = Watched {
-            limit,
-            cancel: &cancel,
-            permit: permit.as_deref(),
-            heartbeat: heartbeat.zip(beats.as_deref()),
-            scratch: &scratch,
+            limit: self.limit,
+            cancel: &self.cancel,
+            permit: self.permit.as_deref(),
+            heartbeat: heartbeat.zip(self.beats.as_deref()),
+            scratch: &self.scratch,
         };
         let over = watch(engine, watched);
-        code::run(engine, label, body, over).await
-    };
-    let mut stopped_by = None;
-    let result = match run.await {
-        Ok(result) => result,
-        Err(NotDone::Panicked(panic)) => Err(StepError::panicked("the code", panic)),
-        Err(NotDone::Late(late)) => {
-            if let Some(room) = in_code.and_then(|room| room.upgrade()) {
-                room.abandon();
+        let (result, stopped_by) = match code::run(engine, label, body, over).await {
+            Ok(result) => (result, None),
+            Err(NotDone::Panicked(panic)) => (Err(StepError::panicked("the code", panic)), None),
+            Err(NotDone::Late(late)) => {
+                if let Some(room) = in_code.and_then(|room| room.upgrade()) {
+                    room.abandon();
+                }
+                (Err(late.error), late.stopped_by)
             }
-            stopped_by = late.stopped_by;
-            Err(late.error)
-        }
-    };
-    context.meter().end();
-    if let Err(error) = &result {
-        let error = in_log(&engine.ports.store, error);
-        tracing::warn!(%task, step, %direction, %attempt, error, "attempt ended with an error");
+        };
+        Ran { result, stopped_by }
     }
-    // An error after the token was cancelled is the cancel's doing, whatever the step calls it.
-    let reason = cancel.reason();
-    let in_doubt = match &result {
-        Ok(_) => None,
-        Err(_) => reason.and_then(StoppedBy::of).or(stopped_by),
-    };
-    let result = match (result, reason) {
-        (Err(_), Some(_)) => Err(StepError::cancelled()),
-        (result, _) => result,
-    };
-    // The author's own code may have done more than its last call.
-    let is_call = direction == Direction::Forward && matches!(code.run, Run::BuiltIn(_));
-    let unsent = is_call && result.is_err() && context.is_unsent();
-    let ended = Ended {
-        at,
-        result,
-        in_doubt,
-        unsent,
-        stored: context.objects().written(),
-        sql: context.take_sql(),
-        log: log.end(),
-    };
-    traces::attempt_ended(&traced, ended.outcome(), &ended.result);
-    ended
+
+    fn conclude(self, engine: &Engine, Ran { result, stopped_by }: Ran) -> Ended {
+        let Self {
+            task,
+            step,
+            direction,
+            attempt,
+            context,
+            ..
+        } = self;
+        context.meter().end();
+        if let Err(error) = &result {
+            let error = in_log(&engine.ports.store, error);
+            tracing::warn!(%task, step, %direction, %attempt, error, "attempt ended with an error");
+        }
+        // An error after the token was cancelled is the cancel's doing, whatever the step calls it.
+        let reason = self.cancel.reason();
+        let in_doubt = match &result {
+            Ok(_) => None,
+            Err(_) => reason.and_then(StoppedBy::of).or(stopped_by),
+        };
+        let result = match (result, reason) {
+            (Err(_), Some(_)) => Err(StepError::cancelled()),
+            (result, _) => result,
+        };
+        // The author's own code may have done more than its last call.
+        let is_call = direction == Direction::Forward && matches!(self.code.run, Run::BuiltIn(_));
+        let unsent = is_call && result.is_err() && context.is_unsent();
+        let ended = Ended {
+            at: self.at,
+            result,
+            in_doubt,
+            unsent,
+            stored: context.objects().written(),
+            sql: context.take_sql(),
+            log: self.log.end(),
+        };
+        traces::attempt_ended(&self.traced, ended.outcome(), &ended.result);
+        ended
+    }
 }
 
 /// What is left of a limit that begins now.
