@@ -60,20 +60,23 @@ impl Draft {
         self.apply(StepEvent::Kept.at(at), Note::default())?;
         self.step_mut(at).output = Some(output);
         if has_files {
-            self.takes_receive = true;
+            self.attempts.takes_receive = true;
             let attempt = Attempt(1);
             let row = self.step_mut(at);
             row.attempts = attempt;
             let step = row.no;
             // As that of an upload, which has no start in the journal: its files came first.
-            self.push_attempt(AttemptWrite::End {
-                step,
-                direction: Direction::Forward,
-                attempt,
-                outcome: Outcome::Succeeded,
-                error: None,
-                kept: ObjectsFate::Output,
-            });
+            self.attempts.push(
+                &mut self.record,
+                AttemptWrite::End {
+                    step,
+                    direction: Direction::Forward,
+                    attempt,
+                    outcome: Outcome::Succeeded,
+                    error: None,
+                    kept: ObjectsFate::Output,
+                },
+            );
         }
         Ok(())
     }

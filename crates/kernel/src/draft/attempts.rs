@@ -1,12 +1,29 @@
 //! Where attempts start and end, in both directions.
 
 use super::Draft;
+use crate::change::intents;
 use crate::change::transition::{AttemptWrite, ObjectsFate};
 use crate::context::Execution;
 use crate::error::StepError;
-use crate::record::StepFailure;
+use crate::record::{StepFailure, TaskRecord};
 use counterstep_contracts::{Attempt, Direction, Outcome};
 use std::time::Duration;
+
+/// Of attempts, and of what they store.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct DraftAttempts {
+    pub(super) writes: Vec<AttemptWrite>,
+    pub(super) keeps_condemned: bool,
+    pub(super) takes_receive: bool,
+}
+
+impl DraftAttempts {
+    pub(super) fn push(&mut self, record: &mut TaskRecord, attempt: AttemptWrite) {
+        self.keeps_condemned |= intents::keeps_condemned(&record.marks, &attempt);
+        intents::apply(&mut record.marks, &attempt, record.now);
+        self.writes.push(attempt);
+    }
+}
 
 impl Draft {
     /// The execution that an attempt of a step would be now.
@@ -41,13 +58,16 @@ impl Draft {
         let step = row.no;
         let execution = self.execution(at, direction, attempt);
         let epoch = execution.epoch;
-        self.push_attempt(AttemptWrite::Start {
-            step,
-            direction,
-            attempt,
-            epoch,
-            sweep_after,
-        });
+        self.attempts.push(
+            &mut self.record,
+            AttemptWrite::Start {
+                step,
+                direction,
+                attempt,
+                epoch,
+                sweep_after,
+            },
+        );
         execution
     }
 
@@ -63,13 +83,16 @@ impl Draft {
         row.attempt_open = false;
         row.error = error.map(StepFailure::from);
         let (step, attempt, error) = (row.no, row.last_attempt(direction), row.error.clone());
-        self.push_attempt(AttemptWrite::End {
-            step,
-            direction,
-            attempt,
-            outcome,
-            error,
-            kept,
-        });
+        self.attempts.push(
+            &mut self.record,
+            AttemptWrite::End {
+                step,
+                direction,
+                attempt,
+                outcome,
+                error,
+                kept,
+            },
+        );
     }
 }

@@ -6,8 +6,15 @@ use crate::change::transition::{Time, Transition};
 use crate::error::StepError;
 use crate::record::{ChildrenRow, UndoGoal};
 use crate::saga::{Illegal, LifecycleEvent, StepEvent};
-use counterstep_contracts::StepStatus;
+use counterstep_contracts::{StepNo, StepStatus};
 use serde_json::json;
+
+/// Of tasks that steps submit.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct DraftChildren {
+    pub(super) new: Vec<Transition>,
+    pub(super) seen: Vec<(StepNo, u32)>,
+}
 
 impl Draft {
     /// The step, which waits, submits these tasks, the first of which is of the place `from`: they are
@@ -39,7 +46,7 @@ impl Draft {
             started: before.started.saturating_add(count),
             ..before
         });
-        self.children.extend(tasks);
+        self.children.new.extend(tasks);
         Ok(())
     }
 
@@ -67,7 +74,7 @@ impl Draft {
         let seen = ended
             .iter()
             .filter_map(|&(at, ended)| Some((self.step(at).no, ended?)));
-        self.children_seen = seen.collect();
+        self.children.seen = seen.collect();
     }
 
     /// Tasks of the step could not be told to stop, again and again: a person has to see why.
@@ -142,7 +149,7 @@ impl Draft {
             LifecycleEvent::ParentUndone,
             Note::default().with(json!({"parent": parent})),
         )?;
-        self.finished = Time::Clear;
+        self.task.finished = Time::Clear;
         let task = self.task_mut();
         (task.goal, task.response) = (Some(UndoGoal::Cancelled), None);
         self.undo_or_finish()

@@ -19,11 +19,11 @@ impl Draft {
             .as_ref()
             .map_or(Value::Null, |lost_by| json!({"lost_by": lost_by}));
         self.apply(LifecycleEvent::Claimed, Note::default().with(details))?;
-        self.lease = LeaseChange::Take {
+        self.task.lease = LeaseChange::Take {
             owner: owner.to_owned(),
             ttl,
         };
-        self.due = Time::Clear;
+        self.task.due = Time::Clear;
         self.close_older_attempts()?;
         lost_by.map_or(Ok(()), |host| self.count_recovery(&host))
     }

@@ -98,8 +98,9 @@ impl Draft {
             .iter()
             .map(|step| StepRow::pending(step.no, step.name))
             .collect();
-        let mut draft = Self::of_new(
+        let mut draft = Self::make(
             decl,
+            None,
             TaskRecord {
                 task,
                 steps,
@@ -107,10 +108,10 @@ impl Draft {
                 payload_key: None,
                 now: never,
             },
-            actor,
+            actor.to_owned(),
         );
         if let Some(timeout) = decl.timeout {
-            draft.deadline = Time::In(timeout);
+            draft.task.deadline = Time::In(timeout);
         }
         draft
     }
@@ -150,7 +151,7 @@ impl Draft {
 
     /// What the first audit entry says: the schedule, and the labels, which the journal has from there.
     fn submission_details(&mut self) -> Value {
-        let mut details = std::mem::take(&mut self.submitted);
+        let mut details = std::mem::take(&mut self.outgoing.submitted);
         let labels = &self.record().task.labels;
         if !labels.is_empty() {
             // Of a `Null` this makes an object.
@@ -168,7 +169,7 @@ impl Draft {
         let attempt = Attempt(1);
         self.apply(StepEvent::Started.at(at), Note::attempt(attempt))?;
         if has_intent {
-            self.takes_receive = true;
+            self.attempts.takes_receive = true;
             let row = self.step_mut(at);
             row.attempts = attempt;
         } else {
@@ -191,7 +192,7 @@ impl Draft {
             TaskStatus::Running => Ok(true),
             TaskStatus::Compensating => {
                 self.task_mut().goal = Some(UndoGoal::Cancelled);
-                self.due = Time::Clear;
+                self.task.due = Time::Clear;
                 self.dispatch_to(host);
                 Ok(false)
             }

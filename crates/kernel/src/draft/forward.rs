@@ -1,7 +1,7 @@
 //! What the owner of a lease writes down while the task goes forward.
 
 use super::{Draft, Note};
-use crate::change::transition::{AttemptWrite, LeaseChange, ObjectsFate, Time};
+use crate::change::transition::{AttemptWrite, LeaseChange, ObjectsFate};
 use crate::context::Execution;
 use crate::error::{ErrorClass, StepError};
 use crate::keys::ObjectKey;
@@ -182,10 +182,13 @@ impl Draft {
             );
         });
         for attempt in attempts {
-            self.push_attempt(AttemptWrite::Keep {
-                step: step.no,
-                attempt,
-            });
+            self.attempts.push(
+                &mut self.record,
+                AttemptWrite::Keep {
+                    step: step.no,
+                    attempt,
+                },
+            );
         }
     }
 
@@ -209,7 +212,8 @@ impl Draft {
         let row = self.step_mut(at);
         (row.output, row.keeps_request) = (None, true);
         let step = row.no;
-        self.push_attempt(AttemptWrite::Release { step });
+        self.attempts
+            .push(&mut self.record, AttemptWrite::Release { step });
         Ok(())
     }
 
@@ -232,7 +236,7 @@ impl Draft {
             LifecycleEvent::HandedOver,
             Note::default().with(json!({"host": host.as_str(), "why": why})),
         )?;
-        self.lease = LeaseChange::Release;
+        self.task.lease = LeaseChange::Release;
         self.dispatch_to(host);
         Ok(())
     }
@@ -267,7 +271,6 @@ impl Draft {
         }
         self.apply(LifecycleEvent::Waits(reason), Note::default().with(details))?;
         self.task_mut().waiting = Some(reason);
-        self.lease = LeaseChange::Release;
         // A store that counts whole milliseconds reads the time as up to one earlier, and must not wake the task before
         // its step is due.
         let due = if delay.is_zero() {
@@ -275,7 +278,7 @@ impl Draft {
         } else {
             delay + Duration::from_millis(1)
         };
-        self.due = Time::In(due);
+        self.task.sleeps(due);
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! A change in the making: events go in, the judge rules on each, and out comes one [`Transition`]
-//! in which every event has its audit entry. The only place that builds transitions of tasks.
+//! in which every event has its audit entry. The only place that builds transitions of tasks. What
+//! only the whole can do is here; five parts hold the rest.
 
 mod again;
 mod attempts;
@@ -9,12 +10,14 @@ mod client;
 mod dropped;
 mod forward;
 mod operator;
+mod outgoing;
 mod place;
 mod probe;
 mod quarantine;
 mod recovery;
 mod redispatch;
 mod sweep;
+mod task;
 mod undo;
 mod waits;
 
@@ -25,21 +28,19 @@ pub(crate) use operator::BULK;
 pub use operator::Decision;
 pub use sweep::sweep;
 
+use attempts::DraftAttempts;
+use children::DraftChildren;
+use outgoing::DraftOutgoing;
+use place::DraftPlace;
+use task::DraftTask;
+
 use crate::audit;
 use crate::change::intents;
-use crate::change::transition::{
-    AttemptWrite, Guard, IdempotencyWrite, LeaseChange, ReceiveWrite, TaskWrite, Time, Transition,
-    Work,
-};
-use crate::host::lost_hosts::Loss;
+use crate::change::transition::{Guard, LeaseChange, ReceiveWrite, Time, Transition};
 use crate::plan;
-use crate::ports::DocumentWrite;
 use crate::record::{AuditEntry, DbTime, StepRow, TaskRecord};
 use crate::saga::{self, Event, Illegal, State, StepEvent};
-use crate::sql::Sql;
-use counterstep_contracts::{
-    Attempt, ChangeId, Epoch, Host, Rev, StepNo, TaskDecl, TaskStatus, WorkerMessage,
-};
+use counterstep_contracts::{Attempt, ChangeId, Epoch, Rev, TaskDecl, TaskStatus};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -58,30 +59,15 @@ pub struct Draft {
     decl: &'static TaskDecl,
     before: Option<TaskRecord>,
     record: TaskRecord,
-    exists: bool,
-    base: (Epoch, Rev),
     actor: String,
     changed: BTreeSet<usize>,
-    pub(crate) lease: LeaseChange,
-    pub(crate) needs_expired_lease: bool,
-    pub(crate) due: Time,
-    pub(crate) deadline: Time,
-    cancel_requested: Time,
-    finished: Time,
-    attempts: Vec<AttemptWrite>,
-    keeps_condemned: bool,
-    takes_receive: bool,
     audit: Vec<AuditEntry>,
-    work: Vec<Work>,
-    idempotency: Option<IdempotencyWrite>,
-    document: Option<Box<DocumentWrite>>,
-    leaves_unknown_place: bool,
-    children: Vec<Transition>,
-    children_seen: Vec<(StepNo, u32)>,
-    submitted: Value,
     again: Option<Again>,
-    sql: Vec<Sql>,
-    earlier_losses: Vec<Loss>,
+    pub(crate) task: DraftTask,
+    pub(crate) attempts: DraftAttempts,
+    pub(crate) outgoing: DraftOutgoing,
+    pub(crate) children: DraftChildren,
+    place: DraftPlace,
 }
 
 /// What an event's audit entry says beyond the states.
@@ -115,52 +101,36 @@ impl Draft {
     /// Of a task as it was read.
     #[must_use]
     pub fn new(decl: &'static TaskDecl, record: TaskRecord, actor: impl Into<String>) -> Self {
-        let base = (record.task.epoch, record.task.rev);
-        Self::make(decl, record, actor.into(), true, base)
+        Self::make(decl, Some(record.clone()), record, actor.into())
     }
 
-    /// Of a task that is to be submitted.
-    #[must_use]
-    pub fn of_new(decl: &'static TaskDecl, record: TaskRecord, actor: impl Into<String>) -> Self {
-        Self::make(decl, record, actor.into(), false, (Epoch(0), Rev(0)))
-    }
-
+    /// `before`: `None`: it is to be submitted.
     fn make(
         decl: &'static TaskDecl,
+        before: Option<TaskRecord>,
         record: TaskRecord,
         actor: String,
-        exists: bool,
-        base: (Epoch, Rev),
     ) -> Self {
         Self {
             decl,
-            before: exists.then(|| record.clone()),
+            before,
             record,
-            exists,
-            base,
             actor,
             changed: BTreeSet::new(),
-            lease: LeaseChange::Keep,
-            needs_expired_lease: false,
-            due: Time::Keep,
-            deadline: Time::Keep,
-            cancel_requested: Time::Keep,
-            finished: Time::Keep,
-            attempts: Vec::new(),
-            keeps_condemned: false,
-            takes_receive: false,
             audit: Vec::new(),
-            work: Vec::new(),
-            idempotency: None,
-            document: None,
-            leaves_unknown_place: false,
-            children: Vec::new(),
-            children_seen: Vec::new(),
-            submitted: Value::Null,
             again: None,
-            sql: Vec::new(),
-            earlier_losses: Vec::new(),
+            task: DraftTask::default(),
+            attempts: DraftAttempts::default(),
+            outgoing: DraftOutgoing::default(),
+            children: DraftChildren::default(),
+            place: DraftPlace::default(),
         }
+    }
+
+    /// Epoch and revision on which it is decided.
+    fn base(&self) -> (Epoch, Rev) {
+        let base = |before: &TaskRecord| (before.task.epoch, before.task.rev);
+        self.before.as_ref().map_or((Epoch(0), Rev(0)), base)
     }
 
     /// The declaration.
@@ -202,7 +172,7 @@ impl Draft {
     /// Whether nothing has happened in it.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.audit.is_empty() && self.attempts.is_empty() && self.changed.is_empty()
+        self.audit.is_empty() && self.attempts.writes.is_empty() && self.changed.is_empty()
     }
 
     /// Puts an event before the judge and, where it is legal, writes it down.
@@ -212,7 +182,8 @@ impl Draft {
     pub fn apply(&mut self, event: impl Into<Event>, note: Note) -> Result<(), Illegal> {
         let event = event.into();
         let states = plan::states(self.decl, &self.record.steps);
-        let status = self.exists.then_some(self.record.task.status);
+        let exists = self.before.is_some() || !self.audit.is_empty();
+        let status = exists.then_some(self.record.task.status);
         let state = State {
             status,
             cancel_requested: self.is_cancel_requested(),
@@ -236,15 +207,13 @@ impl Draft {
             actor: self.actor.clone(),
             details: note.details,
         };
-        self.exists = true;
         if task.status != ruling.task || status.is_none() {
             task.status = ruling.task;
             if ruling.task.is_terminal() {
-                self.finished = Time::In(std::time::Duration::ZERO);
+                self.task.finished = Time::In(std::time::Duration::ZERO);
             }
             if ruling.task.is_at_rest() {
-                self.lease = LeaseChange::Release;
-                self.due = Time::Clear;
+                self.task.rests();
                 task.place_no = None;
             }
             if ruling.task != TaskStatus::Waiting {
@@ -308,88 +277,16 @@ impl Draft {
         entry.details[key] = value;
     }
 
-    pub(crate) fn push_attempt(&mut self, attempt: AttemptWrite) {
-        self.keeps_condemned |= intents::keeps_condemned(&self.record.marks, &attempt);
-        intents::apply(&mut self.record.marks, &attempt, self.record.now);
-        self.attempts.push(attempt);
-    }
-
     /// Whether it would keep what a sweep has condemned. It must not be committed then.
     pub(crate) const fn keeps_condemned(&self) -> bool {
-        self.keeps_condemned
-    }
-
-    pub(crate) fn set_idempotency(&mut self, write: IdempotencyWrite) {
-        self.idempotency = Some(write);
-    }
-
-    /// A schedule submits the task; `details` go into the first audit entry.
-    pub(crate) fn set_schedule(&mut self, write: DocumentWrite, details: Value) {
-        self.document = Some(Box::new(write));
-        self.submitted = details;
-    }
-
-    /// The losses of hosts before the one that the draft may count, to be named where the task is
-    /// given up.
-    pub fn set_earlier_losses(&mut self, losses: &[Loss]) {
-        self.earlier_losses = losses.to_vec();
-    }
-
-    /// Writes to tables of the user's own in the same transaction.
-    pub(crate) fn write_along(&mut self, sql: &[Sql]) {
-        self.sql.extend_from_slice(sql);
-    }
-
-    /// Notes that a cancel was accepted now.
-    pub(crate) fn mark_cancel_requested(&mut self) {
-        self.cancel_requested = Time::In(std::time::Duration::ZERO);
-        self.record.task.cancel_requested_at = Some(self.record.now);
-    }
-
-    /// Tells the hosts of `host` that the task is theirs to claim.
-    pub(crate) fn dispatch_to(&mut self, host: Host) {
-        let queue = self.decl.queue_of(host);
-        let outputs = self.outputs_so_far();
-        let task = &mut self.record.task;
-        task.host = host;
-        task.queue.clone_from(&queue.0);
-        let message = WorkerMessage {
-            task: task.id,
-            tenant: Some(task.tenant.clone()),
-            task_type: task.task_type.clone(),
-            version: task.version,
-            rev: self.base.1.next(),
-            traceparent: task.traceparent.clone(),
-            outputs,
-        };
-        self.work.push(Work { queue, message });
-    }
-
-    fn outputs_so_far(&self) -> serde_json::Map<String, Value> {
-        /// Above this the message would be mostly convenience.
-        const LIMIT: usize = 16 * 1024;
-        let outputs: serde_json::Map<_, _> = self
-            .record
-            .steps
-            .iter()
-            .filter_map(|row| {
-                row.output
-                    .as_ref()
-                    .map(|output| (row.name.clone(), output.clone()))
-            })
-            .collect();
-        let size = serde_json::to_string(&outputs).map_or(usize::MAX, |text| text.len());
-        if size <= LIMIT {
-            outputs
-        } else {
-            serde_json::Map::new()
-        }
+        self.attempts.keeps_condemned
     }
 
     /// The finished change and the guard for it.
     pub fn finish(mut self, change_id: ChangeId, by: As) -> (Guard, Transition) {
-        let place = self.place_write();
-        let (epoch, rev) = self.base;
+        let (epoch, rev) = self.base();
+        let before = self.before.as_ref().map(|before| &before.task);
+        let place = self.place.write(before, &self.record.task);
         let guard = match by {
             As::Owner => Guard::Lease { epoch, rev },
             As::Anyone => Guard::Free { rev },
@@ -397,13 +294,8 @@ impl Draft {
         let task = &mut self.record.task;
         task.rev = rev.next();
         task.change_id = change_id;
-        let leased = match self.lease {
-            LeaseChange::Keep => task.lease_owner.is_some(),
-            LeaseChange::Take { .. } => true,
-            LeaseChange::Release => false,
-        };
         // By the time at which the task was read, and so a little early.
-        task.sweep_at = if leased {
+        task.sweep_at = if self.task.is_leased(task) {
             None
         } else {
             intents::sweep_at(&self.record.marks)
@@ -416,28 +308,19 @@ impl Draft {
                 .map(|&at| self.record.steps[at].clone())
                 .collect()
         };
-        let write = TaskWrite {
-            row: self.record.task.clone(),
-            lease: self.lease,
-            needs_expired_lease: self.needs_expired_lease,
-            due: self.due,
-            deadline: self.deadline,
-            cancel_requested: self.cancel_requested,
-            finished: self.finished,
-        };
         let transition = Transition {
-            task: Some(write),
+            task: Some(self.task.write(self.record.task.clone())),
             place,
             steps,
-            attempts: self.attempts,
-            receive: self.takes_receive.then_some(ReceiveWrite::Taken),
+            attempts: self.attempts.writes,
+            receive: self.attempts.takes_receive.then_some(ReceiveWrite::Taken),
             audit: self.audit,
-            work: self.work,
-            idempotency: self.idempotency,
-            document: self.document,
-            children: self.children,
-            children_seen: self.children_seen,
-            sql: self.sql,
+            work: self.outgoing.work,
+            idempotency: self.outgoing.idempotency,
+            document: self.outgoing.document,
+            children: self.children.new,
+            children_seen: self.children.seen,
+            sql: self.outgoing.sql,
             ..Transition::new(change_id, self.record.task.id)
         };
         (

@@ -63,7 +63,8 @@ impl Draft {
             SettledAs::Undone => {
                 for at in left {
                     let step = self.step(at).no;
-                    self.push_attempt(AttemptWrite::Release { step });
+                    self.attempts
+                        .push(&mut self.record, AttemptWrite::Release { step });
                 }
             }
             SettledAs::Skipped | SettledAs::NotNeeded | SettledAs::Redriven => {
@@ -103,7 +104,8 @@ impl Draft {
             decision.note(json!({"as": settled})),
         )?;
         let step = self.step(at).no;
-        self.push_attempt(AttemptWrite::Release { step });
+        self.attempts
+            .push(&mut self.record, AttemptWrite::Release { step });
         if !matches!(settled, SettledAs::Done | SettledAs::Undone) {
             self.task_mut().residue = true;
         }
@@ -172,7 +174,7 @@ impl Draft {
         task.recovery_attempts = 0;
         // Counted from the submission, a dead letter's time is long over when an operator has
         // looked at it.
-        self.deadline = timeout.map_or(Time::Keep, Time::In);
+        self.task.deadline = timeout.map_or(Time::Keep, Time::In);
         self.dispatch_to(host);
         Ok(())
     }

@@ -4,22 +4,20 @@ use super::Draft;
 use crate::change::transition::PlaceWrite;
 use crate::record::TaskRow;
 
-impl Draft {
-    /// Holds the place with this number from now on. The store refuses the change where another task
-    /// has it.
-    pub(crate) const fn take_place(&mut self, no: u32) {
-        self.record.task.place_no = Some(no);
-    }
+/// Of its place.
+#[derive(Debug, Clone, Default)]
+pub(super) struct DraftPlace {
+    /// The task cannot be read: whether it has one is not known.
+    pub(super) is_unknown: bool,
+}
 
+impl DraftPlace {
     /// The row in `places` is there while the task is not at rest.
-    pub(super) fn place_write(&self) -> Option<PlaceWrite> {
-        let row = &self.record.task;
-        let before = self.before.as_ref().map(|before| &before.task);
+    pub(super) fn write(&self, before: Option<&TaskRow>, row: &TaskRow) -> Option<PlaceWrite> {
         let was_open = before.filter(|before| !before.status.is_at_rest());
         let is_open = !row.status.is_at_rest();
         let Some(key) = &row.place_key else {
-            // Of a task that cannot be read it is not known whether it has one.
-            let leaves = self.leaves_unknown_place && was_open.is_some();
+            let leaves = self.is_unknown && was_open.is_some();
             return leaves.then(|| PlaceWrite::Leave {
                 key: String::new(),
                 no: None,
@@ -39,5 +37,13 @@ impl Draft {
             }),
             (None, false) => None,
         }
+    }
+}
+
+impl Draft {
+    /// Holds the place with this number from now on. The store refuses the change where another task
+    /// has it.
+    pub(crate) const fn take_place(&mut self, no: u32) {
+        self.record.task.place_no = Some(no);
     }
 }

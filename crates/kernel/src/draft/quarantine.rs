@@ -13,9 +13,9 @@ impl Draft {
     /// # Errors
     /// As the judge says.
     pub fn quarantine(&mut self, unreadable: &[Unread]) -> Result<(), Illegal> {
-        self.needs_expired_lease = self.record().task.lease_owner.is_some();
+        self.task.needs_expired_lease = self.record().task.lease_owner.is_some();
         self.task_mut().epoch = self.record().task.epoch.next();
-        self.leaves_unknown_place = true;
+        self.place.is_unknown = true;
         if self.status() == TaskStatus::Submitted {
             self.apply(LifecycleEvent::Claimed, Note::default())?;
         }

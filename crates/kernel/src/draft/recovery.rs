@@ -16,7 +16,7 @@ impl Draft {
     /// As the judge says; also when no lease ran out.
     pub fn take_back(&mut self) -> Result<(), Illegal> {
         let lost_by = self.lost_owner();
-        self.needs_expired_lease = true;
+        self.task.needs_expired_lease = true;
         self.task_mut().epoch = self.record().task.epoch.next();
         self.close_older_attempts()?;
         self.count_recovery(lost_by.as_deref().unwrap_or_default())?;
@@ -25,7 +25,7 @@ impl Draft {
                 LifecycleEvent::TakenBack,
                 Note::default().with(json!({"lost_by": lost_by})),
             )?;
-            self.lease = LeaseChange::Release;
+            self.task.lease = LeaseChange::Release;
             let host = self.record().task.host;
             self.dispatch_to(host);
         }
@@ -90,7 +90,7 @@ impl Draft {
         let mut lost = if for_good {
             Vec::new()
         } else {
-            std::mem::take(&mut self.earlier_losses)
+            std::mem::take(&mut self.task.earlier_losses)
         };
         lost.push(loss);
         let ran = lost_hosts::text(&lost);

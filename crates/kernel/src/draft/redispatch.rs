@@ -17,7 +17,7 @@ impl Draft {
         let task = &self.record().task;
         let (host, since) = (task.host, rfc3339(task.due_at.unwrap_or(task.updated_at)));
         if task.due_at.is_none() {
-            self.due = Time::In(Duration::ZERO);
+            self.task.due = Time::In(Duration::ZERO);
         }
         self.apply(
             LifecycleEvent::OfferedAgain,

@@ -1,7 +1,7 @@
 //! What the owner of a lease writes down while the task is undone.
 
 use super::{Draft, Note};
-use crate::change::transition::{AttemptWrite, LeaseChange, ObjectsFate, Time};
+use crate::change::transition::{AttemptWrite, ObjectsFate};
 use crate::context::Execution;
 use crate::error::{ErrorClass, StepError};
 use crate::plan;
@@ -68,7 +68,8 @@ impl Draft {
         // What the step's attempts kept is no output any more: what the undo left of it is open to
         // the sweep.
         let step = self.step(at).no;
-        self.push_attempt(AttemptWrite::Release { step });
+        self.attempts
+            .push(&mut self.record, AttemptWrite::Release { step });
         self.task_mut().recovery_attempts = 0;
         Ok(())
     }
@@ -219,8 +220,7 @@ impl Draft {
             LifecycleEvent::HandedOver,
             Note::default().with(json!({"why": why})),
         )?;
-        self.lease = LeaseChange::Release;
-        self.due = Time::In(left);
+        self.task.sleeps(left);
         Ok(())
     }
 }

@@ -103,7 +103,7 @@ impl Draft {
         row.signal = Some(signal);
         let awaited = row.status == StepStatus::Waiting;
         if awaited && self.status() == TaskStatus::Waiting {
-            self.due = Time::In(Duration::ZERO);
+            self.task.due = Time::In(Duration::ZERO);
             self.dispatch_to(self.record().task.host);
         }
         Ok(())

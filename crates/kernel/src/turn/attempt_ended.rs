@@ -184,7 +184,7 @@ impl<'a> Turn<'a> {
                 } else {
                     draft.step_succeeded(at, output.clone(), ended.stored)?;
                 }
-                draft.write_along(&ended.sql);
+                draft.outgoing.sql.extend_from_slice(&ended.sql);
                 Ok(())
             })
             .await;

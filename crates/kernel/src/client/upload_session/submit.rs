@@ -162,7 +162,7 @@ impl UploadSession {
                 .map_or(&*self.submission.actor, |firing| &firing.actor);
             let mut draft = Draft::of_submission(self.task_type.decl, new, actor);
             if let Some(Firing { write, details, .. }) = self.firing.clone() {
-                draft.set_schedule(write, details);
+                draft.outgoing.set_schedule(write, details);
             }
             if let Some(again) = self.again_write() {
                 draft.set_again(again);
@@ -183,7 +183,7 @@ impl UploadSession {
                 status: draft.status(),
             };
             if let Some(key) = self.submission.key.clone() {
-                draft.set_idempotency(IdempotencyWrite::Finish {
+                draft.outgoing.idempotency = Some(IdempotencyWrite::Finish {
                     tenant: self.submission.tenant.clone(),
                     key,
                     fingerprint: fingerprint.clone(),

@@ -108,9 +108,9 @@ pub(super) fn committed(draft: &Draft) -> TaskRecord {
         Time::In(after) => Some(now.later(after)),
     };
     task.rev = task.rev.next();
-    task.due_at = time(draft.due, task.due_at);
-    task.deadline_at = time(draft.deadline, task.deadline_at);
-    match &draft.lease {
+    task.due_at = time(draft.task.due, task.due_at);
+    task.deadline_at = time(draft.task.deadline, task.deadline_at);
+    match &draft.task.lease {
         LeaseChange::Keep => {}
         LeaseChange::Take { owner, ttl } => {
             task.lease_owner = Some(owner.clone());
