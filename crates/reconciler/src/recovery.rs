@@ -3,7 +3,7 @@
 
 use counterstep_contracts::TaskId;
 use counterstep_kernel::Engine;
-use counterstep_kernel::change::announce::Announce;
+use counterstep_kernel::change::announced::Announce;
 use counterstep_kernel::change::{Author, ChangeError};
 use counterstep_kernel::dead_letters::quarantine::{Quarantine, quarantine};
 use counterstep_kernel::host::lost_hosts::earlier_losses;

@@ -5,17 +5,18 @@
 
 use crate::admission::disable::weigh_failure;
 use crate::admission::places;
+use crate::change::announced::Announce;
 use crate::change::events::is_alert;
+use crate::change::key_hints;
 use crate::change::transition::{IdempotencyWrite, Transition};
 use crate::children;
-use crate::client::idempotency;
 use crate::engine::Engine;
 use crate::engine::time_limits::{best_effort, queue_answer};
 use crate::ports::{OutboxOp, QueueError, Signal};
 use crate::record::{AuditEntry, DbTime, Failure, TaskRow};
 use crate::status::observe;
 use crate::status::traces;
-use counterstep_contracts::ChangeId;
+use counterstep_contracts::{ChangeId, Tenant};
 use futures::future::try_join_all;
 use futures::{StreamExt, stream};
 use serde_json::Value;
@@ -25,16 +26,6 @@ pub(super) const ANNOUNCED_AT_ONCE: usize = 64;
 
 fn has_messages(transition: &Transition) -> bool {
     !transition.work.is_empty() || !transition.events.is_empty()
-}
-
-/// How a change is announced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Announce {
-    /// The queue has the time that it takes to answer.
-    Whole,
-    /// Of work that waits for the database alone, and of one task of many: a queue whose server hangs
-    /// holds it up once in a while.
-    Briefly,
 }
 
 /// Announces a change that was committed at `at`: a signal to clients that wait for the task,
@@ -63,7 +54,7 @@ pub(crate) async fn announce_new(
 ) {
     let remember = async {
         if let Some(IdempotencyWrite::Finish { tenant, key, .. }) = &transition.idempotency {
-            idempotency::remember(engine, tenant, key).await;
+            engine.remember_key(tenant, key).await;
         }
     };
     futures::join!(remember, announce(engine, transition, at, how));
@@ -224,4 +215,16 @@ fn alert(engine: &Engine, transition: &Transition, details: &Value) {
         error,
         "compensation failed: what the task has done is not undone, and only an operator can go on; see its /why"
     );
+}
+
+impl Engine {
+    /// Lets a repetition of a request with this key ask the row first.
+    pub(crate) async fn remember_key(&self, tenant: &Tenant, key: &str) {
+        let hint = key_hints::hint(tenant, key);
+        let ttl = self.settings.idempotency_ttl;
+        let remembered = self.ports.hints.remember(&hint, ttl);
+        if let Some(Err(error)) = best_effort(self.ports.clock.as_ref(), remembered).await {
+            tracing::debug!(%error, "an idempotency key was not remembered; a repetition finds out at its commit");
+        }
+    }
 }

@@ -2,15 +2,18 @@
 //! another writer was faster it is decided again, and a commit whose answer was lost is looked up.
 
 pub mod announce;
+pub mod announced;
 pub mod events;
 pub mod intents;
+pub(crate) mod key_hints;
 pub(crate) mod outbox;
 pub mod transition;
 pub(crate) mod unknown_commits;
 
-use crate::change::announce::{ANNOUNCED_AT_ONCE, Announce, announce, announce_new};
+use crate::change::announce::{ANNOUNCED_AT_ONCE, announce, announce_new};
+use crate::change::announced::Announce;
 use crate::change::events::events_of;
-use crate::change::transition::Transition;
+use crate::change::transition::{Guard, Transition};
 use crate::change::unknown_commits::Doubts;
 use crate::draft::{As, Draft, after_commit};
 use crate::engine::Engine;

@@ -4,7 +4,7 @@
 use super::idempotency;
 use super::prepared::{Preparation, Prepared};
 use super::submission::{Submission, SubmitError, Submitted, from_commit, replayed};
-use crate::change::announce::Announce;
+use crate::change::announced::Announce;
 use crate::engine::Engine;
 use crate::policy::INLINE_LIMIT;
 use crate::ports::{CommitError, StoreError};

@@ -3,16 +3,15 @@
 //! the hint said.
 
 use super::submission::{Submission, SubmitError, from_commit};
-use crate::change::announce::Announce;
+use crate::change::announced::Announce;
+use crate::change::key_hints::hint;
 use crate::change::transition::{IdempotencyWrite, ReceiveWrite, Transition};
-use crate::digest::hex;
 use crate::engine::Engine;
 use crate::engine::time_limits::best_effort;
 use crate::ports::CommitError;
+use counterstep_contracts::TaskId;
 use counterstep_contracts::workers::WorkerState;
-use counterstep_contracts::{TaskId, Tenant};
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
 /// Fingerprint and answer of the first request with a key, as far as it pays to look before the
 /// commit.
@@ -91,7 +90,7 @@ pub(super) async fn read_known(
 ) -> Result<Option<(String, Value)>, SubmitError> {
     let first = read(engine, submission).await?;
     if let (Some(_), Some(key)) = (&first, &submission.key) {
-        remember(engine, &submission.tenant, key).await;
+        engine.remember_key(&submission.tenant, key).await;
     }
     Ok(first)
 }
@@ -143,22 +142,4 @@ pub(super) async fn write(
         ..Transition::new(engine.new_change_id(), task_id)
     };
     engine.commit_new(&[&transition], Announce::Whole).await
-}
-
-/// Lets a repetition ask the row first.
-pub(crate) async fn remember(engine: &Engine, tenant: &Tenant, key: &str) {
-    let hint = hint(tenant, key);
-    let remembered = engine
-        .ports
-        .hints
-        .remember(&hint, engine.settings.idempotency_ttl);
-    if let Some(Err(error)) = best_effort(engine.ports.clock.as_ref(), remembered).await {
-        tracing::debug!(%error, "an idempotency key was not remembered; a repetition finds out at its commit");
-    }
-}
-
-/// A client's key is of any length and may tell something about the client: only its digest leaves
-/// the database.
-fn hint(tenant: &Tenant, key: &str) -> String {
-    hex(&Sha256::digest(format!("{tenant}\n{key}")))
 }

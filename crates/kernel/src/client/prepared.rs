@@ -3,7 +3,8 @@
 
 use super::submission::{Submission, SubmitError, Submitted};
 use super::upload_session::{Decided, NewSubmission, UploadSession};
-use crate::change::announce::{Announce, announce_new};
+use crate::change::announce::announce_new;
+use crate::change::announced::Announce;
 use crate::change::transition::PlaceWrite;
 use crate::engine::Engine;
 use crate::policy::INLINE_LIMIT;

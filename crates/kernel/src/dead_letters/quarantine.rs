@@ -2,7 +2,8 @@
 //! nothing else has to wait for them. What is left of their rows stays as it is.
 
 use crate::change::ChangeError;
-use crate::change::announce::{Announce, announce};
+use crate::change::announce::announce;
+use crate::change::announced::Announce;
 use crate::draft::{As, Draft};
 use crate::engine::Engine;
 use crate::ports::{CommitError, Loaded, StoreError, Unread};

@@ -1,29 +1,12 @@
 //! Where attempts start and end, in both directions.
 
 use super::Draft;
-use crate::change::intents;
 use crate::change::transition::{AttemptWrite, ObjectsFate};
 use crate::context::Execution;
 use crate::error::StepError;
-use crate::record::{StepFailure, TaskRecord};
+use crate::record::StepFailure;
 use counterstep_contracts::{Attempt, Direction, Outcome};
 use std::time::Duration;
-
-/// Of attempts, and of what they store.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct DraftAttempts {
-    pub(super) writes: Vec<AttemptWrite>,
-    pub(super) keeps_condemned: bool,
-    pub(super) takes_receive: bool,
-}
-
-impl DraftAttempts {
-    pub(super) fn push(&mut self, record: &mut TaskRecord, attempt: AttemptWrite) {
-        self.keeps_condemned |= intents::keeps_condemned(&record.marks, &attempt);
-        intents::apply(&mut record.marks, &attempt, record.now);
-        self.writes.push(attempt);
-    }
-}
 
 impl Draft {
     /// The execution that an attempt of a step would be now.

@@ -6,15 +6,8 @@ use crate::change::transition::{Time, Transition};
 use crate::error::StepError;
 use crate::record::{ChildrenRow, UndoGoal};
 use crate::saga::{Illegal, LifecycleEvent, StepEvent};
-use counterstep_contracts::{StepNo, StepStatus};
+use counterstep_contracts::StepStatus;
 use serde_json::json;
-
-/// Of tasks that steps submit.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct DraftChildren {
-    pub(super) new: Vec<Transition>,
-    pub(super) seen: Vec<(StepNo, u32)>,
-}
 
 impl Draft {
     /// The step, which waits, submits these tasks, the first of which is of the place `from`: they are

@@ -11,6 +11,7 @@ mod dropped;
 mod forward;
 mod operator;
 mod outgoing;
+mod parts;
 mod place;
 mod probe;
 mod quarantine;
@@ -28,11 +29,7 @@ pub(crate) use operator::BULK;
 pub use operator::Decision;
 pub use sweep::sweep;
 
-use attempts::DraftAttempts;
-use children::DraftChildren;
-use outgoing::DraftOutgoing;
-use place::DraftPlace;
-use task::DraftTask;
+use parts::{DraftAttempts, DraftChildren, DraftOutgoing, DraftPlace, DraftTask};
 
 use crate::audit;
 use crate::change::intents;

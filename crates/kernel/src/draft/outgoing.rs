@@ -2,31 +2,9 @@
 //! key, a document, and statements of the user's.
 
 use super::Draft;
-use crate::change::transition::{IdempotencyWrite, Work};
-use crate::ports::DocumentWrite;
-use crate::sql::Sql;
+use crate::change::transition::Work;
 use counterstep_contracts::{Host, WorkerMessage};
 use serde_json::Value;
-
-/// What is written or sent beside the task.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct DraftOutgoing {
-    pub(super) work: Vec<Work>,
-    pub(crate) idempotency: Option<IdempotencyWrite>,
-    pub(super) document: Option<Box<DocumentWrite>>,
-    /// For the first audit entry.
-    pub(super) submitted: Value,
-    /// For tables of the user's own, in the same transaction.
-    pub(crate) sql: Vec<Sql>,
-}
-
-impl DraftOutgoing {
-    /// A schedule submits the task; `details` go into the first audit entry.
-    pub(crate) fn set_schedule(&mut self, write: DocumentWrite, details: Value) {
-        self.document = Some(Box::new(write));
-        self.submitted = details;
-    }
-}
 
 impl Draft {
     /// Tells the hosts of `host` that the task is theirs to claim.

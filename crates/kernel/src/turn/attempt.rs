@@ -3,10 +3,10 @@
 
 use super::code::{self, NotDone};
 use super::scratch_use::ScratchUse;
+use super::step_body::{forward, may_write, undo};
 use super::watch::{Watched, watch};
 use crate::admission::heavy::RoomInCode;
 use crate::admission::limits::LimitPermit;
-use crate::builtin::{FileSource, Upload, Work};
 use crate::call::ReadOnly;
 use crate::cancel::{CancelReason, CancelToken};
 use crate::context::{Execution, StepContext};
@@ -16,16 +16,13 @@ use crate::error::{ErrorClass, StepError, StepResult};
 use crate::payloads::in_log;
 use crate::plan;
 use crate::ports::{CodeLabel, CodePart, IsolatedCode, LogRow, StepProcesses};
-use crate::scratch::scratch_files_in;
 use crate::sql::Sql;
-use crate::status::progress::{self, Meter};
+use crate::status::progress::Meter;
 use crate::status::task_log::AttemptLog;
 use crate::status::traces;
-use crate::task::{Inputs, Run, StepCode, TaskFacts, TaskType, output};
+use crate::task::{Inputs, Run, StepCode, TaskFacts, TaskType};
 use crate::turn::liveness::Liveness;
-use counterstep_contracts::{
-    Attempt, Direction, LogPart, Outcome, StoredFile, StoredFiles, TaskId, UndoDecl,
-};
+use counterstep_contracts::{Attempt, Direction, LogPart, Outcome, TaskId, UndoDecl};
 use counterstep_steps::times::TimeLeft;
 use serde_json::Value;
 use std::sync::Arc;
@@ -414,121 +411,4 @@ const fn own_code(code: StepCode, direction: Direction, fallback: bool) -> Optio
         (Direction::Undo, _, Some(_)) => Some(CodePart::Undo),
         (Direction::Forward, Run::BuiltIn(_), _) | (Direction::Undo, _, None) => None,
     }
-}
-
-/// What cannot be written exactly once is not written at all.
-fn may_write(
-    task_type: &TaskType,
-    at: usize,
-    (task, direction): (TaskId, Direction),
-    output: &Value,
-) -> StepResult<()> {
-    let refused = |why: &str| {
-        Err(StepError::permanent(format_args!(
-            "a step that writes to tables {why}"
-        )))
-    };
-    if task_type.decl.steps[at].undo == UndoDecl::Pure {
-        return refused("is not pure: take `#[pure]` away, and declare an undo or waive it");
-    }
-    if direction == Direction::Forward && !scratch_files_in(task, output).is_empty() {
-        return refused(
-            "makes no scratch file, whose loss would run it again: make two steps of it",
-        );
-    }
-    if direction == Direction::Forward && task_type.steps[at].probe.is_some() {
-        return refused("has no probe, which would complete it without them: make two steps of it");
-    }
-    Ok(())
-}
-
-async fn forward(code: StepCode, context: &StepContext, inputs: &Inputs) -> StepResult<Value> {
-    match code.run {
-        Run::Custom(run) => run(context, inputs).await,
-        Run::BuiltIn(evaluate) => match evaluate(inputs)? {
-            // They come as values already, of a length that the request or a service decides.
-            Work::Upload(what) => inputs.output(&upload(context, what).await?),
-            Work::Call(call) => inputs.output(&context.carry_out(call).await?),
-            // Decided where the next steps are decided; it never comes to an attempt.
-            Work::Wait(_) => Err(StepError::permanent("a step that waits has nothing to run")),
-        },
-    }
-}
-
-async fn undo(
-    code: StepCode,
-    context: &StepContext,
-    own: Option<Value>,
-    inputs: &Inputs,
-) -> StepResult<Value> {
-    if let Some(undo) = code.undo {
-        undo(context, own, inputs).await?;
-    } else {
-        // A built-in step: everything that any of its attempts stored, half-done uploads too.
-        context.objects().delete_all_of_step().await?;
-    }
-    Ok(Value::Null)
-}
-
-/// Carries a built-in upload out.
-async fn upload(context: &StepContext, upload: Upload) -> StepResult<Value> {
-    let mut files = Vec::with_capacity(upload.sources.len());
-    let total = upload
-        .sources
-        .iter()
-        .map(|(source, _)| source.size_bytes())
-        .sum();
-    let mut before = 0;
-    for (source, name) in &upload.sources {
-        let name = name.as_ref().unwrap_or_else(|| source.name());
-        files.push(store_one(context, &upload, (source, name), (before, total)).await?);
-        before += source.size_bytes();
-    }
-    if upload.many {
-        return output(&StoredFiles(files));
-    }
-    output(
-        &files
-            .pop()
-            .ok_or_else(|| StepError::permanent("an upload of one file was given none"))?,
-    )
-}
-
-async fn store_one(
-    context: &StepContext,
-    upload: &Upload,
-    (source, name): (&FileSource, &counterstep_contracts::FileName),
-    (before, total): (u64, u64),
-) -> StepResult<StoredFile> {
-    let (body, sha256, own_type) = match source {
-        FileSource::Scratch(file) => (
-            context.read_scratch(file).await?,
-            &file.sha256,
-            "application/octet-stream",
-        ),
-        FileSource::Stored(file) => (
-            context.objects().read(file).await?,
-            &file.sha256,
-            file.content_type.as_str(),
-        ),
-        FileSource::Request(file) => {
-            return Err(StepError::permanent(format_args!(
-                "`{}` is a file of the request, which is stored while the request arrives: upload it in a built-in \
-                 step on the api host that reads nothing but the request",
-                file.name
-            )));
-        }
-    };
-    let content_type = upload.content_type.as_deref().unwrap_or(own_type);
-    let body = progress::counting(body, context.meter(), before, total);
-    let stored = context
-        .objects()
-        .put(&upload.bucket, name, content_type, body)
-        .await?;
-    if &stored.sha256 != sha256 {
-        return Err(StepError::transient(format_args!(
-            "`{name}` changed while it was stored: its SHA-256 differs"
-        )));
-    }
-    Ok(stored)
 }

@@ -25,6 +25,7 @@ mod read_at;
 mod reserved;
 mod resume;
 mod scratch_use;
+mod step_body;
 mod tokens;
 mod turn_end;
 mod turn_loop;

@@ -870,7 +870,7 @@ async fn a_child_that_ends_between_the_look_and_the_sleep_wakes_its_parent() {
     let claim = |draft: &mut Draft| draft.claim("slow", Duration::from_secs(60));
     let claimed = site
         .engine
-        .change(Author::anyone(&engine.id), &task_type, record, claim)
+        .change(Author::anyone(&site.engine.id), &task_type, record, claim)
         .await
         .expect("a claim");
     // The parent has a host now, so this end wakes nothing.

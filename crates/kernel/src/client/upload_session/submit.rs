@@ -5,7 +5,7 @@ use super::place::Place;
 use super::{Firing, Plan, UploadSession};
 use crate::admission::disable::admission;
 use crate::builtin::{FileSource, Upload};
-use crate::change::announce::Announce;
+use crate::change::announced::Announce;
 use crate::change::transition::{IdempotencyWrite, Transition};
 use crate::client::submission::{
     SubmitError, Submitted, fingerprint, from_commit, invalid, replayed,
