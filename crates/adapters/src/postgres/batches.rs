@@ -3,7 +3,7 @@
 
 use super::commit::{self, Kind};
 use super::fault::Fault;
-use super::finding;
+use super::find;
 use super::lists;
 use super::options::PostgresOptions;
 use super::pool::Database;

@@ -12,7 +12,7 @@ pub mod doctor;
 mod documents;
 mod failures;
 mod fault;
-mod finding;
+mod find;
 mod flow;
 mod gauges;
 mod idempotency;
@@ -230,26 +230,22 @@ impl Storage for PostgresStore {
     }
 
     async fn find(&self, what: &Find, limit: u32) -> Result<Vec<TaskHead>, StoreError> {
-        let rows: Vec<finding::HeadRead> = self.database.read(finding::find(what, limit)?).await?;
-        Ok(readable(
-            rows,
-            "a task that was found",
-            finding::decode_head,
-        ))
+        let rows: Vec<find::HeadRead> = self.database.read(find::find(what, limit)?).await?;
+        Ok(readable(rows, "a task that was found", find::decode_head))
     }
 
     async fn touch(&self, touch: &Touch<'_>) -> Result<Vec<Touched>, StoreError> {
-        let rows = self.database.rows(finding::touch(touch)).await;
-        let rows: Vec<finding::TouchedRead> = match touch {
+        let rows = self.database.rows(find::touch(touch)).await;
+        let rows: Vec<find::TouchedRead> = match touch {
             Touch::Reserve { .. } => rows.map_err(Fault::of_a_read)?,
             Touch::PutOff { .. } | Touch::Wake(_) => rows?,
         };
-        let touched = rows.into_iter().map(finding::decode_touched);
+        let touched = rows.into_iter().map(find::decode_touched);
         Ok(touched.collect::<Result<_, _>>()?)
     }
 
     async fn reserved_until(&self, task: TaskId) -> Result<Option<DbTime>, StoreError> {
-        let found: Vec<PgTimestamp> = self.database.read(finding::reserved_until(task)).await?;
+        let found: Vec<PgTimestamp> = self.database.read(find::reserved_until(task)).await?;
         Ok(found.into_iter().next().map(time))
     }
 
@@ -292,10 +288,10 @@ impl Storage for PostgresStore {
     }
 
     async fn in_flight(&self) -> Result<Vec<InFlight>, StoreError> {
-        let rows: Vec<finding::GroupRead> = self.lists.read(finding::in_flight()).await?;
+        let rows: Vec<find::GroupRead> = self.lists.read(find::in_flight()).await?;
         Ok(rows
             .into_iter()
-            .map(finding::decode_group)
+            .map(find::decode_group)
             .collect::<Result<_, _>>()?)
     }
 

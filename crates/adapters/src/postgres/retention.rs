@@ -2,7 +2,7 @@
 //! their objects. The one place that deletes a task or a row of a journal.
 
 use super::fault::{Fault, name};
-use super::finding::HeadTypes;
+use super::find::HeadTypes;
 use super::statement::{Statement, look_back, values};
 use counterstep_contracts::{Rev, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::ports::EndedTask;

@@ -3,7 +3,7 @@
 //! change nothing.
 
 mod deploy;
-mod recoveries;
+mod set_recoveries;
 mod settle;
 mod undo_plan;
 mod why;
@@ -22,7 +22,7 @@ mod why_step;
 mod why_unreadable;
 
 pub use deploy::check_deploy;
-pub use recoveries::{Recount, set_recoveries};
+pub use set_recoveries::{Recount, set_recoveries};
 pub use settle::{OfBulk, OperatorError, Resolution, Retrial, resolve, retry};
 pub use undo_plan::undo_plan;
 pub use why::{why, why_among};

@@ -4,7 +4,7 @@ use super::children;
 use super::decision::{Decision, HOLD, SHUTS_DOWN, sleep, sleep_held_back};
 use super::stages::{self, ForwardPlan};
 use super::view::View;
-use super::{failure, scratch, waits};
+use super::{after_failure, scratch, waits};
 use crate::cancel::CancelReason;
 use crate::error::{ErrorClass, StepError};
 use crate::policy::INLINE_LIMIT;

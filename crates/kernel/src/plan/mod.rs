@@ -2,11 +2,11 @@
 //! has gathered. Pure: no I/O, no clock, no chance, no code of a step. A turn, a recovery and the
 //! plan of an undo ask the same functions; `tests` is its table of cases.
 
+mod after_failure;
 mod children;
 #[cfg(test)]
 mod combinations;
 mod decision;
-mod failure;
 mod forward;
 mod scratch;
 mod stages;
@@ -16,8 +16,8 @@ mod undo;
 mod view;
 mod waits;
 
+pub(crate) use after_failure::{AfterFailure, Ended, after_failure, failure_of};
 pub(crate) use decision::{Decision, SHUTS_DOWN, WaitStep};
-pub(crate) use failure::{AfterFailure, Ended, after_failure, failure_of};
 pub use stages::*;
 pub(crate) use view::{Answers, Children, Facts, HeldBackBy, Probes, Room, StartWait, View};
 pub(crate) use waits::waits;

@@ -1,8 +1,8 @@
 //! Steps that wait, where the next steps are decided: a wait begins, is over, or was in vain.
 
+use super::after_failure;
 use super::children::{self, Next};
 use super::decision::{Decision, WaitStep};
-use super::failure;
 use super::view::View;
 use crate::error::{StepError, StepResult};
 use crate::record::{DbTime, StepRow};

@@ -2,7 +2,7 @@
 //! commit that parks one; the name of the document keeps the others of its hour from being alerts too. Must not
 //! send.
 
-use super::delivery::{self, Delivery};
+use super::webhook_document::{self, Delivery};
 use crate::change::transition::Transition;
 use crate::dead_letters::GroupKey;
 use crate::digest::hex;

@@ -4,22 +4,22 @@
 
 mod address;
 pub mod alerts;
-mod deliver;
-mod delivery;
 pub(crate) mod recent_alerts;
-mod secret;
+mod send;
+mod signature;
 mod slots;
+mod webhook_document;
 
 pub use address::{AllowedNets, InvalidNet, InvalidUrl, WebhookUrl, is_public};
-pub use deliver::{Webhooks, serve};
-pub use delivery::{NoSuchWebhook, list, send_again};
-pub use secret::{InvalidSecret, WebhookSecrets};
+pub use send::{Webhooks, serve};
+pub use signature::{InvalidSecret, WebhookSecrets};
+pub use webhook_document::{NoSuchWebhook, list, send_again};
 
 use crate::change::transition::Transition;
 use async_trait::async_trait;
-use delivery::Delivery;
 use std::fmt::Debug;
 use std::time::Duration;
+use webhook_document::Delivery;
 
 /// Sends one request to a receiver. It connects to no address that the operator's rules forbid, whatever
 /// the receiver's name resolves to, and follows no redirect.

@@ -3,8 +3,8 @@
 
 mod cron;
 mod declared;
-mod when;
+mod next_time;
 
 pub use cron::{Cron, CronError};
 pub use declared::{NAME, Schedule, ScheduleMistake, check, is_name};
-pub use when::{Stored, When, read, read_stored};
+pub use next_time::{Stored, When, read, read_stored};

@@ -3,7 +3,7 @@
 
 use super::LimitValues;
 use super::declared::declared;
-use super::state::LimitState;
+use super::grant::LimitState;
 use crate::admission::places::{TYPE_PREFIX, limit_name, type_of};
 use crate::audit::admin_audit::{self, AdminChange};
 use crate::documents::{delete, read_document, write_document};

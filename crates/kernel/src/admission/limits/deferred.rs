@@ -2,7 +2,7 @@
 //! place in the line becomes free: without this list a permit would be idle until a message is redelivered. Must not
 //! read a task.
 
-use super::{LimitKey, Limits, PlaceInLine, Share, Shares, state};
+use super::{LimitKey, Limits, PlaceInLine, Share, Shares, grant};
 use crate::host::waiting_looks::Looks;
 use counterstep_contracts::{Host, Limit, QueueName, TaskId};
 use futures::future::select;

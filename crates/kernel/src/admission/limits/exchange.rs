@@ -2,8 +2,8 @@
 //! starts for the attempts that wait, renews those in use, and gives the rest back. Owns the records'
 //! I/O; what is given is decided in `state`.
 
+use super::grant::{Grant, LimitState, LimitValues};
 use super::set_values::SetValues;
-use super::state::{Grant, LimitState, LimitValues};
 use super::unused::UNUSED_FOR;
 use super::{Backing, LimitKey, Limits, Share, admin};
 use crate::documents::{read_document, write_document};
@@ -294,7 +294,7 @@ impl Limits {
 
     /// What this process needs. What it does not use is not given to an attempt before the exchange
     /// ends: another process may have it then.
-    fn begin_exchange(&self, key: &LimitKey) -> Option<(super::state::Need, LimitValues)> {
+    fn begin_exchange(&self, key: &LimitKey) -> Option<(super::grant::Need, LimitValues)> {
         let set = self.set_values().values.get(&*key.limit).copied();
         let mut shares = self.shares();
         let share = shares.by_key.get_mut(key)?;
@@ -327,7 +327,7 @@ impl Limits {
             Duration::ZERO
         } else if share.is_waited_for() {
             // Not before there is a start to be had, but the permits in use are renewed.
-            let start = share.next_start.saturating_sub(now + super::state::AHEAD);
+            let start = share.next_start.saturating_sub(now + super::grant::AHEAD);
             let renewal = match share.in_use {
                 0 => IDLE,
                 _ => until.saturating_sub(now) / 2,

@@ -1,6 +1,6 @@
 //! How a limit stands for one task: for those who ask why it waits. Reads, and takes nothing.
 
-use super::state::{AHEAD, LimitState, LimitValues};
+use super::grant::{AHEAD, LimitState, LimitValues};
 use super::{LimitKey, LimitSetting, admin};
 use crate::documents::read_document;
 use crate::engine::Engine;

@@ -7,10 +7,10 @@ mod declared;
 mod deferred;
 pub(crate) mod exchange;
 mod found;
+mod grant;
+mod held_permit;
 mod key;
-mod permit;
 mod set_values;
-mod state;
 mod unused;
 
 pub use admin::{
@@ -20,9 +20,9 @@ pub(crate) use deferred::DeferredTask;
 pub(crate) use exchange::set_values_of;
 pub use found::LimitFound;
 pub(crate) use found::limit_found;
+pub(crate) use grant::LimitValues;
+pub(crate) use held_permit::LimitPermit;
 pub(crate) use key::LimitKey;
-pub(crate) use permit::LimitPermit;
-pub(crate) use state::LimitValues;
 pub use unused::forget_unused_limits;
 
 use crate::host::waiting_looks::Looks;
@@ -31,9 +31,9 @@ use counterstep_contracts::{Host, Limit, TaskId};
 use deferred::DeferredTasks;
 use futures::channel::oneshot;
 use futures::future::{Either, select};
+use grant::{Grant, Need};
 use parking_lot::{Mutex, MutexGuard};
 use set_values::SetValues;
-use state::{Grant, Need};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -350,7 +350,7 @@ impl Share {
     /// Gives what there is to those that wait.
     fn serve(&mut self, now: Duration) {
         self.starts
-            .retain(|start| now.saturating_sub(*start) <= state::AHEAD);
+            .retain(|start| now.saturating_sub(*start) <= grant::AHEAD);
         self.waiting.retain(|waiting| !waiting.is_canceled());
         while !self.waiting.is_empty() {
             let has_permit =

@@ -1,6 +1,6 @@
 //! The values that people have set for limits, as a process remembers them for a moment.
 
-use super::state::LimitValues;
+use super::grant::LimitValues;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

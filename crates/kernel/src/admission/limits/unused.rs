@@ -2,7 +2,7 @@
 //! each. A record is never deleted by the exchange: its revision would begin again, and a write that
 //! was on its way would replace what others have written meanwhile.
 
-use super::state::LimitState;
+use super::grant::LimitState;
 use crate::documents::{delete, read_document};
 use crate::engine::Engine;
 use crate::ports::{DocumentKind, DocumentQuery, StoreError};

@@ -2,8 +2,8 @@
 //! time. One that stops between the request and the note of its outcome leaves a webhook that is sent once
 //! more, under the same id.
 
-use super::delivery::{self, Delivery, LISTED};
 use super::slots::{HostAnswer, Lines, Receiver, Room, Slots};
+use super::webhook_document::{self, Delivery, LISTED};
 use super::{NoAnswer, WebhookSecrets, WebhookSender, WebhookUrl, alerts};
 use crate::cancel::CancelToken;
 use crate::documents::postponed;
