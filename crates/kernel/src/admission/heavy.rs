@@ -4,7 +4,7 @@
 //!
 //! Must not hold up a light step.
 
-use crate::admission::limits::{LimitKey, LimitPermit, Limits};
+use crate::admission::limits::{KeyedLimit, LimitKey, LimitPermit, Limits};
 use counterstep_contracts::Limit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -78,8 +78,11 @@ impl Heavy {
     }
 
     /// The limit of this process that it is.
-    pub(crate) const fn limit(&self) -> (&LimitKey, &Limit) {
-        (&self.key, &self.limit)
+    pub(crate) const fn limit(&self) -> KeyedLimit<'_> {
+        KeyedLimit {
+            key: &self.key,
+            limit: &self.limit,
+        }
     }
 
     /// So many run now. Room that a task has taken and still waits for something else is not among them.

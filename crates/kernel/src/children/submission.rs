@@ -44,7 +44,7 @@ pub(crate) fn submission(
     }
     let labels =
         labels(engine, &task_type, parent, &request).map_err(|error| refused(error.message))?;
-    let place_key = key_of(engine, &task_type, (&parent.tenant, &request))
+    let place_key = key_of(engine, &task_type, &parent.tenant, &request)
         .map_err(|error| refused(error.message))?;
     let new = NewTask {
         id: engine.new_task_id(),

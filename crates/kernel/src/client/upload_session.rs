@@ -98,8 +98,8 @@ impl UploadSession {
                 .max_waiting
                 .filter(|_| session.replay.is_none())
             {
-                let of = (&session.submission.tenant, Some(task_type.decl.name));
-                if engine.waiting_with_one_more(of, most).await > most {
+                let (tenant, name) = (&session.submission.tenant, task_type.decl.name);
+                if engine.waiting_with_one_more(tenant, Some(name), most).await > most {
                     let refusal = SubmitError::TooManyWaiting(most);
                     match idempotency::first_or(engine, &session.submission, refusal).await {
                         Ok(first) => session.replay = Some(first),

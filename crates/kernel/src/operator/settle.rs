@@ -181,7 +181,7 @@ pub fn retry(engine: &Engine, task: TaskId, retrial: Retrial) -> BoxFuture<'_, D
             };
             if let Some(request) = &request {
                 let tenant = draft.record().task.tenant.clone();
-                match key_of(engine, task_type, (&tenant, request)) {
+                match key_of(engine, task_type, &tenant, request) {
                     Ok(key) => draft.task_mut().place_key = key,
                     Err(error) => return Ok(Err(OperatorError::NotEditable(error.to_string()))),
                 }

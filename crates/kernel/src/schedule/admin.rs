@@ -170,7 +170,7 @@ pub fn set<'a>(
         check(&task_type, &spec.request)?;
         let mut is_new = false;
         let state = change(engine, (tenant, name), actor, |found, now| {
-            is_free(engine, (tenant, name), found.as_ref())?;
+            is_free(engine, tenant, name, found.as_ref())?;
             is_new = found.is_none();
             let row = match found {
                 Some(kept) if kept.row.spec == spec => {
@@ -206,7 +206,8 @@ pub fn set<'a>(
 /// declares is of the default tenant: to others its names are as free as any.
 fn is_free(
     engine: &Engine,
-    (tenant, name): (&Tenant, &str),
+    tenant: &Tenant,
+    name: &str,
     found: Option<&ScheduleState>,
 ) -> Result<(), ScheduleError> {
     let ours = *tenant == Tenant::default() && engine.registry.schedules().contains_key(name);
@@ -270,7 +271,7 @@ pub fn delete<'a>(
         let names = Vec::from_iter(named(name));
         let deleted = edit(store, (KIND, tenant, &names), |found| {
             let found = state_of(found);
-            is_free(engine, (tenant, name), found.as_ref())?;
+            is_free(engine, tenant, name, found.as_ref())?;
             let ScheduleState { row, .. } = found.ok_or(ScheduleError::Gone)?;
             let deleted = delete_document(KIND, tenant.clone(), name.to_owned(), row.rev);
             let entry = entry(&row, "schedule_deleted", actor);

@@ -91,7 +91,8 @@ fn place_of(key: &SpoolKey) -> String {
 /// The body of an entry.
 pub(super) fn encode(
     codec: Option<&dyn PayloadCodec>,
-    (key, tenant): (&SpoolKey, &Tenant),
+    key: &SpoolKey,
+    tenant: &Tenant,
     ended: &Ended,
 ) -> Result<String, String> {
     let body = Body {
@@ -126,7 +127,8 @@ pub(super) enum Unreadable {
 pub(super) fn decode(
     codec: Option<&dyn PayloadCodec>,
     key: &SpoolKey,
-    (at, body): (usize, &str),
+    at: usize,
+    body: &str,
 ) -> Result<Ended, Unreadable> {
     let decrypted;
     let text = match (is_encrypted(body), codec) {
@@ -254,8 +256,8 @@ mod tests {
     }
 
     fn there_and_back(ended: &Ended) -> Ended {
-        let body = encode(None, (&key(), &Tenant("t".to_owned())), ended);
-        decode(None, &key(), (ended.at, &body.expect("a body"))).expect("a result")
+        let body = encode(None, &key(), &Tenant("t".to_owned()), ended);
+        decode(None, &key(), ended.at, &body.expect("a body")).expect("a result")
     }
 
     #[test]
@@ -321,7 +323,7 @@ mod tests {
     fn an_error_that_an_older_program_has_kept_has_no_origin() {
         let error = json!({"class": "permanent", "message": "why", "backtrace": null});
         let body = json!({"result": {"error": error}, "unsent": false, "stored": false, "sql": [], "log": null});
-        let back = decode(None, &key(), (0, &body.to_string())).expect("a result");
+        let back = decode(None, &key(), 0, &body.to_string()).expect("a result");
         let error = back.result.expect_err("an error");
         assert_eq!(
             (error.class, &*error.message),
@@ -333,7 +335,7 @@ mod tests {
     #[test]
     fn what_a_newer_program_has_kept_is_not_read_in_part() {
         let body = json!({"result": {"output": 1}, "unsent": false, "stored": false, "sql": [], "logs": []});
-        let read = |body: &str| decode(None, &key(), (0, body));
+        let read = |body: &str| decode(None, &key(), 0, body);
         assert!(matches!(
             read(&body.to_string()),
             Err(Unreadable::Anywhere(_))

@@ -82,7 +82,7 @@ impl<'a> Spooling<'a> {
     pub(crate) async fn keep(&self, place: &ResultPlace, ended: &Ended) -> bool {
         let (engine, key) = (self.engine, place.key);
         let codec = engine.ports.store.payload_codec();
-        let kept = match body::encode(codec, (&key, &place.tenant), ended) {
+        let kept = match body::encode(codec, &key, &place.tenant, ended) {
             Ok(body) => {
                 let entry = SpoolEntry {
                     key,

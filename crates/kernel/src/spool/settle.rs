@@ -63,10 +63,10 @@ impl Spooling<'_> {
             return later(key, &"its steps are not those of its declaration");
         };
         if !decide::is_open(&record, key, entry.epoch) {
-            return self.close(&task_type, record, (at, &entry)).await;
+            return self.close(&task_type, record, at, &entry).await;
         }
         let codec = engine.ports.store.payload_codec();
-        match body::decode(codec, key, (at, &entry.body)) {
+        match body::decode(codec, key, at, &entry.body) {
             Ok(ended) => {
                 let place = ResultPlace::of(&record, at, key.direction);
                 Settled::Open(Box::new((record, KeptResult { ended, place })))
@@ -111,7 +111,8 @@ impl Spooling<'_> {
         &self,
         task_type: &TaskType,
         record: TaskRecord,
-        (at, entry): (usize, &SpoolEntry),
+        at: usize,
+        entry: &SpoolEntry,
     ) -> Settled {
         let key = &entry.key;
         let history = match self.engine.ports.store.history(key.task).await {

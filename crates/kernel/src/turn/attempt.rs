@@ -246,7 +246,7 @@ async fn prepare(engine: &Engine, task_type: &TaskType, order: Order) -> (Prepar
         log,
         permit,
         context: Arc::new(context),
-        scratch: ScratchUse::of(engine, (task, &step), most),
+        scratch: ScratchUse::of(engine, task, &step, most),
         step,
         span,
         traced,
@@ -292,7 +292,7 @@ impl CodeRun {
                 },
             }?;
             if context.has_sql() {
-                may_write(&task_type, at, (task, direction), &output)?;
+                may_write(&task_type, at, task, direction, &output)?;
             }
             scratch.check_result().await.map(|()| output)
         };

@@ -3,7 +3,7 @@
 use super::breaker_look::holds_back;
 use super::likely::likely_next;
 use super::lock::LOOK_AGAIN;
-use crate::admission::limits::{DeferredTask, LimitKey, LimitPermit, SHORT};
+use crate::admission::limits::{DeferredTask, KeyedLimit, LimitKey, LimitPermit, SHORT};
 use crate::cancel::CancelToken;
 use crate::engine::Engine;
 use crate::plan::StartWait;
@@ -85,13 +85,14 @@ impl Reserved {
             return Ok(());
         }
         let key = LimitKey::of(limit, &record.task);
-        match engine.limits.take((&key, limit), SHORT).await {
+        let of = KeyedLimit { key: &key, limit };
+        match engine.limits.take(of, SHORT).await {
             Some(permit) => {
                 self.reservation().permits.insert(at, permit);
                 Ok(())
             }
             None => {
-                let left = engine.limits.look_again((&key, limit));
+                let left = engine.limits.look_again(of);
                 Err(StartWait::of_limit(limit, record, left))
             }
         }
@@ -170,7 +171,16 @@ impl Reserved {
             let key = LimitKey::of(&limit, &record.task);
             // Room that waits for a permit is not another step's.
             let at_most = if is_heavy { SHORT } else { IN_LINE_FOR };
-            match line.permit((&key, &limit), at_most).await {
+            match line
+                .permit(
+                    KeyedLimit {
+                        key: &key,
+                        limit: &limit,
+                    },
+                    at_most,
+                )
+                .await
+            {
                 Ok(permit) => self.reservation().permits.insert(at, permit),
                 Err(left) => return Room::LookAgain(left),
             };
@@ -194,32 +204,28 @@ struct Line<'a> {
 
 impl Line<'_> {
     /// Waits so long for a permit. An error: the task is left, and looked at again after this.
-    async fn permit(
-        &self,
-        (key, limit): (&LimitKey, &Limit),
-        at_most: Duration,
-    ) -> Result<LimitPermit, Duration> {
+    async fn permit(&self, of: KeyedLimit<'_>, at_most: Duration) -> Result<LimitPermit, Duration> {
         let limits = &self.engine.limits;
         let (task, slots) = (self.record.task.id, self.engine.registration.concurrency());
-        let place = limits.stand_in_line((key, limit), task, slots);
+        let place = limits.stand_in_line(of, task, slots);
         let at_most = match &place {
             Some(_) => at_most,
-            None if limits.is_used_up(key) || limits.has_deferred(key) => {
-                return Err(self.defer((key, limit)));
+            None if limits.is_used_up(of.key) || limits.has_deferred(of.key) => {
+                return Err(self.defer(of));
             }
             // All places are taken by those that wait for the first exchange.
             None => SHORT,
         };
-        let taken = Box::pin(limits.take((key, limit), at_most));
+        let taken = Box::pin(limits.take(of, at_most));
         match select(taken, Box::pin(self.shutdown.cancelled())).await {
             Either::Left((Some(permit), _)) => Ok(permit),
             Either::Left((None, _)) if limits.reserve_again(task, place) => Err(LOOK_AGAIN),
-            Either::Left((None, _)) => Err(self.defer((key, limit))),
+            Either::Left((None, _)) => Err(self.defer(of)),
             Either::Right(_) => Err(LOOK_AGAIN),
         }
     }
 
-    fn defer(&self, (key, limit): (&LimitKey, &Limit)) -> Duration {
+    fn defer(&self, of: KeyedLimit<'_>) -> Duration {
         let row = &self.record.task;
         let deferred = DeferredTask {
             task: row.id,
@@ -230,7 +236,7 @@ impl Line<'_> {
         let has_message = row.status == TaskStatus::Dispatched
             && self.record.now.after(row.updated_at) < MESSAGE_COMES_WITHIN;
         let deferred = (self.is_offered || !has_message).then_some(deferred);
-        self.engine.limits.defer((key, limit), deferred)
+        self.engine.limits.defer(of, deferred)
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) struct ScratchUse {
 }
 
 impl ScratchUse {
-    pub(super) fn of(engine: &Engine, (task, step): (TaskId, &str), most: Option<u64>) -> Self {
+    pub(super) fn of(engine: &Engine, task: TaskId, step: &str, most: Option<u64>) -> Self {
         Self {
             scratch: engine.ports.scratch.clone(),
             task,

@@ -13,7 +13,8 @@ use serde_json::Value;
 pub(super) fn may_write(
     task_type: &TaskType,
     at: usize,
-    (task, direction): (TaskId, Direction),
+    task: TaskId,
+    direction: Direction,
     output: &Value,
 ) -> StepResult<()> {
     let refused = |why: &str| {

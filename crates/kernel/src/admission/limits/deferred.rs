@@ -2,9 +2,9 @@
 //! place in the line becomes free: without this list a permit would be idle until a message is redelivered. Must not
 //! read a task.
 
-use super::{LimitKey, Limits, PlaceInLine, Share, Shares, grant};
+use super::{KeyedLimit, LimitKey, Limits, PlaceInLine, Share, Shares, grant};
 use crate::host::waiting_looks::Looks;
-use counterstep_contracts::{Host, Limit, QueueName, TaskId};
+use counterstep_contracts::{Host, QueueName, TaskId};
 use futures::future::select;
 use std::collections::hash_map::Entry;
 use std::collections::{HashSet, VecDeque};
@@ -217,7 +217,7 @@ impl Limits {
     /// redelivery.
     pub(crate) fn defer(
         &self,
-        (key, limit): (&LimitKey, &Limit),
+        KeyedLimit { key, limit }: KeyedLimit<'_>,
         task: Option<DeferredTask>,
     ) -> Duration {
         let now = self.clock.monotonic();

@@ -5,6 +5,13 @@ use counterstep_contracts::{Limit, LimitScope};
 use std::fmt;
 use std::sync::Arc;
 
+/// A limit, and what has it for itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KeyedLimit<'a> {
+    pub(crate) key: &'a LimitKey,
+    pub(crate) limit: &'a Limit,
+}
+
 /// What has a limit for itself. It orders and names the record that all processes share.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LimitKey {

@@ -22,7 +22,7 @@ pub use found::LimitFound;
 pub(crate) use found::limit_found;
 pub(crate) use grant::LimitValues;
 pub(crate) use held_permit::LimitPermit;
-pub(crate) use key::LimitKey;
+pub(crate) use key::{KeyedLimit, LimitKey};
 pub use unused::forget_unused_limits;
 
 use crate::host::waiting_looks::Looks;
@@ -175,38 +175,32 @@ impl Limits {
     /// Waits so long for a permit of this limit and for its start. `None`: there is none in this time.
     pub(crate) async fn take(
         self: &Arc<Self>,
-        (key, limit): (&LimitKey, &Limit),
+        of: KeyedLimit<'_>,
         at_most: Duration,
     ) -> Option<LimitPermit> {
-        let mut waiting = self.wait_for((key, limit));
+        let mut waiting = self.wait_for(of);
         let start = match select(&mut waiting.given, self.clock.sleep(at_most)).await {
             Either::Left((start, _)) => start.ok(),
             Either::Right(_) => waiting.given.try_recv().ok().flatten(),
         };
-        start.map(|start| LimitPermit::new(self, key, start))
+        start.map(|start| LimitPermit::new(self, of.key, start))
     }
 
     /// The same, for as long as it takes.
-    pub(crate) async fn take_whenever(
-        self: &Arc<Self>,
-        (key, limit): (&LimitKey, &Limit),
-    ) -> Option<LimitPermit> {
-        let mut waiting = self.wait_for((key, limit));
+    pub(crate) async fn take_whenever(self: &Arc<Self>, of: KeyedLimit<'_>) -> Option<LimitPermit> {
+        let mut waiting = self.wait_for(of);
         let start = (&mut waiting.given).await.ok();
-        start.map(|start| LimitPermit::new(self, key, start))
+        start.map(|start| LimitPermit::new(self, of.key, start))
     }
 
     /// A permit that this process has and that no attempt waits for.
-    pub(crate) fn take_free(
-        self: &Arc<Self>,
-        (key, limit): (&LimitKey, &Limit),
-    ) -> Option<LimitPermit> {
-        let mut waiting = self.wait_for((key, limit));
+    pub(crate) fn take_free(self: &Arc<Self>, of: KeyedLimit<'_>) -> Option<LimitPermit> {
+        let mut waiting = self.wait_for(of);
         let start = waiting.given.try_recv().ok().flatten();
-        start.map(|start| LimitPermit::new(self, key, start))
+        start.map(|start| LimitPermit::new(self, of.key, start))
     }
 
-    fn wait_for<'a>(self: &'a Arc<Self>, (key, limit): (&'a LimitKey, &Limit)) -> Waiting<'a> {
+    fn wait_for<'a>(self: &'a Arc<Self>, KeyedLimit { key, limit }: KeyedLimit<'a>) -> Waiting<'a> {
         let (give, given) = oneshot::channel();
         let mut shares = self.shares();
         let share = shares.of(key, limit);
@@ -227,7 +221,7 @@ impl Limits {
     /// go first.
     pub(crate) fn stand_in_line(
         self: &Arc<Self>,
-        (key, limit): (&LimitKey, &Limit),
+        KeyedLimit { key, limit }: KeyedLimit<'_>,
         task: TaskId,
         slots: usize,
     ) -> Option<PlaceInLine> {
@@ -270,7 +264,7 @@ impl Limits {
     }
 
     /// When to look again at a task that sleeps until there is a permit.
-    pub(crate) fn look_again(&self, (key, limit): (&LimitKey, &Limit)) -> Duration {
+    pub(crate) fn look_again(&self, KeyedLimit { key, limit }: KeyedLimit<'_>) -> Duration {
         let now = self.clock.monotonic();
         self.shares().of(key, limit).look_again(now)
     }

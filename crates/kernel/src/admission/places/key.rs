@@ -21,7 +21,8 @@ const DIGITS: usize = 32;
 pub(crate) fn key_of(
     engine: &Engine,
     task_type: &TaskType,
-    (tenant, request): (&Tenant, &Value),
+    tenant: &Tenant,
+    request: &Value,
 ) -> StepResult<Option<String>> {
     let name = task_type.decl.name;
     if task_type.decl.flow.concurrency.is_none() {

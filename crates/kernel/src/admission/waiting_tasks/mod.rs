@@ -21,7 +21,8 @@ impl Engine {
     /// not counted.
     pub(crate) async fn waiting_with_one_more(
         &self,
-        (tenant, task_type): (&Tenant, Option<&str>),
+        tenant: &Tenant,
+        task_type: Option<&str>,
         at_most: u32,
     ) -> u32 {
         let now = self.ports.clock.monotonic();
@@ -56,7 +57,7 @@ impl Engine {
         let Some(tenant) = tenant.filter(|_| has_lanes) else {
             return queue.clone();
         };
-        match self.waiting_with_one_more((tenant, None), SHARE).await > SHARE {
+        match self.waiting_with_one_more(tenant, None, SHARE).await > SHARE {
             true => queue.backlog(),
             false => queue.clone(),
         }

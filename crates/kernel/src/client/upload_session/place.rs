@@ -26,7 +26,8 @@ impl UploadSession {
         let key = key_of(
             &self.engine,
             &self.task_type,
-            (&self.submission.tenant, request),
+            &self.submission.tenant,
+            request,
         )
         .map_err(|error| self.of_declaration(error))?;
         let allowed = allowed(&self.engine, self.task_type.decl.name).await;
