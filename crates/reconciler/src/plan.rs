@@ -57,10 +57,13 @@ impl fmt::Display for PassPlan {
                     writeln!(f, "take back task {task}: its lease has run out")?
                 }
                 Recover::UnknownType(task) => {
+                    let version = task
+                        .version
+                        .map_or("that cannot be read".to_owned(), |it| it.to_string());
                     writeln!(
                         f,
-                        "leave task {}: type {} version {} is not known here",
-                        task.task, task.task_type, task.version
+                        "leave task {}: type {} version {version} is not known here",
+                        task.task, task.task_type
                     )?;
                 }
             }

@@ -271,7 +271,7 @@ pub(super) fn decode_touched(
     Ok(Touched {
         task: TaskId(task),
         task_type,
-        version: count("version", version)?,
+        version: u32::try_from(version).ok(),
         rev: Rev(rev),
         queue,
         traceparent,
@@ -295,7 +295,7 @@ pub(super) fn decode_head(
         task: TaskId(id),
         tenant: Tenant(tenant),
         task_type,
-        version: count("version", version)?,
+        version: u32::try_from(version).ok(),
         status: parse("status", &status).ok(),
         rev: Rev(rev),
         since: time(since),

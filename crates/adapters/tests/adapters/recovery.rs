@@ -260,7 +260,7 @@ async fn a_task_without_a_journal_is_parked_where_it_would_be_offered_again() {
         task,
         tenant: Tenant::default(),
         task_type: "Form".to_owned(),
-        version: 1,
+        version: Some(1),
         status: Some(TaskStatus::Dispatched),
         rev: Rev(0),
         since: DbTime(0),

@@ -251,6 +251,18 @@ async fn events_that_cannot_be_read_keep_no_others_from_being_published() {
 
 #[tokio::test]
 async fn a_task_that_cannot_be_read_is_put_off_and_the_others_are_swept() {
+    swept_beside(|task| {
+        format!("UPDATE journal SET entries = '{{' WHERE task = '{task}' AND rev = 2")
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_task_whose_version_is_none_is_put_off_and_the_others_are_swept() {
+    swept_beside(|task| format!("UPDATE tasks SET version = -1 WHERE id = '{task}'")).await;
+}
+
+async fn swept_beside(spoil: impl Fn(TaskId) -> String) {
     let fixture = fixture().await;
     let store = &fixture.ports.store;
     let mut tasks = Vec::new();
@@ -268,10 +280,7 @@ async fn a_task_that_cannot_be_read_is_put_off_and_the_others_are_swept() {
     let [broken, other] = tasks[..] else {
         panic!("{tasks:?}")
     };
-    let spoil = |entries: &str| {
-        format!("UPDATE journal SET entries = '{entries}' WHERE task = '{broken}' AND rev = 2")
-    };
-    raw(&file(&fixture)).batch_execute(&spoil("{")).unwrap();
+    raw(&file(&fixture)).batch_execute(&spoil(broken)).unwrap();
     let engine = Engine::new(
         fixture.ports.clone(),
         Arc::new(Registry::new()),

@@ -258,7 +258,12 @@ impl Engine {
                 // No other submission makes a task of this id.
                 match found {
                     Ok(Some(record)) => record.task.created_at,
-                    Ok(None) | Err(_) => return Err(error),
+                    Ok(None) => return Err(error),
+                    Err(unread) => {
+                        let text =
+                            format!("{error}; whether it was written cannot be read: {unread}");
+                        return Err(StoreError::Unknown(text).into());
+                    }
                 }
             }
         };

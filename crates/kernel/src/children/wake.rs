@@ -15,11 +15,15 @@ pub async fn wake(engine: &Engine, task: TaskId) -> Result<bool, StoreError> {
     let Some(woken) = engine.ports.store.wake(task).await? else {
         return Ok(false);
     };
+    // One that cannot be read is found by polling, and parked.
+    let Some(version) = woken.version else {
+        return Ok(true);
+    };
     let message = WorkerMessage {
         task,
         tenant: None,
         task_type: woken.task_type,
-        version: woken.version,
+        version,
         rev: woken.rev,
         traceparent: woken.traceparent,
         outputs: serde_json::Map::new(),

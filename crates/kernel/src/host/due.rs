@@ -134,7 +134,9 @@ fn lacks_message(engine: &Engine, host: Host, task: &TaskHead) -> bool {
     if !was_announced || engine.ports.queue.hands_out_tasks() {
         return false;
     }
-    let known = engine.registry.get(&task.task_type, task.version);
+    let known = task
+        .version
+        .and_then(|version| engine.registry.get(&task.task_type, version));
     known.is_some_and(|known| {
         let queue = known.decl.queue_of(host).base();
         engine.deliveries.are_missing(&queue)

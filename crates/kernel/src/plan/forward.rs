@@ -151,7 +151,7 @@ fn reason_to_give_up(view: &View<'_>) -> Option<(Failure, OnExhausted)> {
         row.status == StepStatus::InDoubt && row.probe.is_some_and(|probe| probe.gave_up)
     };
     if let Some(row) = steps.iter().find(|row| unknown(row)) {
-        return Some((failure::unknown_outcome(row), OnExhausted::DeadLetter));
+        return Some((after_failure::unknown_outcome(row), OnExhausted::DeadLetter));
     }
     record.is_past_deadline().then(|| {
         let failure = Failure {
@@ -312,5 +312,8 @@ fn with_room(
 
 fn step_gives_up(view: &View<'_>, at: usize, error: &StepError) -> Decision {
     let decl = &view.decl.steps[at];
-    Decision::GiveUp(failure::failure_of(decl.name, error), decl.on_exhausted)
+    Decision::GiveUp(
+        after_failure::failure_of(decl.name, error),
+        decl.on_exhausted,
+    )
 }

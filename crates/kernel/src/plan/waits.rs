@@ -109,7 +109,7 @@ fn decide_one(
         Ok(output) => WaitStep::Over(output),
         Err(error) => WaitStep::Failed {
             error: (&error).into(),
-            falls_back: !failed && failure::may_fall_back(view.decl, view.record, at),
+            falls_back: !failed && after_failure::may_fall_back(view.decl, view.record, at),
         },
     }
 }

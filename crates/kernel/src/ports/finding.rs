@@ -112,8 +112,8 @@ pub struct TaskHead {
     pub tenant: Tenant,
     /// Declared name of its type.
     pub task_type: String,
-    /// Version of its type.
-    pub version: u32,
+    /// Version of its type; `None`: it cannot be read.
+    pub version: Option<u32>,
     /// Its state; `None`: it cannot be read.
     pub status: Option<TaskStatus>,
     /// Its revision.

@@ -145,8 +145,8 @@ pub struct Touched {
     pub task: TaskId,
     /// Declared name of its type.
     pub task_type: String,
-    /// Version of its type.
-    pub version: u32,
+    /// Version of its type; `None`: it cannot be read.
+    pub version: Option<u32>,
     /// Its revision.
     pub rev: Rev,
     /// The queue of the host that is to claim it.

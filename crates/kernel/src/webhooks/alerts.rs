@@ -124,12 +124,12 @@ fn name_of(event: AlertEvent, what: &str, now: DbTime) -> String {
 /// Written where there is none of this name.
 fn document(alert: Alert, name: String, due_at: DbTime) -> Result<DocumentWrite, StoreError> {
     Ok(DocumentWrite {
-        kind: delivery::KIND,
+        kind: webhook_document::KIND,
         tenant: installation(),
         name,
         expected: Some(Rev(0)),
         change: DocumentChange::Put {
-            body: write_document(delivery::KIND, &Delivery::of_alert(alert))?,
+            body: write_document(webhook_document::KIND, &Delivery::of_alert(alert))?,
             due_at: Some(due_at),
         },
     })
@@ -232,7 +232,7 @@ pub async fn test(engine: &Engine, actor: &str) -> Result<AlertView, StoreError>
         tenant: installation(),
         name,
         rev: Rev(1),
-        body: write_document(delivery::KIND, &Delivery::of_alert(alert))?,
+        body: write_document(webhook_document::KIND, &Delivery::of_alert(alert))?,
         due_at: Some(seen_at),
         seen_at,
     };
@@ -247,7 +247,7 @@ pub async fn list(store: &Store) -> Result<Vec<AlertView>, StoreError> {
     let (mut found, mut after) = (Vec::new(), None);
     loop {
         let query = DocumentQuery::Page {
-            kind: delivery::KIND,
+            kind: webhook_document::KIND,
             tenant: installation(),
             after,
             limit: PAGE,

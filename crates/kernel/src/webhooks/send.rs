@@ -204,7 +204,7 @@ async fn look(
     let now = engine.ports.clock.monotonic();
     let is_apart = webhooks.alerts.is_some() && (is_full || sending.after.is_some());
     if is_apart && sending.looks_for_alerts(now) {
-        let read = delivery::due_alerts(store, PAGE);
+        let read = webhook_document::due_alerts(store, PAGE);
         let found = sending.under_way.until(read).await?;
         sort(engine, sending, lines, found).await?;
     }
@@ -212,7 +212,7 @@ async fn look(
         return Ok(());
     }
     for _ in 0..PAGES {
-        let read = delivery::due(store, sending.after.clone(), PAGE);
+        let read = webhook_document::due(store, sending.after.clone(), PAGE);
         let found = sending.under_way.until(read).await?;
         let is_last = found.rows.len() < PAGE as usize;
         let last = found.rows.last().and_then(Document::due_place);
@@ -238,10 +238,10 @@ async fn sort(
     for document in found.rows {
         let read = Delivery::read(&document);
         if matches!(&read, Ok(it) if it.status != DeliveryStatus::Pending) {
-            changes.push(delivery::delete(&document));
+            changes.push(webhook_document::delete(&document));
             continue;
         }
-        let receiver = delivery::receiver(&document, read.as_ref().ok());
+        let receiver = webhook_document::receiver(&document, read.as_ref().ok());
         match (sending.slots.room(&receiver, lines, now), read) {
             (Room::HostWaits { wait, hung }, Ok(mut delivery)) => {
                 changes.push(delivery.set_aside(&document, (found.now, wait), hung)?);
@@ -285,7 +285,7 @@ async fn leave_to_others(
     error: &StoreError,
 ) -> Result<HostAnswer, StoreError> {
     tracing::error!(webhook = document.name, %error, "a webhook cannot be read");
-    let later = postponed(delivery::KIND, document, read_at.later(UNREADABLE));
+    let later = postponed(webhook_document::KIND, document, read_at.later(UNREADABLE));
     engine.ports.store.put_document(&later).await?;
     Ok(HostAnswer::NotAsked)
 }
@@ -302,7 +302,7 @@ async fn deliver(
         (Some(_), Some(url)) => url.as_str().to_owned(),
         (Some(_), None) => {
             // Another process knows where it goes.
-            let later = postponed(delivery::KIND, &document, read_at.later(CLAIM));
+            let later = postponed(webhook_document::KIND, &document, read_at.later(CLAIM));
             store.put_document(&later).await?;
             return Ok(HostAnswer::NotAsked);
         }

@@ -1,6 +1,6 @@
 //! What is read of a task that was looked for, whichever query has found it.
 
-use crate::sqlite::fault::{Fault, count, parse};
+use crate::sqlite::fault::{Fault, parse};
 use counterstep_contracts::{Rev, Tenant};
 use counterstep_kernel::ports::{KnownType, TaskHead};
 use counterstep_steps::times::DbTime;
@@ -32,7 +32,7 @@ impl HeadRow {
             task: parse("id", &self.id)?,
             tenant: Tenant(self.tenant),
             task_type: self.task_type,
-            version: count("version", self.version)?,
+            version: u32::try_from(self.version).ok(),
             status: parse("status", &self.status).ok(),
             rev: Rev(self.rev),
             since: DbTime(self.since),

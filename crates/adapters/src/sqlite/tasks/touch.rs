@@ -1,7 +1,7 @@
 //! Moves times of tasks, and leaves their revision alone, as a heartbeat does: nothing happens to them.
 
 use super::id_list;
-use crate::sqlite::fault::{Fault, count, micros, parse};
+use crate::sqlite::fault::{Fault, micros, parse};
 use crate::sqlite::prepared::Prepare;
 use counterstep_contracts::{Rev, TaskId};
 use counterstep_kernel::ports::{Touch, Touched};
@@ -89,7 +89,7 @@ pub(in super::super) fn touch(
         Ok(Touched {
             task: parse("id", &row.id)?,
             task_type: row.task_type,
-            version: count("version", row.version)?,
+            version: u32::try_from(row.version).ok(),
             rev: Rev(row.rev),
             queue: row.queue,
             traceparent: row.traceparent,

@@ -278,7 +278,7 @@ pub(crate) async fn a_wake_makes_a_sleeping_task_due_and_changes_nothing_else(po
     let expected = Touched {
         task: before.id,
         task_type: before.task_type.clone(),
-        version: before.version,
+        version: Some(before.version),
         rev: before.rev,
         queue: before.queue.clone(),
         traceparent: None,

@@ -105,7 +105,7 @@ pub(crate) async fn a_dispatched_task_is_claimable_once_it_is_unclaimed_for_long
     let found = &store.find(&due, 10).await.unwrap()[0];
     assert_eq!(
         (found.task_type.as_str(), found.version, found.status),
-        ("Zip", 1, Some(TaskStatus::Submitted))
+        ("Zip", Some(1), Some(TaskStatus::Submitted))
     );
 }
 

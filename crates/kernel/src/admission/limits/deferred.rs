@@ -327,7 +327,7 @@ impl Limits {
 impl Share {
     /// The time until a start may be left. Bounded, since a person may set a higher rate meanwhile.
     fn until_start(&self, now: Duration) -> Duration {
-        let start = self.next_start.saturating_sub(now + state::AHEAD);
+        let start = self.next_start.saturating_sub(now + grant::AHEAD);
         let again = (self.deferred.taken_at + Looks::LATEST).saturating_sub(now);
         start.min(again)
     }
