@@ -161,7 +161,7 @@ fn others() -> Vec<(&'static str, Pool, Read)> {
         (
             "sweeps put off",
             Main,
-            read!(store => store.put_off(&vec![new_task()], MINUTE)),
+            read!(store => store.put_off(&[new_task()], MINUTE)),
         ),
         (
             "receives condemned",
