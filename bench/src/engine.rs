@@ -141,8 +141,8 @@ impl Storage for Counted {
         self.count().reserved_until(task).await
     }
 
-    async fn list(&self, query: &TaskList<'_>) -> Result<TaskPage, StoreError> {
-        self.count().list(query).await
+    async fn list(&self, what: &TaskList<'_>) -> Result<TaskPage, StoreError> {
+        self.count().list(what).await
     }
 
     async fn in_flight(&self) -> Result<Vec<InFlight>, StoreError> {

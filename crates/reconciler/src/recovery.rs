@@ -3,7 +3,7 @@
 
 use counterstep_contracts::TaskId;
 use counterstep_kernel::Engine;
-use counterstep_kernel::change::announced::Announce;
+use counterstep_kernel::change::queue_wait::QueueWait;
 use counterstep_kernel::change::{Author, ChangeError};
 use counterstep_kernel::dead_letters::quarantine::{Quarantine, quarantine};
 use counterstep_kernel::host::lost_hosts::earlier_losses;
@@ -178,7 +178,7 @@ async fn take_back(engine: &Engine, task: TaskId) -> Result<TakeBack, ChangeErro
     }
     let losses = earlier_losses(&engine.ports.store, &task_type, &record).await;
     let sweep = Author {
-        announce: Some(Announce::Briefly),
+        announce: Some(QueueWait::Brief),
         ..Author::anyone(&engine.id)
     };
     let changed = engine.change(sweep, &task_type, record, |draft| {

@@ -5,9 +5,9 @@
 
 use crate::admission::disable::weigh_failure;
 use crate::admission::places;
-use crate::change::announced::Announce;
 use crate::change::events::is_alert;
 use crate::change::key_hints;
+use crate::change::queue_wait::QueueWait;
 use crate::change::transition::{IdempotencyWrite, Transition};
 use crate::children;
 use crate::engine::Engine;
@@ -30,16 +30,21 @@ fn has_messages(transition: &Transition) -> bool {
 
 /// Announces a change that was committed at `at`: a signal to clients that wait for the task,
 /// messages and events to the queue.
-pub(crate) async fn announce(engine: &Engine, transition: &Transition, at: DbTime, how: Announce) {
+pub(crate) async fn announce(
+    engine: &Engine,
+    transition: &Transition,
+    at: DbTime,
+    wait: QueueWait,
+) {
     tell(engine, transition, at).await;
     if has_messages(transition) {
-        match how {
-            Announce::Whole => {
+        match wait {
+            QueueWait::Full => {
                 let publish = publish(engine, transition, at);
                 let published = queue_answer(engine.ports.clock.as_ref(), publish).await;
                 after_publishing(engine, transition, published).await;
             }
-            Announce::Briefly => publish_briefly(engine, transition, at).await,
+            QueueWait::Brief => publish_briefly(engine, transition, at).await,
         }
     }
     announce_to_relatives(engine, transition, at).await;
@@ -50,14 +55,14 @@ pub(crate) async fn announce_new(
     engine: &Engine,
     transition: &Transition,
     at: DbTime,
-    how: Announce,
+    wait: QueueWait,
 ) {
     let remember = async {
         if let Some(IdempotencyWrite::Finish { tenant, key, .. }) = &transition.idempotency {
             engine.remember_key(tenant, key).await;
         }
     };
-    futures::join!(remember, announce(engine, transition, at, how));
+    futures::join!(remember, announce(engine, transition, at, wait));
 }
 
 /// What follows for tasks that the task has submitted, and for the one that has submitted it.

@@ -2,17 +2,17 @@
 //! another writer was faster it is decided again, and a commit whose answer was lost is looked up.
 
 pub mod announce;
-pub mod announced;
 pub mod events;
 pub mod intents;
 pub(crate) mod key_hints;
 pub(crate) mod outbox;
+pub mod queue_wait;
 pub mod transition;
 pub(crate) mod unknown_commits;
 
 use crate::change::announce::{ANNOUNCED_AT_ONCE, announce, announce_new};
-use crate::change::announced::Announce;
 use crate::change::events::events_of;
+use crate::change::queue_wait::QueueWait;
 use crate::change::transition::{Guard, Transition};
 use crate::change::unknown_commits::Doubts;
 use crate::draft::{As, Draft, after_commit};
@@ -94,8 +94,8 @@ pub struct Author<'a> {
     pub by: As,
     /// How long to retry an unavailable store; `None`: as long as the guard lets it.
     pub patience: Option<Duration>,
-    /// How the change is announced; `None`: by the caller.
-    pub announce: Option<Announce>,
+    /// How long its announcement waits for the queue; `None`: the caller announces it.
+    pub announce: Option<QueueWait>,
 }
 
 impl<'a> Author<'a> {
@@ -106,7 +106,7 @@ impl<'a> Author<'a> {
             actor,
             by: As::Anyone,
             patience: None,
-            announce: Some(Announce::Whole),
+            announce: Some(QueueWait::Full),
         }
     }
 
@@ -135,10 +135,10 @@ impl Engine {
         decide: impl FnMut(&mut Draft) -> Result<R, Illegal>,
     ) -> Result<Changed<R>, ChangeError> {
         let mut changed = self.write(author, task_type, record, decide).await?;
-        if let Some(how) = author.announce
+        if let Some(wait) = author.announce
             && let Some(transition) = changed.unannounced.take()
         {
-            announce(self, &transition, changed.record.task.updated_at, how).await;
+            announce(self, &transition, changed.record.task.updated_at, wait).await;
         }
         Ok(changed)
     }
@@ -241,7 +241,7 @@ impl Engine {
     pub(crate) async fn commit_new(
         &self,
         new: &[&Transition],
-        how: Announce,
+        wait: QueueWait,
     ) -> Result<(), CommitError> {
         let Some(first) = new.first() else {
             return Ok(());
@@ -268,12 +268,12 @@ impl Engine {
             }
         };
         stream::iter(new.iter().filter(|one| one.task.is_some()))
-            .for_each_concurrent(ANNOUNCED_AT_ONCE, |one| announce_new(self, one, at, how))
+            .for_each_concurrent(ANNOUNCED_AT_ONCE, |one| announce_new(self, one, at, wait))
             .await;
         Ok(())
     }
 
-    /// The flag is set where an answer was lost on the way.
+    /// Commits them until the store answers. `true`: an answer was lost on the way.
     async fn until_answered(&self, new: &[&Transition]) -> (Result<DbTime, CommitError>, bool) {
         let store = &self.ports.store;
         let mut patience = Patience::new(self, Duration::ZERO);

@@ -4,7 +4,7 @@
 use super::idempotency;
 use super::prepared::{Preparation, Prepared};
 use super::submission::{Submission, SubmitError, Submitted, from_commit, replayed};
-use crate::change::announced::Announce;
+use crate::change::queue_wait::QueueWait;
 use crate::engine::Engine;
 use crate::policy::INLINE_LIMIT;
 use crate::ports::{CommitError, StoreError};
@@ -168,7 +168,7 @@ impl<'a> Batch<'a> {
         loop {
             let pending = self.pending();
             let changes: Vec<_> = pending.iter().map(|it| &it.decided().transition).collect();
-            let Err(error) = self.engine.commit_new(&changes, Announce::Briefly).await else {
+            let Err(error) = self.engine.commit_new(&changes, QueueWait::Brief).await else {
                 return Ok(());
             };
             if !matches!(error, CommitError::KeyTaken) {

@@ -3,8 +3,8 @@
 //! the hint said.
 
 use super::submission::{Submission, SubmitError, from_commit};
-use crate::change::announced::Announce;
 use crate::change::key_hints::hint;
+use crate::change::queue_wait::QueueWait;
 use crate::change::transition::{IdempotencyWrite, ReceiveWrite, Transition};
 use crate::engine::Engine;
 use crate::engine::time_limits::best_effort;
@@ -80,11 +80,11 @@ pub(super) async fn first_or(
     submission: &Submission,
     refusal: SubmitError,
 ) -> Result<(String, Value), SubmitError> {
-    read_known(engine, submission).await?.ok_or(refusal)
+    read_and_remember(engine, submission).await?.ok_or(refusal)
 }
 
 /// As [`read`]; a repetition asks the row first from then on.
-pub(super) async fn read_known(
+pub(super) async fn read_and_remember(
     engine: &Engine,
     submission: &Submission,
 ) -> Result<Option<(String, Value)>, SubmitError> {
@@ -141,5 +141,5 @@ pub(super) async fn write(
         idempotency,
         ..Transition::new(engine.new_change_id(), task_id)
     };
-    engine.commit_new(&[&transition], Announce::Whole).await
+    engine.commit_new(&[&transition], QueueWait::Full).await
 }

@@ -3,7 +3,7 @@
 mod abandoned;
 mod batch;
 mod cancel;
-pub(crate) mod idempotency;
+mod idempotency;
 mod inline_steps;
 mod prepared;
 pub mod request_edit;

@@ -4,7 +4,7 @@
 use super::submission::{Submission, SubmitError, Submitted};
 use super::upload_session::{Decided, NewSubmission, UploadSession};
 use crate::change::announce::announce_new;
-use crate::change::announced::Announce;
+use crate::change::queue_wait::QueueWait;
 use crate::change::transition::PlaceWrite;
 use crate::engine::Engine;
 use crate::policy::INLINE_LIMIT;
@@ -121,7 +121,7 @@ impl Prepared {
                 return Ok(false);
             };
             let at = record.task.created_at;
-            announce_new(engine, &self.new.transition, at, Announce::Whole).await;
+            announce_new(engine, &self.new.transition, at, QueueWait::Full).await;
             Ok(true)
         })
     }

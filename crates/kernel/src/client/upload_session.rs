@@ -422,7 +422,9 @@ impl UploadSession {
                 Err(error) => return Err(from_commit(error)),
             }
             // Free by now: its process is gone, or it was refused.
-            let Some(first) = idempotency::read_known(&self.engine, &self.submission).await? else {
+            let Some(first) =
+                idempotency::read_and_remember(&self.engine, &self.submission).await?
+            else {
                 continue;
             };
             self.replay = Some(first);

@@ -3,7 +3,7 @@
 
 use crate::change::ChangeError;
 use crate::change::announce::announce;
-use crate::change::announced::Announce;
+use crate::change::queue_wait::QueueWait;
 use crate::draft::{As, Draft};
 use crate::engine::Engine;
 use crate::ports::{CommitError, Loaded, StoreError, Unread};
@@ -69,7 +69,7 @@ pub async fn quarantine(engine: &Engine, task: TaskId) -> Result<Quarantine, Cha
                     .map(|column| column.what.as_str())
                     .collect();
                 tracing::error!(%task, %status, ?unreadable, "a task cannot be read: parked for a person to decide");
-                announce(engine, &transition, committed.now, Announce::Briefly).await;
+                announce(engine, &transition, committed.now, QueueWait::Brief).await;
                 return Ok(Quarantine::Parked(status));
             }
             Err(

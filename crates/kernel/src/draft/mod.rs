@@ -12,7 +12,6 @@ mod forward;
 mod operator;
 mod outgoing;
 mod parts;
-mod place;
 mod probe;
 mod quarantine;
 mod redispatch;

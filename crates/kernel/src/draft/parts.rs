@@ -12,7 +12,7 @@ use counterstep_contracts::StepNo;
 use serde_json::Value;
 use std::time::Duration;
 
-/// Of the task itself.
+/// What the change makes of the task's own row: its lease and its times.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DraftTask {
     pub(crate) lease: LeaseChange,
@@ -60,7 +60,7 @@ impl DraftTask {
     }
 }
 
-/// Of attempts, and of what they store.
+/// Attempts that the change starts and ends, and whose their objects are then.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DraftAttempts {
     pub(super) writes: Vec<AttemptWrite>,
@@ -96,14 +96,14 @@ impl DraftOutgoing {
     }
 }
 
-/// Of tasks that steps submit.
+/// Tasks that steps submit with the change, and how many of earlier ones were seen to have ended.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DraftChildren {
     pub(super) new: Vec<Transition>,
     pub(super) seen: Vec<(StepNo, u32)>,
 }
 
-/// Of its place.
+/// What the change means for the place of the task among those of its key.
 #[derive(Debug, Clone, Default)]
 pub(super) struct DraftPlace {
     /// The task cannot be read: whether it has one is not known.

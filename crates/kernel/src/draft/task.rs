@@ -1,4 +1,4 @@
-//! What a change makes of the task's own row, beside what the judge rules: its lease and its times.
+//! What a change makes of the task's own row, beside what the judge rules: its lease, its times and its place.
 
 use super::Draft;
 use crate::change::transition::Time;
@@ -16,5 +16,11 @@ impl Draft {
     pub(super) fn mark_cancel_requested(&mut self) {
         self.task.cancel_requested = Time::In(Duration::ZERO);
         self.record.task.cancel_requested_at = Some(self.record.now);
+    }
+
+    /// Holds the place with this number from now on. The store refuses the change where another task
+    /// has it.
+    pub(crate) const fn take_place(&mut self, no: u32) {
+        self.record.task.place_no = Some(no);
     }
 }

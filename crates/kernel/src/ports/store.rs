@@ -180,11 +180,11 @@ pub trait Storage: Upkeep + Logs + Send + Sync + Debug {
         ttl: Duration,
     ) -> Result<Heartbeat, StoreError>;
 
-    /// Tasks for the caller to look at, at most `limit`. One that cannot be read is left out.
+    /// Tasks for the caller to look at, at most `limit`. One whose id cannot be read is left out.
     async fn find(&self, what: &Find, limit: u32) -> Result<Vec<TaskHead>, StoreError>;
 
     /// Moves a time of tasks, where that is allowed, and leaves `rev` alone. Returns those that were touched. It need not be
-    /// on the disk: one that a power cut undoes is made up for.
+    /// on the disk: what a power cut undoes is done again.
     async fn touch(&self, touch: &Touch<'_>) -> Result<Vec<Touched>, StoreError>;
 
     /// Until when a reconciler has reserved a lost task; `None`: none has, or it is not lost any more. For people.

@@ -163,9 +163,11 @@ impl Reserved {
                 Err(left) => return Room::LookAgain(left),
             }
         }
+        // The first heavy step gets the room. Another one would have to give its permit back, and a start is lost then.
+        let gets_room = next.iter().find(|(_, step)| step.heavy).map(|(at, _)| *at);
         let limited = next
             .iter()
-            .filter(|(_, step)| step.host == host)
+            .filter(|(at, step)| step.host == host && (!step.heavy || gets_room == Some(*at)))
             .find_map(|(at, step)| Some((*at, step.limit?)));
         if let Some((at, limit)) = limited.filter(|(at, _)| !record.steps[*at].in_fallback) {
             let key = LimitKey::of(&limit, &record.task);

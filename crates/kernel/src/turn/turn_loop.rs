@@ -14,7 +14,7 @@ use crate::admission::limits::LimitPermit;
 use crate::breaker::Ticket;
 use crate::cancel::CancelToken;
 use crate::change::announce::announce;
-use crate::change::announced::Announce;
+use crate::change::queue_wait::QueueWait;
 use crate::change::{Author, ChangeError};
 use crate::children::{Stop, stop};
 use crate::draft::Draft;
@@ -319,7 +319,7 @@ impl<'a> Turn<'a> {
                     engine,
                     transition,
                     changed.record.task.updated_at,
-                    Announce::Whole
+                    QueueWait::Full
                 )
             );
         }

@@ -449,10 +449,10 @@ impl Registry {
         self.registered(name, version).map(|it| it.task_type)
     }
 
-    pub(super) fn registered(&self, name: &str, version: u32) -> Option<&Registered> {
-        let mut types = self.types.iter();
-        let found = types.find(|((n, v), _)| *n == name && *v == version);
-        found.map(|(_, registered)| registered)
+    pub(super) fn registered<'a>(&'a self, name: &'a str, version: u32) -> Option<&'a Registered> {
+        // The names of its keys live longer than the one that is asked for.
+        let types: &BTreeMap<(&str, u32), Registered> = &self.types;
+        types.get(&(name, version))
     }
 
     /// The type under which a task was submitted: name, version and definition are the same. A

@@ -605,3 +605,44 @@ async fn a_step_that_waits_in_its_turn_for_room_takes_no_start_of_a_rate() {
     let registry = Registry::new().with::<Glaze>().with::<Tile>();
     takes_no_start(registry, ["Glaze", "Tile"], &GLAZING).await;
 }
+
+/// Two heavy steps side by side: with one room the first runs first. The second has one start an hour.
+struct Kiln;
+
+#[distributed_task(name = "Kiln", queue = "pottery", timeout = "50m")]
+impl Kiln {
+    type Request = serde_json::Value;
+    type Response = ();
+
+    #[step(1, host = "worker", group = "kiln", heavy, no_undo = "does nothing")]
+    async fn stack(_ctx: &StepContext) -> StepResult<u32> {
+        Ok(1)
+    }
+
+    #[step(
+        2,
+        host = "worker",
+        group = "kiln",
+        heavy,
+        limit = HOURLY,
+        no_undo = "does nothing"
+    )]
+    async fn bake(_ctx: &StepContext) -> StepResult<u32> {
+        Ok(1)
+    }
+
+    fn respond() {}
+}
+
+#[tokio::test]
+async fn a_claim_takes_no_start_of_a_rate_for_a_heavy_step_that_is_not_the_first() {
+    let mut site = Harness::embedded(Registry::new().with::<Kiln>())
+        .settings(|settings| (settings.heavy, settings.step_timeout) = (1, Duration::from_secs(60)))
+        .start()
+        .await;
+    site.serve(1);
+    let tasks = submit(&site, "Kiln", 1).await;
+    site.all_are(TaskStatus::Completed, &tasks).await;
+    site.assert_invariants(&tasks).await;
+    site.stop().await;
+}

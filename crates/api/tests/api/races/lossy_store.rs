@@ -152,8 +152,8 @@ impl Storage for LossyStore {
         self.inner.reserved_until(task).await
     }
 
-    async fn list(&self, query: &TaskList<'_>) -> Result<TaskPage, StoreError> {
-        self.inner.list(query).await
+    async fn list(&self, what: &TaskList<'_>) -> Result<TaskPage, StoreError> {
+        self.inner.list(what).await
     }
 
     async fn in_flight(&self) -> Result<Vec<InFlight>, StoreError> {

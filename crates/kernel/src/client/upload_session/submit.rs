@@ -5,7 +5,7 @@ use super::place::Place;
 use super::{Firing, Plan, UploadSession};
 use crate::admission::disable::admission;
 use crate::builtin::{FileSource, Upload};
-use crate::change::announced::Announce;
+use crate::change::queue_wait::QueueWait;
 use crate::change::transition::{IdempotencyWrite, Transition};
 use crate::client::submission::{
     SubmitError, Submitted, fingerprint, from_commit, invalid, replayed,
@@ -210,20 +210,19 @@ impl UploadSession {
                 answer,
                 fingerprint,
             } = new;
-            // Schedules go on where the queue hangs; a client's task is not left to the hosts' polls as
-            // easily.
-            let how = match self.firing {
-                Some(_) => Announce::Briefly,
-                None => Announce::Whole,
+            // Schedules go on where the queue hangs.
+            let wait = match self.firing {
+                Some(_) => QueueWait::Brief,
+                None => QueueWait::Full,
             };
-            let mut written = self.engine.commit_new(&[&transition], how).await;
+            let mut written = self.engine.commit_new(&[&transition], wait).await;
             if matches!(written, Err(CommitError::KeyTaken))
                 && matches!(
                     idempotency::read(&self.engine, &self.submission).await,
                     Ok(None)
                 )
             {
-                written = self.engine.commit_new(&[&transition], how).await;
+                written = self.engine.commit_new(&[&transition], wait).await;
             }
             match written {
                 Ok(()) => {}
