@@ -129,7 +129,7 @@ impl Storage for Counted {
         self.count().find(what, limit).await
     }
 
-    async fn touch(&self, touch: &Touch<'_>) -> Result<Vec<Touched>, StoreError> {
+    async fn touch(&self, touch: &Touch) -> Result<Vec<Touched>, StoreError> {
         self.count().touch(touch).await
     }
 

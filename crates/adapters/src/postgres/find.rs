@@ -1,5 +1,5 @@
-//! Statements that find tasks, and the heartbeat. They lock nothing: a scan that locked its rows
-//! would write to each of them, and the claim that follows is judged anew in any case.
+//! Statements that find tasks, and those that move a time of theirs, the heartbeat among them. A search locks nothing: a scan
+//! that locked its rows would write to each of them, and the claim that follows is judged anew in any case.
 
 use super::fault::{Fault, count, name, parse};
 use super::retention;
@@ -228,13 +228,13 @@ macro_rules! touched {
 }
 
 /// Moves a time of tasks. A row that another transaction holds is not waited for, but by a wake.
-pub(super) fn touch(touch: &Touch<'_>) -> Statement<'static, TouchedTypes> {
+pub(super) fn touch(touch: &Touch) -> Statement<'static, TouchedTypes> {
     let sorted = |tasks: &[TaskId]| {
         let mut ids: Vec<Uuid> = tasks.iter().map(|task| task.0).collect();
         ids.sort_unstable();
         ids
     };
-    match *touch {
+    match touch {
         // It does not wait for the disk: after a power cut nothing is reserved.
         Touch::Reserve { lost, ttl } => Statement::of(
             touched!(
@@ -244,7 +244,7 @@ pub(super) fn touch(touch: &Touch<'_>) -> Statement<'static, TouchedTypes> {
          UPDATE tasks t SET held_until = now() + ?, held_epoch = epoch FROM relaxed, free
          WHERE t.id = free.id AND relaxed.set IS NOT NULL"
             ),
-            values![sorted(lost), interval(ttl)],
+            values![sorted(lost), interval(*ttl)],
         ),
         Touch::PutOff { tasks, by } => Statement::of(
             touched!(
@@ -252,7 +252,7 @@ pub(super) fn touch(touch: &Touch<'_>) -> Statement<'static, TouchedTypes> {
            SELECT id FROM tasks WHERE id = ANY(?) AND sweep_at IS NOT NULL ORDER BY id FOR UPDATE SKIP LOCKED)
          UPDATE tasks t SET sweep_at = now() + ? FROM asked WHERE t.id = asked.id"
             ),
-            values![sorted(tasks), interval(by)],
+            values![sorted(tasks), interval(*by)],
         ),
         Touch::Wake(task) => Statement::of(
             touched!(
@@ -267,15 +267,15 @@ pub(super) fn touch(touch: &Touch<'_>) -> Statement<'static, TouchedTypes> {
 /// What [`touch`] has touched.
 pub(super) fn decode_touched(
     (task, task_type, version, rev, queue, traceparent): TouchedRead,
-) -> Result<Touched, Fault> {
-    Ok(Touched {
+) -> Touched {
+    Touched {
         task: TaskId(task),
         task_type,
         version: u32::try_from(version).ok(),
         rev: Rev(rev),
         queue,
         traceparent,
-    })
+    }
 }
 
 /// Until when a reconciler has reserved a lost task.
@@ -290,8 +290,8 @@ pub(super) fn reserved_until(task: TaskId) -> Statement<'static, sql::Timestampt
 /// What [`find`] has read.
 pub(super) fn decode_head(
     (id, tenant, task_type, version, status, rev, since): HeadRead,
-) -> Result<TaskHead, Fault> {
-    Ok(TaskHead {
+) -> TaskHead {
+    TaskHead {
         task: TaskId(id),
         tenant: Tenant(tenant),
         task_type,
@@ -299,7 +299,7 @@ pub(super) fn decode_head(
         status: parse("status", &status).ok(),
         rev: Rev(rev),
         since: time(since),
-    })
+    }
 }
 
 type GroupTypes = (

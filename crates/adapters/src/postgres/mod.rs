@@ -231,17 +231,16 @@ impl Storage for PostgresStore {
 
     async fn find(&self, what: &Find, limit: u32) -> Result<Vec<TaskHead>, StoreError> {
         let rows: Vec<find::HeadRead> = self.database.read(find::find(what, limit)?).await?;
-        Ok(readable(rows, "a task that was found", find::decode_head))
+        Ok(rows.into_iter().map(find::decode_head).collect())
     }
 
-    async fn touch(&self, touch: &Touch<'_>) -> Result<Vec<Touched>, StoreError> {
+    async fn touch(&self, touch: &Touch) -> Result<Vec<Touched>, StoreError> {
         let rows = self.database.rows(find::touch(touch)).await;
         let rows: Vec<find::TouchedRead> = match touch {
             Touch::Reserve { .. } => rows.map_err(Fault::of_a_read)?,
             Touch::PutOff { .. } | Touch::Wake(_) => rows?,
         };
-        let touched = rows.into_iter().map(find::decode_touched);
-        Ok(touched.collect::<Result<_, _>>()?)
+        Ok(rows.into_iter().map(find::decode_touched).collect())
     }
 
     async fn reserved_until(&self, task: TaskId) -> Result<Option<DbTime>, StoreError> {

@@ -187,8 +187,8 @@ impl Storage for SqliteStore {
         Ok(self.database.read_at(find).await?)
     }
 
-    async fn touch(&self, touch: &Touch<'_>) -> Result<Vec<Touched>, StoreError> {
-        let touch = tasks::OwnedTouch::from(touch);
+    async fn touch(&self, touch: &Touch) -> Result<Vec<Touched>, StoreError> {
+        let touch = touch.clone();
         let write =
             move |connection: &mut SqliteConnection, now| tasks::touch(connection, &touch, now);
         Ok(self.database.write(Durability::Relaxed, write).await?)

@@ -8,7 +8,7 @@ mod touch;
 pub(super) use find::{find, in_flight, reserved_until};
 pub(super) use head::{HeadRow, known};
 pub(super) use list::{lines, list, successors};
-pub(super) use touch::{OwnedTouch, touch};
+pub(super) use touch::touch;
 
 use super::fault::{
     Care, Fault, Instead, count, goal, parse, parse_some, read_some_json, write_json,

@@ -114,14 +114,14 @@ pub struct Unread {
 }
 
 /// A time of tasks that is moved.
-#[derive(Debug, Clone, Copy)]
-pub enum Touch<'a> {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Touch {
     /// Reserves lost tasks for this caller for so long: other reconcilers skip them. Touches those
     /// that are still lost and that no other reconciler has reserved. It only spares others the
     /// work; what becomes of a task its revision decides.
     Reserve {
         /// Which.
-        lost: &'a [TaskId],
+        lost: Vec<TaskId>,
         /// For how long.
         ttl: Duration,
     },
@@ -129,7 +129,7 @@ pub enum Touch<'a> {
     /// them.
     PutOff {
         /// Which.
-        tasks: &'a [TaskId],
+        tasks: Vec<TaskId>,
         /// For how long.
         by: Duration,
     },
@@ -185,7 +185,7 @@ pub trait Storage: Upkeep + Logs + Send + Sync + Debug {
 
     /// Moves a time of tasks, where that is allowed, and leaves `rev` alone. Returns those that were touched. It need not be
     /// on the disk: what a power cut undoes is done again.
-    async fn touch(&self, touch: &Touch<'_>) -> Result<Vec<Touched>, StoreError>;
+    async fn touch(&self, touch: &Touch) -> Result<Vec<Touched>, StoreError>;
 
     /// Until when a reconciler has reserved a lost task; `None`: none has, or it is not lost any more. For people.
     async fn reserved_until(&self, task: TaskId) -> Result<Option<DbTime>, StoreError>;

@@ -252,8 +252,11 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub async fn reserve(&self, lost: &[TaskId], ttl: Duration) -> Result<Vec<TaskId>, StoreError> {
-        let touched = self.storage.touch(&Touch::Reserve { lost, ttl }).await?;
-        Ok(touched.into_iter().map(|touched| touched.task).collect())
+        self.touched(Touch::Reserve {
+            lost: lost.to_vec(),
+            ttl,
+        })
+        .await
     }
 
     /// See [`Touch::PutOff`].
@@ -261,7 +264,15 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub async fn put_off(&self, tasks: &[TaskId], by: Duration) -> Result<Vec<TaskId>, StoreError> {
-        let touched = self.storage.touch(&Touch::PutOff { tasks, by }).await?;
+        self.touched(Touch::PutOff {
+            tasks: tasks.to_vec(),
+            by,
+        })
+        .await
+    }
+
+    async fn touched(&self, touch: Touch) -> Result<Vec<TaskId>, StoreError> {
+        let touched = self.storage.touch(&touch).await?;
         Ok(touched.into_iter().map(|touched| touched.task).collect())
     }
 

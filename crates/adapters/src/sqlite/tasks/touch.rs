@@ -3,29 +3,11 @@
 use super::id_list;
 use crate::sqlite::fault::{Fault, micros, parse};
 use crate::sqlite::prepared::Prepare;
-use counterstep_contracts::{Rev, TaskId};
+use counterstep_contracts::Rev;
 use counterstep_kernel::ports::{Touch, Touched};
 use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Nullable, Text};
-use std::time::Duration;
-
-/// A [`Touch`] that can be sent to the thread of the writer.
-pub(in super::super) enum OwnedTouch {
-    Reserve(Vec<TaskId>, Duration),
-    PutOff(Vec<TaskId>, Duration),
-    Wake(TaskId),
-}
-
-impl From<&Touch<'_>> for OwnedTouch {
-    fn from(touch: &Touch<'_>) -> Self {
-        match *touch {
-            Touch::Reserve { lost, ttl } => Self::Reserve(lost.to_vec(), ttl),
-            Touch::PutOff { tasks, by } => Self::PutOff(tasks.to_vec(), by),
-            Touch::Wake(task) => Self::Wake(task),
-        }
-    }
-}
 
 #[derive(Debug, QueryableByName)]
 struct TouchedRow {
@@ -54,11 +36,11 @@ macro_rules! touched {
 
 pub(in super::super) fn touch(
     connection: &mut SqliteConnection,
-    touch: &OwnedTouch,
+    touch: &Touch,
     now: i64,
 ) -> Result<Vec<Touched>, Fault> {
     let rows: Vec<TouchedRow> = match touch {
-        OwnedTouch::Reserve(lost, ttl) => diesel::sql_query(touched!(
+        Touch::Reserve { lost, ttl } => diesel::sql_query(touched!(
             "UPDATE tasks SET held_until = ?1, held_epoch = epoch
          WHERE id IN (SELECT value FROM json_each(?2)) AND lease_owner IS NOT NULL AND lease_expires_at <= ?3
            AND (held_until IS NULL OR held_until <= ?3 OR held_epoch <> epoch)"
@@ -68,7 +50,7 @@ pub(in super::super) fn touch(
         .bind::<BigInt, _>(now)
         .prepared()
         .load(connection)?,
-        OwnedTouch::PutOff(tasks, by) => diesel::sql_query(touched!(
+        Touch::PutOff { tasks, by } => diesel::sql_query(touched!(
             "UPDATE tasks SET sweep_at = ?
          WHERE id IN (SELECT value FROM json_each(?)) AND sweep_at IS NOT NULL"
         ))
@@ -76,7 +58,7 @@ pub(in super::super) fn touch(
         .bind::<Text, _>(id_list(tasks))
         .prepared()
         .load(connection)?,
-        OwnedTouch::Wake(task) => diesel::sql_query(touched!(
+        Touch::Wake(task) => diesel::sql_query(touched!(
             "UPDATE tasks SET due_at = ?1 WHERE id = ?2 AND lease_owner IS NULL AND due_at > ?1
            AND (waiting IN ('children', 'concurrency') OR status = 'compensating')"
         ))

@@ -140,7 +140,7 @@ impl Storage for LossyStore {
         self.inner.find(what, limit).await
     }
 
-    async fn touch(&self, touch: &Touch<'_>) -> Result<Vec<Touched>, StoreError> {
+    async fn touch(&self, touch: &Touch) -> Result<Vec<Touched>, StoreError> {
         self.inner.touch(touch).await
     }
 
