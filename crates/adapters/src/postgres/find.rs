@@ -46,7 +46,7 @@ pub(super) fn find(what: &Find, limit: u32) -> Result<Statement<'_, HeadTypes>, 
             status,
             before,
             after,
-        } => retention::ended((task_type, *status), *before, *after, limit),
+        } => retention::ended(task_type, *status, *before, *after, limit),
     }
 }
 

@@ -43,7 +43,8 @@ macro_rules! free_to_go {
 /// The tasks of a type and state that ended first, and so long ago; after that task where one is
 /// given.
 pub(super) fn ended(
-    (task_type, status): (&str, TaskStatus),
+    task_type: &str,
+    status: TaskStatus,
     before: Duration,
     after: Option<TaskId>,
     limit: u32,

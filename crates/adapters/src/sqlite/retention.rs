@@ -51,11 +51,19 @@ macro_rules! free_to_go {
     };
 }
 
-/// Those of a type and state that ended first, until a time; after a task where one is given.
+/// Tasks of a type and state that ended until a time; after a task where one is given.
+pub(super) struct Ended<'a> {
+    pub(super) task_type: &'a str,
+    pub(super) status: TaskStatus,
+    pub(super) until: i64,
+    pub(super) after: Option<TaskId>,
+}
+
+/// Those that ended first.
 pub(super) fn ended(
     connection: &mut SqliteConnection,
-    (task_type, status): (&str, TaskStatus),
-    (until, now, after): (i64, i64, Option<TaskId>),
+    which: Ended<'_>,
+    now: i64,
     limit: u32,
 ) -> QueryResult<Vec<HeadRow>> {
     diesel::sql_query(concat!(
@@ -67,10 +75,10 @@ pub(super) fn ended(
         " ORDER BY finished_at, id",
     ))
     .bind::<BigInt, _>(now)
-    .bind::<Text, _>(task_type)
-    .bind::<Text, _>(status.as_str())
-    .bind::<BigInt, _>(until)
-    .bind::<Nullable<Text>, _>(after.map(|task| task.to_string()))
+    .bind::<Text, _>(which.task_type)
+    .bind::<Text, _>(which.status.as_str())
+    .bind::<BigInt, _>(which.until)
+    .bind::<Nullable<Text>, _>(which.after.map(|task| task.to_string()))
     .load_at_most(limit, connection)
 }
 

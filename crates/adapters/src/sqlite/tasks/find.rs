@@ -3,8 +3,9 @@
 use super::head::{HeadRow, known};
 use crate::sqlite::fault::{Fault, count, micros, parse};
 use crate::sqlite::prepared::Prepare;
+use crate::sqlite::retention::{self, Ended};
 use crate::sqlite::revisions::states;
-use crate::sqlite::{children, retention};
+use crate::sqlite::{children, unclaimed};
 use counterstep_contracts::{QueueName, TaskId};
 use counterstep_kernel::ports::{Find, InFlight, KnownType, Lost, LostOf, TaskHead};
 use counterstep_steps::times::DbTime;
@@ -36,7 +37,7 @@ pub(in super::super) fn find(
         }
         Find::Lost(which) => lost(connection, which, now, limit)?,
         Find::Unclaimed(which) => {
-            let mut rows = super::super::unclaimed::find(connection, which, now, limit)?;
+            let mut rows = unclaimed::find(connection, which, now, limit)?;
             rows.sort_by(|a, b| (a.since, &a.id).cmp(&(b.since, &b.id)));
             rows
         }
@@ -48,13 +49,13 @@ pub(in super::super) fn find(
             before,
             after,
         } => {
-            let until = now - micros(*before);
-            retention::ended(
-                connection,
-                (task_type, *status),
-                (until, now, *after),
-                limit,
-            )?
+            let which = Ended {
+                task_type,
+                status: *status,
+                until: now - micros(*before),
+                after: *after,
+            };
+            retention::ended(connection, which, now, limit)?
         }
     };
     let decoded = rows.into_iter().filter_map(|row| match row.decode() {
