@@ -15,8 +15,8 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-/// A request that has waited for so long starts a batch beside the one under way: that one may hang
-/// at a lock.
+/// How long a request waits behind the batch under way before it starts one beside it: that one may hang at a
+/// lock.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Takes the requests of the next batch out of the queue.
@@ -38,7 +38,7 @@ pub(crate) struct Limits {
     pub(crate) width: usize,
     /// As many requests are a full batch, which starts beside the one under way.
     pub(crate) full: usize,
-    /// A request waits in the queue for so long at most.
+    /// How long a request may wait in the queue.
     pub(crate) wait: Duration,
 }
 

@@ -15,9 +15,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A table may hold so many entries before those that have ended are removed.
+/// Entries that a table may hold before the expired ones are removed.
 const TIDY_AT: usize = 1024;
-/// Hints are forgotten beyond so many; they may be.
+/// Maximum number of hints. Beyond it some are dropped: a hint may be lost.
 const MOST_HINTS: usize = 65_536;
 
 /// Entries that end by themselves.

@@ -26,8 +26,8 @@ use tokio::sync::Notify;
 /// How the queue waits.
 #[derive(Debug, Clone)]
 pub struct QueueOptions {
-    /// After this long without a settlement a message is delivered again, as is that of a task
-    /// whose lease ran out so long ago.
+    /// How long after its delivery an unsettled message is delivered again, and how long after the end of its
+    /// lease a task is.
     pub ack_wait: Duration,
     /// How often an idle fetch looks for tasks of other processes, and for those whose time has
     /// come.
@@ -43,7 +43,7 @@ impl Default for QueueOptions {
     }
 }
 
-/// After a look that has found nothing, so many times as long passes before the next.
+/// The pause after a poll that has found nothing, as a multiple of how long the poll took.
 const REST: u32 = 4;
 
 /// The queue on the tasks of a database file. Clones share the doorbell and what is delivered.
@@ -210,7 +210,7 @@ impl Inner {
         };
         let (queues, ack_wait) = (queues.to_vec(), micros(self.options.ack_wait));
         let rows = u32::try_from(limit).unwrap_or(u32::MAX);
-        // It takes no lock and writes nothing: idle hosts look all the time.
+        // It takes no lock and writes nothing: idle hosts poll permanently.
         let look = move |connection: &mut SqliteConnection, now| {
             let look_at = |queue: QueueName| {
                 let unclaimed = waiting::unclaimed(connection, &queue, rows)?;

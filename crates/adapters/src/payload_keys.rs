@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 
-/// Bytes of a nonce. So many can be drawn at random for one key that no two of its texts get the same.
+/// Bytes of a nonce: enough to draw each at random for one key without a repetition.
 const NONCE: usize = 24;
 
 /// A key of a tenant: 32 bytes, and the id by which encrypted texts name it.

@@ -19,13 +19,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// A thread that has been at the same piece of code for so long does not serve the line any more.
+/// A thread that has run the same piece of code for longer than this counts as blocked, and another takes its
+/// place.
 const BLOCKED_AFTER: Duration = Duration::from_millis(20);
 
-/// One that has been at it for so long is named in the log.
+/// After this time the log names the code that blocks a thread.
 const NAMED_AFTER: Duration = Duration::from_secs(1);
 
-/// A thread that is not needed stays for so long.
+/// How long an idle thread is kept.
 const IDLE_FOR: Duration = Duration::from_secs(10);
 
 /// Threads for the code of steps. Dropped, it takes no more code, and leaves blocked threads to the
@@ -39,7 +40,7 @@ pub struct StepThreads {
 
 #[derive(Debug)]
 struct Pool {
-    /// So many threads that are not blocked.
+    /// Number of threads that are not blocked.
     free_threads: usize,
     handle: Handle,
     state: Mutex<PoolState>,

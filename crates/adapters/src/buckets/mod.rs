@@ -223,7 +223,7 @@ impl Objects for BucketObjects {
             },
         };
         match gone {
-            // Another sweep was faster, and the object is in its new place.
+            // Another sweep has moved it: the object is in its new location.
             Some(_) if backend.client.store().head(&to).await.is_ok() => Ok(()),
             Some(error) => Err(backend.unavailable(error)),
             None => delete_all(backend, stream::iter([Ok(from)]).boxed())
@@ -337,7 +337,7 @@ async fn delete_all(
         .store()
         .delete_stream(paths)
         .map(|deleted| match deleted {
-            // Another sweep was faster.
+            // Another sweep has removed it.
             Ok(_) | Err(object_store::Error::NotFound { .. }) => Ok(1),
             Err(error) => Err(backend.unavailable(error)),
         })

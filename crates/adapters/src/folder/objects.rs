@@ -282,7 +282,7 @@ impl Objects for FolderObjects {
             }
             // Its bytes were flushed when it was put; a rename shows it in one place or the other.
             match std::fs::rename(&from, &to) {
-                // Another caller was faster.
+                // Another caller has moved it.
                 Err(error) if walk::is_gone(&error) && to.exists() => {}
                 moved => moved?,
             }

@@ -60,7 +60,7 @@ pub(super) fn read(
 
 struct Reading {
     page: ObjectPage,
-    /// Files that the page has come by, those of others too: they make its length.
+    /// Files counted toward the page's length, unmanaged ones included.
     seen: usize,
     limit: usize,
     last: Option<String>,
@@ -131,9 +131,8 @@ impl Reading {
     }
 }
 
-/// Of the entries of a folder, as paths in the bucket, those behind `after`, the first so many;
-/// folders end in `/`, so that they sort as what they hold does. A folder that holds what is behind
-/// `after` is one of them.
+/// The first `wanted` entries of a folder behind `after`, as paths in the bucket. Folders end in `/`, so that
+/// they sort as their content does. A folder with content behind `after` is one of them.
 fn smallest(
     bucket: &Path,
     folder: &str,

@@ -28,7 +28,7 @@ const CHUNK: usize = 256 << 10;
 /// How the name of a file ends that is not finished.
 const DRAFT: &str = ".draft";
 
-/// For so long a measure of all files is good enough.
+/// How long a measured size of all files is used before it is measured again.
 const MEASURED_FOR: Duration = Duration::from_secs(1);
 
 /// Scratch files in a folder of this host. Nothing is flushed to disk: after a power cut the engine

@@ -5,7 +5,7 @@ use std::fs::ReadDir;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A file that the walk came by.
+/// A file found by the walk.
 #[derive(Debug)]
 pub(super) struct FoundFile {
     /// Where.

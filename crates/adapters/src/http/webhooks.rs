@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// A request and its answer take at most so long.
+/// Time limit of a request with its answer.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Of this, a connection.

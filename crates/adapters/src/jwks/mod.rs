@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// A request and its answer take at most so long.
+/// Time limit of a request with its answer.
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// Bytes of a set. Some issuers add certificates to their keys.

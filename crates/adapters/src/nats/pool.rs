@@ -16,7 +16,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// For so long after its end on the server a request may still have messages on their way.
+/// How long after its end on the server a request may still receive messages.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// What the server sends at the end of a request's wait arrives within this time.

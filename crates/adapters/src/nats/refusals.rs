@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// A refusal counts for so long: the server may have been given other rules since. What a process goes on needing is refused
-/// again before.
+/// How long a refusal is remembered: the server's permissions may have changed since. What a process still
+/// needs is refused again before that.
 const COUNTS_FOR: Duration = Duration::from_secs(60);
 
 /// What was refused is tried again after this long.

@@ -182,7 +182,7 @@ impl Streams {
                 Ok(())
             }
             Err(error) => match error.kind() {
-                // Another process was faster, with its own idea of replicas and limits.
+                // Another process has created it, with its own replicas and limits.
                 CreateStreamErrorKind::JetStream(error)
                     if error.error_code() == ErrorCode::STREAM_NAME_EXIST =>
                 {

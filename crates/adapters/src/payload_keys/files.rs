@@ -15,14 +15,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A file that was read counts for so long: so late a key that was added or deleted is noticed.
+/// How long a file that was read is used before it is read again: a key that was added or deleted takes
+/// effect within this time.
 const REMEMBERED: Duration = Duration::from_secs(5);
 
-/// A file is read again at most so often, where a text names a key that is not remembered, or the last read failed.
+/// Minimum time between two reads of a file, where a text names an unknown key or the last read failed.
 const LEAST: Duration = Duration::from_millis(200);
 
-/// So long after they were read keys count, while the file cannot be read again: a step that has run needs them to
-/// write its result, and a file that is half copied is whole a moment later.
+/// How long keys stay in use while their file cannot be read again: a step that has run needs them to write
+/// its result, and a file that is being copied is complete a moment later.
 const KEPT: Duration = Duration::from_secs(15);
 
 /// What stands in a file whose keys were deleted. Without it a file that is not mounted, or a copy that is late,
@@ -93,7 +94,8 @@ pub struct FileKeys {
 }
 
 impl FileKeys {
-    /// So long after a change of a file each process goes by it, and what it has begun before is written or refused.
+    /// How long after the change of a file no process uses the keys before it, and all that was begun with
+    /// them is written or refused.
     pub const NOTICED: Duration = Duration::from_secs(30);
 
     /// The keys in this folder.

@@ -25,7 +25,7 @@ use uuid::Uuid;
 /// Statements of a kind under way at a time, at most.
 const WIDTH: usize = 3;
 
-/// So many changes, or tasks, are worth a statement beside the one under way.
+/// Changes, or tasks, that are worth a second statement beside the one under way.
 const FULL: usize = 64;
 
 /// As many as one statement carries.

@@ -1,5 +1,5 @@
 //! Pages of the list of tasks, by state, type and time, or by a search for labels and failures. Each
-//! walks an index and ends after so many rows, however many tasks there are.
+//! walks an index and reads a bounded number of rows, however many tasks there are.
 
 use super::fault::{Fault, count, name, parse, read_json};
 use super::statement::{Bind, Statement, Str, time, values};

@@ -67,7 +67,7 @@ impl Manager for Connections {
 }
 
 impl Database {
-    /// A pool of at most so many connections, without one in it yet.
+    /// A pool of at most `connections`; none is opened yet.
     pub(super) fn new(
         target: Target,
         options: &PostgresOptions,

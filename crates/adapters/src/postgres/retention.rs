@@ -40,8 +40,7 @@ macro_rules! free_to_go {
     };
 }
 
-/// The tasks of a type and state that ended first, and so long ago; after that task where one is
-/// given.
+/// The tasks of a type and state that ended first, at least `before` ago; where `after` is given, only those behind it.
 pub(super) fn ended(
     task_type: &str,
     status: TaskStatus,

@@ -149,9 +149,9 @@ never_null! {
     Bytes: Vec<u8>;
 }
 
-/// Up to so many rows of a change go value by value, in a text for each number of rows; more go as
-/// arrays, in one text for all numbers. The server makes a table of its own for each array of
-/// `unnest`: for two rows of eleven columns that costs more than writing them.
+/// Maximum rows of a change that are sent value by value, in one statement text for each number of rows. More
+/// are sent as arrays, in one text for all numbers. The server makes a table for each array of `unnest`: for
+/// two rows of eleven columns that costs more than writing them.
 const FEW: usize = 3;
 
 /// A statement whose rows have the columns `Row`.

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
 
-/// So many processes may share a folder.
+/// Maximum number of processes that share a folder.
 const MOST_FILES: u32 = 1_000;
 
 /// A spool cannot be opened.

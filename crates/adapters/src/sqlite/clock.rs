@@ -65,8 +65,8 @@ impl MachineClock for SystemClocks {
     }
 }
 
-/// The calendar is taken for set forward where it is ahead by more than this. Below it is only
-/// corrected, as time servers do all the time.
+/// The calendar counts as set forward where it is ahead by more than this. A smaller difference is a
+/// correction by time servers.
 const SET_FORWARD: i64 = 2_000_000;
 
 /// The calendar is behind by more than this: worth a line in the log.
@@ -175,7 +175,7 @@ impl FileClock {
             ),
             None => tracing::warn!(
                 hours,
-                "by the machine's clock the last write was so long ago, before the machine started: is that clock right?"
+                "by the machine's clock that is the age of the last write, from before the machine started: is that clock right?"
             ),
         }
         Ok(None)

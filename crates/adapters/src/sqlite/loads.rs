@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 /// Snapshots of tasks at a time, at most: the other readers are for lists and polls.
 pub(super) const WIDTH: usize = 2;
 
-/// So many loads are worth a snapshot beside the one under way.
+/// Loads that are worth a second snapshot beside the one under way.
 const FULL: usize = 32;
 
 /// As many loads as one snapshot serves.
@@ -46,7 +46,7 @@ impl<Of: Send + 'static, Found: Send + 'static> Clone for Loads<Of, Found> {
 }
 
 impl<Of: Send + 'static, Found: Clone + Send + 'static> Loads<Of, Found> {
-    /// `wait`: for so long a load waits for its turn. `width`: snapshots at a time, at most.
+    /// `wait`: how long a load may wait in the queue. `width`: maximum snapshots at a time.
     pub(super) fn new(
         database: Database,
         wait: Duration,

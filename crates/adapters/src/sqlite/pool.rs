@@ -69,7 +69,7 @@ pub enum OpenError {
          it is right, start once with --accept-clock"
     )]
     Clock {
-        /// By so much.
+        /// Hours by which it is ahead.
         hours: i64,
     },
     /// Its folder cannot be made.

@@ -132,7 +132,7 @@ pub(super) fn work(
     Ok(decoded(rows))
 }
 
-/// One list, however many there are: SQLite takes only so many values.
+/// One parameter, however many tasks there are: SQLite bounds the number of parameters.
 fn among(tasks: &[TaskId]) -> Box<dyn BoxableExpression<receives::table, Sqlite, SqlType = Bool>> {
     let list = sql::<Bool>("task IN (SELECT value FROM json_each(").bind::<Text, _>(id_list(tasks));
     Box::new(list.sql("))"))

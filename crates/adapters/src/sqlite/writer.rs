@@ -84,7 +84,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// On a pool of one connection. `wait`: for so long a write waits for its turn.
+    /// On a pool of one connection. `wait`: how long a write may wait in the queue.
     pub(super) fn new(
         connections: Pool<Connections>,
         clock: Arc<FileClock>,

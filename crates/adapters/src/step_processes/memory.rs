@@ -35,8 +35,8 @@ fn kibibytes(status: &str, field: &str) -> Option<u64> {
     Some(number << 10)
 }
 
-/// Limits the address space of this process to what it has now and so much more. It holds where the other
-/// process does not get to look; what an allocator had reserved before is not counted by it.
+/// Limits the address space of this process to `bytes` more than it has now. It holds where the other process
+/// cannot watch; what an allocator had reserved before is not counted by it.
 pub(super) fn limit(bytes: u64) -> io::Result<()> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let Some(has) = kibibytes(&status, "VmSize:") else {

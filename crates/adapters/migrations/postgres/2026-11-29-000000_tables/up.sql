@@ -144,7 +144,7 @@ CREATE TABLE journal (
     PRIMARY KEY (task, rev)
 );
 
--- What steps logged, some lines a row: no part of a task's state. Only so much of a task is kept; a row counts the lines before
+-- What steps logged, some lines a row: no part of a task's state. The size kept of a task is bounded; a row counts the lines before
 -- it that are gone.
 CREATE TABLE task_logs (
     task    UUID    NOT NULL,
