@@ -229,7 +229,7 @@ impl From<SubmitError> for Refused {
                 Self::new(ProblemCode::TooManyAtOnce, error.to_string())
             }
             SubmitError::PlaceTaken => {
-                Self::new(ProblemCode::Unavailable, "others submit tasks of this type all the time: send it again")
+                Self::new(ProblemCode::Unavailable, "other submissions took the slot concurrently: send it again")
                     .retry_after(1)
             }
             SubmitError::Moved => Self::internal("taking a request", &error),

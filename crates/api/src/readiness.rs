@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout};
 /// A probe has a time limit of its own, often a few seconds.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// An answer is given again for so long.
+/// How long an answer is reused.
 const KEPT_FOR: Duration = Duration::from_secs(1);
 
 /// Which parts answer.

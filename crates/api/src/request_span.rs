@@ -11,7 +11,7 @@ use counterstep_steps::traces::TRACES;
 use tracing::Span;
 use tracing::field::Empty;
 
-/// Probes and scrapers ask these all the time.
+/// Probes and scrapers request these permanently.
 const UNTRACED: &[&str] = &["/healthz", "/readyz", "/metrics"];
 
 /// The span of a request, below the one that the client names. None where no subscriber takes it.

@@ -16,9 +16,8 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// After an answer that came before the end of its request (413, say), the rest of the request is
-/// read and dropped for so long: closed at once, the connection would be reset and the client might
-/// never see the answer.
+/// How long the rest of a request is read and dropped after an answer that came before its end (413, say).
+/// Closed at once, the connection would be reset and the client might never see the answer.
 const LINGER: Duration = Duration::from_secs(5);
 
 /// Serves the HTTP interface on `listener` until `shutdown` is cancelled. Requests under way may

@@ -45,13 +45,13 @@ pub struct ApiSettings {
     pub max_field_bytes: usize,
     /// Bytes of a whole form, its framing included.
     pub max_form_bytes: u64,
-    /// For so long a client may take to send its request's headers.
+    /// Timeout for a request's headers.
     pub head_timeout: Duration,
-    /// A connection without a request is kept open for so long. Longer than proxies and clients
-    /// keep an idle one: the side that closes first should be the one that sends, or a request
-    /// could meet a connection that is just being closed, and get no answer.
+    /// How long a connection without a request is kept open. Longer than proxies and clients keep an idle
+    /// one: the side that closes first should be the one that sends, or a request could meet a connection
+    /// that is just being closed, and get no answer.
     pub keep_alive: Duration,
-    /// For so long a client may send nothing while its body is awaited.
+    /// How long a client may send nothing while its body is awaited.
     pub body_silence: Duration,
     /// After this `?wait` looks again at a task whose rest no process has announced, and then less
     /// and less often: another process may run it.
@@ -75,7 +75,7 @@ pub struct ApiSettings {
     pub gauges_for: Duration,
     /// How often the process looks at the installation, so that it knows what the last hour was like.
     pub history_every: Duration,
-    /// On shutdown, requests under way may go on for so long.
+    /// How long requests under way may continue on shutdown.
     pub drain: Duration,
     /// Threads that serve requests; at least 1.
     pub workers: usize,

@@ -46,7 +46,7 @@ pub(crate) struct Shares {
 pub(crate) struct Share(Option<(Arc<Shares>, Holder)>);
 
 impl Shares {
-    /// Each caller may have so many open.
+    /// `most`: how many one caller may have open.
     pub(crate) fn of(most: usize) -> Arc<Self> {
         Arc::new(Self {
             open: Mutex::default(),

@@ -79,7 +79,7 @@ pub struct AlertData {
     /// The id of the group of dead letters, for a redrive. Missing where payloads are encrypted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// So many tasks of this cause were parked when it was sent first, as far as they were counted.
+    /// Tasks of this cause that were parked when the alert was sent first, as far as they were counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
     /// One of them: the first of this hour.

@@ -21,13 +21,13 @@ pub struct BreakerPolicy {
     /// The dependency it stands for: all steps of all task types that name it share one breaker.
     /// `None`: each step that names the constant has its own.
     pub name: Option<&'static str>,
-    /// Opens at so many failures ...
+    /// Opens at this number of failures ...
     pub after_failures: u32,
     /// ... in a window of this length, which starts with the first of them.
     #[serde(serialize_with = "crate::retry::as_text")]
     #[schemars(with = "String")]
     pub within: Duration,
-    /// Stays open for so long. Then a single attempt is let through as a probe.
+    /// How long it stays open. Then a single attempt is let through as a probe.
     #[serde(serialize_with = "crate::retry::as_text")]
     #[schemars(with = "String")]
     pub open_for: Duration,
@@ -72,8 +72,8 @@ impl BreakerPolicy {
         }
     }
 
-    /// Opens at so many failures within its window; at least 1. A failure is an attempt that ended
-    /// as transient, timed out or panicked.
+    /// Opens at `failures` failures within its window; at least 1. A failure is an attempt that ended as
+    /// transient, timed out or panicked.
     #[must_use]
     pub const fn after_failures(mut self, failures: u32) -> Self {
         assert!(failures > 0, "a breaker opens after 1 failure or more");

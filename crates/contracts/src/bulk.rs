@@ -178,7 +178,7 @@ pub struct BulkRequest {
 /// What an operation would be for: answer to a `preview`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BulkPreview {
-    /// So many tasks.
+    /// Number of tasks.
     pub count: u64,
     /// Whether all tasks were looked at. If not: there may be more than were counted.
     pub complete: bool,
@@ -201,7 +201,7 @@ pub struct BulkPreview {
 /// What an operation would undo, of the tasks that were looked at for it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BulkUndo {
-    /// So many tasks were looked at: the last submitted.
+    /// Number of tasks that were looked at: the last submitted.
     pub tasks: u64,
     /// How often each step would be undone, those of one type together.
     pub steps: Vec<UndoneStep>,
@@ -214,7 +214,7 @@ pub struct UndoneStep {
     pub task_type: String,
     /// Its name.
     pub step: String,
-    /// In so many tasks.
+    /// Number of tasks in which it would be undone.
     pub tasks: u64,
 }
 
@@ -294,13 +294,13 @@ pub struct BulkView {
     pub actor: String,
     /// How it stands.
     pub status: BulkStatus,
-    /// So many tasks are done.
+    /// Number of tasks on which it was carried out.
     pub done: u64,
-    /// For so many it could not be carried out.
+    /// Number of tasks on which it could not be carried out.
     pub failed: u64,
-    /// So many had been changed by others before their turn came; they were left alone.
+    /// Number of tasks that were modified concurrently before their turn; they were left alone.
     pub skipped: u64,
-    /// So many are left; missing where there were too many to count.
+    /// Number of tasks that are left; missing where there were too many to count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<u64>,
     /// The first failures.

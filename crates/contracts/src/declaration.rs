@@ -331,7 +331,8 @@ pub struct TaskDecl {
     pub lease: Option<Duration>,
     /// Take-backs of a lost task, without progress between them, before it is undone instead.
     pub max_recoveries: u32,
-    /// What a host that is lost going forward leads to. An undo is always gone on with.
+    /// What happens when a host is lost while the task goes forward. An undo always continues on another
+    /// host.
     pub on_lost: OnLost,
     /// Whether a client may cancel it.
     pub cancellable: bool,

@@ -19,14 +19,14 @@ use std::time::Duration;
 /// error of the compiler: the constructors panic during constant evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct AutoDisable {
-    /// Disables the type at so many tasks in a row that ended as Failed or were parked ...
+    /// Disables the type at this number of consecutive tasks that ended as Failed or were parked ...
     pub after_failures: u32,
-    /// ... in the time before now of this length. A task that completes begins a new row.
+    /// ... in the time before now of this length. A task that completes resets the count.
     #[serde(serialize_with = "crate::retry::as_text")]
     #[schemars(with = "String")]
     pub within: Duration,
-    /// Disabled for so long. Then a single task is taken as a probe, and what becomes of it
-    /// decides. `None`: disabled until a person enables it, without a probe.
+    /// How long it stays disabled. Then a single task is accepted as a probe, and its outcome decides.
+    /// `None`: disabled until a person enables it, without a probe.
     #[serde(serialize_with = "crate::retry::as_optional_text")]
     #[schemars(with = "Option<String>")]
     pub cooldown: Option<Duration>,
@@ -44,8 +44,8 @@ pub enum AutoDisableFault {
 }
 
 impl AutoDisable {
-    /// At so many failures in a row, at least 1; within 10 minutes and for 5 minutes, unless said
-    /// otherwise.
+    /// Disables at `failures` consecutive failures, at least 1; within 10 minutes and for 5 minutes by
+    /// default.
     #[must_use]
     pub const fn after_failures(failures: u32) -> Self {
         assert!(failures > 0, "a type is disabled after 1 failure or more");

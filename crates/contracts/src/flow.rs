@@ -1,5 +1,5 @@
-//! How the tasks of a type share what there is, as data: how many are under way at a time, and by which key they
-//! are told apart. What that does is worked out in the kernel (`places`).
+//! How the tasks of a type share capacity, as data: how many of a key run at a time, the key, and the
+//! priority. The kernel decides what follows from it (`places`).
 
 use crate::state::text_enum;
 use schemars::JsonSchema;
@@ -46,12 +46,12 @@ pub struct FlowDecl {
 /// How many tasks of a key are under way at a time: from their first start to their rest, over all hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ConcurrencyDecl {
-    /// So many.
+    /// Maximum number of tasks.
     pub at_once: u32,
     /// What becomes of a further one.
     pub beyond: Beyond,
-    /// A task starts when no other of its key has been submitted for so long, and replaces the older ones that
-    /// have not started; `None`: each starts at once.
+    /// How long no other task of its key must be submitted before a task starts; it replaces the older ones
+    /// that have not started. `None`: each starts at once.
     #[serde(serialize_with = "crate::retry::as_optional_text")]
     #[schemars(with = "Option<String>")]
     pub debounce: Option<Duration>,

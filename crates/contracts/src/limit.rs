@@ -24,9 +24,9 @@ use std::time::Duration;
 pub struct Limit {
     /// What it limits: all steps of all task types that name it share it.
     pub name: &'static str,
-    /// So many attempts run at a time; `None`: as many as may.
+    /// Maximum number of attempts that run at a time; `None`: no maximum.
     pub at_once: Option<u32>,
-    /// So many attempts start in a period; `None`: as many as may.
+    /// Maximum number of attempts that start in a period; `None`: no maximum.
     pub rate: Option<Rate>,
     /// Each of these has the whole limit for itself.
     pub scope: LimitScope,
@@ -44,11 +44,11 @@ pub enum LimitScope {
     Label(&'static str),
 }
 
-/// So many starts in a period, evenly spaced.
+/// Maximum number of starts in a period, evenly spaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rate {
-    /// So many starts ...
+    /// Number of starts ...
     #[schemars(range(min = 1, max = 1_000_000))]
     pub starts: u32,
     /// ... in each period of this length, as in `"1s"`.
@@ -147,7 +147,7 @@ impl Limit {
         }
     }
 
-    /// So many attempts run at a time, over all processes; at least 1.
+    /// Maximum number of attempts that run at a time, over all processes; at least 1.
     #[must_use]
     pub const fn at_once(mut self, attempts: u32) -> Self {
         assert!(
@@ -158,7 +158,7 @@ impl Limit {
         self
     }
 
-    /// So many attempts start in each period, over all processes and evenly spaced, as in
+    /// Maximum number of attempts that start in each period, over all processes and evenly spaced, as in
     /// `.rate(50, "1s")`; at least 1, in a day or less.
     #[must_use]
     pub const fn rate(mut self, starts: u32, per: &str) -> Self {
@@ -239,11 +239,11 @@ pub const fn fault_of(at_once: Option<u32>, rate: Option<Rate>) -> Option<LimitF
     { "required": ["rate"], "properties": { "rate": { "type": "object" } } },
 ]))]
 pub struct SetLimitRequest {
-    /// So many attempts run at a time; missing: as many as may.
+    /// Maximum number of attempts that run at a time; missing: no maximum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub at_once: Option<u32>,
-    /// So many attempts start in a period; missing: as many as may.
+    /// Maximum number of attempts that start in a period; missing: no maximum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// Why.
@@ -285,10 +285,10 @@ pub struct LimitView {
 /// Values of a limit as they are declared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeclaredLimit {
-    /// So many attempts at a time.
+    /// Maximum number of attempts that run at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_once: Option<u32>,
-    /// So many starts in a period.
+    /// Maximum number of starts in a period.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// What has the whole limit for itself: `all`, `tenant`, `key`, or `label` and the label's name behind a colon.
@@ -298,10 +298,10 @@ pub struct DeclaredLimit {
 /// Values of a limit that a person has set. Times are RFC 3339 in UTC.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LimitSetView {
-    /// So many attempts at a time.
+    /// Maximum number of attempts that run at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_once: Option<u32>,
-    /// So many starts in a period.
+    /// Maximum number of starts in a period.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// Who has set them.
@@ -319,9 +319,9 @@ pub struct LimitUseView {
     /// The tenant, and behind a slash the label value or the digest of the key; empty where all tasks share the
     /// limit.
     pub of: String,
-    /// So many permits are held, over all processes.
+    /// Number of permits that are held, over all processes.
     pub held: u32,
-    /// So many attempts wait for one.
+    /// Number of attempts that wait for a permit.
     pub waiting: u32,
     /// The permits that each process holds, by its id; none of places, which tasks hold.
     pub holders: BTreeMap<String, u32>,

@@ -16,7 +16,7 @@ pub enum LogLevel {
     Debug,
     /// As expected.
     Info,
-    /// Not as expected, and gone on with.
+    /// Not as expected; the work continues.
     Warn,
     /// Gone wrong.
     Error,
@@ -103,10 +103,10 @@ pub struct LogLine {
 pub struct LogPage {
     /// In the order in which they were written.
     pub lines: Vec<LogLine>,
-    /// So many lines of the task were dropped, the oldest first: a log is bounded.
+    /// Number of lines of the task that were dropped, the oldest first: a log is bounded.
     #[serde(default)]
     pub dropped: u64,
-    /// So many lines cannot be read: they were erased with the payload keys of their tenant, or their
+    /// Number of lines that cannot be read: they were erased with the payload keys of their tenant, or their
     /// key is missing here.
     #[serde(default)]
     pub unreadable: u64,

@@ -301,7 +301,7 @@ pub enum WhyCode {
     Breaker,
     /// It sleeps for a circuit breaker, and the hints do not say how that stands.
     BreakerUnknown,
-    /// So many hosts were lost with it in a row that one more loss ends its recovery. It holds nothing up.
+    /// It has lost so many consecutive hosts that one more loss ends its recovery. It holds nothing up.
     LostCounts,
     /// The program that answers cannot run it: another version of its type.
     Version,

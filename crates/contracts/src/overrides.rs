@@ -74,7 +74,7 @@ pub struct OrphanOverride {
 /// How long a task type stays disabled, as the settings say it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CooldownOverride {
-    /// For so long, above 0; then a probe decides.
+    /// For this time, above 0; then a probe decides.
     For(Duration),
     /// Until a person enables it.
     UntilEnabled,

@@ -12,14 +12,14 @@ pub enum Keep {
     /// It is never deleted.
     #[default]
     Forever,
-    /// It is deleted with its objects, so long after it ended.
+    /// It is deleted with its objects this long after it ended.
     ThenDelete(Duration),
     /// Its rows are written to the archive first.
     ThenArchive(Duration),
 }
 
 impl Keep {
-    /// It is deleted so long after it ended, as `"30d"`.
+    /// Deletes a task this long after it ended, as `"30d"`.
     ///
     /// # Panics
     /// When it is no duration above 0; in a constant that is an error while compiling.
@@ -29,7 +29,7 @@ impl Keep {
         Self::ThenDelete(above_zero(after))
     }
 
-    /// It is archived and deleted so long after it ended, as `"90d"`.
+    /// Archives and deletes a task this long after it ended, as `"90d"`.
     ///
     /// # Panics
     /// When it is no duration above 0; in a constant that is an error while compiling.

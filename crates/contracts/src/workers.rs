@@ -152,7 +152,7 @@ pub struct StatusView {
     pub workers_lost: u64,
 }
 
-/// So many tasks of a queue are in a state.
+/// Number of tasks of a queue in a state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskCountView {
     /// The state.

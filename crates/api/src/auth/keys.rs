@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
-/// So long a row counts that was read.
+/// How long a row that was read is used before it is read again.
 const FRESH: Duration = Duration::from_secs(5);
 
 /// Ids without a key that are remembered. Callers with made-up ids fill no memory, and drive out no key.

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
-/// A caller that sends less than the rate may send so much of it at once.
+/// A caller that sends less than the rate may send the requests of this time at once.
 const BURST: Duration = Duration::from_secs(1);
 
 /// Callers that are remembered before those are forgotten that have sent nothing for the burst.

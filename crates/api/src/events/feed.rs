@@ -27,7 +27,7 @@ const SHORTLY: Duration = Duration::from_secs(5);
 /// Between two passes that look as far back as [`LATE`].
 const FULL: Duration = Duration::from_secs(15);
 
-/// A pass takes at most one part in so many of the time.
+/// A pass takes at most a twentieth of the time: after it the loop sleeps this many times as long as it took.
 const SHARE: u32 = 20;
 
 /// Tasks of one read, and of one batch.

@@ -67,8 +67,8 @@ impl Drop for Events {
 }
 
 impl Events {
-    /// Looks for changes from now on, on the runtime of the caller: after each `every`. At most `most`
-    /// streams, and so many of one client.
+    /// Looks for changes from now on, on the runtime of the caller: after each `every`. `most`: maximum
+    /// streams in all; `most_of_a_caller`: of one caller.
     pub(crate) fn start(
         engine: &Engine,
         (most, most_of_a_caller): (usize, usize),

@@ -42,7 +42,7 @@ pub(super) struct Tail {
 struct TailState {
     trail: Trail,
     kept: VecDeque<Entry>,
-    /// It was read to its end when so many changes were heard of.
+    /// The number of announced changes when the trail was last read to its end.
     read_at: Option<u64>,
 }
 

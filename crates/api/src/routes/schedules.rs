@@ -60,7 +60,7 @@ pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpReques
             .filter(|count| *count <= MOST_UPCOMING)
             .ok_or_else(|| {
                 invalid(format!(
-                    "`next` is a whole number from 0 to {MOST_UPCOMING}: so many due times"
+                    "`next` is the number of due times: a whole number from 0 to {MOST_UPCOMING}"
                 ))
                 .at("next")
             })?,

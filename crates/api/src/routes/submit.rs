@@ -241,8 +241,8 @@ mod tests {
     use actix_web::test::TestRequest;
     use futures::StreamExt;
 
-    /// What is refused when a body of ten bytes comes after so long, and is to pass a channel
-    /// without a reader.
+    /// What is refused when a body of ten bytes comes after this time, and is to pass a channel without a
+    /// reader.
     async fn refused(after: Duration) -> Refused {
         let late = futures::stream::once(async move {
             tokio::time::sleep(after).await;

@@ -34,10 +34,10 @@ enum LimitsCommand {
     Set {
         /// Its name
         name: String,
-        /// So many attempts run at a time; left out: as many as may
+        /// Maximum number of attempts that run at a time; left out: no maximum
         #[arg(long)]
         at_once: Option<u32>,
-        /// So many attempts start in a period, as in 50/1s; left out: as many as may
+        /// Maximum number of attempts that start in a period, as in 50/1s; left out: no maximum
         #[arg(long, value_parser = Rate::parse)]
         rate: Option<Rate>,
         #[command(flatten)]

@@ -32,7 +32,7 @@ pub(super) enum OperatorCommand {
     DeadLetters {
         #[command(flatten)]
         which: TaskFilter,
-        /// Parked at most so long ago, as 2h, or not before this time
+        /// Parked since: a duration (2h) or a time
         #[arg(long)]
         since: Option<Since>,
     },
@@ -84,7 +84,7 @@ pub(super) enum OperatorCommand {
     Recoveries {
         /// Its id
         id: TaskId,
-        /// So many; from 0 to what its type allows
+        /// New value of the counter; from 0 to what its type allows
         #[arg(long)]
         set: u32,
         #[command(flatten)]

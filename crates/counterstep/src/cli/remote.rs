@@ -30,8 +30,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tokio::io::AsyncWrite;
 
-/// For so long an answer is waited for: no command asks for a long poll, and one that does not
-/// answer is to be named within ten seconds.
+/// Time limit of an answer: no command asks for a long poll, and a server that does not answer is to be named
+/// within ten seconds.
 const ANSWER: Duration = Duration::from_secs(8);
 
 /// The API at an address.
@@ -397,7 +397,7 @@ impl Remote {
             .await
     }
 
-    /// With its next due times, so many.
+    /// `next`: number of due times to include.
     pub(super) async fn schedule(&self, name: &str, next: u32) -> Result<ScheduleView, Exit> {
         self.read(
             self.http

@@ -56,7 +56,7 @@ enum SchedulesCommand {
         /// Its name
         name: String,
     },
-    /// Pause a schedule: what becomes due meanwhile is not made up for
+    /// Pause a schedule: what becomes due meanwhile is not caught up
     Pause {
         /// Its name
         name: String,
@@ -75,7 +75,7 @@ enum SchedulesCommand {
     Next {
         /// Its name
         name: String,
-        /// So many
+        /// Number of due times
         #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
         count: u32,
     },

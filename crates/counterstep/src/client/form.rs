@@ -57,7 +57,7 @@ impl Sending {
         Ok(part.file_name(name.to_string_lossy().into_owned()))
     }
 
-    /// The content: of a file with a size just so many bytes, also where the file grows meanwhile.
+    /// The content. Of a file with a size exactly that number of bytes, also where the file grows meanwhile.
     fn chunks(
         &self,
         path: PathBuf,

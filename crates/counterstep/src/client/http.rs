@@ -22,11 +22,11 @@ use std::pin::pin;
 use std::time::Duration;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
-/// So long an answer may take that does not wait for the task: a command names one that does not
-/// answer within ten seconds.
+/// Time limit of an answer that does not wait for the task: a command names a server that does not answer
+/// within ten seconds.
 pub(super) const ANSWER: Duration = Duration::from_secs(8);
 
-/// A file under way may stand still for so long.
+/// How long the transfer of a file may make no progress.
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// The same for a batch, whose requests are checked one by one.

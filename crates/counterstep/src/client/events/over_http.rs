@@ -13,8 +13,8 @@ use reqwest::StatusCode;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// A stream that brings nothing for so long, not even a comment, is opened again. The API sends one
-/// every 15 seconds unless its settings say otherwise.
+/// A stream that brings nothing for this time, not even a comment, is opened again. The API sends one every
+/// 15 seconds by default.
 const SILENCE: Duration = Duration::from_secs(60);
 
 /// The head of an answer comes within this.

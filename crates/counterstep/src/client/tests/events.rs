@@ -85,7 +85,7 @@ async fn of_no_task_and_of_another_type_there_are_no_events() {
     .await;
 }
 
-/// Passes on what clients send, and of each answer so many bytes; then it cuts.
+/// Passes on what clients send, and of each answer `after` bytes; then it cuts.
 async fn cutting(to: SocketAddr, after: usize, cuts: Arc<AtomicUsize>) -> SocketAddr {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
         .await
