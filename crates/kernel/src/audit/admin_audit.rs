@@ -289,7 +289,7 @@ pub(crate) async fn put_all(
         }
     }
     Err(StoreError::Unavailable(
-        "others write to the audit of changes all the time".to_owned(),
+        "the audit of changes was modified concurrently".to_owned(),
     ))
 }
 

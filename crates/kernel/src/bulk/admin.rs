@@ -39,7 +39,7 @@ pub enum BulkError {
     /// An older program named the group, by what had turned its tasks; they have these ids now.
     #[error("the group has another id now, since tasks are grouped by what blocks them: {0}")]
     Renamed(String),
-    /// Others changed it all the time.
+    /// Every retry met a concurrent change of it.
     #[error("the operation was changed meanwhile: try again")]
     Moved,
     /// The database.

@@ -16,10 +16,10 @@ use counterstep_contracts::operator::OperatorAnswer;
 use counterstep_contracts::{Rev, SettledAs, TaskId};
 use std::time::Duration;
 
-/// So often another writer may be faster before a task is left alone.
+/// Maximum tries on a revision conflict; then the task is left alone.
 const TRIES: u32 = 5;
 
-/// Another process that has begun the same is waited for: so often, and so long each time.
+/// How often another process that executes the same submission is waited for, and how long each time.
 const LOOKS: u32 = 60;
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -207,7 +207,7 @@ async fn run_again(
             Err(error) => Ok(Outcome::Failed(error.to_string())),
         };
     }
-    // The operation is gone on with once that process has ended it, or is taken for gone.
+    // A later slice retries it, once that process has finished, or is taken for gone.
     Err(StoreError::Unavailable(
         "another process copies the files of a task still".to_owned(),
     ))

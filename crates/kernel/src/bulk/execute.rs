@@ -18,8 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Tasks of a slice: so many as are done with long before a claim is over. Those that run again may have
-/// files to be copied.
+/// Tasks of a slice: few enough to finish long before the claim ends. Those that run again may have files to
+/// be copied.
 const fn slice_of(action: BulkAction) -> usize {
     match action {
         BulkAction::Redrive | BulkAction::Resolve | BulkAction::Cancel => 200,
@@ -45,11 +45,11 @@ const EVERY: Duration = Duration::from_secs(1);
 /// After this of a look that could not read them.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// An operation with which this process cannot go on is left to others for so long. Its due time stays: for those that
-/// know its tasks and have its key it is due all the while.
+/// How long an operation with which this process cannot go on is left to other processes. Its due time stays:
+/// for those that know its tasks and have its key it is due meanwhile.
 const LEFT: Duration = Duration::from_secs(10);
 
-/// That one is left is logged once, and again where it was not left for so long.
+/// That an operation is left is logged once, and again only when it has not been left for this time.
 const FORGOTTEN: Duration = Duration::from_secs(3600);
 
 /// Executes those that are due until `shutdown`. A slice that was begun is finished.

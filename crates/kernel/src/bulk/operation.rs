@@ -16,11 +16,11 @@ use std::time::Duration;
 
 pub(super) const KIND: DocumentKind = DocumentKind::Bulk;
 
-/// No other process goes on with an operation for so long after one has begun a slice of it: it has
-/// stopped then.
+/// How long no other process continues an operation after one has begun a slice of it. After that the process
+/// counts as stopped.
 pub(super) const CLAIM: Duration = Duration::from_secs(60);
 
-/// An operation that has ended is listed for so long.
+/// How long an operation is listed after its end.
 pub(super) const LISTED: Duration = Duration::from_secs(30 * 86_400);
 
 /// Tasks on which no process could decide yet, about.

@@ -51,8 +51,8 @@ pub struct AttemptState {
 pub enum IntentState {
     /// They are an output, and neither undone nor resolved.
     Kept,
-    /// They may become one: the attempt's time has not run out, or it runs under a live lease. Or
-    /// their task has a tombstone, and what deletes it comes by.
+    /// They may become an output: the attempt's time has not run out, or it runs under a live lease. Or their
+    /// task has a tombstone, and the purge will delete them.
     Live,
     /// No success has kept them in time, or they were released: a sweep may condemn them.
     Overdue(Intent),

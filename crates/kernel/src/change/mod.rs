@@ -1,5 +1,5 @@
-//! The one way in which a task changes: a draft is decided on, and committed with its guard. Where
-//! another writer was faster it is decided again, and a commit whose answer was lost is looked up.
+//! The one way in which a task changes: a draft is decided on, and committed with its guard. On a revision
+//! conflict it is decided again, and a commit whose answer was lost is looked up.
 
 pub mod announce;
 pub mod events;
@@ -61,7 +61,7 @@ pub enum ChangeError {
 impl From<CommitError> for ChangeError {
     fn from(error: CommitError) -> Self {
         match error {
-            // A stale change is decided again; where that is not done, another writer was faster.
+            // A stale change is decided again; where that is not done, it counts as fenced.
             CommitError::Fenced { .. } | CommitError::Stale => Self::Fenced,
             CommitError::KeyTaken => Self::KeyTaken,
             CommitError::Condemned => Self::Condemned,
@@ -121,9 +121,9 @@ impl<'a> Author<'a> {
 }
 
 impl Engine {
-    /// Decides on a task that stands and commits, again on the newer state where another writer was
-    /// faster. `decide` may be called more than once, each time with a fresh draft; a draft in which
-    /// nothing happened is not committed.
+    /// Decides on a task that exists and commits; on a revision conflict again, on the newer state. `decide`
+    /// may be called more than once, each time with a fresh draft; a draft in which nothing happened is not
+    /// committed.
     ///
     /// # Errors
     /// [`ChangeError`]; with [`StoreError::Unknown`] the change may have happened all the same.
@@ -338,7 +338,7 @@ impl<'a> Patience<'a> {
         }
     }
 
-    /// From now on for so long at least: a change was sent, and its outcome is unknown.
+    /// Extends the time to at least `limit` from now: a change was sent, and its outcome is unknown.
     fn at_least(&mut self, limit: Duration) {
         self.until = self.until.max(self.engine.ports.clock.monotonic() + limit);
     }

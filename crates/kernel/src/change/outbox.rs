@@ -8,7 +8,7 @@ use std::time::Duration;
 /// As many changes as one write of the store takes.
 const TOGETHER: usize = 64;
 
-/// A queue that did not answer a brief announcement gets no other one for so long.
+/// How long no brief announcement is tried at a queue that did not answer one.
 const STALL: Duration = Duration::from_secs(5);
 
 /// Changes whose events are published and still stand in the outbox. Lost with the process, they

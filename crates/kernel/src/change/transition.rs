@@ -49,7 +49,7 @@ pub enum LeaseChange {
     /// As it was.
     #[default]
     Keep,
-    /// Claimed, for so long. The store refuses it (as stale) while another lease is live by the
+    /// Claimed, for the time of `lease`. The store refuses it (as stale) while another lease is live by the
     /// database's clock.
     Take {
         /// Who.
@@ -334,8 +334,8 @@ pub struct Transition {
     /// a child. Written in the same transaction, or not at all; a change that has some is written
     /// alone.
     pub children: Vec<Transition>,
-    /// The task is put to sleep for tasks that these steps have submitted: so many of each had ended
-    /// when that was decided. Where more have by the commit, the task is to be woken.
+    /// The task is put to sleep for tasks that these steps have submitted: how many of each had ended when
+    /// that was decided. Where more have ended by the commit, the task is to be woken.
     pub children_seen: Vec<(StepNo, u32)>,
     /// Statements for tables of the user's own, in order, after all the rest. A change that has
     /// some is written alone.

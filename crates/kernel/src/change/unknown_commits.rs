@@ -7,8 +7,7 @@ use crate::record::{History, TaskRecord};
 use counterstep_contracts::Rev;
 use std::time::Duration;
 
-/// A caller that holds no lease looks for so long whether its change was written: a client waits
-/// for the answer.
+/// How long a caller without a lease looks up whether its change was written: a client waits for the answer.
 const CLIENT_WAITS: Duration = Duration::from_secs(5);
 
 /// Changes of one task that were handed to the store, each with what its caller wants to know. A

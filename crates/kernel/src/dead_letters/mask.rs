@@ -278,7 +278,7 @@ fn clock(bytes: &[u8]) -> Option<usize> {
     Some(end + zone)
 }
 
-/// Groups of so many digits, joined by a sign, and no digit behind them.
+/// Groups of digits of these `lengths`, joined by a sign, with no digit behind them.
 fn groups(bytes: &[u8], lengths: &[usize], joined_by: u8) -> Option<usize> {
     let mut at = 0;
     for (place, length) in lengths.iter().enumerate() {

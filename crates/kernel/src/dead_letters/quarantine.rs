@@ -10,7 +10,7 @@ use crate::ports::{CommitError, Loaded, StoreError, Unread};
 use crate::record::load::{complete, misfit};
 use counterstep_contracts::{TaskId, TaskStatus};
 
-/// So often another writer may be faster before the task is left to the next sweep.
+/// Maximum tries on a revision conflict; then the next sweep takes the task.
 const TRIES: u32 = 5;
 
 /// What became of a task that could not be read.

@@ -1,6 +1,6 @@
-//! One change of documents: it is decided on what was read, written over the revisions that were read, with its entry in the audit
-//! of changes where it has one, and decided again where another writer was faster. A claim is no such change: the loser of the
-//! race must not try again.
+//! One change of documents: it is decided on what was read, written over the revisions that were read, with
+//! its entry in the audit of changes where it has one, and decided again on a revision conflict. A claim is
+//! no such change: the loser of the race must not try again.
 
 use crate::audit::admin_audit::{self, AdminChange};
 use crate::ports::{
@@ -49,8 +49,9 @@ impl<A> Edit<A> {
     }
 }
 
-/// Reads the documents of these names, by name, and writes what `decide` makes of them, which may be asked more than once. The
-/// answer is that of the decision that was written; `None`: others were faster every time.
+/// Reads the documents of these names, by name, and writes what `decide` makes of them, which may be called
+/// more than once. The answer is that of the decision that was written; `None`: every try met a revision
+/// conflict.
 ///
 /// # Errors
 /// Those of `decide`, and [`StoreError`].
@@ -82,7 +83,7 @@ pub(crate) async fn edit<A, E: From<StoreError>>(
     Ok(None)
 }
 
-/// The error where others were faster every time and the caller has none of its own for that.
+/// The error after the last revision conflict, where the caller has none of its own for that.
 pub(crate) fn busy(kind: DocumentKind) -> StoreError {
     StoreError::Unavailable(format!(
         "other writers changed the {} document before each of many tries: try again",

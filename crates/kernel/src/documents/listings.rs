@@ -18,7 +18,7 @@ pub enum ListingOp {
         every: Duration,
         /// Who takes it.
         by: String,
-        /// No other process gets it for so long.
+        /// How long no other process gets the turn.
         hold: Duration,
     },
     /// Notes how far it has come. The turn may have gone to another process meanwhile.
@@ -29,7 +29,7 @@ pub enum ListingOp {
         by: String,
         /// Where to go on; `None`: the listing is at its end.
         cursor: Option<String>,
-        /// No other process gets it for so long from now on; zero lets go of it.
+        /// How long from now no other process gets the turn; zero releases it.
         hold: Duration,
     },
 }

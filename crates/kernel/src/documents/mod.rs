@@ -122,8 +122,7 @@ impl Store {
         workers::refresh(self, row).await
     }
 
-    /// Deletes rows of the registry, where they have still not been refreshed for so long. Returns
-    /// how many.
+    /// Deletes rows of the registry that have still not been refreshed for `unseen_for`. Returns how many.
     ///
     /// # Errors
     /// [`StoreError`].

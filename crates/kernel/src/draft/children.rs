@@ -43,9 +43,9 @@ impl Draft {
         Ok(())
     }
 
-    /// The task is put to sleep in this change while steps wait for tasks: so many of each have
-    /// ended; `None`: they could not be read, or not be told to stop. Those are looked at again soon,
-    /// and wake no task that sleeps until then.
+    /// The task is put to sleep in this change while steps wait for tasks. `ended`: how many tasks of each
+    /// step have ended; `None`: they could not be read, or did not get the stop request. Those are read again
+    /// soon, and wake no task that sleeps until then.
     pub fn children_were_seen(&mut self, ended: &[(usize, Option<u32>)]) {
         for &(at, ended) in ended {
             let before = self.step(at).children.unwrap_or_default();
@@ -149,5 +149,5 @@ impl Draft {
     }
 }
 
-/// So many tasks of a submission stand in the audit by their ids: all are listed by their parent.
+/// Maximum number of tasks of a submission that the audit lists by their ids: their parent's rows list all.
 const NAMED: usize = 20;

@@ -32,7 +32,7 @@ impl DraftTask {
         self.due = Time::Clear;
     }
 
-    /// It is given back, and is looked at again after so long.
+    /// It is given back, and is looked at again after `left`.
     pub(super) fn sleeps(&mut self, left: Duration) {
         self.lease = LeaseChange::Release;
         self.due = Time::In(left);

@@ -17,16 +17,16 @@ pub struct EngineSettings {
     pub lease: Duration,
     /// Limit of one attempt of steps that declare none.
     pub step_timeout: Duration,
-    /// Results that the database could not be given are kept for so long, where the process has a spool.
+    /// How long results that the database could not be given are kept, where the process has a spool.
     pub spool_max_age: Duration,
     /// No attempt gets longer than this, whatever its step declares. For tests, which would wait
     /// for a hanging step.
     pub longest_attempt: Option<Duration>,
     /// Limit of a request's arrival, uploads included.
     pub upload_timeout: Duration,
-    /// A step whose token was cancelled may go on for so long before it is dropped.
+    /// How long a step may go on after its token was cancelled; then it is dropped.
     pub cancel_grace: Duration,
-    /// On shutdown, running steps may go on for so long before their tokens are cancelled.
+    /// How long running steps may go on at shutdown before their tokens are cancelled.
     pub drain: Duration,
     /// Once cancelled, a shutdown waits for no running step any more: the rest of `drain` is over.
     pub hurry: CancelToken,
@@ -34,8 +34,8 @@ pub struct EngineSettings {
     pub idempotency_ttl: Duration,
     /// Whether every change is told to other services, too: one more outbox row a change.
     pub events: bool,
-    /// Not seen by the database for so long, this process is listed as lost. It refreshes its
-    /// row three times as often.
+    /// How long after its last refresh this process is listed as lost. It refreshes its row three times as
+    /// often.
     pub lost_after: Duration,
     /// A loop or a heartbeat that is late by more than this counts as hung.
     pub hung_after: Duration,
@@ -47,12 +47,12 @@ pub struct EngineSettings {
     pub output_limit: OutputLimit,
     /// The retry policies and breakers in effect.
     pub policies: Arc<Policies>,
-    /// So many steps that are declared heavy run side by side in this process; at least 1.
+    /// Maximum number of heavy steps that run at a time in this process; at least 1.
     pub heavy: usize,
     /// Bytes that the scratch files of all tasks may take on this host; `None`: as many as there are.
     pub scratch_quota: Option<u64>,
-    /// More tasks of one type than about so many may not wait, of each tenant: further submissions are
-    /// refused. `None`: any number.
+    /// About how many tasks of one type and tenant may wait: further submissions are refused. `None`: any
+    /// number.
     pub max_waiting: Option<u32>,
     /// The labels of tasks that metrics carry, by name.
     pub metrics_labels: Vec<String>,

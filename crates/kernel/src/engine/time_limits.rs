@@ -6,15 +6,15 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
-/// A service that decides nothing may take so long to answer, whatever its adapter's own limit is.
+/// Timeout of a service that decides nothing, whatever its adapter's own limit is.
 const BEST_EFFORT_LIMIT: Duration = Duration::from_millis(250);
 
-/// So long a turn or a request waits for the queue. What it says is durable by then, or comes
-/// again; and a process that is to stop has little time for it.
+/// Timeout of a turn or a request for an answer of the queue. What is published is durable by then, or is
+/// published again; and a process that is to stop has little time for it.
 const QUEUE_LIMIT: Duration = Duration::from_secs(1);
 
-/// So long is waited for a read without which nothing goes on. The time limits of a database alone, for a
-/// connection and for a statement, add up to more.
+/// Timeout of a read without which nothing goes on. The timeouts of a database for a connection and for a
+/// statement add up to more.
 const READ_LIMIT: Duration = Duration::from_secs(5);
 
 /// The answer of the store to a read without which nothing goes on, or that there was none in time. With

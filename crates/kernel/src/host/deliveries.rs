@@ -11,7 +11,7 @@ use std::collections::HashSet;
 pub(crate) struct Deliveries(Mutex<HashSet<QueueName>>);
 
 impl Deliveries {
-    /// A fetch from these queues has ended, for at most so many deliveries; none, where it failed.
+    /// A fetch of at most `max` deliveries from these queues has ended; `found` is empty where it failed.
     pub(crate) fn fetched(&self, queues: &[QueueName], found: &[Delivery], max: usize) {
         let mut silent = self.silent();
         for queue in queues {

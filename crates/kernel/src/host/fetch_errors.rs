@@ -10,7 +10,7 @@ use counterstep_contracts::QueueName;
 /// Maximum bytes of what a broker has answered.
 const MESSAGE_LIMIT: usize = 300;
 
-/// So many queues are named.
+/// Maximum number of queues that are named.
 const NAMED: usize = 100;
 
 /// A fetch for a host that serves these queues has ended. It has failed for those that it was for: a paused queue is not

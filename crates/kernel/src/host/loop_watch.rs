@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(late(1_000), None, "they have just begun");
         first.back_by(seconds(5));
         second.back_by(seconds(3));
-        assert_eq!(late(13), None, "so much is tolerated");
+        assert_eq!(late(13), None, "a delay of this length is tolerated");
         let named = |what, by| {
             Some(Late {
                 what,

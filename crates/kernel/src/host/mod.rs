@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// After so long a host looks in the database for a task whose message has not come.
+/// How long a task may wait for its message before a host polls the database for it.
 pub(crate) const UNCLAIMED_FOR: Duration = Duration::from_secs(5);
 
 /// How a host takes work.
@@ -125,7 +125,7 @@ async fn take_until_done(
 /// Time limit for returning fetched messages at shutdown. Later ones wait for the ack wait.
 const LAST_RELEASE: Duration = Duration::from_secs(2);
 
-/// So long a process that ends waits for its events to leave the outbox.
+/// How long a process waits at its end for its events to leave the outbox.
 const LAST_CLEARING: Duration = Duration::from_secs(1);
 
 /// Sees to it that no published event stands in the outbox for long.

@@ -11,15 +11,15 @@ use futures::future::{BoxFuture, Either, select};
 use std::time::Duration;
 use uuid::Uuid;
 
-/// The store is asked so often in a lease.
+/// How many times in a lease the store is probed.
 const ASKED: u32 = 6;
 
-/// A longer time without an answer is an outage, as a part of a lease. One in which a lease can run out takes two thirds of it:
-/// heartbeats come at a third.
+/// The shortest time without an answer that counts as an outage, as a fraction (1/2) of a lease. An outage in
+/// which a lease can run out takes two thirds of it: heartbeats come at a third.
 const GAP: u32 = 2;
 
 impl Engine {
-    /// After so long a lease of such a task that has run out says that its host is lost. Zero: it does now.
+    /// How long after the end of a lease of such a task its host counts as lost. Zero: it does now.
     pub(crate) fn is_lost_in(&self, task_type: &TaskType) -> Duration {
         let Some(shortest) = self.shortest_watched_lease() else {
             return Duration::ZERO;
@@ -60,7 +60,7 @@ impl Engine {
     }
 }
 
-/// Does the work, and meanwhile asks the store so often that no outage is missed in which a lease can run out. For each
+/// Does the work, and meanwhile probes the store at intervals short enough to notice each outage in which a lease can run out. For each
 /// process that takes over tasks.
 pub fn keep_watched<'a, T: Send + 'a>(
     engine: &'a Engine,

@@ -13,7 +13,7 @@ use futures::future::BoxFuture;
 /// What a person says the count is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recount {
-    /// So many hosts were lost in a row.
+    /// The number of consecutive host losses.
     pub attempts: u32,
     /// Who, as the audit is to say it.
     pub actor: String,

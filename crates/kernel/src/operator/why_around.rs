@@ -23,7 +23,7 @@ pub fn surroundings<'a>(engine: &'a Engine, record: &'a TaskRecord) -> BoxFuture
     read_around(engine, record, DEEPEST)
 }
 
-/// A task waits for another one, that one for a third: so many are looked at.
+/// Maximum length of a chain of tasks, each waiting for the next, that is followed.
 const DEEPEST: u32 = 3;
 
 fn read_around<'a>(

@@ -11,7 +11,7 @@ use crate::times::rfc3339;
 use counterstep_contracts::operator::{WhyCode, WhyReason};
 use counterstep_contracts::{StepStatus, TaskId, TaskStatus, WaitReason};
 
-/// So many tasks are named.
+/// Maximum number of tasks that are named.
 const NAMED: u32 = 3;
 
 /// Reads them; `None`: the task waits for none.
@@ -150,7 +150,7 @@ fn decisions(parked: &[ChildLine], count: u32) -> String {
     format!("a person has to decide about {}", named(parked, count))
 }
 
-/// Some tasks of so many.
+/// Names some tasks, with the count of all.
 fn named(some: &[ChildLine], count: u32) -> String {
     let mut named: Vec<String> = some
         .iter()

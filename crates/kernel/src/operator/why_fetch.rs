@@ -10,7 +10,7 @@ use counterstep_contracts::TaskStatus;
 use counterstep_contracts::operator::{WhyCode, WhyReason};
 use counterstep_contracts::retry::format_duration;
 
-/// So many processes are named, each with its words.
+/// Maximum number of processes that are named, each with its error.
 const NAMED: usize = 3;
 
 /// A process that could run the task, and what keeps its message away.

@@ -14,7 +14,7 @@ use counterstep_contracts::retry::format_duration;
 use counterstep_contracts::workers::WorkerState;
 use std::time::Duration;
 
-/// So many reconcilers are named.
+/// Maximum number of reconcilers that are named.
 const NAMED: usize = 3;
 
 pub(super) fn held(record: &TaskRecord, around: &Surroundings) -> Option<Found> {
@@ -70,7 +70,7 @@ struct Held<'a> {
     named: &'a str,
     /// So long nothing is known of the owner.
     unknown_for: Option<Duration>,
-    /// So many results it keeps in its spool.
+    /// Number of results in its spool.
     kept: Option<u64>,
 }
 

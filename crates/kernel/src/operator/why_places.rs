@@ -9,7 +9,7 @@ use counterstep_contracts::operator::{WhyCode, WhyReason};
 use counterstep_contracts::{TaskId, WaitReason};
 use serde_json::json;
 
-/// So many of those that hold a place are named.
+/// Maximum number of tasks named that hold a place.
 const NAMED: usize = 3;
 
 /// What keeps it from its place: of one that sleeps for it, and of one that the next claim would put to sleep.
@@ -92,11 +92,11 @@ fn free(facts: &Facts<'_>) -> Found {
     (reason, Some(wakes()))
 }
 
-/// What makes up for a wake that was lost.
+/// The command that wakes a task whose wake message was lost.
 pub(super) fn wakes() -> counterstep_contracts::operator::OperatorMove {
     command(
         "reconciler --once".to_owned(),
-        "makes up for what was lost with a process: wakes it",
+        "wakes it, where the wake was lost with a process",
     )
 }
 

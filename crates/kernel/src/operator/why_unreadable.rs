@@ -12,7 +12,7 @@ use counterstep_contracts::operator::{Why, WhyCode, WhyReason};
 use counterstep_contracts::{TaskId, TaskStatus};
 use futures::future::BoxFuture;
 
-/// So many columns and rows are named.
+/// Maximum number of columns and rows that are named.
 const NAMED: usize = 3;
 
 /// The answer for a task of the caller's that could not be read for this reason. Another reason is given back.

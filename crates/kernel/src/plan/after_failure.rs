@@ -20,7 +20,7 @@ pub(crate) enum Ended {
 /// What follows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AfterFailure {
-    /// Another attempt, after so long.
+    /// Another attempt, after this delay.
     Retry(Duration),
     /// Attempts of the step's fallback.
     FallBack,

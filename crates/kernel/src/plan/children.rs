@@ -19,7 +19,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// But after no longer than this.
 const LOOK_AT_LAST: Duration = Duration::from_secs(600);
 
-/// So often in a row, over some hours, before a person is asked.
+/// Maximum consecutive tries, over some hours, before an operator has to decide.
 const MOST_MISSED: u32 = 24;
 
 /// When the tasks are looked at again that could not be read, or told to stop; `None`: all could.
@@ -118,18 +118,18 @@ pub(super) fn decide(view: &View<'_>, at: usize, wait: Option<&StepResult<Wait>>
 /// How far a step has come with its list.
 struct Progress<'a> {
     seen: &'a Children,
-    /// So many places have a task.
+    /// Number of places that have a task.
     places: u32,
-    /// So many tasks are under way.
+    /// Number of tasks under way.
     open: u32,
-    /// So many places have failed.
+    /// Number of places that have failed.
     failed: u32,
     /// Places that have a task, and get another one.
     again: &'a [u32],
 }
 
 impl<'a> Progress<'a> {
-    /// `started`: so many tasks were submitted, with those that were not looked at.
+    /// `started`: the number of tasks that were submitted, with those that were not looked at.
     fn of(tasks: &Tasks, started: u32, seen: &'a Children) -> Self {
         let fresh = started.saturating_sub(seen.places.saturating_add(seen.replaced));
         let replaced = (fresh as usize).min(seen.again.len());

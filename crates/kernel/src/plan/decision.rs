@@ -15,7 +15,7 @@ pub(crate) enum Decision {
     AskConditions(Vec<usize>),
     /// What these steps wait for.
     AskWaits(Vec<usize>),
-    /// Room for so many heavy steps.
+    /// Permits for this number of heavy steps.
     AskRoom(usize),
 
     // Something is written down, and the planner is asked again.

@@ -41,8 +41,7 @@ pub(crate) struct Facts {
     pub(crate) delayed_undos: BTreeMap<usize, Duration>,
     /// How the tasks stand that steps have submitted and wait for, or that are undone with them.
     pub(crate) children: BTreeMap<usize, Children>,
-    /// Steps of which that, or how their tasks have ended, could not be found out, or some of whose tasks could not be
-    /// told to stop.
+    /// Steps whose tasks could not all be read, or did not all get the stop request.
     pub(crate) unseen_children: BTreeSet<usize>,
     /// Why, where a task of them cannot be read: waiting alone does not help.
     pub(crate) unreadable_children: BTreeMap<usize, String>,
@@ -67,16 +66,16 @@ impl Facts {
 /// backward, each.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Children {
-    /// So many places have a task.
+    /// Number of places that have a task.
     pub(crate) places: u32,
-    /// So many tasks were replaced by a later one of their place.
+    /// Number of tasks that were replaced by a later one of their place.
     pub(crate) replaced: u32,
     /// Places whose task has ended without completing and may be replaced, since the task of the step
     /// was retried, in order.
     pub(crate) again: Vec<u32>,
-    /// So many have completed.
+    /// Number of tasks that have completed.
     pub(crate) completed: u32,
-    /// So many have ended otherwise.
+    /// Number of tasks that have ended otherwise.
     pub(crate) failed: u32,
     /// One that has ended did so with effects that were not undone.
     pub(crate) residue: bool,
@@ -111,7 +110,7 @@ impl Children {
         children
     }
 
-    /// So many have ended, with those that were replaced.
+    /// Number of tasks that have ended, with those that were replaced.
     pub(crate) fn ended(&self) -> u32 {
         let again = u32::try_from(self.again.len()).unwrap_or(u32::MAX);
         let latest = self.completed.saturating_add(self.failed);
@@ -192,7 +191,7 @@ pub(crate) struct Answers {
 /// Room of a process for heavy steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Room {
-    /// For so many steps, of those that were asked for.
+    /// Number of steps, of those that were asked for, that have a permit.
     pub(crate) steps: usize,
     /// All of the process's room is in abandoned code, which may hold it as long as the process
     /// lives.

@@ -30,10 +30,10 @@ pub enum Find {
     /// message may be lost. Not those that wait for another version of a host: a message would only
     /// bring them to the wrong one once more. Those that have changed least lately come first.
     Unclaimed(Unclaimed),
-    /// Asleep, of these types, versions and definitions, and a task that one of them has submitted
-    /// has ended since it went to sleep, or in the ten minutes before: so long at most a look is older
-    /// than the sleep that follows. Whether it had been seen, the task's own steps say. Those that
-    /// have changed least lately come first.
+    /// Asleep, of these types, versions and definitions, and a task that one of them has submitted has ended
+    /// since it went to sleep, or in the ten minutes before: a read is at most that much older than the sleep
+    /// that follows. Whether it had been seen is in the task's own steps. Those that have changed least
+    /// lately come first.
     Parents(Vec<KnownType>),
     /// Those at which a sweep is to look, the longest due first.
     ToSweep,
@@ -44,7 +44,7 @@ pub enum Find {
         task_type: String,
         /// A state in which a task has ended.
         status: TaskStatus,
-        /// They ended at least so long ago.
+        /// How long ago they ended, at least.
         before: Duration,
         /// Only those that come after this task; none where it is gone.
         after: Option<TaskId>,
@@ -56,7 +56,7 @@ pub enum Find {
 pub struct Lost {
     /// Of this type only, by its declared name.
     pub task_type: Option<String>,
-    /// Their lease ran out at least so long ago.
+    /// How long ago their lease ran out, at least.
     pub stale_after: Duration,
     /// Of which programs.
     pub of: LostOf,
@@ -272,8 +272,8 @@ pub enum RevisionsOf {
     TaskOf(Tenant, TaskId),
     /// Those of this tenant that have not ended.
     Open(Tenant),
-    /// Those of this tenant and of these types that ended after this time, and of those that ended at
-    /// this time the ones behind this task; the first so many.
+    /// Those of this tenant and of these types that ended after this time, and of those that ended at this
+    /// time the ones behind this task.
     Ended {
         /// Of which tenant.
         tenant: Tenant,

@@ -23,7 +23,7 @@ pub struct LogRow {
     pub lines: u32,
     /// The length of `body` as it was made.
     pub bytes: u32,
-    /// So many lines before these are not there any more.
+    /// Number of lines before these that were dropped.
     pub dropped: u64,
     /// The lines, as JSON.
     pub body: String,

@@ -158,7 +158,7 @@ pub trait Queue: Send + Sync + Debug {
     /// Settles a delivery. A delivery that is not the last one of its message any more: success.
     async fn settle(&self, tag: &DeliveryTag, settle: Settle) -> Result<(), QueueError>;
 
-    /// A delivery that is neither settled nor extended for so long is delivered again.
+    /// How long a delivery may be neither settled nor extended before it is delivered again.
     fn ack_wait(&self) -> Duration {
         Duration::from_secs(30)
     }

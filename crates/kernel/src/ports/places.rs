@@ -53,10 +53,10 @@ pub enum First {
 pub struct PlaceCount {
     /// The key.
     pub key: String,
-    /// So many hold a place.
+    /// Number of tasks that hold a place.
     pub held: u32,
-    /// So many hold none.
+    /// Number of tasks that hold none.
     pub waiting: u32,
-    /// So many of these sleep until there is one.
+    /// Number of these that sleep until there is one.
     pub asleep: u32,
 }

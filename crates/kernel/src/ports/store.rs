@@ -116,16 +116,16 @@ pub struct Unread {
 /// A time of tasks that is moved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Touch {
-    /// Reserves lost tasks for this caller for so long: other reconcilers skip them. Touches those
-    /// that are still lost and that no other reconciler has reserved. It only spares others the
-    /// work; what becomes of a task its revision decides.
+    /// Reserves lost tasks for this caller for a time: other reconcilers skip them. Touches those that are
+    /// still lost and that no other reconciler has reserved. It only saves others the work; the outcome of a
+    /// task is decided by its revision.
     Reserve {
         /// Which.
         lost: Vec<TaskId>,
         /// For how long.
         ttl: Duration,
     },
-    /// A sweep looks at these again so long from now, as far as they can be locked at once: it cannot read
+    /// Puts off the next sweep of these tasks, as far as they can be locked at once: this sweep cannot read
     /// them.
     PutOff {
         /// Which.

@@ -37,7 +37,7 @@ pub struct WorkerRow {
     pub permits: BTreeMap<String, u32>,
     /// Runs of code that was abandoned and blocks its thread yet.
     pub abandoned_count: u32,
-    /// Not seen for so long it counts as lost.
+    /// How long after its last refresh it counts as lost.
     pub lost_after: Duration,
     /// Its last sweep, where it is a reconciler that has made one.
     pub passed: Option<Passed>,
@@ -153,8 +153,8 @@ impl WorkerSeen {
 /// No refresh takes longer: what it has not written by then, the next one writes.
 pub(crate) const REFRESH_TAKES: Duration = Duration::from_secs(2);
 
-/// Time between two refreshes of a process that counts as lost after so long: a third of it, as two
-/// may get lost.
+/// Time between two refreshes of a process that counts as lost after `lost_after`: a third of it, as two may
+/// get lost.
 pub(crate) fn refreshed_every(lost_after: Duration) -> Duration {
     (lost_after / 3).max(Duration::from_millis(50))
 }
@@ -171,7 +171,7 @@ pub struct Workers {
     pub rows: Vec<WorkerSeen>,
 }
 
-/// So many tasks of a queue are in a state.
+/// Number of tasks of a queue in a state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskCount {
     /// The state; none that is terminal.
@@ -185,7 +185,7 @@ pub struct TaskCount {
     pub count: u64,
 }
 
-/// So many tasks of a type are parked in a state.
+/// Number of tasks of a type that are parked in a state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParkedCount {
     /// The state.

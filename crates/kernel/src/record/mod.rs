@@ -215,14 +215,14 @@ pub struct ProbeRow {
 /// The tasks that a step has submitted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChildrenRow {
-    /// So many have been, with those that others have replaced.
+    /// Number of tasks that were submitted, with those that others have replaced.
     pub started: u32,
-    /// So many of them had ended when the task was put to sleep for the others.
+    /// Number of them that had ended when the task was put to sleep for the others.
     pub seen: u32,
-    /// So often in a row they could not be read, or not all of them be told to stop.
+    /// Consecutive times they could not be read, or did not all get the stop request.
     #[serde(default)]
     pub missed: u32,
-    /// So often a person had the task retried while the step had not completed. A task of an earlier
+    /// How many times an operator had the task retried while the step had not completed. A task of an earlier
     /// generation that ends without completing is replaced, as far as the step needs it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub generation: u32,

@@ -161,7 +161,7 @@ fn lost_too_often(state: &State<'_>, status: TaskStatus) -> Rule {
 fn lost_for_good(state: &State<'_>, status: TaskStatus) -> Rule {
     if status == TaskStatus::Compensating {
         // What it has done must not stay because the host that was undoing it is gone.
-        return Err("an undo is always gone on with");
+        return Err("an undo always continues on another host");
     }
     lost_too_often(state, status)
 }

@@ -1,5 +1,5 @@
-//! What people ask of schedules: set, delete, pause, resume, run now. Each under the revision that
-//! was read; where another writer was faster, it is decided again on the newer row.
+//! Operations on schedules: set, delete, pause, resume, run now. Each under the revision that was read; on a
+//! revision conflict it is decided again on the newer row.
 
 use super::fire::{fire, is_busy};
 use crate::audit::admin_audit::{self, AdminChange};
@@ -17,7 +17,7 @@ use serde_json::json;
 
 const KIND: DocumentKind = DocumentKind::Schedule;
 
-/// A schedule may fire so often in a row while a person runs it.
+/// Maximum tries on a revision conflict: the schedule may fire meanwhile.
 const TRIES: u32 = 20;
 
 /// What was asked was not done.
@@ -63,7 +63,7 @@ pub struct ScheduleState {
 }
 
 impl ScheduleState {
-    /// Its next due times, at most so many; none while it is paused.
+    /// Its next due times, at most `count`; none while it is paused.
     #[must_use]
     pub fn upcoming(&self, count: usize) -> Vec<DbTime> {
         let Ok(stored) = schedule::read_stored(&self.row.spec) else {

@@ -156,8 +156,8 @@ impl Board {
         })
     }
 
-    /// Tells what is new, until it is dropped. Each telling has everything, so that one that was
-    /// lost, or was followed by another within the pause, is made up for by the next.
+    /// Publishes what is new, until it is dropped. Each message has everything, so the next one replaces one
+    /// that was lost or held back by the pause.
     pub(crate) async fn tell(&self, engine: &Engine) {
         let key = key(self.task);
         loop {

@@ -24,7 +24,7 @@ use std::time::Duration;
 /// Whose the webhooks of the installation are: no tenant has such a name.
 const INSTALLATION: &str = ":installation";
 
-/// So long after the first task an alert is sent: by then its count says something.
+/// How long after the first task an alert is sent: by then its count is meaningful.
 const GATHERED: Duration = Duration::from_secs(10);
 
 /// Microseconds of the time for which there is one alert of a cause.

@@ -37,7 +37,7 @@ pub trait WebhookSender: Debug + Send + Sync {
 /// Why a request has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoAnswer {
-    /// The host hung for so long: that was the limit.
+    /// The host did not answer within this time limit.
     #[error("no answer within {} s", .0.as_secs())]
     Hung(Duration),
     /// In words without the address.

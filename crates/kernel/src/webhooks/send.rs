@@ -34,10 +34,10 @@ const PAUSES: [Duration; 9] = [
 /// An alert does not wait longer for its count of tasks.
 const COUNT_TAKES: Duration = Duration::from_secs(5);
 
-/// No other process sends what one has claimed for so long; a request ends long before.
+/// How long no other process sends a webhook that one has claimed; a request ends long before.
 const CLAIM: Duration = Duration::from_secs(60);
 
-/// One that this program cannot read is left to others for so long: a newer one may have written it.
+/// How long a webhook that this program cannot read is left to others: a newer program may have written it.
 const UNREADABLE: Duration = Duration::from_secs(3600);
 
 /// Due webhooks of one read, and reads of one look. The next look goes on behind the last one.

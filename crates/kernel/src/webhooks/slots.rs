@@ -12,24 +12,25 @@ const AT_ONCE: usize = 32;
 /// Of these for one tenant, whose receivers may be many.
 const AT_ONCE_OF_A_TENANT: usize = 8;
 
-/// Of these to one host of one tenant: a receiver that does not answer holds up its own alone. So many alerts too, which all go
-/// to one host.
+/// Maximum of these to one host of one tenant: a receiver that does not answer delays only its own. The same
+/// maximum holds for alerts, which all go to one host.
 const AT_ONCE_TO_A_HOST: usize = 2;
 
-/// So many more of a tenant, and to a host, stand in line: they are sent as others end, without another look.
+/// How many more of a tenant, and to a host, wait in the queue: they are sent as others end, without another
+/// read.
 const AHEAD: usize = 64;
 
-/// A host that hung so often in a row waits; then it is asked once at a time, until it answers.
+/// Consecutive timeouts after which a host is paused; then it gets one request at a time, until it answers.
 const HUNG: u32 = 3;
 
-/// How long, the last for each further time.
+/// The pauses, the last for each further time.
 const HOST_PAUSES: [Duration; 3] = [
     Duration::from_secs(30),
     Duration::from_secs(2 * 60),
     Duration::from_secs(10 * 60),
 ];
 
-/// A host that was not asked for so long has hung no time in a row.
+/// How long after its last request a host's count of timeouts is reset.
 const FORGOTTEN: Duration = Duration::from_secs(3_600);
 
 /// Whose a webhook is, and the host that it goes to. The host of another tenant is another receiver: what one tenant sends there
@@ -45,7 +46,7 @@ pub(super) enum Room {
     Free,
     /// When others have ended.
     Taken,
-    /// The host is not asked for so long; it has hung for so long.
+    /// The host gets no request for `wait`; it has not answered for `hung`.
     HostWaits {
         wait: Duration,
         hung: Duration,

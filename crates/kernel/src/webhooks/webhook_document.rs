@@ -20,15 +20,15 @@ pub(super) const KIND: DocumentKind = DocumentKind::Webhook;
 /// More than a task has: one for each time that it came to rest.
 const MOST_OF_A_TASK: u32 = 200;
 
-/// One that fails so long after its task came to rest is given up, however few its attempts were: those of a receiver that
-/// fails would pile up.
+/// How long after its task came to rest a webhook that fails is given up, however few its attempts were:
+/// those of a receiver that fails would pile up.
 const OLDEST: Duration = Duration::from_secs(3 * 86_400);
 
-/// None is given up without an attempt before this process has seen its host hang for so long: after an outage of the
-/// installation all are old.
+/// How long this process must have seen a host hang before a webhook is given up without an attempt: after an
+/// outage of the installation all webhooks are old.
 const HUNG_FOR_LONG: Duration = Duration::from_secs(6 * 3600);
 
-/// One that was delivered or given up is listed for so long.
+/// How long a webhook is listed after it was delivered or given up.
 pub(super) const LISTED: Duration = Duration::from_secs(7 * 86_400);
 
 /// What is told of.
@@ -147,8 +147,9 @@ impl Delivery {
         self.at.is_some_and(|at| at.later(OLDEST) <= now)
     }
 
-    /// What becomes of one whose host is not asked for so long: it is due again then, and has used up no attempt. One that is
-    /// old is given up where the host has hung for hours, unless a person has sent it again.
+    /// What becomes of a webhook whose host gets no request for `wait`: it is due again then, and has used up
+    /// no attempt. One that is old is given up where the host has hung for hours, unless an operator has sent
+    /// it again.
     pub(super) fn set_aside(
         &mut self,
         document: &Document,

@@ -14,7 +14,7 @@ use std::time::Duration;
 pub struct Part {
     /// It takes tasks from these queues.
     pub queues: Vec<QueueName>,
-    /// So many at a time.
+    /// Maximum number of tasks at a time.
     pub concurrency: usize,
 }
 

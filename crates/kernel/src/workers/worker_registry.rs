@@ -13,7 +13,7 @@ use futures::future::{BoxFuture, Either, join, select};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// So many of the running tasks, and of the limits, are named.
+/// Maximum number of running tasks, and of limits, that are named.
 const NAMED: usize = 100;
 
 /// The row of all processes that make one pass and end, whichever machine they run on: a row each

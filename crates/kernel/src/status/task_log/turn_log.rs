@@ -22,7 +22,7 @@ const GATHER: Duration = Duration::from_millis(300);
 const PAUSE: Duration = Duration::from_millis(700);
 /// After a write that has failed.
 const AGAIN: Duration = Duration::from_secs(5);
-/// So long a turn waits for a write. What was not written by then is tried again.
+/// Timeout of a turn for a write. What was not written by then is tried again.
 const LIMIT: Duration = Duration::from_secs(2);
 /// Rows that are tried again. More of them are dropped, the oldest first.
 const MOST_UNWRITTEN: usize = 8;

@@ -6,7 +6,7 @@ pub(super) const fn of_a_task(status: TaskStatus) -> &'static str {
     match status {
         TaskStatus::Submitted => "Accepted. The next step is to run in an API process.",
         TaskStatus::Dispatched => {
-            "It waits for a host of its queue. A message wakes one up; one that is lost is made up for by hosts that look."
+            "It waits for a host of its queue. A message wakes one up; where it is lost, polling finds the task."
         }
         TaskStatus::Running => "A host holds the lease and runs forward steps.",
         TaskStatus::Waiting => {
