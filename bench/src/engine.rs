@@ -63,8 +63,8 @@ impl Counted {
         }
     }
 
-    /// Resolves when the task has been committed as at rest. It may have been already: a worker can
-    /// be faster than the answer to a submission.
+    /// Resolves when the task has been committed as at rest. It may have been already: a worker may commit
+    /// before the submission is answered.
     fn at_rest(&self, task: TaskId) -> oneshot::Receiver<()> {
         let (to, from) = oneshot::channel();
         // Both locks, in the order in which `commit` takes them.

@@ -57,7 +57,7 @@ pub(crate) struct Limits {
     pub(crate) disk_flushes: f64,
 }
 
-/// Measures them, each for so long.
+/// Measures them, each for `duration`.
 pub(crate) fn measure(postgres: &Postgres, duration: Duration) -> Result<Limits, Failed> {
     let url = postgres.database();
     // One by one: VACUUM refuses to run inside the transaction that several statements make.

@@ -40,7 +40,7 @@ impl LoadResult {
     }
 }
 
-/// Keeps `in_flight` tasks going for so long, after a warm-up. `mark` is called at the beginning
+/// Keeps `in_flight` tasks going for the measured time, after a warm-up. `mark` is called at the beginning
 /// and at the end of the measured time.
 pub(crate) async fn run(
     client: Client,

@@ -12,7 +12,7 @@ from ._http import Transport, pieces
 from .bodies import Event
 from .errors import Problem, Unreachable, may_pass
 
-#: A stream without any byte for so long is opened again. The API sends a comment every 15 seconds.
+#: Seconds without any byte after which a stream is opened again. The API sends a comment every 15 seconds.
 _SILENCE = 60.0
 
 _TERMINAL = ("completed", "failed", "cancelled", "resolved")

@@ -78,7 +78,7 @@ def _size(path: str) -> Optional[int]:
 
 
 def _content(path: str, size: Optional[int]) -> Iterator[bytes]:
-    """Of a file with a size just so many bytes, also where it grows meanwhile."""
+    """Of a file with a size exactly that many bytes, also where it grows meanwhile."""
     left = math.inf if size is None else size
     with open(path, "rb") as file:
         while left:

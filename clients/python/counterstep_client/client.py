@@ -22,7 +22,7 @@ _AT_REST = ("completed", "failed", "cancelled", "resolved", "dead_lettered", "co
 
 #: One long poll, in seconds.
 _POLL = 30.0
-#: A file under way may stand still for so long, in seconds.
+#: How long the transfer of a file may make no progress, in seconds.
 _SILENCE = 30.0
 
 
@@ -115,7 +115,7 @@ class Client:
         return cast(TaskView, self._http.json("GET", _path(task_id)))
 
     def wait(self, task_id: str, timeout: Optional[float] = None) -> TaskView:
-        """The task once it is at rest: it has ended, or is parked. `TimeoutError` after so many seconds."""
+        """The task once it is at rest: it has ended, or is parked. `TimeoutError` after `timeout` seconds."""
         end = math.inf if timeout is None else monotonic() + timeout
         failing_since: Optional[float] = None
         while True:

@@ -147,7 +147,7 @@ class Dev(Served):
 
 
 class CuttingProxy:
-    """A TCP proxy that resets the first connections, each after so many bytes of the server's answer."""
+    """A TCP proxy that resets the first connections, each after a number of bytes of the server's answer."""
 
     def __init__(self, url: str, cuts: List[int]) -> None:
         host, port = url.split("//")[1].split(":")

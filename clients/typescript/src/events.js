@@ -3,7 +3,7 @@
 import { mayPass, retryAfterMs } from "./errors.js";
 import { pause } from "./http.js";
 
-/** A stream without any byte for so long is opened again. The API sends a comment every 15 seconds. */
+/** How long a stream may send no byte before it is opened again. The API sends a comment every 15 seconds. */
 const SILENCE_MS = 60_000;
 
 const TERMINAL = ["completed", "failed", "cancelled", "resolved"];

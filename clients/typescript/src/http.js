@@ -2,7 +2,7 @@
 
 import { Unreachable, problemOf } from "./errors.js";
 
-/** A file under way may stand still for so long. */
+/** How long the transfer of a file may make no progress. */
 export const SILENCE_MS = 30_000;
 
 /**

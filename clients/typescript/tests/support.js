@@ -104,7 +104,7 @@ export function listen(server) {
   });
 }
 
-/** A TCP proxy that resets the first connections, each after so many bytes of the server's answer. */
+/** A TCP proxy that resets the first connections, each after a number of bytes of the server's answer. */
 export async function cuttingProxy(url, cuts) {
   const left = [...cuts];
   const open = new Set();

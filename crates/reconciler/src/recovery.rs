@@ -17,7 +17,7 @@ use std::time::Duration;
 /// Tasks that a reconciler reserves at a time.
 const RESERVED_AT_ONCE: usize = 128;
 
-/// For so long: far longer than it needs for them, and short enough to wait for when it dies.
+/// How long they stay reserved: far longer than it needs for them, and short enough to wait for when it dies.
 const RESERVED_FOR: Duration = Duration::from_secs(15);
 
 /// Tasks that it takes back at a time: a store may write such changes together.
@@ -182,7 +182,7 @@ async fn take_back(engine: &Engine, task: TaskId) -> Result<TakeBack, ChangeErro
         ..Author::anyone(&engine.id)
     };
     let changed = engine.change(sweep, &task_type, record, |draft| {
-        // Its owner came back to life, or another sweep was faster.
+        // Its owner is alive again, or another sweep has taken it back.
         if !draft.record().lease_has_expired() {
             return Ok(TakeBack::MovedOn);
         }

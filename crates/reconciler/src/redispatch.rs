@@ -22,7 +22,7 @@ use std::time::Duration;
 /// Tasks that are offered again at a time.
 const AT_ONCE: usize = 32;
 
-/// A task that stays unclaimed is offered again after at most so many times the first wait.
+/// Maximum pause until a task that stays unclaimed is offered again, as a multiple of the first pause.
 const AT_MOST: u32 = 16;
 
 /// What a redispatch is going to do.
@@ -50,8 +50,7 @@ pub struct Redispatched {
     pub failed: Vec<(Option<TaskId>, String)>,
 }
 
-/// Whether no host has claimed a task for so long, as [`Unclaimed`] defines; asked again on a
-/// newer state.
+/// Whether no host has claimed a task for `after`, as [`Unclaimed`] defines; decided again on a newer state.
 #[must_use]
 pub fn is_unclaimed(record: &TaskRecord, after: Duration) -> bool {
     let (task, now) = (&record.task, record.now);

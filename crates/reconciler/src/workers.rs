@@ -6,7 +6,7 @@ use counterstep_kernel::ports::StoreError;
 use futures::future::BoxFuture;
 use std::time::Duration;
 
-/// So long after it was seen last a process is still listed.
+/// How long after its last refresh a process is still listed.
 const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
 
 /// Plans to forget the processes that were not seen for a day, whether or not they said that they

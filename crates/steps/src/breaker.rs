@@ -70,7 +70,7 @@ impl Ticket {
 pub enum Admission {
     /// It may.
     Go(Ticket),
-    /// It may not, and is likely to be refused for so long.
+    /// It may not, and is likely to be refused for this time.
     Wait(Duration),
 }
 
@@ -79,7 +79,7 @@ pub enum Admission {
 pub enum BreakerState {
     /// Attempts start.
     Closed,
-    /// None does, for so long.
+    /// None does, for this time.
     Open(Duration),
     /// One does.
     HalfOpen,
@@ -364,8 +364,8 @@ impl Breaker {
         Some(left.min(longest))
     }
 
-    /// How long the state is kept without a change: long enough for every task that waits to come
-    /// by several times, and for the counts of the round before to end.
+    /// How long the state is kept without a change: long enough for every task that waits to try several
+    /// times, and for the counts of the round before to end.
     fn kept(&self) -> Duration {
         (self.policy.open_for * 10)
             .max(self.policy.within * 2)

@@ -162,8 +162,7 @@ impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> HttpCall<T> {
         self
     }
 
-    /// Reads at most so many bytes of the answer; [`LONGEST_ANSWER`] otherwise. A longer one is an
-    /// error.
+    /// Maximum bytes of the answer; [`LONGEST_ANSWER`] by default. A longer one is an error.
     #[must_use]
     pub const fn longest_answer(mut self, bytes: usize) -> Self {
         self.0.longest_answer = bytes;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::marker::PhantomData;
 
-/// So many tasks of a [`ForEach`] are under way at a time where nothing else is said.
+/// Default maximum of tasks of a [`ForEach`] that are under way at a time.
 const AT_A_TIME: usize = 10;
 
 /// A task of another type: it is submitted when the step starts, and the step waits for it, without
@@ -60,7 +60,7 @@ impl<T: DistributedTask> BuiltInStep for AwaitTask<T> {
     }
 }
 
-/// A task for each request of a list, so many at a time. Its output is the list of their responses,
+/// A task for each request of a list, a limited number at a time. Its output is the list of their responses,
 /// in the order of the requests. When one does not complete, no other is submitted, the step fails
 /// as permanent, and its undo stops those that run and undoes those that have completed.
 /// [`outcomes`](Self::outcomes) lets some of them fail.
@@ -84,7 +84,7 @@ impl<T: DistributedTask> ForEach<T> {
         Self(tasks.all(), PhantomData)
     }
 
-    /// So many are under way at a time; 10 where nothing is said. 0 counts as 1.
+    /// Maximum number of tasks under way at a time; 10 by default. 0 counts as 1.
     #[must_use]
     pub fn at_a_time(mut self, tasks: usize) -> Self {
         self.0.at_a_time = tasks.max(1);
@@ -125,15 +125,15 @@ impl<T: DistributedTask> BuiltInStep for ForEach<T> {
 pub struct EachOutcome<T>(Tasks, PhantomData<fn() -> T>);
 
 impl<T: DistributedTask> EachOutcome<T> {
-    /// Fails, as permanent, as soon as fewer than so many can complete. All are waited for.
+    /// Fails, as permanent, as soon as fewer than `tasks` can complete. All are waited for.
     #[must_use]
     pub fn at_least(mut self, tasks: usize) -> Self {
         self.0.need = tasks;
         self
     }
 
-    /// Goes on as soon as so many have completed: the others are told to stop and are undone, and no
-    /// other is submitted. Fails, as permanent, as soon as fewer can complete.
+    /// Goes on as soon as `tasks` have completed: the others are told to stop and are undone, and no other is
+    /// submitted. Fails, as permanent, as soon as fewer can complete.
     #[must_use]
     pub fn first_completed(mut self, tasks: usize) -> Self {
         self.0.need = tasks.max(1);
@@ -212,8 +212,8 @@ impl Branches {
         self.quorum(1)
     }
 
-    /// So many of them have to complete, at least one; then the others are told to stop and are
-    /// undone, and the step goes on when they are.
+    /// `branches` of them have to complete, at least one; then the others are told to stop and are undone,
+    /// and the step goes on when they are.
     #[must_use]
     pub fn quorum(mut self, branches: usize) -> Self {
         self.0.need = branches.max(1);

@@ -34,7 +34,7 @@ impl OutputLimit {
     }
 }
 
-/// Takes so many bytes more, and keeps none.
+/// Takes at most this many more bytes, and keeps none.
 struct Left(usize);
 
 impl io::Write for Left {

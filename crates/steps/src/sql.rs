@@ -141,8 +141,7 @@ impl Sql {
         self
     }
 
-    /// It must change exactly so many rows. Else nothing is written, and the attempt fails as
-    /// permanent.
+    /// The number of rows that it must change. Else nothing is written, and the attempt fails as permanent.
     #[must_use]
     pub const fn rows(mut self, rows: u64) -> Self {
         self.rows = Some(rows);
@@ -216,7 +215,7 @@ impl Sql {
         Ok(())
     }
 
-    /// Why it is not acceptable that it has changed so many rows.
+    /// Why it is not acceptable that it has changed `changed` rows.
     ///
     /// # Errors
     /// The reason, where [`rows`](Self::rows) says another number.

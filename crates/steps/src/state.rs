@@ -97,7 +97,7 @@ impl States {
         self.make_these(&all).await
     }
 
-    /// Those of them that these parameters take.
+    /// Makes only the values that these parameters take.
     pub(crate) async fn make_only<'a>(
         &mut self,
         taken: impl Iterator<Item = &'a StateParameter>,

@@ -106,7 +106,7 @@ impl Site {
         Ok(task)
     }
 
-    /// Takes tasks from now on: so many at a time on the worker host, and any number on the api
+    /// Takes tasks from now on: at most `concurrency` at a time on the worker host, and any number on the api
     /// host.
     pub fn serve(&mut self, concurrency: usize) {
         let spawn: Spawn = Arc::new(|future| {

@@ -18,7 +18,7 @@ pub fn seed() -> u64 {
     seed
 }
 
-/// How many cases a test runs: so many, or the value of the variable `RUNS`.
+/// How many cases a test runs: `usual`, or the value of the variable `RUNS`.
 ///
 /// # Panics
 /// When `RUNS` is no number.

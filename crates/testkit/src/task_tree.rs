@@ -80,7 +80,7 @@ pub(crate) async fn at_one_moment(engine: &Engine, task: TaskId) -> Option<Vec<T
 pub(crate) enum Until {
     /// Nothing: a host may claim it.
     Now,
-    /// So much time.
+    /// This time passes.
     Time(Duration),
     /// A signal that the test itself may send, within this time.
     Signal(Duration),

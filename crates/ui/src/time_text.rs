@@ -14,7 +14,7 @@ pub(crate) fn now() -> i64 {
     Timestamp::now().as_microsecond()
 }
 
-/// A duration of so many microseconds: two units at most, as `240 ms`, `4.2 s`, `3 min 20 s`, `2 d 4 h`.
+/// A duration in microseconds as text: two units at most, as `240 ms`, `4.2 s`, `3 min 20 s`, `2 d 4 h`.
 pub(crate) fn duration(micros: i64) -> String {
     let millis = micros.max(0) / 1_000;
     let seconds = millis / 1_000;

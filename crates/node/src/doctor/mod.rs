@@ -14,9 +14,9 @@ use counterstep_steps::Registry;
 use futures::future::BoxFuture;
 use std::path::Path;
 
-/// Looks at every server of the settings. One that does not answer is a finding, and the others are
-/// looked at all the same. PostgreSQL has to have connections for so many `processes`; `None`: for
-/// those that are alive. `role`: the settings are those of this kind of process, and so are the rights of its users.
+/// Looks at every server of the settings. One that does not answer is a finding, and the others are looked at
+/// all the same. `processes`: how many PostgreSQL has to have connections for; `None`: those that are alive.
+/// `role`: the kind of process that the settings, and the rights of its users, are for.
 ///
 /// # Errors
 /// [`Exit`] for settings that cannot be used whatever the servers do.

@@ -216,7 +216,7 @@ pub(crate) fn nats_options(settings: &Settings, server: &NatsBackend, role: &str
         certificate: server.certificate.clone(),
         allow_plaintext: settings.allow_plaintext,
         prefix: server.prefix.clone(),
-        // No delivery outlives the lease that its turn holds. A shorter one than this would be refreshed so often that a
+        // No delivery outlives the lease that its turn holds. A shorter one than this would need refreshes at intervals so short that a
         // busy process falls behind.
         ack_wait: settings.engine.lease.max(Duration::from_secs(15)),
         create_streams: server.create_streams,

@@ -64,7 +64,7 @@ impl Collector {
         ExportTraceServiceRequest { resource_spans }.encode_to_vec()
     }
 
-    /// Sends a request. So many of its spans were refused for good.
+    /// Sends a request. Returns how many of its spans were refused permanently.
     pub(super) async fn send(&self, request: Vec<u8>) -> Result<u64, NotTaken> {
         let sent = self.client.call(ServiceRequest {
             service: COLLECTOR.to_owned(),

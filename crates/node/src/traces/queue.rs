@@ -21,7 +21,7 @@ pub(super) const ROOM: usize = 4096;
 /// Spans of one request.
 const BATCH: usize = 512;
 
-/// So long a batch waits for more.
+/// How long a batch waits for more spans.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// Tries of a batch, and the longest pause between two.

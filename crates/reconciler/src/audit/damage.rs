@@ -7,8 +7,7 @@ use counterstep_kernel::audit::{
 };
 use counterstep_kernel::ports::{ChainRow, ChainTip};
 
-/// Of so many rows that do not follow, at most, it is tried whether they stand at each other's
-/// places.
+/// Maximum number of rows that do not follow for which it is tried whether they stand at each other's places.
 const MOST_MOVED: usize = 16;
 
 /// Everything that is wrong with the chain of one task, in the order of its rows; what the task's

@@ -249,7 +249,7 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    /// Counts tasks, and finds those of whose journal nothing is left.
+    /// Counts tasks, and finds those whose journal has no rows left.
     async fn chain_tips(&mut self) -> Result<(), StoreError> {
         let mut after = None;
         loop {

@@ -99,7 +99,7 @@ pub fn fsck<'a>(
     })
 }
 
-/// So many tasks are compared with their rows at a time.
+/// How many tasks are compared with their rows at a time.
 const TOGETHER: usize = 16;
 
 /// A task whose rows are being read.

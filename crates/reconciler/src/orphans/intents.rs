@@ -175,7 +175,7 @@ async fn write_intents_of(
                 return Ok(Vec::new());
             }
             Err(CommitError::Store(error)) => return Err(error),
-            // Another writer was faster.
+            // A revision conflict.
             Err(_) => {}
         }
     }

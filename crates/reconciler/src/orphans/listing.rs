@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// Entries of a page: what an S3 server gives at most.
 const PAGE: usize = 1000;
-/// A reconciler that has not come further for so long has died.
+/// How long a reconciler may make no progress with a listing before it counts as dead.
 const HOLD: Duration = Duration::from_secs(120);
 /// Where our keys begin.
 const ROOT: &str = "t/";
@@ -43,7 +43,7 @@ pub struct Listings {
     pub unknown_objects: UnknownObjects,
     /// Objects that are not named like ours.
     pub unmanaged: u64,
-    /// What did not work; the next listing comes by again.
+    /// What did not work; the next listing retries it.
     pub failed: Vec<String>,
 }
 
@@ -148,8 +148,7 @@ pub fn run<'a>(
         while !due.is_empty() && done.pages < pages && !shutdown.is_cancelled() {
             let mut longer = Vec::new();
             for (before, every) in due.iter().enumerate() {
-                // Each its share: one that is due all the time must not keep the others from
-                // their turn.
+                // An equal share each: one that is always due must not keep the others from their turn.
                 let others = u32::try_from(due.len() - before).unwrap_or(u32::MAX);
                 let share = pages.saturating_sub(done.pages).div_ceil(others).max(1);
                 if lister.list_once(*every, share, &mut done).await? {
@@ -189,7 +188,7 @@ struct Lister<'a> {
 }
 
 impl Lister<'_> {
-    /// Lists so many pages at most for one interval. Whether there are more, and it is still the
+    /// Lists at most `pages` pages for one interval. Returns whether there are more, and it is still the
     /// caller's turn.
     async fn list_once(
         &self,

@@ -31,10 +31,10 @@ use std::time::Duration;
 /// Prefixes that a sweep empties at a time: each takes several requests, one after the other.
 const AT_A_TIME: usize = 16;
 
-/// A task whose record cannot be read is looked at again after so long.
+/// How long until a task whose record cannot be read is looked at again.
 const UNREADABLE_FOR: Duration = Duration::from_secs(3600);
 
-/// A task of a newer program is looked at again after so long.
+/// How long until a task of a newer program is looked at again.
 const NEWER_FOR: Duration = Duration::from_secs(60);
 
 /// What a sweep is going to do.
@@ -65,7 +65,7 @@ impl Default for SweepPlan {
 /// What became of a plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// Prefixes that no sweep need come by again.
+    /// Prefixes that no sweep has to visit again.
     pub prefixes: u64,
     /// Objects that were deleted under them.
     pub objects: u64,
@@ -191,8 +191,8 @@ async fn put_off(engine: &Engine, tasks: Vec<TaskId>, by: Duration) {
     }
 }
 
-/// Does with what an attempt has stored as its type's policy says. What is only reported, or
-/// within a grace that was asked for, stays, and the listings come by it.
+/// Treats what an attempt has stored by its type's policy. What is only reported, or within a grace that was
+/// asked for, stays, and the listings find it.
 async fn empty_prefix(
     engine: &Engine,
     intent: &Intent,

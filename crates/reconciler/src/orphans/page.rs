@@ -11,7 +11,7 @@ use counterstep_steps::times::DbTime;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// So many objects of tasks and attempts that are not known are told of by name.
+/// Maximum number of objects of unknown tasks and attempts that are named.
 const NAMED: usize = 10;
 
 /// An orphan, and what is to become of it.

@@ -370,7 +370,7 @@ async fn archive(
                 archived.written.push(ended_task);
                 break read;
             }
-            // Another writer was faster with it.
+            // Another writer has taken it.
             Ok(None) => {}
             Err(StoreError::Corrupt(why) | StoreError::Unsupported(why)) => {
                 archived.unreadable.push((ended_task.task, why))

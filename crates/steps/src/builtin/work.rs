@@ -119,11 +119,11 @@ pub struct ChildRequest {
 pub struct Tasks {
     /// In order.
     pub list: Vec<ChildRequest>,
-    /// So many are under way at a time; at least one.
+    /// Maximum number of tasks under way at a time; at least one.
     pub at_a_time: usize,
-    /// So many of them have to complete.
+    /// Number of tasks that have to complete.
     pub need: usize,
-    /// Once so many have completed, the others are told to stop. Otherwise all are waited for.
+    /// Once `need` have completed, the others are told to stop. Otherwise all are waited for.
     pub stops_early: bool,
     /// How long they may take together, from the step's start.
     pub within: Duration,

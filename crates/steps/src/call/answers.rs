@@ -7,7 +7,7 @@ use counterstep_contracts::cause::Origin;
 use serde_json::Value;
 use std::time::Duration;
 
-/// So much of a body is repeated in an error, in characters.
+/// Maximum characters of a body that are repeated in an error.
 const EXCERPT: usize = 200;
 
 /// No service is left alone for longer than this on its word alone.

@@ -61,7 +61,7 @@ pub struct ObjectPage {
     /// Objects in the order of their keys within a bucket, then half-done uploads. May be empty
     /// before the last page.
     pub objects: Vec<Listed>,
-    /// So many more are not named like ours: other programs own them.
+    /// Number of further objects that are not named like ours: other programs own them.
     pub unmanaged: u64,
     /// The object store's clock: microseconds since 1970-01-01 UTC.
     pub now: i64,

@@ -4,8 +4,8 @@
 
 use jiff::civil::{Date, DateTime, Time};
 
-/// From a time on, so many days are searched: 29 February on a given weekday is at most 40 years
-/// away.
+/// Maximum number of days that are searched from a time on: 29 February on a given weekday is at most 40
+/// years away.
 const DAYS: u32 = 41 * 366;
 
 /// What an expression says, as sets of bits.

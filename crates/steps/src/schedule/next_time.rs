@@ -24,7 +24,7 @@ static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundl
 /// A due time further away than this never comes.
 const FAR: i64 = 100 * 366 * 86_400;
 
-/// More than so many missed due times are not caught up with.
+/// Maximum number of missed due times that are caught up.
 const MOST_CAUGHT_UP: u32 = 10_000;
 
 /// When a schedule is due.

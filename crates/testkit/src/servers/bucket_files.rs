@@ -68,9 +68,9 @@ impl BucketFiles {
     }
 }
 
-/// Objects below `prefix` and behind `after` as key, size and last change, sorted by key: the first
-/// so many. Folders that lie wholly before `after` are not opened, so that a page costs no more the
-/// further it is from the beginning.
+/// A page of the objects below `prefix` and behind `after` as key, size and last change, sorted by key.
+/// Folders that lie wholly before `after` are not opened, so that a page costs no more the further it is from
+/// the beginning.
 fn objects(
     bucket: &Path,
     prefix: &str,

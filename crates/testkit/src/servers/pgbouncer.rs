@@ -15,7 +15,7 @@ pub struct PgBouncer {
 }
 
 impl PgBouncer {
-    /// Starts one with so many sessions of the server for each database and role.
+    /// Starts one with at most `sessions` sessions of the server for each database and role.
     ///
     /// # Panics
     /// When PgBouncer is not installed or does not start.

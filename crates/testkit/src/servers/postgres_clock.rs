@@ -27,15 +27,15 @@ pub(crate) struct DatabaseClocks {
 }
 
 impl DatabaseClocks {
-    /// Replaces the time of a database, for sessions that begin from now on: by one so many microseconds ahead of the
-    /// server's, or behind it.
+    /// Replaces the time of a database, for sessions that begin from now on: by one that is `ahead`
+    /// microseconds ahead of the server's, or behind it.
     pub(crate) fn add(&self, url: &str, ahead: i128) {
         sql(url, CLOCK).unwrap_or_else(|error| panic!("no clock in {url}: {error}"));
         advance_in(url, ahead);
         self.urls.lock().push(url.to_owned());
     }
 
-    /// Lets so many microseconds pass.
+    /// Lets `by` microseconds pass.
     pub(crate) fn advance(&self, by: i128) {
         for url in self.urls.lock().iter() {
             advance_in(url, by);

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{LazyLock, mpsc};
 use std::time::{Duration, Instant};
 
-/// How long a server may take to answer, or to stop when asked to: a loaded machine is slow, and a
-/// test that passes never waits for so long.
+/// How long a server may take to answer, or to stop when asked to: a loaded machine is slow, and a test that
+/// passes never waits that long.
 const LIMIT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(5);
 /// How often a start is tried: a port may be taken between our look and the server's.

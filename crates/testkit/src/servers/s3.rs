@@ -108,7 +108,7 @@ impl S3 {
         SECRET_KEY
     }
 
-    /// From now on, and for so long, every request is answered with 503.
+    /// From now on, and for `duration`, every request is answered with 503.
     pub fn answer_503_for(&self, duration: Duration) {
         *lock(&self.outage.until) = Some(Instant::now() + duration);
     }

@@ -17,7 +17,7 @@ pub enum Trouble {
     CutAfter,
     /// It is done, and the answer never comes.
     Silent,
-    /// It is done so much later, whether or not anybody still waits for it.
+    /// It is done after this delay, whether or not a client still waits for it.
     Late(Duration),
     /// It is done, and the answer is no JSON.
     Garbled,

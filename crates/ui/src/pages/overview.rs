@@ -141,7 +141,7 @@ fn float(number: u64) -> f64 {
     number as f64
 }
 
-/// So many in a second, over the samples.
+/// A rate in a second, over the samples.
 fn rate(
     title: &str,
     tone: &str,

@@ -96,9 +96,9 @@ async fn asked<'a>(visit: &PageRequest, sent: Option<&'a Fields>) -> Result<Prop
             p {
                 @match what {
                     "pause" if it.spec.run_at.is_some() => "Its time submits no task until it is resumed. Where its time passes meanwhile, it never submits one.",
-                    "pause" => "No due time submits a task until it is resumed. Due times that pass meanwhile are not made up for.",
+                    "pause" => "No due time submits a task until it is resumed. Due times that pass meanwhile are not caught up.",
                     "resume" if it.spec.run_at.is_some() => "Its time submits its task where it is still to come. One that has passed while it was paused never submits one.",
-                    "resume" => "Due times from now on submit tasks again. Those that have passed while it was paused are not made up for.",
+                    "resume" => "Due times from now on submit tasks again. Those that have passed while it was paused are not caught up.",
                     _ => { "One task of " b { (it.spec.task_type) } " is submitted now, beside the due times." },
                 }
             }

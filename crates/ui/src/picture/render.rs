@@ -85,7 +85,7 @@ fn end(picture: &Picture, status: TaskStatus, start: i32, right: i32) -> Markup 
     }
 }
 
-/// A text in three lines of so many letters at most.
+/// A text in at most three lines of at most `most` letters each.
 pub(super) fn lines(text: &str, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {

@@ -90,7 +90,7 @@ pub(super) enum ChildMove {
 /// Who chooses among the moves that are possible.
 #[derive(Debug)]
 pub(super) enum Choice<'a> {
-    /// So many by chance, and no more than [`Move::Go`] afterwards.
+    /// Moves chosen at random, `left` more of them, and only [`Move::Go`] afterwards.
     Chance {
         chance: &'a mut Chance,
         left: usize,

@@ -54,7 +54,7 @@ pub(super) struct Run<'a> {
     pub(super) child_decl: &'static TaskDecl,
     pub(super) record: TaskRecord,
     pub(super) open: Vec<Open>,
-    /// So many of them, the last ones, were started by the last commit.
+    /// How many of them, the last ones, were started by the last commit.
     pub(super) fresh: usize,
     pub(super) memory: Memory,
     /// Steps whose scratch files the host has.

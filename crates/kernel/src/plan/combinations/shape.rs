@@ -19,7 +19,7 @@ pub(super) enum Kind {
     Signal {
         optional: bool,
     },
-    /// So many tasks; `any`: one has to complete, and the others are told to stop then.
+    /// This number of tasks; `any`: one has to complete, and the others are told to stop then.
     Children {
         count: u32,
         any: bool,

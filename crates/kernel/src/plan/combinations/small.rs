@@ -58,7 +58,7 @@ impl Chance {
         usize::try_from(self.next() % below).unwrap_or_default()
     }
 
-    /// True in so many of a hundred cases.
+    /// True in `percent` of a hundred cases.
     pub(super) fn percent(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }

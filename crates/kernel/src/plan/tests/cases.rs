@@ -359,8 +359,8 @@ impl Case {
         }
         self
     }
-    /// They stand like that since the task was retried: so many places, and so many tasks that were
-    /// replaced.
+    /// The children of a step whose task was retried: how many `places` have a task, and how many tasks were
+    /// `replaced`.
     pub(super) fn retried(mut self, at: usize, places: u32, replaced: u32, again: &[u32]) -> Self {
         if let Some(children) = self.facts.children.get_mut(&at) {
             (children.places, children.replaced) = (places, replaced);

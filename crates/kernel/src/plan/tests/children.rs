@@ -22,7 +22,7 @@ pub(super) fn request(no: u32) -> ChildRequest {
     }
 }
 
-/// Of so many tasks, so many have to complete.
+/// A list of `listed` tasks, of which `need` have to complete.
 pub(super) fn tasks(listed: u32, at_a_time: usize, need: usize) -> Tasks {
     Tasks {
         list: (0..listed).map(request).collect(),

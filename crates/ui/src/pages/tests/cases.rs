@@ -171,13 +171,13 @@ pub(super) const CASES: &[Case] = &[
     case(
         "/schedules/{name}/pause",
         "/schedules/nightly/pause",
-        "are not made up for",
+        "are not caught up",
         &[],
     ),
     case(
         "/schedules/{name}/resume",
         "/schedules/nightly/resume",
-        "are not made up for",
+        "are not caught up",
         &[],
     ),
     case(
