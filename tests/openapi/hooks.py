@@ -108,7 +108,8 @@ def before_call(context, case, kwargs):
         headers["Counterstep-Label"] = "order=4711"
     if isinstance(case.body, dict) and case.body.get("run_at"):
         case.body["run_at"] = "2999-01-01T00:00:00Z"
-    # Some fields go with others only. Every other one counts alone: a tenant has so many operations at most.
+    # Some fields go with others only. Every other one counts alone: a tenant has a maximum number of
+    # operations.
     if operation == "startBulkOperation" and isinstance(case.body, dict):
         if case.body.get("filter") is None:
             case.body["filter"] = {}

@@ -17,7 +17,7 @@ pub const ROUTE: &str = "/api/tasks/create-zip-from-files";
 /// No single answer takes longer, long polls included.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// For so long a connection waits for its next request: shorter than the API keeps it.
+/// How long a connection waits for its next request: shorter than the API keeps it.
 const IDLE: Duration = Duration::from_secs(30);
 
 /// The API at an address.

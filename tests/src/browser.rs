@@ -336,7 +336,7 @@ impl Tab {
         self.call("Emulation.setDeviceMetricsOverride", size).await;
     }
 
-    /// Keeps what the page looks like, down to so many pixels.
+    /// Keeps what the page looks like, down to `most` pixels.
     ///
     /// # Panics
     /// When it cannot be written.

@@ -28,7 +28,7 @@ pub fn can_shift_clocks() -> bool {
     faketime().is_some()
 }
 
-/// The variables with which a process has a clock that is wrong by so many seconds.
+/// The variables with which a process has a clock that is wrong by `seconds` seconds.
 ///
 /// # Panics
 /// When [`can_shift_clocks`] says no.

@@ -285,7 +285,7 @@ impl Rows {
     }
 
     /// Waits until there is no object that no committed output refers to. A reconciler must sweep
-    /// meanwhile. Every output has its object all the time.
+    /// meanwhile. At no time is an output without its object.
     ///
     /// # Panics
     /// When an orphan stays, or an output has no object.

@@ -28,7 +28,7 @@ impl Chance {
         from + self.bits() % (to - from)
     }
 
-    /// So many bytes.
+    /// `count` pseudo-random bytes.
     #[must_use]
     pub fn bytes(&mut self, count: usize) -> Bytes {
         let mut bytes = Vec::with_capacity(count + 7);
@@ -59,7 +59,7 @@ impl Sample {
         }
     }
 
-    /// With so many pseudo-random bytes.
+    /// With `size` pseudo-random bytes.
     #[must_use]
     pub fn random(name: &str, chance: &mut Chance, size: usize) -> Self {
         Self::new(name, chance.bytes(size))

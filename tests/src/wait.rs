@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// Between two looks.
 pub(crate) const PAUSE: Duration = Duration::from_millis(20);
 
-/// For what takes a moment: generous, because only a failure ever waits for so long.
+/// For what takes a moment: generous, because only a failure ever waits that long.
 pub const SOON: Duration = Duration::from_secs(30);
 
 /// For what has to wait for leases and sweeps, on a machine that has other things to do.

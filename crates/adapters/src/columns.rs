@@ -37,7 +37,7 @@ pub(crate) enum Care {
     Strict,
     /// The same, and data that are not what their digest says: for those who run the task.
     Digests,
-    /// Go on with something in its place, and note which it was.
+    /// Continue with a substitute, and note which row it was.
     Salvage(Vec<Unread>),
 }
 

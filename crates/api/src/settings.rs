@@ -71,7 +71,7 @@ pub struct ApiSettings {
     /// After this the revisions of all tasks that are followed are read again, in one query for a
     /// thousand: other processes may change them, and signals may be lost.
     pub event_poll: Duration,
-    /// What `/metrics` shows may be so old: scrapes in between ask the database nothing.
+    /// Maximum age of what `/metrics` shows: scrapes in between ask the database nothing.
     pub gauges_for: Duration,
     /// How often the process looks at the installation, so that it knows what the last hour was like.
     pub history_every: Duration,

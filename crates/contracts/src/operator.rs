@@ -301,7 +301,8 @@ pub enum WhyCode {
     Breaker,
     /// It sleeps for a circuit breaker, and the hints do not say how that stands.
     BreakerUnknown,
-    /// It has lost so many consecutive hosts that one more loss ends its recovery. It holds nothing up.
+    /// It has lost as many consecutive hosts as its type tolerates: one more ends its recovery. It holds
+    /// nothing up.
     LostCounts,
     /// The program that answers cannot run it: another version of its type.
     Version,
@@ -372,7 +373,7 @@ pub struct DeadLetter {
     pub cause: Cause,
 }
 
-/// Tasks in flight that a build could not go on with: one entry a type, version and definition.
+/// Tasks in flight that a build could not continue: one entry a type, version and definition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stranded {
     /// The type's declared name.
@@ -385,7 +386,7 @@ pub struct Stranded {
     pub count: u64,
     /// One of them.
     pub example: TaskId,
-    /// Why this build cannot go on with them, and what to do.
+    /// Why this build cannot continue them, and what to do.
     pub why: String,
 }
 
@@ -394,7 +395,7 @@ pub struct Stranded {
 pub struct DeployCheck {
     /// Tasks that have not ended, and completed ones that may yet be undone with their parent.
     pub in_flight: u64,
-    /// Those among them that this build could not go on with; empty: the build can be deployed.
+    /// Those among them that this build could not continue; empty: the build can be deployed.
     pub stranded: Vec<Stranded>,
     /// Versions that this build has beside newer ones of the same type.
     #[serde(default)]

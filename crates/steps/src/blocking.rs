@@ -327,7 +327,7 @@ mod tests {
     use super::*;
     use std::io::Cursor;
 
-    /// A disk with room for so many bytes.
+    /// A disk with room for a number of bytes.
     struct Full(Cursor<Vec<u8>>, u64);
 
     impl Write for Full {

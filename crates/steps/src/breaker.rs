@@ -26,7 +26,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A service that decides nothing may take so long to answer.
+/// Timeout of a service that decides nothing.
 const BEST_EFFORT_LIMIT: Duration = Duration::from_millis(250);
 
 /// Maximum tries to close a breaker that opens anew meanwhile.

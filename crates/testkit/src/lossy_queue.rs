@@ -1,4 +1,4 @@
-//! A queue that loses every message: what goes on without one, and what was sent?
+//! A queue that loses every message: which work continues without one, and what was sent?
 
 use async_trait::async_trait;
 use counterstep_contracts::{QueueName, WorkerMessage};

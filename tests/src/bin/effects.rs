@@ -177,7 +177,7 @@ enum Mischief {
 #[derive(Serialize, Deserialize)]
 struct Misdeed {
     how: Mischief,
-    /// For so long.
+    /// Milliseconds that it takes.
     ms: u64,
 }
 

@@ -31,9 +31,9 @@ impl Parts {
 
 #[derive(Serialize, Deserialize)]
 struct Whole {
-    /// So many parts.
+    /// Number of parts.
     parts: u32,
-    /// So many at a time.
+    /// Number of parts at a time.
     at_a_time: usize,
     /// This one fails for good.
     broken: Option<u32>,

@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 
 /// Largest file of an archive; a task has two.
 const SIZE: u64 = 60_000;
-/// A task that is not at rest after so long is an anomaly: faults last for seconds.
+/// Time after which a task that is not at rest is an anomaly: faults last for seconds.
 const LIMIT: Duration = Duration::from_secs(240);
 const PAUSE: Duration = Duration::from_millis(100);
 

@@ -100,7 +100,7 @@ impl Disk {
         }
     }
 
-    /// Fills it and keeps it full for so long: what others free meanwhile is taken too.
+    /// Fills it and keeps it full for `duration`: what others free meanwhile is taken too.
     fn fill_for(&mut self, duration: Duration) {
         self.full_until
             .set(Instant::now() + duration + Duration::from_secs(60));

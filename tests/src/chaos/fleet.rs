@@ -158,7 +158,7 @@ impl Fleet {
         process
     }
 
-    /// Starts a member again, with a clock that is wrong by so many seconds.
+    /// Starts a member again, with a clock that is wrong by `skew` seconds.
     pub(super) fn begin_again(&mut self, at: usize, skew: i64) {
         let process = self.begin(self.members[at].role, skew);
         self.members[at].process = Some(process);

@@ -7,7 +7,7 @@ use counterstep_tests::rows::restart_machine;
 
 const DAY: i64 = 86_400;
 
-/// One pass of a reconciler with a calendar that is ahead by so much.
+/// One pass of a reconciler with a calendar that is wrong by `ahead` seconds.
 fn pass(place: &Place, ahead: i64, more: &[&str]) -> Ended {
     let mut command = counterstep();
     command.args(["reconciler", "--once"]).args(more);

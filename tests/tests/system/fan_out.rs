@@ -15,7 +15,7 @@ use std::time::Duration;
 const PARTS: u32 = 1_000;
 const AT_A_TIME: usize = 20;
 
-/// A worker is killed so often.
+/// How many times a worker is killed.
 const KILLS: usize = 4;
 
 const TIMES: &[&str] = &[

@@ -45,7 +45,7 @@ struct Service {
 }
 
 impl Service {
-    /// Each call takes this long. `full`: so many calls fill it.
+    /// Each call takes this long. `full`: the number of calls that fill it.
     async fn start(takes: Duration, full: usize) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address").to_string();
@@ -105,7 +105,7 @@ async fn submit(api: &Api, route: &str, tasks: u32) -> Vec<TaskId> {
     submitted
 }
 
-/// So many tasks of a type are not at rest.
+/// The number of tasks of a type that are not at rest.
 async fn open(api: &Api, name: &str) -> usize {
     let path =
         format!("/api/tasks?type={name}&status=dispatched&status=running&status=waiting&limit=200");
@@ -326,8 +326,8 @@ async fn median_wait(api: &Api, tasks: &[TaskId]) -> Duration {
     waits[waits.len() / 2]
 }
 
-/// Tenant `a` submits so many tasks, then tenant `b` ten. Returns the median waits of ten tasks of `b`
-/// before and beside those of `a`, and how many of `a` were open when those of `b` had ended.
+/// Tenant `a` submits `tasks` tasks, then tenant `b` ten. Returns the median waits of ten tasks of `b` before
+/// and beside those of `a`, and how many of `a` were open when those of `b` had ended.
 async fn beside_a_large_tenant(tasks: u32) -> (Duration, Duration, usize) {
     let service = Service::start(Duration::from_millis(50), 16).await;
     let program = OwnProgram::start(env!("CARGO_BIN_EXE_limited"), TIMES)

@@ -126,7 +126,7 @@ async fn submit(api: &Api, route: &str, body: &Value) -> TaskId {
     id.parse().expect("an id")
 }
 
-/// So many tasks of each key, in batches that mix them.
+/// `each` tasks of each key, in batches that mix them.
 async fn submit_all(api: &Api, keys: usize, each: usize) -> Vec<TaskId> {
     let mut submitted = Vec::new();
     for _ in 0..each {

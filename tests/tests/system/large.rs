@@ -23,7 +23,7 @@ const MEMORY: u64 = 150 * MIB;
 /// For each of: in, zipped, out.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// So many pseudo-random mebibytes, made while they are read.
+/// `count` pseudo-random mebibytes, made while they are read.
 fn mebibytes(seed: u64, count: u64) -> impl Iterator<Item = Bytes> {
     let mut chance = Chance::new(seed);
     (0..count).map(move |_| chance.bytes(1 << 20))

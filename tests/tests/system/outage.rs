@@ -26,7 +26,7 @@ const TIMES: &[&str] = &[
     "5s",
 ];
 
-/// Steps that run when servers go away: so many are declared to go on, and as many are not.
+/// Number of steps that run when servers go away and are declared to go on, and of steps that are not.
 const STEPS: usize = 50;
 
 /// Over while the servers are away, and not before they are back.

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_effects");
 
-/// A lease longer than any test waits: what is gone on with was given back.
+/// A lease longer than any test waits: a task that continues was given back.
 const TIMES: &[&str] = &[
     "--lease",
     "10m",

@@ -154,11 +154,11 @@ async fn an_operator_disables_and_enables_a_type() {
     );
 }
 
-/// So many due times, one a second.
+/// Number of due times, one a second.
 const DUE_TIMES: i64 = 60;
 
-/// So often a reconciler is killed, about every two seconds: nearly to the last due time, and then
-/// no more.
+/// How many times a reconciler is killed, about every two seconds: nearly to the last due time, and then no
+/// more.
 const KILLS: usize = 20;
 
 #[tokio::test(flavor = "multi_thread")]

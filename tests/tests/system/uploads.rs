@@ -15,7 +15,7 @@ use std::net::TcpStream;
 #[tokio::test(flavor = "multi_thread")]
 async fn uploads_that_the_server_takes_too_slowly_are_not_blamed_on_a_client_that_went_away() {
     let place = Place::new();
-    // Far less than so much takes to be written to disk.
+    // Far less than writing the sample to disk takes.
     let dev = services::dev(&place, &["--upload-timeout", "50ms", "--every", "1s"]);
     let samples = [Sample::random("large.bin", &mut Chance::new(8), 200 << 20)];
     for _ in 0..5 {

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A connection waits so long for its next request. Many servers close an idle one after 5 s: a
-/// call that meets that moment has no answer, and has used up an attempt for nothing.
+/// How long an idle connection is kept for its next request. Many servers close an idle one after 5 s: a call
+/// that meets that moment has no answer, and has used up an attempt for nothing.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// In bytes.

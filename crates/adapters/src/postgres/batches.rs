@@ -31,8 +31,8 @@ const FULL: usize = 64;
 /// As many as one statement carries.
 const MOST: usize = 128;
 
-/// A change that meets a lock waits for it so long while others wait for the change: those of its
-/// statement, and those in the queue.
+/// How long a change waits for a lock while others wait for the change: those of its statement, and those in
+/// the queue.
 const BRIEFLY: Duration = Duration::from_millis(100);
 
 /// What a batch replies to one of its requests.

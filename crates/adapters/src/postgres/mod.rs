@@ -87,7 +87,8 @@ pub struct PostgresStore {
     /// here.
     lists: Database,
     batches: Batches,
-    /// Places for counts of waiting tasks: they are given up soon, and a slow server goes on with each.
+    /// Permits for counts of waiting tasks: a count has a short timeout, and a slow server may still be
+    /// working on it.
     counts: Arc<Semaphore>,
     /// Of all.
     connections: usize,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
-/// A supervisor has so long to end what its step has left, and itself.
+/// How long a supervisor may take to end what its step has left, and itself.
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Between two looks whether it has.

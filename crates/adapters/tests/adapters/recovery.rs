@@ -87,8 +87,8 @@ async fn execute(engine: &Engine, task: TaskId, statements: Vec<Sql>) {
         .unwrap();
 }
 
-/// So many tasks in the middle of their step, of a host that is not there any more. The first of
-/// them is another one's template, and only a handle on the database.
+/// `count` tasks in the middle of their step, of a host that is gone. The first of them is another one's
+/// template, and only a handle on the database.
 async fn lost(engine: &Engine, count: i64) -> TaskId {
     let template = form::submit(engine, Form::new()).await;
     let doomed = tokio::spawn({

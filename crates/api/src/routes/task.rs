@@ -86,7 +86,7 @@ async fn shown(
     Ok(answer.json(task_view::task(record, said, &children, successors)))
 }
 
-/// A step that goes on without a change of the row is news too, and so are tasks that the task has
+/// A step that continues without a change of the row changes the tag too, and so do tasks that the task has
 /// submitted, and those that run it again.
 fn etag(
     record: &TaskRecord,

@@ -129,7 +129,7 @@ async fn view(site: &Site, task: TaskId) -> TaskView {
     site.get(&format!("/api/tasks/{task}")).await.json(200)
 }
 
-/// Waits until so many children are in each state.
+/// Waits until the given number of children is in each state.
 async fn until_they_are(
     site: &Site,
     parent: TaskId,

@@ -181,7 +181,7 @@ pub(crate) async fn disable_by_failures(site: &Site, route: &str) {
     for _ in 0..2 {
         ends(site, route, "fails", TaskStatus::Failed).await;
     }
-    // The count comes after the task's own end: a client that sees that may be faster.
+    // The count comes after the task's own end, which a client may see before.
     eventually("the type is disabled", || async {
         let name = route[..1].to_uppercase() + &route[1..];
         let view = shown(site, &name).await;

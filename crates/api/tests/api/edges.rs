@@ -238,7 +238,7 @@ async fn lost_hosts(stage: &mut Stage) {
     stage.site.recover().await;
     stage.until(leaves, TaskStatus::Failed).await;
 
-    // Another host is faster than the reconciler.
+    // Another host takes it before the reconciler does.
     let again = stage.submit("plain", r#"{"make":["hang"]}"#).await;
     stage.lose_host_at(again, "make", StepStatus::Running).await;
     stage.turn(again).await;

@@ -200,7 +200,7 @@ async fn a_long_poll_ends_when_the_task_rests() {
     let task = site.submit("/api/tasks/write-note").await;
     let path = format!("/api/tasks/{task}?wait=60s");
     site.run_worker();
-    // Neither its next look nor the end of its time comes so soon: what ends it is the signal.
+    // Its next poll and the end of its time are later: what ends it is the signal.
     let answer = tokio::time::timeout(Duration::from_secs(45), site.get(&path))
         .await
         .expect("a signal wakes it");

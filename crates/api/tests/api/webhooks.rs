@@ -157,7 +157,7 @@ fn is_noted(one: &DeliveryView) -> bool {
     one.last.is_some() && !one.due_at.as_ref().is_some_and(claimed)
 }
 
-/// The only webhook of a task, once it stands so after so many attempts.
+/// The only webhook of a task, once it has this status after `attempts` attempts.
 async fn until(site: &Site, task: TaskId, status: DeliveryStatus, attempts: u32) -> DeliveryView {
     let what = format!("a webhook that is {status:?} after {attempts} attempts");
     eventually(&what, || async {

@@ -1,5 +1,5 @@
-//! `counterstep check-deploy`: whether this program could go on with the tasks in flight. Reads one
-//! query and changes nothing, so it runs beside the services of the program before.
+//! `counterstep check-deploy`: whether this program could continue the tasks in flight. Reads one query and
+//! changes nothing, so it runs beside the services of the program before.
 
 use super::output::print;
 use super::table;

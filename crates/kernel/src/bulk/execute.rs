@@ -323,7 +323,7 @@ async fn execute(
 /// Notes what became of a slice, also where the operation was stopped meanwhile.
 ///
 /// # Errors
-/// [`StoreError`]; also where this process cannot go on with the operation.
+/// [`StoreError`]; also where this process cannot continue the operation.
 async fn finish(
     engine: &Engine,
     document: &Document,

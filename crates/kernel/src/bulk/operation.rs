@@ -1,5 +1,5 @@
-//! A bulk operation as a document: what is to be done with which tasks, how far it has come, and when
-//! a process may go on with it. Must not change a task.
+//! A bulk operation as a document: what is to be done with which tasks, its progress, and when a process may
+//! continue it. Must not change a task.
 
 use crate::audit::one_line;
 use crate::dead_letters::Selection;
@@ -26,11 +26,11 @@ pub(super) const LISTED: Duration = Duration::from_secs(30 * 86_400);
 /// Tasks on which no process could decide yet, about.
 const MOST_UNDECIDED: usize = 1_000;
 
-/// These wait until the operation is so old: a program that knows their version was there when it began, since they
-/// were, and may be on its way to the other hosts.
+/// Minimum age of the operation before a task of an unknown version counts as failed: a program that knows
+/// its version was there when the operation began, and may be on its way to the other hosts.
 const DEPLOYED: Duration = Duration::from_secs(15 * 60);
 
-/// And at least so long, for processes that are there and have others in hand.
+/// Minimum time that other processes get for the operation.
 const HANDED_OVER: Duration = Duration::from_secs(60);
 
 /// Failures that are kept with their reason.

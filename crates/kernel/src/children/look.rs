@@ -11,7 +11,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The outcomes of so few tasks are read without being asked for.
+/// Maximum number of tasks whose outcomes are read without being asked for.
 const FEW: u32 = 16;
 
 /// Tasks that are read at a time.

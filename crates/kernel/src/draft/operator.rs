@@ -227,8 +227,8 @@ impl Draft {
         self.undo_or_finish()
     }
 
-    /// Sets the count of hosts lost in a row to the operator's. Nothing else changes: the host that
-    /// runs the task goes on with it.
+    /// Sets the count of consecutive host losses to the operator's. Nothing else changes: the host that runs
+    /// the task continues with it.
     ///
     /// # Errors
     /// As the judge says.

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// A task that was left is looked at again after this at the earliest, ...
 const SOONEST: Duration = Duration::from_secs(1);
 
-/// ... and those of a long line one after the other: so many looks a second, each of them a read.
+/// ... and those of a long queue one after the other, with this pause: each look is a read.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
 /// The time of the next look.

@@ -1,5 +1,4 @@
-//! Whether a program could go on with the tasks in flight: compared by what they were submitted
-//! under.
+//! Whether a program could continue the tasks in flight: compared by what they were submitted under.
 
 use crate::ports::{InFlight, Store, StoreError};
 use crate::task::Registry;
@@ -73,7 +72,7 @@ fn older_versions(registry: &Registry, groups: &[InFlight]) -> Vec<OlderVersion>
     older.map(count).collect()
 }
 
-/// What a build can go on with.
+/// What a build can continue.
 struct Build {
     known: Vec<KnownType>,
     /// Without their lanes.
@@ -92,7 +91,7 @@ impl Build {
         }
     }
 
-    /// Why it cannot go on with these tasks, and what to do; `None`: it can.
+    /// Why it cannot continue these tasks, and what to do; `None`: it can.
     fn why_stranded(&self, InFlight { of, queue, .. }: &InFlight) -> Option<String> {
         let same_name = || self.known.iter().filter(|known| known.name == of.name);
         let Some(newest) = same_name().map(|known| known.version).max() else {

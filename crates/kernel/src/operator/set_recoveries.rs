@@ -44,8 +44,7 @@ pub fn set_recoveries(
             .of(&record.task)
             .ok_or(OperatorError::UnknownType)?;
         let allowed = task_type.decl.max_recoveries;
-        // More than that is undone, or parked, the moment it is counted: no task goes on with
-        // such a count.
+        // More than that is undone, or parked, the moment it is counted: no task continues with such a count.
         if to.attempts > allowed {
             return Err(OperatorError::TooMany {
                 asked: to.attempts,

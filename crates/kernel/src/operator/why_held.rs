@@ -68,7 +68,7 @@ struct Held<'a> {
     owner: &'a str,
     /// The steps under way.
     named: &'a str,
-    /// So long nothing is known of the owner.
+    /// How long nothing is known of the owner.
     unknown_for: Option<Duration>,
     /// Number of results in its spool.
     kept: Option<u64>,

@@ -12,7 +12,7 @@ use counterstep_contracts::operator::{WhyCode, WhyReason};
 use serde_json::json;
 use std::time::Duration;
 
-/// A limit that starts no more than one attempt in so long counts as closed by the operator who set it.
+/// A limit that starts at most one attempt in this time counts as closed by the operator who set it.
 const CLOSED: Duration = Duration::from_secs(24 * 3600);
 
 pub(super) fn limit(facts: &Facts<'_>) -> Option<Found> {

@@ -82,7 +82,7 @@ pub struct Unclaimed {
     pub queues: Vec<QueueName>,
     /// Of these types, versions and definitions.
     pub known: Vec<KnownType>,
-    /// Offered, or due, for at least so long, and not changed for at least so long.
+    /// How long they have been offered or due, and unchanged, at least.
     pub for_at_least: Duration,
     /// One with a due time was offered again after it. Then it is left alone for as long again as
     /// had passed between its due time and its last change, but for no longer than this.

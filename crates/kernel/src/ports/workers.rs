@@ -86,7 +86,7 @@ pub struct KeptResults {
 /// A pass of a reconciler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Passed {
-    /// It ended so long before the database's now.
+    /// How long before the database's now it ended.
     pub ago: Duration,
     /// What it did, by name.
     pub counts: BTreeMap<String, u64>,

@@ -342,7 +342,8 @@ impl Store {
                 continue;
             }
             let Some(codec) = &self.codec else { continue };
-            // Of one that stays as it is its reader says that it cannot be read, and goes on with the others.
+            // The reader of a row that stays as it is reports that it cannot be read, and continues with the
+            // others.
             if let Ok(body) = codec.decrypt(&place, &row.body) {
                 row.body = body;
             }

@@ -123,10 +123,9 @@ async fn plan_page(
     Ok(page::plan(page, &asked, &said, rules, every))
 }
 
-/// Lists all objects where a listing is due, or goes on with one that was begun, and does with
-/// orphans what their policies say; at most `pages` pages in this call, or one for each
-/// interval at which something is listed where these are more; none after `shutdown`. Of
-/// several reconcilers one does it.
+/// Lists all objects where a listing is due, or continues one that was begun, and treats orphans by their
+/// policies; at most `pages` pages in this call, or one for each interval at which something is listed where
+/// these are more; none after `shutdown`. Of several reconcilers one does it.
 ///
 /// # Errors
 /// When the store does not answer. What the object store refuses stands in the result.

@@ -77,7 +77,7 @@ async fn a_consumer_that_is_gone_is_made_again_and_brings_what_waits() {
         scene.hears();
         scene.pass_until_completed(&[task], NEVER).await
     };
-    // A host that fetches may be faster; then there was nothing to mend.
+    // A host that fetches may have mended it before; then there was nothing to mend.
     assert!(
         mended.is_empty() || mended == ["the consumer of queue `errands`"],
         "{mended:?}"

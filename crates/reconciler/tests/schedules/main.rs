@@ -131,7 +131,7 @@ async fn row(engine: &Engine, name: &str) -> ScheduleRow {
         .row
 }
 
-/// Makes a schedule due since so many seconds ago.
+/// Makes a schedule due since `seconds` seconds ago.
 async fn make_due(engine: &Engine, name: &str, seconds: i64) {
     let kept = schedule::get(engine, &tenant(), name)
         .await

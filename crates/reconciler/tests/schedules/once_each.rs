@@ -29,11 +29,11 @@ async fn due_of(store: &Store, task: TaskId) -> String {
 /// How many due times the test passes; each comes a second after the other.
 const DUE_TIMES: i64 = 20;
 
-/// So often a reconciler is aborted, about five times in a second of their time: nearly to the last
-/// due time, and then no more.
+/// How many times a reconciler is aborted, about five times in a second of their time: nearly to the last due
+/// time, and then no more.
 const ABORTS: usize = 80;
 
-/// A reconciler lives at most for so many reads of the test: some passes, and some within one.
+/// Maximum number of reads of the test for which a reconciler lives: some passes, and some within one.
 const LONGEST_LIFE: usize = 20;
 
 /// Three reconcilers, aborted wherever they are and started again, and a schedule for each second.

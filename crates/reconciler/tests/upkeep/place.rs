@@ -265,8 +265,8 @@ impl<'a> Place<'a> {
         key
     }
 
-    /// Writes so many objects of an attempt that are old. One file under many names: a hundred
-    /// thousand files of their own would take minutes to make and to remove.
+    /// Writes `count` objects of an attempt that are old. One file under many names: a hundred thousand files
+    /// of their own would take minutes to make and to remove.
     pub(crate) fn many_old(&self, task: TaskId, attempt: i32, count: usize) -> Vec<String> {
         let first = self.old(task, attempt, "0");
         let others = (1..count).map(|n| format!("{}{n}", prefix(task, attempt)));

@@ -16,9 +16,9 @@ struct Planted {
     go: Vec<String>,
 }
 
-/// So many tasks with so many outputs each, and on average a hundredth as many orphans, of six
-/// kinds: of attempts that crashed before, in and after their uploads, of a paused writer, beside a
-/// failed undo, and half an upload.
+/// `tasks` tasks with `outputs` outputs each, and on average a hundredth as many orphans, of six kinds: of
+/// attempts that crashed before, in and after their uploads, of a paused writer, beside a failed undo, and
+/// half an upload.
 async fn plant(place: &Place<'_>, tasks: usize, outputs: usize) -> Planted {
     let mut planted = Planted::default();
     for n in 0..tasks {

@@ -64,7 +64,7 @@ impl Runtime for NoTime {
     }
 }
 
-/// Fails so often, and then gives the number of its attempt.
+/// Fails `failures` times, and then gives the number of its attempt.
 async fn after(
     failures: i32,
     attempt: Attempt,

@@ -106,7 +106,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// With so many dead letters, of three causes in turn.
+    /// With `count` dead letters, of three causes in turn.
     async fn with(count: u32) -> Self {
         let bank = Bank::default();
         let harness = Harness::embedded(only::<ChargeCard>()).provide(bank.clone());

@@ -34,7 +34,7 @@ pub(crate) struct Seat {
     /// Fails for good.
     #[serde(default)]
     fails: bool,
-    /// Takes so long, by the test's clock.
+    /// How long it takes, by the test's clock.
     #[serde(default)]
     takes_ms: u64,
 }

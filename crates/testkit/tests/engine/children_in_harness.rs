@@ -37,7 +37,7 @@ fn unbook(ctx: &StepContext) {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Ticket {
-    /// Takes so long, by the test's clock.
+    /// How long it takes, by the test's clock.
     #[serde(default)]
     takes_ms: u64,
 }

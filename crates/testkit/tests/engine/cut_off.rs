@@ -465,7 +465,7 @@ impl Machine {
         assert!(broken.is_empty(), "{}", broken.join("; "));
     }
 
-    /// Waits until so many steps of the task run.
+    /// Waits until `steps` steps of the task run.
     async fn until_run(&self, task: TaskId, steps: usize) {
         eventually("running steps", || async {
             let record = self.record(task).await;
@@ -535,7 +535,7 @@ impl Process {
         tokio::spawn(async move { turn(&engine, Host::Worker, task, &CancelToken::new()).await })
     }
 
-    /// Waits until the spool has so many results.
+    /// Waits until the spool has `results` results.
     async fn until_keeps(&self, results: u64) {
         eventually("results in the spool", || async {
             (self.spool.stats().entries == results).then_some(())

@@ -253,7 +253,7 @@ async fn one_of_three_drains(test: usize, locks: impl Fn() -> Arc<dyn Locks>) {
             spawn.clone(),
         )));
     }
-    // Each process has looked at the suspect many times once so many have gone past it one after
+    // Each process has looked at the suspect many times once this number of tasks has gone past it one after
     // the other.
     for _ in 0..20 {
         let other = here.submitted(None).await;

@@ -26,13 +26,13 @@ use std::time::Duration;
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Day {
-    /// Works for so long, in milliseconds; heeds its token.
+    /// How long it works, in milliseconds; heeds its token.
     smith_ms: u64,
-    /// Fails so often before it succeeds.
+    /// How many times it fails before it succeeds.
     baker_fails: i32,
     /// The same; its delays are long.
     miller_fails: i32,
-    /// Gives up for good, so many milliseconds after its start.
+    /// Milliseconds after its start at which it gives up for good.
     miller_quits_after: Option<u64>,
     /// Whether the mayor is asked.
     asks: bool,

@@ -397,7 +397,7 @@ async fn an_owner_whose_lease_ran_out_cannot_keep_what_a_sweep_has_condemned_mea
         Some(intents::overdue(&record)).filter(|overdue| is_stored && !overdue.is_empty())
     });
     let overdue = overdue.await;
-    // A sweep comes by once the task is taken back. A listing of all objects finds it before that.
+    // A sweep finds it once the task is taken back. A listing of all objects finds it before that.
     let planned = orphans::plan(&task.engine, 10).await.expect("the plan");
     assert_eq!(planned.condemn, []);
     let before = task.record().await;

@@ -107,9 +107,8 @@ impl Write for Lines {
     }
 }
 
-/// Starts the log. For the whole process: `tracing` remembers for each line whether it is wanted,
-/// by the thread that comes by first, so that a log of one thread loses lines to tests that run
-/// beside it.
+/// Starts the log. For the whole process: `tracing` remembers for each line whether it is wanted, by the
+/// thread that logs it first, so that a log of one thread loses lines to tests that run beside it.
 fn log() -> Lines {
     static LOG: OnceLock<Lines> = OnceLock::new();
     let start = || {

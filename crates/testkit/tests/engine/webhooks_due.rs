@@ -179,7 +179,7 @@ async fn many_receivers_of_one_tenant_that_never_answer_leave_room_for_another()
     .await;
 }
 
-/// 900 webhooks of so many tenants, each to a host of its own that never answers.
+/// 900 webhooks of this number of tenants, each to a host of its own that never answers.
 fn silent(tenants: i64) -> Vec<DocumentWrite> {
     let one = |due| {
         let (tenant, url) = (

@@ -88,7 +88,7 @@ async fn poison_becomes_one_row_and_never_comes_again() {
             (stream.get_info().await.unwrap().state.messages == 0).then_some(())
         })
         .await;
-        // And the host goes on with what it can read.
+        // The host continues with what it can read.
         let task = form::submit(&engine, Form::new().field("secret", "x")).await;
         completed(&engine, task).await;
     })

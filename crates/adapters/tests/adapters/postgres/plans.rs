@@ -492,7 +492,7 @@ async fn typical_commits_per_second() {
         },
     )
     .await;
-    // Every so many changes come again, as a redelivery does, and are refused.
+    // Every `again` changes are sent again, as at a redelivery, and are refused.
     let mut rates = Vec::new();
     for (width, again) in [(1, 0)].into_iter().chain([(32, 0), (32, 10)].repeat(5)) {
         let mut records = Vec::new();

@@ -16,8 +16,7 @@ const SHORT: BreakerPolicy = BreakerPolicy::per_step()
     .open_for("150ms");
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The suite is about answers, on a machine that may be busy: a breaker here goes on without them
-/// never.
+/// The suite is about answers, on a machine that may be busy: a breaker here always waits for them.
 #[derive(Debug)]
 struct Patient(Arc<dyn Random>);
 

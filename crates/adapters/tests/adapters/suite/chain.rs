@@ -11,7 +11,7 @@ use counterstep_reconciler::audit::{Copied, Damage, Finding, Scope, Verified, ve
 use futures::future::join_all;
 use serde_json::{Value, json};
 
-/// Adds so many entries to a change.
+/// Adds `count` entries to a change.
 pub(crate) fn entries(change: &mut Transition, count: i64, details: &Value) {
     let write = write_of(change);
     let first = write.row.rev.0 == 1;
@@ -39,7 +39,7 @@ pub(crate) fn entries(change: &mut Transition, count: i64, details: &Value) {
     }];
 }
 
-/// A task with a chain of these changes, each of so many entries.
+/// A task with a chain of these changes, each with its number of entries.
 pub(crate) async fn chained(store: &Store, changes: &[i64], details: &Value) -> TaskRecord {
     let mut record: Option<TaskRecord> = None;
     for count in changes {

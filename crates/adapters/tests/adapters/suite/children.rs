@@ -40,7 +40,7 @@ pub(super) async fn submitting(parent: &TaskRecord, children: Vec<Transition>) -
     change
 }
 
-/// A task that sleeps, with so many children of its first step.
+/// A task that sleeps, with this number of children of its first step.
 pub(crate) async fn family(store: &Store, children: u32) -> (TaskRecord, Vec<TaskId>) {
     let parent = claimed(store, MINUTE).await;
     let children: Vec<_> = (0..children).map(|no| child(&parent, 1, no)).collect();

@@ -44,8 +44,8 @@ async fn take_after_the_end(locks: &dyn Locks, task: TaskId) -> LockTag {
     .await
 }
 
-/// Waits until a lock that was taken for so long before this call would have ended: one that is
-/// taken now has ended.
+/// Waits until a lock that was taken for `term` before this call would have ended: one that is taken now has
+/// ended.
 async fn until_over(locks: &dyn Locks, term: Duration) {
     let other = new_task();
     take(locks, other, term).await;

@@ -5,7 +5,7 @@ use counterstep_contracts::{Epoch, TaskId};
 use counterstep_kernel::ports::{LogRow, LogWrite, MOST_LOG_BYTES, MOST_LOG_LINES, Ports, Store};
 use counterstep_kernel::record::TaskRecord;
 
-/// A row of an epoch, of so many lines and bytes.
+/// A row of an epoch, with these counts of lines and bytes.
 pub(crate) fn log_row(epoch: i64, no: u32, lines: u32, bytes: u32) -> LogRow {
     LogRow {
         epoch: Epoch(epoch),

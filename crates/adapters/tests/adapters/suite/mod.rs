@@ -37,7 +37,7 @@ pub(crate) use counterstep_testkit::many_tasks::eventually;
 use std::future::Future;
 use std::time::Duration;
 
-/// Long enough for a slow machine; a test that passes never waits for so long.
+/// Long enough for a slow machine; a test that passes never waits that long.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
 /// More than one step of any store's clock.

@@ -15,7 +15,7 @@ pub(super) async fn ended(store: &Store, status: TaskStatus, key: &str) -> TaskR
     ended_with(store, status, key, Duration::ZERO).await
 }
 
-/// The same, with a key that lives for so long.
+/// The same, with a key that lives for `expires_in`.
 async fn ended_with(
     store: &Store,
     status: TaskStatus,

@@ -116,7 +116,7 @@ pub(crate) async fn a_submission_takes_its_receive(ports: &Ports) {
         begun(store, Duration::ZERO).await,
         begun(store, MINUTE).await,
     );
-    // Late, and no sweep has come by.
+    // Late, and no sweep has seen it.
     commit(store, NEW, &submit_received(task)).await.unwrap();
     assert!(store.load(task).await.unwrap().is_some());
     assert_eq!(

@@ -18,8 +18,8 @@ async fn to_sweep(store: &Store, limit: u32) -> Vec<TaskId> {
     found.into_iter().map(|found| found.task).collect()
 }
 
-/// A task without a lease, an attempt of which came to nothing: a sweep may take what it stored so
-/// long after its start.
+/// A task without a lease, an attempt of which came to nothing: a sweep may take what it stored `sweep_after`
+/// after its start.
 async fn left(store: &Store, sweep_after: Duration) -> TaskRecord {
     let record = claimed(store, MINUTE).await;
     let mut change = after(&record);

@@ -373,7 +373,7 @@ pub(crate) async fn what_was_offered_again_is_found_less_and_less_often(ports: &
     let store = &ports.store;
     const GAP: Duration = Duration::from_millis(300);
     for status in [TaskStatus::Dispatched, TaskStatus::Waiting] {
-        // Due at once, and offered again when so much time had passed since.
+        // Due at once, and offered again once that time had passed since.
         let first = task(store, status, "files", Some(Duration::ZERO)).await;
         let id = first.task.id;
         let gap = |record: &TaskRecord| {

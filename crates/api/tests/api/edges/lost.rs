@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) async fn undone_when_lost(stage: &mut Stage) {
-    // Found by the reconciler, and lost once more in its undo, which is gone on with.
+    // Found by the reconciler, and lost once more in its undo, which continues.
     let made = stage
         .submit("fragile", r#"{"make":["hang"],"unmake":["hang"]}"#)
         .await;

@@ -213,7 +213,7 @@ async fn a_stream_that_reads_what_does_not_fit_is_not_silent() {
         let sent = site.post("/api/tasks/write-note/batch", batch.to_string());
         sent.await.assert_status(200);
     }
-    // So late that none of them has changed since the place below.
+    // Late enough that none of them has changed since the place below.
     site.clock.advance("2m");
     let mut client = Client::default();
     let mut first = client.open(&site, "").await;

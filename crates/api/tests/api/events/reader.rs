@@ -126,7 +126,7 @@ impl Reader {
         }
     }
 
-    /// So many of them.
+    /// `count` of them.
     pub(super) async fn entries(&mut self, count: usize) -> Vec<AuditView> {
         let mut entries = Vec::new();
         while entries.len() < count {

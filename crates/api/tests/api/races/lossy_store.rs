@@ -55,7 +55,7 @@ impl LossyStore {
         Self { inner, next }
     }
 
-    /// Loses the reply to the change that follows on so many others.
+    /// Loses the reply to the change that follows `after` others.
     pub(crate) fn lose(&self, after: usize, fate: Fate, between: Between) {
         let loss = Loss {
             after,

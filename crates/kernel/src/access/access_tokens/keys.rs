@@ -18,7 +18,7 @@ const REFRESH: Duration = Duration::from_secs(5 * 60);
 /// made-up keys cause no more traffic than this.
 const GAP: Duration = Duration::from_secs(10);
 
-/// So long keys count that could not be read again.
+/// How long keys are used that could not be read again.
 const LONGEST_USE: Duration = Duration::from_secs(4 * 3600);
 
 /// Whether tokens can be checked.
@@ -40,7 +40,8 @@ pub(super) struct KeyCache {
     known: Mutex<KnownKeys>,
 }
 
-/// A read of the keys. It belongs to no caller: where the one goes away that has begun it, the next one goes on with it.
+/// A read of the keys, shared by all callers: where the caller that began it goes away, the next one
+/// continues it.
 type Reading = Shared<BoxFuture<'static, Result<Arc<[PublicKey]>, Arc<str>>>>;
 
 /// Times are of the process's clock.

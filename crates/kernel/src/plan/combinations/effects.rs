@@ -124,7 +124,7 @@ impl<'a> Effects<'a> {
         self.began.retain(|&it| it != at);
     }
 
-    /// A person has the task go on with another request, by which these start again: what their attempts
+    /// An operator redrives the task with another request, by which these start again: what their attempts
     /// may have done by the one before is that person's concern.
     pub(super) fn redriven_otherwise(&mut self, steps: &[usize]) {
         self.standing
@@ -145,7 +145,7 @@ impl<'a> Effects<'a> {
         }
     }
 
-    /// The step waits from now on, or goes on with it. Gives the request by which it began.
+    /// The step waits from now on, or continues to wait. Gives the request by which it began.
     pub(super) fn wait_begins(&mut self, at: usize, last_request: u64) -> u64 {
         *self.waits.entry(at).or_insert(last_request)
     }

@@ -273,8 +273,8 @@ impl Run<'_> {
         self.change(|draft| draft.take_back())
     }
 
-    /// An attempt succeeds while the database is away, and its process ends: the one after it has the
-    /// result, and goes on with it, where no other host has the task.
+    /// An attempt succeeds while the database is away, and its process ends: the one after it has the result,
+    /// and continues with it, where no other host has the task.
     pub(super) fn keeps_result(&mut self, place: usize, fenced: bool) -> Result<(), Broken> {
         let kept = self.open.remove(place);
         if fenced {

@@ -92,7 +92,7 @@ async fn an_undo_does_not_wait_for_a_breaker() {
     site.all_are(TaskStatus::Failed, &tasks).await;
     assert!(
         matches!(breaker(&site).standing().await, BreakerState::Open(_)),
-        "it is open all the time"
+        "it stays open"
     );
     let history = site.history(tasks[0]).await;
     let undone = history

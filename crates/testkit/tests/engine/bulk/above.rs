@@ -80,7 +80,7 @@ impl SendAllAnyway {
 /// More than a slice has.
 const MANY: u32 = 250;
 
-/// A parent that waits for so many children, which have its label.
+/// A parent that waits for `count` children, which have its label.
 pub(super) async fn family(form: Form, count: u32) -> (Site, TaskId) {
     let types = Registry::new()
         .with::<SendParcel>()

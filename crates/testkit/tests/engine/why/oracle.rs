@@ -345,7 +345,7 @@ const LOST_AFTER: Duration = Duration::from_secs(45);
 /// Looks of a host at what is due.
 const POLL: Duration = Duration::from_millis(50);
 
-/// So often a question is asked again where the answer is about to change.
+/// How many times a question is asked again where the answer is about to change.
 const LOOKS: usize = 20;
 
 /// The program under a case.
