@@ -26,11 +26,12 @@ pub(super) const LISTED: Duration = Duration::from_secs(30 * 86_400);
 /// Tasks on which no process could decide yet, about.
 const MOST_UNDECIDED: usize = 1_000;
 
-/// Minimum age of the operation before a task of an unknown version counts as failed: a program that knows
-/// its version was there when the operation began, and may be on its way to the other hosts.
+/// How long after the start of an operation its tasks on which no process could decide wait for a process
+/// that can: a program that knows their version existed when they were submitted, and may be on its way to
+/// the other hosts.
 const DEPLOYED: Duration = Duration::from_secs(15 * 60);
 
-/// Minimum time that other processes get for the operation.
+/// Minimum of that wait, counted from when only such tasks were left: other processes may have them in work.
 const HANDED_OVER: Duration = Duration::from_secs(60);
 
 /// Failures that are kept with their reason.
