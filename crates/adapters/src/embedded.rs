@@ -58,9 +58,9 @@ pub enum OpenError {
     /// A folder cannot be made.
     #[error("the folder `{}` cannot be used", path.display())]
     Folder {
-        /// Which.
+        /// Path of the folder.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         source: std::io::Error,
     },
 }

@@ -86,7 +86,7 @@ pub(crate) struct WaitFor {
 }
 
 impl WaitFor {
-    /// Which task.
+    /// Id of the task.
     pub(crate) const fn task(&self) -> TaskId {
         self.task
     }

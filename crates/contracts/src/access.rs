@@ -105,14 +105,14 @@ pub struct KeyView {
     pub id: String,
     /// Whose tasks its holder may reach.
     pub tenant: String,
-    /// Who holds it.
+    /// Subject that holds the key.
     pub subject: String,
     /// What its holder may do.
     pub role: Role,
     /// When it was made.
     #[schemars(extend("format" = "date-time"))]
     pub created_at: String,
-    /// Who made it.
+    /// Actor that created the key.
     pub created_by: String,
     /// Until when it is valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]

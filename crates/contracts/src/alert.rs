@@ -28,7 +28,7 @@ pub enum AlertEvent {
 }
 
 impl AlertEvent {
-    /// Its text.
+    /// Stable text of the value.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -114,7 +114,7 @@ pub struct AlertBody {
     pub event: String,
     /// When it was seen.
     pub timestamp: String,
-    /// More.
+    /// Details of the event.
     pub data: AlertData,
 }
 
@@ -125,9 +125,9 @@ pub struct AlertView {
     pub id: String,
     /// What it is about.
     pub event: AlertEvent,
-    /// More.
+    /// Details of the event.
     pub data: AlertData,
-    /// How it stands.
+    /// State of the delivery.
     pub status: DeliveryStatus,
     /// Times it was sent.
     pub attempts: u32,
@@ -138,7 +138,7 @@ pub struct AlertView {
     /// What came of the last attempt: the status of the answer, or why there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<String>,
-    /// Last change.
+    /// When it was last changed.
     #[schemars(extend("format" = "date-time"))]
     pub updated_at: String,
 }

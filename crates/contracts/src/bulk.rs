@@ -77,7 +77,7 @@ pub enum BulkAction {
 }
 
 impl BulkAction {
-    /// Its text.
+    /// Stable text of the value.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -212,7 +212,7 @@ pub struct BulkUndo {
 pub struct UndoneStep {
     /// Its type's declared name.
     pub task_type: String,
-    /// Its name.
+    /// Name of the step.
     pub step: String,
     /// Number of tasks in which it would be undone.
     pub tasks: u64,
@@ -233,7 +233,7 @@ pub enum BulkStatus {
 }
 
 impl BulkStatus {
-    /// Its text.
+    /// Stable text of the value.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -260,9 +260,9 @@ impl std::fmt::Display for BulkStatus {
 /// A task for which an operation could not be carried out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BulkFailure {
-    /// Which.
+    /// Id of the task.
     pub task_id: TaskId,
-    /// Why.
+    /// The reason, as text.
     #[schemars(regex(pattern = ONE_LINE))]
     pub reason: String,
 }
@@ -270,7 +270,7 @@ pub struct BulkFailure {
 /// A bulk operation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BulkView {
-    /// Its id.
+    /// Id of the operation.
     pub id: String,
     /// What is done with each task.
     pub action: BulkAction,
@@ -288,11 +288,11 @@ pub struct BulkView {
     pub group: Option<String>,
     /// Tasks like this.
     pub filter: BulkFilter,
-    /// Why.
+    /// Reason, for the audit.
     pub note: String,
     /// Who has started it.
     pub actor: String,
-    /// How it stands.
+    /// State of the operation.
     pub status: BulkStatus,
     /// Number of tasks on which it was carried out.
     pub done: u64,

@@ -135,7 +135,7 @@ pub enum CauseSide {
 }
 
 impl CauseSide {
-    /// Its text.
+    /// Stable text of the value.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

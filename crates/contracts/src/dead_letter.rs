@@ -34,7 +34,7 @@ pub struct DeadLetterView {
 /// A message that no host can read. It is kept, and is not delivered again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PoisonView {
-    /// Its id.
+    /// Id of the dead letter.
     pub id: String,
     /// The queue that it came from.
     pub queue: String,

@@ -93,7 +93,7 @@ text_enum!(
 pub enum UndoDecl {
     /// The named function of the declaration.
     Function {
-        /// Its name.
+        /// Name of the function.
         name: &'static str,
     },
     /// The built-in step's own undo.
@@ -121,7 +121,7 @@ impl UndoDecl {
 pub struct NamedPolicy {
     /// The constant's path as written, or `built-in`, `none`, `undo` for the defaults.
     pub name: &'static str,
-    /// Its value.
+    /// The retry policy.
     pub policy: RetryPolicy,
 }
 
@@ -131,7 +131,7 @@ pub struct NamedPolicy {
 pub struct NamedBreaker {
     /// The constant's path as written.
     pub name: &'static str,
-    /// Its value.
+    /// The policy of the breaker.
     pub policy: BreakerPolicy,
 }
 
@@ -153,11 +153,11 @@ fn with_effective(schema: &mut Schema) {
 #[serde(untagged)]
 #[expect(dead_code, reason = "it has the schema of what the policies show")]
 enum ShownAutoDisable {
-    /// As declared.
+    /// As the task type declares it.
     Declared(Option<AutoDisable>),
     /// The settings change it.
     Changed {
-        /// As declared.
+        /// As the task type declares it.
         declared: Option<AutoDisable>,
         /// What holds instead.
         effective: Option<AutoDisable>,

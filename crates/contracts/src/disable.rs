@@ -100,7 +100,7 @@ pub struct SwitchRequest {
     /// Why: what clients are told whose submissions are refused.
     #[schemars(regex(pattern = NOTE), length(min = 1, max = 4000))]
     pub note: String,
-    /// Who.
+    /// Who decides, for the audit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = ACTOR), length(min = 1, max = 100))]
     pub actor: Option<String>,

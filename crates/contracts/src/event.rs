@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 /// One event of a task. Also the `data` of its CloudEvent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskEvent {
-    /// Which task.
+    /// Id of the task.
     pub task: TaskId,
     /// Its type's declared name.
     pub task_type: String,
     /// Its type's version.
     pub version: u32,
-    /// Whose it is.
+    /// Tenant that owns it.
     pub tenant: Tenant,
     /// Its place among the task's events, from 1, without gaps. They may arrive in another order,
     /// and more than once.
@@ -50,20 +50,20 @@ pub struct TaskEvent {
 pub struct StatusChange {
     /// Before; `None` for the first event.
     pub from: Option<TaskStatus>,
-    /// After.
+    /// State after the change.
     pub to: TaskStatus,
 }
 
 /// A step's states around an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepChange {
-    /// Its number.
+    /// Number of the step.
     pub no: StepNo,
-    /// Its name.
+    /// Name of the step.
     pub name: String,
-    /// Before.
+    /// State before the change.
     pub from: Option<StepStatus>,
-    /// After.
+    /// State after the change.
     pub to: Option<StepStatus>,
 }
 

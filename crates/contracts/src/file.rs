@@ -267,7 +267,7 @@ impl StoredFiles {
         self.0.is_empty()
     }
 
-    /// In order.
+    /// Iterates over the files in order.
     pub fn iter(&self) -> std::slice::Iter<'_, StoredFile> {
         self.0.iter()
     }

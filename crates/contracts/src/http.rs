@@ -61,7 +61,7 @@ pub enum BatchOutcome {
     Replayed(Accepted),
     /// It is none.
     Refused {
-        /// Why.
+        /// Why it was refused.
         problem: Problem,
         /// When to come again, in seconds.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,13 +72,13 @@ pub enum BatchOutcome {
 /// A task as `GET /api/tasks/{id}` shows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskView {
-    /// Its id.
+    /// Id of the task.
     pub task_id: TaskId,
     /// Its type's declared name.
     pub task_type: String,
     /// Its type's version.
     pub version: u32,
-    /// Where it stands.
+    /// State of the task.
     pub status: TaskStatus,
     /// What it was labelled with when it was submitted.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
@@ -99,10 +99,10 @@ pub struct TaskView {
     pub settled: Option<Settled>,
     /// Grows with every change; the ETag is made of it.
     pub revision: i64,
-    /// Submitted.
+    /// When it was submitted.
     #[schemars(extend("format" = "date-time"))]
     pub created_at: String,
-    /// Last change.
+    /// When it was last changed.
     #[schemars(extend("format" = "date-time"))]
     pub updated_at: String,
     /// When it came to its terminal state.
@@ -113,7 +113,7 @@ pub struct TaskView {
     pub recovery_attempts: u32,
     /// Completed steps of all steps.
     pub progress: Progress,
-    /// In order.
+    /// Steps in the order of the declaration.
     pub steps: Vec<StepView>,
     /// The task that has submitted it, where one has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -142,7 +142,7 @@ pub struct TaskView {
 /// Answer of `GET /api/tasks/{id}/payloads`: what was handed in, and what steps have put out so far.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Payloads {
-    /// Whose.
+    /// Id of the task.
     pub task_id: TaskId,
     /// The request; `null` where it was erased.
     pub request: Value,
@@ -156,7 +156,7 @@ pub struct Payloads {
 /// What a step has put out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StepOutput {
-    /// Its name.
+    /// Name of the step.
     pub step: String,
     /// What it was.
     pub output: Value,
@@ -166,7 +166,7 @@ pub struct StepOutput {
 /// as they were written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ChainView {
-    /// Whose.
+    /// Id of the task.
     pub task_id: TaskId,
     /// Whether each row follows from the one before it, and the task's row from the last one. `counterstep
     /// audit verify` says what is wrong where not.
@@ -191,11 +191,11 @@ pub struct Progress {
 /// A step as a client sees it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StepView {
-    /// Its number.
+    /// Number of the step.
     pub no: StepNo,
-    /// Its name.
+    /// Name of the step.
     pub name: String,
-    /// Where it stands.
+    /// State of the step.
     pub status: StepStatus,
     /// Forward tries so far.
     pub attempts: Attempt,
@@ -309,9 +309,9 @@ pub struct AuditView {
 /// A task's audit trail and attempts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditTrail {
-    /// Whose.
+    /// Id of the task.
     pub task_id: TaskId,
-    /// In order.
+    /// Entries in the order of the audit.
     pub entries: Vec<AuditView>,
     /// In the order of their start.
     pub attempts: Vec<AttemptView>,
@@ -343,7 +343,7 @@ pub const PROGRESS_EVENT: &str = "progress";
 pub struct AttemptView {
     /// The step's name.
     pub step: String,
-    /// Which way.
+    /// Whether it runs or undoes the step.
     pub direction: Direction,
     /// From 1 in each direction.
     pub attempt: Attempt,
@@ -370,7 +370,7 @@ pub struct AttemptView {
 /// Answer to a cancel: 202 or 200.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CancelAnswer {
-    /// Which task.
+    /// Id of the task.
     pub task_id: TaskId,
     /// Its state now.
     pub status: TaskStatus,
@@ -398,7 +398,7 @@ pub enum CancelOutcome {
 /// Answer to a signal: 202. The same for each repetition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SignalAnswer {
-    /// Which task.
+    /// Id of the task.
     pub task_id: TaskId,
     /// The signal's name, which is that of the step that waits for it.
     pub signal: String,
@@ -410,19 +410,19 @@ pub struct SignalAnswer {
 /// One line of a list of tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskSummary {
-    /// Its id.
+    /// Id of the task.
     pub task_id: TaskId,
     /// Its type's declared name.
     pub task_type: String,
-    /// Where it stands.
+    /// State of the task.
     pub status: TaskStatus,
     /// What it was labelled with when it was submitted.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
-    /// Submitted.
+    /// When it was submitted.
     #[schemars(extend("format" = "date-time"))]
     pub created_at: String,
-    /// Last change.
+    /// When it was last changed.
     #[schemars(extend("format" = "date-time"))]
     pub updated_at: String,
 }
@@ -430,7 +430,7 @@ pub struct TaskSummary {
 /// One line of `GET /api/tasks/{id}/children`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ChildSummary {
-    /// Its id.
+    /// Id of the task.
     pub task_id: TaskId,
     /// Its type's declared name.
     pub task_type: String,
@@ -438,7 +438,7 @@ pub struct ChildSummary {
     pub step: String,
     /// Its place among the tasks of that step, from 0.
     pub place: u32,
-    /// Where it stands.
+    /// State of the task.
     pub status: TaskStatus,
     /// Why it did not complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]

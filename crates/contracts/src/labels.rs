@@ -123,7 +123,7 @@ fn is_value(value: &str) -> bool {
 }
 
 impl Labels {
-    /// None.
+    /// Without a label.
     #[must_use]
     pub const fn new() -> Self {
         Self(BTreeMap::new())

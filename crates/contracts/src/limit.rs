@@ -246,10 +246,10 @@ pub struct SetLimitRequest {
     /// Maximum number of attempts that start in a period; missing: no maximum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// Why.
+    /// Reason, for the audit.
     #[schemars(regex(pattern = NOTE), length(min = 1, max = 4000))]
     pub note: String,
-    /// Who.
+    /// Who decides, for the audit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = ACTOR), length(min = 1, max = 100))]
     pub actor: Option<String>,
@@ -258,10 +258,10 @@ pub struct SetLimitRequest {
 /// Body of `POST /api/limits/{name}/reset`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResetLimitRequest {
-    /// Why.
+    /// Reason, for the audit.
     #[schemars(regex(pattern = NOTE), length(min = 1, max = 4000))]
     pub note: String,
-    /// Who.
+    /// Who decides, for the audit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = ACTOR), length(min = 1, max = 100))]
     pub actor: Option<String>,
@@ -270,7 +270,7 @@ pub struct ResetLimitRequest {
 /// A limit, what holds of it, and what is in use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LimitView {
-    /// Its name.
+    /// Name of the limit.
     pub name: String,
     /// As the task types of this program declare it; missing: they do not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -306,9 +306,9 @@ pub struct LimitSetView {
     pub rate: Option<Rate>,
     /// Who has set them.
     pub by: String,
-    /// Why.
+    /// Reason, for the audit.
     pub note: String,
-    /// When.
+    /// When they were set.
     #[schemars(extend("format" = "date-time"))]
     pub since: String,
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Tells a host that a task is ready to be claimed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerMessage {
-    /// Which task.
+    /// Id of the task.
     pub task: TaskId,
     /// Whose it is. Left out by earlier versions, and where the sender has not read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

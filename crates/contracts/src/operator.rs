@@ -79,7 +79,7 @@ pub struct RecoveriesRequest {
 /// Answer to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RecoveriesAnswer {
-    /// Which task.
+    /// Id of the task.
     pub task_id: TaskId,
     /// Its state; the same as before.
     pub status: TaskStatus,
@@ -92,7 +92,7 @@ pub struct RecoveriesAnswer {
 /// Answer to a resolve or a retry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OperatorAnswer {
-    /// Which task.
+    /// Id of the task.
     pub task_id: TaskId,
     /// Its state now.
     pub status: TaskStatus,
@@ -105,9 +105,9 @@ pub struct OperatorAnswer {
 /// What an undo of the whole task would do now: answer of `GET /api/tasks/{id}/plan`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UndoPlan {
-    /// Which task.
+    /// Id of the task.
     pub task_id: TaskId,
-    /// Its state.
+    /// State of the task.
     pub status: TaskStatus,
     /// What would have to happen for the plan to be carried out, or why that can never be.
     pub when: String,
@@ -130,11 +130,11 @@ pub struct UndoStage {
 /// One step's undo in a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlannedUndo {
-    /// Its number.
+    /// Number of the step.
     pub no: StepNo,
-    /// Its name.
+    /// Name of the step.
     pub step: String,
-    /// Where it stands.
+    /// State of the step.
     pub status: StepStatus,
     /// The function that undoes it, or `built-in`.
     pub undo: String,
@@ -152,11 +152,11 @@ pub struct PlannedUndo {
 /// A step that no undo touches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NotUndone {
-    /// Its name.
+    /// Name of the step.
     pub step: String,
-    /// Where it stands.
+    /// State of the step.
     pub status: StepStatus,
-    /// Why not.
+    /// Why it is not undone.
     pub kind: NotUndoneKind,
     /// The same for people; for a waived undo the declaration's words.
     pub reason: String,
@@ -183,9 +183,9 @@ pub enum NotUndoneKind {
 /// What a task is waiting for: answer of `GET /api/tasks/{id}/why`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Why {
-    /// Which task.
+    /// Id of the task.
     pub task_id: TaskId,
-    /// Its state.
+    /// State of the task.
     pub status: TaskStatus,
     /// The task that has submitted it, where one has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -337,7 +337,7 @@ pub struct OperatorMove {
     /// A body to start from; missing where the call takes none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Value>,
-    /// What it does.
+    /// What the command does.
     pub does: String,
     /// The reason that it ends. Missing: it is about the task, whatever it waits for. A reason that no call ends is over at its
     /// `until`.
@@ -348,7 +348,7 @@ pub struct OperatorMove {
 /// One line of `GET /api/dead-letters`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeadLetter {
-    /// Its id.
+    /// Id of the task.
     pub task_id: TaskId,
     /// Its type's declared name.
     pub task_type: String,
@@ -359,7 +359,7 @@ pub struct DeadLetter {
     /// What it was labelled with when it was submitted.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
-    /// Submitted.
+    /// When it was submitted.
     #[schemars(extend("format" = "date-time"))]
     pub created_at: String,
     /// Last change: the one that parked it, or what an operator has done since.

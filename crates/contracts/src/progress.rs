@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// listeners.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskProgress {
-    /// Which task.
+    /// Id of the task.
     pub task: TaskId,
     /// The epoch of the turn. Of another epoch than the row's, it says nothing.
     pub epoch: Epoch,

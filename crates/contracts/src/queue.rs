@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 /// Body of `POST /api/queues/{name}/pause` and `/resume`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QueueRequest {
-    /// Why.
+    /// Reason, for the audit.
     #[schemars(regex(pattern = NOTE), length(min = 1, max = 4000))]
     pub note: String,
-    /// Who.
+    /// Who decides, for the audit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = ACTOR), length(min = 1, max = 100))]
     pub actor: Option<String>,
@@ -38,6 +38,6 @@ pub struct PauseView {
     pub since: String,
     /// Who has paused it.
     pub by: String,
-    /// Why.
+    /// Reason, for the audit.
     pub note: String,
 }

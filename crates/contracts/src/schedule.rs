@@ -123,7 +123,7 @@ impl ScheduleSpec {
 /// A schedule as `GET /api/schedules/{name}` shows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ScheduleView {
-    /// Its name.
+    /// Name of the schedule.
     pub name: String,
     /// What it submits, and when.
     #[serde(flatten)]

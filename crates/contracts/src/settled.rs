@@ -21,7 +21,7 @@ pub enum SettledAs {
 }
 
 impl SettledAs {
-    /// Its text.
+    /// Stable text of the value.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

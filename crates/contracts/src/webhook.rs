@@ -15,14 +15,14 @@ pub struct WebhookBody {
     pub event: String,
     /// When it came to that state.
     pub timestamp: String,
-    /// Which task.
+    /// The task that it is about.
     pub data: WebhookData,
 }
 
 /// The task that a webhook is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WebhookData {
-    /// Its id.
+    /// Id of the task.
     pub task_id: TaskId,
     /// Its type's declared name.
     pub task_type: String,
@@ -48,10 +48,10 @@ pub enum DeliveryStatus {
 }
 
 impl DeliveryStatus {
-    /// All of them.
+    /// Every value.
     pub const ALL: &'static [Self] = &[Self::Pending, Self::Delivered, Self::Failed];
 
-    /// Its text.
+    /// Stable text of the value.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -71,7 +71,7 @@ pub struct DeliveryView {
     pub event: String,
     /// Where it goes.
     pub url: String,
-    /// How it stands.
+    /// State of the delivery.
     pub status: DeliveryStatus,
     /// Times it was sent.
     pub attempts: u32,
@@ -82,7 +82,7 @@ pub struct DeliveryView {
     /// What came of the last attempt: the status of the answer, or why there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<String>,
-    /// Last change.
+    /// When it was last changed.
     #[schemars(extend("format" = "date-time"))]
     pub updated_at: String,
 }

@@ -105,7 +105,7 @@ pub struct FetchErrorView {
 /// Results that a process keeps, when it was seen last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KeptView {
-    /// How many.
+    /// Number of results.
     pub results: u64,
     /// Their size.
     pub bytes: u64,
@@ -159,7 +159,7 @@ pub struct TaskCountView {
     pub status: TaskStatus,
     /// The queue on which they were offered last.
     pub queue: String,
-    /// How many.
+    /// Number of tasks.
     pub count: u64,
 }
 
@@ -215,10 +215,10 @@ text_enum!(
 /// Body of `POST /api/breakers/{name}/close`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BreakerRequest {
-    /// Why.
+    /// Reason, for the audit.
     #[schemars(regex(pattern = NOTE), length(min = 1, max = 4000))]
     pub note: String,
-    /// Who.
+    /// Who decides, for the audit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = ACTOR), length(min = 1, max = 100))]
     pub actor: Option<String>,
@@ -227,7 +227,7 @@ pub struct BreakerRequest {
 /// A line of `GET /api/breakers`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BreakerView {
-    /// Its name.
+    /// Name of the breaker.
     pub name: String,
     /// How it stands, as the process that answers sees it. Without a server for hints each process has its
     /// own.

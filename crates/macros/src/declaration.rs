@@ -117,7 +117,7 @@ pub(crate) struct Step {
 pub(crate) struct Choice {
     /// The variant that it stands for.
     pub(crate) variant: &'static str,
-    /// As written.
+    /// As written in the source.
     pub(crate) literal: LitStr,
 }
 

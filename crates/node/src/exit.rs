@@ -35,7 +35,7 @@ impl ExitKind {
 /// An end that is not success: what was wrong, what was expected, what to do.
 #[derive(Debug)]
 pub struct Exit {
-    /// Why.
+    /// Kind of the failure.
     pub kind: ExitKind,
     /// For people, with the chain of causes.
     pub message: String,

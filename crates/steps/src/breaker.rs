@@ -90,7 +90,7 @@ pub enum BreakerState {
 pub enum Verdict {
     /// It is there: the attempt succeeded, was refused for good, or was asked for patience.
     Answered,
-    /// It is not.
+    /// The service does not work.
     Failed,
     /// Nothing: the attempt was cancelled or lost.
     Unknown,

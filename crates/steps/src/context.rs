@@ -29,9 +29,9 @@ use tokio::io::AsyncRead;
 /// Which execution of which step this is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Execution {
-    /// Whose task.
+    /// Tenant that owns the task.
     pub tenant: Tenant,
-    /// Which task.
+    /// Id of the task.
     pub task: TaskId,
     /// Which step, by name.
     pub step: String,

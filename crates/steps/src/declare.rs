@@ -407,7 +407,7 @@ impl<T: JsonSchema> SchemaOf<T> {
 
 /// What [`SchemaOf`] finds for a type without a schema.
 pub trait NoSchema {
-    /// There is none.
+    /// The type has no schema.
     const SCHEMA: Option<SchemaFn> = None;
 }
 impl<T> NoSchema for SchemaOf<T> {}

@@ -36,9 +36,9 @@ pub fn object_key(attempt_prefix: &str, n: u32) -> String {
 /// What a key says of its object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectKey {
-    /// Whose.
+    /// Tenant that owns it.
     pub tenant: Tenant,
-    /// Of which task.
+    /// Id of the task.
     pub task: TaskId,
     /// Of which step; of its undo with `.undo` at the end.
     pub step: String,

@@ -15,7 +15,7 @@ pub const EVERY: Duration = Duration::from_secs(6 * 3600);
 pub struct Orphan {
     /// Declared name of its task's type; `None`: there is no row of the task.
     pub task_type: Option<String>,
-    /// Whose.
+    /// Tenant that owns it.
     pub tenant: Tenant,
     /// Its task.
     pub task: TaskId,

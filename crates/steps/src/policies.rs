@@ -28,7 +28,7 @@ pub enum PolicyError {
     Unknown {
         /// `policies`, `breakers` or `auto_disable`.
         table: &'static str,
-        /// As written.
+        /// As written in the settings.
         name: String,
         /// What there is.
         known: Vec<String>,
@@ -38,7 +38,7 @@ pub enum PolicyError {
     Impossible {
         /// `policies`, `breakers` or `auto_disable`.
         table: &'static str,
-        /// As written.
+        /// As written in the settings.
         name: String,
         /// What is wrong, what is expected.
         why: &'static str,

@@ -13,7 +13,7 @@ pub const INLINE_LIMIT: Duration = Duration::from_secs(1);
 pub enum Next {
     /// Another attempt, after this long.
     Retry(Duration),
-    /// None.
+    /// No further attempt.
     GiveUp,
 }
 

@@ -78,7 +78,7 @@ pub enum RunError<E> {
     /// The token was cancelled. What ran then was dropped where it waited.
     #[error("cancelled after {attempts} attempts")]
     Cancelled {
-        /// Why.
+        /// Why it was cancelled.
         reason: CancelReason,
         /// How many attempts there were; the last may not have ended.
         attempts: Attempt,

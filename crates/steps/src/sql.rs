@@ -148,7 +148,7 @@ impl Sql {
         self
     }
 
-    /// Its text.
+    /// Stable text of the value.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text

@@ -11,7 +11,7 @@ pub use transcode_video::TranscodeVideo;
 
 use counterstep_steps::Registry;
 
-/// All of them.
+/// All task types of this crate.
 #[must_use]
 pub fn tasks() -> Registry {
     Registry::new()

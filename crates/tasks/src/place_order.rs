@@ -17,7 +17,7 @@ pub struct PlaceOrderRequest {
     pub account: String,
     /// What is ordered.
     pub item: String,
-    /// How many.
+    /// Number of pieces.
     pub quantity: u32,
     /// What all of it costs.
     pub amount_cents: u64,

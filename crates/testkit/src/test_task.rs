@@ -35,7 +35,7 @@ const BEYOND_ATTEMPTS: &str = "1d";
 pub struct TestTask {
     /// Its engine.
     pub engine: Engine,
-    /// Its id.
+    /// Id of the task.
     pub id: TaskId,
     /// The time of its engine and its database.
     pub clock: TestClock,

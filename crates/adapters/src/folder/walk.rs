@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// A file found by the walk.
 #[derive(Debug)]
 pub(super) struct FoundFile {
-    /// Where.
+    /// Path of the file.
     pub(super) path: PathBuf,
     /// Bytes.
     pub(super) size_bytes: u64,

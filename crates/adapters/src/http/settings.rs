@@ -67,7 +67,7 @@ impl fmt::Debug for Token {
 /// The settings of a service cannot be used. No message repeats a URL: it may carry a password.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Its name.
+    /// Invalid name of a service.
     #[error(
         "setting `services`: `{0}` is no name of a service: expected 1 to 64 letters, digits, `_` and `-`"
     )]
@@ -75,7 +75,7 @@ pub enum OpenError {
     /// Its URL.
     #[error("setting `services.{service}.url`: {why}")]
     Url {
-        /// Which service.
+        /// Name of the service.
         service: String,
         /// What is wrong, and what is expected.
         why: &'static str,
@@ -85,7 +85,7 @@ pub enum OpenError {
         "setting `services.{service}.header_files`: `{header}` is no header that a file can give"
     )]
     Header {
-        /// Which service.
+        /// Name of the service.
         service: String,
         /// The header.
         header: String,
@@ -93,13 +93,13 @@ pub enum OpenError {
     /// A file.
     #[error("setting `services.{service}.{setting}`: the file `{}` cannot be read", path.display())]
     File {
-        /// Which service.
+        /// Name of the service.
         service: String,
         /// Which of its settings.
         setting: &'static str,
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         source: std::io::Error,
     },
     /// A file that holds no secret.
@@ -109,11 +109,11 @@ pub enum OpenError {
         path.display()
     )]
     Short {
-        /// Which service.
+        /// Name of the service.
         service: String,
         /// Which of its settings.
         setting: &'static str,
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// A token that is none.
@@ -121,13 +121,13 @@ pub enum OpenError {
         "invalid token of the service `{service}`: less than {SHORTEST_SECRET} bytes; expected a secret"
     )]
     ShortToken {
-        /// Which service.
+        /// Name of the service.
         service: String,
     },
     /// Its client, by its certificates.
     #[error("setting `services.{service}`: {why}")]
     Client {
-        /// Which service.
+        /// Name of the service.
         service: String,
         /// What the client says.
         why: String,

@@ -51,7 +51,7 @@ pub struct Nats {
 /// What the server says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NatsServer {
-    /// Its name.
+    /// Name of the server.
     pub name: String,
     /// Its version, as `2.10.27`.
     pub version: String,

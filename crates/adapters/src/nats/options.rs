@@ -108,9 +108,9 @@ pub enum NatsOpenError {
     /// A file with a secret or a certificate cannot be used.
     #[error("the file `{}` cannot be used", path.display())]
     File {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         source: std::io::Error,
     },
     /// The client refuses.

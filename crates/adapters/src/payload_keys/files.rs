@@ -47,15 +47,15 @@ pub enum FileError {
     /// The folder or a file cannot be read or written.
     #[error("`{}`: {error}", path.display())]
     File {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         error: io::Error,
     },
     /// There is nothing in it.
     #[error("`{}` is empty: expected a key of 32 bytes in base64 on each line", path.display())]
     Empty {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// Another command writes to the folder.
@@ -67,7 +67,7 @@ pub enum FileError {
     /// A line is no key.
     #[error("`{}`, line {line}: expected a key of 32 bytes in base64", path.display())]
     Line {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
         /// From 1.
         line: usize,

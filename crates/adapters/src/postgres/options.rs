@@ -83,9 +83,9 @@ pub enum OpenError {
     /// A file of the settings cannot be used.
     #[error("the file `{}` cannot be used: {why}", path.display())]
     File {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The reason, as text.
         why: String,
     },
     /// The server cannot be reached, or does not let us in.

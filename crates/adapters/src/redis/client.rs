@@ -52,15 +52,15 @@ pub enum OpenError {
     /// A file that the settings name.
     #[error("the file `{}` cannot be read", path.display())]
     File {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         source: std::io::Error,
     },
     /// The CA file.
     #[error("the file `{}` holds no usable certificates in PEM format: {why}", path.display())]
     Certificates {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
         /// What the parser says.
         why: String,

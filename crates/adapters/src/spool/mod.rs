@@ -38,9 +38,9 @@ pub enum OpenError {
     /// An SQLite file.
     #[error("the spool `{}` cannot be used: {why}; it may hold results that are not in the database yet", path.display())]
     Rows {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The reason, as text.
         why: String,
     },
 }

@@ -147,9 +147,9 @@ impl FromStr for Protection {
 /// A protection that steps do not have here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lack {
-    /// Which.
+    /// Name of the protection.
     pub protection: &'static str,
-    /// Why.
+    /// The reason, as text.
     pub reason: String,
     /// What a step can do without it.
     pub effect: &'static str,

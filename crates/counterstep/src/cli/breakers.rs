@@ -27,12 +27,12 @@ enum BreakersCommand {
     List,
     /// Close a breaker that is open: attempts start, in all processes that share a Redis
     Close {
-        /// Its name
+        /// Name of the breaker
         name: String,
-        /// Why
+        /// Reason, recorded in the audit
         #[arg(long)]
         note: String,
-        /// Who decides
+        /// Who decides, recorded in the audit
         #[arg(long)]
         actor: Option<String>,
     },

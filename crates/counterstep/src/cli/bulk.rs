@@ -32,12 +32,12 @@ enum BulkCommand {
     List,
     /// Show an operation
     Show {
-        /// Its id
+        /// Id of the operation
         id: String,
     },
     /// Stop an operation: the tasks that are left stay as they are
     Stop {
-        /// Its id
+        /// Id of the operation
         id: String,
     },
     /// Cancel many tasks that have not ended and are not parked: what they have done is undone

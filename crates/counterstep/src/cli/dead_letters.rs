@@ -46,7 +46,7 @@ enum DeadLettersCommand {
     },
     /// Show one parked task: its request, its attempts with their errors, who ran them
     Show {
-        /// Its id
+        /// Id of the task
         id: TaskId,
     },
     /// List messages that no host can read, the last kept first

@@ -32,7 +32,7 @@ enum LimitsCommand {
     /// Set the values of a limit in place of those that are declared, for all processes
     #[command(group(ArgGroup::new("values").required(true).multiple(true).args(["at_once", "rate"])))]
     Set {
-        /// Its name
+        /// Name of the limit
         name: String,
         /// Maximum number of attempts that run at a time; left out: no maximum
         #[arg(long)]
@@ -45,7 +45,7 @@ enum LimitsCommand {
     },
     /// Reset a limit to what is declared
     Reset {
-        /// Its name
+        /// Name of the limit
         name: String,
         #[command(flatten)]
         why: WhyArgs,
@@ -54,10 +54,10 @@ enum LimitsCommand {
 
 #[derive(Debug, Clone, clap::Args)]
 struct WhyArgs {
-    /// Why
+    /// Reason, recorded in the audit
     #[arg(long)]
     note: String,
-    /// Who decides
+    /// Who decides, recorded in the audit
     #[arg(long)]
     actor: Option<String>,
 }

@@ -15,7 +15,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Flags of `tasks log`.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct LogArgs {
-    /// Its id
+    /// Id of the task
     id: TaskId,
     /// Print new lines as they are written, until the task is at rest
     #[arg(short, long)]

@@ -20,12 +20,12 @@ use counterstep_node::Exit;
 pub(super) enum OperatorCommand {
     /// Show the plan of an undo: what it would do now, in order
     Plan {
-        /// Its id
+        /// Id of the task
         id: TaskId,
     },
     /// Show what a task is waiting for, and what can be done about it
     Why {
-        /// Its id
+        /// Id of the task
         id: TaskId,
     },
     /// List the tasks that wait for a person, the newest first
@@ -38,7 +38,7 @@ pub(super) enum OperatorCommand {
     },
     /// Settle a parked task, or one step of it, by hand
     Resolve {
-        /// Its id
+        /// Id of the task
         id: TaskId,
         /// This step only; without it the whole task ends as resolved
         #[arg(long)]
@@ -58,7 +58,7 @@ pub(super) enum OperatorCommand {
     /// Retry a parked task, with its retries anew: forward after a dead letter, backward after
     /// a failed undo
     Retry {
-        /// Its id
+        /// Id of the task
         id: TaskId,
         /// Undo a dead letter instead of running it again
         #[arg(long, conflicts_with_all = ["request", "set"])]
@@ -70,7 +70,7 @@ pub(super) enum OperatorCommand {
     },
     /// Run a task that has ended again, as a new task, and print its id
     RunAgain {
-        /// Its id
+        /// Id of the task
         id: TaskId,
         /// From this step, with what the steps before it gave; without it from the start
         #[arg(long, value_name = "STEP")]
@@ -82,7 +82,7 @@ pub(super) enum OperatorCommand {
     },
     /// Set a task's counter of consecutive host losses, e.g. to 0 after an unrelated outage
     Recoveries {
-        /// Its id
+        /// Id of the task
         id: TaskId,
         /// New value of the counter; from 0 to what its type allows
         #[arg(long)]
@@ -95,7 +95,7 @@ pub(super) enum OperatorCommand {
 /// Who decides, and why. Both go into the audit.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Signed {
-    /// Why
+    /// Reason, recorded in the audit
     #[arg(long)]
     pub(super) note: String,
     /// Who [default: the user of this machine]

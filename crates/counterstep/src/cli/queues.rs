@@ -28,14 +28,14 @@ enum QueuesCommand {
     List,
     /// Pause a queue: no process claims its tasks until it is resumed; what runs goes on
     Pause {
-        /// Its name
+        /// Name of the queue
         name: String,
         #[command(flatten)]
         why: WhyArgs,
     },
     /// Resume a queue
     Resume {
-        /// Its name
+        /// Name of the queue
         name: String,
         #[command(flatten)]
         why: WhyArgs,
@@ -44,10 +44,10 @@ enum QueuesCommand {
 
 #[derive(Debug, Clone, clap::Args)]
 struct WhyArgs {
-    /// Why
+    /// Reason, recorded in the audit
     #[arg(long)]
     note: String,
-    /// Who decides
+    /// Who decides, recorded in the audit
     #[arg(long)]
     actor: Option<String>,
 }

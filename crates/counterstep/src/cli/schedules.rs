@@ -41,39 +41,39 @@ enum SchedulesCommand {
     },
     /// Show one schedule
     Show {
-        /// Its name
+        /// Name of the schedule
         name: String,
     },
     /// Create or replace a schedule
     Set {
-        /// Its name
+        /// Name of the schedule
         name: String,
         #[command(flatten)]
         spec: SpecArgs,
     },
     /// Delete a schedule; its tasks stay
     Delete {
-        /// Its name
+        /// Name of the schedule
         name: String,
     },
     /// Pause a schedule: what becomes due meanwhile is not caught up
     Pause {
-        /// Its name
+        /// Name of the schedule
         name: String,
     },
     /// Resume a paused schedule, with its next due time from now on
     Resume {
-        /// Its name
+        /// Name of the schedule
         name: String,
     },
     /// Submit a task of a schedule now, beside its due times
     Run {
-        /// Its name
+        /// Name of the schedule
         name: String,
     },
     /// Print the next due times of a schedule
     Next {
-        /// Its name
+        /// Name of the schedule
         name: String,
         /// Number of due times
         #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]

@@ -210,7 +210,7 @@ fn line(entry: &AuditView) -> String {
 /// Flags of `tasks download`.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct DownloadArgs {
-    /// Its id
+    /// Id of the task
     id: TaskId,
     /// The field of the response that names the file, as archive or renditions/0
     name: String,

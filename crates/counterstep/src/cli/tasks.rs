@@ -36,14 +36,14 @@ enum TasksCommand {
     Submit(SubmitArgs),
     /// Print each change of a task until it is at rest; exit with 1 where it has not completed
     Watch {
-        /// Its id
+        /// Id of the task
         id: TaskId,
     },
     /// Write a file of a task's response to the disk
     Download(DownloadArgs),
     /// Print a link to a file of a task's response: its holder needs no key until it expires
     Link {
-        /// Its id
+        /// Id of the task
         id: TaskId,
         /// The field of the response that names the file, as archive or renditions/0
         name: String,
@@ -60,31 +60,31 @@ enum TasksCommand {
     },
     /// Show one task with its steps
     Show {
-        /// Its id
+        /// Id of the task
         id: TaskId,
     },
     /// List the tasks that a task has submitted, by step and place
     Children {
-        /// Its id
+        /// Id of the task
         id: TaskId,
         #[command(flatten)]
         which: ChildFilter,
     },
     /// Show everything that happened to a task
     Audit {
-        /// Its id
+        /// Id of the task
         id: TaskId,
     },
     /// Show what the steps of a task have logged
     Log(LogArgs),
     /// Cancel a task: what has been done is undone
     Cancel {
-        /// Its id
+        /// Id of the task
         id: TaskId,
     },
     /// Send a signal to a step, now or before it waits
     Signal {
-        /// Its id
+        /// Id of the task
         id: TaskId,
         /// The signal's name: that of the step
         name: String,
@@ -94,7 +94,7 @@ enum TasksCommand {
     },
     /// List a task's webhooks, or send one of them again
     Webhooks {
-        /// Its id
+        /// Id of the task
         id: TaskId,
         /// Send the webhook of this id again
         #[arg(long, value_name = "WEBHOOK")]

@@ -31,14 +31,14 @@ enum TypesCommand {
     List,
     /// Refuse submissions of a type until an operator enables it; tasks that were accepted go on
     Disable {
-        /// Its name
+        /// Name of the task type
         name: String,
         #[command(flatten)]
         why: WhyArgs,
     },
     /// Take submissions of a type again; failures from before do not count any more
     Enable {
-        /// Its name
+        /// Name of the task type
         name: String,
         #[command(flatten)]
         why: WhyArgs,
@@ -50,7 +50,7 @@ struct WhyArgs {
     /// Why: clients whose submissions are refused are told
     #[arg(long)]
     note: String,
-    /// Who decides
+    /// Who decides, recorded in the audit
     #[arg(long)]
     actor: Option<String>,
 }

@@ -313,7 +313,7 @@ impl<T> fmt::Debug for Handle<T> {
 }
 
 impl<T: DistributedTask> Handle<T> {
-    /// Its id.
+    /// Id of the task.
     #[must_use]
     pub const fn id(&self) -> TaskId {
         self.task

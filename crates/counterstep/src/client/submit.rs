@@ -22,7 +22,7 @@ impl Default for Submit {
 }
 
 impl Submit {
-    /// Nothing.
+    /// Without an option.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

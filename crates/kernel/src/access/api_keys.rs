@@ -33,7 +33,7 @@ fn is_hex(text: &str, digits: usize) -> bool {
 pub struct KeySpec {
     /// Whose tasks its holder may reach.
     pub tenant: Tenant,
-    /// Who holds it.
+    /// Subject that holds the key.
     pub subject: String,
     /// What its holder may do.
     pub role: Role,

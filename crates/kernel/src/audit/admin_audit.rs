@@ -56,7 +56,7 @@ pub(crate) struct AdminChange {
     pub(crate) event: &'static str,
     /// Who causes it.
     pub(crate) actor: String,
-    /// Whose it is.
+    /// Tenant that owns it.
     pub(crate) tenant: Tenant,
     /// What: the name of a schedule, a task type, a limit, a breaker or a queue, the id of a key or a bulk operation.
     pub(crate) name: String,
@@ -71,7 +71,7 @@ pub struct AdminSays {
     pub at: DbTime,
     /// Its stable name.
     pub event: String,
-    /// Whose it is.
+    /// Tenant that owns it.
     pub tenant: Tenant,
     /// What was changed.
     pub name: String,
@@ -85,7 +85,7 @@ pub struct AdminSays {
 pub struct AdminEntry {
     /// Its place, from 1, without gaps.
     pub no: u64,
-    /// Who caused it.
+    /// Actor that caused it.
     pub actor: String,
     /// What happened, as the JSON of an [`AdminSays`].
     pub entries: String,

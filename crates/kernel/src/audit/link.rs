@@ -58,7 +58,7 @@ pub struct Facts<'a> {
     pub change_id: &'a str,
     /// The task's epoch after the change.
     pub epoch: i64,
-    /// Who caused it.
+    /// Actor that caused it.
     pub actor: &'a str,
     /// The form of its texts.
     pub form: i64,

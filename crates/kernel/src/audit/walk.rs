@@ -81,7 +81,7 @@ pub enum Read {
     /// Nothing, by this program: a newer one wrote it. Its link and its seal can be checked all the
     /// same.
     Newer,
-    /// Nothing.
+    /// Nothing can be read of it.
     Unreadable,
 }
 

@@ -56,7 +56,7 @@ pub struct BulkSpec {
     pub from: Option<String>,
     /// Which tasks.
     pub selection: Selection,
-    /// Why.
+    /// Reason, for the audit.
     pub note: String,
     /// Who, as the audits are to say it.
     pub actor: String,

@@ -34,10 +34,10 @@ pub enum Guard {
 /// A change to a relative point of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Time {
-    /// As it was.
+    /// The time stays as it was.
     #[default]
     Keep,
-    /// None.
+    /// The time is removed.
     Clear,
     /// This long after the database's `now`.
     In(Duration),
@@ -46,13 +46,13 @@ pub enum Time {
 /// What happens to the lease.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum LeaseChange {
-    /// As it was.
+    /// The lease stays as it was.
     #[default]
     Keep,
     /// Claimed, for the time of `lease`. The store refuses it (as stale) while another lease is live by the
     /// database's clock.
     Take {
-        /// Who.
+        /// Host that takes the lease.
         owner: String,
         /// How long without a heartbeat.
         ttl: Duration,
@@ -168,9 +168,9 @@ pub enum AttemptWrite {
     Start {
         /// The step.
         step: StepNo,
-        /// Which way.
+        /// Whether it runs or undoes the step.
         direction: Direction,
-        /// Its number.
+        /// Number of the attempt.
         attempt: Attempt,
         /// The epoch it runs under.
         epoch: Epoch,
@@ -182,11 +182,11 @@ pub enum AttemptWrite {
     End {
         /// The step.
         step: StepNo,
-        /// Which way.
+        /// Whether it runs or undoes the step.
         direction: Direction,
-        /// Its number.
+        /// Number of the attempt.
         attempt: Attempt,
-        /// How.
+        /// How it ended.
         outcome: Outcome,
         /// Its error.
         error: Option<StepFailure>,
@@ -211,7 +211,7 @@ pub enum AttemptWrite {
     Condemn {
         /// The step.
         step: StepNo,
-        /// Which way.
+        /// Whether it runs or undoes the step.
         direction: Direction,
         /// The attempt's number.
         attempt: Attempt,
@@ -220,7 +220,7 @@ pub enum AttemptWrite {
     Swept {
         /// The step.
         step: StepNo,
-        /// Which way.
+        /// Whether it runs or undoes the step.
         direction: Direction,
         /// The attempt's number.
         attempt: Attempt,
@@ -233,7 +233,7 @@ pub enum AttemptWrite {
 pub struct Work {
     /// Where to.
     pub queue: QueueName,
-    /// What.
+    /// The message.
     pub message: WorkerMessage,
 }
 
@@ -242,7 +242,7 @@ pub struct Work {
 pub enum IdempotencyWrite {
     /// First sight of the key, while the request still arrives.
     Begin {
-        /// Whose key.
+        /// Tenant that owns the key.
         tenant: Tenant,
         /// The key.
         key: String,
@@ -254,7 +254,7 @@ pub enum IdempotencyWrite {
     /// The answer that every repetition gets. Replaces this task's own `Begin`; conflicts with
     /// another task's row.
     Finish {
-        /// Whose key.
+        /// Tenant that owns the key.
         tenant: Tenant,
         /// The key.
         key: String,
@@ -267,7 +267,7 @@ pub enum IdempotencyWrite {
     },
     /// The request came to nothing: the key is free again, unless it has its answer.
     Abandon {
-        /// Whose key.
+        /// Tenant that owns the key.
         tenant: Tenant,
         /// The key.
         key: String,
@@ -300,7 +300,7 @@ pub struct Written {
 pub struct Transition {
     /// All rows written carry it.
     pub change_id: ChangeId,
-    /// Which task.
+    /// Id of the task.
     pub task_id: TaskId,
     /// The task row; `None` for a receive, which has no task yet.
     pub task: Option<TaskWrite>,

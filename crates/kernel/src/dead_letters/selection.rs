@@ -13,7 +13,7 @@ const PAGE: u32 = 1_000;
 /// Tasks in some states that are alike.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Selection {
-    /// Whose.
+    /// Tenant that owns it.
     pub tenant: Tenant,
     /// Of this type only.
     pub task_type: Option<String>,

@@ -19,7 +19,7 @@ use std::time::Duration;
 pub struct NewTask {
     /// Its id; with uploads, the one under which they were received.
     pub id: TaskId,
-    /// Whose it is.
+    /// Tenant that owns it.
     pub tenant: Tenant,
     /// The canonical request.
     pub request: Value,

@@ -10,7 +10,7 @@ use serde_json::json;
 pub(crate) struct DroppedResult<'a> {
     /// Position of the step.
     pub(crate) at: usize,
-    /// Which way.
+    /// Whether it runs or undoes the step.
     pub(crate) direction: Direction,
     /// Of which attempt.
     pub(crate) attempt: Attempt,

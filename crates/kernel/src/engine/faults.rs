@@ -115,7 +115,7 @@ pub struct Fault {
     pub part: LogPart,
     /// On this attempt only; `None`: on each. Of a probe: on this try, the first of which is 1.
     pub attempt: Option<Attempt>,
-    /// What.
+    /// Kind of the fault.
     pub kind: FaultKind,
     struck: Arc<AtomicUsize>,
     hanging: Arc<AtomicUsize>,

@@ -36,7 +36,7 @@ pub struct Engine {
     pub ports: Ports,
     /// What it can run.
     pub registry: Arc<Registry>,
-    /// How.
+    /// The settings of the engine.
     pub settings: Arc<EngineSettings>,
     /// Counts what it does.
     pub recorder: Arc<dyn Recorder>,

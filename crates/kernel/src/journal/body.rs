@@ -15,7 +15,7 @@ use std::time::Duration;
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Body {
-    /// In order.
+    /// Events in the order in which they happened.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) events: Vec<EventBody>,
     /// In order, after those that events say.

@@ -33,7 +33,7 @@ pub struct JournalRow {
     pub at: DbTime,
     /// The change.
     pub change_id: ChangeId,
-    /// Who caused it.
+    /// Actor that caused it.
     pub actor: String,
     /// The form of the two texts.
     pub form: i16,
@@ -55,7 +55,7 @@ pub enum JournalError {
         "row {rev} of the journal has form {form}; expected at most {FORM}: a newer program wrote it"
     )]
     Newer {
-        /// Its place.
+        /// Position in the journal of the task.
         rev: Rev,
         /// Its form.
         form: i16,
@@ -71,7 +71,7 @@ pub enum JournalError {
     /// A row says nothing that can be understood.
     #[error("row {rev} of the journal cannot be read: `{text}` {why}")]
     Broken {
-        /// Its place.
+        /// Position in the journal of the task.
         rev: Rev,
         /// Which of its two texts: `entries` or `data`.
         text: &'static str,

@@ -17,7 +17,7 @@ pub struct Recount {
     pub attempts: u32,
     /// Who, as the audit is to say it.
     pub actor: String,
-    /// Why.
+    /// Reason, for the audit.
     pub note: String,
 }
 

@@ -31,7 +31,7 @@ pub struct Resolution {
     pub task: Option<TaskId>,
     /// Who, as the audit is to say it.
     pub actor: String,
-    /// Why.
+    /// Reason, for the audit.
     pub note: String,
     /// Where it is one of many: of which.
     pub bulk: Option<OfBulk>,
@@ -46,7 +46,7 @@ pub struct Retrial {
     pub edit: Option<RequestEdit>,
     /// Who, as the audit is to say it.
     pub actor: String,
-    /// Why.
+    /// Reason, for the audit.
     pub note: String,
     /// Where it is one of many: of which.
     pub bulk: Option<OfBulk>,
@@ -55,7 +55,7 @@ pub struct Retrial {
 /// Of which bulk operation a decision is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OfBulk {
-    /// Its id.
+    /// Id of the operation.
     pub id: String,
     /// The revision of the task for which it was decided: at another one it is refused.
     pub rev: Rev,

@@ -36,7 +36,7 @@ pub struct Surroundings {
 /// A breaker that a task meets.
 #[derive(Debug)]
 pub struct BreakerFound {
-    /// Its key.
+    /// Key of the breaker.
     pub name: String,
     /// The step that waits for it.
     pub step: String,

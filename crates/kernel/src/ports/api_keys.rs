@@ -21,7 +21,7 @@ pub struct ApiKeyRow {
     pub role: Role,
     /// When it was made.
     pub created_at: DbTime,
-    /// Who made it.
+    /// Actor that created the key.
     pub created_by: String,
     /// Until when it is valid; `None`: until it is revoked.
     pub expires_at: Option<DbTime>,

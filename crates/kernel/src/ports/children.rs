@@ -10,7 +10,7 @@ pub struct ChildCount {
     pub step: StepNo,
     /// Their state.
     pub status: TaskStatus,
-    /// How many.
+    /// Number of tasks.
     pub tasks: u32,
     /// One of them ended with effects that were not undone.
     pub residue: bool,
@@ -39,11 +39,11 @@ pub struct ChildLine {
     /// Its number among those of the step: a
     /// [`child_no`](counterstep_contracts::children::child_no).
     pub no: u32,
-    /// Its id.
+    /// Id of the task.
     pub task: TaskId,
     /// Declared name of its type.
     pub task_type: String,
-    /// Its state.
+    /// State of the task.
     pub status: TaskStatus,
     /// Why it did not complete.
     pub failure: Option<Failure>,

@@ -93,7 +93,7 @@ impl DocumentKind {
 /// A document as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
-    /// Whose it is.
+    /// Tenant that owns it.
     pub tenant: Tenant,
     /// Its name; unique within its kind and tenant.
     pub name: String,
@@ -124,9 +124,9 @@ impl Document {
 pub struct DuePlace {
     /// Its due time.
     pub due: DbTime,
-    /// Whose.
+    /// Tenant that owns it.
     pub tenant: Tenant,
-    /// Its name.
+    /// Name of the document.
     pub name: String,
 }
 
@@ -135,18 +135,18 @@ pub struct DuePlace {
 pub enum DocumentQuery {
     /// Those of these names, by name.
     Named {
-        /// Of this kind.
+        /// Kind of the documents.
         kind: DocumentKind,
-        /// Whose.
+        /// Tenant that owns it.
         tenant: Tenant,
         /// Their names.
         names: Vec<String>,
     },
     /// A page, by name.
     Page {
-        /// Of this kind.
+        /// Kind of the documents.
         kind: DocumentKind,
-        /// Whose.
+        /// Tenant that owns it.
         tenant: Tenant,
         /// Behind this name.
         after: Option<String>,
@@ -155,7 +155,7 @@ pub enum DocumentQuery {
     },
     /// Those that are due, of all tenants: by due time, tenant and name.
     Due {
-        /// Of this kind.
+        /// Kind of the documents.
         kind: DocumentKind,
         /// Behind this one.
         after: Option<DuePlace>,
@@ -164,16 +164,16 @@ pub enum DocumentQuery {
     },
     /// The first of a tenant that are due, in the same order.
     DueOf {
-        /// Of this kind.
+        /// Kind of the documents.
         kind: DocumentKind,
-        /// Whose.
+        /// Tenant that owns it.
         tenant: Tenant,
         /// Maximum number of them.
         limit: u32,
     },
     /// Of all tenants, the last written first; then by name.
     Latest {
-        /// Of this kind.
+        /// Kind of the documents.
         kind: DocumentKind,
         /// Maximum number of them.
         limit: u32,
@@ -200,11 +200,11 @@ pub struct Documents {
 /// A change of one document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DocumentWrite {
-    /// Of this kind.
+    /// Kind of the document.
     pub kind: DocumentKind,
-    /// Whose.
+    /// Tenant that owns it.
     pub tenant: Tenant,
-    /// Its name.
+    /// Name of the document.
     pub name: String,
     /// Only where it is at this revision; 0: where there is none. `None`: whatever it is.
     pub expected: Option<Rev>,

@@ -106,9 +106,9 @@ pub struct InFlight {
 /// What is read of a task that was looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskHead {
-    /// Its id.
+    /// Id of the task.
     pub task: TaskId,
-    /// Whose.
+    /// Tenant that owns it.
     pub tenant: Tenant,
     /// Declared name of its type.
     pub task_type: String,
@@ -243,13 +243,13 @@ pub struct TaskPage {
 /// A line of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskLine {
-    /// Its id.
+    /// Id of the task.
     pub task: TaskId,
     /// Declared name of its type.
     pub task_type: String,
     /// Version of its type.
     pub version: u32,
-    /// Its state.
+    /// State of the task.
     pub status: TaskStatus,
     /// Its revision.
     pub rev: Rev,
@@ -257,9 +257,9 @@ pub struct TaskLine {
     pub failure: Option<Failure>,
     /// Its labels.
     pub labels: Labels,
-    /// Submitted.
+    /// When it was submitted.
     pub created_at: DbTime,
-    /// Last change.
+    /// When it was last changed.
     pub updated_at: DbTime,
 }
 
@@ -298,7 +298,7 @@ pub struct Revisions {
 /// At which revision a task is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TaskRevision {
-    /// Which task.
+    /// Id of the task.
     pub task: TaskId,
     /// Its revision.
     pub rev: Rev,

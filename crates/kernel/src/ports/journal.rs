@@ -11,15 +11,15 @@ use counterstep_contracts::{Epoch, Rev};
 pub struct ChainRow {
     /// Its task's id.
     pub task: String,
-    /// Its place.
+    /// Position in the journal of the task.
     pub rev: i64,
-    /// When.
+    /// When it was written.
     pub at: DbTime,
     /// The id of its change.
     pub change_id: String,
     /// The task's epoch after the change.
     pub epoch: i64,
-    /// Who caused it.
+    /// Actor that caused it.
     pub actor: String,
     /// The form of its texts.
     pub form: i64,
@@ -73,7 +73,7 @@ impl ChainRow {
 pub struct ChainTip {
     /// The task's id.
     pub task: String,
-    /// Its state.
+    /// State of the task.
     pub status: String,
     /// The place of its last row.
     pub rev: i64,

@@ -32,9 +32,9 @@ pub struct LogRow {
 /// A row that is to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogWrite {
-    /// Of which task.
+    /// Id of the task.
     pub task: TaskId,
-    /// Whose it is.
+    /// Tenant that owns it.
     pub tenant: Tenant,
     /// The row.
     pub row: LogRow,

@@ -283,7 +283,7 @@ pub struct Ports {
 /// The lease of a claimed task, as its holder knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
-    /// Of which task.
+    /// Id of the task.
     pub task: TaskId,
     /// Fence number of the claim.
     pub epoch: Epoch,

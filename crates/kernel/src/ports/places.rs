@@ -6,15 +6,15 @@ use counterstep_contracts::{TaskId, TaskStatus, WaitReason};
 /// A task that is counted with others of its key, and not at rest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlaceRow {
-    /// Its key.
+    /// Concurrency key of the task.
     pub key: String,
-    /// Its id.
+    /// Id of the task.
     pub task: TaskId,
     /// The number of the place that it holds; `None`: it holds none.
     pub no: Option<u32>,
     /// When it was submitted. Of the newest: behind those that took their places before its submission was committed.
     pub since: DbTime,
-    /// Its state.
+    /// State of the task.
     pub status: TaskStatus,
     /// What it waits for.
     pub waiting: Option<WaitReason>,

@@ -33,14 +33,14 @@ pub enum Observation<'a> {
     Submission {
         /// Declared name of its type.
         task_type: &'a str,
-        /// How.
+        /// How it ended.
         outcome: SubmissionOutcome,
     },
     /// A task came to rest.
     Rest {
         /// Declared name of its type.
         task_type: &'a str,
-        /// Where.
+        /// State in which the task rests.
         status: TaskStatus,
         /// Its labels.
         labels: &'a Labels,
@@ -60,9 +60,9 @@ pub enum Observation<'a> {
         task_type: &'a str,
         /// Its step.
         step: &'a str,
-        /// Which way.
+        /// Whether it runs or undoes the step.
         direction: Direction,
-        /// How.
+        /// How it ended.
         outcome: Outcome,
         /// By the host's timer.
         took: Duration,
@@ -113,7 +113,7 @@ pub enum SpoolOutcome {
 }
 
 impl SpoolOutcome {
-    /// All of them.
+    /// Every value.
     pub const ALL: &'static [Self] = &[
         Self::Kept,
         Self::Refused,
@@ -157,7 +157,7 @@ pub enum SubmissionOutcome {
 }
 
 impl SubmissionOutcome {
-    /// All of them.
+    /// Every value.
     pub const ALL: &'static [Self] = &[
         Self::Accepted,
         Self::Repeated,

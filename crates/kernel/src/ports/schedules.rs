@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// A schedule. It is the body of its document, but for what stands beside that.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ScheduleRow {
-    /// Whose it is.
+    /// Tenant that owns it.
     #[serde(skip)]
     pub tenant: Tenant,
     /// Its name; unique within its tenant.
@@ -55,14 +55,14 @@ pub enum ScheduleQuery {
     },
     /// Those of these names.
     Named {
-        /// Whose.
+        /// Tenant that owns it.
         tenant: Tenant,
         /// Their names.
         names: Vec<String>,
     },
     /// A page, by name.
     Page {
-        /// Whose.
+        /// Tenant that owns it.
         tenant: Tenant,
         /// Behind this name.
         after: Option<String>,

@@ -12,7 +12,7 @@ pub struct SpoolKey {
     pub task: TaskId,
     /// Its step.
     pub step: StepNo,
-    /// Which way.
+    /// Whether it runs or undoes the step.
     pub direction: Direction,
     /// The attempt's number.
     pub attempt: Attempt,

@@ -23,7 +23,7 @@ pub trait ForeignTransactions: Send + Sync + fmt::Debug {
 /// the statement itself casts it, so every driver can bind them all alike.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SqlStatement {
-    /// Its text.
+    /// Text of the statement.
     pub sql: String,
     /// Its values, in the order of their places.
     pub params: Vec<Option<String>>,

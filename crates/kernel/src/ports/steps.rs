@@ -8,7 +8,7 @@ use std::fmt::{self, Debug, Display};
 /// Which code of a task's author this is, for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CodeLabel {
-    /// Of which task.
+    /// Id of the task.
     pub task: TaskId,
     /// Of which step, by name.
     pub step: String,

@@ -40,11 +40,11 @@ pub enum Heartbeat {
 /// A row of the outbox: what one change tells other services.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutboxRow {
-    /// Its id.
+    /// Id of the row.
     pub id: i64,
     /// When the change was committed.
     pub at: DbTime,
-    /// In order.
+    /// Events in the order in which they happened.
     pub events: Vec<TaskEvent>,
 }
 
@@ -120,7 +120,7 @@ pub enum Touch {
     /// still lost and that no other reconciler has reserved. It only saves others the work; the outcome of a
     /// task is decided by its revision.
     Reserve {
-        /// Which.
+        /// Ids of the tasks.
         lost: Vec<TaskId>,
         /// For how long.
         ttl: Duration,
@@ -128,7 +128,7 @@ pub enum Touch {
     /// Puts off the next sweep of these tasks, as far as they can be locked at once: this sweep cannot read
     /// them.
     PutOff {
-        /// Which.
+        /// Ids of the tasks.
         tasks: Vec<TaskId>,
         /// For how long.
         by: Duration,
@@ -141,7 +141,7 @@ pub enum Touch {
 /// A task that was touched, as far as a message needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Touched {
-    /// Its id.
+    /// Id of the task.
     pub task: TaskId,
     /// Declared name of its type.
     pub task_type: String,

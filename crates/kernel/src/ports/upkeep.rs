@@ -12,7 +12,7 @@ use counterstep_contracts::{Rev, TaskId, Tenant};
 pub struct Receive {
     /// The id that its task will have.
     pub task: TaskId,
-    /// Whose.
+    /// Tenant that owns it.
     pub tenant: Tenant,
     /// A sweep has condemned it, or its request came to nothing: it never becomes a task.
     pub is_condemned: bool,
@@ -49,9 +49,9 @@ pub enum ReceiveOp {
 /// A task on its way out of the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndedTask {
-    /// Which.
+    /// Id of the task.
     pub task: TaskId,
-    /// Whose.
+    /// Tenant that owns it.
     pub tenant: Tenant,
     /// At this revision; 0 of a tombstone.
     pub rev: Rev,

@@ -66,7 +66,7 @@ pub struct FetchError {
 /// A consumer that a process may not use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeniedConsumer {
-    /// Its name.
+    /// Name of the consumer.
     pub name: String,
     /// The subject that the user of the process may not publish to.
     pub subject: String,
@@ -75,7 +75,7 @@ pub struct DeniedConsumer {
 /// Results of attempts that a process keeps until the database takes them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KeptResults {
-    /// How many.
+    /// Number of results.
     pub results: u64,
     /// Their size.
     pub bytes: u64,
@@ -181,7 +181,7 @@ pub struct TaskCount {
     /// Their values of the labels that were asked for, in that order; empty where a task has no such
     /// label.
     pub labels: Vec<String>,
-    /// How many.
+    /// Number of tasks.
     pub count: u64,
 }
 
@@ -192,7 +192,7 @@ pub struct ParkedCount {
     pub status: TaskStatus,
     /// Declared name of their type.
     pub task_type: String,
-    /// How many.
+    /// Number of tasks.
     pub count: u64,
     /// Since the last change of the one that has changed least lately.
     pub oldest: Duration,

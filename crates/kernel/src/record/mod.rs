@@ -46,7 +46,7 @@ impl UndoGoal {
 pub struct TaskRow {
     /// Primary key.
     pub id: TaskId,
-    /// Whose it is.
+    /// Tenant that owns it.
     pub tenant: Tenant,
     /// Declared name of its type.
     pub task_type: String,
@@ -54,7 +54,7 @@ pub struct TaskRow {
     pub version: u32,
     /// Digest of the declaration when it was submitted.
     pub definition_hash: String,
-    /// Where it stands.
+    /// State of the task.
     pub status: TaskStatus,
     /// What it waits for; set exactly while `status` is Waiting.
     pub waiting: Option<WaitReason>,
@@ -111,7 +111,7 @@ pub struct TaskRow {
     pub place_key: Option<String>,
     /// The number of the place that it holds among those of its key; `None`: it holds none.
     pub place_no: Option<u32>,
-    /// Submitted.
+    /// When it was submitted.
     pub created_at: DbTime,
     /// Last change in which something happened to it: no heartbeat, and no sweep of its attempts.
     pub updated_at: DbTime,
@@ -158,11 +158,11 @@ impl TaskRow {
 /// The row of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepRow {
-    /// Its number.
+    /// Number of the step.
     pub no: StepNo,
-    /// Its name.
+    /// Name of the step.
     pub name: String,
-    /// Where it stands.
+    /// State of the step.
     pub status: StepStatus,
     /// Its committed output.
     pub output: Option<Value>,
@@ -319,7 +319,7 @@ pub enum Intention {
     Kept,
     /// No success can keep them any more; a sweep deletes them.
     Condemned,
-    /// There are none.
+    /// A sweep has deleted them.
     Swept,
 }
 
@@ -328,7 +328,7 @@ pub enum Intention {
 pub struct AttemptMark {
     /// The step's number.
     pub step: StepNo,
-    /// Which way.
+    /// Whether it runs or undoes the step.
     pub direction: Direction,
     /// From 1 in each direction.
     pub attempt: Attempt,
@@ -415,7 +415,7 @@ impl TaskRecord {
 pub struct AttemptRow {
     /// The step's number.
     pub step: StepNo,
-    /// Which way.
+    /// Whether it runs or undoes the step.
     pub direction: Direction,
     /// From 1 in each direction.
     pub attempt: Attempt,
@@ -438,7 +438,7 @@ pub struct AttemptRow {
 /// What happened, for the audit. One entry for each event that the judge accepted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AuditEntry {
-    /// Its place.
+    /// Position in the audit of the task.
     pub seq: AuditSeq,
     /// The event's stable name.
     pub event: String,
@@ -456,7 +456,7 @@ pub struct AuditEntry {
     pub attempt: Option<Attempt>,
     /// The epoch after the event.
     pub epoch: Epoch,
-    /// Who caused it.
+    /// Actor that caused it.
     pub actor: String,
     /// More, by event; `Null` where there is no more.
     pub details: Value,
@@ -469,7 +469,7 @@ pub struct AuditRow {
     pub seq: AuditSeq,
     /// The change it was part of.
     pub change_id: ChangeId,
-    /// When.
+    /// When it was written.
     pub at: DbTime,
     /// The seal of its row in the journal: binds it and its time to all that came before it.
     pub seal: EntryHash,
@@ -480,7 +480,7 @@ pub struct AuditRow {
 /// The past of a task.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct History {
-    /// In order.
+    /// Entries in the order of the audit.
     pub audit: Vec<AuditRow>,
     /// In the order of their start.
     pub attempts: Vec<AttemptRow>,

@@ -13,7 +13,7 @@ use counterstep_contracts::{OnExhausted, StepStatus, TaskStatus};
 /// What the judge knows of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StepState {
-    /// Where it stands.
+    /// State of the step.
     pub status: StepStatus,
     /// Neither pure nor waived.
     pub effects: bool,

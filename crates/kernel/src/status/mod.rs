@@ -45,7 +45,7 @@ pub struct InstallationFigures {
 /// What is in use of a limit, for all tenants and label values together.
 #[derive(Debug, Clone)]
 pub struct LimitFigures {
-    /// Its name.
+    /// Name of the limit.
     pub name: String,
     /// Permits that are held, over all processes.
     pub held: u64,

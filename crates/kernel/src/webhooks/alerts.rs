@@ -164,7 +164,7 @@ pub(crate) fn of_type(
 /// An event that no commit brings.
 #[derive(Debug, Clone, Copy)]
 pub struct Incident<'a> {
-    /// What it is.
+    /// Kind of the incident.
     pub event: AlertEvent,
     /// The breaker, or the process.
     pub about: &'a str,

@@ -22,7 +22,7 @@ pub(super) enum Now {
     Key(&'static str),
 }
 
-/// All of them.
+/// Every value.
 pub(super) const FORMER: &[Former] = &[
     fixed("cancel_grace", "5s"),
     key("database_ca_file", "tls.database.ca_file"),

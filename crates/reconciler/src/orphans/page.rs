@@ -30,7 +30,7 @@ pub struct Found {
 /// Objects of tasks or attempts that this database does not know. They may be another database's.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UnknownObjects {
-    /// How many.
+    /// Number of objects.
     pub objects: u64,
     /// The first of them, as `{bucket}/{key}`: never more than a few.
     pub first: Vec<String>,

@@ -24,7 +24,7 @@ pub enum SkipReason {
 pub enum Move {
     /// Submits the task of a due time. Those before it are skipped.
     Fire {
-        /// Which.
+        /// The due time.
         due: DbTime,
         /// The next one.
         next: Option<DbTime>,
@@ -35,12 +35,12 @@ pub enum Move {
         due: DbTime,
         /// The next one.
         next: Option<DbTime>,
-        /// Why.
+        /// Why it is skipped.
         why: SkipReason,
     },
     /// Changes nothing yet: the due time waits until the last task rests.
     Wait {
-        /// Which.
+        /// The due time.
         due: DbTime,
     },
 }

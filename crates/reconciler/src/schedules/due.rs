@@ -19,16 +19,16 @@ pub enum ScheduleStep {
     Move {
         /// The schedule as it was read.
         row: ScheduleRow,
-        /// What it does.
+        /// The moves, in order.
         moves: Vec<Move>,
         /// The database's clock when it was read.
         now: DbTime,
     },
     /// It cannot be planned.
     Broken {
-        /// Its name.
+        /// Name of the schedule.
         name: String,
-        /// Why not.
+        /// Why it cannot fire, as text.
         why: String,
     },
 }

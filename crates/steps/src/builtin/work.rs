@@ -117,7 +117,7 @@ pub struct ChildRequest {
 /// Tasks that a step submits and waits for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tasks {
-    /// In order.
+    /// The requests, in order.
     pub list: Vec<ChildRequest>,
     /// Maximum number of tasks under way at a time; at least one.
     pub at_a_time: usize,
@@ -201,7 +201,7 @@ impl Tasks {
 pub struct Call {
     /// The service, by its name in the settings.
     pub service: &'static str,
-    /// What for.
+    /// HTTP method.
     pub method: Method,
     /// Path and query below the service's URL, escaped.
     pub path: String,

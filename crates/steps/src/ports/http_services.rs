@@ -39,7 +39,7 @@ impl Method {
 pub struct ServiceRequest {
     /// The service, by its name in the settings.
     pub service: String,
-    /// What for.
+    /// HTTP method.
     pub method: Method,
     /// Path and query below the service's URL, escaped already; starts with a slash, and has no `.`
     /// or `..` in it.

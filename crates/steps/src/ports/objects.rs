@@ -33,7 +33,7 @@ pub enum ObjectError {
 pub struct ObjectInfo {
     /// Its declared bucket.
     pub bucket: String,
-    /// Its key.
+    /// Key of the object.
     pub key: String,
     /// Bytes.
     pub size_bytes: u64,
@@ -44,7 +44,7 @@ pub struct ObjectInfo {
 pub struct Listed {
     /// Its declared bucket.
     pub bucket: String,
-    /// Its key.
+    /// Key of the object.
     pub key: String,
     /// Bytes; 0 for a half-done upload.
     pub size_bytes: u64,

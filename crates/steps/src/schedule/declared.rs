@@ -87,7 +87,7 @@ impl Schedule {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("schedule `{name}`: {why}")]
 pub struct ScheduleMistake {
-    /// Its name.
+    /// Name of the schedule.
     pub name: String,
     /// What is wrong with it.
     pub why: String,

@@ -32,9 +32,9 @@ const MOST_CAUGHT_UP: u32 = 10_000;
 pub enum When {
     /// At the local times of an expression.
     Cron {
-        /// Which.
+        /// The cron expression.
         cron: Cron,
-        /// Where.
+        /// The time zone.
         zone: TimeZone,
     },
     /// Once.

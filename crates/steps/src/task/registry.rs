@@ -56,7 +56,7 @@ pub enum RegistryError {
         "task type `{name}` version {version} is registered twice: give one of them another name or version"
     )]
     Twice {
-        /// Its name.
+        /// Name of the task type.
         name: &'static str,
         /// Its version.
         version: u32,

@@ -37,7 +37,7 @@ pub(super) struct Struck {
 pub(super) struct Doubt {
     /// A client cancels the task before.
     pub(super) cancelled: bool,
-    /// In words.
+    /// The reason, as text.
     pub(super) why: &'static str,
     /// What comes of it once the probe has found out.
     pub(super) settled: Expected,
@@ -49,7 +49,7 @@ pub(super) struct Doubt {
 #[derive(Debug, Clone)]
 pub(super) struct Undoing {
     trigger: Trigger,
-    /// In words.
+    /// The reason, as text.
     pub(super) why: String,
     /// What comes of it where the undo succeeds.
     pub(super) undone: Expected,

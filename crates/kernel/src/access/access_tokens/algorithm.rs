@@ -14,7 +14,7 @@ macro_rules! algorithms {
             /// Every one.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
-            /// Its name.
+            /// Name of the algorithm, as in a token's header.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $name,)+ }

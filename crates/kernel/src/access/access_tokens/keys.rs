@@ -28,7 +28,7 @@ pub enum KeysState {
     Current,
     /// It was not, and older keys count.
     Stale,
-    /// There are none.
+    /// There are no usable keys.
     Missing,
 }
 
