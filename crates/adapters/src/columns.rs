@@ -20,7 +20,7 @@ pub(crate) struct Unreadable(pub(crate) String, pub(crate) String);
 
 impl Unreadable {
     fn of(column: &str, error: impl Display, held: &str) -> Self {
-        /// Beyond this a value is not kept whole, in bytes.
+        /// Maximum bytes that are kept of a value that cannot be read.
         const MOST: usize = 64 * 1024;
         let end = (0..=held.len().min(MOST))
             .rev()

@@ -143,7 +143,7 @@ pub struct LocalHints {
     told: Mutex<Passing<String, String>>,
 }
 
-/// Progress: a few kilobytes each.
+/// Maximum number of tasks whose progress is kept: a few kilobytes each.
 const MOST_TOLD: usize = 4_096;
 
 impl Default for LocalHints {

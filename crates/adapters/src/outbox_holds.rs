@@ -5,10 +5,11 @@ use counterstep_kernel::ports::OutboxRow;
 use std::fmt::Debug;
 use std::time::Duration;
 
-/// While the relay that took a row publishes it.
+/// How long other relays skip a row that a relay has taken to publish.
 pub(crate) const RELAY_HOLD: Duration = Duration::from_secs(15);
 
-/// Where this program cannot read it. It stays for a newer program, which may run beside this one, and blocks no other row.
+/// How long a row that this program cannot read is skipped. It stays for a newer program, which may run
+/// beside this one, and blocks no other row.
 pub(crate) const UNREADABLE_HOLD: Duration = Duration::from_secs(300);
 
 /// The rows that can be read, and the ids of the others, with one line in the log for all of these.

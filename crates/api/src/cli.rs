@@ -15,10 +15,10 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Steps placed on the api host that one API process runs at a time.
+/// Maximum number of steps placed on the api host that one API process runs at a time.
 const API_STEPS: usize = 16;
 
-/// A long poll looks again after this where the other processes announce what they do.
+/// Poll interval of a long poll where the other processes announce changes.
 const SIGNALS_REACH_US: Duration = Duration::from_secs(1);
 
 /// Starts to listen, for metrics too where they have an address of their own.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
-/// The caller has a time limit of its own, often a few seconds.
+/// Timeout of an answer: the caller has a timeout of its own, often a few seconds.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What was found last, and when.

@@ -13,10 +13,10 @@ use tokio::time::{Instant, sleep};
 
 const KEPT: Duration = Duration::from_secs(3600);
 
-/// However often it looks.
+/// Maximum number of samples, at whatever interval.
 const MOST: usize = 720;
 
-/// Looking takes a twentieth of the time at most, where very many tasks are open.
+/// Sampling takes at most a twentieth of the time: the pause is this many times as long as the sampling took.
 const SHARE: u32 = 20;
 
 /// What was found, the first first.

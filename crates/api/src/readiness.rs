@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
-/// A probe has a time limit of its own, often a few seconds.
+/// Timeout of an answer: a probe has a timeout of its own, often a few seconds.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How long an answer is reused.

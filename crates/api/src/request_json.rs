@@ -7,8 +7,8 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use serde_json::{Map, Number, Value};
 use std::fmt;
 
-/// Arrays and objects inside each other. Below serde_json's own limit of 128, and enough for any
-/// request type.
+/// Maximum nesting of arrays and objects. Below serde_json's own limit of 128, and enough for any request
+/// type.
 const MAX_DEPTH: u32 = 64;
 
 /// Reads one JSON value.

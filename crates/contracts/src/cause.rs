@@ -5,10 +5,10 @@ use crate::state::Direction;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a part.
+/// Maximum bytes of a part.
 const LONGEST_PART: usize = 100;
 
-/// Bytes of a place in code.
+/// Maximum bytes of a location in code.
 const LONGEST_PLACE: usize = 200;
 
 /// What an error was about, beside its class: the call that failed, or where the code panicked.

@@ -19,10 +19,10 @@ pub struct ParentRef {
     pub depth: u32,
 }
 
-/// No task has more tasks above it: types that await each other would never come to an end.
+/// Maximum number of levels above a task: types that await each other would never end.
 pub const DEEPEST: u32 = 16;
 
-/// Tasks of one step, at most, but for those that replace others.
+/// Maximum number of tasks of one step, without those that replace others.
 pub const MOST_CHILDREN: usize = PLACES as usize;
 
 const PLACES: u32 = 10_000;

@@ -67,6 +67,6 @@ impl FlowDecl {
 }
 
 impl ConcurrencyDecl {
-    /// The highest number: who claims a task reads those of its key that are under way.
+    /// Maximum of `at_once`: a claim reads the tasks of its key that are under way.
     pub const MOST: u32 = 1_000;
 }

@@ -23,7 +23,7 @@ pub struct Accepted {
     pub status: TaskStatus,
 }
 
-/// As many requests one batch may have.
+/// Maximum number of requests of a batch.
 pub const BATCH_MOST: usize = 1000;
 
 /// A request of a batch.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Labels of one task, at most.
+/// Maximum number of labels of one task.
 pub const MOST_LABELS: usize = 16;
 /// Names that begin so are the engine's own: no client and no type sets one.
 const RESERVED: &str = "counterstep.";
@@ -17,11 +17,11 @@ const RESERVED: &str = "counterstep.";
 pub const PREDECESSOR: &str = "counterstep.predecessor";
 /// The same: the step from which it runs, where it does not from the start.
 pub const FROM_STEP: &str = "counterstep.from";
-/// Labels of that kind that a task has, at most.
+/// Maximum number of reserved labels of one task.
 const MOST_RESERVED: usize = 2;
-/// Bytes of a name, at most.
+/// Maximum bytes of a name.
 const LONGEST_NAME: usize = 64;
-/// Bytes of a value, at most.
+/// Maximum bytes of a value.
 const LONGEST_VALUE: usize = 256;
 
 /// The labels of a task, by name. What is read from a row or a message is taken as it is; what comes

@@ -125,7 +125,7 @@ impl fmt::Display for LimitFault {
 }
 
 impl Limit {
-    /// Maximum at once, and starts in a period.
+    /// Maximum number of attempts at a time, and of starts in a period.
     pub const MOST: u32 = 1_000_000;
 
     /// The longest period of a rate.

@@ -66,7 +66,7 @@ pub enum PolicyFault {
 }
 
 impl RetryPolicy {
-    /// More retries than this are a schedule.
+    /// Maximum number of retries: more than this is a schedule.
     pub const MOST_RETRIES: u32 = 1000;
 
     /// One try, no retry.

@@ -12,7 +12,7 @@ use counterstep_worker::WorkerSettings;
 use futures::future::BoxFuture;
 use std::net::TcpListener;
 
-/// Steps placed on the api host that one API process runs at a time.
+/// Maximum number of steps placed on the api host that one API process runs at a time.
 const API_STEPS: usize = 16;
 
 /// The roles of a process; by default none.

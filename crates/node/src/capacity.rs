@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-/// Tasks whose steps await cost next to nothing, up to here.
+/// Maximum number of slots: tasks whose steps await cost next to nothing up to here.
 const MOST: u64 = 256;
 
-/// A worker of any size does something else while one task waits.
+/// Minimum number of slots: a worker of any size does something else while one task waits.
 const FEWEST: u64 = 4;
 
 /// Memory set aside for a task: an upload to an object store has two parts on their way and gathers

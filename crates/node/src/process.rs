@@ -71,10 +71,10 @@ fn run_traced(
     result
 }
 
-/// After `drain` and `cancel_grace`, for what is still to be written down. Then the process ends.
+/// Time limit of the last writes, after `drain` and `cancel_grace`. Then the process ends.
 const LAST_WRITES: Duration = Duration::from_secs(5);
 
-/// The log must not hold up the end: its reader may have stopped.
+/// Time limit of the last log line: its reader may have stopped, and the log must not delay the end.
 const LAST_LOG_LINE: Duration = Duration::from_millis(200);
 
 /// A token that is cancelled by the first SIGINT, SIGTERM or SIGHUP; not by SIGHUP where the program was started with it ignored, as

@@ -23,7 +23,7 @@ const RESERVED_FOR: Duration = Duration::from_secs(15);
 /// Tasks that it takes back at a time: a store may write such changes together.
 const AT_ONCE: usize = 32;
 
-/// Lost tasks of others that a pass names, at most.
+/// Maximum number of lost tasks of others that a pass names.
 const NAMED: u32 = 100;
 
 /// What a sweep is going to do with a task whose lease has run out.

@@ -23,7 +23,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The longest answer that is read where a call says nothing else.
+/// Maximum bytes of an answer, unless a call declares another.
 pub const LONGEST_ANSWER: usize = 1 << 20;
 
 /// A request to a service that the settings name, and the type of its answer. As what a plain

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Between the starts of two listings, where nothing else is said.
+/// Default time between the starts of two listings.
 pub const EVERY: Duration = Duration::from_secs(6 * 3600);
 
 /// An object, or half of one, that no committed output refers to and that no process can be writing

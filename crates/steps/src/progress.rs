@@ -4,7 +4,7 @@ use crate::error::bounded_line;
 use std::fmt::{Debug, Display};
 use std::sync::Arc;
 
-/// The longest message, in bytes.
+/// Maximum bytes of a message.
 const MESSAGE_LIMIT: usize = 200;
 
 /// Takes what one attempt says of its progress.

@@ -214,5 +214,5 @@ impl<'a> Retried<'a> {
     }
 }
 
-/// A probe without a limit of its own: after this long another one may try.
+/// Time limit of a probe without a limit of its own: after it another attempt may probe.
 const PROBE_LIMIT: Duration = Duration::from_secs(60);

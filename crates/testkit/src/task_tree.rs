@@ -11,7 +11,7 @@ use counterstep_steps::CancelToken;
 use counterstep_steps::waits::LONGEST_WAIT;
 use std::time::Duration;
 
-/// Tasks of a page.
+/// Maximum number of tasks per page.
 const PAGE: u32 = 500;
 
 /// Parents that are woken at a time.

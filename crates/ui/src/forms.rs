@@ -9,7 +9,8 @@ use actix_web::web::Payload;
 use counterstep_contracts::ProblemCode;
 use maud::{Markup, html};
 
-/// Of all fields of a form together. A request as JSON may be as large as the interface takes one.
+/// Maximum bytes of all fields of a form together. A request as JSON may be as large as the interface takes
+/// one.
 const MOST_BYTES: usize = 4 << 20;
 
 /// The field of the token.

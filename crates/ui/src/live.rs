@@ -23,18 +23,18 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-/// Changes within this time are one.
+/// Changes within this time are sent together.
 const TOGETHER: Duration = Duration::from_millis(150);
 
-/// No part is sent more often.
+/// Minimum time between two updates of the same part.
 const OF_TASK: Duration = Duration::from_millis(400);
 const OF_LIST: Duration = Duration::from_secs(1);
 const OF_OVERVIEW: Duration = Duration::from_secs(5);
 
-/// What grows with time alone is shown anew after this.
+/// How often parts that change with time alone are sent.
 const UNDER_WAY: Duration = Duration::from_secs(3);
 
-/// After this a comment: proxies keep the connection open, and a browser that is gone is noticed.
+/// Interval of comments: proxies keep the connection open, and a browser that is gone is noticed.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// What a part says of itself.

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 
 /// Parts on their way at a time, besides the one that is being gathered.
 const IN_FLIGHT: usize = 2;
-/// S3's limit.
+/// Maximum number of parts of an upload, as S3 has it.
 const MAX_PARTS: usize = 10_000;
 /// How often an abort is tried before the sweep is left to do it.
 const ABORT_TRIES: u32 = 3;

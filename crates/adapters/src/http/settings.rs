@@ -14,7 +14,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// that meets that moment has no answer, and has used up an attempt for nothing.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// In bytes.
+/// Minimum bytes of a secret.
 const SHORTEST_SECRET: usize = 8;
 
 /// Headers that are the engine's or the connection's, and no file's.

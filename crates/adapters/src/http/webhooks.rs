@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout_at};
 /// Time limit of a request with its answer.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Of this, a connection.
+/// Timeout of the connection, within `LIMIT`.
 const CONNECTS: Duration = Duration::from_secs(5);
 
 /// Bytes of an answer's body that are read, so that its connection can be used again.

@@ -26,7 +26,7 @@ use tokio::time::timeout;
 /// Time limit of a request with its answer.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Bytes of a set. Some issuers add certificates to their keys.
+/// Maximum bytes of a key set. Some issuers add certificates to their keys.
 const LONGEST: usize = 256 << 10;
 
 /// What the client calls the issuer.

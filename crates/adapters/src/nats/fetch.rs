@@ -10,7 +10,7 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
-/// Less than this is not worth a request.
+/// Minimum duration of a pull request: a shorter one is not sent.
 const SHORTEST: Duration = Duration::from_millis(5);
 
 /// Maximum wait for the next message of a higher lane before a lower one has its turn: about a round trip.

@@ -37,7 +37,7 @@ fn probed(right: &str) -> String {
     right.replace(".>", ".probe")
 }
 
-/// Refusals are heard by a task of the client's, beside the answers that follow them.
+/// How long to wait for refusals: the client reports them beside the answers that follow them.
 const HEARD_AFTER: Duration = Duration::from_millis(20);
 
 /// A connection to NATS, and everything on it. Clones share it.

@@ -24,7 +24,7 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use tracing::Span;
 
-/// Between two looks at what the server still sends to a host that ends.
+/// Pause between two polls for what the server still sends to a host that ends.
 const RELEASE_PAUSE: Duration = Duration::from_millis(20);
 
 /// The queue on JetStream. Clones share requests under way.

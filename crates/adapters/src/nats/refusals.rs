@@ -12,7 +12,7 @@ use tokio::time::Instant;
 /// needs is refused again before that.
 const COUNTS_FOR: Duration = Duration::from_secs(60);
 
-/// What was refused is tried again after this long.
+/// Pause before a refused request is tried again.
 const AGAIN_AFTER: Duration = Duration::from_secs(5);
 
 /// Subjects that were refused, and when.

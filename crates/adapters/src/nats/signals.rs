@@ -14,14 +14,14 @@ use futures::stream::BoxStream;
 use std::sync::Arc;
 use tokio::sync::mpsc::{self, error::TrySendError};
 
-/// Hints that may wait for the connection; more are dropped.
+/// Maximum number of hints that wait for the connection; more are dropped.
 const WAITING: usize = 1024;
 const CANCEL: &str = "cancel";
 const RESTS: &str = "rests";
 const PROGRESS: &str = "progress";
 /// Names the sender where the body is not its name.
 const FROM: &str = "Counterstep-From";
-/// More is no progress: it is a line for each step that runs.
+/// Maximum bytes of a progress message, which has one line for each step that runs.
 const LARGEST_PROGRESS: usize = 8 * 1024;
 
 /// Hints to all processes. Clones share everything.

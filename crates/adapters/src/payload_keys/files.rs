@@ -33,7 +33,7 @@ const DELETED: &str = "deleted";
 /// What stands in a file whose keys are about to be deleted.
 const CLOSING: &str = "closing";
 
-/// Tenants whose keys are remembered, at most.
+/// Maximum number of tenants whose keys are remembered.
 const MOST: usize = 10_000;
 
 const SUFFIX: &str = ".keys";

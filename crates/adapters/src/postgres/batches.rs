@@ -22,13 +22,13 @@ use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 use tokio::time::timeout;
 use uuid::Uuid;
 
-/// Statements of a kind under way at a time, at most.
+/// Maximum number of statements of a kind under way at a time.
 const WIDTH: usize = 3;
 
 /// Changes, or tasks, that are worth a second statement beside the one under way.
 const FULL: usize = 64;
 
-/// As many as one statement carries.
+/// Maximum number of changes, or tasks, of one statement.
 const MOST: usize = 128;
 
 /// How long a change waits for a lock while others wait for the change: those of its statement, and those in

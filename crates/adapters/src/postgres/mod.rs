@@ -64,17 +64,17 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
-/// A program that starts is told within ten seconds that its server does not answer, however long one of its
-/// statements may take.
+/// Time limit of the first answer, however long a statement may take later: a program that starts reports
+/// within ten seconds that its server does not answer.
 const FIRST_ANSWER: Duration = Duration::from_secs(8);
 
-/// Connections that lists may take up, at most.
+/// Maximum number of connections for lists.
 const MOST_TO_LIST: usize = 4;
 
-/// Connections that counts of waiting tasks may take up.
+/// Maximum number of connections for counts of waiting tasks.
 const MOST_TO_COUNT: usize = 2;
 
-/// Connections for heartbeats alone, where there are enough of them.
+/// Connections for heartbeats alone, where the pool has at least `ENOUGH`.
 const TO_BEAT: usize = 2;
 const ENOUGH: usize = 8;
 

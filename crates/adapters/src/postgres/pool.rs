@@ -18,10 +18,10 @@ use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
-/// A connection that was lent within this time is taken for one that still leads to the server.
+/// How long after its last use a connection counts as open without a check.
 const WARM: Duration = Duration::from_secs(5);
 
-/// What we wait beyond the server's own limit: the way there and back.
+/// Extra time beyond the server's own timeout, for the network.
 const ON_THE_WAY: Duration = Duration::from_secs(5);
 
 /// Some connections to one server. Cheap to clone.

@@ -22,7 +22,7 @@ use std::time::Duration;
 /// quarter of an hour; a shorter time here would refuse a host whose clock is behind by less than
 /// that.
 const SIGNED_FOR: Duration = Duration::from_secs(900);
-/// No answer to a listing is longer than this.
+/// Maximum bytes of the answer to a listing.
 const MAX_ANSWER: usize = 16 << 20;
 
 /// An open upload in a listing.

@@ -69,11 +69,11 @@ impl MachineClock for SystemClocks {
 /// correction by time servers.
 const SET_FORWARD: i64 = 2_000_000;
 
-/// The calendar is behind by more than this: worth a line in the log.
+/// A calendar that is behind by more than this, in microseconds, is logged.
 const SET_BACK: i64 = 60_000_000;
 
-/// A start is refused where the calendar is ahead by more than this: one write with it would bring all appointments due, end
-/// retentions, and leave the file's time in that future.
+/// A start is refused where the calendar is ahead by more than this, in microseconds: one write with it would
+/// make every timer due, end retentions, and leave the file's time in that future.
 const WRONG: i64 = 24 * 3_600_000_000;
 
 /// Moves along what processes hold beside the leases of tasks: their place in the registry, permits of limits, and the keys

@@ -11,13 +11,13 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Snapshots of tasks at a time, at most: the other readers are for lists and polls.
+/// Maximum number of snapshots of tasks at a time: the other readers are for lists and polls.
 pub(super) const WIDTH: usize = 2;
 
 /// Loads that are worth a second snapshot beside the one under way.
 const FULL: usize = 32;
 
-/// As many loads as one snapshot serves.
+/// Maximum number of loads that one snapshot serves.
 const MOST: usize = 128;
 
 /// Reads one of them.

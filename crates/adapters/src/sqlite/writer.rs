@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
-/// As many as one transaction carries. Other processes on the file wait for its end.
+/// Maximum number of writes of one transaction. Other processes on the file wait for its end.
 const MOST: usize = 128;
 
-/// Between shared transactions the file is free for this part of their time.
+/// The pause after a shared transaction is its duration divided by this: other processes get the file.
 const FREE: u32 = 10;
 
 /// How a write goes.

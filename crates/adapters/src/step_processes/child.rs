@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tracing::Instrument;
 
-/// Between two tellings of progress, and of heartbeats.
+/// Pause between two messages of progress, and between two heartbeats.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Where this process was started for a step: runs that, or another process with it, and gives the exit code. `None`

@@ -18,10 +18,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// A frame that is longer is none: outputs are bounded, and chunks are cut.
+/// Maximum bytes of a frame: outputs are bounded, and chunks are cut.
 const LONGEST: u32 = 256 << 20;
 
-/// The most bytes of a chunk.
+/// Maximum bytes of a chunk.
 const CHUNK: usize = 256 << 10;
 
 /// The next piece of what is left of a chunk.

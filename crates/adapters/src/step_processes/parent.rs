@@ -46,7 +46,7 @@ const ENVIRONMENT: [&str; 11] = [
     "RUST_MIN_STACK",
 ];
 
-/// Between two looks at the memory of a process that has a bound.
+/// Pause between two checks of the memory of a process that has a bound.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Whether `main` of this program runs steps in processes of their own.

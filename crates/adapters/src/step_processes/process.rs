@@ -12,7 +12,7 @@ use tokio::task::spawn_blocking;
 /// How long a supervisor may take to end what its step has left, and itself.
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
 
-/// Between two looks whether it has.
+/// Pause between two checks whether it has ended.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// A supervisor that runs. To be dropped after the socket.

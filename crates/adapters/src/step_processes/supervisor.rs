@@ -21,10 +21,10 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Between two looks at what has ended beside the step.
+/// Pause between two checks for processes that have ended beside the step.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Between two looks whether what was killed has ended.
+/// Pause between two checks whether killed processes have ended.
 const ENDS: Duration = Duration::from_millis(1);
 
 /// The process of the step, until it is waited for: its id may be another's after that.

@@ -18,11 +18,12 @@ use tokio::sync::Semaphore;
 /// How long a row that was read is used before it is read again.
 const FRESH: Duration = Duration::from_secs(5);
 
-/// Ids without a key that are remembered. Callers with made-up ids fill no memory, and drive out no key.
+/// Maximum number of ids without a key that are remembered. Made-up ids of callers fill no memory, and remove
+/// no key.
 const MAX_MISSES: usize = 10_000;
 
-/// Reads of ids that are not remembered, side by side: callers with made-up ids take no more of the
-/// database.
+/// Maximum number of reads at a time of ids that are not remembered: callers with made-up ids take no more of
+/// the database.
 const UNKNOWN_AT_ONCE: usize = 4;
 
 /// A key as it was read.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// A caller that sends less than the rate may send the requests of this time at once.
 const BURST: Duration = Duration::from_secs(1);
 
-/// Callers that are remembered before those are forgotten that have sent nothing for the burst.
+/// Number of callers above which those are removed that have sent nothing for the burst.
 const MOST: usize = 10_000;
 
 /// The rates of all callers. A cell rate: each caller has the time up to which its requests are paid for,

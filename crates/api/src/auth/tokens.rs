@@ -7,7 +7,7 @@ use crate::problem::Refused;
 use counterstep_contracts::ProblemCode;
 use counterstep_kernel::access::access_tokens::{TokenError, TokenVerifier};
 
-/// In seconds: the keys are not read more often.
+/// `Retry-After` in seconds: the keys are not read more often.
 const COME_AGAIN: u32 = 10;
 
 pub(super) async fn caller(tokens: &TokenVerifier, token: &str) -> Result<Caller, Refused> {

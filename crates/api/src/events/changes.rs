@@ -22,7 +22,7 @@ use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::time::{Instant, sleep_until};
 use uuid::Uuid;
 
-/// After this a read that has failed is tried again.
+/// Pause before a failed read is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Which tasks a stream is about.

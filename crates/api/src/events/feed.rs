@@ -17,23 +17,24 @@ use tokio::runtime::Handle;
 use tokio::sync::{broadcast, watch};
 use tokio::task::AbortHandle;
 
-/// A change is seen by others this much later than the time that it bears, at most: a statement has a
-/// limit of 15 s on PostgreSQL, and a step's own statements come before the end of their transaction.
+/// How much later than its own time a change may become visible to others: a statement has a limit of 15 s on
+/// PostgreSQL, and a step's own statements come before the end of their transaction.
 pub(super) const LATE: Duration = Duration::from_secs(60);
 
 /// How far back each pass looks for tasks that were never seen open; every [`FULL`] it is [`LATE`].
 const SHORTLY: Duration = Duration::from_secs(5);
 
-/// Between two passes that look as far back as [`LATE`].
+/// Time between two passes that look as far back as [`LATE`].
 const FULL: Duration = Duration::from_secs(15);
 
 /// A pass takes at most a twentieth of the time: after it the loop sleeps this many times as long as it took.
 const SHARE: u32 = 20;
 
-/// Tasks of one read, and of one batch.
+/// Maximum number of tasks of one read, and of one batch.
 pub(super) const PAGE: u32 = 200;
 
-/// Batches that a stream may be behind; then it ends, and its client goes on from its last id.
+/// Maximum number of batches that a stream may be behind; then it ends, and its client continues from its
+/// last id.
 const BEHIND: usize = 128;
 
 /// Tasks that have changed, as they are now.

@@ -17,10 +17,10 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 
-/// Tasks of one query.
+/// Maximum number of tasks of one query.
 const CHUNK: usize = 1000;
 
-/// When to come again to a process that has no room for one more stream, in seconds.
+/// `Retry-After` in seconds where a process has no room for one more stream.
 const AGAIN: u32 = 10;
 
 /// All streams of a process.

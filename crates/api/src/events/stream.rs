@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-/// After this a read that has failed is tried again.
+/// Pause before a failed read is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// A stream of events.

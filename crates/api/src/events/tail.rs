@@ -14,10 +14,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use tokio::sync::{Mutex, watch};
 
-/// Entries that are kept for streams that are a little behind.
+/// Maximum number of entries that are kept for streams that are a little behind.
 const KEPT: usize = 16;
 
-/// The same, in bytes.
+/// Maximum bytes of these entries.
 const KEPT_BYTES: usize = 8 << 10;
 
 /// What was heard of a task since it is followed.

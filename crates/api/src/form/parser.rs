@@ -4,10 +4,10 @@
 use bytes::{Buf, Bytes, BytesMut};
 use memchr::memmem::Finder;
 
-/// The headers of one part.
+/// Maximum bytes of the headers of one part.
 const MAX_HEADERS: usize = 16 << 10;
 
-/// White space after a boundary.
+/// Maximum bytes of white space after a boundary.
 const MAX_PADDING: usize = 255;
 
 /// What the bytes so far amount to.

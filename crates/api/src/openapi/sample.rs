@@ -4,7 +4,7 @@
 use super::schemas::Schemas;
 use serde_json::{Map, Value, json};
 
-/// Types that hold themselves.
+/// Maximum depth of types that contain themselves.
 const DEEPEST: u32 = 8;
 
 /// The example that the schema brings along, or one that is made of it; `None`: it has rules beyond those

@@ -17,7 +17,7 @@ use counterstep_kernel::ports::SubmissionOutcome;
 use counterstep_steps::TaskType;
 use serde_json::Value;
 
-/// The array, and the object in which a request stands.
+/// Levels of nesting around a request: the array, and the object in which a request stands.
 const AROUND: u32 = 2;
 
 pub(super) async fn post(

@@ -16,7 +16,7 @@ use counterstep_steps::times::read_time;
 const DEFAULT_LIMIT: u32 = 50;
 const MAX_LIMIT: u32 = 200;
 
-/// Characters of a text that is looked for, at most.
+/// Maximum characters of a text that is searched for.
 const LONGEST_TEXT: usize = 256;
 
 pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {

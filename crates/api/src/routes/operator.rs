@@ -23,9 +23,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Characters of a note: a page, not a file.
+/// Maximum characters of a note: a page, not a file.
 const LONGEST_NOTE: usize = 4_000;
-/// Characters of a name.
+/// Maximum characters of an operator's name.
 const LONGEST_ACTOR: usize = 100;
 
 pub(super) async fn resolve(

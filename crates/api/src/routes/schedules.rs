@@ -20,7 +20,7 @@ use counterstep_kernel::ports::ScheduleQuery;
 use counterstep_kernel::schedule;
 use counterstep_kernel::schedule::ScheduleError;
 
-/// Due times that are worked out for one answer.
+/// Maximum number of due times of one answer.
 const MOST_UPCOMING: usize = 100;
 
 pub(super) async fn list(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {

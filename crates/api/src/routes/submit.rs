@@ -25,8 +25,8 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
-/// Chunks on their way from the connection to the intake. A chunk is at most 128 KiB, the server's
-/// read buffer, so with the parser's own one an upload holds well under a megabyte.
+/// Maximum number of chunks on their way from the connection to the intake. A chunk is at most 128 KiB, the
+/// server's read buffer, so with the parser's own one an upload holds well under a megabyte.
 const CHUNKS: usize = 4;
 
 pub(super) async fn post(

@@ -23,11 +23,11 @@ use sha2::{Digest, Sha256};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// A longer `?wait` is answered after this: the client asks again, and no proxy in between loses
-/// patience.
+/// Maximum of `?wait`. A longer one is answered after this: the client asks again, and no proxy in between
+/// times out.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// Where no process announces changes, a client learns of a rest this much later, at most.
+/// How late a client may learn of a rest where no process announces changes.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {

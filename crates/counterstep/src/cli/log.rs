@@ -9,7 +9,7 @@ use counterstep_kernel::audit::one_line;
 use counterstep_node::Exit;
 use std::time::Duration;
 
-/// Between two looks for new lines.
+/// Pause between two polls for new lines.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Flags of `tasks log`.

@@ -29,16 +29,16 @@ pub(super) const ANSWER: Duration = Duration::from_secs(8);
 /// How long the transfer of a file may make no progress.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// The same for a batch, whose requests are checked one by one.
+/// Time limit of an answer to a batch, whose requests are checked one by one.
 const BATCH: Duration = Duration::from_secs(60);
 
-/// Children of a page.
+/// Maximum number of children per page.
 const CHILDREN: usize = 200;
 
-/// Lines of a page of a log: all that is kept.
+/// Maximum number of lines per page of a log: all that is kept.
 const LINES: usize = 200;
 
-/// One long poll. The API answers within this, and its answer has to arrive.
+/// Seconds of one long poll. The API answers within this time, and its answer has to arrive.
 const POLL: u64 = 30;
 
 /// `Authorization: Bearer`, which no log shows; `None`: the token cannot stand in a header.

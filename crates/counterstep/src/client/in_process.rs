@@ -22,13 +22,13 @@ use std::pin::pin;
 use std::time::Duration;
 use tracing::{Instrument, Span};
 
-/// Between two looks at a task that another process may bring to rest: its signals may skip.
+/// Pause between two polls of a task that another process may bring to rest: its signals may be lost.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// No look is later than this after the one before.
+/// Maximum pause between two polls.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// Children that are read at a time.
+/// Maximum number of children that are read at a time.
 const CHILDREN: u32 = 500;
 
 /// In the audit.

@@ -33,10 +33,10 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
-/// A wait goes on while the API, or the database, does not answer for less than this.
+/// How long a wait continues while the API, or the database, does not answer.
 const PUTS_UP_FOR: Duration = Duration::from_secs(60);
 
-/// Between two looks of a wait.
+/// Pause between two polls of a wait.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Submits tasks and follows them. Clones share connections.

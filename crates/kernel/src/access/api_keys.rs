@@ -20,7 +20,7 @@ use subtle::ConstantTimeEq;
 const ID: usize = 16;
 /// Digits of a secret.
 const SECRET: usize = 64;
-/// Characters of a subject.
+/// Maximum characters of a subject.
 const LONGEST_SUBJECT: usize = 100;
 
 fn is_hex(text: &str, digits: usize) -> bool {

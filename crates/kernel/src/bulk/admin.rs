@@ -17,14 +17,14 @@ use futures::future::BoxFuture;
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// Tasks, and causes, that a preview names.
+/// Maximum number of tasks, and of causes, that a preview names.
 const NAMED: usize = 20;
 
-/// Tasks that a preview looks at for what would be undone, and how many of them at once.
+/// Maximum number of tasks that a preview reads for what would be undone, and how many of them at a time.
 const UNDONE: usize = 1_000;
 const UNDONE_AT_ONCE: usize = 100;
 
-/// Operations that are listed, and that a tenant can have at most.
+/// Maximum number of operations of a tenant, and of a list.
 const MOST: u32 = 1_000;
 
 /// An operation was not started, shown or stopped.

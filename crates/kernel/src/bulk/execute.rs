@@ -27,22 +27,23 @@ const fn slice_of(action: BulkAction) -> usize {
     }
 }
 
-/// Of these side by side.
+/// Maximum number of tasks of a slice that are decided at a time.
 const AT_ONCE: usize = 16;
 
-/// Pages that are walked for one slice. Where none of them has a task that fits, the place is noted.
+/// Maximum number of pages that are read for one slice. Where none of them has a task that fits, the position
+/// is noted.
 const PAGES: usize = 20;
 
-/// Operations that a process executes side by side.
+/// Maximum number of operations that a process executes at a time.
 const OPERATIONS: usize = 8;
 
-/// Due operations of one look.
+/// Maximum number of due operations of one poll.
 const DUE: u32 = 100;
 
 /// How often a process looks for operations where it has found none.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// After this of a look that could not read them.
+/// Pause before a poll that could not read them is tried again.
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// How long an operation with which this process cannot go on is left to other processes. Its due time stays:

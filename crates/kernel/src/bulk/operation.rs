@@ -23,7 +23,7 @@ pub(super) const CLAIM: Duration = Duration::from_secs(60);
 /// How long an operation is listed after its end.
 pub(super) const LISTED: Duration = Duration::from_secs(30 * 86_400);
 
-/// Tasks on which no process could decide yet, about.
+/// About how many tasks on which no process could decide yet an operation keeps.
 const MOST_UNDECIDED: usize = 1_000;
 
 /// How long after the start of an operation its tasks on which no process could decide wait for a process
@@ -34,10 +34,10 @@ const DEPLOYED: Duration = Duration::from_secs(15 * 60);
 /// Minimum of that wait, counted from when only such tasks were left: other processes may have them in work.
 const HANDED_OVER: Duration = Duration::from_secs(60);
 
-/// Failures that are kept with their reason.
+/// Maximum number of failures that are kept with their reason.
 const MOST_FAILURES: usize = 20;
 
-/// Characters of a reason.
+/// Maximum characters of a reason.
 const LONGEST_REASON: usize = 300;
 
 /// What a person asks for.

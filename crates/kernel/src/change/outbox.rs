@@ -5,7 +5,7 @@ use counterstep_contracts::ChangeId;
 use parking_lot::Mutex;
 use std::time::Duration;
 
-/// As many changes as one write of the store takes.
+/// Maximum number of changes of one write of the store.
 const TOGETHER: usize = 64;
 
 /// How long no brief announcement is tried at a queue that did not answer one.

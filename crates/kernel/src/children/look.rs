@@ -17,7 +17,7 @@ const FEW: u32 = 16;
 /// Tasks that are read at a time.
 const AT_ONCE: usize = 16;
 
-/// Tasks of a page.
+/// Maximum number of tasks per page.
 pub(super) const PAGE: u32 = 500;
 
 /// How a task ends that does not complete.

@@ -11,7 +11,7 @@ use crate::saga::Illegal;
 use counterstep_contracts::{TaskId, TaskStatus};
 use futures::{StreamExt, stream};
 
-/// Tasks that are told at a time.
+/// Maximum number of tasks that get the stop request at a time.
 const AT_ONCE: usize = 8;
 
 /// How far it goes.

@@ -14,10 +14,10 @@ use counterstep_contracts::{TaskId, TaskStatus};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
 
-/// Tasks that are looked at for one answer.
+/// Maximum number of tasks that are read for one answer.
 pub(crate) const MOST_LOOKED_AT: u64 = 100_000;
 
-/// Groups that are kept apart: with their texts a megabyte at most.
+/// Maximum number of groups that are kept apart: with their texts a megabyte at most.
 const MOST_GROUPS: usize = 1_000;
 
 /// What tasks of one group have in common.

@@ -3,25 +3,25 @@
 use std::iter::Peekable;
 use std::str::CharIndices;
 
-/// Bytes of a text that are looked at.
+/// Maximum bytes of a text that are read.
 const LONGEST_READ: usize = 4_000;
 
-/// Characters of a masked text.
+/// Maximum characters of a masked text.
 const LONGEST_MASKED: usize = 300;
 
 /// What stands for an id, a number, a time or a quoted text.
 const MASK: char = '#';
 
-/// Hexadecimal digits of which a run is an id.
+/// Minimum hexadecimal digits of a run that counts as an id.
 const HEX_ID: usize = 8;
 
-/// Letters and digits of which a mixed run is an id.
+/// Minimum letters and digits of a mixed run that counts as an id.
 const MIXED_ID: usize = 16;
 
-/// Hexadecimal digits of which a run with a number in it is an id.
+/// Minimum hexadecimal digits of a run with a number in it that counts as an id.
 const SHORT_HEX_ID: usize = 6;
 
-/// Letters behind a number that may be its unit.
+/// Maximum letters behind a number that may be its unit.
 const UNIT: usize = 3;
 
 /// What is masked.

@@ -20,10 +20,10 @@ use sha2::{Digest, Sha256};
 
 const KIND: DocumentKind = DocumentKind::Poison;
 
-/// How much of a poisonous message is kept, in bytes.
+/// Maximum bytes that are kept of a poisonous message.
 pub const POISON_KEPT: usize = 64 * 1024;
 
-/// Messages of a queue that are kept; a document counts those that are not.
+/// Maximum number of messages of a queue that are kept; a document counts those that are not.
 const KEPT: u32 = 1_000;
 
 /// Begins the name of that document; a message's own is a number in hexadecimal digits.
@@ -32,7 +32,7 @@ const COUNT: &str = "queue-";
 /// Maximum tries on a revision conflict.
 const TRIES: u32 = 200;
 
-/// Messages that are listed.
+/// Maximum number of messages that are listed.
 const LISTED: u32 = 200;
 
 /// A message as its queue has it.

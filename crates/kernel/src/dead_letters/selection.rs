@@ -7,7 +7,7 @@ use crate::record::DbTime;
 use counterstep_contracts::{Labels, TaskId, TaskStatus, Tenant};
 use serde::{Deserialize, Serialize};
 
-/// Tasks of one page.
+/// Maximum number of tasks per page.
 const PAGE: u32 = 1_000;
 
 /// Tasks in some states that are alike.

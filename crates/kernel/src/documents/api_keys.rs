@@ -9,7 +9,7 @@ use counterstep_contracts::{Rev, Tenant};
 
 const KIND: DocumentKind = DocumentKind::ApiKey;
 
-/// More keys than are listed.
+/// Maximum number of keys that are read: more than an installation has.
 const LIMIT: u32 = 10_000;
 
 /// One key, where it is there. One that cannot be read is an error: its holder is let in by none.

@@ -9,7 +9,7 @@ use counterstep_contracts::{Rev, ScheduleOrigin};
 
 const KIND: DocumentKind = DocumentKind::Schedule;
 
-/// As many that are due as are read at least at a time.
+/// Minimum page size of a read of schedules that are due.
 const PAGE: u32 = 100;
 
 pub(super) async fn find(store: &Store, query: &ScheduleQuery) -> Result<Schedules, StoreError> {

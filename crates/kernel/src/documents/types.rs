@@ -9,7 +9,7 @@ use counterstep_contracts::{Rev, Tenant};
 
 const KIND: DocumentKind = DocumentKind::TaskType;
 
-/// More types than a program declares.
+/// Maximum number of types that are read: more than a program declares.
 const LIMIT: u32 = 10_000;
 
 pub(super) async fn all(store: &Store) -> Result<TypeRows, StoreError> {

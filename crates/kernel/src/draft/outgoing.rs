@@ -27,7 +27,7 @@ impl Draft {
     }
 
     fn outputs_so_far(&self) -> serde_json::Map<String, Value> {
-        /// Above this the message would be mostly convenience.
+        /// Maximum bytes of the outputs in a message; larger ones are left out, as they only save a read.
         const LIMIT: usize = 16 * 1024;
         let outputs: serde_json::Map<_, _> = self
             .record

@@ -151,10 +151,10 @@ const fn has_run(end: &TurnEnd) -> bool {
 /// skipped.
 type Left = Arc<Mutex<HashMap<TaskId, Duration>>>;
 
-/// A look for due tasks gets no longer.
+/// Timeout of a read of due tasks.
 const LOOK_TAKES: Duration = Duration::from_secs(30);
 
-/// Due tasks of one look.
+/// Maximum number of due tasks of one poll.
 const MAX_LOOKED_AT: usize = 2_000;
 
 fn still_left(left: &Left, now: Duration) -> usize {

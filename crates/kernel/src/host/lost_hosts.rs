@@ -7,7 +7,7 @@ use crate::task::TaskType;
 use serde::Serialize;
 use std::fmt::{self, Display};
 
-/// Losses that are named at most, the last ones.
+/// Maximum number of losses that are named, the last ones.
 const NAMED: usize = 20;
 
 /// A host that was lost while it had the task.

@@ -389,5 +389,5 @@ async fn take_deferred(
 /// The delay until a deferred task that could not start is deferred again.
 const DEFERRED_AGAIN: Duration = Duration::from_secs(1);
 
-/// A task that another program is meant for is looked at again after this long.
+/// Pause before a task that another program is meant for is looked at again.
 const UNKNOWN_FOR: Duration = Duration::from_secs(10);

@@ -8,7 +8,7 @@ use crate::ports::{Store, StoreError};
 use crate::record::{AuditRow, TaskRecord, TaskRow};
 use counterstep_contracts::TaskId;
 
-/// Rows of a page: few, since each may hold a whole request or output.
+/// Maximum number of rows per page: few, since each may hold a whole request or output.
 const PAGE: u32 = 16;
 
 /// A place in the audit of a task.

@@ -7,7 +7,7 @@ use crate::record::History;
 use counterstep_contracts::{Rev, TaskId};
 use std::vec;
 
-/// Rows of a page: few, since each may hold a whole request or output.
+/// Maximum number of rows per page: few, since each may hold a whole request or output.
 const PAGE: u32 = 100;
 
 /// A walk along the rows of journals.

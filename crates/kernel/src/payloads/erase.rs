@@ -7,7 +7,7 @@ use crate::ports::{DocumentKind, DocumentQuery, Store, StoreError};
 use counterstep_contracts::Tenant;
 use serde_json::json;
 
-/// Rows that are read at a time.
+/// Maximum number of rows that are read at a time.
 const PAGE: u32 = 100;
 
 /// Deletes all documents of a tenant that have payloads, each with its entry in the audit of changes beside tasks.

@@ -12,11 +12,11 @@ use counterstep_steps::ChildOutcome;
 use serde_json::Value;
 use std::time::Duration;
 
-/// Where the tasks could not be read, or told to stop, it is tried again after this long, and then
-/// after twice as long each time.
+/// Pause before tasks are tried again that could not be read, or did not get the stop request; it doubles
+/// each time.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
-/// But after no longer than this.
+/// Maximum of that pause.
 const LOOK_AT_LAST: Duration = Duration::from_secs(600);
 
 /// Maximum consecutive tries, over some hours, before an operator has to decide.

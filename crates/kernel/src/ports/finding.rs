@@ -183,7 +183,7 @@ pub fn first_id_at(millis: u64) -> TaskId {
 }
 
 impl TaskQuery {
-    /// Candidates that are looked at for one page, at most, where no index has just those that fit.
+    /// Maximum number of candidates that are read for one page, where no index has just those that fit.
     pub const MOST_CANDIDATES: u32 = 1_000;
 
     /// Whether candidates have to be looked at one by one, or joined.

@@ -5,10 +5,10 @@ use async_trait::async_trait;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use serde::{Deserialize, Serialize};
 
-/// The latest lines of a task that are kept.
+/// Maximum number of a task's latest log lines that are kept.
 pub const MOST_LOG_LINES: u32 = 200;
 
-/// The bytes of a task's latest lines that are kept.
+/// Maximum bytes of a task's latest log lines that are kept.
 pub const MOST_LOG_BYTES: u32 = 64 * 1024;
 
 /// Some lines of a task. Epoch and number name the row, so that it can be written again where an

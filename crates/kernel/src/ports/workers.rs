@@ -150,7 +150,7 @@ impl WorkerSeen {
     }
 }
 
-/// No refresh takes longer: what it has not written by then, the next one writes.
+/// Timeout of a refresh: the next one writes what it has not written.
 pub(crate) const REFRESH_TAKES: Duration = Duration::from_secs(2);
 
 /// Time between two refreshes of a process that counts as lost after `lost_after`: a third of it, as two may
@@ -198,13 +198,13 @@ pub struct ParkedCount {
     pub oldest: Duration,
 }
 
-/// Types of parked tasks that are counted apart, in each state: those with the most.
+/// Maximum number of types of parked tasks that are counted apart, in each state: those with the most.
 pub const MOST_PARKED_TYPES: u32 = 1_000;
 
 /// The value in metrics of labels whose own values are beyond [`MOST_LABEL_VALUES`].
 pub const OTHER: &str = "other";
 
-/// How many different values of labels metrics show: clients choose them, and each is a series. Of
+/// Maximum number of values of labels that metrics show: clients choose them, and each is a series. Of
 /// several labels, combinations count.
 pub const MOST_LABEL_VALUES: usize = 100;
 
@@ -220,8 +220,8 @@ pub struct FlowQuery {
 }
 
 impl FlowQuery {
-    /// Ids are made by the clocks of processes, and before the task is submitted: those of tasks that were submitted at a
-    /// time lie so close to it.
+    /// How far the time in a task's id may be from the time of its submission: processes make ids by their
+    /// own clocks, before the task is submitted.
     const AROUND: Duration = Duration::from_secs(10);
 
     /// The ids among which tasks are looked for that were submitted: from the first, and below the second.

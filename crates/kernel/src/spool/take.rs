@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Between two looks. The spool is nearly always empty, and says so from memory.
+/// Pause between two reads of the spool, which is nearly always empty and then answers from memory.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// More turns than any process has.

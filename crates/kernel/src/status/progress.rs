@@ -26,9 +26,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Between two tellings of a task.
+/// Pause between two messages about a task.
 const PAUSE: Duration = Duration::from_millis(300);
-/// How long one is kept where it is not published again.
+/// How long a message is kept where it is not published again.
 const KEPT: Duration = Duration::from_secs(60);
 
 /// Where the hints keep a task's progress.

@@ -5,7 +5,7 @@ use ipnet::IpNet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use url::{Host, Url};
 
-/// Characters of an address.
+/// Maximum characters of an address.
 const LONGEST: usize = 2_000;
 
 /// Networks of the IANA registries of special-purpose IPv4 addresses that no public server has, and

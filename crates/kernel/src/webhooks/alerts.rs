@@ -27,16 +27,16 @@ const INSTALLATION: &str = ":installation";
 /// How long after the first task an alert is sent: by then its count is meaningful.
 const GATHERED: Duration = Duration::from_secs(10);
 
-/// Microseconds of the time for which there is one alert of a cause.
+/// The time, in microseconds, for which there is one alert of a cause.
 const HOUR: i64 = 3_600_000_000;
 
-/// Alerts that are listed, the last changed ones.
+/// Maximum number of alerts that are listed, the last changed ones.
 const LISTED: usize = 1_000;
 
-/// Parked tasks of a type that are looked at for a count.
+/// Maximum number of parked tasks of a type that are read for a count.
 const COUNTED: u32 = 10_000;
 
-/// Rows that are read at once.
+/// Maximum number of rows that are read at a time.
 const PAGE: u32 = 1_000;
 
 /// What an alert's document has beside what every webhook has.

@@ -5,10 +5,10 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// There is one alert of the same in this time.
+/// The time for which there is one alert of the same incident.
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Alerts that are remembered; beyond, all are forgotten, and the database knows.
+/// Maximum number of alerts that are remembered; beyond it all are removed, and the database decides.
 const MOST: usize = 1_000;
 
 /// What a process has raised in the last hour, by the name of the document, with the time of its own timer.

@@ -18,7 +18,7 @@ use futures::{FutureExt, StreamExt};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Between two attempts, and after the last one it is given up: half a day and a little in all.
+/// Pauses between two attempts. After the last one the webhook is given up, after about half a day in all.
 const PAUSES: [Duration; 9] = [
     Duration::from_secs(5),
     Duration::from_secs(30),
@@ -31,7 +31,7 @@ const PAUSES: [Duration; 9] = [
     Duration::from_secs(4 * 3600),
 ];
 
-/// An alert does not wait longer for its count of tasks.
+/// Time limit of the count of tasks of an alert.
 const COUNT_TAKES: Duration = Duration::from_secs(5);
 
 /// How long no other process sends a webhook that one has claimed; a request ends long before.
@@ -40,20 +40,21 @@ const CLAIM: Duration = Duration::from_secs(60);
 /// How long a webhook that this program cannot read is left to others: a newer program may have written it.
 const UNREADABLE: Duration = Duration::from_secs(3600);
 
-/// Due webhooks of one read, and reads of one look. The next look goes on behind the last one.
+/// Maximum number of due webhooks of one read, and of reads of one poll. The next poll continues behind the
+/// last one.
 const PAGE: u32 = 200;
 const PAGES: u32 = 25;
 
-/// How often a process looks for those that are due, where no signal tells of one.
+/// How often a process polls for due webhooks, where no signal announces one.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Between two looks for alerts alone: they are few, behind all others that are due.
+/// Pause between two polls for alerts alone: they are few, behind all others that are due.
 const ALERTS: Duration = Duration::from_secs(1);
 
-/// Between two looks at least, however many tasks come to rest.
+/// Minimum time between two polls, however many tasks come to rest.
 const LEAST: Duration = Duration::from_millis(100);
 
-/// After this of one that could not read or write them.
+/// Pause after a poll that could not read or write them.
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// What a process needs that sends webhooks.

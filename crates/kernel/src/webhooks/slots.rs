@@ -6,10 +6,10 @@ use counterstep_contracts::Tenant;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// Webhooks that one process sends side by side, alerts apart.
+/// Maximum number of webhooks that one process sends at a time, alerts apart.
 const AT_ONCE: usize = 32;
 
-/// Of these for one tenant, whose receivers may be many.
+/// Maximum of these for one tenant, whose receivers may be many.
 const AT_ONCE_OF_A_TENANT: usize = 8;
 
 /// Maximum of these to one host of one tenant: a receiver that does not answer delays only its own. The same

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 pub(super) const KIND: DocumentKind = DocumentKind::Webhook;
 
-/// More than a task has: one for each time that it came to rest.
+/// Maximum number of webhooks of a task that are read: one for each time that it came to rest.
 const MOST_OF_A_TASK: u32 = 200;
 
 /// How long after its task came to rest a webhook that fails is given up, however few its attempts were:

@@ -10,10 +10,10 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
-/// However many scrapes come, the hints are asked once in this time.
+/// How long an answer of the hints is reused, however many scrapes come.
 const KEPT: Duration = Duration::from_secs(5);
 
-/// A scraper has a time limit of its own, often a few seconds.
+/// Timeout of an answer: a scraper has a timeout of its own, often a few seconds.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 type States = Vec<(String, BreakerState)>;

@@ -16,7 +16,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A scraper sends one short request.
+/// Timeout of the head of a request: a scraper sends one short request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Makes a whole page in the text format of OpenMetrics.

@@ -7,7 +7,7 @@ use clap::{Arg, ArgMatches};
 use counterstep_contracts::LabelError;
 use counterstep_contracts::labels::is_label_name;
 
-/// Each multiplies the series.
+/// Maximum number of labels: each multiplies the series.
 const MOST: usize = 4;
 
 /// Names of labels, each with a name of its own in metrics.

@@ -59,7 +59,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// The bound of results that a worker keeps: as many as a worker with all slots has at a time, and some.
+/// Maximum bytes of the results in a worker's spool: more than a worker has with all its slots in use.
 pub(crate) const SPOOL_MAX_BYTES: u64 = 256 << 20;
 
 /// Settings that have been checked.

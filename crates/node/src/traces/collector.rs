@@ -21,7 +21,7 @@ use tokio::time::timeout;
 /// What the client calls it.
 const COLLECTOR: &str = "collector";
 
-/// Of one request.
+/// Timeout of one request.
 const LIMIT: Duration = Duration::from_secs(10);
 
 const LONGEST_ANSWER: usize = 64 << 10;

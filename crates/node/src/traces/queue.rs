@@ -15,23 +15,23 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
-/// Spans that wait. About 1 KiB each.
+/// Maximum number of spans that wait. About 1 KiB each.
 pub(super) const ROOM: usize = 4096;
 
-/// Spans of one request.
+/// Maximum number of spans of one request.
 const BATCH: usize = 512;
 
 /// How long a batch waits for more spans.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Tries of a batch, and the longest pause between two.
+/// Maximum tries of a batch, and the maximum pause between two.
 const TRIES: u32 = 4;
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// For what is left at the end of the process.
+/// Time limit for sending the last spans at the end of the process.
 const LAST_SPANS: Duration = Duration::from_secs(2);
 
-/// Between two reports of lost spans.
+/// Minimum time between two reports of lost spans.
 const REPORTED: Duration = Duration::from_secs(60);
 
 pub(super) fn queue(collector: Collector) -> (Queue, Exporting) {

@@ -7,7 +7,7 @@ use counterstep_kernel::audit::ContentHash;
 use counterstep_kernel::audit::admin_audit::{AdminEntry, page, tip};
 use counterstep_kernel::ports::{Store, StoreError};
 
-/// Entries to a page.
+/// Maximum number of entries per page.
 const PAGE: u32 = 500;
 
 fn finding(no: Option<u64>, damage: Damage, says: String) -> Finding {

@@ -123,7 +123,7 @@ pub struct Verified {
     pub findings: u64,
 }
 
-/// Tasks to a page.
+/// Maximum number of tasks per page.
 const PAGE: u32 = 100;
 
 /// Checks every row, or those of one task, and hands over what is wrong as it is found, task by

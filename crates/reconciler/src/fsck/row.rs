@@ -83,7 +83,7 @@ fn time(time: &Option<DbTime>) -> String {
 }
 
 fn short(text: &str) -> String {
-    /// Signs of a value that are shown.
+    /// Maximum characters of a value that are shown.
     const MOST: usize = 200;
     match text.char_indices().nth(MOST) {
         Some((end, _)) => format!("{}...", &text[..end]),

@@ -17,7 +17,7 @@ use futures::future::BoxFuture;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Entries of a page: what an S3 server gives at most.
+/// Maximum number of entries per page, as an S3 server has it.
 const PAGE: usize = 1000;
 /// How long a reconciler may make no progress with a listing before it counts as dead.
 const HOLD: Duration = Duration::from_secs(120);

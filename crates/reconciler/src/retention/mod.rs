@@ -29,10 +29,10 @@ mod archive_line;
 use archive_line::archive_line;
 pub use archive_line::encrypted_archive_line;
 
-/// Tasks of one purge, and of one object of the archive: a transaction that deletes their rows is
-/// soon over.
+/// Maximum number of tasks of one purge, and of one object of the archive: a transaction that deletes their
+/// rows must be short.
 const BATCH: usize = 100;
-/// Tasks whose objects are deleted at the same time: the object store's answers are what takes
+/// Maximum number of tasks whose objects are deleted at a time: the object store's answers are what takes
 /// long.
 const AT_ONCE: usize = 16;
 

@@ -14,7 +14,7 @@ use counterstep_steps::schedule;
 use counterstep_steps::times::{DbTime, rfc3339};
 use futures::future::BoxFuture;
 
-/// Schedules that are planned at a time; a shutdown is looked at between two pages.
+/// Maximum number of schedules that are planned at a time; a shutdown is checked between two pages.
 const PAGE: u32 = 100;
 
 /// A due time that has fired.

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Maximum characters of a body that are repeated in an error.
 const EXCERPT: usize = 200;
 
-/// No service is left alone for longer than this on its word alone.
+/// Maximum delay that a service can ask for.
 const LONGEST_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
 /// The answer as it is stored, or what its status means.

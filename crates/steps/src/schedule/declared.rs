@@ -4,7 +4,7 @@ use crate::task::{RequestError, TaskType};
 use counterstep_contracts::{Misfire, Overlap, ScheduleSpec};
 use serde_json::Value;
 
-/// Characters of a schedule's name.
+/// Maximum characters of a schedule's name.
 const LONGEST_NAME: usize = 100;
 
 /// A schedule as code writes it down.

@@ -8,7 +8,7 @@ use s3s_fs::FileSystem;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Keys of one answer at most, as S3 has it.
+/// Maximum number of keys of one answer, as S3 has it.
 const PAGE: i32 = 1000;
 
 pub(super) struct BucketFiles {

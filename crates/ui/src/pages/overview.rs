@@ -19,7 +19,7 @@ use counterstep_contracts::workers::{
 };
 use maud::{Markup, html};
 
-/// Groups of parked tasks that it shows: the largest.
+/// Maximum number of groups of parked tasks that are shown: the largest.
 const GROUPS: usize = 5;
 
 pub(crate) async fn get(request: HttpRequest) -> Answer {

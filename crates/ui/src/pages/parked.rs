@@ -14,7 +14,7 @@ use counterstep_contracts::http::Page;
 use counterstep_contracts::operator::DeadLetter;
 use maud::{Markup, html};
 
-/// Groups that a page shows: the largest.
+/// Maximum number of groups that a page shows: the largest.
 const GROUPS: usize = 50;
 
 pub(crate) async fn get(request: HttpRequest) -> Answer {

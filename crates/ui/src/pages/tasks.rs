@@ -16,7 +16,7 @@ use jiff::{Timestamp, ToSpan};
 use maud::{Markup, html};
 use serde_json::Value;
 
-/// Rows of a page.
+/// Number of rows per page.
 const ROWS: u32 = 50;
 
 /// How long ago tasks may have been submitted, as the filter offers it; in hours.

@@ -3,9 +3,9 @@
 
 use std::fmt;
 
-/// Of a bucket.
+/// Minimum characters of the name of a bucket.
 const SHORTEST: usize = 3;
-/// Of a Unix account.
+/// Maximum characters of the name of a Unix account.
 const LONGEST: usize = 31;
 
 /// What cargo takes for a dependency of the new crate, or for a word of the language.

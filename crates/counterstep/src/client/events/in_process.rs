@@ -15,10 +15,10 @@ use std::collections::VecDeque;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-/// Between two looks at a task that another process may change: its signals may skip.
+/// Pause between two polls of a task that another process may change: its signals may be lost.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// No look is later than this after the one before.
+/// Maximum pause between two polls.
 const LONGEST_LOOK: Duration = Duration::from_secs(2);
 
 /// The journal of a task, read on.

@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 /// 15 seconds by default.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// The head of an answer comes within this.
+/// Timeout of the head of an answer.
 const HEAD: Duration = Duration::from_secs(8);
 
-/// Between two attempts to open a stream.
+/// Pause between two attempts to open a stream.
 const PAUSE: Duration = Duration::from_millis(500);
 
 type Body = BoxStream<'static, reqwest::Result<Bytes>>;

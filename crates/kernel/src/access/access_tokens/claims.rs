@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Characters of a subject.
+/// Maximum characters of a subject.
 const LONGEST_SUBJECT: usize = 100;
 
 /// What is checked of a token besides its signature. A claim is named as it is, or by a JSON pointer where it

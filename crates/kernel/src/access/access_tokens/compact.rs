@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-/// Bytes of a token. Those of some issuers list hundreds of groups.
+/// Maximum bytes of a token. Those of some issuers list hundreds of groups.
 const LONGEST: usize = 16 << 10;
 
 /// A token that was taken apart.

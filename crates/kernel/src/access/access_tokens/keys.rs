@@ -11,14 +11,14 @@ use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// After this the keys are read again.
+/// How long keys are used before they are read again.
 const REFRESH: Duration = Duration::from_secs(5 * 60);
 
-/// Between two reads at least, where the source did not answer or a token has an unknown key: tokens with
+/// Minimum time between two reads where the source did not answer or a token has an unknown key: tokens with
 /// made-up keys cause no more traffic than this.
 const GAP: Duration = Duration::from_secs(10);
 
-/// How long keys are used that could not be read again.
+/// How long keys stay in use when they cannot be read again.
 const LONGEST_USE: Duration = Duration::from_secs(4 * 3600);
 
 /// Whether tokens can be checked.

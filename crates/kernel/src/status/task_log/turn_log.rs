@@ -16,15 +16,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// From the first new line to its write, so that lines that come together share a row.
+/// How long the first new line waits for its write, so that lines that come together share a row.
 const GATHER: Duration = Duration::from_millis(300);
-/// Between two writes of a turn.
+/// Pause between two writes of a turn.
 const PAUSE: Duration = Duration::from_millis(700);
-/// After a write that has failed.
+/// Pause after a write that has failed.
 const AGAIN: Duration = Duration::from_secs(5);
 /// Timeout of a turn for a write. What was not written by then is tried again.
 const LIMIT: Duration = Duration::from_secs(2);
-/// Rows that are tried again. More of them are dropped, the oldest first.
+/// Maximum number of rows that are tried again. More of them are dropped, the oldest first.
 const MOST_UNWRITTEN: usize = 8;
 
 /// What the attempts of one turn have logged and the store has not.

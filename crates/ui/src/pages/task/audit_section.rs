@@ -8,7 +8,7 @@ use counterstep_contracts::http::AuditView;
 use maud::{Markup, html};
 use serde_json::Value;
 
-/// Entries that the page of a task shows: the last ones.
+/// Maximum number of entries that the page of a task shows: the last ones.
 const SHOWN: usize = 60;
 
 pub(super) fn of(visit: &PageRequest, found: &Found) -> Markup {
