@@ -14,7 +14,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 /// A column whose value is none that this program writes, or a value that has no form in a column.
-/// In words, with the column's name; and what it holds, which is for no log.
+/// As text, with the column's name; and what it holds, which is for no log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unreadable(pub(crate) String, pub(crate) String);
 
@@ -215,7 +215,7 @@ impl Instead {
 /// Why a journal was not read.
 #[derive(Debug)]
 pub(crate) enum NotRead {
-    /// A newer program wrote it, in words.
+    /// A newer program wrote it, as text.
     Newer(String),
     /// It is damaged.
     Damaged(Unreadable),

@@ -1,4 +1,4 @@
-//! What a pass is going to do, in words: for `--dry-run`. Changes nothing.
+//! What a pass is going to do, as text: for `--dry-run`. Changes nothing.
 
 use crate::orphans::listing::ListingError;
 use crate::orphans::{self, Found};

@@ -28,7 +28,7 @@ const AT_MOST: u32 = 16;
 /// What a redispatch is going to do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RedispatchPlan {
-    /// What the queue lacks, in words.
+    /// What the queue lacks, as text.
     pub queue: Vec<String>,
     /// Why the queue cannot be asked. Then nothing is offered again: it could not be delivered
     /// either.
@@ -40,7 +40,7 @@ pub struct RedispatchPlan {
 /// What became of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Redispatched {
-    /// What the queue has again, in words.
+    /// What the queue has again, as text.
     pub queue: Vec<String>,
     /// Offered again.
     pub offered: Vec<TaskId>,

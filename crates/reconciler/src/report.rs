@@ -1,4 +1,4 @@
-//! What a pass did, in words and in numbers.
+//! What a pass did, as text and in numbers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,7 @@ pub struct Report {
     pub relayed: u64,
     /// Tasks that no host has claimed, offered again.
     pub offered: usize,
-    /// What the queue's server had lost and has again, in words.
+    /// What the queue's server had lost and has again, as text.
     pub mended: Vec<String>,
     /// Processes that were forgotten.
     pub forgotten: u64,

@@ -17,7 +17,7 @@ use counterstep_reconciler::fsck::fsck;
 use counterstep_steps::Registry;
 use std::collections::BTreeMap;
 
-/// Every broken invariant, in words.
+/// Every broken invariant, as text.
 #[must_use]
 pub fn broken(decl: &TaskDecl, record: &TaskRecord, history: &History) -> Vec<String> {
     let mut broken = Vec::new();
@@ -35,7 +35,7 @@ pub fn broken(decl: &TaskDecl, record: &TaskRecord, history: &History) -> Vec<St
     broken
 }
 
-/// Every broken invariant of these tasks, in words: of each by itself, and of each parent among them
+/// Every broken invariant of these tasks, as text: of each by itself, and of each parent among them
 /// with its children.
 ///
 /// # Panics
@@ -77,7 +77,7 @@ pub async fn broken_of_all(engine: &Engine, records: &[TaskRecord]) -> Vec<Strin
     broken
 }
 
-/// Every broken invariant of a parent and a task that its step at this position has submitted, in words.
+/// Every broken invariant of a parent and a task that its step at this position has submitted, as text.
 #[must_use]
 pub fn broken_of_child(
     (decl, parent, past): (&TaskDecl, &TaskRecord, &History),
@@ -131,7 +131,7 @@ fn undone_after_its_end_with_its_parent(
     }
 }
 
-/// 6: what `fsck` finds in a task, in words: its journal is a chain, folds to its row, and the
+/// 6: what `fsck` finds in a task, as text: its journal is a chain, folds to its row, and the
 /// judge allows its events. 11: no row of it has another output in the place of one that was committed.
 ///
 /// # Panics

@@ -55,7 +55,7 @@ pub(crate) fn assert_known(fault: &Fault, registry: &Registry) {
     )
 }
 
-/// A fault in words.
+/// A fault as text.
 pub(crate) fn in_words(fault: &Fault) -> String {
     let at = match fault.part {
         LogPart::Run => "at",

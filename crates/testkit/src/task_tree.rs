@@ -156,7 +156,7 @@ pub(crate) async fn wake_parents(engine: &Engine, family: &[Until]) -> bool {
     woken.expect("the store answers") > 0
 }
 
-/// The tasks that a person has to decide about, each with the reason, in words; `None`: none is.
+/// The tasks that a person has to decide about, each with the reason, as text; `None`: none is.
 pub(crate) fn parked(family: &[TaskRecord]) -> Option<String> {
     let parked = family
         .iter()

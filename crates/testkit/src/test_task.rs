@@ -51,7 +51,7 @@ pub struct TestTask {
 pub(crate) enum RunEnd {
     /// The task rests, and nothing goes on below it.
     Rests(TaskStatus),
-    /// It waits for tasks below it that are parked: these, in words.
+    /// It waits for tasks below it that are parked: these, as text.
     Parked(String),
     /// It came to rest before the fault struck that its host was to be lost at.
     Missed,
@@ -367,7 +367,7 @@ impl TestTask {
         database::rows(self.folder.path(), query)
     }
 
-    /// What happened, in words: see [`trail`].
+    /// What happened, as text: see [`trail`].
     pub async fn trail(&self) -> String {
         trail::of(&self.record().await, &self.history().await)
     }

@@ -1,4 +1,4 @@
-//! A task's past in words, for assertions: `a ok, b failed, b undone, a undone, failed`.
+//! A task's past as text, for assertions: `a ok, b failed, b undone, a undone, failed`.
 //!
 //! After a step's name: `ok`, `skipped`, `retries`, `waits`, `signalled`, `falls back`, `failed`,
 //! `in doubt`, `result dropped`, `scratch lost`, `rebuilt`, `undone`, `waived`, `undo retries`, `undo in doubt`,

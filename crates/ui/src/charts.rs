@@ -1,4 +1,4 @@
-//! Small charts as SVG: one curve over time, and in words what it shows. Must not know what that is.
+//! Small charts as SVG: one curve over time, and as text what it shows. Must not know what that is.
 
 use maud::{Markup, html};
 

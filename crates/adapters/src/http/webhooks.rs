@@ -35,7 +35,7 @@ impl ReqwestWebhooks {
     /// To public addresses, and to these networks.
     ///
     /// # Errors
-    /// When no client can be made, in words.
+    /// When no client can be made, as text.
     pub fn open(allowed: AllowedNets) -> Result<Self, String> {
         let client = |in_clear: bool| {
             let resolver = Guarded {

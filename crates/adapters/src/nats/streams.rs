@@ -304,7 +304,7 @@ impl Streams {
         }
     }
 
-    /// What is missing on the server, in words: the stream of work, and the consumers of these
+    /// What is missing on the server, as text: the stream of work, and the consumers of these
     /// queues. Mended, where that is asked for; the stream of events, too, where this process has
     /// seen it.
     pub(super) async fn repair(

@@ -150,7 +150,7 @@ impl PostgresStore {
         Self::on(Target::of(url, options)?, options)
     }
 
-    /// Which of these rights on tables of the user's own the roles lack, in words, with the grants; without roles
+    /// Which of these rights on tables of the user's own the roles lack, as text, with the grants; without roles
     /// that are there: the role of this connection.
     ///
     /// # Errors

@@ -93,7 +93,7 @@ impl<L: Clone + Send + 'static> Reconnecting<L> {
     /// errors.
     ///
     /// # Errors
-    /// In words.
+    /// As text.
     pub(super) async fn call<R, F>(&self, ask: impl FnOnce(L) -> F) -> Result<R, String>
     where
         F: Future<Output = Result<R, String>>,

@@ -86,7 +86,7 @@ fn has_ended(process: Option<Pid>) -> bool {
     !matches!(waitid(WaitId::Pid(id), looks), Ok(None))
 }
 
-/// How a process ended, in words.
+/// How a process ended, as text.
 pub(super) fn words(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("with exit code {code}"),

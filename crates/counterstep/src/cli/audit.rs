@@ -155,7 +155,7 @@ pub(super) fn end(
     }
 }
 
-/// The counts of a check in words.
+/// The counts of a check as text.
 pub(super) fn summary(verified: &Verified) -> String {
     let Verified {
         tasks,

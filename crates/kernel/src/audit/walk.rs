@@ -166,7 +166,7 @@ pub fn data_is_whole(row: &ChainRow, named: &Named) -> bool {
 pub struct EncryptedFrom(Option<String>);
 
 impl EncryptedFrom {
-    /// Takes the next row. Returns the first payload in it that is not encrypted and has to be, in words.
+    /// Takes the next row. Returns the first payload in it that is not encrypted and has to be, as text.
     pub fn plaintext(&mut self, row: &ChainRow, named: &Named) -> Option<String> {
         if named.key.is_some() {
             self.0.clone_from(&named.key);

@@ -134,7 +134,7 @@ fn undo_due(record: &TaskRecord) -> WhyReason {
     }
 }
 
-/// How the last attempts of such steps have ended, in words.
+/// How the last attempts of such steps have ended, as text.
 fn errors_of(record: &TaskRecord, of: impl Fn(StepStatus) -> bool) -> String {
     let rows = record.steps.iter().filter(|row| of(row.status));
     let said = rows.filter_map(|row| {

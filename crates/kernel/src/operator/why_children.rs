@@ -165,7 +165,7 @@ fn named(some: &[ChildLine], count: u32) -> String {
     named.join(", ")
 }
 
-/// Those of a step that have not ended, in words; `None`: all have.
+/// Those of a step that have not ended, as text; `None`: all have.
 ///
 /// # Errors
 /// When the store does not answer.

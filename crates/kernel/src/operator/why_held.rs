@@ -63,7 +63,7 @@ pub(super) fn held(record: &TaskRecord, around: &Surroundings) -> Option<Found> 
     Some((found, (code == WhyCode::HostLost).then_some(pass)))
 }
 
-/// The owner of a lease, in words.
+/// The owner of a lease, as text.
 struct Held<'a> {
     owner: &'a str,
     /// The steps under way.

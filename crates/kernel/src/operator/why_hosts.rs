@@ -90,7 +90,7 @@ impl<'a> Takers<'a> {
     }
 }
 
-/// How many processes that are alive take such a task, in words; empty where that is unknown. One that has had no time for a
+/// How many processes that are alive take such a task, as text; empty where that is unknown. One that has had no time for a
 /// refresh since an outage of the database is left out.
 pub(super) fn takers(record: &TaskRecord, around: &Surroundings) -> String {
     let mut takers = Takers::of(record, around.workers.as_ref());

@@ -168,7 +168,7 @@ pub trait Queue: Send + Sync + Debug {
     /// a fetch was given.
     async fn release(&self) {}
 
-    /// What is missing on the server for these queues, in words; mended, where that is asked for.
+    /// What is missing on the server for these queues, as text; mended, where that is asked for.
     async fn repair(
         &self,
         queues: &[QueueName],

@@ -40,7 +40,7 @@ pub enum NoAnswer {
     /// The host did not answer within this time limit.
     #[error("no answer within {} s", .0.as_secs())]
     Hung(Duration),
-    /// In words without the address.
+    /// As text without the address.
     #[error("{0}")]
     Failed(String),
 }

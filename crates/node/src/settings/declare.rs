@@ -62,7 +62,7 @@ impl Setting {
         (!is_none).then_some(self.key)
     }
 
-    /// What counts where it is not set, as a value or in words.
+    /// What counts where it is not set, as a value or as text.
     #[must_use]
     pub fn default(&self) -> Option<String> {
         let words = self.words.first().map(|words| (*words).to_owned());

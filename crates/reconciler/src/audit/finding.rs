@@ -58,7 +58,7 @@ pub enum Part {
 }
 
 impl Damage {
-    /// Its name in words.
+    /// Its name as text.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -88,7 +88,7 @@ impl Damage {
 }
 
 impl Part {
-    /// Its name in words.
+    /// Its name as text.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -42,7 +42,7 @@ fn steps_of(record: &TaskRecord) -> Vec<Marks> {
     record.steps.iter().map(marks).collect()
 }
 
-/// What each event of a change is that the judge does not allow, in words.
+/// What each event of a change is that the judge does not allow, as text.
 pub(super) fn illegal(
     decl: &TaskDecl,
     before: &Before,

@@ -7,7 +7,7 @@ use counterstep_kernel::record::AuditRow;
 use counterstep_kernel::saga::StepEvent;
 
 /// Of the steps whose output a change has taken or replaced, each whose scratch was not lost, or by whose output
-/// another one has completed, in words.
+/// another one has completed, as text.
 pub(super) fn not_lost(
     decl: &TaskDecl,
     before: &Before,

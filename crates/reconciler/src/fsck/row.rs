@@ -5,7 +5,7 @@ use counterstep_kernel::record::TaskRow;
 use counterstep_steps::times::{DbTime, rfc3339};
 use serde::Serialize;
 
-/// Each column that is another one in the task's row than in the fold of its journal, in words.
+/// Each column that is another one in the task's row than in the fold of its journal, as text.
 /// What was handed in stands in the journal only.
 pub(super) fn differences(row: &TaskRow, folded: &TaskRow) -> Vec<String> {
     let mut found = Vec::new();

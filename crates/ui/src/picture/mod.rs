@@ -73,7 +73,7 @@ pub(crate) struct Column {
     /// Since the submission, when it began and when its undo did.
     pub(crate) began: Option<String>,
     pub(crate) back_began: Option<String>,
-    /// All of it in words.
+    /// All of it as text.
     pub(crate) words: String,
 }
 

@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// number of keys.
 #[async_trait]
 pub trait KeySource: Debug + Send + Sync {
-    /// All keys that may sign tokens now, or why they are not known, in words for the log.
+    /// All keys that may sign tokens now, or why they are not known, as text for the log.
     async fn keys(&self) -> Result<Vec<PublicKey>, String>;
 }
 

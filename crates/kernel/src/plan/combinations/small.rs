@@ -18,7 +18,7 @@ pub(super) const START: DbTime = DbTime(1_000_000_000);
 /// Names of steps, in order.
 pub(super) const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
-/// A property that does not hold, in words.
+/// A property that does not hold, as text.
 #[derive(Debug)]
 pub(super) struct Broken(pub(super) String);
 

@@ -45,7 +45,7 @@ fn row(rev: i64, key: Option<&str>, data: Option<&Value>) -> JournalRow {
     }
 }
 
-/// The fold, and in words what is wrong with it.
+/// The fold, and as text what is wrong with it.
 fn read(mut fold: Fold, rows: &[JournalRow]) -> Result<Fold, String> {
     for row in rows {
         fold.push(row).map_err(|error| error.to_string())?;

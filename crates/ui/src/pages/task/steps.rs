@@ -1,4 +1,4 @@
-//! The steps as a list: the same as the picture, in words and with each try. Must not leave out what the
+//! The steps as a list: the same as the picture, as text and with each try. Must not leave out what the
 //! picture shows.
 
 use super::task_data::Found;
