@@ -59,7 +59,7 @@ text_enum!(
 text_enum!(
     /// What happens to a task when the host that ran it forward is lost.
     OnLost {
-        /// Another host runs the step in doubt again, up to `max_recoveries` times in a row.
+        /// Another host runs the step in doubt again, up to `max_recoveries` consecutive times.
         Requeue = "requeue",
         /// It is undone at once: its steps must not run twice unasked.
         Fail = "fail",

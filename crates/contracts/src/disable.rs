@@ -1,4 +1,4 @@
-//! Auto-disable as data: after how many failed tasks in a row a type takes no more, and what is
+//! Auto-disable as data: after how many consecutive failed tasks a type takes no more, and what is
 //! told about it. What it leads to is worked out in `counterstep_kernel::admission::disable`.
 
 use crate::forms::{ACTOR, NOTE};

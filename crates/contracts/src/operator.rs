@@ -65,7 +65,7 @@ pub struct RetryRequest {
 /// Body of `POST /api/tasks/{id}/recoveries`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RecoveriesRequest {
-    /// How many hosts count as lost in a row from now on; 0 to `max_recoveries` of the task's type.
+    /// New value of the counter of consecutive host losses; 0 to `max_recoveries` of the task's type.
     pub recovery_attempts: u32,
     /// Why, for the audit.
     #[schemars(regex(pattern = NOTE), length(min = 1, max = 4000))]
@@ -285,7 +285,7 @@ pub enum WhyCode {
     Jammed,
     /// No process that takes it has a free slot.
     NoSlot,
-    /// Its hosts were lost in a row: it is run among few tasks, and no process has few enough.
+    /// It has lost consecutive hosts: it is run among few tasks, and no process has few enough.
     Beside,
     /// Its next step is heavy, and each process that takes it runs as many heavy steps as it may.
     Heavy,

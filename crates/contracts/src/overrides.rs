@@ -101,7 +101,7 @@ impl<'de> Deserialize<'de> for CooldownOverride {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AutoDisableOverride {
-    /// Failures in a row that disable it; 5 where nothing is declared.
+    /// Consecutive failures that disable it; 5 where none is declared.
     pub after_failures: Option<u32>,
     /// As `"10m"`.
     #[serde(deserialize_with = "readable")]

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// No more than the hosts in a row that the type may lose: however they strike, nothing may be
+/// No more than the consecutive hosts that the type may lose: however they strike, nothing may be
 /// given up.
 const KILLS: usize = 10;
 const CLIENTS: u64 = 5;

@@ -256,7 +256,7 @@ async fn workers_lists_the_processes_and_what_waits_and_lost_hosts_are_counted_a
     );
     assert_eq!(
         counted.assert_code(0).stdout,
-        "dispatched; 2 of 10 lost hosts in a row counted\n"
+        "dispatched; 2 of 10 consecutive host losses counted\n"
     );
     let refused = tasks(
         &place,

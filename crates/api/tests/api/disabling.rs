@@ -1,4 +1,4 @@
-//! Task types that take no submissions: after failures in a row, by hand, and how they take them
+//! Task types that take no submissions: after consecutive failures, by hand, and how they take them
 //! again.
 
 #[path = "disabling/by_hand.rs"]

@@ -92,7 +92,7 @@ fn text(decl: &TaskDecl, set: &Policies) -> String {
     let _ = writeln!(out, "  lease       {}", time(decl.lease));
     let _ = writeln!(
         out,
-        "  recoveries  at most {} in a row",
+        "  recoveries  at most {} consecutive",
         decl.max_recoveries
     );
     let _ = writeln!(out, "  host lost   {}", decl.on_lost);
@@ -114,7 +114,7 @@ fn text(decl: &TaskDecl, set: &Policies) -> String {
         );
         let _ = writeln!(
             out,
-            "  disabled    after {failures} failures in a row within {within}, {ends}"
+            "  disabled    after {failures} consecutive failures within {within}, {ends}"
         );
     }
     if !decl.labels.is_empty() {

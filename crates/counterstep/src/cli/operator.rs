@@ -254,7 +254,7 @@ pub(super) async fn run(
                 .await?;
             let (count, allowed) = (answer.recovery_attempts, answer.allowed);
             let text = format!(
-                "{}; {count} of {allowed} lost hosts in a row counted\n",
+                "{}; {count} of {allowed} consecutive host losses counted\n",
                 answer.status
             );
             if as_json { json(&answer)? } else { text }

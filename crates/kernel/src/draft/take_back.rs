@@ -101,7 +101,7 @@ impl Draft {
             )
         } else {
             let counted = format!(
-                "{count} hosts in a row were lost while they ran it; its type allows {bound}"
+                "{count} consecutive hosts were lost while they ran it; its type allows {bound}"
             );
             (
                 LifecycleEvent::LostTooOften,

@@ -57,7 +57,7 @@ impl Display for Loss {
     }
 }
 
-/// The losses in a row before the one that the lease shows; only where that one may have the
+/// The consecutive losses before the one that the lease shows; only where that one may have the
 /// task given up.
 pub async fn earlier_losses(store: &Store, task_type: &TaskType, record: &TaskRecord) -> Vec<Loss> {
     let row = &record.task;

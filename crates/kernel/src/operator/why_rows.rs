@@ -166,7 +166,7 @@ fn beside(facts: &Facts<'_>) -> Option<Found> {
         .iter()
         .filter_map(|seen| facts.most_tasks(seen.row.concurrency));
     let detail = format!(
-        "{} hosts in a row were lost with it, so that it runs among at most {} tasks, and {} run more: one of them makes room within \
+        "{} consecutive hosts were lost with it, so that it runs among at most {} tasks, and {} run more: one of them makes room within \
          about 30 s, beside abandoned code within 180 s",
         facts.losses(),
         most.max().unwrap_or(1),
@@ -214,7 +214,7 @@ fn lost_counts(facts: &Facts<'_>) -> Option<Found> {
         return None;
     }
     let detail = format!(
-        "{losses} hosts in a row were lost with it, and its type allows {allowed}: one more ends its recovery"
+        "{losses} consecutive hosts were lost with it, and its type allows {allowed}: one more ends its recovery"
     );
     Some((reason(WhyCode::LostCounts, detail), Some(facts.recount())))
 }

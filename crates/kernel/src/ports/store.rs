@@ -254,7 +254,7 @@ pub trait Storage: Upkeep + Logs + Send + Sync + Debug {
         limit: u32,
     ) -> Result<Vec<PlaceCount>, StoreError>;
 
-    /// How many tasks of a type failed in a row.
+    /// How many consecutive tasks of a type failed.
     async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError>;
 
     /// The tenants of which a task of this type has failed, or was parked, in this time before now and is so still.

@@ -307,7 +307,7 @@ mod tests {
             sent.len()
         };
         assert_eq!([hang(&mut slots, now), hang(&mut slots, now)], [2, 2]);
-        // Not in a row.
+        // Not consecutive.
         slots.leave(&host, HostAnswer::Answered, now);
         for _ in 0..3 {
             assert_eq!(hang(&mut slots, now), 2);

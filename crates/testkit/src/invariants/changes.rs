@@ -125,7 +125,7 @@ pub(super) fn cancelled_never_completes(
     }
 }
 
-/// 17: no host begins with a task that has lost more hosts in a row than its type allows.
+/// 17: no host begins with a task that has lost more consecutive hosts than its type allows.
 pub(super) fn losses_are_bounded(
     decl: &TaskDecl,
     record: &TaskRecord,
@@ -146,7 +146,7 @@ pub(super) fn losses_are_bounded(
         }
         if lost > bound && matches!(event, "step_started" | "undo_started") {
             broken.push(format!(
-                "17: audit entry {} begins after {lost} lost hosts in a row; {bound} are allowed",
+                "17: audit entry {} begins after {lost} consecutive host losses; {bound} are allowed",
                 entry.seq
             ));
         }

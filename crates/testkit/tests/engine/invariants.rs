@@ -93,7 +93,7 @@ impl Past {
         numbers
     }
 
-    /// Hosts in a row that the task may lose.
+    /// Consecutive hosts that the task may lose.
     fn allowed(&self) -> u32 {
         let registry = only::<Trip>();
         registry

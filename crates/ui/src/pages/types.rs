@@ -137,7 +137,7 @@ fn policies(it: &Value) -> Markup {
         ("Queue", "queue"),
         ("Deadline", "timeout"),
         ("Lease", "lease"),
-        ("Lost hosts allowed in a row", "max_recoveries"),
+        ("Consecutive host losses allowed", "max_recoveries"),
         ("When its host is lost", "on_lost"),
         ("May be cancelled", "cancellable"),
         ("When an undo gives up", "on_undo_failure"),

@@ -1,4 +1,4 @@
-//! The rows of task types, and how many of their tasks failed in a row.
+//! The rows of task types, and how many of their consecutive tasks failed.
 
 use super::changes::*;
 use counterstep_contracts::{Rev, TaskStatus, Tenant};

@@ -33,7 +33,7 @@ pub(super) fn of(visit: &PageRequest, found: &Found) -> Markup {
             }
             div { dt { "Steps" } dd { (task.progress.done) " of " (task.progress.total) " done" } }
             @if task.recovery_attempts > 0 {
-                div { dt { "Hosts lost in a row" } dd { (task.recovery_attempts) } }
+                div { dt { "Consecutive host losses" } dd { (task.recovery_attempts) } }
             }
             @if let Some(parent) = &task.parent {
                 div { dt { "Parent" } dd { (task_link(base, parent.task_id)) } }
