@@ -70,7 +70,7 @@ type Key = (TaskId, Rev);
 struct Delivered {
     deliveries: u64,
     messages: HashMap<Key, Last>,
-    /// Rows of the last look that could not be read. They stand before the others for good.
+    /// Rows of the last look that could not be read. They come before the others until they are repaired.
     unreadable: usize,
 }
 
@@ -82,7 +82,7 @@ struct Last {
     /// Its place in the order of the unclaimed tasks; `None`: it is due, or its host was lost, and
     /// it has another order.
     since: Option<i64>,
-    /// Not delivered again before. `None`: settled for good.
+    /// Not delivered again before. `None`: settled permanently.
     until: Option<Duration>,
 }
 

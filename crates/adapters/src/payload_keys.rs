@@ -67,7 +67,7 @@ impl Debug for PayloadKey {
 pub struct TenantKeys {
     /// The newest first.
     pub keys: Vec<PayloadKey>,
-    /// Those that it had before were deleted: what they have encrypted is lost for good.
+    /// Those that it had before were deleted: what they have encrypted is lost permanently.
     pub erased: bool,
     /// These are about to be deleted: nothing more is encrypted with them.
     pub closing: bool,

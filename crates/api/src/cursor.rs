@@ -45,7 +45,7 @@ pub(crate) fn read_name(cursor: &str, tenant: &Tenant) -> Result<String, Refused
     name.map(str::to_owned).ok_or_else(not_ours)
 }
 
-/// The line of a log after which a page begins. It is not sealed: a line that is not there is as good as
+/// The line of a log after which a page begins. It is not sealed: a line that is not there is the same as
 /// the last one before it.
 pub(crate) fn read_log(cursor: &str) -> Result<LogCursor, Refused> {
     cursor.parse().map_err(|_| {

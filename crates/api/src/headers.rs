@@ -80,7 +80,7 @@ pub(crate) fn body_kind(request: &HttpRequest) -> Result<BodyKind, Refused> {
 
 /// The `Last-Event-ID`: up to which event of a stream the client has them all.
 pub(crate) fn last_event_id(request: &HttpRequest) -> Result<Option<i64>, Refused> {
-    // Empty, as of a client that has none yet, it is as good as absent.
+    // Empty, as of a client that has none yet, it counts as absent.
     let sent = request.headers().get_all("last-event-id");
     let mut sent = sent.filter(|value| !value.as_bytes().trim_ascii().is_empty());
     let Some(value) = sent.next() else {

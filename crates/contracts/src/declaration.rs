@@ -25,7 +25,7 @@ text_enum!(
 );
 
 text_enum!(
-    /// What happens to a task when a step has used up its retries, or failed for good.
+    /// What happens to a task when a step has used up its retries, or failed permanently.
     OnExhausted {
         /// Undo everything that started, in reverse.
         Compensate = "compensate",

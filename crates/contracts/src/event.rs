@@ -1,4 +1,4 @@
-//! What other services may hear of a task: one event for each audit entry, in the envelope of
+//! The events about a task that other services receive: one event for each audit entry, in the envelope of
 //! CloudEvents 1.0.
 //!
 //! States, names and labels only. Requests, outputs, error texts and operators' notes stay in the database:

@@ -14,7 +14,7 @@ pub enum SettledAs {
     Undone,
     /// It stays as it is, effects included; the task says so with `residue`.
     Skipped,
-    /// Of a whole task: what it was for is not needed any more. It stays as it is, as with `skipped`.
+    /// Of a whole task: its purpose is not needed any more. It stays as it is, as with `skipped`.
     NotNeeded,
     /// Of a whole task: another task has done it, which is named. It stays as it is, as with `skipped`.
     Redriven,

@@ -88,7 +88,7 @@ pub enum BreakerState {
 /// What an attempt says about what it tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is there: the attempt succeeded, was refused for good, or was asked for patience.
+    /// It is there: the attempt succeeded, was refused permanently, or was asked for patience.
     Answered,
     /// The service does not work.
     Failed,

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 #[derive(Debug)]
 pub(crate) struct Services {
     pub(crate) http: Arc<dyn HttpServices>,
-    /// The last call came to nothing before its first byte was sent.
+    /// The last call failed before its first byte was sent.
     pub(crate) unsent: AtomicBool,
 }
 

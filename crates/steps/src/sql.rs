@@ -171,7 +171,7 @@ impl Sql {
     /// asks before it executes, because databases differ in what they make of it.
     ///
     /// # Errors
-    /// The reason, for good.
+    /// The reason; a retry would fail the same way.
     pub fn look(&self) -> Result<(), SqlRefused> {
         let refused = |why: &str| {
             Err(SqlRefused {

@@ -24,7 +24,7 @@ impl DbTime {
     /// This long after it.
     #[must_use]
     pub fn later(self, by: Duration) -> Self {
-        // At most a quarter of the range, which is as good as never, and a time that every database
+        // At most a quarter of the range, which practically never comes, and a time that every database
         // knows.
         let by = i64::try_from(by.as_micros())
             .unwrap_or(i64::MAX)

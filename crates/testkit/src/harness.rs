@@ -16,7 +16,7 @@ use counterstep_steps::Registry;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longer than a busy machine holds up a heartbeat.
+/// Longer than a busy machine delays a heartbeat.
 pub(crate) const LEASE: Duration = Duration::from_secs(10);
 
 /// What a test sets up.
@@ -55,7 +55,7 @@ impl Harness {
         }
     }
 
-    /// The step does its work and then fails for good.
+    /// The step does its work and then fails permanently.
     ///
     /// # Panics
     /// When no type has such a step; so do all that plant a fault. One that has not struck at the end of the test fails it.

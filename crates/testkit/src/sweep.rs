@@ -43,7 +43,7 @@ const LIMIT: Duration = Duration::from_secs(4);
 /// declaration's business; the checks are those of the task and of all tasks below it.
 ///
 /// # Panics
-/// When a run does not come out as it must; the message begins with fault, step and attempt.
+/// When a run does not end as it must; the message begins with fault, step and attempt.
 pub async fn every_fault(registry: fn() -> Registry, form: fn() -> Form) {
     every_fault_within(registry, form, LIMIT).await;
 }
@@ -82,7 +82,7 @@ pub async fn every_fault_amid(
 /// What goes wrong in each run of a sweep, in the words with which its message begins.
 ///
 /// # Panics
-/// When the run without a fault does not come out as it must.
+/// When the run without a fault does not end as it must.
 pub async fn faults_amid(
     surroundings: Arc<dyn Surroundings>,
     registry: fn() -> Registry,

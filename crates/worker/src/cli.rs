@@ -38,7 +38,7 @@ fn chosen(given: &Layers, registry: Registry) -> Result<Registry, Exit> {
 /// How this worker takes tasks.
 ///
 /// # Errors
-/// For a queue that no task type has: a worker on it would wait without end.
+/// For a queue that no task type has: a worker on it would wait indefinitely.
 pub fn resolve(given: &Layers, registry: &Registry) -> Result<WorkerSettings, Exit> {
     let defaults = WorkerSettings::default();
     let queues = given.queues()?.unwrap_or_default();

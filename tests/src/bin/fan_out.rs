@@ -35,7 +35,7 @@ struct Whole {
     parts: u32,
     /// Number of parts at a time.
     at_a_time: usize,
-    /// This one fails for good.
+    /// This one fails permanently.
     broken: Option<u32>,
 }
 

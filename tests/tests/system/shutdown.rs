@@ -139,7 +139,7 @@ async fn a_worker_whose_database_takes_no_writes_ends_all_the_same() {
         (view.steps[1].status == StepStatus::Running).then_some(())
     })
     .await;
-    // The next writer waits for this, and in vain.
+    // The next writer waits for this, and without success.
     let mut writer = SqliteConnection::establish(&place.database().to_string_lossy())
         .expect("the database opens");
     until("the lock on the database", SOON, || {

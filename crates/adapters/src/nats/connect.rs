@@ -1,4 +1,4 @@
-//! The connection: made without end, with a bounded pause between tries, and what is known about it
+//! The connection: retried indefinitely, with a bounded pause between tries, and what is known about it
 //! for a health check.
 
 use super::options::{NatsAuth, NatsOpenError, NatsOptions, addresses};

@@ -77,7 +77,7 @@ pub enum FileError {
 /// What is known of a file.
 #[derive(Debug, Clone)]
 struct Remembered {
-    /// The last look at it, and whether it was in vain.
+    /// When it was last read, and whether that failed.
     looked: Instant,
     failed: Option<PayloadError>,
     /// What was read last, and when.
@@ -274,7 +274,7 @@ impl FileKeys {
         Ok(closed.is_some())
     }
 
-    /// Deletes all keys of a tenant: what they have encrypted is lost for good. `false`: it has none.
+    /// Deletes all keys of a tenant: what they have encrypted is lost permanently. `false`: it has none.
     ///
     /// # Errors
     /// [`FileError`].

@@ -102,7 +102,7 @@ fn findings(settings: &BTreeMap<String, String>, needed: Option<Needed>) -> Vec<
         found.push(Finding {
             code: "postgres_statement_timeout",
             what: "PostgreSQL sets no statement_timeout for the services' role".to_owned(),
-            why: "behind a pooler the program cannot set limits of its own, and a statement may wait without end",
+            why: "behind a pooler the program cannot set limits of its own, and a statement may wait indefinitely",
             to_do:
                 "run deploy/postgres/roles.sql, which gives the roles the settings that a direct connection asks for"
                     .to_owned(),

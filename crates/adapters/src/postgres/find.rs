@@ -370,7 +370,7 @@ pub(super) fn heartbeat(
 }
 
 /// Prolongs leases; there is a row for each that is held. One whose row is locked, since a change of it is under way, is left
-/// out: it must not hold up the others.
+/// out: it must not block the others.
 pub(super) fn heartbeats(
     beats: &[(TaskId, Epoch, Duration)],
 ) -> Statement<'static, (sql::Uuid, sql::BigInt, sql::Bool)> {

@@ -164,7 +164,7 @@ async fn execute(lent: &Lent, sql: &Sql) -> Result<(), Fault> {
     Ok(sql.check(changed as u64).map_err(CommitError::Sql)?)
 }
 
-/// A right stays missing until it is granted: the attempt fails for good, with the grant in
+/// A right stays missing until it is granted: the attempt fails permanently, with the grant in
 /// its text. The transaction is over, so the server can be asked for it.
 async fn forbidden(lent: &Lent, sql: &Sql, text: String) -> Fault {
     let used = table_rights::used_by(sql.text());

@@ -75,7 +75,7 @@ fn judge(name: &str, info: &str) -> Vec<Finding> {
         found.push(Finding {
             code: "redis_may_evict",
             what: format!("the Redis server {name} has a memory limit and the policy `{policy}`"),
-            why: "when it is full it drops locks that are held and keys that were seen: hosts then claim in vain",
+            why: "when it is full it drops locks that are held and keys that were seen: hosts then claim without success",
             to_do: "set maxmemory-policy to noeviction, or use a server of its own".to_owned(),
         });
     }

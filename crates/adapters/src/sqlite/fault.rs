@@ -102,7 +102,7 @@ pub(super) fn may_pass(error: &DieselError) -> bool {
     )
 }
 
-/// Whether SQLite waited for a lock in vain. Diesel hands on the message only, not the code.
+/// Whether SQLite waited for a lock without success. Diesel hands on the message only, not the code.
 pub(crate) fn is_busy(error: &DieselError) -> bool {
     matches!(error, DieselError::DatabaseError(_, text)
         if text.message().contains("is locked") || text.message().contains("busy"))

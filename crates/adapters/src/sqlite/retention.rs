@@ -20,7 +20,7 @@ struct EndedTaskRow {
     rev: i64,
 }
 
-/// Those that can be read. An unreadable one must not hold up the others.
+/// Those that can be read. An unreadable one must not block the others.
 fn decoded(rows: Vec<EndedTaskRow>) -> Vec<EndedTask> {
     let decode = |row: EndedTaskRow| -> Result<EndedTask, Fault> {
         Ok(EndedTask {

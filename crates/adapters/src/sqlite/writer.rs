@@ -216,7 +216,7 @@ fn write_all(connection: &mut Pooled, clock: &FileClock, mut writes: Vec<Request
             fail_one(writes.pop(), fault);
         }
         Err(Fault::Unknown(text)) => fail_all(writes, || Fault::Unknown(text.clone())),
-        // Each of them would wait for the lock in vain.
+        // Each of them would wait for the lock without success.
         Err(Fault::Sql(error)) if is_busy(&error) => {
             fail_all(writes, || Fault::Unavailable(error.to_string()))
         }

@@ -193,7 +193,7 @@ async fn a_result_whose_seal_is_not_valid_stays_and_is_not_used() {
     }
     assert_eq!(spool.stats().entries, 5, "they stay");
     drop(spool);
-    // Those without a seal alone, and for good.
+    // Those without a seal alone, and permanently.
     let accepting = Sealing {
         accepts_unsealed: true,
         ..sealing()

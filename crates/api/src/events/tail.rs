@@ -20,7 +20,7 @@ const KEPT: usize = 16;
 /// Maximum bytes of these entries.
 const KEPT_BYTES: usize = 8 << 10;
 
-/// What was heard of a task since it is followed.
+/// The announcements about a task since it is followed.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Heard {
     /// How often it may have changed.

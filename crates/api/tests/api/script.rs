@@ -19,7 +19,7 @@ pub(crate) enum Act {
     Ok,
     /// Fails for now.
     Busy,
-    /// Fails for good.
+    /// Fails permanently.
     Broken,
     /// Takes a few seconds, and fails for now.
     Slow,

@@ -138,7 +138,7 @@ pub(super) fn request_text(given: &str) -> Result<String, Exit> {
 
 /// Prints each change of a task and its steps until it is at rest, then all of it.
 pub(super) async fn watch(remote: &Remote, task: TaskId, as_json: bool) -> Result<(), Exit> {
-    // An API that does not answer is named at once, before one is put up with.
+    // An API that does not answer is named at once; later failures are retried.
     remote.task(task).await?;
     let mut seen = AuditSeq(0);
     let view = loop {

@@ -74,7 +74,7 @@ pub async fn serve(engine: Engine, shutdown: CancelToken) {
     while slices.next().await.is_some() {}
 }
 
-/// The slices that this process executes, each beside the others: one whose files take long to copy holds up none.
+/// The slices that this process executes, each beside the others: one whose files take long to copy delays no other.
 struct Slices {
     clock: Arc<dyn Clock>,
     under_way: UnderWay<Id>,

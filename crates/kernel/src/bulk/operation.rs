@@ -230,7 +230,7 @@ impl Operation {
         })
     }
 
-    /// When a process that has nothing in hand of it looks at it again.
+    /// When a process that does not execute it reads it again.
     pub(super) fn due(&self, now: DbTime) -> DbTime {
         if self.status.has_ended() {
             now.later(LISTED)

@@ -322,7 +322,7 @@ impl Engine {
     }
 }
 
-/// How long to put up with a store that does not answer.
+/// How long to retry a store that does not answer.
 struct Patience<'a> {
     engine: &'a Engine,
     until: Duration,

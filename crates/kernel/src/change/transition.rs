@@ -155,7 +155,7 @@ pub enum ReceiveWrite {
     /// condemned it, the store refuses the whole change with
     /// [`CommitError::Condemned`](crate::ports::CommitError::Condemned).
     Taken,
-    /// The request came to nothing: it is condemned, and a sweep looks at its time once more. Comes
+    /// The request failed: it is condemned, and a sweep looks at its time once more. Comes
     /// without a task.
     Abandoned,
 }
@@ -265,7 +265,7 @@ pub enum IdempotencyWrite {
         /// Gone after this.
         expires_in: Duration,
     },
-    /// The request came to nothing: the key is free again, unless it has its answer.
+    /// The request failed: the key is free again, unless it has its answer.
     Abandon {
         /// Tenant that owns the key.
         tenant: Tenant,

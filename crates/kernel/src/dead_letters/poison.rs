@@ -61,7 +61,7 @@ impl MessageSource {
 }
 
 /// A message that this program cannot read, or that contradicts the row of its task. It is kept
-/// and then never delivered again: left in the queue, it would be redelivered without end.
+/// and then never delivered again: left in the queue, it would be redelivered indefinitely.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Poison {
     /// Names the message in its queue: the same for each redelivery, another one for every other

@@ -84,7 +84,7 @@ impl Draft {
         );
         self.step_mut(at).output = Some(output);
         // Work that is done again, because its scratch was lost with the last host, is no progress:
-        // otherwise a step that kills its host after it would be recovered without end.
+        // otherwise a step that kills its host after it would be recovered indefinitely.
         let (stage, started) = (stage_of(self.decl(), at), self.step(at).started_seq);
         let rows = self.record().steps.iter().enumerate();
         let mut later = rows.filter(|(other, _)| !stage.contains(other));

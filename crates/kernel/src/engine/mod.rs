@@ -77,7 +77,7 @@ pub struct Engine {
     pub(crate) contact: Arc<StoreUptime>,
     /// Whether the queue brings something.
     pub(crate) deliveries: Arc<Deliveries>,
-    /// Keys of requests that came to nothing while the store did not answer.
+    /// Keys of requests that failed while the store did not answer.
     pub(crate) abandoned: Arc<AbandonedKeys>,
 }
 

@@ -250,7 +250,7 @@ fn wait_held_back(view: &View<'_>, steps: &[usize], running: bool) -> Decision {
     if running {
         return HOLD;
     }
-    // A sibling that waits for its own time is not held up by what holds another one back.
+    // A sibling that waits for its own time is not delayed by what delays another one.
     let record = view.record;
     let due = stages::stage_of(view.decl, steps[0])
         .into_iter()

@@ -1,4 +1,4 @@
-//! Steps that wait, where the next steps are decided: a wait begins, is over, or was in vain.
+//! Steps that wait, where the next steps are decided: a wait begins, is over, or times out.
 
 use super::after_failure;
 use super::children::{self, Next};

@@ -14,7 +14,7 @@ pub struct Receive {
     pub task: TaskId,
     /// Tenant that owns it.
     pub tenant: Tenant,
-    /// A sweep has condemned it, or its request came to nothing: it never becomes a task.
+    /// A sweep has condemned it, or its request failed: it never becomes a task.
     pub is_condemned: bool,
     /// From then on a sweep may condemn it.
     pub sweep_at: DbTime,

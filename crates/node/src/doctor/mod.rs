@@ -59,7 +59,7 @@ pub fn examine<'a>(
                     what: format!(
                         "steps call the service `{service}`, and the settings do not have it"
                     ),
-                    why: "such a step fails for good, and its task is undone",
+                    why: "such a step fails permanently, and its task is undone",
                     to_do: format!("add [services.{service}] with its `url` to the settings file"),
                 }),
         );

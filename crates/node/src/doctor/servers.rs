@@ -62,7 +62,7 @@ async fn missing_rights(store: &PostgresStore, registry: &Registry) -> Vec<Findi
             .map(|what| Finding {
                 code: "table_rights",
                 what: format!("steps write a table of the program's own, and a right is missing: {what}"),
-                why: "a process of that role does not start, and a step without the right fails for good",
+                why: "a process of that role does not start, and a step without the right fails permanently",
                 to_do: "make the table, then run the rendered postgres/roles.sql".to_owned(),
             })
             .collect(),

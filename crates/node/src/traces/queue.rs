@@ -1,5 +1,5 @@
 //! Spans on their way to the collector: a queue with a bound, and batches that leave it. Must not
-//! hold up what makes spans: those for which there is no room are dropped, counted, and now and
+//! delay the code that makes spans: those for which there is no room are dropped, counted, and now and
 //! then reported in the log.
 
 use super::collector::{Collector, NotTaken};

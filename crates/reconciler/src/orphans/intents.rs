@@ -61,7 +61,7 @@ pub(super) async fn overdue(engine: &Engine, limit: u32) -> Result<Look, StoreEr
         match record {
             Ok(record) => {
                 let overdue = intents::overdue(&record);
-                // Or it would stand before the others for good.
+                // Or it would come before the others in every sweep.
                 let is_due = intents::sweep_at(&record.marks).is_none_or(|at| at <= record.now);
                 if overdue.is_empty() && is_due && record.task.lease_owner.is_none() {
                     look.unreadable

@@ -60,7 +60,7 @@ pub enum Quality {
     /// What most want.
     #[default]
     Standard,
-    /// As good as sensible.
+    /// The best sensible quality.
     High,
 }
 

@@ -21,7 +21,7 @@ pub(super) struct Struck {
     pub(super) step: &'static StepDecl,
     /// Its way forward is code that a fault can strike; else only its undo is.
     pub(super) runs: bool,
-    /// The last step of its type behind it that is undone once it fails for good.
+    /// The last step of its type behind it that is undone once it fails permanently.
     later: Option<&'static str>,
     /// Steps submit tasks of its type.
     below: bool,
@@ -57,9 +57,9 @@ pub(super) struct Undoing {
 
 #[derive(Debug, Clone)]
 enum Trigger {
-    /// A step fails for good.
+    /// A step fails permanently.
     Fails(Planted),
-    /// A step fails for good, which parks its task, and a person has the task undone.
+    /// A step fails permanently, which parks its task, and a person has the task undone.
     Parks(Planted),
 }
 
@@ -294,7 +294,7 @@ impl Expected {
     }
 }
 
-/// Whether the step is undone once it fails for good. A fault in every attempt strikes those of its
+/// Whether the step is undone once it fails permanently. A fault in every attempt strikes those of its
 /// fallback as well.
 fn gives_up(step: &StepDecl) -> bool {
     step.on_exhausted == OnExhausted::Compensate

@@ -49,7 +49,7 @@ fn bank<T>(name: &str, with: impl FnOnce(&mut Bank) -> T) -> T {
 #[serde(default)]
 struct Order {
     bank: String,
-    /// `pack` fails for good once the bank's breaker is to be seen open.
+    /// `pack` fails permanently once the bank's breaker is to be seen open.
     spoiled: bool,
 }
 

@@ -31,7 +31,7 @@ use std::time::Duration;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Seat {
     no: u32,
-    /// Fails for good.
+    /// Fails permanently.
     #[serde(default)]
     fails: bool,
     /// How long it takes, by the test's clock.
@@ -72,7 +72,7 @@ impl BookSeat {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Trip {
     seat: Seat,
-    /// The step behind the seat fails for good.
+    /// The step behind the seat fails permanently.
     #[serde(default)]
     fails_later: bool,
 }

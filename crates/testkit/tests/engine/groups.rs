@@ -32,7 +32,7 @@ pub(crate) struct Day {
     baker_fails: i32,
     /// The same; its delays are long.
     miller_fails: i32,
-    /// Milliseconds after its start at which it gives up for good.
+    /// Milliseconds after its start at which it fails permanently.
     miller_quits_after: Option<u64>,
     /// Whether the mayor is asked.
     asks: bool,

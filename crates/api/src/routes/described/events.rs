@@ -45,7 +45,7 @@ pub(in super::super) const OF_MANY: Operation = Operation::new(
 .query(&[TYPE, STATUS, LABEL])
 .headers(&[LAST_EVENT_ID])
 .replies(&[Reply::events(
-    "A stream without end; `data` is a line of the list of tasks with a `revision`",
+    "An endless stream; `data` is a line of the list of tasks with a `revision`",
     &[schema_of::<ChangeEvent>],
     OF_MANY_EXAMPLE,
 )

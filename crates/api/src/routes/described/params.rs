@@ -61,7 +61,7 @@ fn cursor() -> Value {
     json!({ "type": "string", "format": "cursor" })
 }
 
-/// Blank is as good as absent.
+/// Blank counts as absent.
 fn event_id() -> Value {
     json!({
         "type": ["integer", "string"],

@@ -1,4 +1,4 @@
-//! Scenes of hosts that are lost for good, or counted anew, and of tasks that no host claims.
+//! Scenes of hosts that are lost permanently, or counted anew, and of tasks that no host claims.
 
 use super::Stage;
 use crate::script::SLOW;
