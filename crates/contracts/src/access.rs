@@ -72,7 +72,7 @@ impl std::str::FromStr for Role {
 /// Body of `POST /api/keys`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NewKeyRequest {
-    /// Whose tasks its holder may reach; missing: those of the caller's tenant. Another tenant is for administrators of
+    /// Tenant whose tasks its holder may reach; missing: the caller's tenant. Another tenant is for administrators of
     /// the tenant `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = TENANT))]
@@ -103,7 +103,7 @@ pub struct NewKey {
 pub struct KeyView {
     /// The part of the key that is no secret.
     pub id: String,
-    /// Whose tasks its holder may reach.
+    /// Tenant whose tasks its holder may reach.
     pub tenant: String,
     /// Subject that holds the key.
     pub subject: String,
@@ -130,7 +130,7 @@ pub struct KeyView {
 /// Answer of `GET /api/caller`: who sends the request, as the API has found out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CallerView {
-    /// Whose tasks it reaches.
+    /// Tenant whose tasks it reaches.
     pub tenant: String,
     /// Its name in audits; missing where callers are not authenticated.
     #[serde(default, skip_serializing_if = "Option::is_none")]

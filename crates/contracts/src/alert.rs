@@ -52,7 +52,7 @@ impl std::fmt::Display for AlertEvent {
 /// What an alert says: of parked tasks their cause, of others what they are about.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AlertData {
-    /// Whose tasks.
+    /// Tenant of the tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<Tenant>,
     /// Their type's declared name; or the type that was disabled.

@@ -100,7 +100,7 @@ macro_rules! name {
 }
 
 name!(
-    /// Whose task it is. Every row and every object key carries it; without authentication there is
+    /// The owner of a task. Every row and every object key carries it; without authentication there is
     /// one tenant.
     Tenant
 );

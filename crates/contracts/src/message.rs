@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct WorkerMessage {
     /// Id of the task.
     pub task: TaskId,
-    /// Whose it is. Left out by earlier versions, and where the sender has not read it.
+    /// Tenant of the task. Left out by earlier versions, and where the sender has not read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<Tenant>,
     /// Its type's declared name.

@@ -301,8 +301,7 @@ pub enum WhyCode {
     Breaker,
     /// It sleeps for a circuit breaker, and the hints do not say how that stands.
     BreakerUnknown,
-    /// It has lost as many consecutive hosts as its type tolerates: one more ends its recovery. It holds
-    /// nothing up.
+    /// It has lost as many consecutive hosts as its type tolerates: one more ends its recovery. It delays nothing.
     LostCounts,
     /// The program that answers cannot run it: another version of its type.
     Version,

@@ -148,7 +148,7 @@ impl StepContext {
         self.execution.attempt
     }
 
-    /// Whose task it is.
+    /// Tenant of the task.
     #[must_use]
     pub const fn tenant(&self) -> &Tenant {
         &self.execution.tenant

@@ -40,7 +40,7 @@ pub struct ObjectKey {
     pub tenant: Tenant,
     /// Id of the task.
     pub task: TaskId,
-    /// Of which step; of its undo with `.undo` at the end.
+    /// Name of the step; of its undo with `.undo` at the end.
     pub step: String,
     /// Stored under this epoch.
     pub epoch: Epoch,

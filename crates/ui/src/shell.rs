@@ -7,12 +7,12 @@ use counterstep_contracts::access::{CallerView, Role};
 /// The name of a form's token: as a field, and in the query of a form with files.
 pub(crate) const TOKEN: &str = "form_token";
 
-/// What stands around a page.
+/// The frame around a page.
 #[derive(Debug, Clone)]
 pub(crate) struct Shell {
     /// The path of the interface, as this browser reaches it.
     pub(crate) mount: String,
-    /// That of the pages.
+    /// The path of the pages.
     pub(crate) base: String,
     pub(crate) sign_in: SignIn,
     pub(crate) caller: Option<CallerView>,

@@ -32,7 +32,7 @@ pub(super) fn put(connection: &mut SqliteConnection, row: &Columns) -> QueryResu
         .map(drop)
 }
 
-/// Whose the key is at that time, where it is anyone's.
+/// The task that has the key at that time, if one has it.
 pub(super) fn task_of(
     connection: &mut SqliteConnection,
     tenant: &Tenant,

@@ -72,7 +72,7 @@ enum Stage {
 #[derive(Debug)]
 pub(crate) struct ChangeStream {
     api: web::Data<Api>,
-    /// Whose stream it is: it ends when the caller would not be let in any more.
+    /// The caller of the stream, which ends when that caller loses its access.
     caller: Caller,
     /// When that is looked at again.
     look: Instant,

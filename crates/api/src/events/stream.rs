@@ -28,7 +28,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct EventStream {
     api: web::Data<Api>,
-    /// Whose stream it is: it ends when the caller would not be let in any more.
+    /// The caller of the stream, which ends when that caller loses its access.
     caller: Caller,
     /// When that is looked at again.
     look: Instant,

@@ -40,7 +40,7 @@ enum KeysCommand {
         /// What its holder may do: read, submit, operate or admin; each includes those before it
         #[arg(long)]
         role: Role,
-        /// Whose tasks its holder may reach
+        /// Tenant whose tasks its holder may reach
         #[arg(long, default_value = "default")]
         tenant: String,
         /// For how long it is valid, as 90d [default: until it is revoked]

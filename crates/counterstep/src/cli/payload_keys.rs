@@ -27,7 +27,7 @@ pub(super) struct PayloadKeysArgs {
 enum PayloadKeysCommand {
     /// Make a key for a tenant: new payloads are encrypted with it, older ones stay readable
     Add {
-        /// Whose; without authentication it is `default`
+        /// Tenant of the keys; without authentication it is `default`
         tenant: String,
     },
     /// List tenants with the ids of their keys, the newest first
@@ -39,7 +39,7 @@ enum PayloadKeysCommand {
     /// Delete all keys of a tenant, its schedules and its bulk operations: its payloads can never be read again.
     /// Refused while it has tasks that have not ended. Takes half a minute, in which its submissions are refused
     Delete {
-        /// Whose
+        /// Tenant of the keys
         tenant: String,
         /// Repeat the name: it cannot be undone
         #[arg(long, value_name = "TENANT")]

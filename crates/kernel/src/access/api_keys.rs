@@ -31,7 +31,7 @@ fn is_hex(text: &str, digits: usize) -> bool {
 /// What a key is to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeySpec {
-    /// Whose tasks its holder may reach.
+    /// Tenant whose tasks its holder may reach.
     pub tenant: Tenant,
     /// Subject that holds the key.
     pub subject: String,

@@ -26,7 +26,7 @@ pub struct InvalidLinkSecret(usize);
 /// What a link leads to. All of it is signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkTarget<'a> {
-    /// Whose task it is.
+    /// Tenant of the task.
     pub tenant: &'a Tenant,
     /// The task.
     pub task: TaskId,

@@ -276,7 +276,7 @@ pub async fn stop(
             operation.due(now)
         } else {
             operation.status = BulkStatus::Stopping;
-            // That of the claim.
+            // When the claim ends.
             document.due_at.unwrap_or(now)
         };
         let write = operation.write(id, document.rev, due_at)?;

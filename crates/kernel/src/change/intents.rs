@@ -16,11 +16,11 @@ pub type AttemptKey = (StepNo, Direction, Attempt);
 /// Objects that a sweep may take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Intent {
-    /// Of which task; of a receive there is none of this id, and never will be.
+    /// Id of the task. A receive has an id that no task has, or will have.
     pub task: TaskId,
     /// Declared name of its type; `None`: there is no task.
     pub task_type: Option<String>,
-    /// Of which attempt; `None`: of a receive.
+    /// The attempt that stored them; `None`: a receive.
     pub of: Option<AttemptKey>,
     /// Where they lie.
     pub prefix: String,

@@ -124,7 +124,7 @@ pub enum PlaceWrite {
     /// It holds this place, or waits for one. The store refuses a number that another task of the key
     /// has, with [`CommitError::PlaceTaken`](crate::ports::CommitError::PlaceTaken).
     Put {
-        /// Of which key.
+        /// Concurrency key.
         key: String,
         /// The number of its place; `None`: it waits.
         no: Option<u32>,
@@ -133,7 +133,7 @@ pub enum PlaceWrite {
     },
     /// It is at rest.
     Leave {
-        /// Of which key; empty where that cannot be read.
+        /// Concurrency key; empty where that cannot be read.
         key: String,
         /// The number of the place that it held.
         no: Option<u32>,
@@ -146,7 +146,7 @@ pub enum PlaceWrite {
 pub enum ReceiveWrite {
     /// Before the first file is stored. Comes without a task.
     Begun {
-        /// Whose request it is.
+        /// Tenant that sent the request.
         tenant: Tenant,
         /// From then on a sweep may condemn it.
         sweep_after: Duration,

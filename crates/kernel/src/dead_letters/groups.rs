@@ -30,7 +30,7 @@ pub(crate) struct GroupKey {
 }
 
 impl GroupKey {
-    /// That of a task of this type with this failure.
+    /// The group key of a task of this type with this failure.
     pub(crate) fn of(task_type: &str, failure: Option<&Failure>) -> Self {
         let failure = failure.map(Failure::blocking);
         let cause = failure.map(Failure::cause).unwrap_or_default();

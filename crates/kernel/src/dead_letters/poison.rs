@@ -265,7 +265,7 @@ fn view(document: &Document) -> Result<Option<PoisonView>, StoreError> {
 /// [`StoreError`].
 pub async fn remove(store: &Store, id: &str, actor: &str) -> Result<bool, StoreError> {
     let tenant = Tenant::default();
-    // Whose it is never changes. One that cannot be read is of no queue that counts it.
+    // The queue of a message never changes. A message that cannot be read belongs to no queue that counts it.
     let Some(document) = find(store, vec![id.to_owned()]).await?.pop() else {
         return Ok(false);
     };

@@ -12,9 +12,9 @@ pub(crate) struct DroppedResult<'a> {
     pub(crate) at: usize,
     /// Whether it runs or undoes the step.
     pub(crate) direction: Direction,
-    /// Of which attempt.
+    /// Number of the attempt.
     pub(crate) attempt: Attempt,
-    /// Under which the attempt ran.
+    /// The epoch under which the attempt ran.
     pub(crate) epoch: Epoch,
     /// The process that ran it.
     pub(crate) worker: &'a str,

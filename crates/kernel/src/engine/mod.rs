@@ -49,7 +49,7 @@ pub struct Engine {
     pub spool: Option<Arc<dyn Spool>>,
     /// Names this start of this process in leases and audit entries.
     pub id: Arc<str>,
-    /// Whose events were published and still stand in the outbox.
+    /// Changes whose events were published and are still in the outbox.
     pub(crate) published: Arc<Published>,
     /// Whether the queue left a brief announcement without an answer.
     pub(crate) stall: Arc<Stall>,

@@ -29,9 +29,9 @@ struct Round {
 /// A loop that is late.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Late {
-    /// Which one.
+    /// What is late.
     pub what: &'static str,
-    /// Whose heartbeats, where it is those of a task.
+    /// The task, where its heartbeats are late.
     pub task: Option<TaskId>,
     /// By how much.
     pub by: Duration,

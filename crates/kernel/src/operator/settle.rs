@@ -52,7 +52,7 @@ pub struct Retrial {
     pub bulk: Option<OfBulk>,
 }
 
-/// Of which bulk operation a decision is.
+/// The bulk operation that a decision belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OfBulk {
     /// Id of the operation.

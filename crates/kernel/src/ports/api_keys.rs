@@ -13,7 +13,7 @@ pub struct ApiKeyRow {
     pub id: String,
     /// SHA-256 of its secret part, in hexadecimal digits.
     pub secret_hash: String,
-    /// Whose tasks its holder may reach.
+    /// Tenant whose tasks its holder may reach.
     pub tenant: Tenant,
     /// Who holds it: its name in audits.
     pub subject: String,

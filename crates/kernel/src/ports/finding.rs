@@ -58,15 +58,15 @@ pub struct Lost {
     pub task_type: Option<String>,
     /// How long ago their lease ran out, at least.
     pub stale_after: Duration,
-    /// Of which programs.
+    /// Which programs can run them.
     pub of: LostOf,
 }
 
-/// Whose lost tasks to look for. Those of others must not fill the places of one's own, nor the
+/// Which lost tasks to look for. Tasks of other programs must not fill the page of one's own, nor the
 /// other way round.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum LostOf {
-    /// Anybody's.
+    /// Of any program.
     #[default]
     All,
     /// Of these types, versions and definitions.
@@ -165,7 +165,7 @@ impl FailureFilter {
         let Some(failure) = failure else {
             return self.is_empty();
         };
-        // That of a parked task is what blocks it.
+        // For a parked task the failure that blocks it counts.
         let failure = failure.blocking();
         let class = self.class.as_deref();
         let text = self.text.as_deref();
@@ -263,7 +263,7 @@ pub struct TaskLine {
     pub updated_at: DbTime,
 }
 
-/// Of which tasks the revisions are read.
+/// The tasks whose revisions are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RevisionsOf {
     /// These.
@@ -275,7 +275,7 @@ pub enum RevisionsOf {
     /// Those of this tenant and of these types that ended after this time, and of those that ended at this
     /// time the ones behind this task.
     Ended {
-        /// Of which tenant.
+        /// Tenant of the tasks.
         tenant: Tenant,
         /// By their declared names.
         task_types: Vec<String>,

@@ -21,7 +21,7 @@ pub struct SpoolKey {
 /// A result of an attempt that is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpoolEntry {
-    /// Of which attempt.
+    /// The attempt that it belongs to.
     pub key: SpoolKey,
     /// The epoch under which the attempt ran, and under which its result may be committed.
     pub epoch: Epoch,

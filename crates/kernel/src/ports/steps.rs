@@ -10,7 +10,7 @@ use std::fmt::{self, Debug, Display};
 pub struct CodeLabel {
     /// Id of the task.
     pub task: TaskId,
-    /// Of which step, by name.
+    /// Name of the step.
     pub step: String,
     /// What of that step: `run`, `undo` or `probe`.
     pub part: &'static str,

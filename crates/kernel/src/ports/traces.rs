@@ -14,7 +14,7 @@ pub trait Traces: Debug + Send + Sync {
     /// The `traceparent` of a span; `None` where it is part of no trace.
     fn traceparent(&self, span: &Span) -> Option<String>;
 
-    /// That of the span in which the caller runs.
+    /// The `traceparent` of the span in which the caller runs.
     fn current(&self) -> Option<String>;
 }
 

@@ -310,7 +310,7 @@ impl StepRow {
     }
 }
 
-/// Whose the objects of an attempt are.
+/// What may become of the objects of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Intention {
     /// A success may keep them; once their time is over, a sweep may condemn them.
@@ -323,7 +323,7 @@ pub enum Intention {
     Swept,
 }
 
-/// An attempt, and whose its objects are.
+/// An attempt, and the state of its objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttemptMark {
     /// The step's number.
@@ -336,7 +336,7 @@ pub struct AttemptMark {
     pub epoch: Epoch,
     /// It has not ended.
     pub runs: bool,
-    /// Whose its objects are.
+    /// State of its objects.
     pub objects: Intention,
     /// From then on a sweep may condemn them, while they are open.
     pub sweep_at: DbTime,

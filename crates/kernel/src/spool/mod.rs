@@ -29,7 +29,7 @@ pub(crate) const fn may_pass(error: &StoreError) -> bool {
     }
 }
 
-/// Of which attempt a result is.
+/// The attempt that a result belongs to.
 #[derive(Debug, Clone)]
 pub(crate) struct ResultPlace {
     pub(crate) key: SpoolKey,

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::time::Duration;
 
-/// Whose the webhooks of the installation are: no tenant has such a name.
+/// The owner of the installation's webhooks: no tenant has such a name.
 const INSTALLATION: &str = ":installation";
 
 /// How long after the first task an alert is sent: by then its count is meaningful.

@@ -61,7 +61,7 @@ impl WebhookSecrets {
 mod tests {
     use super::*;
 
-    /// That of the specification.
+    /// The secret of the specification's example.
     const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
     #[test]

@@ -33,7 +33,7 @@ const HOST_PAUSES: [Duration; 3] = [
 /// How long after its last request a host's count of timeouts is reset.
 const FORGOTTEN: Duration = Duration::from_secs(3_600);
 
-/// Whose a webhook is, and the host that it goes to. The host of another tenant is another receiver: what one tenant sends there
+/// The tenant of a webhook, and the host that it goes to. The host of another tenant is another receiver: what one tenant sends there
 /// must not keep those of others waiting.
 pub(super) type Receiver = (Tenant, String);
 

@@ -54,7 +54,7 @@ pub(super) struct Delivery {
 }
 
 impl Delivery {
-    /// That of a task which comes to rest in this change.
+    /// The webhook of a task that comes to rest in this change.
     pub(super) fn of(row: &TaskRow, url: &str) -> Self {
         Self {
             url: url.to_owned(),
@@ -72,7 +72,7 @@ impl Delivery {
         }
     }
 
-    /// That of an alert.
+    /// The webhook of an alert.
     pub(super) fn of_alert(alert: Alert) -> Self {
         Self {
             url: String::new(),
@@ -216,7 +216,7 @@ pub(super) async fn due_alerts(store: &Store, limit: u32) -> Result<Documents, S
     store.documents(&query).await
 }
 
-/// Whose a webhook is, and the host that it goes to.
+/// The tenant of a webhook, and the host that it goes to.
 pub(super) fn receiver(document: &Document, delivery: Option<&Delivery>) -> Receiver {
     let host = delivery.and_then(|delivery| {
         let url = url::Url::parse(&delivery.url).ok()?;

@@ -78,7 +78,7 @@ const fn key(former: &'static str, key: &'static str) -> Former {
     }
 }
 
-/// That of a key, if a setting had it.
+/// The former setting of this key, if there was one.
 pub(super) fn find(key: &str) -> Option<&'static Former> {
     FORMER.iter().find(|former| former.key == key)
 }

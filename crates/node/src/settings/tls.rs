@@ -22,9 +22,9 @@ pub enum TlsServer {
     Nats,
     /// Redis.
     Redis,
-    /// That of access tokens, where its keys are.
+    /// The issuer of access tokens, for its keys.
     Issuer,
-    /// That of spans.
+    /// The collector of spans.
     Collector,
 }
 

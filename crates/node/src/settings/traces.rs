@@ -25,7 +25,7 @@ pub struct TraceSettings {
     pub allow_plaintext: bool,
     /// The share of the traces that begin here.
     pub sample: f64,
-    /// Of which targets the spans of the program's own code are exported.
+    /// The targets whose spans of the program's own code are exported.
     pub own: Targets,
 }
 

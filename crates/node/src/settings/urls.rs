@@ -16,19 +16,19 @@ pub(super) struct Url {
     pub(super) password_file: Option<PathBuf>,
 }
 
-/// Where a URL may stand.
+/// Where a URL may be set.
 pub(super) struct UrlPlaces {
     /// The name of the setting and of the secret.
     pub(super) name: &'static str,
     pub(super) secret: Secret,
-    /// That of a flag or a variable.
+    /// The URL of a flag or a variable.
     pub(super) first: Option<String>,
-    /// That of the settings file.
+    /// The URL of the settings file.
     pub(super) file: Option<String>,
 }
 
 impl Url {
-    /// That of a flag or a variable, that of the settings file, or the secret itself; a secret that is no URL is a password.
+    /// The URL of a flag or a variable, of the settings file, or the secret itself; a secret that is no URL is a password.
     pub(super) fn of(given: &Layers, places: UrlPlaces) -> Result<Option<Self>, Exit> {
         let UrlPlaces {
             name,

@@ -96,9 +96,9 @@ pub struct PurgeGroup {
 /// What a pass is going to purge.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PurgePlan {
-    /// Whose objects are to go: their rows are deleted already.
+    /// Tasks whose objects are deleted next; their rows are deleted already.
     pub tombstoned: Vec<EndedTask>,
-    /// Whose time is over.
+    /// Tasks whose retention has ended.
     pub groups: Vec<PurgeGroup>,
 }
 

@@ -138,7 +138,7 @@ pub struct Sealed {
     pub sha256: String,
 }
 
-/// Whose scratch a file is.
+/// The owner of a scratch file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScratchPlace {
     /// The task.

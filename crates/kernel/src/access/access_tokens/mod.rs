@@ -58,7 +58,7 @@ pub struct AccessTokens {
 /// Whom a token names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenHolder {
-    /// Whose tasks it may reach.
+    /// Tenant whose tasks it may reach.
     pub tenant: Tenant,
     /// Its name in audits.
     pub subject: String,
