@@ -84,7 +84,7 @@ pub(crate) enum Abandoned {
 }
 
 impl Abandoned {
-    /// For a task that has been ready for so long.
+    /// For a task that has been ready for this time.
     pub(crate) fn beside_one_ready_for(ready: Duration) -> Self {
         if ready > TOLERATED_AFTER {
             Self::Tolerated

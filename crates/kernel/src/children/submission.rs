@@ -96,7 +96,7 @@ fn labels(
         }
     }
     for (name, value) in parent.labels.iter() {
-        // One that the type has made, or one too many.
+        // Fails where the type has set the label, or there are too many: the parent's label is left out then.
         let _ = labels.add(name, value);
     }
     Ok(labels)

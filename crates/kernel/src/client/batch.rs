@@ -19,7 +19,7 @@ use std::collections::HashMap;
 /// Requests that are checked at a time: some of them ask the store for their key.
 const CHECKED_AT_ONCE: usize = 16;
 
-/// So often keys that others have taken meanwhile are looked up and left out.
+/// Maximum tries after a concurrent request took a key; the key is looked up and left out each time.
 const TRIES: u32 = 3;
 
 /// A request of a batch.

@@ -70,7 +70,7 @@ pub enum SubmitError {
     /// As many tasks of its key are under way as may be.
     #[error("{0}")]
     TooManyAtOnce(TooManyAtOnce),
-    /// Another submission was faster: it is decided again.
+    /// Another submission has taken the place: it is decided again.
     #[error("another submission has taken the place meanwhile")]
     PlaceTaken,
     /// The store does not answer.

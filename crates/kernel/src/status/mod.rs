@@ -187,7 +187,7 @@ fn with_zeros(engine: &Engine, mut parked: Vec<ParkedCount>) -> Vec<ParkedCount>
 }
 
 /// The breakers of this program's task types, by key, as this process sees them. Without a server for
-/// hints each process has its own.
+/// hints each process counts for itself.
 pub fn breakers(engine: &Engine) -> BoxFuture<'_, Vec<(String, BreakerState)>> {
     Box::pin(async move {
         let states = declared(engine).into_iter().map(async |(key, breaker)| {

@@ -13,7 +13,7 @@ pub(super) enum Look {
     Goes,
     /// It is half-open, and no attempt probes.
     MayProbe,
-    /// For so long, as far as is known.
+    /// For this time, as far as is known.
     Waits(Duration),
 }
 

@@ -27,15 +27,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tracing::Instrument;
 
-/// A turn that does not fit beside the tasks that run here is tried again after so long.
+/// Pause before a turn that does not fit beside the tasks that run here is tried again.
 const NO_ROOM: Duration = Duration::from_secs(1);
 
-/// For a due task that has to run among few and was ready for so long, a process where it does not
+/// For a due task that has to run among few and was ready for this time, a process where it does not
 /// fit drains as for a delivered one: elsewhere it would have been claimed by then.
 const NOT_CLAIMED: Duration = Duration::from_secs(30);
 
-/// A process that drains holds the task's lock for so long at least, from one look to the next but
-/// few.
+/// Minimum time for which a process that drains holds the task's lock: at least two polls.
 const DRAINS_FOR: Duration = Duration::from_secs(10);
 
 /// Runs a task as far as this host can take it, outside the loop of a host.
@@ -176,7 +175,7 @@ async fn take_turn_with(
             Ok(claimed) => run(engine, claimed, ttl, with.clone()).await,
             // It asks again for a place.
             Err(ChangeError::PlaceTaken) => TurnEnd::Busy(Duration::ZERO),
-            // Another host was faster, or a client: a redelivery finds the task at rest or leased.
+            // Another host or a client has changed it: a redelivery finds the task at rest or leased.
             Err(ChangeError::Illegal(_) | ChangeError::Fenced) => TurnEnd::Busy(ttl),
             Err(error) => end_of(&error, wanted.task),
         }
@@ -363,7 +362,7 @@ async fn claim<'a>(
     let leased_at = engine.ports.clock.monotonic();
     let changed = engine
         .change(Author::anyone(&engine.id), &task_type, record, |draft| {
-            // Judged again on a newer state: another host was faster, the old owner is alive after
+            // Judged again on a newer state: another host has taken it, the old owner is alive after
             // all, or the task sleeps now. Not ours, and no reason to try again.
             let now = draft.record();
             let elsewhere = now.task.host != host && now.task.status != TaskStatus::Compensating;

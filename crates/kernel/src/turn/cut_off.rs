@@ -344,7 +344,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Results are kept for so long, and no longer.
+    /// Gives up the results: the time for which they are kept is over.
     async fn give_up_results(&mut self) {
         for end in std::mem::take(&mut self.cut_off.unwritten) {
             if let (Unwritten::Kept(kept), Some(spool)) = (end, Spooling::of(self.engine)) {

@@ -30,7 +30,7 @@ impl Liveness {
         self.last.fetch_max(now, Ordering::Relaxed);
     }
 
-    /// Ends once there has been none for so long.
+    /// Ends once there has been none for `limit`.
     pub(crate) async fn silent_for(&self, limit: Duration) {
         loop {
             let last = Duration::from_micros(self.last.load(Ordering::Relaxed));

@@ -13,7 +13,7 @@ pub enum TurnEnd {
     Rests(TaskStatus),
     /// It was given back: for another host, or until it is due.
     GivenBack,
-    /// Another host has it, or is about to: look again after so long.
+    /// Another host has it, or is about to: look again after this time.
     Busy(Duration),
     /// It is not due, or not for this kind of host; the hosts that it is for have been notified.
     NotNow,
@@ -23,10 +23,10 @@ pub enum TurnEnd {
     Contradicted(String),
     /// This process does not know its type or version.
     UnknownType,
-    /// The lease was lost on the way, or another host was faster.
+    /// The lease was lost on the way, or another host has taken the task.
     Lost,
     /// It does not fit beside what this process runs: its next step is heavy and there is no room
-    /// for another one, or it has to run among few. Look again after so long.
+    /// for another one, or it has to run among few. Look again after this time.
     NoRoom(Duration),
     /// The store did not answer.
     StoreDown,

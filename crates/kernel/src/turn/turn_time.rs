@@ -1,4 +1,4 @@
-//! The database's time as a turn knows it: read once, and gone on with by this host's timer.
+//! The database's time as a turn knows it: read once, and continued by this host's timer.
 
 use crate::ports::Clock;
 use crate::record::{DbTime, TaskRecord};

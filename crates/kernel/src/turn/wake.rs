@@ -8,7 +8,7 @@ use counterstep_contracts::StepStatus;
 use futures::future::{Either, pending, select};
 use std::time::Duration;
 
-/// While steps are under way, the tasks that others of them wait for are looked at so often.
+/// How often the tasks that steps wait for are read while other steps are under way.
 const LOOK_AT_CHILDREN: Duration = Duration::from_secs(1);
 
 impl Turn<'_> {

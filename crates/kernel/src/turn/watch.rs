@@ -15,7 +15,7 @@ use std::time::Duration;
 /// An attempt that is watched.
 #[derive(Debug)]
 pub(super) struct Watched<'a> {
-    /// It may run for so long.
+    /// How long it may run.
     pub(super) limit: Duration,
     pub(super) cancel: &'a CancelToken,
     pub(super) permit: Option<&'a LimitPermit>,

@@ -67,7 +67,7 @@ pub(crate) async fn admit(
                     tracing::info!(task_type = name, %task, "a disabled task type takes a probe");
                     return Ok(Some(row));
                 }
-                // Another writer was faster: read what it wrote.
+                // A revision conflict: read what the other writer wrote.
             }
         }
     }

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// What was read is believed for so long. A type that another process has disabled takes
+/// How long what was read is used before it is read again. A type that another process has disabled takes
 /// submissions here until then.
 const BELIEVED: Duration = Duration::from_secs(1);
 

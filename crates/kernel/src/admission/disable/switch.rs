@@ -39,7 +39,7 @@ pub enum SwitchError {
     /// No type of this name is known here.
     #[error("there is no such task type")]
     UnknownType,
-    /// Others change it all the time.
+    /// Every try met a revision conflict.
     #[error("the task type was changed by others meanwhile: try again")]
     Moved,
     /// The store does not answer.
@@ -55,7 +55,7 @@ const fn has_failed(status: TaskStatus) -> bool {
 }
 
 /// Counts failures after a change that is one, and disables the type where there are too many.
-/// What does not work here the reconciler makes up for.
+/// The reconciler repeats what fails here.
 pub(crate) async fn weigh_failure(engine: &Engine, transition: &Transition) {
     let failed = |row: &&TaskRow| {
         has_failed(row.status)
@@ -210,7 +210,7 @@ pub(super) async fn settled_row(
     }
 }
 
-/// Writes a step. `false`: another writer was faster.
+/// Writes a step. `false`: a revision conflict.
 async fn take(engine: &Engine, step: TypeStep) -> Result<bool, StoreError> {
     let TypeStep { row, verdict } = step;
     let written = match verdict {
@@ -291,7 +291,7 @@ pub fn plan_types(engine: &Engine) -> BoxFuture<'_, Result<Vec<TypeStep>, StoreE
     })
 }
 
-/// Executes a plan. Skips a step where another writer was faster.
+/// Executes a plan. Skips a step on a revision conflict.
 pub fn run_types(engine: &Engine, plan: Vec<TypeStep>) -> BoxFuture<'_, TypeReport> {
     Box::pin(async move {
         let mut report = TypeReport::default();

@@ -92,7 +92,7 @@ pub enum LimitError {
     /// They are of attempts, and the limit is of tasks.
     #[error("tasks under way are counted, up to 1,000, and have no rate")]
     NotOfTasks,
-    /// Others change it all the time.
+    /// Every try met a revision conflict.
     #[error("the limit was changed by others meanwhile: try again")]
     Moved,
     /// The store failed.

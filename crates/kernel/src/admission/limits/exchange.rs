@@ -20,7 +20,7 @@ use std::time::Duration;
 
 const KIND: DocumentKind = DocumentKind::Limit;
 
-/// While attempts wait, the record is looked at so often: what another process gives back is seen then.
+/// How often the record is read while attempts wait, to see what another process has given back.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// After a failure.
@@ -35,13 +35,13 @@ const SIDE_BY_SIDE: usize = 8;
 /// Maximum tries on a revision conflict.
 const TRIES: u32 = 20;
 
-/// What people have set is read so often.
+/// How often the values that operators have set are read.
 const SET_VALUES_FOR: Duration = Duration::from_secs(1);
 
-/// That read may take so long. The next exchange tries again.
+/// Timeout of that read. The next exchange tries again.
 const SET_VALUES_TAKE: Duration = Duration::from_secs(1);
 
-/// So long the end of a process waits until it has given its permits back.
+/// How long a process waits at its end for its permits to be given back.
 const LAST_EXCHANGE: Duration = Duration::from_secs(1);
 
 /// Does the work, and meanwhile exchanges what this process has of all limits.
@@ -197,7 +197,7 @@ async fn exchange(engine: &Engine, key: &LimitKey) -> Result<(), StoreError> {
         );
         return Ok(());
     }
-    // Others write all the time: they are let through.
+    // Every try met a revision conflict: the other writers come first.
     let spread = (engine.ports.random.bits() % 50) as u64;
     engine
         .limits
@@ -219,7 +219,7 @@ fn held_at_most(engine: &Engine) -> Duration {
     engine.settings.lease * 9 / 10
 }
 
-/// Writes a record over the one that was read. `false`: another process was faster.
+/// Writes a record over the one that was read. `false`: a revision conflict.
 async fn write(
     engine: &Engine,
     key: &LimitKey,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const KIND: DocumentKind = DocumentKind::Limit;
 
-/// So long after its last holder's lease a record is deleted: far longer than a write is on its way.
+/// How long after its last holder's lease a record is deleted: far longer than a write takes.
 pub(super) const UNUSED_FOR: Duration = Duration::from_secs(3600);
 
 /// Records of one read.

@@ -5,7 +5,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// What was read is believed for so long.
+/// How long what was read is used before it is read again.
 const BELIEVED: Duration = Duration::from_secs(1);
 
 /// Which queues were paused when they were last read.

@@ -62,7 +62,7 @@ pub enum PauseError {
     /// No type of this program has such a queue, and it is not paused.
     #[error("no task type of this program has such a queue")]
     Unknown,
-    /// Others change it all the time.
+    /// Every try met a revision conflict.
     #[error("the queue was changed by others meanwhile: try again")]
     Moved,
     /// The store failed.

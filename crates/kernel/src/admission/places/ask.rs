@@ -30,7 +30,7 @@ pub(crate) enum Asked {
     Free(u32),
     /// It has to wait: so many may be under way.
     Full(u32),
-    /// It has to wait for so long: another submission of its key may replace it until then.
+    /// It has to wait for this time: another submission of its key may replace it until then.
     Early(Duration),
     /// It was cancelled: this newer task has its place.
     Replaced(TaskId),
@@ -119,7 +119,7 @@ pub(super) async fn is_within_another(
 pub(crate) enum Sleeps {
     /// Until there is a place: so many may be under way.
     ForAPlace(u32),
-    /// For so long: another submission of its key may replace it.
+    /// For this time: another submission of its key may replace it.
     For(Duration),
 }
 

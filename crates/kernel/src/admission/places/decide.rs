@@ -14,7 +14,7 @@ pub(super) enum Verdict {
     Free(u32),
     /// None now.
     Full,
-    /// None for so long: another submission of the key may come, and replace it.
+    /// None for this time: another submission of the key may come, and replace it.
     Early(Duration),
     /// None at all: this newer one has its place.
     Replaced(TaskId),

@@ -23,7 +23,7 @@ pub(crate) enum PlaceWait {
     Replacing,
     /// There is one, and it is this task's that comes before it.
     Behind(TaskId),
-    /// Another submission may come for so long.
+    /// The time in which another submission may replace it.
     Early(Duration),
     /// It is cancelled in favour of this newer one.
     Replaced(TaskId),

@@ -52,7 +52,7 @@ const MOVED: &str =
     "the form's later fields changed where its files belong: send text fields first";
 
 impl UploadSession {
-    /// How long its key is remembered: of a bulk operation, for as long as that may be gone on with.
+    /// How long its key is remembered: of a bulk operation, for as long as that operation may continue.
     fn remembered_for(&self) -> Duration {
         let ttl = self.engine.settings.idempotency_ttl;
         let of_bulk = |plan: &Plan| !plan.details[BULK].is_null();
