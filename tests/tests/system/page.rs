@@ -174,7 +174,7 @@ async fn a_list_is_filtered_without_another_page_and_leads_to_all_of_its_parked_
     .await;
     // The list that is left is the one that is kept up to date.
     shop.dead_letter().await;
-    tab.until("a second one appears without a reload", &format!("{rows} === 2"))
+    tab.until("a second one by itself", &format!("{rows} === 2"))
         .await;
     tab.follow("#many a").await;
     tab.shows("2 tasks").await;
