@@ -46,7 +46,7 @@ pub struct Breaker {
     runtime: Arc<dyn Runtime>,
 }
 
-/// Leave to start an attempt. Hand it back with the outcome.
+/// Permission to start an attempt. Return it with the outcome.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[must_use = "a probe that is not reported keeps the breaker half-open for its whole limit"]
 pub struct Ticket(Option<Probe>);

@@ -166,7 +166,7 @@ impl<T> StepReturn for Result<T, StepError> {
     }
 }
 
-/// What can stand in a step's row.
+/// A type whose values can be stored in a step's row.
 #[diagnostic::on_unimplemented(
     message = "CS0041: `{Self}` cannot be the output of a step",
     label = "this cannot be stored",

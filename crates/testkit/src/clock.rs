@@ -215,7 +215,7 @@ struct Work {
     steps: usize,
 }
 
-/// By the tasks that run under a clock.
+/// Work under way, by the task that runs under a clock.
 static WORK: LazyLock<watch::Sender<HashMap<TaskId, Work>>> = LazyLock::new(watch::Sender::default);
 
 /// Takes this much time of the clock of a task's [`Harness`](crate::Harness) or

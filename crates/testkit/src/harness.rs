@@ -153,7 +153,7 @@ impl Harness {
         self
     }
 
-    /// With services that steps call, beside those that a closure stands for.
+    /// With services that steps call, besides those that a closure implements.
     #[must_use]
     pub fn services(mut self, services: Arc<dyn HttpServices>) -> Self {
         self.services = Some(services);

@@ -16,7 +16,7 @@ pub(crate) struct Shell {
     pub(crate) base: String,
     pub(crate) sign_in: SignIn,
     pub(crate) caller: Option<CallerView>,
-    /// What each of its forms sends along, as [`TOKEN`].
+    /// Value that each form sends in the field [`TOKEN`].
     pub(crate) token: String,
     /// The query of the page's address.
     pub(crate) query: String,

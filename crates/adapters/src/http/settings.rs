@@ -129,7 +129,7 @@ pub enum OpenError {
     Client {
         /// Name of the service.
         service: String,
-        /// What the client says.
+        /// The error of the client, as text.
         why: String,
     },
 }

@@ -342,7 +342,7 @@ async fn write_all(database: Database, writes: Vec<Write>, lock: Duration) {
                 .map_or(Reply::Alone, Reply::Answer),
             Err(error) => Reply::Answer(Err(CommitError::Store(error.clone()))),
         };
-        // An error: the caller is gone.
+        // Fails only where the caller no longer waits.
         let _ = reply.send(answer);
     }
 }
@@ -382,7 +382,7 @@ async fn beat_all(database: Database, beats: Vec<Beat>) {
             },
             Err(error) => Reply::Answer(Err(error.clone())),
         };
-        // An error: the caller is gone.
+        // Fails only where the caller no longer waits.
         let _ = reply.send(answer);
     }
 }
@@ -398,7 +398,7 @@ async fn find_all(database: Database, asked: Vec<Successors>) {
         found.entry(*place).or_default().push(TaskId(*task));
     }
     for (place, Request { reply, .. }) in (1..).zip(asked) {
-        // An error: the caller is gone.
+        // Fails only where the caller no longer waits.
         let _ = reply.send(match &rows {
             Ok(_) => Reply::Answer(Ok(found.remove(&place).unwrap_or_default())),
             Err(fault) => failed(fault),

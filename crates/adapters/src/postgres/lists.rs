@@ -207,7 +207,7 @@ fn escaped(text: &str) -> String {
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// These, in any order.
+/// Rows of these tasks, in any order.
 pub(super) fn of_tasks(tasks: &[TaskId]) -> Statement<'static, LineTypes> {
     let tasks: Vec<Uuid> = tasks.iter().map(|task| task.0).collect();
     Statement::of(

@@ -100,7 +100,7 @@ const RECEIVE_AS: &str = " AS u (id) WHERE limits.lock IS NOT NULL
 /// behind it write only then.
 const EVERY: &str = ", ok AS MATERIALIZED (SELECT count(*) AS held, count(*) = ? AS every FROM t)";
 
-/// Whether a time stays, and what else it is from now.
+/// Whether a column keeps its time, and otherwise its new time relative to now.
 fn relative(time: Time) -> (bool, Option<PgInterval>) {
     match time {
         Time::Keep => (true, None),

@@ -319,7 +319,7 @@ impl<T: DistributedTask> Handle<T> {
         self.task
     }
 
-    /// The same, by the name that the context of a step has for it.
+    /// The same as [`id`](Self::id), under the name that the context of a step uses.
     #[must_use]
     pub const fn task_id(&self) -> TaskId {
         self.id()

@@ -104,9 +104,9 @@ impl TaskWrite {
 pub enum ObjectsFate {
     /// They are now an output. Only a success keeps any.
     Output,
-    /// They belong to nothing, if there are any: the sweep looks.
+    /// No output refers to them, if there are any: a sweep checks.
     Nothing,
-    /// There are none: the sweep need not look. Only a success knows.
+    /// The attempt stored none, so no sweep checks. Only a successful attempt is sure of that.
     None,
 }
 

@@ -94,7 +94,7 @@ impl Note {
 }
 
 impl Draft {
-    /// Of a task as it was read.
+    /// A draft of changes to a task as it was read.
     #[must_use]
     pub fn new(decl: &'static TaskDecl, record: TaskRecord, actor: impl Into<String>) -> Self {
         Self::make(decl, Some(record.clone()), record, actor.into())

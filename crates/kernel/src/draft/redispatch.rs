@@ -9,7 +9,7 @@ use std::time::Duration;
 
 impl Draft {
     /// No host has claimed the task: it is dispatched once more. Its due time stays, so that the next
-    /// time is put off for longer; where it has none, it is due since now.
+    /// time is put off for longer; where it has none, it becomes due now.
     ///
     /// # Errors
     /// As the judge says.

@@ -13,7 +13,7 @@ const MESSAGE_LIMIT: usize = 300;
 /// Maximum number of queues that are named.
 const NAMED: usize = 100;
 
-/// A fetch for a host that serves these queues has ended. It has failed for those that it was for: a paused queue is not
+/// A fetch for a host that serves these queues has ended. Where it failed, `failed` has the queues that it was for: a paused queue is not
 /// fetched from.
 pub(crate) fn note(
     engine: &Engine,

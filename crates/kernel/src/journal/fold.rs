@@ -160,8 +160,8 @@ impl Fold {
         Ok(())
     }
 
-    /// Applies what can be of a row, for looking at a task that is damaged. Where it is not said
-    /// what became of a step that was running, the step is in doubt, unless a later row says it.
+    /// Applies what can be applied of a damaged row, to show a damaged task. A step that was running and
+    /// whose outcome is missing is in doubt, unless a later row has its outcome.
     ///
     /// # Errors
     /// What is wrong with the row; the fold can go on.

@@ -31,7 +31,7 @@ fn compare(registry: &Registry, groups: Vec<InFlight>) -> DeployCheck {
             (&it.task_type, it.version, &it.definition, &it.why)
                 == (&of.name, of.version, &of.definition, &why)
         };
-        // Those on other queues, and on other lanes of a queue.
+        // Tasks of one type on several queues, or lanes of a queue, are one entry.
         if let Some(same) = stranded.iter_mut().find(is_same) {
             same.count += count;
             same.example = same.example.min(example);

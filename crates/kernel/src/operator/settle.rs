@@ -37,7 +37,7 @@ pub struct Resolution {
     pub bulk: Option<OfBulk>,
 }
 
-/// That a parked task is to go on by itself.
+/// The order that a parked task continues without an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retrial {
     /// Which way; `None`: the one in which it gave up.

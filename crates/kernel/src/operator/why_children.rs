@@ -53,7 +53,7 @@ pub(super) fn are_all(record: &TaskRecord) -> bool {
     waiting > 0 && record.steps.iter().filter(is_undone).count() == waiting
 }
 
-/// What is said of them, and what ends the wait; `None`: the task waits for none. Where it is unknown how they stand, less.
+/// The reason that names them, and what ends the wait; `None`: the task waits for none. Where their states are unknown, the reason names fewer details.
 pub(super) fn reason_of(record: &TaskRecord, around: &Surroundings) -> Option<Found> {
     let found = around.children.as_ref();
     let steps = waiting_steps(record);

@@ -18,7 +18,7 @@ pub struct ScheduleRow {
     pub origin: ScheduleOrigin,
     /// What it submits, and when.
     pub spec: ScheduleSpec,
-    /// Whether it is paused. Its next due time is that of the moment when it was, then.
+    /// Whether it is paused. While it is, its next due time stays as it was at the pause.
     pub paused: bool,
     /// Its next due time; `None`: none will come.
     pub next_due_at: Option<DbTime>,

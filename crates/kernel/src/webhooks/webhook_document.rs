@@ -295,7 +295,7 @@ pub async fn send_again(
             attempts: 0,
             ..Delivery::read(&document)?
         };
-        // Before the first attempt its last write is that of the commit that it tells of.
+        // Before the first attempt the document was last written by the commit that the webhook reports.
         delivery.at.get_or_insert(document.seen_at);
         let write = delivery.rewrite(&document, found.now)?;
         let view = view(&Document {

@@ -51,7 +51,7 @@ impl DatabaseAnswers {
         match answer {
             Ok(_) if self.is_away => (self.is_away, self.back_at) = (false, Some(now)),
             Err(StoreError::Unavailable(_) | StoreError::Unknown(_)) => self.is_away = true,
-            // It is there, whatever stands in it.
+            // The database answers, even where its content cannot be read.
             Ok(_) | Err(StoreError::Corrupt(_) | StoreError::Unsupported(_)) => {}
         }
     }

@@ -15,9 +15,9 @@ use std::time::Duration;
 
 /// A kind of values.
 pub trait Kind {
-    /// As flag, variable and file give it.
+    /// The value as a flag, a variable or the file has it.
     type Raw: Clone + Send + Sync + 'static;
-    /// As the process uses it.
+    /// The value as the process uses it.
     type Value;
     /// What stands for a value in the help.
     const NAME: &'static str;

@@ -33,7 +33,7 @@ pub(super) struct Look {
     pub(super) newer: Vec<TaskId>,
 }
 
-/// What is to be written of the attempts that are asked for, and of which of them it is true then.
+/// For the given attempts of a task: those that are decided already or with this change, and the writes for it.
 type Decide = fn(&TaskRecord, &[AttemptKey]) -> (Vec<AttemptKey>, Vec<AttemptWrite>);
 
 /// At most `limit` intents that a sweep may take, the longest overdue first.

@@ -73,7 +73,7 @@ fn without_payloads(record: &TaskRecord, history: &History) -> Value {
     whole(&record, &history, &[])
 }
 
-/// What is encrypted in a line of an archive, and where it was encrypted to; `None`: nothing is.
+/// The encrypted text in a line of an archive, behind the location that it is bound to; `None`: nothing is encrypted.
 #[must_use]
 pub fn encrypted_archive_line(line: &Value) -> Option<(String, &str)> {
     let encrypted = line.get("encrypted")?.as_str()?;

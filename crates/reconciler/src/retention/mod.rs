@@ -360,7 +360,7 @@ async fn archive(
 ) -> Result<Archived, ObjectError> {
     let mut rest = batch.into_iter();
     let mut archived = Archived::default();
-    // The first that can be read says what day it is. Without one there is nothing to write.
+    // The first readable task gives the date of the archive object. Without one there is nothing to write.
     let (first, now) = loop {
         let Some(ended_task) = rest.next() else {
             return Ok(archived);

@@ -159,7 +159,7 @@ fn with_json(form: &mut Form<'_>, example: &Value, elsewhere: Equivalents) -> Eq
         return elsewhere;
     }
     let elsewhere = elsewhere.header("counterstep-label", &labels);
-    // Where none stands in quotes, a comma ends each. The interface alone knows the quotes.
+    // Without quotes a comma separates labels. Only the HTTP interface accepts quotes.
     if labels.contains('"') {
         return elsewhere.only_http();
     }

@@ -238,7 +238,7 @@ pub(crate) async fn list(visit: &PageRequest, filter: &Filter) -> Result<Markup,
     Ok(html! {
         section #list data-live=(filter.live(visit)) {
             @if found.items.is_empty() {
-                (empty(if found.next_cursor.is_some() { "None of the tasks that were looked at fits: older ones may." } else { "No task fits." }))
+                (empty(if found.next_cursor.is_some() { "None of the tasks read so far matches: older ones may." } else { "No task fits." }))
             } @else {
                 (table(visit, &found.items))
             }

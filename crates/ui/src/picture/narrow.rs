@@ -94,7 +94,7 @@ fn back_to(picture: &Picture, row_of: &impl Fn(i32) -> i32) -> i32 {
     at.map_or_else(|| row_of(turned) + ROW, |at| row_of(at) + ROW / 2)
 }
 
-/// The marks where the ways end; `end`: where that forward does, unless it turned behind the last step.
+/// The marks at the ends of the forward and the undo lane; `end`: where the forward lane ends, unless the task turned to undo behind the last step.
 fn ends(picture: &Picture, status: TaskStatus, end: Option<i32>) -> Markup {
     let (glyph, tone) = sign_of(status);
     let mark = |x: i32, y: i32| {

@@ -118,7 +118,7 @@ pub enum TokenFault {
     /// `nbf` or `iat` is to come.
     #[error("it is not valid yet")]
     NotYetValid,
-    /// The claim is missing, or can stand in no audit.
+    /// The claim is missing, or cannot be written to the audit.
     #[error("its subject is missing, or not 1 to 100 visible ASCII characters")]
     BadSubject,
     /// The claim is missing, or is no name of a tenant.

@@ -70,7 +70,7 @@ impl Child {
         })
     }
 
-    /// What it may do now; first what it does by itself.
+    /// The moves that are possible now; first those that need no operator.
     pub(super) fn moves(&self) -> &'static [ChildMove] {
         use ChildMove::{Begins, Completes, Fails, Parks, Settled, UndoFails, Undoes};
         match self.status() {
