@@ -44,7 +44,7 @@ enum AuditCommand {
     /// Print what was changed beside tasks, the oldest first: schedules, switches of task types, API keys; and who
     /// did it
     Changes {
-        /// Behind this number
+        /// Start behind the entry with this number
         #[arg(long, default_value_t = 0, value_name = "NUMBER")]
         after: u64,
         /// Print a JSON object a line

@@ -65,7 +65,7 @@ declare! {
         nats_prefix: Prefix => "Set the prefix of every subject, stream and consumer: one for each installation on a NATS server";
         nats_user(Rare): String => "Log in to NATS as this user, with the secret `nats` as the password";
         nats_create_streams(Switch): bool = true => "Create the streams where they are missing, and the consumers of all queues; `false` leaves both to other processes, as the reconciler";
-        nats_replicas(Rare): Number<1, 5> = 1 => "Set the copies of each stream, 1 to 5";
+        nats_replicas(Rare): Number<1, 5> = 1 => "Set the number of replicas of each stream, 1 to 5";
     }
 
     Redis {
@@ -87,7 +87,7 @@ declare! {
         drain: Duration = engine().drain => "Set how long running steps and requests may go on at a shutdown";
         idempotency_ttl: Duration = engine().idempotency_ttl => "Set how long the answer to an idempotency key is kept";
         output_limit: Number<4096, UNBOUNDED> = engine().output_limit.0 => "Set the maximum bytes of an output, a response or a signal as JSON, 4096 or more; larger data belongs in objects";
-        alert_webhook: String ["none"] => "Tell this address of dead letters, undos that gave up, disabled types and open breakers; set it for all processes";
+        alert_webhook: String ["none"] => "Send alerts about dead letters, undos that gave up, disabled types and open breakers to this address; set it for all processes";
         events(Switch): bool = false => "Publish every change as an event on NATS, for one row more a change";
         without_protection(Rare): Vec<String> ["none"] => "Leave out these protections: `dumpable`, `no_new_privs`, `landlock`, `seccomp`, `subreaper`; the start logs what steps can do then";
     }
@@ -102,7 +102,7 @@ declare! {
     Api {
         listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 8080)) => "Listen on this address and port";
         auth: AuthMode = AuthMode::None => "Authenticate callers: `keys` by API keys, `jwt` by access tokens of an issuer, `proxy` by the headers of a proxy; `none` on loopback only";
-        auth_proxies: Vec<String> ["none"] => "Believe the headers of a proxy at these addresses or networks, with `--auth proxy`";
+        auth_proxies: Vec<String> ["none"] => "Trust the headers of a proxy at these addresses or networks, with `--auth proxy`";
         jwt_issuer: String => "Accept access tokens with this `iss` alone, with `--auth jwt`";
         jwt_audience: String => "Accept access tokens for this `aud` alone";
         jwt_keys(Url): String => "Read the keys of the issuer (JWKS) from this address: `https://…`, `http://…` on this machine, or `file://PATH`";
@@ -114,8 +114,8 @@ declare! {
         allowed_hosts: Vec<String> => "Answer under these names too, besides `localhost` and IP addresses; `*` for any";
         webhook_allow(Rare): Vec<String> ["none"] => "Let webhooks reach these private addresses or networks too, at any port and without TLS, and public ones at these ports (`:8443`) besides 443";
         event_streams: Number<1, UNBOUNDED> = 10_000 => "Set the maximum of streams of events that are open at a time";
-        streams_per_caller: Number<1, UNBOUNDED> = 100 => "Set the maximum of these that one caller may have open; where callers are not authenticated, an address";
-        uploads_per_caller: Number<1, UNBOUNDED> = 100 => "Set the maximum of forms that one caller may send at a time; where callers are not authenticated, an address";
+        streams_per_caller: Number<1, UNBOUNDED> = 100 => "Set the maximum of open streams of events per caller; where callers are not authenticated, per address";
+        uploads_per_caller: Number<1, UNBOUNDED> = 100 => "Set the maximum of forms per caller at a time; where callers are not authenticated, per address";
         max_waiting: Number<1, 100_000_000> => "Refuse submissions of a type beyond about this many of its tasks that wait for a host, of each tenant; schedules and steps go on";
         requests_per_second: Number<1, 1_000_000> => "Refuse requests of a caller beyond this rate, with a burst of one second, where callers are authenticated; each process counts for itself";
         max_json_bytes: Number<1024, { 256 * MIB }> = MIB => "Refuse a JSON body, or a form whose text fields together are larger, in bytes; they are held in memory";
