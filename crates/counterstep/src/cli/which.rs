@@ -20,7 +20,7 @@ pub(super) struct WhichArgs {
     /// Of this group: see `dead-letters groups`
     #[arg(long)]
     group: Option<String>,
-    /// All that it can be done with
+    /// All tasks to which the action applies
     #[arg(long, conflicts_with_all = ["group", "task_type", "status", "label", "since", "until", "failure_class", "failure_text"])]
     all: bool,
     /// Of this type only
