@@ -1,5 +1,5 @@
 //! Retry policies as data: how often, how long between, how long each. What a failed attempt leads
-//! to under a policy is worked out in `counterstep_steps::policy`.
+//! to under a policy is worked out in `counterstep_steps::retry_decision`.
 
 use schemars::JsonSchema;
 use serde::de::Error as _;

@@ -44,8 +44,8 @@ pub mod webhooks;
 pub mod workers;
 
 pub(crate) use counterstep_steps::{
-    breaker, builtin, call, cancel, context, digest, error, keys, output_limit, policies, policy,
-    scratch, sql, task, times, waits,
+    breaker, builtin, call, cancel, context, digest, error, keys, output_limit, policies,
+    retry_decision, scratch, sql, task, times, waits,
 };
 pub use engine::Engine;
 pub use engine::settings::EngineSettings;

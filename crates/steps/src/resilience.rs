@@ -6,7 +6,7 @@
 use crate::breaker::{Admission, Breaker, Ticket, Verdict};
 use crate::cancel::{CancelReason, CancelToken};
 use crate::error::{ErrorClass, StepError};
-use crate::policy::{Next, decide_retry};
+use crate::retry_decision::{Next, decide_retry};
 use crate::runtime::Runtime;
 use counterstep_contracts::retry::format_duration;
 use counterstep_contracts::{Attempt, RetryPolicy};

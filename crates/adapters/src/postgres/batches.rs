@@ -3,7 +3,7 @@
 
 use super::commit::{self, Kind};
 use super::fault::Fault;
-use super::find;
+use super::lease_heartbeats;
 use super::lists;
 use super::options::PostgresOptions;
 use super::pool::Database;
@@ -272,7 +272,7 @@ impl Batches {
         &self,
         (task, epoch, ttl): (TaskId, Epoch, Duration),
     ) -> Result<Heartbeat, StoreError> {
-        let beat = find::heartbeat(task, epoch, ttl);
+        let beat = lease_heartbeats::heartbeat(task, epoch, ttl);
         let held: Vec<bool> = self.to_beat.rows(beat).await?;
         Ok(held
             .first()
@@ -362,7 +362,7 @@ async fn beat_all(database: Database, beats: Vec<Beat>) {
     // A connection may be dead without a sign of it, and the next ones go over another: as a heartbeat alone, which its caller
     // gives up.
     let shortest = asked.iter().map(|(.., ttl)| *ttl).min().unwrap_or_default();
-    let beating = database.rows(find::heartbeats(&asked));
+    let beating = database.rows(lease_heartbeats::heartbeats(&asked));
     let held: Result<Vec<(Uuid, i64, bool)>, Fault> = timeout(shortest / 3, beating)
         .await
         .unwrap_or_else(|_| Err(Fault::Unavailable("no answer in time".to_owned())));

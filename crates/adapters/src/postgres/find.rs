@@ -1,16 +1,14 @@
-//! Statements that find tasks, and those that move a time of theirs, the heartbeat among them. A search locks nothing: a scan
-//! that locked its rows would write to each of them, and the claim that follows is judged anew in any case.
+//! Statements that find tasks. A search locks nothing: a scan that locked its rows would write to each of them, and the claim
+//! that follows is judged anew in any case.
 
 use super::fault::{Fault, count, name, parse};
 use super::retention;
-use super::statement::{Bind, Statement, Str, interval, look_back, time, values, written};
+use super::statement::{Bind, Statement, Str, look_back, time, values, written};
 use super::states::{open, states};
-use counterstep_contracts::{Epoch, QueueName, Rev, TaskId, Tenant};
-use counterstep_kernel::ports::{
-    Find, InFlight, KnownType, Lost, LostOf, TaskHead, Touch, Touched, Unclaimed,
-};
+use counterstep_contracts::{QueueName, Rev, TaskId, Tenant};
+use counterstep_kernel::ports::{Find, InFlight, KnownType, Lost, LostOf, TaskHead, Unclaimed};
 use counterstep_steps::times::DbTime;
-use diesel::pg::data_types::{PgInterval, PgTimestamp};
+use diesel::pg::data_types::PgTimestamp;
 use diesel::sql_types as sql;
 use std::time::Duration;
 use uuid::Uuid;
@@ -206,78 +204,6 @@ fn unclaimed(which: &Unclaimed, limit: u32) -> Result<Statement<'_, HeadTypes>, 
     Ok(Statement::of(UNCLAIMED, binds))
 }
 
-type TouchedTypes = (
-    sql::Uuid,
-    sql::Text,
-    sql::BigInt,
-    sql::BigInt,
-    sql::Text,
-    sql::Nullable<sql::Text>,
-);
-
-/// A task that was touched, as far as a message needs it.
-pub(super) type TouchedRead = (Uuid, String, i64, i64, String, Option<String>);
-
-macro_rules! touched {
-    ($statement:literal) => {
-        concat!(
-            $statement,
-            " RETURNING t.id, t.task_type, t.version, t.rev, t.queue, t.traceparent"
-        )
-    };
-}
-
-/// Moves a time of tasks. A row that another transaction holds is not waited for, but by a wake.
-pub(super) fn touch(touch: &Touch) -> Statement<'static, TouchedTypes> {
-    let sorted = |tasks: &[TaskId]| {
-        let mut ids: Vec<Uuid> = tasks.iter().map(|task| task.0).collect();
-        ids.sort_unstable();
-        ids
-    };
-    match touch {
-        // It does not wait for the disk: after a power cut nothing is reserved.
-        Touch::Reserve { lost, ttl } => Statement::of(
-            touched!(
-                "WITH relaxed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) AS set),
-           free AS (SELECT id FROM tasks WHERE id = ANY(?) AND lease_owner IS NOT NULL AND lease_expires_at <= now()
-             AND (held_until IS NULL OR held_until <= now() OR held_epoch <> epoch) FOR UPDATE SKIP LOCKED)
-         UPDATE tasks t SET held_until = now() + ?, held_epoch = epoch FROM relaxed, free
-         WHERE t.id = free.id AND relaxed.set IS NOT NULL"
-            ),
-            values![sorted(lost), interval(*ttl)],
-        ),
-        Touch::PutOff { tasks, by } => Statement::of(
-            touched!(
-                "WITH asked AS MATERIALIZED (
-           SELECT id FROM tasks WHERE id = ANY(?) AND sweep_at IS NOT NULL ORDER BY id FOR UPDATE SKIP LOCKED)
-         UPDATE tasks t SET sweep_at = now() + ? FROM asked WHERE t.id = asked.id"
-            ),
-            values![sorted(tasks), interval(*by)],
-        ),
-        Touch::Wake(task) => Statement::of(
-            touched!(
-                "UPDATE tasks t SET due_at = now() WHERE id = ? AND lease_owner IS NULL AND due_at > now()
-           AND (waiting IN ('children', 'concurrency') OR status = 'compensating')"
-            ),
-            values![task.0],
-        ),
-    }
-}
-
-/// What [`touch`] has touched.
-pub(super) fn decode_touched(
-    (task, task_type, version, rev, queue, traceparent): TouchedRead,
-) -> Touched {
-    Touched {
-        task: TaskId(task),
-        task_type,
-        version: u32::try_from(version).ok(),
-        rev: Rev(rev),
-        queue,
-        traceparent,
-    }
-}
-
 /// Until when a reconciler has reserved a lost task.
 pub(super) fn reserved_until(task: TaskId) -> Statement<'static, sql::Timestamptz> {
     Statement::of(
@@ -348,44 +274,6 @@ pub(super) fn decode_group(
         count: u64::try_from(tasks).unwrap_or_default(),
         example: parse("id", &example)?,
     })
-}
-
-/// Prolongs a lease; a row says whether a cancel was requested, none that the lease is gone.
-// It does not wait for the disk: after a power cut no worker holds a lease. Not
-// `lease_owner IS NOT NULL`, which means the same: that is the condition of an index on all leases,
-// which might be read instead of the key's.
-pub(super) fn heartbeat(
-    task: TaskId,
-    epoch: Epoch,
-    ttl: Duration,
-) -> Statement<'static, sql::Bool> {
-    let binds: [Bind<'static>; 3] = values![interval(ttl), task.0, epoch.0];
-    Statement::of(
-        "WITH relaxed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) AS set)
-         UPDATE tasks SET lease_expires_at = now() + ? FROM relaxed
-         WHERE id = ? AND epoch = ? AND lease_expires_at IS NOT NULL AND relaxed.set IS NOT NULL
-         RETURNING cancel_requested_at IS NOT NULL",
-        binds,
-    )
-}
-
-/// Prolongs leases; there is a row for each that is held. One whose row is locked, since a change of it is under way, is left
-/// out: it must not block the others.
-pub(super) fn heartbeats(
-    beats: &[(TaskId, Epoch, Duration)],
-) -> Statement<'static, (sql::Uuid, sql::BigInt, sql::Bool)> {
-    let tasks: Vec<Uuid> = beats.iter().map(|(task, ..)| task.0).collect();
-    let epochs: Vec<i64> = beats.iter().map(|(_, epoch, _)| epoch.0).collect();
-    let ttls: Vec<PgInterval> = beats.iter().map(|(.., ttl)| interval(*ttl)).collect();
-    Statement::of(
-        "WITH relaxed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) AS set),
-           held AS (SELECT t.id, b.ttl FROM unnest(?, ?, ?) b (id, epoch, ttl) JOIN tasks t ON t.id = b.id AND t.epoch = b.epoch
-             WHERE t.lease_expires_at IS NOT NULL FOR UPDATE OF t SKIP LOCKED)
-         UPDATE tasks SET lease_expires_at = now() + held.ttl FROM relaxed, held
-         WHERE tasks.id = held.id AND relaxed.set IS NOT NULL
-         RETURNING tasks.id, tasks.epoch, tasks.cancel_requested_at IS NOT NULL",
-        values![tasks, epochs, ttls],
-    )
 }
 
 macro_rules! parents {

@@ -17,6 +17,7 @@ mod flow;
 mod gauges;
 mod idempotency;
 mod journal;
+mod lease_heartbeats;
 mod lists;
 mod logs;
 mod migrate;
@@ -33,6 +34,7 @@ mod statement_of_texts;
 mod states;
 mod table_rights;
 mod tasks;
+mod touch;
 mod unclaimed_counts;
 mod upkeep;
 mod user_sql;
@@ -236,12 +238,12 @@ impl Storage for PostgresStore {
     }
 
     async fn touch(&self, touch: &Touch) -> Result<Vec<Touched>, StoreError> {
-        let rows = self.database.rows(find::touch(touch)).await;
-        let rows: Vec<find::TouchedRead> = match touch {
+        let rows = self.database.rows(touch::touch(touch)).await;
+        let rows: Vec<touch::TouchedRead> = match touch {
             Touch::Reserve { .. } => rows.map_err(Fault::of_a_read)?,
             Touch::PutOff { .. } | Touch::Wake(_) => rows?,
         };
-        Ok(rows.into_iter().map(find::decode_touched).collect())
+        Ok(rows.into_iter().map(touch::decode_touched).collect())
     }
 
     async fn reserved_until(&self, task: TaskId) -> Result<Option<DbTime>, StoreError> {

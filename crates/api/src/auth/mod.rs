@@ -2,7 +2,7 @@
 //! what a route allows.
 
 pub(crate) mod bearer;
-mod keys;
+mod by_api_key;
 mod proxy;
 mod rate;
 mod tokens;
@@ -13,9 +13,9 @@ pub(crate) use rate::Rates;
 use crate::caller::Caller;
 use crate::problem::Refused;
 use actix_web::HttpRequest;
+use by_api_key::KeyCache;
 use counterstep_kernel::Engine;
 use counterstep_kernel::access::access_tokens::{AccessTokens, KeysState, TokenVerifier};
-use keys::KeyCache;
 use std::sync::Arc;
 
 /// How the callers of an interface are authenticated.

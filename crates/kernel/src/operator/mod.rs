@@ -7,26 +7,12 @@ mod set_recoveries;
 mod settle;
 mod undo_plan;
 mod why;
-mod why_around;
-mod why_children;
-mod why_facts;
-mod why_fetch;
-mod why_held;
-mod why_hosts;
-mod why_moves;
-mod why_places;
-mod why_reason;
-mod why_rows;
-mod why_seen;
-mod why_step;
-mod why_unreadable;
 
 pub use deploy::check_deploy;
 pub use set_recoveries::{Recount, set_recoveries};
 pub use settle::{OfBulk, OperatorError, Resolution, Retrial, resolve, retry};
 pub use undo_plan::undo_plan;
-pub use why::{why, why_among};
-pub use why_around::surroundings;
-pub use why_children::children_found;
-pub use why_seen::{BreakerFound, ChildrenFound, Surroundings};
-pub use why_unreadable::why_unreadable;
+pub use why::{
+    BreakerFound, ChildrenFound, Surroundings, children_found, surroundings, why, why_among,
+    why_unreadable,
+};

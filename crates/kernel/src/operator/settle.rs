@@ -1,7 +1,7 @@
 //! Decisions about parked tasks. What may be decided where is the judge's; here its refusals get
 //! words that say what can be done instead.
 
-use super::why_children;
+use super::why::children;
 use crate::admission::places::key_of;
 use crate::change::{Author, ChangeError};
 use crate::client::request_edit::{EditError, RequestEdit};
@@ -273,7 +273,7 @@ impl<'a> Parked<'a> {
             if !are_undone_with || waits_for_none || !is_settled(decl.name) {
                 continue;
             }
-            let open = why_children::open_of(store, self.record.task.id, row).await;
+            let open = children::open_of(store, self.record.task.id, row).await;
             if let Some(open) = open.map_err(|error| OperatorError::Change(error.into()))? {
                 return Err(OperatorError::NotSettleable(format!(
                     "tasks that step `{}` has submitted have not ended, and nothing would undo them any more: {open}; \

@@ -1,8 +1,8 @@
 //! What follows a failed attempt: retries as the policy says, then the fallback, then the end.
 
 use crate::error::{ErrorClass, StepError};
-use crate::policy;
 use crate::record::{Failure, IN_DOUBT, StepFailure, StepRow, TaskRecord};
+use crate::retry_decision;
 use counterstep_contracts::{Direction, StepStatus, TaskDecl};
 use std::time::Duration;
 
@@ -37,13 +37,13 @@ pub(crate) fn after_failure(
     at: usize,
     ended: Ended,
     class: ErrorClass,
-    policy: policy::Next,
+    policy: retry_decision::Next,
 ) -> AfterFailure {
     let cancelled = record.task.cancel_requested_at.is_some();
     match (ended, policy) {
-        (Ended::Undo, policy::Next::Retry(delay)) => AfterFailure::Retry(delay),
+        (Ended::Undo, retry_decision::Next::Retry(delay)) => AfterFailure::Retry(delay),
         (Ended::Rebuild, _) if cancelled => AfterFailure::Nothing,
-        (Ended::Step | Ended::Rebuild, policy::Next::Retry(delay)) if !cancelled => {
+        (Ended::Step | Ended::Rebuild, retry_decision::Next::Retry(delay)) if !cancelled => {
             AfterFailure::Retry(delay)
         }
         (Ended::Step, _) if class != ErrorClass::Cancelled && may_fall_back(decl, record, at) => {

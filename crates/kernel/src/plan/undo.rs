@@ -4,7 +4,7 @@ use super::children;
 use super::decision::{Decision, HOLD, SHUTS_DOWN};
 use super::stages::{self, BackwardPlan};
 use super::view::View;
-use crate::policy::INLINE_LIMIT;
+use crate::retry_decision::INLINE_LIMIT;
 use crate::task::Probe;
 use crate::waits::LONGEST_WAIT;
 use counterstep_contracts::OnUndoFailure;

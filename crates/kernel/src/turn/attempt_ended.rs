@@ -10,8 +10,8 @@ use crate::draft::Draft;
 use crate::error::StepError;
 use crate::payloads::in_log;
 use crate::plan::{self, AfterFailure, Facts, after_failure, failure_of};
-use crate::policy;
 use crate::record::TaskRecord;
+use crate::retry_decision;
 use crate::saga::Illegal;
 use crate::scratch::scratch_files_in;
 use counterstep_contracts::{Direction, Outcome, StepStatus, TaskStatus};
@@ -296,7 +296,7 @@ impl<'a> Turn<'a> {
         let settings = &self.engine.settings.policies;
         let retry = settings.retry_of(&decl.steps[at], direction);
         let (class, bits) = (error.class, self.engine.ports.random.bits());
-        let policy = policy::decide_retry(&retry, class, retries_used, bits);
+        let policy = retry_decision::decide_retry(&retry, class, retries_used, bits);
         move |record, ended| after_failure(decl, record, at, ended, class, policy)
     }
 }

@@ -14,8 +14,8 @@ use crate::engine::faults::{Fault, services_amid, work_amid};
 use crate::error::{ErrorClass, StepError, StepResult};
 use crate::payloads::in_log;
 use crate::plan::Facts;
-use crate::policy;
 use crate::ports::{CodeLabel, CodePart, IsolatedCode, StepProcesses};
+use crate::retry_decision;
 use crate::status::task_log::AttemptLog;
 use crate::task::{Inputs, Probe, ProbeFn, TaskFacts, TaskType};
 use counterstep_contracts::retry::format_duration;
@@ -95,17 +95,19 @@ impl Turn<'_> {
                 self.probes.found.insert(at, (attempt, found));
             }
             Some(Err(error)) => match self.after_probe(at, &error) {
-                policy::Next::Retry(delay) => {
+                retry_decision::Next::Retry(delay) => {
                     let retries = |draft: &mut Draft, facts: &mut Facts| {
                         facts.delayed_undos.insert(at, delay);
                         draft.probe_retries(at, &error, delay)
                     };
                     return self.decide_if_leased(retries).await;
                 }
-                policy::Next::GiveUp if decl.on_probe_failure == OnProbeFailure::RunAgain => {
+                retry_decision::Next::GiveUp
+                    if decl.on_probe_failure == OnProbeFailure::RunAgain =>
+                {
                     self.probes.found.insert(at, (attempt, Probe::Unknown));
                 }
-                policy::Next::GiveUp => {
+                retry_decision::Next::GiveUp => {
                     let task = self.record.task.id;
                     let said = in_log(&self.engine.ports.store, &error);
                     tracing::error!(%task, step = decl.name, error = said, "a probe gave up: a person has to decide");
@@ -125,13 +127,13 @@ impl Turn<'_> {
         }
     }
 
-    fn after_probe(&self, at: usize, error: &StepError) -> policy::Next {
+    fn after_probe(&self, at: usize, error: &StepError) -> retry_decision::Next {
         let policies = &self.engine.settings.policies;
         let retry = policies.probe_retry_of(&self.task_type.decl.steps[at]);
         let retries_used = self.record.steps[at]
             .probe
             .map_or(0, |row| row.retries_used);
-        policy::decide_retry(
+        retry_decision::decide_retry(
             &retry,
             error.class,
             retries_used,

@@ -8,7 +8,7 @@ use super::small::{Broken, HOUR, broken, output};
 use crate::draft::DroppedResult;
 use crate::error::{ErrorClass, StepError};
 use crate::plan::{AfterFailure, Ended, after_failure, failure_of};
-use crate::policy::{self, INLINE_LIMIT};
+use crate::retry_decision::{self, INLINE_LIMIT};
 use crate::task::Probe;
 use counterstep_contracts::{Attempt, Direction, OnProbeFailure, Outcome, StepStatus, TaskStatus};
 
@@ -143,7 +143,7 @@ impl Run<'_> {
                 Direction::Forward => (decl.retry.policy, row.retries_used),
                 Direction::Undo => (decl.undo_retry.policy, row.undo_retries_used),
             };
-            let policy = policy::decide_retry(&policy, error.class, used, 0);
+            let policy = retry_decision::decide_retry(&policy, error.class, used, 0);
             after_failure(run.decl, &run.record, at, what, error.class, policy)
         };
         if open.direction == Direction::Undo {
@@ -331,15 +331,17 @@ impl Run<'_> {
             .probe
             .map_or(0, |row| row.retries_used);
         let policy = decl.probe_retry.unwrap_or(decl.retry).policy;
-        let next = match policy::decide_retry(&policy, error.class, used, 0) {
-            policy::Next::Retry(delay) => self.decide(|draft, facts| {
+        let next = match retry_decision::decide_retry(&policy, error.class, used, 0) {
+            retry_decision::Next::Retry(delay) => self.decide(|draft, facts| {
                 facts.delayed_undos.insert(at, delay);
                 draft.probe_retries(at, &error, delay)
             })?,
-            policy::Next::GiveUp if decl.on_probe_failure == OnProbeFailure::RunAgain => {
+            retry_decision::Next::GiveUp if decl.on_probe_failure == OnProbeFailure::RunAgain => {
                 return Ok(Some(Probe::Unknown));
             }
-            policy::Next::GiveUp => self.decide(|draft, _| draft.probe_failed(at, &error))?,
+            retry_decision::Next::GiveUp => {
+                self.decide(|draft, _| draft.probe_failed(at, &error))?
+            }
         };
         self.follow(next)?;
         Ok(None)

@@ -3,7 +3,7 @@
 use super::cases::{Case, duration, step_is, task, undone};
 use crate::error::ErrorClass::{self, Cancelled, Permanent, Transient};
 use crate::plan::{AfterFailure, Ended, after_failure};
-use crate::policy::Next;
+use crate::retry_decision::Next;
 use counterstep_contracts::StepStatus::{Completed, Failed, Running};
 
 #[test]

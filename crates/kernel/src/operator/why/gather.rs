@@ -1,9 +1,9 @@
 //! What is known beside a task's own rows of what may hold it: processes, its queue, the limit and the breaker of its next step.
 //! Reads, fails open, and must not change anything.
 
-use super::why::why_among;
-use super::why_children::{children_found, first_of};
-use super::why_seen::{BreakerFound, Surroundings};
+use super::children::{children_found, first_of};
+use super::evidence::{BreakerFound, Surroundings};
+use super::why_among;
 use crate::admission::limits::limit_found;
 use crate::admission::paused_queues::pause_of;
 use crate::admission::places::{PlaceWait, named, place_found};

@@ -1,9 +1,9 @@
 //! Messages that do not reach the processes that could run a task: what those report of their broker. Such a task is held up until
 //! polling finds it. Pure; must not read anything.
 
-use super::why_facts::{Facts, Found};
-use super::why_moves::command;
-use super::why_reason::reason;
+use super::facts::{Facts, Found};
+use super::moves::command;
+use super::reason::reason;
 use crate::host::UNCLAIMED_FOR;
 use crate::ports::{FetchError, WorkerSeen};
 use counterstep_contracts::TaskStatus;

@@ -1,8 +1,8 @@
 //! What a task waits for that has no place among those of its key. Pure.
 
-use super::why_facts::{Facts, Found};
-use super::why_moves::{cancel, command, put};
-use super::why_reason::{reason, with_other};
+use super::facts::{Facts, Found};
+use super::moves::{cancel, command, put};
+use super::reason::{reason, with_other};
 use crate::admission::places::{PlaceFound, PlaceWait, limit_name, named};
 use crate::times::rfc3339;
 use counterstep_contracts::operator::{WhyCode, WhyReason};

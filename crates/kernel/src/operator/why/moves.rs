@@ -1,6 +1,6 @@
 //! What an operator can do: calls of the API, and commands. Pure.
 
-use super::why_reason::steps;
+use super::reason::steps;
 use crate::record::TaskRecord;
 use crate::task::Registry;
 use counterstep_contracts::operator::{OperatorMove, WhyCode};

@@ -1,10 +1,10 @@
 //! What a task waits for where it waits for tasks that it has submitted: how many of them have ended,
 //! and which of them wait for a person. Reads; must not change a task.
 
-use super::why_facts::Found;
-use super::why_places::wakes;
-use super::why_reason::{first_move, reason, with_other};
-use super::why_seen::{ChildrenFound, Surroundings};
+use super::evidence::{ChildrenFound, Surroundings};
+use super::facts::Found;
+use super::key_place::wakes;
+use super::reason::{first_move, reason, with_other};
 use crate::ports::{ChildCount, ChildLine, ChildQuery, Store, StoreError};
 use crate::record::{StepRow, TaskRecord};
 use crate::times::rfc3339;
@@ -169,7 +169,7 @@ fn named(some: &[ChildLine], count: u32) -> String {
 ///
 /// # Errors
 /// When the store does not answer.
-pub(super) async fn open_of(
+pub(in super::super) async fn open_of(
     store: &Store,
     task: TaskId,
     row: &StepRow,

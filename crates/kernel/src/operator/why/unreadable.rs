@@ -1,10 +1,10 @@
 //! Why a task stands where it does whose rows cannot be read: damaged ones, which a host parks, and those of a newer program.
 //! Reads; must not change a task.
 
-use super::why::LONG;
-use super::why_hosts::takers;
-use super::why_reason::reason;
-use super::why_seen::Surroundings;
+use super::LONG;
+use super::evidence::Surroundings;
+use super::reason::reason;
+use super::takers::takers;
 use crate::engine::Engine;
 use crate::ports::{Loaded, StoreError};
 use crate::times::rfc3339;

@@ -2,14 +2,31 @@
 //! have said of themselves. Says only what they show, and never nothing: that no process has claimed it stands there only where
 //! nothing else does.
 
-use super::why_children;
-use super::why_facts::{Facts, Found};
-use super::why_held::held;
-use super::why_hosts::takers;
-use super::why_moves::moves;
-use super::why_reason::{reason, steps};
-use super::why_rows;
-use super::why_seen::Surroundings;
+mod broker_faults;
+pub(super) mod children;
+mod evidence;
+mod facts;
+mod gather;
+mod key_place;
+mod lease_owner;
+mod moves;
+mod reason;
+mod reasons_in_order;
+mod step_gates;
+
+mod takers;
+mod unreadable;
+
+pub use children::children_found;
+pub use evidence::{BreakerFound, ChildrenFound, Surroundings};
+pub use gather::surroundings;
+pub use unreadable::why_unreadable;
+
+use self::facts::{Facts, Found};
+use self::lease_owner::held;
+use self::moves::moves;
+use self::reason::{reason, steps};
+use self::takers::takers;
 use crate::dead_letters::group_of;
 use crate::ports::KnownType;
 use crate::record::{DbTime, Failure, StepRow, TaskRecord};
@@ -73,10 +90,10 @@ fn standing(registry: &Registry, record: &TaskRecord, around: &Surroundings) -> 
     if registry.of(task).is_none() {
         found.push((version(registry, record), None));
     }
-    let rows = why_rows::found(&facts);
+    let rows = reasons_in_order::found(&facts);
     let is_held = !rows.is_empty();
     found.extend(rows);
-    let for_children = why_children::reason_of(record, around);
+    let for_children = children::reason_of(record, around);
     let for_children = for_children.filter(|_| !facts.is_woken());
     let left = record.due_in();
     found.extend(match task.status {
@@ -91,7 +108,7 @@ fn standing(registry: &Registry, record: &TaskRecord, around: &Surroundings) -> 
         TaskStatus::Submitted | TaskStatus::Dispatched => Some(unclaimed(&facts)),
         TaskStatus::Compensating if task.lease_owner.is_some() => None,
         TaskStatus::Compensating if left.is_zero() => (!is_held).then(|| unclaimed(&facts)),
-        TaskStatus::Compensating if why_children::are_all(record) => None,
+        TaskStatus::Compensating if children::are_all(record) => None,
         TaskStatus::Compensating => Some((undo_due(record), None)),
         _ => None,
     });
@@ -99,7 +116,7 @@ fn standing(registry: &Registry, record: &TaskRecord, around: &Surroundings) -> 
     // Behind what has to end first: a step that runs, or the undo.
     let cancelled = task.cancel_requested_at;
     found.extend(cancelled.map(|at| (cancel(record, at), None)));
-    found.extend(why_rows::beside_it(&facts));
+    found.extend(reasons_in_order::beside_it(&facts));
     found
 }
 

@@ -1,10 +1,10 @@
 //! The process that holds a task, or held it last: what its lease shows, what has become of it, and which reconciler has reserved
 //! the task. The lease alone decides. Pure; must not read anything.
 
-use super::why_facts::Found;
-use super::why_moves::command;
-use super::why_reason::{reason, steps};
-use super::why_seen::{Surroundings, still_unknown};
+use super::evidence::{Surroundings, still_unknown};
+use super::facts::Found;
+use super::moves::command;
+use super::reason::{reason, steps};
 use crate::ports::{WorkerSeen, Workers};
 use crate::record::{DbTime, TaskRecord};
 use crate::times::rfc3339;

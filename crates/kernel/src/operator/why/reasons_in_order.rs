@@ -1,14 +1,14 @@
 //! What keeps a task from being claimed, or its next step from starting: one row a reason, in the order in which a task meets
 //! them. A row names its evidence, and the move that ends it. Pure; must not read anything.
 
-use super::why_facts::{Facts, Found};
-use super::why_fetch::{broker, consumer};
-use super::why_hosts::takers;
-use super::why_moves::post;
-use super::why_places::place;
-use super::why_reason::reason;
-use super::why_seen::still_unknown;
-use super::why_step::{breaker, limit};
+use super::broker_faults::{broker, consumer};
+use super::evidence::still_unknown;
+use super::facts::{Facts, Found};
+use super::key_place::place;
+use super::moves::post;
+use super::reason::reason;
+use super::step_gates::{breaker, limit};
+use super::takers::takers;
 use crate::times::rfc3339;
 use counterstep_contracts::Host;
 use counterstep_contracts::operator::{WhyCode, WhyReason};

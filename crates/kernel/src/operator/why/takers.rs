@@ -1,6 +1,6 @@
 //! Which processes take a task that waits for one, as they have said of themselves. Reads; decides nothing.
 
-use super::why_seen::{Surroundings, still_unknown};
+use super::evidence::{Surroundings, still_unknown};
 use crate::ports::{KnownType, WorkerSeen, Workers};
 use crate::record::{TaskRecord, TaskRow};
 use counterstep_contracts::QueueName;

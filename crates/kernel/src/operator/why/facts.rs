@@ -1,10 +1,10 @@
 //! What the reasons of a task go by: its rows, what is known beside them, the processes that may take it, and its next steps. Pure;
 //! must not read anything.
 
-use super::why_hosts::Takers;
-use super::why_moves::{command, post};
-use super::why_reason::reason;
-use super::why_seen::Surroundings;
+use super::evidence::Surroundings;
+use super::moves::{command, post};
+use super::reason::reason;
+use super::takers::Takers;
 use crate::admission::isolation::most_tasks;
 use crate::ports::WorkerSeen;
 use crate::record::TaskRecord;

@@ -1,9 +1,9 @@
 //! What keeps the next step of a task from starting: its limit, and its breaker. Pure; must not read anything.
 
-use super::why_facts::{Facts, Found};
-use super::why_moves::{post, put};
-use super::why_reason::reason;
-use super::why_seen::BreakerFound;
+use super::evidence::BreakerFound;
+use super::facts::{Facts, Found};
+use super::moves::{post, put};
+use super::reason::reason;
 use crate::admission::limits::LimitFound;
 use crate::breaker::BreakerState;
 use crate::times::rfc3339;
