@@ -323,7 +323,7 @@ pub struct LimitUseView {
     pub held: u32,
     /// Number of attempts that wait for a permit.
     pub waiting: u32,
-    /// The permits that each process holds, by its id; none of places, which tasks hold.
+    /// The permits that each process holds, by its id; empty for places, since tasks hold those.
     pub holders: BTreeMap<String, u32>,
 }
 

@@ -96,8 +96,8 @@ impl<'de> Deserialize<'de> for CooldownOverride {
     }
 }
 
-/// Changes to when a task type is disabled; what is left out stays as declared. Of a type that
-/// declares nothing it says that the type is disabled at all.
+/// Changes to when a task type is disabled; what is left out stays as declared. A type
+/// without a declared policy gets one by this.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AutoDisableOverride {

@@ -44,7 +44,7 @@ impl Filter {
             && line.labels.contains(&self.labels)
     }
 
-    /// The states of tasks that have not ended, or have, as far as they are asked for.
+    /// The states that the filter selects among those of tasks that have ended, or have not.
     fn states(&self, ended: bool) -> Vec<TaskStatus> {
         let asked =
             |status: &TaskStatus| self.statuses.is_empty() || self.statuses.contains(status);

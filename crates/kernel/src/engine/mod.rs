@@ -32,9 +32,9 @@ use uuid::Uuid;
 /// Ports, task types and settings of one process. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Engine {
-    /// What it runs on.
+    /// The adapters: store, queue, objects, clock and others.
     pub ports: Ports,
-    /// What it can run.
+    /// The task types that it can run.
     pub registry: Arc<Registry>,
     /// The settings of the engine.
     pub settings: Arc<EngineSettings>,

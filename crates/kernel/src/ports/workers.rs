@@ -35,7 +35,7 @@ pub struct WorkerRow {
     pub heavy_count: u32,
     /// Permits that its attempts hold, by limit; of many the first hundred.
     pub permits: BTreeMap<String, u32>,
-    /// Runs of code that was abandoned and blocks its thread yet.
+    /// Number of abandoned pieces of code that still block their threads.
     pub abandoned_count: u32,
     /// How long after its last refresh it counts as lost.
     pub lost_after: Duration,

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(super) struct Url {
     pub(super) text: String,
-    /// Which file held it, where a password is in it.
+    /// The file it was read from, if the URL contains a password.
     pub(super) file: Option<PathBuf>,
     /// With the password of its user.
     pub(super) password_file: Option<PathBuf>,

@@ -72,7 +72,7 @@ fn lost_scratch() {
             Decision::Rebuild(0),
         ),
         (
-            "is lost, and the step that reads it is yet to be skipped by it",
+            "is lost, and the step that reads it has a condition that reads it, too",
             task([make(), read().conditional_on("make")])
                 .condition(1, Ok(true))
                 .lost(0),
