@@ -4,6 +4,7 @@
 
 pub mod breakers;
 pub mod disable;
+pub(crate) mod gate;
 pub(crate) mod heavy;
 pub(crate) mod isolation;
 pub mod limits;

@@ -1,10 +1,10 @@
 //! What the planner decides.
 
-use super::view::{HeldBackBy, StartWait};
+use crate::admission::gate::Hold;
 use crate::builtin::ChildRequest;
 use crate::record::{DbTime, Failure, StepFailure};
 use counterstep_contracts::{Host, OnExhausted, WaitReason};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::time::Duration;
 
 /// What is next.
@@ -106,17 +106,12 @@ pub(super) fn sleep(reason: WaitReason, left: Duration) -> Decision {
     }
 }
 
-pub(super) fn sleep_held_back(wait: &StartWait, step: &str, at_most: Duration) -> Decision {
-    let (reason, details) = match wait.by {
-        HeldBackBy::Breaker => (
-            WaitReason::Breaker,
-            json!({"breaker": wait.key, "step": step}),
-        ),
-        HeldBackBy::Limit => (WaitReason::Limit, json!({"limit": wait.key, "step": step})),
-    };
+pub(super) fn sleep_held_back(hold: &Hold, step: &str, at_most: Duration) -> Decision {
+    let (reason, mut details) = hold.written();
+    details["step"] = step.into();
     Decision::Sleep {
         reason,
-        left: wait.left.min(at_most),
+        left: hold.left.min(at_most),
         details,
     }
 }

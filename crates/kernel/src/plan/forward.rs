@@ -261,9 +261,9 @@ fn wait_held_back(view: &View<'_>, steps: &[usize], running: bool) -> Decision {
     let first = steps
         .iter()
         .filter_map(|at| Some((*at, view.facts.held_back.get(at)?)))
-        .min_by_key(|(_, wait)| wait.left);
+        .min_by_key(|(_, hold)| hold.left);
     match first {
-        Some((at, wait)) => sleep_held_back(wait, &view.step(at).name, due),
+        Some((at, hold)) => sleep_held_back(hold, &view.step(at).name, due),
         None => HOLD,
     }
 }

@@ -19,7 +19,7 @@ mod waits;
 pub(crate) use after_failure::{AfterFailure, Ended, after_failure, failure_of};
 pub(crate) use decision::{Decision, SHUTS_DOWN, WaitStep};
 pub use stages::*;
-pub(crate) use view::{Answers, Children, Facts, HeldBackBy, Probes, Room, StartWait, View};
+pub(crate) use view::{Answers, Children, Facts, Probes, Room, View};
 pub(crate) use waits::waits;
 
 use counterstep_contracts::TaskStatus;

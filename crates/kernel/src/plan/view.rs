@@ -1,13 +1,13 @@
 //! What the planner decides from: the declaration, the rows, and what a host knows beyond them.
 
-use crate::admission::limits::LimitKey;
+use crate::admission::gate::Hold;
 use crate::cancel::CancelReason;
 use crate::error::StepResult;
 use crate::record::{StepRow, TaskRecord};
 use crate::task::Probe;
 use crate::waits::Wait;
 use counterstep_contracts::children::{generation_of, place_of};
-use counterstep_contracts::{Attempt, Host, Limit, StepStatus, TaskDecl, TaskStatus};
+use counterstep_contracts::{Attempt, Host, StepStatus, TaskDecl, TaskStatus};
 use counterstep_steps::{ChildFailure, ChildOutcome};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +31,7 @@ pub(crate) struct Facts {
     /// Completed steps with a scratch file that this host does not have.
     pub(crate) lost_scratch: BTreeSet<usize>,
     /// Steps that their circuit breaker or their limit holds back.
-    pub(crate) held_back: BTreeMap<usize, StartWait>,
+    pub(crate) held_back: BTreeMap<usize, Hold>,
     /// What the probes of steps in doubt have found.
     pub(crate) probes: Probes,
     /// Steps between two attempts to make their scratch again, and how long each still waits. What
@@ -116,37 +116,6 @@ impl Children {
         let latest = self.completed.saturating_add(self.failed);
         latest.saturating_add(again).saturating_add(self.replaced)
     }
-}
-
-/// What holds a step back, and how long.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct StartWait {
-    /// Of what kind.
-    pub(crate) by: HeldBackBy,
-    /// The key of the breaker, or the record of the limit.
-    pub(crate) key: String,
-    /// Until it is asked again.
-    pub(crate) left: Duration,
-}
-
-impl StartWait {
-    /// By a limit.
-    pub(crate) fn of_limit(limit: &Limit, record: &TaskRecord, left: Duration) -> Self {
-        Self {
-            by: HeldBackBy::Limit,
-            key: LimitKey::of(limit, &record.task).to_string(),
-            left,
-        }
-    }
-}
-
-/// What may hold a step back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum HeldBackBy {
-    /// An open circuit breaker.
-    Breaker,
-    /// A limit that other attempts use up.
-    Limit,
 }
 
 /// What a turn knows from the probes of steps in doubt.

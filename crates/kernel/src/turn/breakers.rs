@@ -7,9 +7,10 @@ use super::facts::TurnTask;
 use super::likely::next_after;
 use super::reserved::Reserved;
 use super::turn_loop::Turn;
+use crate::admission::gate::{Gate, Hold};
 use crate::breaker::{Admission, Breaker, BreakerState, Ticket, Verdict};
 use crate::engine::Engine;
-use crate::plan::{self, HeldBackBy, StartWait};
+use crate::plan;
 use crate::record::{StepRow, TaskRecord};
 use crate::webhooks::alerts::{self, Incident};
 use counterstep_contracts::alert::AlertEvent;
@@ -23,7 +24,7 @@ pub(super) struct Permits {
     /// The steps that were asked for.
     asked: BTreeSet<usize>,
     /// These may not start yet.
-    pub(super) waits: BTreeMap<usize, StartWait>,
+    pub(super) waits: BTreeMap<usize, Hold>,
     /// These may start, as the one probe. To be used, or given back.
     probes: BTreeMap<usize, (Breaker, Ticket)>,
 }
@@ -139,7 +140,7 @@ impl Permits {
             ..
         } = task;
         if let Some(limit) = task_type.decl.steps[at].limit {
-            let wait = StartWait::of_limit(&limit, record, Duration::ZERO);
+            let wait = Hold::of_limit(&limit, &record.task, Duration::ZERO);
             self.waits.insert(at, wait);
             return;
         }
@@ -175,9 +176,8 @@ impl Permits {
         } else {
             Duration::from_millis(share as u64)
         };
-        let wait = StartWait {
-            by: HeldBackBy::Breaker,
-            key: breaker.key().to_owned(),
+        let wait = Hold {
+            gate: Gate::Breaker(breaker.key().to_owned()),
             left: left + late,
         };
         self.waits.insert(at, wait);
@@ -207,11 +207,7 @@ impl Permits {
 impl Turn<'_> {
     /// After a decision: remembers the probes that it started, and when to look again at steps of a
     /// group whose siblings run meanwhile.
-    pub(super) async fn keep_permits(
-        &mut self,
-        permits: Permits,
-        waits: BTreeMap<usize, StartWait>,
-    ) {
+    pub(super) async fn keep_permits(&mut self, permits: Permits, waits: BTreeMap<usize, Hold>) {
         let used = permits.used(&self.record).await;
         self.tickets.extend(used);
         let running: Vec<usize> = (0..self.record.steps.len())

@@ -6,7 +6,7 @@ use super::offer::{Offer, OfferVerdict};
 use super::turn_end::{TurnEnd, end_of, tidied};
 use super::version;
 use crate::admission::isolation::WhenFull;
-use crate::admission::places::{self, Asked, Sleeps};
+use crate::admission::places::{self, Asked};
 use crate::dead_letters::quarantine::{Quarantine, quarantine};
 use crate::engine::Engine;
 use crate::ports::{LoadFor, StoreError};
@@ -93,34 +93,15 @@ pub(super) async fn claimable(
             return Err(TurnEnd::Busy(left));
         }
     }
-    let place = match places::ask(engine, &task_type, &record).await {
-        Ok(Asked::Goes) => None,
-        Ok(Asked::Free(no)) => Some(no),
-        Ok(Asked::Replaced(by)) => {
-            tracing::debug!(%task, %by, "replaced before it started");
-            return Err(TurnEnd::GivenBack);
-        }
-        Ok(Asked::Full(at_once)) => {
-            let why = Sleeps::ForAPlace(at_once);
-            return Err(asleep(engine, &task_type, record, why).await);
-        }
-        Ok(Asked::Early(left)) => {
-            return Err(asleep(engine, &task_type, record, Sleeps::For(left)).await);
-        }
-        Err(error) => return Err(end_of(&error, task)),
-    };
-    Ok(Claimable {
-        task_type,
-        record,
-        place,
-    })
-}
-
-/// Puts a task to sleep that may not start yet.
-async fn asleep(engine: &Engine, task_type: &TaskType, record: TaskRecord, why: Sleeps) -> TurnEnd {
-    let task = record.task.id;
-    let slept = places::sleep(engine, task_type, record, why).await;
-    slept.map_or_else(|error| end_of(&error, task), |()| TurnEnd::GivenBack)
+    match places::ask(engine, &task_type, &record).await {
+        Ok(Asked::Goes(place)) => Ok(Claimable {
+            task_type,
+            record,
+            place,
+        }),
+        Ok(Asked::GivenBack) => Err(TurnEnd::GivenBack),
+        Err(error) => Err(end_of(&error, task)),
+    }
 }
 
 /// Parks a task that cannot be read.

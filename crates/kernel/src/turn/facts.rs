@@ -4,9 +4,10 @@
 use super::breakers::Permits;
 use super::likely::Done;
 use super::reserved::Reserved;
+use crate::admission::gate::Hold;
 use crate::children;
 use crate::engine::Engine;
-use crate::plan::{Facts, StartWait};
+use crate::plan::Facts;
 use crate::record::{DbTime, StepRow, TaskRecord, TaskRow};
 use crate::scratch::scratch_files_in;
 use crate::task::TaskType;
@@ -73,7 +74,7 @@ impl<'a> TurnPlan<'a> {
     }
 
     /// After the decision: the answers of the breakers, and which steps are held back.
-    pub(super) fn into_permits(self) -> (Permits, BTreeMap<usize, StartWait>) {
+    pub(super) fn into_permits(self) -> (Permits, BTreeMap<usize, Hold>) {
         (self.permits, self.facts.held_back)
     }
 }

@@ -3,10 +3,10 @@
 use super::breaker_look::holds_back;
 use super::likely::likely_next;
 use super::lock::LOOK_AGAIN;
+use crate::admission::gate::Hold;
 use crate::admission::limits::{DeferredTask, KeyedLimit, LimitKey, LimitPermit, SHORT};
 use crate::cancel::CancelToken;
 use crate::engine::Engine;
-use crate::plan::StartWait;
 use crate::record::TaskRecord;
 use crate::task::{Registry, TaskType};
 use counterstep_contracts::{Host, Limit, QueueName, StepDecl, TaskStatus};
@@ -80,7 +80,7 @@ impl Reserved {
         engine: &Engine,
         (at, limit): (usize, &Limit),
         record: &TaskRecord,
-    ) -> Result<(), StartWait> {
+    ) -> Result<(), Hold> {
         if self.reservation().permits.contains_key(&at) {
             return Ok(());
         }
@@ -93,7 +93,7 @@ impl Reserved {
             }
             None => {
                 let left = engine.limits.look_again(of);
-                Err(StartWait::of_limit(limit, record, left))
+                Err(Hold::of_limit(limit, &record.task, left))
             }
         }
     }

@@ -5,14 +5,14 @@
 use super::decide::{Verdict, decide};
 use super::wake::wake_sleepers;
 use super::{Allowed, allowed, give_way};
+use crate::admission::gate::{Gate, Hold};
 use crate::change::{Author, ChangeError};
 use crate::children;
 use crate::engine::Engine;
 use crate::ports::{First, PlaceQuery, StoreError};
 use crate::record::{TaskRecord, TaskRow};
 use crate::task::TaskType;
-use counterstep_contracts::{Beyond, TaskId, TaskStatus, WaitReason};
-use serde_json::json;
+use counterstep_contracts::{Beyond, TaskStatus};
 use std::time::Duration;
 
 /// A task that sleeps for a place is woken when there is one. It looks for itself after this, whatever happens.
@@ -21,19 +21,13 @@ const LOOK_AGAIN: Duration = Duration::from_secs(3600);
 /// Older tasks that one look asks to make room, beside those that hold a place.
 const AT_A_TIME: u32 = 100;
 
-/// What a task may do.
+/// Whether a task may be claimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// It needs no place, or holds one.
-    Goes,
-    /// It may have the place with this number.
-    Free(u32),
-    /// It has to wait: so many may be under way.
-    Full(u32),
-    /// It has to wait for this time: another submission of its key may replace it until then.
-    Early(Duration),
-    /// It was cancelled: this newer task has its place.
-    Replaced(TaskId),
+    /// It may, with the place of this number; `None`: it needs no place, or holds one.
+    Goes(Option<u32>),
+    /// It may not: it sleeps, or was cancelled, since a newer task has its place.
+    GivenBack,
 }
 
 /// Whether a forward step of the task may start next. An undo needs no place: what was done is undone.
@@ -47,10 +41,10 @@ pub(super) fn needs_place(record: &TaskRecord) -> bool {
     goes_forward && is_asked && !record.is_past_deadline()
 }
 
-/// Asks for a task that nothing else keeps from being claimed.
+/// Asks for a task that nothing else keeps from being claimed, and puts it to sleep where it has to wait.
 ///
 /// # Errors
-/// When the store does not answer, or a task that is to make room cannot be changed.
+/// When the store does not answer, or a task cannot be changed.
 pub(crate) async fn ask(
     engine: &Engine,
     task_type: &TaskType,
@@ -58,13 +52,13 @@ pub(crate) async fn ask(
 ) -> Result<Asked, ChangeError> {
     let row = &record.task;
     let Some(key) = row.place_key.as_ref().filter(|_| needs_place(record)) else {
-        return Ok(Asked::Goes);
+        return Ok(Asked::Goes(None));
     };
     let Some(allowed) = allowed(engine, task_type.decl.name).await else {
-        return Ok(Asked::Goes);
+        return Ok(Asked::Goes(None));
     };
     if is_within_another(engine, row, key).await? {
-        return Ok(Asked::Goes);
+        return Ok(Asked::Goes(None));
     }
     let rows = engine.ports.store.places(&look(key, allowed)).await?;
     let decided = decide(&rows, (row.created_at, row.id), allowed, record.now);
@@ -74,15 +68,29 @@ pub(crate) async fn ask(
     for task in decided.cancel {
         give_way(engine, task, row.id).await?;
     }
-    Ok(match decided.verdict {
-        Verdict::Free(no) => Asked::Free(no),
-        Verdict::Full => Asked::Full(allowed.at_once),
-        Verdict::Early(left) => Asked::Early(left),
+    let limit = super::limit_name(task_type.decl.name);
+    match decided.verdict {
+        Verdict::Free(no) => return Ok(Asked::Goes(Some(no))),
         Verdict::Replaced(by) => {
+            tracing::debug!(task = %row.id, %by, "replaced before it started");
             give_way(engine, row.id, by).await?;
-            Asked::Replaced(by)
         }
-    })
+        Verdict::Early(left) => {
+            let gate = Gate::Debounce(limit);
+            sleep(engine, task_type, record, Hold { gate, left }).await?;
+        }
+        Verdict::Full => {
+            let gate = Gate::Place {
+                limit,
+                at_once: allowed.at_once,
+            };
+            let left = LOOK_AGAIN;
+            sleep(engine, task_type, record, Hold { gate, left }).await?;
+            // A place that was given back before this was written has woken no sleeper.
+            wake_sleepers(engine, key).await;
+        }
+    }
+    Ok(Asked::GivenBack)
 }
 
 /// What is read of a key to decide on one of its tasks.
@@ -114,46 +122,22 @@ pub(super) async fn is_within_another(
     Ok(places.iter().any(|it| it.no.is_some() && it.key == key))
 }
 
-/// Why a task is put to sleep.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sleeps {
-    /// Until there is a place: so many may be under way.
-    ForAPlace(u32),
-    /// For this time: another submission of its key may replace it.
-    For(Duration),
-}
-
-/// Puts a task to sleep.
-///
-/// # Errors
-/// As any change of a task.
-pub(crate) async fn sleep(
+/// Puts a task to sleep, unless it has changed since it was read.
+async fn sleep(
     engine: &Engine,
     task_type: &TaskType,
-    record: TaskRecord,
-    why: Sleeps,
+    record: &TaskRecord,
+    hold: Hold,
 ) -> Result<(), ChangeError> {
-    let (rev, key) = (record.task.rev, record.task.place_key.clone());
-    let limit = super::limit_name(task_type.decl.name);
-    let (reason, time, details) = match why {
-        Sleeps::ForAPlace(at_once) => (
-            WaitReason::Concurrency,
-            LOOK_AGAIN,
-            json!({"limit": limit, "at_once": at_once}),
-        ),
-        Sleeps::For(left) => (WaitReason::Debounce, left, json!({"limit": limit})),
-    };
-    let slept = engine.change(Author::anyone(&engine.id), task_type, record, |draft| {
+    let rev = record.task.rev;
+    let (reason, details) = hold.written();
+    let author = Author::anyone(&engine.id);
+    let slept = engine.change(author, task_type, record.clone(), |draft| {
         if draft.record().task.rev == rev {
             draft.claim(&engine.id, Duration::ZERO)?;
-            draft.wait_with(reason, time, details.clone())?;
+            draft.wait_with(reason, hold.left, details.clone())?;
         }
         Ok(())
     });
-    slept.await?;
-    // A place that was given back before this was written has woken no sleeper.
-    if let (Sleeps::ForAPlace(_), Some(key)) = (why, key) {
-        wake_sleepers(engine, &key).await;
-    }
-    Ok(())
+    slept.await.map(drop)
 }

@@ -10,7 +10,7 @@ mod replace;
 mod standing;
 mod wake;
 
-pub(crate) use ask::{Asked, Sleeps, ask, sleep};
+pub(crate) use ask::{Asked, ask};
 pub(crate) use decide::free_numbers;
 pub(crate) use key::{key_of, named};
 pub(crate) use name::limit_name;

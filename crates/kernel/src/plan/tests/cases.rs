@@ -1,9 +1,10 @@
 //! How a case is written down.
 
+use crate::admission::gate::{Gate, Hold};
 use crate::cancel::CancelReason;
 use crate::draft::{Draft, NewTask};
 use crate::error::{StepError, StepResult};
-use crate::plan::{Answers, Children, Decision, Facts, HeldBackBy, Room, StartWait, View, decide};
+use crate::plan::{Answers, Children, Decision, Facts, Room, View, decide};
 use crate::record::{ChildrenRow, DbTime, ProbeRow, SignalRow, StepRow, TaskRecord};
 use crate::task::Probe;
 use crate::waits::Wait;
@@ -312,9 +313,9 @@ impl Case {
         self
     }
     pub(super) fn held_back(mut self, at: usize, left: &str) -> Self {
-        let (key, left) = (format!("breaker {at}"), duration(left));
-        let by = HeldBackBy::Breaker;
-        self.facts.held_back.insert(at, StartWait { by, key, left });
+        let gate = Gate::Breaker(format!("breaker {at}"));
+        let left = duration(left);
+        self.facts.held_back.insert(at, Hold { gate, left });
         self
     }
     pub(super) fn asking(mut self, at: usize) -> Self {
