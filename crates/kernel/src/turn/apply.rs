@@ -20,7 +20,7 @@ use counterstep_contracts::{Direction, OnExhausted, StepStatus};
 impl TurnPlan<'_> {
     /// Decides what is next, and writes it into the draft.
     pub(super) fn next(&self, draft: &mut Draft) -> Result<Next, Illegal> {
-        self.reserved.wants_enough();
+        self.permits.want_room(false);
         let mut answers = Answers::default();
         loop {
             let decision = plan::decide(&View {
@@ -42,7 +42,7 @@ impl TurnPlan<'_> {
                 }
                 Decision::AskRoom(steps) => {
                     answers.room = Some(Room {
-                        steps: self.reserved.reserve(self.engine, steps),
+                        steps: self.permits.reserve(self.engine, steps),
                         stuck: self.engine.heavy.is_stuck(),
                     });
                 }
@@ -72,7 +72,7 @@ impl TurnPlan<'_> {
 
                 Decision::Start { steps, wants_room } => {
                     if wants_room {
-                        self.reserved.want_more();
+                        self.permits.want_room(true);
                     }
                     return self.start(draft, steps);
                 }
@@ -87,7 +87,7 @@ impl TurnPlan<'_> {
                 Decision::ReadChildren(at) => return Ok(Next::Again(First::ReadChildren(at))),
                 Decision::Hold { wants_room } => {
                     if wants_room {
-                        self.reserved.want_more();
+                        self.permits.want_room(true);
                     }
                     return Ok(Next::Hold);
                 }
@@ -226,7 +226,7 @@ impl TurnPlan<'_> {
     }
 
     fn start(&self, draft: &mut Draft, steps: Vec<usize>) -> Result<Next, Illegal> {
-        let lacks = |&at: &usize| self.permits.lacks(draft.decl(), draft.record(), at);
+        let lacks = |&at: &usize| self.asked.lacks(draft.decl(), draft.record(), at);
         // Their limits and breakers are asked once the rows say what is to start.
         if steps.iter().any(lacks) {
             return Ok(Next::Again(First::Nothing));
@@ -255,7 +255,7 @@ impl TurnPlan<'_> {
 
     fn rebuild(&self, draft: &mut Draft, at: usize) -> Result<Next, Illegal> {
         // It had no room when its limit was to be asked, and has some now.
-        if self.permits.lacks(draft.decl(), draft.record(), at) {
+        if self.asked.lacks(draft.decl(), draft.record(), at) {
             return Ok(Next::Again(First::Nothing));
         }
         let (limit, sweep_after) =

@@ -59,8 +59,7 @@ impl<'a> Turn<'a> {
         if decided.is_ok() {
             self.delay_retries(&plan.facts);
         }
-        let (permits, waits) = plan.into_permits();
-        self.keep_permits(permits, waits).await;
+        self.settle(plan.facts.held_back).await;
         decided
     }
 
@@ -82,7 +81,7 @@ impl<'a> Turn<'a> {
             stopping: self.tokens.is_cancelled_for(CancelReason::Shutdown),
             ..Facts::default()
         };
-        let mut plan = TurnPlan::gather(self.engine, task, facts, self.reserved.clone()).await;
+        let mut plan = TurnPlan::gather(self.engine, task, facts, self.permits.clone()).await;
         // The tokens may have been cancelled while it looked.
         plan.facts.interrupted = self.tokens.forward().reason();
         plan.facts.draining |= self.tokens.shutdown.is_cancelled();

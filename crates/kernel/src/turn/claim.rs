@@ -1,13 +1,14 @@
 //! The start of a turn: the lease is taken, and what comes first is started, where the process has room.
 
+use super::before_claim::{Ready, ready};
 use super::claimable::{Claimable, Wanted, claimable};
 use super::facts::{TurnPlan, TurnTask, as_taken_over, ready_for, ready_since};
 use super::heartbeat::{KeptLease, beside};
 use super::lease::Lease;
 use super::lock::{LOOK_AGAIN, TaskLock, Unlocked};
 use super::offer::Offer;
+use super::permits::Permits;
 use super::read_at::ReadAt;
-use super::reserved::{Reserved, Room};
 use super::tokens::Tokens;
 use super::turn_end::{TurnEnd, end_of, tidied};
 use super::turn_loop::{Claimed, Next, Turn, With};
@@ -121,24 +122,24 @@ async fn take_turn_with(
     };
     // Only once the task is admitted: room that waits for other turns to end could be the room that
     // they wait for.
-    let reserved = Reserved::default();
-    let room = reserved
-        .for_next(
-            engine,
-            (&task_type, host),
-            (&as_taken_over(&record), wanted.offer.is_some()),
-            shutdown,
-        )
-        .await;
+    let permits = Permits::default();
+    let ready = ready(
+        engine,
+        (&task_type, host),
+        (&as_taken_over(&record), wanted.offer.is_some()),
+        &permits,
+        shutdown,
+    )
+    .await;
     // A task that could not start keeps its reserved place for a moment: the next one would end like it.
-    if !matches!(room, Room::LookAgain(_)) {
+    if ready.is_ok() {
         engine.limits.release_place_of(wanted.task);
     }
-    let record = match room {
-        Room::Enough => record,
-        Room::LookAgain(left) => return TurnEnd::NoRoom(left),
+    let record = match ready {
+        Ok(Ready::AtOnce) => record,
+        Err(left) => return TurnEnd::NoRoom(left),
         // Another host may have had it meanwhile.
-        Room::Waited => match claimable(engine, host, wanted).await {
+        Ok(Ready::AfterAWait) => match claimable(engine, host, wanted).await {
             Ok(Claimable {
                 record, place: now, ..
             }) => {
@@ -159,7 +160,7 @@ async fn take_turn_with(
             None => return TurnEnd::Busy(LOOK_AGAIN),
         },
     };
-    let with = (Tokens::of(shutdown), Arc::new(lock), reserved);
+    let with = (Tokens::of(shutdown), Arc::new(lock), permits);
     let span = engine.turn_span(&record.task, wanted.offer.map(|offer| offer.message));
     let end = async {
         // A process that shuts down takes nothing new.
@@ -181,6 +182,7 @@ async fn take_turn_with(
         }
     };
     let end = end.instrument(span.clone()).await;
+    with.2.settle(|_| false).await;
     end.note_in(&span);
     drop(span);
     with.1.release().await;
@@ -381,17 +383,14 @@ async fn claim<'a>(
             plan.next(draft).map(Some)
         })
         .await;
-    let (permits, waits) = plan.into_permits();
+    let held_back = plan.facts.held_back;
     let (record, next) = match changed {
         Ok(Changed {
             answer: Some(next),
             record,
             ..
         }) => (record, next),
-        refused => {
-            permits.give_back().await;
-            return Err(refused.err().unwrap_or(ChangeError::Fenced));
-        }
+        refused => return Err(refused.err().unwrap_or(ChangeError::Fenced)),
     };
     let name = task_type.decl.name;
     engine.observe(Observation::Claim {
@@ -410,6 +409,6 @@ async fn claim<'a>(
         lease: Lease::taken(leased_at),
     };
     let mut turn = Turn::of(engine, claimed, with);
-    turn.keep_permits(permits, waits).await;
+    turn.settle(held_back).await;
     Ok((turn, next))
 }

@@ -1,10 +1,9 @@
 //! What a turn gathers before a decision: lost scratch files, circuit breakers, limits, and what it knows
 //! itself. All I/O of a decision is here; `plan` decides.
 
-use super::breakers::Permits;
+use super::ask::{Asked, ask};
 use super::likely::Done;
-use super::reserved::Reserved;
-use crate::admission::gate::Hold;
+use super::permits::Permits;
 use crate::children;
 use crate::engine::Engine;
 use crate::plan::Facts;
@@ -37,10 +36,10 @@ pub(super) struct TurnPlan<'a> {
     pub(super) task_type: TaskType,
     pub(super) host: Host,
     pub(super) facts: Facts,
-    /// The answers of the breakers. The caller that decides hands them on, used or not.
+    /// What breakers and limits have answered.
+    pub(super) asked: Asked,
+    /// What the turn has for its next steps.
     pub(super) permits: Permits,
-    /// Room for heavy steps, and permits of limits.
-    pub(super) reserved: Reserved,
 }
 
 impl<'a> TurnPlan<'a> {
@@ -49,15 +48,15 @@ impl<'a> TurnPlan<'a> {
         engine: &'a Engine,
         task: TurnTask<'_>,
         mut facts: Facts,
-        reserved: Reserved,
+        permits: Permits,
     ) -> Self {
         let goes_forward = task.record.task.status != TaskStatus::Compensating;
-        let mut permits = Permits::default();
+        let mut asked = Asked::default();
         // Otherwise no attempt of a step starts.
         if goes_forward && !facts.stopping {
             facts.lost_scratch = lost_scratch(task).await;
-            permits = Permits::ask(task, &facts.lost_scratch, &reserved).await;
-            facts.held_back = std::mem::take(&mut permits.waits);
+            asked = ask(task, &facts.lost_scratch, &permits).await;
+            facts.held_back = std::mem::take(&mut asked.held_back);
         }
         // Going forward, too: a decision may turn the task round.
         facts.delayed_undos = delayed_undos(task);
@@ -68,14 +67,9 @@ impl<'a> TurnPlan<'a> {
             task_type: task.task_type,
             host: task.host,
             facts,
+            asked,
             permits,
-            reserved,
         }
-    }
-
-    /// After the decision: the answers of the breakers, and which steps are held back.
-    pub(super) fn into_permits(self) -> (Permits, BTreeMap<usize, Hold>) {
-        (self.permits, self.facts.held_back)
     }
 }
 

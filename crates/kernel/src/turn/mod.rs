@@ -4,8 +4,10 @@
 //! A turn never runs a step inside a transaction, and nothing drops it half-way.
 
 mod apply;
+mod ask;
 mod attempt;
 mod attempt_ended;
+mod before_claim;
 mod breaker_look;
 mod breakers;
 mod claim;
@@ -20,9 +22,9 @@ mod likely;
 pub(crate) mod liveness;
 mod lock;
 mod offer;
+mod permits;
 mod probe;
 mod read_at;
-mod reserved;
 mod resume;
 mod scratch_use;
 mod step_body;

@@ -5,8 +5,8 @@ use super::claim::run;
 use super::cut_off::{CutOff, Unwritten};
 use super::lease::Lease;
 use super::lock::TaskLock;
+use super::permits::Permits;
 use super::read_at::ReadAt;
-use super::reserved::Reserved;
 use super::tokens::Tokens;
 use super::turn_end::{TurnEnd, tidied};
 use super::turn_loop::{Claimed, Next, Turn};
@@ -59,7 +59,7 @@ pub(crate) fn resume<'a>(
         let cut_off = CutOff::resumed(sent, unwritten.collect());
         let tokens = Tokens::of(shutdown);
         let lock = Arc::new(TaskLock::none(engine, task, ttl));
-        let with = (tokens, lock, Reserved::default());
+        let with = (tokens, lock, Permits::default());
         let span = engine.turn_span(&record.task, None);
         let claimed = Claimed {
             task_type,
@@ -70,9 +70,10 @@ pub(crate) fn resume<'a>(
         };
         let turn = Turn::of(engine, claimed, with.clone()).resumed(cut_off);
         turn.log.go_on_after(logged);
-        let end = run(engine, (turn, Next::Hold), ttl, with)
+        let end = run(engine, (turn, Next::Hold), ttl, with.clone())
             .instrument(span.clone())
             .await;
+        with.2.settle(|_| false).await;
         end.note_in(&span);
         tidied(engine, task, end).await
     })

@@ -5,13 +5,12 @@ use super::attempt::{self, Ended, Order};
 use super::cut_off::{CutOff, Unwritten};
 use super::lease::Lease;
 use super::lock::TaskLock;
+use super::permits::Permits;
 use super::probe::Probed;
 use super::read_at::ReadAt;
-use super::reserved::Reserved;
 use super::tokens::Tokens;
 use super::turn_end::TurnEnd;
 use crate::admission::limits::LimitPermit;
-use crate::breaker::Ticket;
 use crate::cancel::CancelToken;
 use crate::change::announce::announce;
 use crate::change::queue_wait::QueueWait;
@@ -110,8 +109,8 @@ pub(super) struct Turn<'a> {
     pub(super) cut_off: CutOff,
     pub(super) tokens: Tokens,
     pub(super) lock: Arc<TaskLock>,
-    /// Room for heavy steps, and permits of limits.
-    pub(super) reserved: Reserved,
+    /// What it has for its next steps.
+    pub(super) permits: Permits,
     /// It is woken when there is room for another heavy step.
     pub(super) waits_for_room: bool,
     pub(super) under_way: FuturesUnordered<BoxFuture<'a, Happened>>,
@@ -122,8 +121,6 @@ pub(super) struct Turn<'a> {
     pub(super) delayed: BTreeMap<usize, Duration>,
     /// Steps between two attempts to make their scratch again, and when each is due.
     pub(super) rebuilds: BTreeMap<usize, Duration>,
-    /// Attempts under way that find out for a breaker whether what it stands for is back.
-    pub(super) tickets: BTreeMap<usize, Ticket>,
     /// What the probes of steps in doubt have found.
     pub(super) probes: Probes,
     /// Step whose children's outcomes must be read.
@@ -140,12 +137,11 @@ pub(super) struct Turn<'a> {
     pub(super) log: Arc<TurnLog>,
 }
 
-/// What goes with a turn from its start: the tokens that stop it, the lock, room for a heavy
-/// step and a permit of its limit.
-pub(super) type With = (Tokens, Arc<TaskLock>, Reserved);
+/// What goes with a turn from its start: the tokens that stop it, the lock, and what it has for its next steps.
+pub(super) type With = (Tokens, Arc<TaskLock>, Permits);
 
 impl<'a> Turn<'a> {
-    pub(super) fn of(engine: &'a Engine, claimed: Claimed, (tokens, lock, reserved): With) -> Self {
+    pub(super) fn of(engine: &'a Engine, claimed: Claimed, (tokens, lock, permits): With) -> Self {
         let Claimed {
             task_type,
             host,
@@ -162,13 +158,12 @@ impl<'a> Turn<'a> {
             cut_off: CutOff::default(),
             tokens,
             lock,
-            reserved,
+            permits,
             waits_for_room: false,
             under_way: FuturesUnordered::new(),
             running: BTreeSet::new(),
             delayed: BTreeMap::new(),
             rebuilds: BTreeMap::new(),
-            tickets: BTreeMap::new(),
             probes: Probes::default(),
             outcomes_of: None,
             stopped_children: BTreeSet::new(),
@@ -202,9 +197,13 @@ impl<'a> Turn<'a> {
             if matches!(next, Next::Run(_) | Next::Hold) {
                 self.arm();
             }
-            // No undo is heavy.
-            if self.undoing || !matches!(next, Next::Run(_) | Next::Probe(_)) {
-                self.reserved.give_back();
+            // No undo is heavy. What is decided once more at once goes by what was taken: a start that is given back is lost.
+            let goes_on = matches!(
+                next,
+                Next::Run(_) | Next::Probe(_) | Next::Again(First::Nothing)
+            );
+            if self.undoing || !goes_on {
+                self.permits.give_back();
             }
             match next {
                 Next::Run(starts) => self.begin(starts),
@@ -367,9 +366,13 @@ impl<'a> Turn<'a> {
             let part = LogPart::of(direction);
             let log = self.log.attempt(&execution.step, part, execution.attempt);
             let heavy = direction == Direction::Forward && self.task_type.decl.steps[at].heavy;
-            let room = if heavy { self.reserved.take() } else { None };
+            let room = if heavy {
+                self.permits.take_room()
+            } else {
+                None
+            };
             let permit = match direction {
-                Direction::Forward => self.reserved.take_permit(at),
+                Direction::Forward => self.permits.take(at),
                 Direction::Undo => None,
             };
             debug_assert!(
@@ -406,7 +409,7 @@ impl<'a> Turn<'a> {
             }));
         }
         // A step that was to be heavy was skipped, or settled by its probe.
-        self.reserved.give_back();
+        self.permits.give_back();
     }
 
     /// For an attempt of a step that has started, in either direction.

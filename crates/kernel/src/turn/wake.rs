@@ -61,7 +61,7 @@ impl Turn<'_> {
     /// Has the turn woken when there is room for a step that only lacks room: or when its tokens
     /// tell it to stop, its deadline has come, or all of the room is in abandoned code.
     fn wait_for_room(&mut self) {
-        if self.waits_for_room || !self.reserved.wants_more() {
+        if self.waits_for_room || !self.permits.wants_room() {
             return;
         }
         self.waits_for_room = true;
@@ -99,7 +99,7 @@ impl Turn<'_> {
     pub(super) fn has_room(&mut self, room: Option<LimitPermit>) {
         self.waits_for_room = false;
         if let Some(room) = room {
-            self.reserved.put(room);
+            self.permits.put_room(room);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Breakers: what opens one, and who waits for it.
 
+mod given_back;
 mod limits;
 
 use crate::errand::only;
