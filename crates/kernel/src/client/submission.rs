@@ -1,7 +1,7 @@
 //! The words of a submission: who submits, what can be refused, what is answered; and the digest
 //! that tells a repetition from another request.
 
-use crate::admission::disable::{AdmissionError, Refusal};
+use crate::admission::disable::Refusal;
 use crate::digest::hex;
 use crate::error::StepError;
 use crate::ports::{CommitError, ObjectError, Store, StoreError, SubmissionOutcome};
@@ -123,6 +123,14 @@ impl SubmitError {
 }
 
 impl SubmitError {
+    /// Whether the request is in order, and no further task is accepted now.
+    pub(super) const fn is_not_accepted(&self) -> bool {
+        matches!(
+            self,
+            Self::Disabled(_) | Self::TooManyWaiting(_) | Self::TooManyAtOnce(_)
+        )
+    }
+
     /// As a log shows it: where payloads are encrypted, without what it quotes of a request.
     #[must_use]
     pub fn in_log(&self, store: &Store) -> String {
@@ -131,15 +139,6 @@ impl SubmitError {
                 format!("the request does not fit its type, at `{}`", error.pointer)
             }
             _ => self.to_string(),
-        }
-    }
-}
-
-impl From<AdmissionError> for SubmitError {
-    fn from(error: AdmissionError) -> Self {
-        match error {
-            AdmissionError::Disabled(refusal) => Self::Disabled(refusal),
-            AdmissionError::Store(error) => Self::Store(error),
         }
     }
 }

@@ -3,17 +3,17 @@
 //! and upload steps in one change.
 
 mod abandon;
+mod accept;
 mod again;
-mod place;
 mod submit;
 
+use accept::{Admitted, Arrival};
 pub(super) use submit::{Decided, NewSubmission};
 
 use super::run_again::Plan;
 use super::submission::{Submission, SubmitError, both, from_commit, from_objects, invalid};
 use super::texts::Fields;
 use super::{idempotency, request_uploads};
-use crate::admission::disable::{AdmissionError, admission};
 use crate::builtin::FileSource;
 use crate::change::transition::{IdempotencyWrite, ReceiveWrite};
 use crate::digest::measured;
@@ -91,27 +91,8 @@ impl UploadSession {
         task_type: TaskType,
         submission: Submission,
     ) -> BoxFuture<'a, Result<Self, SubmitError>> {
-        Box::pin(async move {
-            let mut session = Self::of_schedule(engine, task_type, submission).await?;
-            if let Some(most) = engine
-                .settings
-                .max_waiting
-                .filter(|_| session.replay.is_none())
-            {
-                let (tenant, name) = (&session.submission.tenant, task_type.decl.name);
-                if engine.waiting_with_one_more(tenant, Some(name), most).await > most {
-                    let refusal = SubmitError::TooManyWaiting(most);
-                    match idempotency::first_or(engine, &session.submission, refusal).await {
-                        Ok(first) => session.replay = Some(first),
-                        Err(refusal) => {
-                            session.abandon("too many tasks wait").await;
-                            return Err(refusal);
-                        }
-                    }
-                }
-            }
-            Ok(session)
-        })
+        let max_waiting = engine.settings.max_waiting;
+        Box::pin(Self::start(engine, task_type, submission, max_waiting))
     }
 
     /// The same for the firing of a schedule, however many tasks wait.
@@ -123,38 +104,43 @@ impl UploadSession {
         task_type: TaskType,
         submission: Submission,
     ) -> BoxFuture<'a, Result<Self, SubmitError>> {
-        Box::pin(async move {
-            let id = engine.new_task_id();
-            let mut replay = idempotency::look(engine, &submission).await?;
-            let mut probe = None;
-            if replay.is_none() {
-                match admission::admit(engine, &task_type, id).await {
-                    Ok(row) => probe = row,
-                    // What was accepted before the type was disabled keeps its answer.
-                    Err(AdmissionError::Disabled(refusal)) => {
-                        let refusal = SubmitError::Disabled(refusal);
-                        replay = Some(idempotency::first_or(engine, &submission, refusal).await?);
-                    }
-                    Err(error) => return Err(error.into()),
+        Box::pin(Self::start(engine, task_type, submission, None))
+    }
+
+    async fn start(
+        engine: &Engine,
+        task_type: TaskType,
+        submission: Submission,
+        max_waiting: Option<u32>,
+    ) -> Result<Self, SubmitError> {
+        let replay = idempotency::look(engine, &submission).await?;
+        let mut session = Self {
+            id: engine.new_task_id(),
+            engine: engine.clone(),
+            task_type,
+            submission,
+            fields: Fields::default(),
+            whole: None,
+            files: BTreeMap::new(),
+            received: BTreeMap::new(),
+            keys: BTreeSet::new(),
+            replay,
+            begun: false,
+            firing: None,
+            again: None,
+            probe: None,
+        };
+        if session.replay.is_none() {
+            match session.accept(Arrival::Begins { max_waiting }).await {
+                Ok(Admitted::New(_)) => {}
+                Ok(Admitted::Repeats(first)) => session.replay = Some(first),
+                Err(refusal) => {
+                    session.abandon("it is not accepted").await;
+                    return Err(refusal);
                 }
             }
-            Ok(Self {
-                id,
-                engine: engine.clone(),
-                task_type,
-                submission,
-                fields: Fields::default(),
-                whole: None,
-                files: BTreeMap::new(),
-                received: BTreeMap::new(),
-                keys: BTreeSet::new(),
-                replay,
-                begun: false,
-                firing: None,
-                again: None,
-                probe,
-            })
-        })
+        }
+        Ok(session)
     }
 
     /// A schedule submits it.

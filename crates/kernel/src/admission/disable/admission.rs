@@ -1,25 +1,31 @@
 //! What stands before a submission: whether its type takes it, and whether as a probe.
 
 use super::judge::{self, Admission};
-use super::refusal::{AdmissionError, Refusal};
+use super::refusal::Refusal;
 use super::switch::settled_row;
 use crate::engine::Engine;
 use crate::ports::{StoreError, TypeRow};
 use crate::task::TaskType;
 use counterstep_contracts::TaskId;
 
-/// Whether a type takes the task of this id. A probe is written down before its first byte is
-/// taken.
+/// Whether a type takes the task of this id, and the row by which it is the probe. A probe is written down before its first byte
+/// is taken. `probe`: it was one when its first byte came. The type may have been disabled since, or another probe taken in its place.
 pub(crate) async fn admit(
     engine: &Engine,
     task_type: &TaskType,
     task: TaskId,
-) -> Result<Option<TypeRow>, AdmissionError> {
+    probe: Option<TypeRow>,
+) -> Result<Result<Option<TypeRow>, Refusal>, StoreError> {
+    if let Some(probe) = probe
+        && is_probe(engine, &probe, task).await?
+    {
+        return Ok(Ok(Some(probe)));
+    }
     let name = task_type.decl.name;
     loop {
         let now = engine.ports.clock.monotonic();
         match engine.disabled_types.remembers(name, now) {
-            Some(false) => return Ok(None),
+            Some(false) => return Ok(Ok(None)),
             Some(true) => {}
             None => {
                 let read = engine
@@ -34,7 +40,7 @@ pub(crate) async fn admit(
                     .iter()
                     .all(|row| row.name != name || row.disabled.is_none())
                 {
-                    return Ok(None);
+                    return Ok(Ok(None));
                 }
             }
         }
@@ -42,12 +48,12 @@ pub(crate) async fn admit(
         // first.
         let Some((row, now)) = settled_row(engine, task_type).await? else {
             engine.disabled_types.forget();
-            return Ok(None);
+            return Ok(Ok(None));
         };
         match judge::admit(&row, task, now) {
             Admission::Open => {
                 engine.disabled_types.forget();
-                return Ok(None);
+                return Ok(Ok(None));
             }
             Admission::Closed {
                 retry_after,
@@ -60,12 +66,12 @@ pub(crate) async fn admit(
                     retry_after,
                     probing,
                 };
-                return Err(AdmissionError::Disabled(refusal));
+                return Ok(Err(refusal));
             }
             Admission::AsProbe(row) => {
                 if engine.ports.store.put_type(&row).await? {
                     tracing::info!(task_type = name, %task, "a disabled task type takes a probe");
-                    return Ok(Some(row));
+                    return Ok(Ok(Some(row)));
                 }
                 // A revision conflict: read what the other writer wrote.
             }
@@ -73,35 +79,12 @@ pub(crate) async fn admit(
     }
 }
 
-/// The same for a request that took its time to arrive: the type may have been disabled
-/// meanwhile, or another probe taken in place of this one. Returns the row of the probe that it
-/// is then.
-pub(crate) async fn admit_late(
-    engine: &Engine,
-    task_type: &TaskType,
-    task: TaskId,
-    probe: Option<TypeRow>,
-) -> Result<Option<TypeRow>, AdmissionError> {
-    let Some(probe) = probe else {
-        return admit(engine, task_type, task).await;
-    };
-    let now = engine
-        .ports
-        .store
-        .types()
-        .await?
-        .rows
-        .into_iter()
-        .find(|row| row.name == probe.name);
-    let is_still = |row: &TypeRow| {
-        row.disabled
-            .is_none_or(|disabled| disabled.probe.is_some_and(|(probe, _)| probe == task))
-    };
-    if now.as_ref().is_none_or(is_still) {
-        Ok(Some(probe))
-    } else {
-        admit(engine, task_type, task).await
-    }
+/// Whether a submission that was let through as the probe still is it: otherwise its type is open by now, or has another probe.
+async fn is_probe(engine: &Engine, probe: &TypeRow, task: TaskId) -> Result<bool, StoreError> {
+    let mut rows = engine.ports.store.types().await?.rows.into_iter();
+    let now = rows.find(|row| row.name == probe.name);
+    let disabled = now.and_then(|row| row.disabled);
+    Ok(disabled.is_none_or(|disabled| disabled.probe.is_some_and(|(probe, _)| probe == task)))
 }
 
 /// A probe that came to nothing before it was a task: the next submission may be one. Best

@@ -13,7 +13,6 @@ pub(crate) use cache::DisabledTypes;
 pub use judge::{
     Admission, COUNTED, ProbeState, ProbeTimes, TypeStep, TypeVerdict, admit, settle, weigh,
 };
-pub(crate) use refusal::AdmissionError;
 pub use refusal::Refusal;
 pub(crate) use switch::weigh_failure;
 pub use switch::{

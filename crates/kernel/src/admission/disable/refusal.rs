@@ -1,7 +1,6 @@
 //! Why a task type takes no submission. Its submitters are told, who may be of any tenant: must not name who
 //! disabled it.
 
-use crate::ports::StoreError;
 use std::fmt;
 use std::time::Duration;
 
@@ -33,20 +32,5 @@ impl fmt::Display for Refusal {
                 retry_after: None, ..
             } => write!(f, "; it takes tasks again once an operator enables it"),
         }
-    }
-}
-
-/// A submission was not admitted.
-#[derive(Debug)]
-pub(crate) enum AdmissionError {
-    /// Its type is disabled.
-    Disabled(Refusal),
-    /// The store does not answer.
-    Store(StoreError),
-}
-
-impl From<StoreError> for AdmissionError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
     }
 }

@@ -1,7 +1,7 @@
 //! The end of a request that has arrived whole: it is checked and becomes a task, in one change.
 //! Must not store a file: that is over by then.
 
-use super::place::Place;
+use super::accept::{Admitted, Arrival, Place};
 use super::{Firing, Plan, UploadSession};
 use crate::admission::disable::admission;
 use crate::builtin::{FileSource, Upload};
@@ -111,28 +111,20 @@ impl UploadSession {
             }) {
                 return Err(invalid(".", MOVED).into());
             }
-            if !self.received.is_empty() {
-                let probe = self.probe.take();
-                self.probe =
-                    admission::admit_late(&self.engine, &self.task_type, self.id, probe).await?;
-            }
             let mut received = uploads
                 .iter()
                 .filter(|(at, _)| !self.keeps(*at))
                 .map(|(at, upload)| self.outputs_of(*at, upload))
                 .collect::<Result<Vec<_>, SubmitError>>()?;
             let labels = self.labels(&request)?;
-            let Place { key, no } = match self.place(&request).await {
-                // A key that was begun is no other request's.
-                Err(refusal @ SubmitError::TooManyAtOnce(_)) if !self.begun => {
-                    let first = idempotency::first_or(&self.engine, &self.submission, refusal);
-                    let first = first.await?;
+            let Place { key, no } = match self.accept(Arrival::Complete(&request)).await? {
+                Admitted::New(place) => place,
+                Admitted::Repeats(first) => {
                     return self
                         .repeats(&first, &fingerprint)
                         .await
                         .map(Decided::Replayed);
                 }
-                place => place?,
             };
             let new = NewTask {
                 id: self.id,
