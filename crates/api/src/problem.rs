@@ -7,6 +7,7 @@ use actix_web::http::header::{
 };
 use actix_web::{HttpResponse, ResponseError};
 use counterstep_contracts::{Problem, ProblemCode};
+use counterstep_kernel::admission::{SettingError, SettingOf};
 use counterstep_kernel::change::ChangeError;
 use counterstep_kernel::client::SubmitError;
 use counterstep_kernel::engine::log_lines::LogLines;
@@ -144,6 +145,26 @@ impl ResponseError for Refused {
             answer.insert_header((ALLOW, allow.as_str()));
         }
         answer.body(serde_json::to_vec(&self.problem).unwrap_or_default())
+    }
+}
+
+impl From<SettingError> for Refused {
+    fn from(error: SettingError) -> Self {
+        match error {
+            SettingError::Unknown(SettingOf::Queue) => Self::new(
+                ProblemCode::NoSuchQueue,
+                "see /api/queues for those that there are",
+            ),
+            SettingError::Unknown(SettingOf::Limit) => Self::new(
+                ProblemCode::NoSuchLimit,
+                "see /api/limits for those that there are",
+            ),
+            SettingError::Unknown(SettingOf::TaskType) => no_such_type(),
+            SettingError::Moved(_) => {
+                Self::new(ProblemCode::Unavailable, error.to_string()).retry_after(1)
+            }
+            SettingError::Store(error) => error.into(),
+        }
     }
 }
 

@@ -9,7 +9,6 @@ use crate::caller::Caller;
 use crate::problem::{Refused, invalid};
 use crate::query::Params;
 use actix_web::{HttpRequest, HttpResponse, web};
-use counterstep_contracts::ProblemCode;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::limit::{
     LimitSetView, LimitUseView, LimitView, ResetLimitRequest, SetLimitRequest,
@@ -106,14 +105,8 @@ fn view(row: LimitRow) -> LimitView {
 }
 
 fn refused(error: LimitError) -> Refused {
-    let detail = error.to_string();
     match error {
-        LimitError::Unknown => Refused::new(
-            ProblemCode::NoSuchLimit,
-            "see /api/limits for those that there are",
-        ),
-        LimitError::Impossible(_) | LimitError::NotOfTasks => invalid(detail),
-        LimitError::Moved => Refused::new(ProblemCode::Unavailable, detail).retry_after(1),
-        LimitError::Store(error) => error.into(),
+        LimitError::Impossible(_) | LimitError::NotOfTasks => invalid(error.to_string()),
+        LimitError::Setting(error) => error.into(),
     }
 }

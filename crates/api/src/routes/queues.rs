@@ -8,11 +8,11 @@ use crate::caller::Caller;
 use crate::problem::Refused;
 use crate::query::Params;
 use actix_web::{HttpRequest, HttpResponse, web};
+use counterstep_contracts::QueueName;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::queue::{PauseView, QueueRequest, QueueView};
-use counterstep_contracts::{ProblemCode, QueueName};
 use counterstep_kernel::Engine;
-use counterstep_kernel::admission::paused_queues::{self, PauseError, QueueRow};
+use counterstep_kernel::admission::paused_queues::{self, QueueRow};
 use counterstep_steps::times::rfc3339;
 use std::collections::BTreeMap;
 
@@ -53,11 +53,9 @@ async fn change(api: &Api, request: &HttpRequest, payload: web::Payload, pause: 
     let changing = async move {
         let by = (actor.as_str(), note.as_str());
         if pause {
-            let paused = paused_queues::pause_queue(&engine, &name, by).await;
-            paused.map_err(refused)?;
+            paused_queues::pause_queue(&engine, &name, by).await?;
         } else {
-            let resumed = paused_queues::resume_queue(&engine, &name, by).await;
-            resumed.map_err(refused)?;
+            paused_queues::resume_queue(&engine, &name, by).await?;
         }
         named(&engine, name).await
     };
@@ -88,17 +86,5 @@ fn view(row: QueueRow) -> QueueView {
             note: pause.note,
         }),
         tasks,
-    }
-}
-
-fn refused(error: PauseError) -> Refused {
-    let detail = error.to_string();
-    match error {
-        PauseError::Unknown => Refused::new(
-            ProblemCode::NoSuchQueue,
-            "see /api/queues for those that there are",
-        ),
-        PauseError::Moved => Refused::new(ProblemCode::Unavailable, detail).retry_after(1),
-        PauseError::Store(error) => error.into(),
     }
 }

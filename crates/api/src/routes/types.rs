@@ -11,11 +11,11 @@ use crate::problem::{Refused, no_such_type};
 use crate::query::Params;
 use crate::task_view;
 use actix_web::{HttpRequest, HttpResponse, web};
+use counterstep_contracts::TaskDecl;
 use counterstep_contracts::disable::{SwitchRequest, SwitchView};
 use counterstep_contracts::http::Page;
-use counterstep_contracts::{ProblemCode, TaskDecl};
 use counterstep_kernel::admission::disable;
-use counterstep_kernel::admission::disable::{SwitchError, TypeDecision};
+use counterstep_kernel::admission::disable::TypeDecision;
 use counterstep_steps::TaskType;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -97,20 +97,10 @@ async fn switch(api: &Api, request: &HttpRequest, payload: web::Payload, on: boo
         } else {
             disable::disable_type(&engine, name, decision).await
         };
-        switched.map_err(refused)
+        switched.map_err(Refused::from)
     };
     let row = api.finish("switching a task type", switching).await?;
     Ok(HttpResponse::Ok().json(task_view::switch(name, Some(row))))
-}
-
-fn refused(error: SwitchError) -> Refused {
-    match error {
-        SwitchError::UnknownType => no_such_type(),
-        SwitchError::Moved => {
-            Refused::new(ProblemCode::Unavailable, error.to_string()).retry_after(1)
-        }
-        SwitchError::Store(error) => error.into(),
-    }
 }
 
 pub(super) fn by_route(api: &Api, request: &HttpRequest) -> Result<TaskType, Refused> {

@@ -23,7 +23,7 @@ fn unreadable(kind: DocumentKind, error: &serde_json::Error) -> StoreError {
     StoreError::Corrupt(format!("documents.body of a {}: {error}", kind.as_str()))
 }
 
-pub(super) fn named(kind: DocumentKind, name: &str) -> DocumentQuery {
+pub(crate) fn named(kind: DocumentKind, name: &str) -> DocumentQuery {
     DocumentQuery::Named {
         kind,
         tenant: Tenant::default(),

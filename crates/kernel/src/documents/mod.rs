@@ -20,9 +20,9 @@ use crate::record::DbTime;
 pub(crate) use api_keys::{read as read_api_key, write as api_key_write};
 pub(crate) use edit::{Edit, busy, edit};
 pub(crate) use schedules::readable as readable_schedule;
-pub(crate) use types::write as type_write;
+pub(crate) use types::{read as read_type, write as type_write};
 
-pub(crate) use body::{delete, postponed};
+pub(crate) use body::{delete, named, postponed};
 pub(crate) use body::{read_body as read_document, write_body as write_document};
 use counterstep_contracts::{Rev, Tenant};
 use std::time::Duration;

@@ -29,7 +29,7 @@ pub(super) async fn all(store: &Store) -> Result<TypeRows, StoreError> {
 
 /// A type whose document cannot be read may be disabled, and counts as such until a person enables
 /// it. The others go on.
-fn read(document: Document) -> TypeRow {
+pub(crate) fn read(document: Document) -> TypeRow {
     let row = read_body(KIND, &document.body).unwrap_or_else(|error| {
         tracing::error!(task_type = document.name, %error, "a task type counts as disabled: its record cannot be read");
         TypeRow {

@@ -6,11 +6,10 @@ pub mod log_lines;
 pub(crate) mod settings;
 pub mod time_limits;
 
-use crate::admission::disable::DisabledTypes;
 use crate::admission::heavy::Heavy;
 use crate::admission::isolation::Isolation;
 use crate::admission::limits::Limits;
-use crate::admission::paused_queues::PausedQueues;
+use crate::admission::remembered::Remembered;
 use crate::admission::waiting_tasks::WaitingTasks;
 use crate::change::outbox::{Published, Stall};
 use crate::client::AbandonedKeys;
@@ -23,9 +22,9 @@ use crate::ports::{NoRecorder, NoTraces, Ports, Recorder, Spool, StepProcesses, 
 use crate::task::{Inputs, Registry, TaskType};
 use crate::webhooks::recent_alerts::RecentAlerts;
 use crate::workers::registration::Registration;
-use counterstep_contracts::{ChangeId, TaskId};
+use counterstep_contracts::{ChangeId, QueueName, TaskId};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -54,7 +53,7 @@ pub struct Engine {
     /// Whether the queue left a brief announcement without an answer.
     pub(crate) stall: Arc<Stall>,
     /// Which task types were disabled a moment ago.
-    pub(crate) disabled_types: Arc<DisabledTypes>,
+    pub(crate) disabled_types: Arc<Remembered<BTreeSet<String>>>,
     /// What it writes into the worker registry.
     pub(crate) registration: Arc<Registration>,
     /// Which turns may run beside each other.
@@ -64,7 +63,7 @@ pub struct Engine {
     /// What it has of the limits of all processes.
     pub(crate) limits: Arc<Limits>,
     /// Which queues are paused.
-    pub(crate) paused: Arc<PausedQueues>,
+    pub(crate) paused: Arc<Remembered<BTreeSet<QueueName>>>,
     /// How many tasks of a tenant wait.
     pub(crate) waiting: Arc<WaitingTasks>,
     /// Alerts that this process has raised.

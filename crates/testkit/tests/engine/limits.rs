@@ -8,6 +8,7 @@ use counterstep_contracts::{Host, Rate, StepStatus, TaskId, TaskStatus};
 use counterstep_kernel::admission::limits::{
     LimitError, NewLimit, forget_unused_limits, limits, reset_limit, set_limit,
 };
+use counterstep_kernel::admission::{SettingError, SettingOf};
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_macros::distributed_task;
@@ -378,7 +379,13 @@ async fn a_person_sets_other_values_and_takes_them_back() {
         note: "the bank asks for less",
     };
     let unknown = set_limit(&engine, "three", new(Some(1))).await;
-    assert!(matches!(unknown, Err(LimitError::Unknown)), "{unknown:?}");
+    assert!(
+        matches!(
+            unknown,
+            Err(LimitError::Setting(SettingError::Unknown(SettingOf::Limit)))
+        ),
+        "{unknown:?}"
+    );
     let impossible = set_limit(&engine, "two", new(Some(0))).await;
     assert!(matches!(impossible, Err(LimitError::Impossible(_))));
     set_limit(&engine, "two", new(Some(1)))

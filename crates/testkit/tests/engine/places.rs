@@ -6,6 +6,7 @@ use crate::limits::{inside, service};
 use counterstep_contracts::operator::WhyCode;
 use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::admission::limits::{LimitError, NewLimit, limits, set_limit};
+use counterstep_kernel::admission::{SettingError, SettingOf};
 use counterstep_kernel::client::{SubmitError, cancel};
 use counterstep_kernel::operator::{Retrial, retry, surroundings, why_among};
 use counterstep_kernel::ports::{ChildQuery, Lost};
@@ -285,7 +286,10 @@ async fn a_person_sets_another_number_and_the_reconciler_wakes_those_that_it_is_
     let impossible = set_limit(&engine, "type:ImportInTurn", new(1_001)).await;
     assert!(matches!(impossible, Err(LimitError::NotOfTasks)));
     let unknown = set_limit(&engine, "type:Unknown", new(3)).await;
-    assert!(matches!(unknown, Err(LimitError::Unknown)));
+    assert!(matches!(
+        unknown,
+        Err(LimitError::Setting(SettingError::Unknown(SettingOf::Limit)))
+    ));
     set_limit(&engine, "type:ImportInTurn", new(3))
         .await
         .expect("it is set");

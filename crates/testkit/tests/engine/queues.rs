@@ -2,7 +2,8 @@
 
 use crate::errand::{Errand, only};
 use counterstep_contracts::{Labels, QueueName, TaskStatus, Tenant};
-use counterstep_kernel::admission::paused_queues::{PauseError, pause_queue, queues, resume_queue};
+use counterstep_kernel::admission::paused_queues::{pause_queue, queues, resume_queue};
+use counterstep_kernel::admission::{SettingError, SettingOf};
 use counterstep_kernel::client::{Submission, SubmitError, UploadSession};
 use counterstep_testkit::many_tasks::eventually;
 use counterstep_testkit::{Form, Harness};
@@ -17,7 +18,10 @@ async fn no_task_of_a_paused_queue_is_claimed_and_a_resumed_one_goes_on() {
     let of_workers = rows.iter().find(|row| row.name.is_of_workers());
     let queue = of_workers.expect("a queue of workers").name.clone();
     let unknown = pause_queue(&engine, &QueueName("unknown".to_owned()), BY).await;
-    assert!(matches!(unknown, Err(PauseError::Unknown)), "{unknown:?}");
+    assert!(
+        matches!(unknown, Err(SettingError::Unknown(SettingOf::Queue))),
+        "{unknown:?}"
+    );
     pause_queue(&engine, &queue, BY)
         .await
         .expect("it is paused");

@@ -22,37 +22,27 @@ pub(crate) async fn admit(
         return Ok(Ok(Some(probe)));
     }
     let name = task_type.decl.name;
+    let disabled = &engine.disabled_types;
     loop {
-        let now = engine.ports.clock.monotonic();
-        match engine.disabled_types.remembers(name, now) {
-            Some(false) => return Ok(Ok(None)),
-            Some(true) => {}
-            None => {
-                let read = engine
-                    .ports
-                    .store
-                    .types()
-                    .await
-                    .inspect_err(|_| engine.disabled_types.forget())?;
-                engine.disabled_types.learn(&read.rows, now);
-                if read
-                    .rows
-                    .iter()
-                    .all(|row| row.name != name || row.disabled.is_none())
-                {
-                    return Ok(Ok(None));
-                }
-            }
+        if disabled.is_to_be_read(engine.ports.clock.monotonic()) {
+            let read = engine.ports.store.types().await;
+            let rows = read.inspect_err(|_| disabled.forget())?.rows.into_iter();
+            let rows = rows.filter(|row| row.disabled.is_some());
+            disabled.learn(rows.map(|row| row.name).collect());
+        }
+        // Another caller may have forgotten it meanwhile.
+        if disabled.map(|names| names.contains(name)) == Some(false) {
+            return Ok(Ok(None));
         }
         // What follows is about one row as it is now. A probe that has come to rest decides
         // first.
         let Some((row, now)) = settled_row(engine, task_type).await? else {
-            engine.disabled_types.forget();
+            disabled.forget();
             return Ok(Ok(None));
         };
         match judge::admit(&row, task, now) {
             Admission::Open => {
-                engine.disabled_types.forget();
+                disabled.forget();
                 return Ok(Ok(None));
             }
             Admission::Closed {

@@ -4,17 +4,13 @@
 //! say. Nothing here touches a task that was accepted: it goes on, or is undone.
 
 pub(crate) mod admission;
-mod cache;
 mod judge;
 mod refusal;
 mod switch;
 
-pub(crate) use cache::DisabledTypes;
 pub use judge::{
     Admission, COUNTED, ProbeState, ProbeTimes, TypeStep, TypeVerdict, admit, settle, weigh,
 };
 pub use refusal::Refusal;
 pub(crate) use switch::weigh_failure;
-pub use switch::{
-    SwitchError, TypeDecision, TypeReport, disable_type, enable_type, plan_types, run_types,
-};
+pub use switch::{TypeDecision, TypeReport, disable_type, enable_type, plan_types, run_types};

@@ -1,11 +1,12 @@
 //! What is written about task types: after a failure, by the reconciler, and when people say so.
 
 use super::judge::{COUNTED, ProbeState, ProbeTimes, TypeStep, TypeVerdict, settle, weigh};
+use crate::admission::setting::{SettingError, SettingOf};
 use crate::audit::admin_audit::{self, AdminChange};
 use crate::change::transition::Transition;
-use crate::documents::type_write;
+use crate::documents::{Edit, edit, read_type, type_write};
 use crate::engine::Engine;
-use crate::ports::{Disabled, DocumentWrite, FailureQuery, StoreError, TypeRow, TypeRows};
+use crate::ports::{Disabled, DocumentKind, FailureQuery, StoreError, TypeRow, TypeRows};
 use crate::record::{DbTime, LOST, TaskRow};
 use crate::task::TaskType;
 use crate::webhooks::alerts;
@@ -31,20 +32,6 @@ pub struct TypeReport {
     pub enabled: usize,
     /// Failed, with the reason; they do not stop the others.
     pub failed: Vec<(String, String)>,
-}
-
-/// A type was not switched.
-#[derive(Debug, thiserror::Error)]
-pub enum SwitchError {
-    /// No type of this name is known here.
-    #[error("there is no such task type")]
-    UnknownType,
-    /// Every try met a revision conflict.
-    #[error("the task type was changed by others meanwhile: try again")]
-    Moved,
-    /// The store does not answer.
-    #[error(transparent)]
-    Store(#[from] StoreError),
 }
 
 const fn has_failed(status: TaskStatus) -> bool {
@@ -213,17 +200,19 @@ pub(super) async fn settled_row(
 /// Writes a step. `false`: a revision conflict.
 async fn take(engine: &Engine, step: TypeStep) -> Result<bool, StoreError> {
     let TypeStep { row, verdict } = step;
+    let store = &engine.ports.store;
     let written = match verdict {
         TypeVerdict::Disabled => {
             let since = row.disabled.as_ref().map(|disabled| disabled.since);
             let alert =
                 since.and_then(|since| alerts::of_type(engine, &row.name, &row.reason, since));
-            put_with(engine, &row, "type_disabled", None, alert).await?
+            let writes = [type_write(&row)?].into_iter().chain(alert).collect();
+            admin_audit::put_all(store, writes, entry(&row, "type_disabled", None)).await?
         }
-        TypeVerdict::Enabled => put(engine, &row, "type_enabled", None).await?,
-        TypeVerdict::StaysDisabled | TypeVerdict::ProbeGone => {
-            engine.ports.store.put_type(&row).await?
+        TypeVerdict::Enabled => {
+            admin_audit::put(store, type_write(&row)?, entry(&row, "type_enabled", None)).await?
         }
+        TypeVerdict::StaysDisabled | TypeVerdict::ProbeGone => store.put_type(&row).await?,
     };
     if written {
         let (task_type, reason) = (&row.name, &row.reason);
@@ -333,12 +322,12 @@ impl TypeDecision<'_> {
 /// A person disables a type, until a person enables it.
 ///
 /// # Errors
-/// [`SwitchError`].
+/// [`SettingError`].
 pub fn disable_type<'a>(
     engine: &'a Engine,
     name: &'a str,
     decision: TypeDecision<'a>,
-) -> BoxFuture<'a, Result<TypeRow, SwitchError>> {
+) -> BoxFuture<'a, Result<TypeRow, SettingError>> {
     Box::pin(switch(engine, name, decision, |row, now| {
         row.disabled = Some(Disabled {
             since: now,
@@ -351,36 +340,20 @@ pub fn disable_type<'a>(
 /// A person enables a type. Failures from before do not count any more.
 ///
 /// # Errors
-/// [`SwitchError`].
+/// [`SettingError`].
 pub fn enable_type<'a>(
     engine: &'a Engine,
     name: &'a str,
     decision: TypeDecision<'a>,
-) -> BoxFuture<'a, Result<TypeRow, SwitchError>> {
+) -> BoxFuture<'a, Result<TypeRow, SettingError>> {
     Box::pin(switch(engine, name, decision, |row, now| {
         (row.disabled, row.counts_from) = (None, Some(now));
     }))
 }
 
-/// Writes the row of a type together with the entry of its switch.
-async fn put(
-    engine: &Engine,
-    row: &TypeRow,
-    event: &'static str,
-    by: Option<TypeDecision<'_>>,
-) -> Result<bool, StoreError> {
-    put_with(engine, row, event, by, None).await
-}
-
-/// The same, with what operators are told of it.
-async fn put_with(
-    engine: &Engine,
-    row: &TypeRow,
-    event: &'static str,
-    by: Option<TypeDecision<'_>>,
-    alert: Option<DocumentWrite>,
-) -> Result<bool, StoreError> {
-    let change = AdminChange {
+/// The entry of a switch in the audit.
+fn entry(row: &TypeRow, event: &'static str, by: Option<TypeDecision<'_>>) -> AdminChange {
+    AdminChange {
         event,
         actor: by.map_or(row.by.as_str(), |by| by.actor).to_owned(),
         tenant: Tenant::default(),
@@ -389,9 +362,7 @@ async fn put_with(
             Some(name) => json!({"note": row.reason, "by": name}),
             None => json!({"note": row.reason}),
         },
-    };
-    let writes = [type_write(row)?].into_iter().chain(alert).collect();
-    admin_audit::put_all(&engine.ports.store, writes, change).await
+    }
 }
 
 async fn switch(
@@ -399,36 +370,37 @@ async fn switch(
     name: &str,
     decision: TypeDecision<'_>,
     change: impl Fn(&mut TypeRow, DbTime),
-) -> Result<TypeRow, SwitchError> {
+) -> Result<TypeRow, SettingError> {
     if engine.registry.newest(name).is_none() {
-        return Err(SwitchError::UnknownType);
+        return Err(SettingError::Unknown(SettingOf::TaskType));
     }
-    for _ in 0..10 {
-        let read = engine.ports.store.types().await?;
-        let row = read.rows.into_iter().find(|row| row.name == name);
-        let mut row = row.unwrap_or_else(|| TypeRow {
-            name: name.to_owned(),
-            ..TypeRow::default()
-        });
+    let of_type = (DocumentKind::TaskType, &Tenant::default(), &[name][..]);
+    let switched = edit(&engine.ports.store, of_type, |read| {
+        let mut row = read.rows.into_iter().next().map_or_else(
+            || TypeRow {
+                name: name.to_owned(),
+                ..TypeRow::default()
+            },
+            read_type,
+        );
         change(&mut row, read.now);
         (row.by, row.reason) = (decision.by(), decision.note.to_owned());
         row.rev = row.rev.next();
-        let event = if row.disabled.is_some() {
-            "type_disabled"
-        } else {
-            "type_enabled"
+        let event = match row.disabled {
+            Some(_) => "type_disabled",
+            None => "type_enabled",
         };
-        let written = put(engine, &row, event, Some(decision)).await?;
-        engine.disabled_types.forget();
-        if written {
-            tracing::warn!(
-                task_type = name,
-                by = row.by,
-                disabled = row.disabled.is_some(),
-                "a task type was switched"
-            );
-            return Ok(row);
-        }
-    }
-    Err(SwitchError::Moved)
+        let entry = entry(&row, event, Some(decision));
+        Ok::<_, SettingError>(Edit::write(type_write(&row)?, row).audited(entry))
+    });
+    let switched = switched.await;
+    engine.disabled_types.forget();
+    let row = switched?.ok_or(SettingError::Moved(SettingOf::TaskType))?;
+    tracing::warn!(
+        task_type = name,
+        by = row.by,
+        disabled = row.disabled.is_some(),
+        "a task type was switched"
+    );
+    Ok(row)
 }

@@ -5,15 +5,13 @@ use super::LimitValues;
 use super::declared::declared;
 use super::grant::LimitState;
 use crate::admission::places::{TYPE_PREFIX, limit_name, type_of};
-use crate::audit::admin_audit::{self, AdminChange};
-use crate::documents::{delete, read_document, write_document};
+use crate::admission::setting::{Setting, SettingError, SettingOf, setting};
+use crate::documents::{read_document, write_document};
 use crate::engine::Engine;
-use crate::ports::{
-    Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, PlaceCount, StoreError,
-};
+use crate::ports::{Document, DocumentKind, DocumentQuery, PlaceCount, StoreError};
 use crate::record::DbTime;
+use counterstep_contracts::ConcurrencyDecl;
 use counterstep_contracts::limit::{DeclaredLimit, LimitFault, Rate, fault_of};
-use counterstep_contracts::{ConcurrencyDecl, Rev, Tenant};
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -26,9 +24,6 @@ const MOST: u32 = 1_000;
 
 /// Records that are read for a list: those written last.
 const MOST_RECORDS: u32 = 1_000;
-
-/// Maximum tries on a revision conflict.
-const TRIES: u32 = 10;
 
 /// What a person has set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,21 +78,15 @@ pub struct LimitUse {
 /// A limit was not set.
 #[derive(Debug, thiserror::Error)]
 pub enum LimitError {
-    /// No type of this program declares it, and no values were ever set for it.
-    #[error("no task type of this program declares such a limit")]
-    Unknown,
     /// The values are impossible.
     #[error("the values are impossible: {0}")]
     Impossible(LimitFault),
     /// They are of attempts, and the limit is of tasks.
     #[error("tasks under way are counted, up to 1,000, and have no rate")]
     NotOfTasks,
-    /// Every try met a revision conflict.
-    #[error("the limit was changed by others meanwhile: try again")]
-    Moved,
-    /// The store failed.
+    /// It could not be written.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Setting(#[from] SettingError),
 }
 
 async fn latest(
@@ -134,7 +123,7 @@ fn read(row: &Document) -> Option<SetLimit> {
         .ok()
 }
 
-fn setting(row: &Document) -> Option<LimitSetting> {
+fn shown(row: &Document) -> Option<LimitSetting> {
     let set = read(row)?;
     Some(LimitSetting {
         at_once: set.at_once,
@@ -150,7 +139,8 @@ pub(super) async fn setting_of(
     engine: &Engine,
     name: &str,
 ) -> Result<Option<LimitSetting>, StoreError> {
-    Ok(document(engine, name).await?.as_ref().and_then(setting))
+    let row = setting(engine, SettingOf::Limit, name).await?;
+    Ok(row.as_ref().and_then(shown))
 }
 
 /// All limits that are declared, set or in use, by name.
@@ -164,7 +154,7 @@ pub fn limits(engine: &Engine) -> BoxFuture<'_, Result<Vec<LimitRow>, StoreError
             row_of(&mut rows, &name).declared = Some(limit);
         }
         for document in latest(engine, KIND, MOST).await? {
-            if let Some(set) = setting(&document) {
+            if let Some(set) = shown(&document) {
                 row_of(&mut rows, &document.name).set = Some(set);
             }
         }
@@ -275,42 +265,17 @@ pub fn set_limit<'a>(
 ) -> BoxFuture<'a, Result<(), LimitError>> {
     Box::pin(async move {
         check(name, new.at_once, new.rate)?;
-        let body = write_document(
-            KIND,
-            &SetLimit {
-                at_once: new.at_once,
-                rate: new.rate,
-                by: new.actor.to_owned(),
-                note: new.note.to_owned(),
-            },
-        )?;
-        for _ in 0..TRIES {
-            let rev = revision(engine, name).await?;
-            if rev.is_none() && !declared(&engine.registry).contains_key(name) {
-                return Err(LimitError::Unknown);
-            }
-            let write = DocumentWrite {
-                kind: KIND,
-                tenant: Tenant::default(),
-                name: name.to_owned(),
-                expected: Some(rev.unwrap_or(Rev(0))),
-                change: DocumentChange::Put {
-                    body: body.clone(),
-                    due_at: None,
-                },
-            };
-            let change = AdminChange {
-                event: "limit_set",
-                actor: new.actor.to_owned(),
-                tenant: Tenant::default(),
-                name: name.to_owned(),
-                details: json!({"note": new.note, "at_once": new.at_once, "rate": new.rate}),
-            };
-            if admin_audit::put(&engine.ports.store, write, change).await? {
-                return Ok(());
-            }
-        }
-        Err(LimitError::Moved)
+        let set = SetLimit {
+            at_once: new.at_once,
+            rate: new.rate,
+            by: new.actor.to_owned(),
+            note: new.note.to_owned(),
+        };
+        let body = write_document(KIND, &set).map_err(SettingError::Store)?;
+        let details = json!({"note": new.note, "at_once": new.at_once, "rate": new.rate});
+        let set =
+            of_limit(engine, name).write(engine, Some(body), ("limit_set", new.actor, details));
+        Ok(set.await.map(drop)?)
     })
 }
 
@@ -325,38 +290,15 @@ pub fn reset_limit<'a>(
     note: &'a str,
 ) -> BoxFuture<'a, Result<bool, LimitError>> {
     Box::pin(async move {
-        for _ in 0..TRIES {
-            let Some(rev) = revision(engine, name).await? else {
-                return match declared(&engine.registry).contains_key(name) {
-                    true => Ok(false),
-                    false => Err(LimitError::Unknown),
-                };
-            };
-            let change = AdminChange {
-                event: "limit_reset",
-                actor: actor.to_owned(),
-                tenant: Tenant::default(),
-                name: name.to_owned(),
-                details: json!({"note": note}),
-            };
-            let deleted = delete(KIND, Tenant::default(), name.to_owned(), rev);
-            if admin_audit::put(&engine.ports.store, deleted, change).await? {
-                return Ok(true);
-            }
-        }
-        Err(LimitError::Moved)
+        let entry = ("limit_reset", actor, json!({"note": note}));
+        Ok(of_limit(engine, name).write(engine, None, entry).await?)
     })
 }
 
-async fn revision(engine: &Engine, name: &str) -> Result<Option<Rev>, StoreError> {
-    Ok(document(engine, name).await?.map(|row| row.rev))
-}
-
-async fn document(engine: &Engine, name: &str) -> Result<Option<Document>, StoreError> {
-    let query = DocumentQuery::Named {
-        kind: KIND,
-        tenant: Tenant::default(),
-        names: vec![name.to_owned()],
-    };
-    Ok(engine.ports.store.documents(&query).await?.rows.pop())
+fn of_limit<'a>(engine: &Engine, name: &'a str) -> Setting<'a> {
+    Setting {
+        of: SettingOf::Limit,
+        name,
+        is_declared: declared(&engine.registry).contains_key(name),
+    }
 }

@@ -3,7 +3,6 @@
 //! I/O; what is given is decided in `state`.
 
 use super::grant::{Grant, LimitState, LimitValues};
-use super::set_values::SetValues;
 use super::unused::UNUSED_FOR;
 use super::{Backing, LimitKey, Limits, Share, admin};
 use crate::documents::{read_document, write_document};
@@ -35,10 +34,7 @@ const SIDE_BY_SIDE: usize = 8;
 /// Maximum tries on a revision conflict.
 const TRIES: u32 = 20;
 
-/// How often the values that operators have set are read.
-const SET_VALUES_FOR: Duration = Duration::from_secs(1);
-
-/// Timeout of that read. The next exchange tries again.
+/// Reading what people have set may take so long. The next exchange tries again.
 const SET_VALUES_TAKE: Duration = Duration::from_secs(1);
 
 /// How long a process waits at its end for its permits to be given back.
@@ -126,23 +122,14 @@ enum SetValuesKnown {
 
 /// Reads what people have set, where that was not read a moment ago. Old values hold where it fails.
 async fn read_set_values(engine: &Engine) -> SetValuesKnown {
-    let now = engine.ports.clock.monotonic();
-    let is_fresh = {
-        let set = engine.limits.set_values();
-        set.read_at
-            .is_some_and(|at| now.saturating_sub(at) < SET_VALUES_FOR)
-    };
-    if is_fresh {
+    let (set, clock) = (&engine.limits.set, engine.ports.clock.as_ref());
+    if !set.is_to_be_read(clock.monotonic()) {
         return SetValuesKnown::Now;
     }
     // One connection may be silent while the others answer: permits in use are renewed in any case.
-    let clock = engine.ports.clock.as_ref();
     match answer_within(clock, SET_VALUES_TAKE, admin::set_values(engine)).await {
         Some(Ok(values)) => {
-            *engine.limits.set_values() = SetValues {
-                read_at: Some(now),
-                values,
-            };
+            set.learn(values);
             return SetValuesKnown::Now;
         }
         Some(Err(error)) => {
@@ -150,16 +137,17 @@ async fn read_set_values(engine: &Engine) -> SetValuesKnown {
         }
         None => tracing::warn!("the values set for limits could not be read in time"),
     }
-    match engine.limits.set_values().read_at {
-        Some(_) => SetValuesKnown::Old,
-        None => SetValuesKnown::Never,
+    set.read_again();
+    match set.is_known() {
+        true => SetValuesKnown::Old,
+        false => SetValuesKnown::Never,
     }
 }
 
 /// What a person has set under this name, as far as this process knows: it reads that once a second.
 pub(crate) async fn set_values_of(engine: &Engine, name: &str) -> Option<LimitValues> {
     read_set_values(engine).await;
-    engine.limits.set_values().values.get(name).copied()
+    engine.limits.set_values(name)
 }
 
 async fn exchange(engine: &Engine, key: &LimitKey) -> Result<(), StoreError> {
@@ -254,8 +242,8 @@ struct Exchanged {
 }
 
 impl Limits {
-    fn set_values(&self) -> parking_lot::MutexGuard<'_, SetValues> {
-        self.set.lock()
+    fn set_values(&self, name: &str) -> Option<LimitValues> {
+        self.set.map(|values| values.get(name).copied())?
     }
 
     /// The limits to be exchanged now.
@@ -295,7 +283,7 @@ impl Limits {
     /// What this process needs. What it does not use is not given to an attempt before the exchange
     /// ends: another process may have it then.
     fn begin_exchange(&self, key: &LimitKey) -> Option<(super::grant::Need, LimitValues)> {
-        let set = self.set_values().values.get(&*key.limit).copied();
+        let set = self.set_values(&key.limit);
         let mut shares = self.shares();
         let share = shares.by_key.get_mut(key)?;
         share.values = set.unwrap_or(share.declared);

@@ -10,7 +10,6 @@ mod found;
 mod grant;
 mod held_permit;
 mod key;
-mod set_values;
 mod unused;
 
 pub use admin::{
@@ -25,6 +24,7 @@ pub(crate) use held_permit::LimitPermit;
 pub(crate) use key::{KeyedLimit, LimitKey};
 pub use unused::forget_unused_limits;
 
+use crate::admission::remembered::Remembered;
 use crate::host::waiting_looks::Looks;
 use crate::ports::Clock;
 use counterstep_contracts::{Host, Limit, TaskId};
@@ -33,7 +33,6 @@ use futures::channel::oneshot;
 use futures::future::{Either, select};
 use grant::{Grant, Need};
 use parking_lot::{Mutex, MutexGuard};
-use set_values::SetValues;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,7 +60,7 @@ pub(crate) struct Limits {
     /// The one loop of a process that exchanges; its parts take turns.
     pub(crate) exchanging: tokio::sync::Mutex<()>,
     /// What people have set.
-    pub(crate) set: Mutex<SetValues>,
+    set: Remembered<BTreeMap<String, LimitValues>>,
 }
 
 #[derive(Debug, Default)]
@@ -164,7 +163,7 @@ impl Limits {
             wanted: Notify::new(),
             place_free: Notify::new(),
             exchanging: tokio::sync::Mutex::default(),
-            set: Mutex::default(),
+            set: Remembered::default(),
         }
     }
 

@@ -1,19 +1,13 @@
 //! Queues that people have paused: no host claims a task of one, and what runs goes on. A queue is paused
 //! while its document is there. Each process reads them once a second while it takes tasks.
 
-mod cache;
-
-pub(crate) use cache::PausedQueues;
-
-use crate::audit::admin_audit::{self, AdminChange};
-use crate::documents::{delete, read_document, write_document};
+use crate::admission::setting::{Setting, SettingError, SettingOf, setting};
+use crate::documents::{read_document, write_document};
 use crate::engine::Engine;
 use crate::engine::time_limits::{best_effort, needed_read};
-use crate::ports::{
-    Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, StoreError, TaskCount,
-};
+use crate::ports::{Document, DocumentKind, DocumentQuery, StoreError, TaskCount};
 use crate::record::DbTime;
-use counterstep_contracts::{Host, QueueName, Rev, Tenant};
+use counterstep_contracts::{Host, QueueName, Tenant};
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -23,9 +17,6 @@ const KIND: DocumentKind = DocumentKind::Queue;
 
 /// More queues than a program declares.
 const MOST: u32 = 1_000;
-
-/// Maximum tries on a revision conflict.
-const TRIES: u32 = 10;
 
 /// Why a queue is paused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,26 +47,12 @@ pub struct Pause {
     pub note: String,
 }
 
-/// A queue was not paused or resumed.
-#[derive(Debug, thiserror::Error)]
-pub enum PauseError {
-    /// No type of this program has such a queue, and it is not paused.
-    #[error("no task type of this program has such a queue")]
-    Unknown,
-    /// Every try met a revision conflict.
-    #[error("the queue was changed by others meanwhile: try again")]
-    Moved,
-    /// The store failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
 impl Engine {
     /// Those of these queues that are not paused, as far as this process knows: it reads them once a
     /// second. Where the database does not answer, what was known holds; before its first answer none is open.
     pub async fn not_paused(&self, queues: &[QueueName]) -> Vec<QueueName> {
         let clock = self.ports.clock.as_ref();
-        if self.paused.are_to_be_read(clock.monotonic()) {
+        if self.paused.is_to_be_read(clock.monotonic()) {
             let read = match self.paused.is_known() {
                 true => best_effort(clock, paused(self)).await,
                 // Without the first answer nothing is fetched.
@@ -90,8 +67,17 @@ impl Engine {
                 None => tracing::warn!("paused queues could not be read in time"),
             }
         }
-        self.paused.without(queues)
+        let open = self.paused.map(|paused| without(queues, paused));
+        open.unwrap_or_default()
     }
+}
+
+/// Those of these queues and lanes that are not paused.
+fn without(queues: &[QueueName], paused: &BTreeSet<QueueName>) -> Vec<QueueName> {
+    let open = queues
+        .iter()
+        .filter(|queue| !paused.contains(&queue.base()));
+    open.cloned().collect()
 }
 
 async fn paused(engine: &Engine) -> Result<Vec<Document>, StoreError> {
@@ -170,98 +156,73 @@ pub(crate) async fn pause_of(
     engine: &Engine,
     name: &QueueName,
 ) -> Result<Option<Pause>, StoreError> {
-    Ok(document(engine, name).await?.as_ref().map(read))
+    Ok(setting(engine, SettingOf::Queue, &name.0)
+        .await?
+        .as_ref()
+        .map(read))
 }
 
 /// Pauses a queue: no task of it is claimed from a moment later on, in any process.
 ///
 /// # Errors
-/// [`PauseError`].
+/// [`SettingError`].
 pub fn pause_queue<'a>(
     engine: &'a Engine,
     name: &'a QueueName,
     (actor, note): (&'a str, &'a str),
-) -> BoxFuture<'a, Result<(), PauseError>> {
+) -> BoxFuture<'a, Result<(), SettingError>> {
     Box::pin(async move {
         let body = Body {
             by: actor.to_owned(),
             note: note.to_owned(),
         };
         let body = write_document(KIND, &body)?;
-        for _ in 0..TRIES {
-            let rev = revision(engine, name).await?;
-            if rev.is_none() && !declared(engine).contains(name) {
-                return Err(PauseError::Unknown);
-            }
-            let write = DocumentWrite {
-                kind: KIND,
-                tenant: Tenant::default(),
-                name: name.0.clone(),
-                expected: Some(rev.unwrap_or(Rev(0))),
-                change: DocumentChange::Put {
-                    body: body.clone(),
-                    due_at: None,
-                },
-            };
-            if audited(engine, write, ("queue_paused", name), (actor, note)).await? {
-                return Ok(());
-            }
-        }
-        Err(PauseError::Moved)
+        let entry = ("queue_paused", actor, json!({ "note": note }));
+        let paused = of_queue(engine, name).write(engine, Some(body), entry);
+        paused.await.map(drop)
     })
 }
 
 /// Lets hosts claim tasks of a queue again. `false`: it was not paused.
 ///
 /// # Errors
-/// [`PauseError`].
+/// [`SettingError`].
 pub fn resume_queue<'a>(
     engine: &'a Engine,
     name: &'a QueueName,
     (actor, note): (&'a str, &'a str),
-) -> BoxFuture<'a, Result<bool, PauseError>> {
+) -> BoxFuture<'a, Result<bool, SettingError>> {
     Box::pin(async move {
-        for _ in 0..TRIES {
-            let Some(rev) = revision(engine, name).await? else {
-                return match declared(engine).contains(name) {
-                    true => Ok(false),
-                    false => Err(PauseError::Unknown),
-                };
-            };
-            let deleted = delete(KIND, Tenant::default(), name.0.clone(), rev);
-            if audited(engine, deleted, ("queue_resumed", name), (actor, note)).await? {
-                return Ok(true);
-            }
-        }
-        Err(PauseError::Moved)
+        let entry = ("queue_resumed", actor, json!({ "note": note }));
+        of_queue(engine, name).write(engine, None, entry).await
     })
 }
 
-async fn audited(
-    engine: &Engine,
-    write: DocumentWrite,
-    (event, name): (&'static str, &QueueName),
-    (actor, note): (&str, &str),
-) -> Result<bool, StoreError> {
-    let change = AdminChange {
-        event,
-        actor: actor.to_owned(),
-        tenant: Tenant::default(),
-        name: name.0.clone(),
-        details: json!({ "note": note }),
-    };
-    admin_audit::put(&engine.ports.store, write, change).await
+fn of_queue<'a>(engine: &Engine, name: &'a QueueName) -> Setting<'a> {
+    Setting {
+        of: SettingOf::Queue,
+        name: &name.0,
+        is_declared: declared(engine).contains(name),
+    }
 }
 
-async fn revision(engine: &Engine, name: &QueueName) -> Result<Option<Rev>, StoreError> {
-    Ok(document(engine, name).await?.map(|row| row.rev))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-async fn document(engine: &Engine, name: &QueueName) -> Result<Option<Document>, StoreError> {
-    let query = DocumentQuery::Named {
-        kind: KIND,
-        tenant: Tenant::default(),
-        names: vec![name.0.clone()],
-    };
-    Ok(engine.ports.store.documents(&query).await?.rows.pop())
+    #[test]
+    fn with_a_queue_its_lanes_are_paused() {
+        let named = |name: &str| QueueName(name.to_owned());
+        let queues = [
+            "zips",
+            "zips.urgent",
+            "zips.backlog",
+            "videos",
+            "videos.urgent",
+        ]
+        .map(named);
+        let paused = BTreeSet::from([named("zips")]);
+        assert_eq!(without(&queues, &paused), queues[3..]);
+        assert_eq!(without(&queues, &BTreeSet::new()), queues);
+    }
 }
