@@ -4,6 +4,7 @@
 use crate::errand::only;
 use async_trait::async_trait;
 use counterstep_contracts::{FileName, Labels, Tenant};
+use counterstep_kernel::admission::disable::{TypeDecision, disable_type};
 use counterstep_kernel::client::{
     BatchItem, Submission, SubmitError, Submitted, UploadSession, submit_all,
 };
@@ -285,4 +286,29 @@ async fn a_repetition_is_not_refused_because_many_tasks_wait() {
     let again = post_one(&site.engine, "a").await.expect("accepted");
     assert!(again.replayed);
     assert_eq!(again.answer, first.answer);
+}
+
+#[tokio::test]
+async fn a_repetition_is_not_refused_because_its_type_is_disabled() {
+    let (site, first) = first_letter(|_| {}).await;
+    let by = TypeDecision {
+        actor: "operator",
+        name: None,
+        note: "no more letters",
+    };
+    let disabled = disable_type(&site.engine, "PostOne", by).await;
+    disabled.expect("it is disabled");
+    let again = post_one(&site.engine, "a").await.expect("accepted");
+    assert!(again.replayed);
+    assert_eq!(again.answer, first.answer);
+    let another = Submission {
+        key: Some("another".to_owned()),
+        ..under_key()
+    };
+    let task_type = *site.engine.registry.iter().next().expect("a task type");
+    let another = UploadSession::begin(&site.engine, task_type, another).await;
+    assert!(
+        matches!(another, Err(SubmitError::Disabled(_))),
+        "{another:?}"
+    );
 }
