@@ -67,9 +67,9 @@ pub(super) async fn ask(
         }
         asking.asked.steps.insert(at);
         if asking.next.contains(&at) || lost_scratch.contains(&at) {
-            asking.next(at).await;
+            asking.ask_next(at).await;
         } else {
-            asking.further_down(at).await;
+            asking.look_at(at).await;
         }
     }
     asking.asked
@@ -87,7 +87,7 @@ impl Asking<'_> {
     /// A step that is next: whether it may start. Nothing is taken of its limit while its breaker says no, or while it
     /// lacks room: a start cannot be given back. The one probe is taken last, since a probe that waits for a permit keeps
     /// all others out.
-    async fn next(&mut self, at: usize) {
+    async fn ask_next(&mut self, at: usize) {
         let TurnTask {
             engine, task_type, ..
         } = self.task;
@@ -152,7 +152,7 @@ impl Asking<'_> {
 
     /// A step further down, which comes to be next where a condition skips those before it. It takes nothing: it then asks
     /// with a decision of its own.
-    async fn further_down(&mut self, at: usize) {
+    async fn look_at(&mut self, at: usize) {
         let TurnTask {
             engine,
             task_type,
