@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 /// What holds a task back, in the order in which it is asked.
-// Few tasks beside it, and room for heavy steps, are asked between its place and its breakers. They are no gates: a task that lacks
-// them stays in the queue, and nothing is written.
+// Few tasks beside it are asked for after its place, and room for heavy steps between its breakers and its limits. They are no gates:
+// a task that lacks them stays in the queue, and nothing is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Gate {
     /// Another submission of its key may come, and replace it. By the name of the limit of its type.

@@ -10,8 +10,8 @@ pub(crate) mod isolation;
 pub mod limits;
 pub mod paused_queues;
 pub mod places;
-pub(crate) mod remembered;
 mod setting;
+pub(crate) mod setting_cache;
 pub(crate) mod waiting_tasks;
 
 pub use setting::{SettingError, SettingOf};

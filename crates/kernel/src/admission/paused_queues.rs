@@ -52,19 +52,25 @@ impl Engine {
     /// second. Where the database does not answer, what was known holds; before its first answer none is open.
     pub async fn not_paused(&self, queues: &[QueueName]) -> Vec<QueueName> {
         let clock = self.ports.clock.as_ref();
-        if self.paused.is_to_be_read(clock.monotonic()) {
-            let read = match self.paused.is_known() {
+        if let Some(read) = self.paused.read_at(clock.monotonic()) {
+            let answer = match self.paused.is_known() {
                 true => best_effort(clock, paused(self)).await,
                 // Without the first answer nothing is fetched.
                 false => Some(needed_read(clock, paused(self)).await),
             };
-            match read {
+            match answer {
                 Some(Ok(rows)) => {
                     let paused = rows.into_iter().map(|row| QueueName(row.name)).collect();
-                    self.paused.learn(paused);
+                    self.paused.learn(read, paused);
                 }
-                Some(Err(error)) => tracing::warn!(%error, "paused queues could not be read"),
-                None => tracing::warn!("paused queues could not be read in time"),
+                Some(Err(error)) => {
+                    tracing::warn!(%error, "paused queues could not be read");
+                    self.paused.keep(read);
+                }
+                None => {
+                    tracing::warn!("paused queues could not be read in time");
+                    self.paused.keep(read);
+                }
             }
         }
         let open = self.paused.map(|paused| without(queues, paused));

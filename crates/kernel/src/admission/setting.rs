@@ -1,5 +1,6 @@
-//! What people set by name: queues that are paused, values of limits, types that take no submissions. A setting is a document, and stands until a person takes it
-//! back. Must not know what it means.
+//! What people set by name: queues that are paused, and values of limits. A setting is a document, and stands until a person takes it
+//! back. A type that takes no submissions has a row with more than that, which `disable` writes; why it was not written is said
+//! here, too. Must not know what a setting means.
 
 use crate::audit::admin_audit::AdminChange;
 use crate::documents::{Edit, delete, edit, named};
@@ -46,7 +47,7 @@ pub enum SettingError {
     /// No type of this program has it, and it was never set.
     #[error("no task type of this program has such a {0}")]
     Unknown(SettingOf),
-    /// Others change it all the time.
+    /// Every try met a revision conflict.
     #[error("the {0} was changed by others meanwhile: try again")]
     Moved(SettingOf),
     /// The store failed.

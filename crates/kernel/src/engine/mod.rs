@@ -9,7 +9,7 @@ pub mod time_limits;
 use crate::admission::heavy::Heavy;
 use crate::admission::isolation::Isolation;
 use crate::admission::limits::Limits;
-use crate::admission::remembered::Remembered;
+use crate::admission::setting_cache::SettingCache;
 use crate::admission::waiting_tasks::WaitingTasks;
 use crate::change::outbox::{Published, Stall};
 use crate::client::AbandonedKeys;
@@ -53,7 +53,7 @@ pub struct Engine {
     /// Whether the queue left a brief announcement without an answer.
     pub(crate) stall: Arc<Stall>,
     /// Which task types were disabled a moment ago.
-    pub(crate) disabled_types: Arc<Remembered<BTreeSet<String>>>,
+    pub(crate) disabled_types: Arc<SettingCache<BTreeSet<String>>>,
     /// What it writes into the worker registry.
     pub(crate) registration: Arc<Registration>,
     /// Which turns may run beside each other.
@@ -63,7 +63,7 @@ pub struct Engine {
     /// What it has of the limits of all processes.
     pub(crate) limits: Arc<Limits>,
     /// Which queues are paused.
-    pub(crate) paused: Arc<Remembered<BTreeSet<QueueName>>>,
+    pub(crate) paused: Arc<SettingCache<BTreeSet<QueueName>>>,
     /// How many tasks of a tenant wait.
     pub(crate) waiting: Arc<WaitingTasks>,
     /// Alerts that this process has raised.

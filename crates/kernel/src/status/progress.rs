@@ -11,7 +11,7 @@ use crate::engine::time_limits::best_effort;
 use crate::ports::{ByteStream, Clock, Hints, Signal};
 use crate::record::{DbTime, StepRow, TaskRecord};
 use crate::times::rfc3339;
-use crate::turn::liveness::Liveness;
+use crate::turn::attempt_heartbeats::Liveness;
 use crate::turn::turn_time::TurnTime;
 use counterstep_contracts::{Attempt, AttemptProgress, Direction, Epoch, TaskId, TaskProgress};
 pub(crate) use counterstep_steps::progress::Meter;

@@ -21,7 +21,7 @@ use crate::status::progress::Meter;
 use crate::status::task_log::AttemptLog;
 use crate::status::traces;
 use crate::task::{Inputs, Run, StepCode, TaskFacts, TaskType};
-use crate::turn::liveness::Liveness;
+use crate::turn::attempt_heartbeats::Liveness;
 use counterstep_contracts::{Attempt, Direction, LogPart, Outcome, TaskId, UndoDecl};
 use counterstep_steps::times::TimeLeft;
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! Before a task is claimed: it gets room and the permit of a limit for its next step, or stands in line for them, or is left.
 
-use super::breaker_look::holds_back;
+use super::breakers::holds_back;
 use super::likely::likely_next;
 use super::lock::LOOK_AGAIN;
 use super::permits::Permits;

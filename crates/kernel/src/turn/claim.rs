@@ -3,8 +3,8 @@
 use super::before_claim::{Ready, ready};
 use super::claimable::{Claimable, Wanted, claimable};
 use super::facts::{TurnPlan, TurnTask, as_taken_over, ready_for, ready_since};
-use super::heartbeat::{KeptLease, beside};
-use super::lease::Lease;
+use super::lease_heartbeat::{KeptLease, beside};
+use super::lease_state::Lease;
 use super::lock::{LOOK_AGAIN, TaskLock, Unlocked};
 use super::offer::Offer;
 use super::permits::Permits;

@@ -3,7 +3,7 @@
 //! decided as ever.
 
 use super::attempt::{Ended, StoppedBy};
-use super::lease::{Lease, UnderLease};
+use super::lease_state::{Lease, UnderLease};
 use super::read_at::ReadAt;
 use super::turn_loop::{Happened, Next, Turn};
 use crate::cancel::CancelReason;

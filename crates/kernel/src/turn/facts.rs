@@ -1,7 +1,7 @@
 //! What a turn gathers before a decision: lost scratch files, circuit breakers, limits, and what it knows
 //! itself. All I/O of a decision is here; `plan` decides.
 
-use super::ask::{Asked, ask};
+use super::ask_gates::{Asked, ask};
 use super::likely::Done;
 use super::permits::Permits;
 use crate::children;

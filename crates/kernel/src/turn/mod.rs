@@ -4,11 +4,11 @@
 //! A turn never runs a step inside a transaction, and nothing drops it half-way.
 
 mod apply;
-mod ask;
+mod ask_gates;
 mod attempt;
 mod attempt_ended;
+pub(crate) mod attempt_heartbeats;
 mod before_claim;
-mod breaker_look;
 mod breakers;
 mod claim;
 mod claimable;
@@ -16,10 +16,9 @@ mod code;
 mod cut_off;
 mod db_time;
 mod facts;
-mod heartbeat;
-mod lease;
+mod lease_heartbeat;
+mod lease_state;
 mod likely;
-pub(crate) mod liveness;
 mod lock;
 mod offer;
 mod permits;
@@ -37,7 +36,7 @@ mod wake;
 mod watch;
 
 pub(crate) use attempt::{Ended, Order, execute};
-pub(crate) use breaker_look::breaker_of;
+pub(crate) use breakers::breaker_of;
 pub(crate) use claim::turn_when;
 pub use claim::{turn, turn_for};
 pub(crate) use likely::likely_next;

@@ -3,7 +3,7 @@
 
 use super::claim::run;
 use super::cut_off::{CutOff, Unwritten};
-use super::lease::Lease;
+use super::lease_state::Lease;
 use super::lock::TaskLock;
 use super::permits::Permits;
 use super::read_at::ReadAt;

@@ -3,7 +3,7 @@
 
 use super::attempt::{self, Ended, Order};
 use super::cut_off::{CutOff, Unwritten};
-use super::lease::Lease;
+use super::lease_state::Lease;
 use super::lock::TaskLock;
 use super::permits::Permits;
 use super::probe::Probed;

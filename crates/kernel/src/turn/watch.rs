@@ -7,7 +7,7 @@ use crate::admission::limits::LimitPermit;
 use crate::cancel::CancelToken;
 use crate::engine::Engine;
 use crate::error::{ErrorClass, StepError};
-use crate::turn::liveness::Liveness;
+use crate::turn::attempt_heartbeats::Liveness;
 use counterstep_contracts::retry::format_duration;
 use futures::future::{BoxFuture, Either, pending, select, select_all};
 use std::time::Duration;

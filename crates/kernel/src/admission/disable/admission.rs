@@ -24,11 +24,11 @@ pub(crate) async fn admit(
     let name = task_type.decl.name;
     let disabled = &engine.disabled_types;
     loop {
-        if disabled.is_to_be_read(engine.ports.clock.monotonic()) {
-            let read = engine.ports.store.types().await;
-            let rows = read.inspect_err(|_| disabled.forget())?.rows.into_iter();
+        if let Some(read) = disabled.read_at(engine.ports.clock.monotonic()) {
+            let types = engine.ports.store.types().await;
+            let rows = types.inspect_err(|_| disabled.forget())?.rows.into_iter();
             let rows = rows.filter(|row| row.disabled.is_some());
-            disabled.learn(rows.map(|row| row.name).collect());
+            disabled.learn(read, rows.map(|row| row.name).collect());
         }
         // Another caller may have forgotten it meanwhile.
         if disabled.map(|names| names.contains(name)) == Some(false) {

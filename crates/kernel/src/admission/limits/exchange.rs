@@ -34,7 +34,7 @@ const SIDE_BY_SIDE: usize = 8;
 /// Maximum tries on a revision conflict.
 const TRIES: u32 = 20;
 
-/// Reading what people have set may take so long. The next exchange tries again.
+/// Timeout of reading what operators have set. The next exchange tries again.
 const SET_VALUES_TAKE: Duration = Duration::from_secs(1);
 
 /// How long a process waits at its end for its permits to be given back.
@@ -123,13 +123,13 @@ enum SetValuesKnown {
 /// Reads what people have set, where that was not read a moment ago. Old values hold where it fails.
 async fn read_set_values(engine: &Engine) -> SetValuesKnown {
     let (set, clock) = (&engine.limits.set, engine.ports.clock.as_ref());
-    if !set.is_to_be_read(clock.monotonic()) {
+    let Some(read) = set.read_at(clock.monotonic()) else {
         return SetValuesKnown::Now;
-    }
+    };
     // One connection may be silent while the others answer: permits in use are renewed in any case.
     match answer_within(clock, SET_VALUES_TAKE, admin::set_values(engine)).await {
         Some(Ok(values)) => {
-            set.learn(values);
+            set.learn(read, values);
             return SetValuesKnown::Now;
         }
         Some(Err(error)) => {

@@ -24,7 +24,7 @@ pub(crate) use held_permit::LimitPermit;
 pub(crate) use key::{KeyedLimit, LimitKey};
 pub use unused::forget_unused_limits;
 
-use crate::admission::remembered::Remembered;
+use crate::admission::setting_cache::SettingCache;
 use crate::host::waiting_looks::Looks;
 use crate::ports::Clock;
 use counterstep_contracts::{Host, Limit, TaskId};
@@ -60,7 +60,7 @@ pub(crate) struct Limits {
     /// The one loop of a process that exchanges; its parts take turns.
     pub(crate) exchanging: tokio::sync::Mutex<()>,
     /// What people have set.
-    set: Remembered<BTreeMap<String, LimitValues>>,
+    set: SettingCache<BTreeMap<String, LimitValues>>,
 }
 
 #[derive(Debug, Default)]
@@ -163,7 +163,7 @@ impl Limits {
             wanted: Notify::new(),
             place_free: Notify::new(),
             exchanging: tokio::sync::Mutex::default(),
-            set: Remembered::default(),
+            set: SettingCache::default(),
         }
     }
 

@@ -77,10 +77,14 @@ impl UploadSession {
 
     /// Whether its type takes it, and whether as the probe of a disabled one.
     async fn ask_type(&mut self) -> Result<(), SubmitError> {
-        let probe = self.probe.take();
+        let probe = self.probe.clone();
         let admitted = admission::admit(&self.engine, &self.task_type, self.id, probe).await?;
-        self.probe = admitted.map_err(SubmitError::Disabled)?;
-        Ok(())
+        let (probe, refused) = match admitted {
+            Ok(probe) => (probe, Ok(())),
+            Err(refusal) => (None, Err(SubmitError::Disabled(refusal))),
+        };
+        self.probe = probe;
+        refused
     }
 
     async fn place(&self, request: &Value) -> Result<Place, SubmitError> {

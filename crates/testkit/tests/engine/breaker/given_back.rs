@@ -334,6 +334,54 @@ impl PressAndPay {
     }
 }
 
+struct NoteAndPress;
+
+#[distributed_task(name = "NoteAndPress", queue = "given-back")]
+impl NoteAndPress {
+    type Request = Order;
+    type Response = ();
+
+    #[step(1, host = "worker", no_undo = "test")]
+    async fn note() -> StepResult<bool> {
+        Ok(true)
+    }
+
+    #[step(2, host = "worker", heavy, breaker = PAYMENTS, no_undo = "test")]
+    async fn press(_note: &bool) -> StepResult<u8> {
+        Ok(1)
+    }
+
+    fn respond() {}
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_without_room_takes_no_probe() {
+    const BANK: &str = "probe";
+    let registry = Registry::new().with::<Press>().with::<NoteAndPress>();
+    let (site, hints) = half_open(registry).await;
+    let presses = site.submit(Form::to::<Press>().field("bank", BANK)).await;
+    let pressing = {
+        let engine = site.engine.clone();
+        tokio::spawn(async move { turn(&engine, Host::Worker, presses, &CancelToken::new()).await })
+    };
+    let pressed = service(BANK);
+    inside(&pressed, 1).await;
+    let probe: Event = async {}.boxed().shared();
+    let mut engine = site.engine.clone();
+    engine.ports.hints = Arc::new(AtProbe {
+        hints,
+        event: probe.clone(),
+    });
+    let task = site.submit(Form::to::<NoteAndPress>()).await;
+    let end = turn(&engine, Host::Worker, task, &CancelToken::new()).await;
+    assert!(probe.peek().is_none(), "a probe was taken: {end:?}");
+    pressed.gate.add_permits(1);
+    pressing.await.expect("it ends");
+    let end = turn(&engine, Host::Worker, task, &CancelToken::new()).await;
+    assert_eq!(end, TurnEnd::Rests(TaskStatus::Completed));
+    assert!(probe.peek().is_some(), "the breaker was not asked");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn room_that_frees_while_a_group_is_asked_for_takes_no_start_of_a_sibling() {
     const BANK: &str = "group";

@@ -1,8 +1,8 @@
 //! Which of the steps that may come next have to wait for a breaker or a limit: asked before each decision, and what it takes goes
 //! into the turn's permits. Only forward: an undo waits for neither.
 
-use super::breaker_look::{Look, breaker_of, look};
 use super::breakers::alert_open;
+use super::breakers::{Look, breaker_of, look};
 use super::facts::TurnTask;
 use super::likely::next_after;
 use super::permits::Permits;
@@ -84,32 +84,33 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// A step that is next: whether it may start. Nothing is taken of its limit while its breaker says no, or while it
+    /// A step that is next: whether it may start. Nothing is taken while its breaker says no, and nothing of its limit while it
     /// lacks room: a start cannot be given back. The one probe is taken last, since a probe that waits for a permit keeps
     /// all others out.
     async fn ask_next(&mut self, at: usize) {
         let TurnTask {
             engine, task_type, ..
         } = self.task;
-        let limit = task_type.decl.steps[at].limit;
+        let StepDecl { limit, heavy, .. } = task_type.decl.steps[at];
         let mut breaker = breaker_of(engine, &task_type, at);
-        if let (Some(_), Some(asked)) = (limit, &breaker) {
+        let takes = limit.is_some() || (heavy && breaker.is_some());
+        if let Some(asked) = breaker.as_ref().filter(|_| takes) {
             match look(asked).await {
                 Look::Goes => breaker = None,
                 Look::MayProbe => {}
                 Look::Waits(left) => return self.wait_open(at, asked, left).await,
             }
         }
-        if let Some(limit) = limit {
-            if !self.has_room(at) {
-                // The planner decides where it waits for room. It starts once its limit was asked, too.
-                self.asked.steps.remove(&at);
-                return;
-            }
-            if let Err(hold) = self.permit(at, &limit).await {
-                self.asked.held_back.insert(at, hold);
-                return;
-            }
+        if takes && !self.has_room(at) {
+            // The planner decides where it waits for room. It starts once its limit and its breaker were asked, too.
+            self.asked.steps.remove(&at);
+            return;
+        }
+        if let Some(limit) = limit
+            && let Err(hold) = self.permit(at, &limit).await
+        {
+            self.asked.held_back.insert(at, hold);
+            return;
         }
         let Some(breaker) = breaker else { return };
         let settings = &engine.settings;

@@ -3,7 +3,7 @@
 //! The work is never dropped half-way: this only cancels tokens, and the work stops where it is
 //! safe. A hint cancels nothing: only the task's row does.
 
-use super::lease::Lease;
+use super::lease_state::Lease;
 use super::lock::TaskLock;
 use super::tokens::Tokens;
 use crate::cancel::CancelReason;
