@@ -1,5 +1,6 @@
 //! Figures as a text, and the files that they are compared with. Must not know how they are counted.
 
+use counterstep_testkit::golden;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -33,15 +34,7 @@ pub(super) fn compare(name: &str, costs: Vec<(&'static str, Costs)>) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("golden/{name}.txt"));
     let golden = std::fs::read_to_string(&path).unwrap_or_default();
     let text = text(&costs, &golden);
-    if std::env::var_os("COUNTERSTEP_BLESS").is_some() {
-        std::fs::write(&path, text).expect("the golden file is rewritten");
-        return;
-    }
-    assert!(
-        text == golden,
-        "a task costs something else than bench/golden/{name}.txt says. Where that is meant, rewrite the file and give \
-         the reason in the commit: COUNTERSTEP_BLESS=1 cargo test -p counterstep-bench --all-features\n{text}"
-    );
+    golden::compare(path, &text, "test -p counterstep-bench --all-features");
 }
 
 fn text(costs: &[(&str, Costs)], golden: &str) -> String {

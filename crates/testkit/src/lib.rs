@@ -8,6 +8,7 @@ mod answers;
 pub mod clock;
 mod database;
 pub mod form;
+pub mod golden;
 pub mod harness;
 pub mod invariants;
 pub mod lossy_queue;

@@ -388,6 +388,7 @@ mod tests {
     use counterstep_kernel::journal::Fold;
     use counterstep_kernel::record::TaskRow;
     use counterstep_steps::times::DbTime;
+    use counterstep_testkit::golden;
     use diesel::pg::Pg;
     use std::path::Path;
     use uuid::Uuid;
@@ -454,16 +455,11 @@ mod tests {
             let text = format!("{}\n", text.split(" -- binds:").next().unwrap_or_default());
             let file =
                 Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.sql"));
-            if std::env::var_os("COUNTERSTEP_BLESS").is_some() {
-                std::fs::write(&file, text).expect("the golden file is written");
-                continue;
-            }
-            let golden = std::fs::read_to_string(&file).unwrap_or_default();
-            assert!(
-                text == golden,
-                "the statement `{name}` is not that of {}; look at the plan of the new one, then run\n\
-                 COUNTERSTEP_BLESS=1 cargo test -p counterstep-adapters --all-features --lib golden_files\n{text}",
-                file.display()
+            // Where one is to be another, the plan of the new one is looked at first.
+            golden::compare(
+                file,
+                &text,
+                "test -p counterstep-adapters --all-features --lib golden_files",
             );
         }
     }

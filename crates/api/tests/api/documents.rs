@@ -3,6 +3,7 @@
 use crate::site::Site;
 use counterstep_api::{AuthSettings, all_routes, openapi_document};
 use counterstep_contracts::ProblemCode;
+use counterstep_testkit::golden;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -26,16 +27,10 @@ fn operations(document: &Value) -> Vec<(String, String, &Value)> {
 #[test]
 fn the_document_is_what_the_code_says() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json");
-    let document = format!("{:#}\n", shipped());
-    if std::env::var_os("COUNTERSTEP_BLESS").is_some() {
-        std::fs::write(&path, document).unwrap();
-        return;
-    }
-    let committed = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        committed == document,
-        "docs/openapi.json is not what the code says. If the code is right, rewrite it: \
-         COUNTERSTEP_BLESS=1 cargo test -p counterstep-api --test api the_document_is_what_the_code_says"
+    golden::compare(
+        path,
+        &format!("{:#}\n", shipped()),
+        "test -p counterstep-api --test api the_document_is_what_the_code_says",
     );
 }
 

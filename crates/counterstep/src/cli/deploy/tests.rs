@@ -39,16 +39,11 @@ fn file(path: &str) -> String {
 fn the_files_of_this_repository_are_what_the_shipped_types_render() {
     let facts = Facts::of(&counterstep_tasks::tasks(), None);
     for path in RENDERED {
-        let (found, wanted) = (file(path), render(&file(path), &facts).expect("marks"));
-        if std::env::var_os("COUNTERSTEP_BLESS").is_some() {
-            std::fs::write(deploy().join(path), wanted).expect("a file");
-            continue;
-        }
-        assert!(
-            found == wanted,
-            "deploy/{path} is not what the shipped task types render: {}\nIf the renderer is right: COUNTERSTEP_BLESS=1 \
-             cargo test --workspace --all-features --lib the_shipped_types_render",
-            super::difference(Path::new(path), &found, &wanted)
+        let wanted = render(&file(path), &facts).expect("marks");
+        counterstep_testkit::golden::compare(
+            deploy().join(path),
+            &wanted,
+            "test --workspace --all-features --lib the_shipped_types_render",
         );
     }
 }
