@@ -1,13 +1,15 @@
 //! Settings that are wrong, each with the exit code and the words that it promises. `2` is the
 //! parser's, `78` says that starting again will not help.
 
-use counterstep_tests::command::{Ended, counterstep, run, to_its_end};
+use counterstep_tests::command::{Ended, counterstep, run, to_its_end, without_settings};
 use counterstep_tests::place::Place;
+use counterstep_tests::program::{program, program_called};
 use counterstep_tests::rows::make_newer;
 use counterstep_tests::services::{self, QUICK};
 use std::ffi::OsStr;
 use std::net::TcpListener;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 const SERVICES: [&str; 4] = ["dev", "api", "worker", "reconciler"];
 
@@ -39,6 +41,28 @@ fn an_unknown_flag_is_the_parsers_business() {
     run(place.path(), &["no-such-command"])
         .assert_code(2)
         .assert_says("no-such-command");
+}
+
+/// What `--help` shows but for what a program is called and its version.
+fn options(place: &Place, program: &Path, arguments: &[&str]) -> String {
+    let mut command = without_settings(program);
+    command.args(arguments).arg("--help");
+    let help = to_its_end(place.path(), command).stdout;
+    let (_, options) = help.split_once("\nOptions:\n").expect("options");
+    options.replace("  -V, --version\n          Print version\n\n", "")
+}
+
+#[test]
+fn a_service_of_its_own_takes_what_its_command_takes() {
+    let place = Place::new();
+    for service in ["api", "worker", "reconciler"] {
+        let own = program_called(&format!("counterstep-{service}"));
+        assert_eq!(
+            options(&place, own, &[]),
+            options(&place, program(), &[service]),
+            "{service}"
+        );
+    }
 }
 
 #[test]

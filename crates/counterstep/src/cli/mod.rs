@@ -12,6 +12,8 @@ mod describe;
 mod dev;
 mod edit;
 mod fsck;
+#[cfg(all(test, feature = "shipped"))]
+mod help;
 mod keys;
 mod limits;
 mod log;
