@@ -1,5 +1,7 @@
 //! Who is let in, to what, and as whom a caller stands in audits.
 
+#[path = "access/full_tenant.rs"]
+mod full_tenant;
 #[path = "access/sweeps.rs"]
 mod sweeps;
 
