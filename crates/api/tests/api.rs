@@ -6,6 +6,8 @@ mod access;
 mod administration;
 #[path = "api/alerts.rs"]
 mod alerts;
+#[path = "api/answers.rs"]
+mod answers;
 #[path = "api/batches.rs"]
 mod batches;
 #[path = "api/bounds.rs"]

@@ -2,9 +2,13 @@
 
 #[path = "access/full_tenant.rs"]
 mod full_tenant;
+#[path = "access/roles.rs"]
+mod roles;
 #[path = "access/sweeps.rs"]
 mod sweeps;
 
+pub(crate) use full_tenant::{FullTenant, PLANTED};
+pub(crate) use roles::assert_as_written;
 pub(crate) use sweeps::{
     Credential, all_is_on, each_route_needs_its_role, one_tenant_reaches_nothing_of_another,
 };
@@ -245,7 +249,7 @@ async fn a_key_of_each_role_may_use_its_routes_and_those_of_the_roles_below() {
         each.push((*role, credential("default", *role).await));
     }
     let of_another = credential("acme", Role::Admin).await;
-    each_route_needs_its_role(&site, &each, &of_another).await;
+    assert_as_written(&each_route_needs_its_role(&site, &each, &of_another).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -270,7 +274,7 @@ async fn roles_and_tenants_that_a_proxy_names_count_as_those_of_keys() {
         .map(|role| (*role, Credential::proxied("default", *role)))
         .collect();
     let [own, other] = ["acme", "umbra"].map(|tenant| Credential::proxied(tenant, Role::Admin));
-    each_route_needs_its_role(&site, &each, &own).await;
+    assert_as_written(&each_route_needs_its_role(&site, &each, &own).await);
     one_tenant_reaches_nothing_of_another(&site, &own, &other).await;
 }
 

@@ -1,7 +1,7 @@
 //! The OpenAPI document: that it is the committed one, that it is whole, and who gets it.
 
 use crate::site::Site;
-use counterstep_api::{AuthSettings, all_routes, openapi_document};
+use counterstep_api::{AuthSettings, RouteView, all_routes, openapi_document};
 use counterstep_contracts::ProblemCode;
 use counterstep_testkit::golden;
 use serde_json::Value;
@@ -41,19 +41,31 @@ fn unnamed(path: &str) -> String {
     parts.collect::<Vec<_>>().join("/")
 }
 
+/// What the document has of a route: its address there, and the operation. Of a route of task types, that of this one.
+pub(crate) fn operation<'a>(
+    document: &'a Value,
+    route: RouteView,
+    task_type: &str,
+) -> (String, &'a Value) {
+    let path = match (route.method, route.path) {
+        ("POST", "/api/tasks/{id}" | "/api/tasks/{id}/batch") => {
+            route.path.replace("{id}", task_type)
+        }
+        (_, path) => unnamed(path),
+    };
+    let is_of_route = |(method, own, _): &(String, String, _)| {
+        method == route.method && (*own == path || unnamed(own) == path)
+    };
+    let found = operations(document).into_iter().find(is_of_route);
+    let (_, path, operation) = found.unwrap_or_else(|| panic!("{route:?}"));
+    (path, operation)
+}
+
 #[test]
 fn each_route_is_in_the_document_with_its_parameters_and_its_role() {
     let document = shipped();
-    let operations = operations(&document);
     for route in all_routes() {
-        let of_route = |path: &str| match (route.method, route.path) {
-            ("POST", "/api/tasks/{id}") => path == "/api/tasks/place-order",
-            ("POST", "/api/tasks/{id}/batch") => path == "/api/tasks/place-order/batch",
-            (_, own) => unnamed(path) == unnamed(own),
-        };
-        let mut found = operations.iter();
-        let found = found.find(|(method, path, _)| method == route.method && of_route(path));
-        let (_, path, operation) = found.unwrap_or_else(|| panic!("{route:?}"));
+        let (path, operation) = operation(&document, route, "place-order");
         let in_path = operation["parameters"].as_array().expect("parameters");
         let in_path = in_path.iter().filter(|it| it["in"] == "path");
         let named: BTreeSet<_> = in_path.map(|it| it["name"].as_str().unwrap()).collect();

@@ -13,6 +13,13 @@ pub(crate) struct Reply {
 
 impl Reply {
     pub(crate) async fn of(response: reqwest::Response) -> Self {
+        let mut reply = Self::without_body(&response);
+        reply.body = response.bytes().await.expect("a whole body").to_vec();
+        reply
+    }
+
+    /// A body may have no end.
+    pub(crate) fn without_body(response: &reqwest::Response) -> Self {
         let status = response.status().as_u16();
         let headers = response
             .headers()
@@ -27,7 +34,7 @@ impl Reply {
         Self {
             status,
             headers,
-            body: response.bytes().await.expect("a whole body").to_vec(),
+            body: Vec::new(),
         }
     }
 
@@ -77,6 +84,10 @@ impl Reply {
             assert_ne!(read, 0, "closed in the middle of a body");
         }
         reply
+    }
+
+    pub(crate) fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.headers.iter().map(|(name, value)| (&**name, &**value))
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {

@@ -1,7 +1,8 @@
 //! Callers by access token: which tokens are refused, whose keys count, and for how long.
 
 use crate::access::{
-    Credential, all_is_on, each_route_needs_its_role, one_tenant_reaches_nothing_of_another,
+    Credential, all_is_on, assert_as_written, each_route_needs_its_role,
+    one_tenant_reaches_nothing_of_another,
 };
 use crate::issuer::{AUDIENCE, ISSUER, KeyServer, SigningKey, claims, encoded, rsa_modulus, rules};
 use crate::site::{Site, eventually};
@@ -273,7 +274,7 @@ async fn roles_and_tenants_of_tokens_count_as_those_of_keys() {
         .map(|role| (*role, credential("default", *role)))
         .collect();
     let [own, other] = ["acme", "umbra"].map(|tenant| credential(tenant, Role::Admin));
-    each_route_needs_its_role(&site, &each, &own).await;
+    assert_as_written(&each_route_needs_its_role(&site, &each, &own).await);
     one_tenant_reaches_nothing_of_another(&site, &own, &other).await;
 }
 

@@ -11,38 +11,50 @@ use counterstep_contracts::webhook::DeliveryView;
 use serde_json::{Value, json};
 
 /// A tenant with one of everything, by the credential of its administrator.
-pub(super) struct FullTenant<'a> {
-    pub(super) site: &'a Site,
-    pub(super) admin: &'a Credential,
+pub(crate) struct FullTenant<'a> {
+    pub(crate) site: &'a Site,
+    pub(crate) admin: &'a Credential,
+    /// Where its tasks send webhooks.
+    pub(crate) webhook: String,
     /// The ids of all that it has.
-    pub(super) ids: Vec<String>,
+    pub(crate) ids: Vec<String>,
 }
 
 /// In texts that it hands in, and in names that it gives.
-pub(super) const PLANTED: &str = "planted-by-umbra";
+pub(crate) const PLANTED: &str = "planted-text";
 
 impl FullTenant<'_> {
-    pub(super) async fn ask(&self, method: &str, path: &str, body: &str) -> Reply {
+    pub(crate) async fn ask(&self, method: &str, path: &str, body: &str) -> Reply {
         let request = self.admin.on(self.site.request(method, path));
         let request = request.header("content-type", "application/json");
         self.site.send(request.body(body.to_owned())).await
     }
 
-    async fn task(&mut self, task_type: &str) -> String {
+    pub(crate) async fn task(&mut self, task_type: &str) -> String {
+        self.submit(task_type, &json!({"text": PLANTED})).await
+    }
+
+    pub(crate) async fn submit(&mut self, task_type: &str, body: &Value) -> String {
         let path = format!("/api/tasks/{task_type}");
         let request = self.admin.on(self.site.request("POST", &path));
         let request = request
             .header("content-type", "application/json")
-            .header("counterstep-webhook", "http://127.0.0.1:1/")
-            .body(json!({"text": PLANTED}).to_string());
+            .header("counterstep-webhook", &self.webhook)
+            .body(body.to_string());
         let accepted: Accepted = self.site.send(request).await.json(202);
         let id = accepted.task_id.to_string();
         self.ids.push(id.clone());
         id
     }
 
-    pub(super) async fn task_in(&mut self, task_type: &str, status: &str) -> String {
+    pub(crate) async fn task_in(&mut self, task_type: &str, status: &str) -> String {
         let id = self.task(task_type).await;
+        self.until(&id, status).await;
+        id
+    }
+
+    /// Waits until a task is in a state.
+    pub(crate) async fn until(&self, id: &str, status: &str) {
         let path = format!("/api/tasks/{id}");
         eventually(status, || async {
             let view: Value = self.ask("GET", &path, "").await.json(200);
@@ -53,7 +65,6 @@ impl FullTenant<'_> {
             }
         })
         .await;
-        id
     }
 
     async fn file(&mut self) -> String {
@@ -70,14 +81,14 @@ impl FullTenant<'_> {
         id
     }
 
-    async fn webhook(&mut self) -> (String, String) {
+    pub(crate) async fn webhook(&mut self) -> (String, String) {
         let task = self.task_in("write-note", "completed").await;
         let path = format!("/api/tasks/{task}/webhooks");
         let page: Page<DeliveryView> = self.ask("GET", &path, "").await.json(200);
         (task, page.items[0].id.clone())
     }
 
-    pub(super) async fn schedule(&mut self) {
+    pub(crate) async fn schedule(&mut self) {
         let schedule =
             json!({"type": "WriteNote", "request": {"text": PLANTED}, "cron": "30 2 * * *"});
         let path = format!("/api/schedules/{PLANTED}");
@@ -86,12 +97,12 @@ impl FullTenant<'_> {
             .assert_status(201);
     }
 
-    pub(super) async fn forget_schedule(&self) {
+    pub(crate) async fn forget_schedule(&self) {
         let path = format!("/api/schedules/{PLANTED}");
         self.ask("DELETE", &path, "").await.assert_status(204);
     }
 
-    pub(super) async fn bulk(&mut self) -> String {
+    pub(crate) async fn bulk(&mut self) -> String {
         let body = json!({"action": "redrive", "filter": {}, "note": PLANTED});
         let started = self
             .ask("POST", "/api/bulk-operations", &body.to_string())
@@ -101,7 +112,7 @@ impl FullTenant<'_> {
         started.id
     }
 
-    pub(super) async fn key(&mut self) -> String {
+    pub(crate) async fn key(&mut self) -> String {
         let body = json!({"subject": PLANTED, "role": "read"});
         let made: NewKey = self
             .ask("POST", "/api/keys", &body.to_string())
@@ -113,7 +124,7 @@ impl FullTenant<'_> {
 
     /// The address of something of its own, newly made, to which a route leads, and the body of a request that it
     /// may send there; `None`: the route leads to nothing of a tenant.
-    pub(super) async fn target(&mut self, route: RouteView) -> Option<(String, Value)> {
+    pub(crate) async fn target(&mut self, route: RouteView) -> Option<(String, Value)> {
         let note = json!({"note": "x"});
         let of_task = |id: String| route.path.replace("{id}", &id);
         let found = match (route.method, route.path) {
@@ -172,7 +183,7 @@ impl FullTenant<'_> {
         Some(found)
     }
 
-    pub(super) async fn trail(&self, path: &str) -> Value {
+    pub(crate) async fn trail(&self, path: &str) -> Value {
         let Some(rest) = path.strip_prefix("/api/tasks/") else {
             return Value::Null;
         };

@@ -2,6 +2,7 @@
 //! role, and that a caller of one tenant reaches nothing of another.
 
 use super::full_tenant::{FullTenant, PLANTED};
+use super::roles::Row;
 use crate::site::Site;
 use counterstep_api::{ApiSettings, RouteView, all_routes};
 use counterstep_contracts::access::{NewKey, Role};
@@ -29,7 +30,7 @@ impl Credential {
         ])
     }
 
-    pub(super) fn on(&self, request: RequestBuilder) -> RequestBuilder {
+    pub(crate) fn on(&self, request: RequestBuilder) -> RequestBuilder {
         let add = |request: RequestBuilder, (name, value): &(_, _)| request.header(*name, value);
         self.0.iter().fold(request, add)
     }
@@ -44,43 +45,47 @@ pub(crate) fn all_is_on(api: &mut ApiSettings, engine: &mut EngineSettings) {
     api.event_poll = Duration::from_millis(20);
 }
 
-/// With a credential of each role in the default tenant, and one of an administrator of another.
+/// With a credential of each role in the default tenant, and one of an administrator of another: what they are answered,
+/// behind one without a credential.
 pub(crate) async fn each_route_needs_its_role(
     site: &Site,
     each: &[(Role, Credential)],
     of_another: &Credential,
-) {
+) -> Vec<Row> {
     let spare = "0".repeat(16);
-    let mut seen = 0;
+    let mut rows = Vec::new();
     for route in all_routes() {
         let path = route.path.replace("{id}", &spare).replace("{name}", "x");
         let path = path.replace("{name:.+}", "x");
         let without = site.send(site.request(route.method, &path)).await;
-        let Some(needed) = route.role else {
-            assert_ne!(without.status, 401, "{route:?}");
-            continue;
-        };
-        without.problem(401, "unauthenticated");
+        match route.role {
+            None => assert_ne!(without.status, 401, "{route:?}"),
+            Some(_) => drop(without.problem(401, "unauthenticated")),
+        }
+        let mut statuses = vec![without.status];
         // What it answers to one who may ask is for other tests; a stream of events has no end.
         let status =
             async |by: &Credential| site.status(by.on(site.request(route.method, &path))).await;
         for (role, credential) in each {
             let status = status(credential).await;
-            if *role < needed {
+            statuses.push(status);
+            if route.role.is_some_and(|needed| *role < needed) {
                 assert_eq!(status, 403, "{role} {route:?}");
             } else {
                 assert!(status != 401 && status != 403, "{role} {route:?}: {status}");
             }
         }
         let status = status(of_another).await;
+        statuses.push(status);
         assert_eq!(
             status == 403,
             route.is_of_installation,
             "{route:?}: {status}"
         );
-        seen += 1;
+        rows.push((format!("{} {}", route.method, route.path), statuses));
     }
-    assert!(seen > 25, "{seen}");
+    assert!(rows.len() > 60, "{rows:?}");
+    rows
 }
 
 async fn send(
@@ -97,6 +102,9 @@ async fn send(
     }
     site.beginning(request).await
 }
+
+/// A receiver of webhooks that takes none.
+const NOWHERE: &str = "http://127.0.0.1:1/";
 
 /// What lists a tenant's own, and what it has to hold of the planted.
 const LISTS: [&str; 6] = [
@@ -118,6 +126,7 @@ pub(crate) async fn one_tenant_reaches_nothing_of_another(
     let mut umbra = FullTenant {
         site,
         admin: other,
+        webhook: NOWHERE.to_owned(),
         ids: Vec::new(),
     };
     umbra.task_in("asks-a-person", "dead_lettered").await;
@@ -200,6 +209,7 @@ async fn names_are_each_tenants_own(site: &Site, own: &Credential, umbra: &mut F
     let acme = FullTenant {
         site,
         admin: own,
+        webhook: NOWHERE.to_owned(),
         ids: Vec::new(),
     };
     let other = json!({"type": "WriteNote", "request": {"text": "own"}, "cron": "0 1 * * *"});
