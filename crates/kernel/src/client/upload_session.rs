@@ -282,15 +282,6 @@ impl UploadSession {
         }
     }
 
-    /// The whole request as far as it has arrived.
-    fn read(&mut self) -> Result<Value, RequestError> {
-        if let Some(whole) = &self.whole {
-            return (self.task_type.read_request)(whole.clone());
-        }
-        let files = self.sent_files();
-        self.fields.read(self.task_type.read_request, &files)
-    }
-
     /// The step that takes an arriving file, and its bucket: asked of the declaration, with the
     /// text fields so far. Of the files that came before it takes one a field along, so that a
     /// thousand files are not read a thousand times.

@@ -32,7 +32,7 @@ use parts::{DraftAttempts, DraftChildren, DraftOutgoing, DraftPlace, DraftTask};
 
 use crate::audit;
 use crate::change::intents;
-use crate::change::transition::{Guard, LeaseChange, ReceiveWrite, Time, Transition};
+use crate::change::transition::{Guard, LeaseChange, ReceiveWrite, TaskWrite, Time, Transition};
 use crate::plan;
 use crate::record::{AuditEntry, DbTime, StepRow, TaskRecord};
 use crate::saga::{self, Event, Illegal, State, StepEvent};
@@ -305,7 +305,15 @@ impl Draft {
                 .collect()
         };
         let transition = Transition {
-            task: Some(self.task.write(self.record.task.clone())),
+            task: Some(TaskWrite {
+                row: self.record.task.clone(),
+                lease: self.task.lease,
+                needs_expired_lease: self.task.needs_expired_lease,
+                due: self.task.due,
+                deadline: self.task.deadline,
+                cancel_requested: self.task.cancel_requested,
+                finished: self.task.finished,
+            }),
             place,
             steps,
             attempts: self.attempts.writes,

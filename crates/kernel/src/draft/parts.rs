@@ -2,7 +2,7 @@
 
 use crate::change::intents;
 use crate::change::transition::{
-    AttemptWrite, IdempotencyWrite, LeaseChange, PlaceWrite, TaskWrite, Time, Transition, Work,
+    AttemptWrite, IdempotencyWrite, LeaseChange, PlaceWrite, Time, Transition, Work,
 };
 use crate::host::lost_hosts::Loss;
 use crate::ports::DocumentWrite;
@@ -44,18 +44,6 @@ impl DraftTask {
             LeaseChange::Keep => row.lease_owner.is_some(),
             LeaseChange::Take { .. } => true,
             LeaseChange::Release => false,
-        }
-    }
-
-    pub(super) fn write(self, row: TaskRow) -> TaskWrite {
-        TaskWrite {
-            row,
-            lease: self.lease,
-            needs_expired_lease: self.needs_expired_lease,
-            due: self.due,
-            deadline: self.deadline,
-            cancel_requested: self.cancel_requested,
-            finished: self.finished,
         }
     }
 }

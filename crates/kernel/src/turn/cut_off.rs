@@ -74,10 +74,10 @@ enum Waited {
 #[derive(Debug, Default)]
 pub(super) struct CutOff {
     /// The store did not take a change, or the lease ran out, by this process's timer. `None`: all is well.
-    since: Option<Duration>,
-    unwritten: VecDeque<Unwritten>,
+    pub(super) since: Option<Duration>,
+    pub(super) unwritten: VecDeque<Unwritten>,
     /// It was waited for long enough.
-    given_up: bool,
+    pub(super) given_up: bool,
 }
 
 impl CutOff {
@@ -122,19 +122,6 @@ impl Turn<'_> {
     pub(super) fn is_without_lease(&self) -> bool {
         let stopped = || self.tokens.is_cancelled_for(CancelReason::LeaseLost);
         self.lease.is_lost() || self.lease.confirmed().is_none() && stopped()
-    }
-
-    /// What happens next; `None`: nothing is under way.
-    pub(super) async fn next_happened(&mut self) -> Result<Option<Happened>, ChangeError> {
-        if let Some(since) = self.cut_off.since {
-            let waited = self.wait_for_the_lease(since).await;
-            self.cut_off.given_up = waited.is_err();
-            return waited.map(|()| Some(Happened::Back));
-        }
-        if let Some(unwritten) = self.cut_off.unwritten.pop_front() {
-            return Ok(Some(Happened::Unwritten(unwritten)));
-        }
-        Ok(self.under_way.next().await)
     }
 
     /// An attempt was told to stop because the lease is lost, or over.
@@ -217,7 +204,7 @@ impl Turn<'_> {
     }
 
     /// Waits until a heartbeat has got through, and reads the task again. Keeps what ends meanwhile.
-    async fn wait_for_the_lease(&mut self, since: Duration) -> Result<(), ChangeError> {
+    pub(super) async fn wait_for_the_lease(&mut self, since: Duration) -> Result<(), ChangeError> {
         let engine = self.engine;
         let clock = &engine.ports.clock;
         let until = since.saturating_add(engine.settings.spool_max_age);

@@ -26,6 +26,7 @@ use crate::status::progress::Board;
 use crate::status::task_log::TurnLog;
 use crate::task::{Inputs, TaskType};
 use counterstep_contracts::{Direction, Host, LogPart, TaskStatus};
+use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use std::collections::{BTreeMap, BTreeSet};
@@ -284,6 +285,19 @@ impl<'a> Turn<'a> {
         self.unstopped_children.clear();
         self.under_way.clear();
         self.waits_for_room = false;
+    }
+
+    /// What happens next; `None`: nothing is under way.
+    async fn next_happened(&mut self) -> Result<Option<Happened>, ChangeError> {
+        if let Some(since) = self.cut_off.since {
+            let waited = self.wait_for_the_lease(since).await;
+            self.cut_off.given_up = waited.is_err();
+            return waited.map(|()| Some(Happened::Back));
+        }
+        if let Some(unwritten) = self.cut_off.unwritten.pop_front() {
+            return Ok(Some(Happened::Unwritten(unwritten)));
+        }
+        Ok(self.under_way.next().await)
     }
 
     /// Decides and commits as the owner of the lease.

@@ -17,7 +17,7 @@ use crate::payloads::without_text;
 use crate::ports::{CommitError, StoreError};
 use crate::record::TaskRecord;
 use crate::retry_decision::INLINE_LIMIT;
-use crate::task::guarded;
+use crate::task::{RequestError, guarded};
 use counterstep_contracts::http::Accepted;
 use counterstep_contracts::{Labels, StoredFile, StoredFiles};
 use futures::future::BoxFuture;
@@ -239,6 +239,15 @@ impl UploadSession {
                 replayed: false,
             })
         })
+    }
+
+    /// The whole request as far as it has arrived.
+    fn read(&mut self) -> Result<Value, RequestError> {
+        if let Some(whole) = &self.whole {
+            return (self.task_type.read_request)(whole.clone());
+        }
+        let files = self.sent_files();
+        self.fields.read(self.task_type.read_request, &files)
     }
 
     /// The code of the task's author failed. Its text goes to the log of the process that takes the request.
