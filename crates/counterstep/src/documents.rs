@@ -6,3 +6,6 @@ struct Tasks;
 
 #[doc = include_str!("../../../docs/operations.md")]
 struct Operations;
+
+#[doc = include_str!("../../../docs/holds.md")]
+struct Holds;

@@ -73,6 +73,11 @@ async fn the_commands_of_the_http_page_do_what_it_shows() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_commands_of_the_page_about_what_holds_a_task_back_do_what_it_shows() {
+    assert!(follow("docs/holds.md").await > 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_commands_of_the_operations_page_do_what_it_shows() {
     assert!(follow("docs/operations.md").await > 0);
 }
