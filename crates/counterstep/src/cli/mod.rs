@@ -13,6 +13,7 @@ mod dev;
 mod edit;
 mod fsck;
 #[cfg(all(test, feature = "shipped"))]
+#[path = "help/tests.rs"]
 mod help;
 mod keys;
 mod limits;

@@ -14,7 +14,7 @@ use std::time::Duration;
 pub(crate) enum Gate {
     /// Another submission of its key may come, and replace it. By the name of the limit of its type.
     Debounce(String),
-    /// So many tasks of its key may be under way, and as many are.
+    /// As many tasks of its key are under way as may be.
     Place {
         /// The name of the limit of its type.
         limit: String,

@@ -16,7 +16,7 @@ pub(crate) struct Heavy {
     limits: Arc<Limits>,
     key: LimitKey,
     limit: Limit,
-    /// So many run side by side.
+    /// Maximum number of steps side by side.
     pub(crate) steps: u32,
     /// Rooms in the code of steps.
     inside: AtomicU32,
@@ -62,7 +62,7 @@ impl Drop for RoomInCode {
 }
 
 impl Heavy {
-    /// For so many steps side by side.
+    /// `steps`: maximum number of steps side by side.
     pub(crate) fn new(limits: &Arc<Limits>, steps: usize) -> Self {
         let most = usize::try_from(Limit::MOST).unwrap_or(usize::MAX);
         let steps = u32::try_from(steps.clamp(1, most)).unwrap_or(Limit::MOST);
@@ -85,7 +85,7 @@ impl Heavy {
         }
     }
 
-    /// So many run now. Room that a task has taken and still waits for something else is not among them.
+    /// Number of steps that run now. Room that a task has taken and still waits for something else is not among them.
     pub(crate) fn running(&self) -> u32 {
         self.inside.load(Ordering::SeqCst)
     }

@@ -22,7 +22,7 @@ pub enum SettingOf {
 }
 
 impl SettingOf {
-    const fn kind(self) -> DocumentKind {
+    pub(super) const fn kind(self) -> DocumentKind {
         match self {
             Self::Queue => DocumentKind::Queue,
             Self::Limit => DocumentKind::LimitValues,

@@ -21,6 +21,18 @@ struct Cached<T> {
     known: Option<(Duration, T)>,
 }
 
+impl<T> Cached<T> {
+    fn is_younger_than(&self, bound: Duration, now: Duration) -> bool {
+        self.known
+            .as_ref()
+            .is_some_and(|(at, _)| age(now, *at) < bound)
+    }
+}
+
+fn age(now: Duration, at: Duration) -> Duration {
+    now.saturating_sub(at)
+}
+
 /// The caller is to read, since this time by the timer of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
@@ -40,16 +52,18 @@ impl<T> SettingCache<T> {
     /// where there is none, or only a much older one, each caller reads.
     pub(crate) fn read_at(&self, now: Duration) -> Option<Read> {
         let mut cached = self.0.lock();
-        let is_younger_than = |bound, at| now.saturating_sub(at) < bound;
-        if let Some((at, _)) = cached.known {
-            let is_read = |at| is_younger_than(FRESH_FOR, at);
-            let is_read = cached.reading.is_some_and(is_read);
-            if is_younger_than(FRESH_FOR, at) || (is_read && is_younger_than(USED_FOR, at)) {
-                return None;
-            }
+        let is_read = cached.reading.is_some_and(|at| age(now, at) < FRESH_FOR);
+        let bound = if is_read { USED_FOR } else { FRESH_FOR };
+        if cached.is_younger_than(bound, now) {
+            return None;
         }
         cached.reading = Some(now);
         Some(Read(now))
+    }
+
+    /// Whether what is known was read a moment ago.
+    pub(crate) fn is_fresh(&self, now: Duration) -> bool {
+        self.0.lock().is_younger_than(FRESH_FOR, now)
     }
 
     /// What was read, unless a later read has been answered before.
@@ -108,8 +122,10 @@ mod tests {
         cache.learn(read, 1);
         assert!(cache.read_at(NOW).is_none());
         let later = NOW + FRESH_FOR;
+        assert!(cache.is_fresh(NOW));
         assert!(cache.read_at(later).is_some());
         assert!(cache.read_at(later).is_none());
+        assert!(!cache.is_fresh(later));
         assert_eq!(known(&cache), Some(1));
         cache.read_again();
         assert!(cache.read_at(later).is_some());

@@ -10,10 +10,10 @@ use counterstep_contracts::TaskId;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 
-/// So many are remembered; the oldest ones beyond are free once the time of their rows is over.
+/// Maximum number of keys that are remembered; the oldest ones beyond are free once the time of their rows is over.
 const MOST: usize = 10_000;
 
-/// So many are freed at a time, as far as the store is quick enough.
+/// Maximum number of keys that are freed at a time.
 const AT_ONCE: usize = 100;
 
 /// The keys that this process has still to free.

@@ -54,7 +54,7 @@ pub enum SubmitError {
     /// The declaration's own code fails on this request.
     #[error("the declaration fails on this request: {0}")]
     Declaration(StepError),
-    /// Its files were swept before it was committed: the stores took so long. A body that arrives
+    /// Its files were swept before it was committed: the stores took too long. A body that arrives
     /// slowly ends earlier, by the limit on its arrival, which is half of what files are kept for.
     #[error("the request's files were not stored in time, and are deleted")]
     TooSlow,
@@ -81,7 +81,7 @@ pub enum SubmitError {
 /// The tasks that keep another one of their key from being accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TooManyAtOnce {
-    /// So many may be under way.
+    /// Maximum number of tasks under way.
     pub at_once: u32,
     /// Some of them, where they are the tenant's.
     pub tasks: Vec<TaskId>,

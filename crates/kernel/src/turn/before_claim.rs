@@ -13,8 +13,8 @@ use counterstep_contracts::{Host, QueueName, StepDecl, TaskStatus};
 use futures::future::{Either, select};
 use std::time::Duration;
 
-/// So long a task stands in line for room or for a permit, with a slot but without a lease, before it
-/// is left to other hosts.
+/// How long a task stands in line for room or for a permit, with a slot but without a lease. Then it is
+/// left to other hosts.
 const IN_LINE_FOR: Duration = Duration::from_secs(5);
 
 /// The message of a task that was found by polling reaches some process within this time, unless it is lost.
@@ -91,7 +91,7 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// Waits so long for a permit. An error: the task is left, and looked at again after this.
+    /// Waits for a permit, for `at_most`. An error: the task is left, and looked at again after this.
     async fn permit(&self, of: KeyedLimit<'_>, at_most: Duration) -> Result<LimitPermit, Duration> {
         let limits = &self.engine.limits;
         let (task, slots) = (self.record.task.id, self.engine.registration.concurrency());

@@ -162,7 +162,7 @@ pub(super) enum Unlocked {
 
 impl Unlocked {
     /// Processes without locks begin one after the other, by the last digit of their random ids: a
-    /// task that has waited for so many `steps` of patience is due in those with a smaller one.
+    /// task that has waited for `steps` times the patience is due in those with a smaller one.
     pub(super) fn after(engine: &Engine, steps: u128) -> Self {
         let place = engine
             .id

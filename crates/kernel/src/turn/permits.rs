@@ -29,7 +29,7 @@ impl Permits {
         self.0.lock()
     }
 
-    /// Takes room for so many steps, or as much as there is. Returns for how many.
+    /// Takes room for this number of steps, or as much as there is. Returns the number of steps that have room.
     pub(super) fn reserve(&self, engine: &Engine, steps: usize) -> usize {
         let rooms = &mut self.given().rooms;
         while rooms.len() < steps

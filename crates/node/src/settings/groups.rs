@@ -54,7 +54,7 @@ groups! {
     /// The limits of tasks and requests, and [shutdown](operations.md#shutdown).
     Tasks "Tasks";
 
-    /// What [steps](tasks.md#heavy-steps) may take of the host.
+    /// What [steps](holds.md#heavy-steps) may take of the host.
     Steps "Steps";
 
     /// Who may call, and what the API takes: see [callers and keys](operations.md#callers-and-keys).

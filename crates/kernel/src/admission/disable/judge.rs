@@ -108,7 +108,7 @@ pub fn admit(row: &TypeRow, task: TaskId, now: DbTime) -> Admission {
     }
 }
 
-/// Whether so many failures in a row disable a type; `row`: as it is, where it has one.
+/// Whether this number of consecutive failures disables a type; `row`: as it is, where it has one.
 #[must_use]
 pub fn weigh(
     name: &str,

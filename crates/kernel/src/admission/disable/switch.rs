@@ -6,7 +6,7 @@ use crate::audit::admin_audit::{self, AdminChange};
 use crate::change::transition::Transition;
 use crate::documents::{Edit, edit, read_type, type_write};
 use crate::engine::Engine;
-use crate::ports::{Disabled, DocumentKind, FailureQuery, StoreError, TypeRow, TypeRows};
+use crate::ports::{Disabled, FailureQuery, StoreError, TypeRow, TypeRows};
 use crate::record::{DbTime, LOST, TaskRow};
 use crate::task::TaskType;
 use crate::webhooks::alerts;
@@ -374,7 +374,7 @@ async fn switch(
     if engine.registry.newest(name).is_none() {
         return Err(SettingError::Unknown(SettingOf::TaskType));
     }
-    let of_type = (DocumentKind::TaskType, &Tenant::default(), &[name][..]);
+    let of_type = (SettingOf::TaskType.kind(), &Tenant::default(), &[name][..]);
     let switched = edit(&engine.ports.store, of_type, |read| {
         let mut row = read.rows.into_iter().next().map_or_else(
             || TypeRow {

@@ -50,9 +50,9 @@ pub struct LimitRow {
 /// Values that a person has set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitSetting {
-    /// So many attempts at a time.
+    /// Maximum number of attempts at a time.
     pub at_once: Option<u32>,
-    /// So many starts in a period.
+    /// Maximum number of starts in a period.
     pub rate: Option<Rate>,
     /// Who has set them.
     pub by: String,
@@ -67,9 +67,9 @@ pub struct LimitSetting {
 pub struct LimitUse {
     /// The tenant and the label value behind the limit's name; empty where all share it.
     pub of: String,
-    /// So many permits are held, over all processes, or so many places by tasks.
+    /// Number of permits that are held, over all processes, or of places that tasks hold.
     pub held: u32,
-    /// So many attempts wait for one in processes that look at it, or so many tasks.
+    /// Number of attempts that wait for one in processes that look at it, or of tasks.
     pub waiting: u32,
     /// By process: permits held.
     pub holders: BTreeMap<String, u32>,
@@ -232,11 +232,11 @@ fn row_of<'a>(rows: &'a mut BTreeMap<String, LimitRow>, name: &str) -> &'a mut L
 /// New values of a limit, and who sets them.
 #[derive(Debug, Clone, Copy)]
 pub struct NewLimit<'a> {
-    /// So many attempts at a time.
+    /// Maximum number of attempts at a time.
     pub at_once: Option<u32>,
-    /// So many starts in a period.
+    /// Maximum number of starts in a period.
     pub rate: Option<Rate>,
-    /// Who.
+    /// Who sets them.
     pub actor: &'a str,
     /// Why.
     pub note: &'a str,

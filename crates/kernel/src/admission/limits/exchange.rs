@@ -123,8 +123,13 @@ enum SetValuesKnown {
 /// Reads what people have set, where that was not read a moment ago. Old values hold where it fails.
 async fn read_set_values(engine: &Engine) -> SetValuesKnown {
     let (set, clock) = (&engine.limits.set, engine.ports.clock.as_ref());
-    let Some(read) = set.read_at(clock.monotonic()) else {
-        return SetValuesKnown::Now;
+    let now = clock.monotonic();
+    let Some(read) = set.read_at(now) else {
+        // Where they are not fresh, another caller reads them, which may fail.
+        return match set.is_fresh(now) {
+            true => SetValuesKnown::Now,
+            false => SetValuesKnown::Old,
+        };
     };
     // One connection may be silent while the others answer: permits in use are renewed in any case.
     match answer_within(clock, SET_VALUES_TAKE, admin::set_values(engine)).await {

@@ -15,15 +15,15 @@ pub struct LimitFound {
     pub name: String,
     /// The name of its record: the limit's, or behind it the tenant and the label's value.
     pub of: String,
-    /// So many attempts at a time, as it holds now.
+    /// Maximum number of attempts at a time, as it holds now.
     pub at_once: Option<u32>,
-    /// So many starts in a period, as it holds now.
+    /// Maximum number of starts in a period, as it holds now.
     pub rate: Option<Rate>,
     /// What a person has set.
     pub set: Option<LimitSetting>,
     /// Permits that are held, ...
     pub held: u32,
-    /// ... by so many processes.
+    /// ... by this number of processes.
     pub holders: usize,
     /// The next start that its rate has left, where that is not near.
     pub next_start: Option<DbTime>,

@@ -27,9 +27,9 @@ pub(crate) struct LimitState {
 /// A process that holds permits or waits for some.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Holder {
-    /// It holds so many.
+    /// Number of permits that it holds.
     pub(crate) held: u32,
-    /// It could use so many.
+    /// Number of permits that it could use.
     pub(crate) wanted: u32,
     /// Until then, unless it renews.
     pub(crate) until: DbTime,
@@ -51,18 +51,18 @@ pub(crate) struct Need {
 /// The values of a limit that are in effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LimitValues {
-    /// So many attempts at a time.
+    /// Maximum number of attempts at a time.
     pub(crate) at_once: Option<u32>,
-    /// So many starts in a period.
+    /// Maximum number of starts in a period.
     pub(crate) rate: Option<Rate>,
 }
 
 /// What a process gets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Grant {
-    /// It holds so many permits from now on; none of those in use is taken away.
+    /// Number of permits that it holds from now on; none of those in use is taken away.
     pub(crate) held: u32,
-    /// It keeps no more than so many as they become free: other processes wait for theirs.
+    /// Maximum number of permits that it keeps as they become free: other processes wait for theirs.
     pub(crate) share: Option<u32>,
     /// Starts, by the database's clock.
     pub(crate) starts: VecDeque<DbTime>,

@@ -38,14 +38,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// An attempt whose task is claimed waits so long for its permit before the task sleeps: about a round
+/// How long an attempt whose task is claimed waits for its permit before the task sleeps: about a round
 /// trip to the database.
 pub(crate) const SHORT: Duration = Duration::from_millis(100);
 
-/// Tasks that wait with a slot but without a lease: so many of a process's slots, as a part, ...
+/// Tasks that wait with a slot but without a lease: at most one in this number of a process's slots, ...
 const SLOTS_IN_LINE: usize = 2;
 
-/// ... and of those so many for one limit.
+/// ... and of those at most one in this number for one limit.
 const LINES: usize = 2;
 
 /// What a process has of all limits.
@@ -94,7 +94,7 @@ struct Share {
     /// By this process's timer: its permits are other processes' from then on.
     until: Duration,
     in_use: u32,
-    /// It keeps no more than so many that become free.
+    /// Maximum number of permits that it keeps as they become free.
     keeps: Option<u32>,
     /// By this process's timer.
     starts: VecDeque<Duration>,
@@ -171,7 +171,7 @@ impl Limits {
         self.shares.lock()
     }
 
-    /// Waits so long for a permit of this limit and for its start. `None`: there is none in this time.
+    /// Waits for a permit of this limit and for its start, for `at_most`. `None`: there is none in this time.
     pub(crate) async fn take(
         self: &Arc<Self>,
         of: KeyedLimit<'_>,
@@ -394,7 +394,7 @@ impl Share {
             && self.in_line < usize::try_from(free).unwrap_or(usize::MAX)
     }
 
-    /// Whether one more may stand in its line, beside so many in all lines of a process with these slots.
+    /// Whether one more may stand in its line, beside those in all lines of a process with this number of slots.
     fn has_place(&self, taken: usize, slots: usize) -> bool {
         let places = (slots / SLOTS_IN_LINE).max(1);
         // One place is reserved for limits that may have permits.

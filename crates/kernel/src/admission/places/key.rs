@@ -10,7 +10,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
-/// So many hexadecimal digits of the digest.
+/// Hexadecimal digits that are kept of the digest.
 const DIGITS: usize = 32;
 
 /// The key of a request; `None`: its type counts no tasks. What the declaration makes of the request is

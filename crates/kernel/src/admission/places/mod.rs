@@ -31,7 +31,7 @@ use std::time::Duration;
 pub(crate) struct Allowed {
     pub(crate) at_once: u32,
     pub(crate) beyond: Beyond,
-    /// So long a task waits for another submission of its key, which replaces it.
+    /// How long a task waits for another submission of its key, which replaces it.
     pub(crate) debounce: Option<Duration>,
 }
 

@@ -9,7 +9,7 @@ use crate::record::TaskRecord;
 use counterstep_contracts::{Beyond, TaskId, TaskStatus};
 use std::time::Duration;
 
-/// So many of those before it in the line are counted.
+/// Maximum number of those before it in the line that are counted.
 const COUNTED: u32 = 1_000;
 
 /// What keeps a task from its place.
@@ -34,11 +34,11 @@ pub(crate) enum PlaceWait {
 pub struct PlaceFound {
     pub(crate) key: String,
     pub(crate) wait: PlaceWait,
-    /// So many may be under way.
+    /// Maximum number of tasks under way.
     pub(crate) at_once: u32,
     /// Those that hold a place.
     pub(crate) holders: Vec<PlaceRow>,
-    /// So many wait before it.
+    /// Number of tasks that wait before it.
     pub(crate) before: usize,
 }
 

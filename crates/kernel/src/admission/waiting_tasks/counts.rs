@@ -5,7 +5,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// So long a count is good for.
+/// Maximum age of a count that is used.
 const COUNTED_FOR: Duration = Duration::from_secs(1);
 
 /// Counts that are kept; beyond, all are forgotten.

@@ -10,7 +10,7 @@ use crate::ports::{First, PlaceQuery};
 use counterstep_contracts::Beyond;
 use serde_json::Value;
 
-/// So many of the tasks under way are named in a refusal.
+/// Maximum number of tasks under way that a refusal names.
 const NAMED: usize = 5;
 
 /// How far a request has come.

@@ -28,7 +28,7 @@ use std::time::Duration;
 /// Maximum tries after another submission took the slot.
 const TRIES: u32 = 8;
 
-/// So long the key of a task of a bulk operation is remembered at least: the operation is listed no longer.
+/// Minimum time for which the key of a task of a bulk operation is remembered: the operation is listed no longer.
 const BULK_KEY: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// What a request that has arrived whole comes to.
