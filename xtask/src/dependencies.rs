@@ -3,10 +3,9 @@
 //! it), and one of them is compiled. sqlx, which insists on the oldest SQLite, is what the tests' own new
 //! crate uses. Needs the registry, but for what is in its cache.
 
-use crate::{command, tree};
+use crate::{command, outside, tree};
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 const NAME: &str = "beside-others";
 
@@ -51,7 +50,7 @@ pub(crate) fn run() -> Result<(), String> {
 
     let new_crate = NewCrate {
         folder: &folder,
-        manifest: read(&folder.join("Cargo.toml"))? + &profile()?,
+        manifest: read(&folder.join("Cargo.toml"))?,
     };
     for line in CRATES {
         new_crate.depend_on(line)?;
@@ -102,34 +101,15 @@ impl NewCrate<'_> {
             &tree::top().join("Cargo.lock"),
             &self.folder.join("Cargo.lock"),
         )?;
-        command::output(self.cargo().args(["update", "--workspace", "--quiet"]))
+        command::output(outside::cargo(self.folder)?.args(["update", "--workspace", "--quiet"]))
             .map(drop)
             .map_err(|error| format!("a new crate cannot depend on `{line}`: {error}"))
     }
 
     fn check(&self) -> Result<(), String> {
-        command::run(self.cargo().args(["check", "--quiet"]))
+        // What both depend on was checked by the lints.
+        command::run(outside::cargo(self.folder)?.args(["check", "--quiet"]))
     }
-
-    fn cargo(&self) -> Command {
-        let mut cargo = command::cargo();
-        cargo
-            .current_dir(self.folder)
-            // What both depend on was checked by the lints.
-            .env("CARGO_TARGET_DIR", tree::target());
-        cargo
-    }
-}
-
-/// The workspace's: with another one all would be compiled again.
-fn profile() -> Result<String, String> {
-    let manifest = tree::text("Cargo.toml")?;
-    let of_dev = manifest
-        .find("\n[profile.dev]")
-        .zip(manifest.find("\n[profile.release]"));
-    let (start, end) =
-        of_dev.ok_or("Cargo.toml has no [profile.dev] before a [profile.release]")?;
-    Ok(manifest[start..end].to_owned() + "\n")
 }
 
 fn make(folder: &Path) -> Result<(), String> {

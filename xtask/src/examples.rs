@@ -1,7 +1,7 @@
 //! `cargo xtask examples`: each example is a program of its own, outside of the workspace. Builds and
 //! tests all of them, without a network, with the versions of the workspace's lock file.
 
-use crate::{command, tree};
+use crate::{command, outside, tree};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -34,14 +34,6 @@ fn check(example: &Path) -> Result<(), String> {
     // Cargo takes the versions that it finds, and drops from the copy what this example does not
     // use.
     tree::copy(&tree::top().join(LOCK), &example.join(LOCK))?;
-    let cargo = || {
-        let mut cargo = command::cargo();
-        cargo
-            .current_dir(example)
-            // One folder for all: they have nearly all that they build in common.
-            .env("CARGO_TARGET_DIR", tree::target().join(FOLDER));
-        cargo
-    };
-    command::run(cargo().args(["fmt", "--check"]))?;
-    command::run(cargo().args(["test", "--quiet", "--offline"]))
+    command::run(outside::cargo(example)?.args(["fmt", "--check"]))?;
+    command::run(outside::cargo(example)?.args(["test", "--quiet", "--offline"]))
 }

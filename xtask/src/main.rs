@@ -10,6 +10,7 @@ mod examples;
 mod machine;
 mod mutants;
 mod oldest_sqlite;
+mod outside;
 mod size;
 mod tally;
 mod test;

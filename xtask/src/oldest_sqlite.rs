@@ -52,7 +52,9 @@ fn cargo(folder: &Path) -> std::process::Command {
     let mut cargo = command::cargo();
     cargo
         .current_dir(folder)
-        .env("CARGO_TARGET_DIR", tree::target());
+        .env("CARGO_TARGET_DIR", tree::target())
+        // Few tests that take seconds: to optimise our crates for them takes minutes.
+        .env("CARGO_PROFILE_TEST_OPT_LEVEL", "0");
     cargo
 }
 
