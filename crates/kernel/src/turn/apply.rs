@@ -248,6 +248,7 @@ impl TurnPlan<'_> {
                 execution,
                 limit,
                 first,
+                given: None,
             });
         }
         Ok(Next::Run(starts))
@@ -268,6 +269,7 @@ impl TurnPlan<'_> {
             execution,
             limit,
             first: false,
+            given: None,
         }]))
     }
 
@@ -292,6 +294,7 @@ impl TurnPlan<'_> {
                 execution,
                 limit,
                 first: false,
+                given: None,
             });
         }
         Ok(Next::Run(starts))

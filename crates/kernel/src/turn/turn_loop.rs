@@ -67,6 +67,15 @@ pub(super) struct Start {
     pub(super) limit: Duration,
     /// No attempt before it can have had an effect.
     pub(super) first: bool,
+    /// What it was given to run, from the first try to begin it: what happens while it waits for the lease takes none of it.
+    pub(super) given: Option<Given>,
+}
+
+/// Room for a heavy attempt, and a permit of the limit of its step.
+#[derive(Debug)]
+pub(super) struct Given {
+    room: Option<LimitPermit>,
+    permit: Option<LimitPermit>,
 }
 
 /// What a turn waits for.
@@ -341,7 +350,24 @@ impl<'a> Turn<'a> {
         Ok(changed.answer)
     }
 
-    pub(super) fn begin(&mut self, starts: Vec<Start>) {
+    /// What the turn has for this attempt; no undo is heavy or limited.
+    fn given(&self, at: usize, direction: Direction) -> Given {
+        let (room, permit) = match direction {
+            Direction::Forward if self.task_type.decl.steps[at].heavy => {
+                (self.permits.take_room(), self.permits.take(at))
+            }
+            Direction::Forward => (None, self.permits.take(at)),
+            Direction::Undo => (None, None),
+        };
+        Given { room, permit }
+    }
+
+    pub(super) fn begin(&mut self, mut starts: Vec<Start>) {
+        for start in &mut starts {
+            if start.given.is_none() {
+                start.given = Some(self.given(start.at, start.execution.direction));
+            }
+        }
         // Their start was written while the lease was over: another host may have the task.
         if self.lease.confirmed().is_none() {
             let (lease, since) = (self.lease.clone(), self.engine.ports.clock.monotonic());
@@ -358,6 +384,7 @@ impl<'a> Turn<'a> {
             execution,
             limit,
             first,
+            given,
         } in starts
         {
             let direction = execution.direction;
@@ -379,16 +406,7 @@ impl<'a> Turn<'a> {
                 .meter(&execution.step, direction, execution.attempt);
             let part = LogPart::of(direction);
             let log = self.log.attempt(&execution.step, part, execution.attempt);
-            let heavy = direction == Direction::Forward && self.task_type.decl.steps[at].heavy;
-            let room = if heavy {
-                self.permits.take_room()
-            } else {
-                None
-            };
-            let permit = match direction {
-                Direction::Forward => self.permits.take(at),
-                Direction::Undo => None,
-            };
+            let Given { room, permit } = given.unwrap_or_else(|| self.given(at, direction));
             debug_assert!(
                 permit.is_some()
                     || fallback
