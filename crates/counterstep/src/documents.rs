@@ -9,3 +9,6 @@ struct Operations;
 
 #[doc = include_str!("../../../docs/holds.md")]
 struct Holds;
+
+#[doc = include_str!("../../../docs/recipes.md")]
+struct Recipes;

@@ -38,7 +38,7 @@ async fn every_pod_starts_with_exactly_its_variables_and_autoscaler_and_alarm_fi
     pods.complete_a_task(&api).await;
     pods.reconcile();
 
-    // The alarm of docs/operations.md: each pass that runs alone sets the figure, and all of them
+    // The alarm of docs/metrics.md: each pass that runs alone sets the figure, and all of them
     // are one row.
     pods.reconcile();
     let address = process.metrics_address();

@@ -81,3 +81,13 @@ async fn the_commands_of_the_page_about_what_holds_a_task_back_do_what_it_shows(
 async fn the_commands_of_the_operations_page_do_what_it_shows() {
     assert!(follow("docs/operations.md").await > 0);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_commands_of_the_page_about_the_settings_file_do_what_it_shows() {
+    assert!(follow("docs/settings-file.md").await > 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_commands_of_the_page_about_the_audit_do_what_it_shows() {
+    assert!(follow("docs/audit.md").await > 0);
+}

@@ -183,9 +183,9 @@ fn worker(program: &OwnProgram) -> Process {
     worker
 }
 
-/// The figures that the tables of the operations page have.
+/// The figures that the tables of the page about metrics have.
 fn documented() -> BTreeSet<String> {
-    let page = include_str!("../../../docs/operations.md");
+    let page = include_str!("../../../docs/metrics.md");
     let (_, below) = page.split_once("\n## Metrics\n").expect("a heading");
     let section = below.split("\n### ").next().unwrap_or_default();
     let rows = section
@@ -280,7 +280,7 @@ async fn each_documented_figure_moves_and_alarms_and_dashboard_ask_for_what_is_t
     assert_eq!(
         documented(),
         known,
-        "the tables of docs/operations.md, and what is served"
+        "the tables of docs/metrics.md, and what is served"
     );
     let has_moved = |name: &&String| {
         let of_histogram = format!("{name}_count");

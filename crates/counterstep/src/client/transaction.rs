@@ -12,7 +12,7 @@ use std::fmt;
 ///
 /// The features `tokio-postgres` and `diesel-async` implement it for the connections of these two
 /// crates. Any other driver binds the values of a [`SqlStatement`] itself, which are all texts:
-/// `docs/tasks.md` shows it for sqlx.
+/// `docs/recipes.md` shows it for sqlx.
 pub trait SqlConnection: Send {
     /// Executes the statement, and gives how many rows came back.
     ///

@@ -31,14 +31,14 @@ groups! {
     File "Settings file";
 
     /// What a process writes on its machine, and how it speaks to others: see [secrets and
-    /// certificates](operations.md#secrets-and-certificates).
+    /// certificates](settings-file.md#secrets-and-certificates).
     Process "Process";
 
     /// The database decides what a task's state is: see [servers](operations.md#servers).
     Database "Database";
 
     /// With PostgreSQL, NATS carries the messages; an SQLite file carries them itself. Login: a user with a password, credentials,
-    /// a token, or the seed of an nkey ([secrets and certificates](operations.md#secrets-and-certificates)). What counts for
+    /// a token, or the seed of an nkey ([secrets and certificates](settings-file.md#secrets-and-certificates)). What counts for
     /// [streams](operations.md#streams) counts when this program makes them.
     Nats "NATS";
 
@@ -66,17 +66,17 @@ groups! {
     /// How often the reconciler passes. The bounds of a pass are flags of `reconciler` alone.
     Reconciler "Reconciler";
 
-    /// What `GET /metrics` shows: see [metrics](operations.md#metrics).
+    /// What `GET /metrics` shows: see [metrics](metrics.md#metrics).
     Metrics "Metrics";
 
-    /// Which spans are exported, and where to: see [traces](operations.md#traces).
+    /// Which spans are exported, and where to: see [traces](metrics.md#traces).
     Traces "Traces";
 
-    /// Tables that change what task types declare: see [policies](operations.md#policies).
+    /// Tables that change what task types declare: see [policies](settings-file.md#policies).
     Policies "Policies";
 
     /// A token may come from the variable `COUNTERSTEP_SERVICES_NAME_TOKEN`, or from the file that
-    /// `COUNTERSTEP_SERVICES_NAME_TOKEN_FILE` names: see [services](operations.md#services).
+    /// `COUNTERSTEP_SERVICES_NAME_TOKEN_FILE` names: see [services](settings-file.md#services).
     Services "Services";
 
     /// See [orphans](operations.md#orphans-that-no-row-names) and [retention](operations.md#retention).

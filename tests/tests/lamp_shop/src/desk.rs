@@ -1,4 +1,4 @@
-//! Submits a task in a transaction of the shop's own. `docs/tasks.md` shows it.
+//! Submits a task in a transaction of the shop's own. `docs/recipes.md` shows it.
 
 use crate::booking::{BookSeat, Booking};
 use counterstep::client::{Client, Handle};
