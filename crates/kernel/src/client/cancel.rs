@@ -1,11 +1,12 @@
 //! Cancels. One row decides between a cancel and a completion: the second commit sees the first.
 
 use crate::change::{Author, ChangeError};
-use crate::draft::{Decision, will_undo};
+use crate::draft::{Decision, Draft, will_undo};
 use crate::engine::Engine;
 use crate::ports::Signal;
 use crate::record::UndoGoal;
 use crate::record::load;
+use crate::saga::Illegal;
 use counterstep_contracts::http::{CancelAnswer, CancelOutcome};
 use counterstep_contracts::{TaskId, TaskStatus};
 use futures::future::BoxFuture;
@@ -71,47 +72,9 @@ pub(crate) fn cancel_for<'a>(
             .of(&record.task)
             .ok_or(Refusal::UnknownType)?;
         let changed = engine.change(Author::anyone(actor), &task_type, record, |draft| {
-            let status = draft.status();
             let again =
                 draft.is_cancel_requested() && draft.record().task.goal != Some(UndoGoal::Failed);
-            let outcome = match status {
-                TaskStatus::Cancelled => Ok(CancelOutcome::AlreadyCancelled),
-                // Also after a take-back: the next host that claims it honours the cancel.
-                TaskStatus::Submitted
-                | TaskStatus::Dispatched
-                | TaskStatus::Waiting
-                | TaskStatus::Running
-                    if again =>
-                {
-                    Ok(CancelOutcome::Stopping)
-                }
-                TaskStatus::Compensating if again => Ok(CancelOutcome::Undoing),
-                TaskStatus::Submitted
-                | TaskStatus::Dispatched
-                | TaskStatus::Waiting
-                | TaskStatus::Running
-                    if !draft.decl().cancellable =>
-                {
-                    Err(Refusal::NotCancellable)
-                }
-                TaskStatus::Submitted
-                | TaskStatus::Dispatched
-                | TaskStatus::Waiting
-                | TaskStatus::Running => {
-                    let stopping = draft.cancel(decision.as_ref())?;
-                    Ok(match draft.status() {
-                        TaskStatus::Cancelled => CancelOutcome::NothingHadRun,
-                        _ if stopping => CancelOutcome::Stopping,
-                        _ => CancelOutcome::Undoing,
-                    })
-                }
-                TaskStatus::Completed
-                | TaskStatus::Compensating
-                | TaskStatus::CompensationFailed
-                | TaskStatus::Failed
-                | TaskStatus::DeadLettered
-                | TaskStatus::Resolved => Err(Refusal::TooLate(status)),
-            };
+            let outcome = accept_cancel(draft, decision.as_ref())?;
             let answer = |outcome| CancelAnswer {
                 task_id: task,
                 status: draft.status(),
@@ -128,5 +91,55 @@ pub(crate) fn cancel_for<'a>(
             engine.ports.signals.send(Signal::CancelRequested(task));
         }
         Ok(cancelled)
+    })
+}
+
+/// Adds the cancel to the draft, or says why not. A cancel that was accepted before changes nothing.
+///
+/// # Errors
+/// As the judge says.
+pub fn accept_cancel(
+    draft: &mut Draft,
+    decision: Option<&Decision>,
+) -> Result<Result<CancelOutcome, Refusal>, Illegal> {
+    let status = draft.status();
+    let again = draft.is_cancel_requested() && draft.record().task.goal != Some(UndoGoal::Failed);
+    Ok(match status {
+        TaskStatus::Cancelled => Ok(CancelOutcome::AlreadyCancelled),
+        // Also after a take-back: the next host that claims it honours the cancel.
+        TaskStatus::Submitted
+        | TaskStatus::Dispatched
+        | TaskStatus::Waiting
+        | TaskStatus::Running
+            if again =>
+        {
+            Ok(CancelOutcome::Stopping)
+        }
+        TaskStatus::Compensating if again => Ok(CancelOutcome::Undoing),
+        TaskStatus::Submitted
+        | TaskStatus::Dispatched
+        | TaskStatus::Waiting
+        | TaskStatus::Running
+            if !draft.decl().cancellable =>
+        {
+            Err(Refusal::NotCancellable)
+        }
+        TaskStatus::Submitted
+        | TaskStatus::Dispatched
+        | TaskStatus::Waiting
+        | TaskStatus::Running => {
+            let stopping = draft.cancel(decision)?;
+            Ok(match draft.status() {
+                TaskStatus::Cancelled => CancelOutcome::NothingHadRun,
+                _ if stopping => CancelOutcome::Stopping,
+                _ => CancelOutcome::Undoing,
+            })
+        }
+        TaskStatus::Completed
+        | TaskStatus::Compensating
+        | TaskStatus::CompensationFailed
+        | TaskStatus::Failed
+        | TaskStatus::DeadLettered
+        | TaskStatus::Resolved => Err(Refusal::TooLate(status)),
     })
 }

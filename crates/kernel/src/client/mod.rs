@@ -16,12 +16,12 @@ mod upload_session;
 pub(crate) use abandoned::{AbandonedKeys, free_keys};
 pub use batch::{BatchItem, submit_all};
 pub(crate) use cancel::cancel_for;
-pub use cancel::{Cancelled, Refusal, cancel};
+pub use cancel::{Cancelled, Refusal, accept_cancel, cancel};
 pub use prepared::{Preparation, Prepared, prepare};
 #[cfg(test)]
 pub(crate) use run_again::steps_behind;
-pub use run_again::{AgainError, CannotKeep, RunAgain, run_again};
-pub use signal::{SignalRefusal, signal};
+pub use run_again::{AgainError, CannotKeep, RunAgain, again_request, again_type, run_again};
+pub use signal::{SignalRefusal, accept_signal, signal};
 pub use submission::{Submission, SubmitError, Submitted, TooManyAtOnce};
 pub use upload_session::{Firing, UploadSession};
 

@@ -2,14 +2,16 @@
 //! signal and the deadline of the step: the second commit sees the first.
 
 use crate::change::{Author, ChangeError};
+use crate::draft::Draft;
 use crate::engine::Engine;
 use crate::error::StepError;
 use crate::plan;
-use crate::record::SignalRow;
+use crate::record::{DbTime, SignalRow};
+use crate::saga::Illegal;
 use crate::task::{RequestError, TaskType, output};
 use crate::times::rfc3339;
 use counterstep_contracts::http::SignalAnswer;
-use counterstep_contracts::{StepStatus, TaskId, TaskStatus, WaitDecl};
+use counterstep_contracts::{StepStatus, TaskDecl, TaskId, TaskStatus, WaitDecl};
 use futures::future::BoxFuture;
 use serde_json::Value;
 
@@ -73,46 +75,11 @@ pub fn signal<'a>(
             .registry
             .of(&record.task)
             .ok_or(SignalRefusal::UnknownType)?;
-        let at = position(&task_type, name)?;
+        let at = position(task_type.decl, name)?;
         let body = checked(&task_type, at, body)?;
         engine.settings.output_limit.check(&body).map_err(invalid)?;
         let changed = engine.change(Author::anyone(actor), &task_type, record, |draft| {
-            let step = draft.step(at);
-            if let Some(before) = &step.signal {
-                return Ok(if before.body == body {
-                    Ok(before.at)
-                } else {
-                    Err(SignalRefusal::Taken)
-                });
-            }
-            let (status, step, cancelled) =
-                (draft.status(), step.status, draft.is_cancel_requested());
-            let forward = matches!(
-                status,
-                TaskStatus::Submitted
-                    | TaskStatus::Dispatched
-                    | TaskStatus::Running
-                    | TaskStatus::Waiting
-            );
-            let awaited = plan::waits(&draft.decl().steps[at], draft.step(at)).is_some()
-                && matches!(step, StepStatus::Pending | StepStatus::Waiting);
-            if cancelled || !forward || !awaited {
-                return Ok(Err(SignalRefusal::TooLate {
-                    task: status,
-                    step,
-                    cancelled,
-                }));
-            }
-            let now = draft.record().now;
-            draft.receive_signal(
-                at,
-                SignalRow {
-                    body: body.clone(),
-                    actor: actor.to_owned(),
-                    at: now,
-                },
-            )?;
-            Ok(Ok(now))
+            accept_signal(draft, name, &body, actor)
         });
         let received_at = changed.await.map_err(SignalRefusal::Change)?.answer?;
         Ok(SignalAnswer {
@@ -123,8 +90,56 @@ pub fn signal<'a>(
     })
 }
 
-fn position(task_type: &TaskType, name: &str) -> Result<usize, SignalRefusal> {
-    let steps = task_type.decl.steps;
+/// Adds a body that fits to the draft, or says why not. The same body once more changes nothing.
+///
+/// # Errors
+/// As the judge says.
+pub fn accept_signal(
+    draft: &mut Draft,
+    name: &str,
+    body: &Value,
+    actor: &str,
+) -> Result<Result<DbTime, SignalRefusal>, Illegal> {
+    let at = match position(draft.decl(), name) {
+        Ok(at) => at,
+        Err(refusal) => return Ok(Err(refusal)),
+    };
+    let step = draft.step(at);
+    if let Some(before) = &step.signal {
+        return Ok(if before.body == *body {
+            Ok(before.at)
+        } else {
+            Err(SignalRefusal::Taken)
+        });
+    }
+    let (status, step, cancelled) = (draft.status(), step.status, draft.is_cancel_requested());
+    let forward = matches!(
+        status,
+        TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Running | TaskStatus::Waiting
+    );
+    let awaited = plan::waits(&draft.decl().steps[at], draft.step(at)).is_some()
+        && matches!(step, StepStatus::Pending | StepStatus::Waiting);
+    if cancelled || !forward || !awaited {
+        return Ok(Err(SignalRefusal::TooLate {
+            task: status,
+            step,
+            cancelled,
+        }));
+    }
+    let now = draft.record().now;
+    draft.receive_signal(
+        at,
+        SignalRow {
+            body: body.clone(),
+            actor: actor.to_owned(),
+            at: now,
+        },
+    )?;
+    Ok(Ok(now))
+}
+
+fn position(decl: &TaskDecl, name: &str) -> Result<usize, SignalRefusal> {
+    let steps = decl.steps;
     let takes = |at: &usize| matches!(steps[*at].waits, Some(WaitDecl::Signal { .. }));
     let mut known = (0..steps.len()).filter(takes);
     known

@@ -9,8 +9,8 @@ mod undo_plan;
 mod why;
 
 pub use deploy::check_deploy;
-pub use set_recoveries::{Recount, set_recoveries};
-pub use settle::{OfBulk, OperatorError, Resolution, Retrial, resolve, retry};
+pub use set_recoveries::{Recount, recount, set_recoveries};
+pub use settle::{OfBulk, OperatorError, Resolution, Retrial, go_on, resolve, retry, settle};
 pub use undo_plan::undo_plan;
 pub use why::{
     BreakerFound, ChildrenFound, Surroundings, children_found, surroundings, why, why_among,

@@ -2,8 +2,9 @@
 //! its own, and which would be undone, or parked, at the next loss.
 
 use super::OperatorError;
+use super::settle::Ruled;
 use crate::change::Author;
-use crate::draft::Decision;
+use crate::draft::{Decision, Draft};
 use crate::engine::Engine;
 use crate::record::load;
 use counterstep_contracts::TaskId;
@@ -44,26 +45,8 @@ pub fn set_recoveries(
             .of(&record.task)
             .ok_or(OperatorError::UnknownType)?;
         let allowed = task_type.decl.max_recoveries;
-        // More than that is undone, or parked, the moment it is counted: no task continues with such a count.
-        if to.attempts > allowed {
-            return Err(OperatorError::TooMany {
-                asked: to.attempts,
-                allowed,
-            });
-        }
         let changed = engine.change(Author::anyone(&to.actor), &task_type, record, |draft| {
-            // It has ended meanwhile.
-            if draft.status().is_terminal() {
-                return Ok(Err(OperatorError::Ended(draft.status())));
-            }
-            draft.set_recoveries(
-                to.attempts,
-                &Decision {
-                    bulk: None,
-                    note: to.note.clone(),
-                },
-            )?;
-            Ok(Ok(()))
+            recount(draft, &to)
         });
         let changed = changed.await.map_err(OperatorError::Change)?;
         changed.answer?;
@@ -76,4 +59,24 @@ pub fn set_recoveries(
             allowed,
         })
     })
+}
+
+/// Sets the count in the draft, or says why not.
+///
+/// # Errors
+/// As the judge says.
+pub fn recount(draft: &mut Draft, to: &Recount) -> Ruled {
+    if draft.status().is_terminal() {
+        return Ok(Err(OperatorError::Ended(draft.status())));
+    }
+    let (asked, allowed) = (to.attempts, draft.decl().max_recoveries);
+    // More than that is undone, or parked, the moment it is counted: no task continues with such a count.
+    if asked > allowed {
+        return Ok(Err(OperatorError::TooMany { asked, allowed }));
+    }
+    let decision = Decision {
+        bulk: None,
+        note: to.note.clone(),
+    };
+    draft.set_recoveries(asked, &decision).map(Ok)
 }

@@ -112,6 +112,9 @@ pub enum OperatorError {
 
 type Decided = Result<OperatorAnswer, OperatorError>;
 
+/// What the rules say of a decision; the outer error is the judge's.
+pub(super) type Ruled = Result<Result<(), OperatorError>, Illegal>;
+
 /// Settles a parked task, or one step of it, by hand.
 ///
 /// # Errors
@@ -124,31 +127,7 @@ pub fn resolve(engine: &Engine, task: TaskId, resolution: Resolution) -> BoxFutu
         parked.children_have_ended(&resolution).await?;
         parked
             .decide(&actor, move |task_type, draft| {
-                let decision = Decision {
-                    note: resolution.note.clone(),
-                    bulk: resolution.bulk.as_ref().map(|of| of.id.clone()),
-                };
-                let is_named = resolution.task.is_some();
-                if is_named != (resolution.settled == SettledAs::Redriven) {
-                    return Ok(Err(OperatorError::NotSettleable(
-                        "`redriven` names the task that has done it, and only `redriven` does"
-                            .to_owned(),
-                    )));
-                }
-                match &resolution.step {
-                    Some(step) => settle_step(task_type, draft, step, &resolution, &decision),
-                    None if resolution.output.is_some() => Ok(Err(OperatorError::NotSettleable(
-                        "an output is of one step: name the step, or leave the output out"
-                            .to_owned(),
-                    ))),
-                    None => {
-                        let settled = Settled {
-                            settled: resolution.settled,
-                            task: resolution.task,
-                        };
-                        draft.resolve_task(settled, &decision).map(Ok)
-                    }
-                }
+                settle(task_type, draft, &resolution)
             })
             .await
     })
@@ -163,38 +142,88 @@ pub fn retry(engine: &Engine, task: TaskId, retrial: Retrial) -> BoxFuture<'_, D
         let actor = retrial.actor.clone();
         let rev = retrial.bulk.as_ref().map(|of| of.rev);
         let parked = Parked::read(engine, task, rev).await?;
-        parked.decide(&actor, move |task_type, draft| {
-            let decision = Decision {
-                note: retrial.note.clone(),
-                bulk: retrial.bulk.as_ref().map(|of| of.id.clone()),
-            };
-            let parked_going_forward = draft.status() == TaskStatus::DeadLettered;
-            let forward = parked_going_forward && retrial.direction != Some(Direction::Undo);
-            let request = match retrial.edit.as_ref().map(|edit| edited(task_type, draft, edit)) {
-                Some(_) if !forward => {
-                    let why = "only what goes forward is given another request: an undo takes back what was done";
-                    return Ok(Err(OperatorError::NotEditable(why.to_owned())));
-                }
-                Some(Err(error)) => return Ok(Err(error)),
-                Some(Ok(request)) => request,
-                None => None,
-            };
-            if let Some(request) = &request {
-                let tenant = draft.record().task.tenant.clone();
-                match key_of(engine, task_type, &tenant, request) {
-                    Ok(key) => draft.task_mut().place_key = key,
-                    Err(error) => return Ok(Err(OperatorError::NotEditable(error.to_string()))),
-                }
-            }
-            match (parked_going_forward, retrial.direction) {
-                (true, None | Some(Direction::Forward)) => draft.redrive(request, &decision).map(Ok),
-                (true, Some(Direction::Undo)) => draft.undo_parked(&decision).map(Ok),
-                (false, None | Some(Direction::Undo)) => draft.retry_undo(&decision).map(Ok),
-                (false, Some(Direction::Forward)) => Ok(Err(OperatorError::NoWayForward)),
-            }
-        })
-        .await
+        parked
+            .decide(&actor, move |task_type, draft| {
+                go_on(engine, task_type, draft, &retrial)
+            })
+            .await
     })
+}
+
+/// Settles the draft's task, or a step of it, or says why not. Whether tasks that it has submitted go on is known to the store alone.
+///
+/// # Errors
+/// As the judge says.
+pub fn settle(task_type: &TaskType, draft: &mut Draft, resolution: &Resolution) -> Ruled {
+    // Another decision came first.
+    if !draft.status().is_parked() {
+        return Ok(Err(OperatorError::NotParked(draft.status())));
+    }
+    let refused = |why: &str| Ok(Err(OperatorError::NotSettleable(why.to_owned())));
+    let decision = Decision {
+        note: resolution.note.clone(),
+        bulk: resolution.bulk.as_ref().map(|of| of.id.clone()),
+    };
+    let is_named = resolution.task.is_some();
+    if is_named != (resolution.settled == SettledAs::Redriven) {
+        return refused("`redriven` names the task that has done it, and only `redriven` does");
+    }
+    match &resolution.step {
+        Some(step) => settle_step(task_type, draft, step, resolution, &decision),
+        None if resolution.output.is_some() => {
+            refused("an output is of one step: name the step, or leave the output out")
+        }
+        None => {
+            let settled = Settled {
+                settled: resolution.settled,
+                task: resolution.task,
+            };
+            draft.resolve_task(settled, &decision).map(Ok)
+        }
+    }
+}
+
+/// Lets the draft's task go on, or says why not.
+///
+/// # Errors
+/// As the judge says.
+pub fn go_on(engine: &Engine, task_type: &TaskType, draft: &mut Draft, retrial: &Retrial) -> Ruled {
+    if !draft.status().is_parked() {
+        return Ok(Err(OperatorError::NotParked(draft.status())));
+    }
+    let decision = Decision {
+        note: retrial.note.clone(),
+        bulk: retrial.bulk.as_ref().map(|of| of.id.clone()),
+    };
+    let parked_going_forward = draft.status() == TaskStatus::DeadLettered;
+    let forward = parked_going_forward && retrial.direction != Some(Direction::Undo);
+    let request = match retrial
+        .edit
+        .as_ref()
+        .map(|edit| edited(task_type, draft, edit))
+    {
+        Some(_) if !forward => {
+            let why =
+                "only what goes forward is given another request: an undo takes back what was done";
+            return Ok(Err(OperatorError::NotEditable(why.to_owned())));
+        }
+        Some(Err(error)) => return Ok(Err(error)),
+        Some(Ok(request)) => request,
+        None => None,
+    };
+    if let Some(request) = &request {
+        let tenant = draft.record().task.tenant.clone();
+        match key_of(engine, task_type, &tenant, request) {
+            Ok(key) => draft.task_mut().place_key = key,
+            Err(error) => return Ok(Err(OperatorError::NotEditable(error.to_string()))),
+        }
+    }
+    match (parked_going_forward, retrial.direction) {
+        (true, None | Some(Direction::Forward)) => draft.redrive(request, &decision).map(Ok),
+        (true, Some(Direction::Undo)) => draft.undo_parked(&decision).map(Ok),
+        (false, None | Some(Direction::Undo)) => draft.retry_undo(&decision).map(Ok),
+        (false, Some(Direction::Forward)) => Ok(Err(OperatorError::NoWayForward)),
+    }
 }
 
 /// The request that steps are given from now on; `None`: it stays.
@@ -204,11 +233,7 @@ fn edited(
     edit: &RequestEdit,
 ) -> Result<Option<Value>, OperatorError> {
     let record = draft.record();
-    // Which tasks it submits follows from its request: of another one it would take those that are there
-    // for its own.
-    let mut steps = record.steps.iter();
-    let submits = |row: &&StepRow| row.children.is_some() && row.status != StepStatus::Completed;
-    if let Some(row) = steps.find(submits) {
+    if let Some(row) = fixes_request(record) {
         let why = format!(
             "step `{}` has submitted tasks by the request as it is: it cannot be changed before the step has completed",
             row.name
@@ -217,6 +242,13 @@ fn edited(
     }
     let request = edit.of(&record.task.request, task_type.read_request)?;
     Ok((request != record.task.request).then_some(request))
+}
+
+/// The step that has submitted tasks by the request as it is: which tasks it submits follows from its request, and of another one it
+/// would take those that are there for its own.
+pub(super) fn fixes_request(record: &TaskRecord) -> Option<&StepRow> {
+    let mut steps = record.steps.iter();
+    steps.find(|row| row.children.is_some() && row.status != StepStatus::Completed)
 }
 
 /// A parked task, for a decision about it.
@@ -288,7 +320,7 @@ impl<'a> Parked<'a> {
     async fn decide(
         self,
         actor: &str,
-        mut decide: impl FnMut(&TaskType, &mut Draft) -> Result<Result<(), OperatorError>, Illegal>,
+        mut decide: impl FnMut(&TaskType, &mut Draft) -> Ruled,
     ) -> Decided {
         let Self {
             engine,
@@ -299,10 +331,6 @@ impl<'a> Parked<'a> {
         let changed = engine.change(Author::anyone(actor), &task_type, record, |draft| {
             if only_at.is_some_and(|only_at| draft.record().task.rev != only_at) {
                 return Ok(Err(OperatorError::Moved));
-            }
-            // Another decision came first.
-            if !draft.status().is_parked() {
-                return Ok(Err(OperatorError::NotParked(draft.status())));
             }
             let decided = decide(&task_type, draft)?;
             Ok(decided.map(|()| answer(draft)))
@@ -348,7 +376,7 @@ fn settle_step(
     step: &str,
     resolution: &Resolution,
     decision: &Decision,
-) -> Result<Result<(), OperatorError>, Illegal> {
+) -> Ruled {
     let Some(at) = draft.decl().steps.iter().position(|decl| decl.name == step) else {
         let known: Vec<_> = draft.decl().steps.iter().map(|step| step.name).collect();
         return Ok(Err(OperatorError::NoSuchStep(known.join(", "))));

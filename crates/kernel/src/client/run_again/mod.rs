@@ -18,7 +18,7 @@ use crate::engine::Engine;
 use crate::ports::{StoreError, SubmissionOutcome};
 use crate::record::TaskRow;
 use crate::record::load;
-use crate::task::TaskType;
+use crate::task::{Registry, TaskType};
 use crate::webhooks::WebhookUrl;
 use counterstep_contracts::{Labels, TaskId, TaskStatus};
 use futures::future::BoxFuture;
@@ -129,19 +129,7 @@ pub fn run_again(
     Box::pin(async move {
         let record = load::read(engine, task).await?.ok_or(AgainError::Gone)?;
         let row = &record.task;
-        if !row.status.is_terminal() {
-            return Err(AgainError::NotEnded(row.status));
-        }
-        let newest = engine.registry.newest(&row.task_type);
-        let task_type = match &order.from {
-            // From the start it is a submission like any other.
-            None => newest.ok_or(AgainError::UnknownType)?,
-            Some(_) if newest.is_none() => return Err(AgainError::UnknownType),
-            Some(_) => engine
-                .registry
-                .of(row)
-                .ok_or(CannotKeep::DeclarationChanged)?,
-        };
+        let task_type = again_type(&engine.registry, row, order.from.is_some())?;
         let kept = match &order.from {
             None => Vec::new(),
             Some(from) => {
@@ -149,7 +137,7 @@ pub fn run_again(
                 kept_steps::kept(task_type.decl, &record, from)?
             }
         };
-        let request = request(&task_type, row, order.edit.as_ref())?;
+        let request = again_request(&task_type, row, order.edit.as_ref())?;
         let plan = Plan {
             predecessor: task,
             from: order.from.clone(),
@@ -182,6 +170,23 @@ pub fn run_again(
     })
 }
 
+/// The type that a task runs again as, or why it does not. `keeps`: from a step, with what those before it gave.
+///
+/// # Errors
+/// [`AgainError`].
+pub fn again_type(registry: &Registry, row: &TaskRow, keeps: bool) -> Result<TaskType, AgainError> {
+    if !row.status.is_terminal() {
+        return Err(AgainError::NotEnded(row.status));
+    }
+    // From the start it is a submission like any other.
+    let newest = registry.newest(&row.task_type);
+    let newest = newest.ok_or(AgainError::UnknownType)?;
+    if !keeps {
+        return Ok(newest);
+    }
+    Ok(registry.of(row).ok_or(CannotKeep::DeclarationChanged)?)
+}
+
 /// What a task did is undone with a parent that fails; what is kept of it must stay.
 async fn parents_have_ended(engine: &Engine, row: &TaskRow) -> Result<(), AgainError> {
     let mut above = row.parent;
@@ -199,7 +204,11 @@ async fn parents_have_ended(engine: &Engine, row: &TaskRow) -> Result<(), AgainE
     Ok(())
 }
 
-fn request(
+/// The request of a task that runs again, or why there is none.
+///
+/// # Errors
+/// [`AgainError`].
+pub fn again_request(
     task_type: &TaskType,
     row: &TaskRow,
     edit: Option<&RequestEdit>,
