@@ -34,6 +34,7 @@ mod locks;
 mod logs;
 mod lost;
 mod manual;
+mod moves;
 mod observed;
 mod operator;
 mod other_processes;
