@@ -12,6 +12,7 @@ pub mod bulk;
 pub mod bytes;
 pub mod cause;
 pub mod children;
+pub mod commands;
 pub mod dead_letter;
 pub mod declaration;
 pub mod disable;

@@ -1,6 +1,7 @@
 //! Bodies of the routes for people who look after tasks: settle, retry, plan, why, dead letters,
 //! and what a deployment would leave behind. Times are RFC 3339 in UTC.
 
+use crate::access::Role;
 use crate::cause::Cause;
 use crate::children::ParentView;
 use crate::forms::{ACTOR, NOTE};
@@ -322,8 +323,14 @@ pub enum WhyCode {
 }
 
 /// A call that an operator can make, or a command.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OperatorMove {
+    /// What it is, for programs: `cancel`, `retry`, `step-done`, `resume-queue` …
+    #[serde(default)]
+    pub name: String,
+    /// `operationId` of the call in the OpenAPI document; missing where it is a command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<String>,
     /// HTTP method; missing where it is a command.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub method: String,
@@ -333,11 +340,26 @@ pub struct OperatorMove {
     /// Arguments of the program's command line, where no call of the API does it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// A body to start from; missing where the call takes none.
+    /// A body to start from; missing where the call takes none, or where `asks` has all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Value>,
-    /// What the command does.
+    /// Fields of the body that a person may add, or has to where it has them as null. `body`: all of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asks: Vec<String>,
+    /// The step concerned; missing: the whole task, or something beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// The role that the call needs; missing where it is a command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<Role>,
+    /// For people, behind "What would happen if I …".
+    #[serde(default)]
+    pub title: String,
+    /// What it does, for people.
     pub does: String,
+    /// The text of its button; missing where it is a command.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub button: String,
     /// The reason that it ends. Missing: it is about the task, whatever it waits for. A reason that no call ends is over at its
     /// `until`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -3,6 +3,7 @@
 use crate::site::Site;
 use counterstep_api::{AuthSettings, RouteView, all_routes, openapi_document};
 use counterstep_contracts::ProblemCode;
+use counterstep_contracts::commands::CALLS;
 use counterstep_testkit::golden;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -77,6 +78,32 @@ fn each_route_is_in_the_document_with_its_parameters_and_its_role() {
         let about = operation["description"].as_str().unwrap_or_default();
         let of_installation = about.contains("in the tenant `default`");
         assert_eq!(of_installation, route.is_of_installation, "{about}");
+    }
+}
+
+#[test]
+fn each_call_that_a_move_makes_is_in_the_document_with_its_role() {
+    let document = shipped();
+    let operations = operations(&document);
+    for call in CALLS {
+        let is_it = |(_, _, it): &&(String, String, &Value)| it["operationId"] == call.operation;
+        let found = operations.iter().find(is_it);
+        let (method, path, operation) = found.unwrap_or_else(|| panic!("{call:?}"));
+        let role = operation["security"][0]["key"][0].as_str();
+        assert_eq!(
+            (method.as_str(), unnamed(path).as_str(), role),
+            (call.method, call.path, Some(call.role.as_str())),
+            "{call:?}"
+        );
+        let schema = &operation["requestBody"]["content"]["application/json"]["schema"]["$ref"];
+        let schema = schema.as_str().and_then(|it| it.rsplit('/').next());
+        for flag in call.flags {
+            let fields = &document["components"]["schemas"][schema.expect("a schema")];
+            assert!(
+                fields["properties"][flag.field].is_object(),
+                "{flag:?}: {fields}"
+            );
+        }
     }
 }
 

@@ -361,11 +361,7 @@ fn why(why: &Why, caller: &Caller) -> String {
     }
     text.extend(why.cause.iter().map(|cause| format!("  cause: {cause}\n")));
     for can in &why.operator_can {
-        text.push_str(&format!(
-            "  {}\n      {}\n",
-            caller.command(why.task_id, can),
-            can.does
-        ));
+        text.push_str(&format!("  {}\n      {}\n", caller.command(can), can.does));
     }
     text
 }

@@ -18,6 +18,7 @@ pub use batch::{BatchItem, submit_all};
 pub(crate) use cancel::cancel_for;
 pub use cancel::{Cancelled, Refusal, accept_cancel, cancel};
 pub use prepared::{Preparation, Prepared, prepare};
+pub(crate) use run_again::is_erased;
 #[cfg(test)]
 pub(crate) use run_again::steps_behind;
 pub use run_again::{AgainError, CannotKeep, RunAgain, again_request, again_type, run_again};

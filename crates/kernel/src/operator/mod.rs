@@ -3,12 +3,14 @@
 //! change nothing.
 
 mod deploy;
+mod moves;
 mod set_recoveries;
 mod settle;
 mod undo_plan;
 mod why;
 
 pub use deploy::check_deploy;
+pub use moves::{Taken, taken};
 pub use set_recoveries::{Recount, recount, set_recoveries};
 pub use settle::{OfBulk, OperatorError, Resolution, Retrial, go_on, resolve, retry, settle};
 pub use undo_plan::undo_plan;

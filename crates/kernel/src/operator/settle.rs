@@ -7,8 +7,8 @@ use crate::change::{Author, ChangeError};
 use crate::client::request_edit::{EditError, RequestEdit};
 use crate::draft::{Decision, Draft, will_undo};
 use crate::engine::Engine;
+use crate::record::TaskRecord;
 use crate::record::load;
-use crate::record::{StepRow, TaskRecord};
 use crate::saga::Illegal;
 use crate::task::{RequestError, TaskType};
 use counterstep_contracts::operator::OperatorAnswer;
@@ -233,7 +233,7 @@ fn edited(
     edit: &RequestEdit,
 ) -> Result<Option<Value>, OperatorError> {
     let record = draft.record();
-    if let Some(row) = fixes_request(record) {
+    if let Some(row) = record.fixes_request() {
         let why = format!(
             "step `{}` has submitted tasks by the request as it is: it cannot be changed before the step has completed",
             row.name
@@ -242,13 +242,6 @@ fn edited(
     }
     let request = edit.of(&record.task.request, task_type.read_request)?;
     Ok((request != record.task.request).then_some(request))
-}
-
-/// The step that has submitted tasks by the request as it is: which tasks it submits follows from its request, and of another one it
-/// would take those that are there for its own.
-pub(super) fn fixes_request(record: &TaskRecord) -> Option<&StepRow> {
-    let mut steps = record.steps.iter();
-    steps.find(|row| row.children.is_some() && row.status != StepStatus::Completed)
 }
 
 /// A parked task, for a decision about it.

@@ -364,6 +364,13 @@ impl TaskRecord {
         self.steps.iter().filter_map(output).collect()
     }
 
+    /// The step that has submitted tasks by the request as it is: which tasks it submits follows from its request, and of another one
+    /// it would take those that are there for its own.
+    pub(crate) fn fixes_request(&self) -> Option<&StepRow> {
+        let mut steps = self.steps.iter();
+        steps.find(|row| row.children.is_some() && row.status != StepStatus::Completed)
+    }
+
     /// Whether its deadline is over: no step of it starts forward.
     #[must_use]
     pub fn is_past_deadline(&self) -> bool {

@@ -155,8 +155,8 @@ pub(super) fn why() -> Value {
         "task_id": TASK, "status": "dead_lettered",
         "because": [{ "code": "parked", "detail": "step `charge` gave up", "steps": ["charge"] }],
         "operator_can": [{
-            "method": "POST", "path": format!("/api/tasks/{TASK}/retry"),
-            "body": { "direction": "forward", "note": "" }, "does": "runs the step again",
+            "name": "retry", "operation": "retryTask", "method": "POST", "path": format!("/api/tasks/{TASK}/retry"),
+            "body": { "note": "why" }, "asks": ["patch"], "role": "operate", "title": "run it again", "does": "runs the step again", "button": "Let it go on",
         }],
     })
 }

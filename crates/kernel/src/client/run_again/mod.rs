@@ -214,13 +214,17 @@ pub fn again_request(
     edit: Option<&RequestEdit>,
 ) -> Result<Value, AgainError> {
     let read = task_type.read_request;
-    let is_erased = row.request.is_null() && read(Value::Null).is_err();
     match edit {
         Some(edit @ RequestEdit::Whole(_)) => Ok(edit.of(&row.request, read)?),
-        _ if is_erased => Err(AgainError::Erased),
+        _ if is_erased(task_type, row) => Err(AgainError::Erased),
         Some(edit) => Ok(edit.of(&row.request, read)?),
         None => Ok(read(row.request.clone()).map_err(EditError::from)?),
     }
+}
+
+/// Whether its request was erased.
+pub(crate) fn is_erased(task_type: &TaskType, row: &TaskRow) -> bool {
+    row.request.is_null() && (task_type.read_request)(Value::Null).is_err()
 }
 
 fn details(row: &TaskRow, order: &RunAgain) -> Value {

@@ -2,9 +2,9 @@
 //! polling finds it. Pure; must not read anything.
 
 use super::facts::{Facts, Found};
-use super::moves::command;
 use super::reason::reason;
 use crate::host::UNCLAIMED_FOR;
+use crate::operator::moves::doctor;
 use crate::ports::{FetchError, WorkerSeen};
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::operator::{WhyCode, WhyReason};
@@ -37,11 +37,8 @@ pub(super) fn consumer(facts: &Facts<'_>) -> Option<Found> {
         queue: Some(facts.queue().0),
         ..reason(WhyCode::Consumer, detail)
     };
-    let doctor = command(
-        format!("doctor --role {}", facts.record.task.host.as_str()),
-        "lists the lines that nats/accounts.conf lacks; `deploy render` writes them",
-    );
-    Some((found, Some(doctor)))
+    let lists = "lists the lines that nats/accounts.conf lacks; `deploy render` writes them";
+    Some((found, Some(doctor(Some(facts.record.task.host), lists))))
 }
 
 /// Their fetches fail as a whole.
@@ -66,11 +63,8 @@ pub(super) fn broker(facts: &Facts<'_>) -> Option<Found> {
         queue: Some(queue.0),
         ..reason(WhyCode::Broker, detail)
     };
-    let doctor = command(
-        "doctor".to_owned(),
-        "checks whether NATS answers, and what it lacks",
-    );
-    Some((found, Some(doctor)))
+    let checks = "checks whether NATS answers, and what it lacks";
+    Some((found, Some(doctor(None, checks))))
 }
 
 fn count(reports: usize) -> String {

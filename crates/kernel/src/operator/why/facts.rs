@@ -2,10 +2,10 @@
 //! must not read anything.
 
 use super::evidence::Surroundings;
-use super::moves::{command, post};
 use super::reason::reason;
 use super::takers::Takers;
 use crate::admission::isolation::most_tasks;
+use crate::operator::moves;
 use crate::ports::WorkerSeen;
 use crate::record::TaskRecord;
 use crate::task::{Registry, TaskType};
@@ -13,8 +13,7 @@ use crate::times::rfc3339;
 use crate::turn::likely_next;
 use counterstep_contracts::operator::{OperatorMove, WhyCode, WhyReason};
 use counterstep_contracts::retry::format_duration;
-use counterstep_contracts::{Host, QueueName, TaskStatus, WaitReason};
-use serde_json::json;
+use counterstep_contracts::{QueueName, TaskStatus, WaitReason};
 
 /// A reason, and what ends it.
 pub(super) type Found = (WhyReason, Option<OperatorMove>);
@@ -159,22 +158,10 @@ impl<'a> Facts<'a> {
     }
 
     pub(super) fn another_worker(&self) -> OperatorMove {
-        let task = &self.record.task;
-        let words = match task.host {
-            Host::Api => "api".to_owned(),
-            Host::Worker => format!(
-                "worker --queues {} --task-types {}@{}",
-                self.queue(),
-                task.task_type,
-                task.version
-            ),
-        };
-        command(words, "starts another process that takes it")
+        moves::another_process(self.record, &self.queue().0)
     }
 
     pub(super) fn recount(&self) -> OperatorMove {
-        let body = json!({"recovery_attempts": 0, "note": "why"});
-        let path = format!("/api/tasks/{}/recoveries", self.record.task.id);
-        post(path, body, "counts none of its losses any more")
+        moves::recount(self.record)
     }
 }

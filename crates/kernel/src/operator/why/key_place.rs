@@ -1,9 +1,9 @@
 //! What a task waits for that has no place among those of its key. Pure.
 
 use super::facts::{Facts, Found};
-use super::moves::{cancel, command, put};
 use super::reason::{reason, with_other};
 use crate::admission::places::{PlaceFound, PlaceWait, limit_name, named};
+use crate::operator::moves::{cancel_first, reconcile, set_limit};
 use crate::times::rfc3339;
 use counterstep_contracts::operator::{WhyCode, WhyReason};
 use counterstep_contracts::{TaskId, WaitReason};
@@ -73,9 +73,9 @@ fn full(facts: &Facts<'_>, found: &PlaceFound) -> Found {
         tasks: held,
         ..of(facts, WhyCode::Concurrency, detail)
     };
-    let more = put(
-        format!("/api/limits/{}", limit_name(task_type)),
-        json!({"at_once": found.at_once, "note": "why"}),
+    let more = set_limit(
+        &limit_name(task_type),
+        json!({"at_once": found.at_once}),
         "sets how many may be under way, from a higher number than this on",
     );
     (reason, Some(more))
@@ -94,10 +94,7 @@ fn free(facts: &Facts<'_>) -> Found {
 
 /// The command that wakes a task whose wake message was lost.
 pub(super) fn wakes() -> counterstep_contracts::operator::OperatorMove {
-    command(
-        "reconciler --once".to_owned(),
-        "wakes it, where the wake was lost with a process",
-    )
+    reconcile("wakes it, where the wake was lost with a process")
 }
 
 fn behind(facts: &Facts<'_>, first: TaskId) -> Found {
@@ -107,6 +104,6 @@ fn behind(facts: &Facts<'_>, first: TaskId) -> Found {
         ..of(facts, WhyCode::PlaceBlocked, detail)
     };
     let (found, can) = with_other(found, facts.around.other.as_deref());
-    let can = can.or_else(|| Some(cancel(first, "cancels the task that comes first")));
+    let can = can.or_else(|| Some(cancel_first(first)));
     (found, can)
 }

@@ -3,8 +3,8 @@
 
 use super::evidence::{Surroundings, still_unknown};
 use super::facts::Found;
-use super::moves::command;
 use super::reason::{reason, steps};
+use crate::operator::moves::reconcile;
 use crate::ports::{WorkerSeen, Workers};
 use crate::record::{DbTime, TaskRecord};
 use crate::times::rfc3339;
@@ -56,10 +56,7 @@ pub(super) fn held(record: &TaskRecord, around: &Surroundings) -> Option<Found> 
         steps: under_way,
         ..reason(code, detail)
     };
-    let pass = command(
-        "reconciler --once".to_owned(),
-        "takes back what was lost with its host",
-    );
+    let pass = reconcile("takes back what was lost with its host");
     Some((found, (code == WhyCode::HostLost).then_some(pass)))
 }
 

@@ -9,7 +9,6 @@ mod facts;
 mod gather;
 mod key_place;
 mod lease_owner;
-mod moves;
 mod reason;
 mod reasons_in_order;
 mod step_gates;
@@ -24,10 +23,10 @@ pub use unreadable::why_unreadable;
 
 use self::facts::{Facts, Found};
 use self::lease_owner::held;
-use self::moves::moves;
 use self::reason::{reason, steps};
 use self::takers::takers;
 use crate::dead_letters::group_of;
+use crate::operator::moves::moves;
 use crate::ports::KnownType;
 use crate::record::{DbTime, Failure, StepRow, TaskRecord};
 use crate::task::Registry;
@@ -51,7 +50,12 @@ pub fn why(registry: &Registry, record: &TaskRecord) -> Why {
 pub fn why_among(registry: &Registry, record: &TaskRecord, around: &Surroundings) -> Why {
     let task = &record.task;
     let mut found = match task.status {
-        status if status.is_parked() => vec![(parked(record), None)],
+        // No decision about it is taken here where its type is not known.
+        status if status.is_parked() => {
+            let mut found = vec![(parked(record), None)];
+            found.extend(unknown_type(registry, record));
+            found
+        }
         status if status.is_terminal() => {
             vec![(reason(WhyCode::Ended, ended(record)), None)]
         }
@@ -64,12 +68,16 @@ pub fn why_among(registry: &Registry, record: &TaskRecord, around: &Surroundings
         Some(OperatorMove { ends, ..can })
     };
     let first: Vec<OperatorMove> = found.iter().filter_map(of_reason).collect();
+    let of_task = moves(registry, record).into_iter();
+    // What ends a reason stands with it.
+    let of_task = of_task.filter(|can| first.iter().all(|it| it.path != can.path));
+    let operator_can = first.iter().cloned().chain(of_task).collect();
     Why {
         task_id: task.id,
         status: task.status,
         parent: task.parent.map(Into::into),
         because: found.into_iter().map(|(reason, _)| reason).collect(),
-        operator_can: first.into_iter().chain(moves(registry, record)).collect(),
+        operator_can,
         group: task
             .status
             .is_parked()
@@ -87,9 +95,7 @@ fn standing(registry: &Registry, record: &TaskRecord, around: &Surroundings) -> 
     let facts = Facts::of(registry, record, around);
     let mut found: Vec<Found> = Vec::new();
     found.extend(held(record, around));
-    if registry.of(task).is_none() {
-        found.push((version(registry, record), None));
-    }
+    found.extend(unknown_type(registry, record));
     let rows = reasons_in_order::found(&facts);
     let is_held = !rows.is_empty();
     found.extend(rows);
@@ -180,6 +186,11 @@ fn cancel(record: &TaskRecord, at: DbTime) -> WhyReason {
         format_duration(age(record, at))
     );
     reason(WhyCode::CancelRequested, detail)
+}
+
+fn unknown_type(registry: &Registry, record: &TaskRecord) -> Option<Found> {
+    let is_known = registry.of(&record.task).is_some();
+    (!is_known).then(|| (version(registry, record), None))
 }
 
 fn version(registry: &Registry, record: &TaskRecord) -> WhyReason {

@@ -5,15 +5,14 @@ use super::broker_faults::{broker, consumer};
 use super::evidence::still_unknown;
 use super::facts::{Facts, Found};
 use super::key_place::place;
-use super::moves::post;
 use super::reason::reason;
 use super::step_gates::{breaker, limit};
 use super::takers::takers;
+use crate::operator::moves::resume_queue;
 use crate::times::rfc3339;
 use counterstep_contracts::Host;
 use counterstep_contracts::operator::{WhyCode, WhyReason};
 use counterstep_contracts::retry::format_duration;
-use serde_json::json;
 use std::time::Duration;
 
 /// In the order in which a task meets them. A further reason is a further row.
@@ -55,12 +54,7 @@ fn queue_paused(facts: &Facts<'_>) -> Option<Found> {
         "its queue `{queue}` has been paused for {since}: {}; a few seconds after it is resumed it is claimed",
         pause.note
     );
-    let path = format!("/api/queues/{queue}/resume");
-    let resume = post(
-        path,
-        json!({"note": "why"}),
-        "lets processes claim tasks of the queue again",
-    );
+    let resume = resume_queue(&queue.0);
     let found = WhyReason {
         queue: Some(queue.0),
         ..reason(WhyCode::QueuePaused, detail)

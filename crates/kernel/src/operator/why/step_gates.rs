@@ -2,10 +2,10 @@
 
 use super::evidence::BreakerFound;
 use super::facts::{Facts, Found};
-use super::moves::{post, put};
 use super::reason::reason;
 use crate::admission::limits::LimitFound;
 use crate::breaker::BreakerState;
+use crate::operator::moves::{close_breaker, reset_limit, set_limit};
 use crate::times::rfc3339;
 use counterstep_contracts::WaitReason;
 use counterstep_contracts::operator::{WhyCode, WhyReason};
@@ -55,16 +55,11 @@ pub(super) fn limit(facts: &Facts<'_>) -> Option<Found> {
         waiting_for: task.waiting.filter(|_| sleeps),
         ..reason(code, detail)
     };
-    let path = format!("/api/limits/{}", limit.name);
     let open = match closed {
-        Some(_) => post(
-            format!("{path}/reset"),
-            json!({"note": "why"}),
-            "lets the limit hold again as it is declared",
-        ),
-        None => put(
-            path,
-            json!({"at_once": limit.at_once, "rate": limit.rate, "note": "why"}),
+        Some(_) => reset_limit(&limit.name),
+        None => set_limit(
+            &limit.name,
+            json!({"at_once": limit.at_once, "rate": limit.rate}),
             "sets the limit, from higher numbers than these on, for all processes",
         ),
     };
@@ -120,10 +115,6 @@ pub(super) fn breaker(facts: &Facts<'_>) -> Option<Found> {
         waiting_for: task.waiting.filter(|_| sleeps),
         ..reason(code, detail)
     };
-    let close = post(
-        format!("/api/breakers/{name}/close"),
-        json!({"note": "why"}),
-        "closes it in all processes that share its hints: attempts start; a task that sleeps for it starts at its time",
-    );
-    Some((found, (code == WhyCode::Breaker).then_some(close)))
+    let close = || close_breaker(name);
+    Some((found, (code == WhyCode::Breaker).then(close)))
 }

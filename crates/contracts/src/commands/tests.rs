@@ -1,0 +1,168 @@
+//! Each call as a command, and as a request where no command expresses it.
+
+use super::*;
+use serde_json::json;
+
+const ID: &str = "00000000-0000-7000-8000-000000000001";
+
+/// A move of a call.
+fn of(operation: &str, named: &[&str], body: Option<Value>) -> OperatorMove {
+    let call = Call::of(operation).expect("a call");
+    OperatorMove {
+        operation: Some(operation.to_owned()),
+        method: call.method.to_owned(),
+        path: call.address(named),
+        body,
+        ..OperatorMove::default()
+    }
+}
+
+fn line(can: &OperatorMove) -> String {
+    can.line("shop", None).replace(ID, "ID")
+}
+
+#[test]
+fn each_call_is_a_command() {
+    for (operation, named, body, command) in [
+        ("cancelTask", &[ID][..], None, "shop tasks cancel ID"),
+        (
+            "retryTask",
+            &[ID],
+            Some(json!({"note": "why"})),
+            "shop tasks retry ID --note why",
+        ),
+        (
+            "retryTask",
+            &[ID],
+            Some(json!({"note": "why", "direction": "undo"})),
+            "shop tasks retry ID --undo --note why",
+        ),
+        (
+            "resolveTask",
+            &[ID],
+            Some(json!({"as": "not_needed", "note": "it's"})),
+            r"shop tasks resolve ID --as not-needed --note 'it'\''s'",
+        ),
+        (
+            "resolveTask",
+            &[ID],
+            Some(json!({"step": "pay", "as": "done", "output": null, "note": "-5 degrees"})),
+            "shop tasks resolve ID --step pay --as done --output null '--note=-5 degrees'",
+        ),
+        (
+            "sendSignal",
+            &[ID, "a/b c"],
+            Some(json!({"by": "Kim"})),
+            r#"shop tasks signal ID 'a/b c' --body '{"by":"Kim"}'"#,
+        ),
+        (
+            "setRecoveries",
+            &[ID],
+            Some(json!({"recovery_attempts": 0, "note": "a+b"})),
+            "shop tasks recoveries ID --set 0 --note a+b",
+        ),
+        (
+            "runTaskAgain",
+            &[ID],
+            Some(
+                json!({"from": "ship", "patch": {"amount": 12, "to": {"city": "Bonn", "old": {}}, "x": null}, "note": "why"}),
+            ),
+            r#"shop tasks run-again ID --from ship --set amount=12 --set 'to.city="Bonn"' --set 'to.old={}' --set x=null --note why"#,
+        ),
+        (
+            "resumeQueue",
+            &["lamps"],
+            Some(json!({"note": "why"})),
+            "shop queues resume lamps --note why",
+        ),
+        (
+            "setLimit",
+            &["bank"],
+            Some(json!({"at_once": 3, "rate": {"starts": 50, "per": "1s"}, "note": "why"})),
+            "shop limits set bank --at-once 3 --rate 50/1s --note why",
+        ),
+        (
+            "setLimit",
+            &["bank"],
+            Some(json!({"at_once": 3, "rate": null, "note": "why"})),
+            "shop limits set bank --at-once 3 --note why",
+        ),
+        (
+            "resetLimit",
+            &["bank"],
+            Some(json!({"note": "why"})),
+            "shop limits reset bank --note why",
+        ),
+        (
+            "closeBreaker",
+            &["line"],
+            Some(json!({"note": "why"})),
+            "shop breakers close line --note why",
+        ),
+    ] {
+        assert_eq!(line(&of(operation, named, body)), command);
+    }
+    let at = |url| of("cancelTask", &[ID], None).line("shop", Some(url));
+    assert_eq!(
+        at("http://api:80/?a&b").replace(ID, "ID"),
+        "shop tasks --url 'http://api:80/?a&b' cancel ID"
+    );
+}
+
+#[test]
+fn what_a_person_is_asked_for_has_a_placeholder() {
+    let mut can = of("sendSignal", &[ID, "approval"], None);
+    assert_eq!(can.words(), None, "it has no body yet");
+    can.asks = vec![WHOLE_BODY.to_owned()];
+    assert_eq!(line(&can), "shop tasks signal ID approval --body JSON");
+    let body = json!({"step": "pay", "as": "done", "output": null, "note": "why"});
+    let mut can = of("resolveTask", &[ID], Some(body));
+    can.asks = vec!["output".to_owned()];
+    let expected = "shop tasks resolve ID --step pay --as done --output JSON --note why";
+    assert_eq!(line(&can), expected);
+    // What need not be added is left out.
+    let mut can = of("retryTask", &[ID], Some(json!({"note": "why"})));
+    can.asks = vec!["patch".to_owned()];
+    assert_eq!(line(&can), "shop tasks retry ID --note why");
+}
+
+#[test]
+fn what_no_command_expresses_is_the_request_that_it_is() {
+    for patch in [
+        json!({}),
+        json!([1]),
+        json!({"a.b": 1}),
+        json!({"a": {"b=c": 1}}),
+    ] {
+        let can = of(
+            "retryTask",
+            &[ID],
+            Some(json!({"patch": patch, "note": "why"})),
+        );
+        assert_eq!(can.words(), None, "{patch}");
+    }
+    let of_another_version = OperatorMove {
+        method: "PATCH".to_owned(),
+        path: format!("/api/tasks/{ID}/new"),
+        operation: Some("changeTask".to_owned()),
+        body: Some(json!({"a": 1})),
+        ..OperatorMove::default()
+    };
+    assert_eq!(
+        line(&of_another_version),
+        r#"PATCH /api/tasks/ID/new {"a":1}"#
+    );
+    let command = OperatorMove {
+        command: Some("reconciler --once".to_owned()),
+        ..OperatorMove::default()
+    };
+    assert_eq!(line(&command), "shop reconciler --once");
+}
+
+#[test]
+fn an_address_names_what_it_was_made_of() {
+    for name in ["a", "type:Deal", "a/b", "100%", "%41", "ü+&?#"] {
+        assert_eq!(CLOSE_BREAKER.named(&CLOSE_BREAKER.address(&[name])), [name]);
+    }
+    assert_eq!(SET_LIMIT.address(&["type:a/b"]), "/api/limits/type:a%2Fb");
+}
