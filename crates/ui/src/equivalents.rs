@@ -3,6 +3,8 @@
 use crate::markup::copied;
 use crate::page_request::PageRequest;
 use crate::port::SignIn;
+use counterstep_contracts::commands::{Call, in_shell, quoted};
+use counterstep_contracts::operator::OperatorMove;
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 
@@ -38,6 +40,19 @@ impl Equivalents {
             path,
             headers: Vec::new(),
             body: None,
+        }
+    }
+
+    /// Of a move that the interface offers.
+    pub(crate) fn of(can: &OperatorMove) -> Self {
+        let call = can.operation.as_deref().and_then(Call::of);
+        Self {
+            words: can.words(),
+            input: None,
+            method: call.map_or("POST", |call| call.method),
+            path: can.path.clone(),
+            headers: Vec::new(),
+            body: can.body.clone().map(Body::Json),
         }
     }
 
@@ -90,18 +105,6 @@ impl Equivalents {
         self.flag("--note", note).field("note", note)
     }
 
-    /// What is to be different in a request, where anything is.
-    pub(crate) fn patch(mut self, patch: Option<Value>) -> Self {
-        let Some(patch) = patch else { return self };
-        let fields = set_fields(&patch);
-        if fields.is_none() {
-            self.words = None;
-        }
-        let with_flags = fields.into_iter().flatten();
-        let with_flags = with_flags.fold(self, |it, field| it.flag("--set", &field));
-        with_flags.field("patch", patch)
-    }
-
     pub(crate) fn header(mut self, name: &'static str, value: &str) -> Self {
         self.headers.push((name, value.to_owned()));
         self
@@ -124,9 +127,8 @@ impl Equivalents {
 
     /// As a shell takes it.
     pub(crate) fn command(&self) -> Option<String> {
-        let words = self.words.as_ref()?.iter().map(|word| quoted(word));
-        let words = ["counterstep".to_owned()].into_iter().chain(words);
-        let command = words.collect::<Vec<_>>().join(" ");
+        let words = self.words.as_ref()?.iter().map(String::as_str);
+        let command = in_shell(["counterstep"].into_iter().chain(words));
         Some(match &self.input {
             Some(text) => format!("printf %s {} | {command}", quoted(text)),
             None => command,
@@ -178,39 +180,9 @@ impl Equivalents {
     }
 }
 
-/// The values of `--set` for a JSON merge patch; none where they do not express it: a name with a sign of theirs, or
-/// what is no object.
-fn set_fields(patch: &Value) -> Option<Vec<String>> {
-    let fields = patch.as_object().filter(|fields| !fields.is_empty())?;
-    let mut all = Vec::new();
-    for (name, value) in fields {
-        if name.is_empty() || name.contains(['.', '=']) {
-            return None;
-        }
-        match value {
-            Value::Object(inner) if !inner.is_empty() => {
-                let inner = set_fields(value)?;
-                all.extend(inner.into_iter().map(|field| format!("{name}.{field}")));
-            }
-            value => all.push(format!("{name}={value}")),
-        }
-    }
-    Some(all)
-}
-
-/// A word that a shell takes as it is.
-pub(crate) fn quoted(word: &str) -> String {
-    let is_plain = |sign: char| sign.is_ascii_alphanumeric() || "-_./:=@%+,".contains(sign);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn a_shell_takes_each_word_as_it_is() {
@@ -221,24 +193,5 @@ mod tests {
         let command = Equivalents::new("POST", String::new(), &words).note("-5 degrees");
         let shown = "counterstep tasks retry a '--note=-5 degrees'";
         assert_eq!(command.command().as_deref(), Some(shown));
-    }
-
-    #[test]
-    fn a_patch_is_shown_as_flags_where_they_can_express_it() {
-        let command = |patch: Value| {
-            let retry = Equivalents::new("POST", String::new(), &["retry"]);
-            retry.patch(Some(patch)).command()
-        };
-        let nested = json!({"amount": 12, "to": {"city": "Bonn", "old": {}}, "x": null});
-        let shown = "counterstep retry --set amount=12 --set 'to.city=\"Bonn\"' --set 'to.old={}' --set x=null";
-        assert_eq!(command(nested).as_deref(), Some(shown));
-        for other in [
-            json!({}),
-            json!([1]),
-            json!({"a.b": 1}),
-            json!({"a": {"b=c": 1}}),
-        ] {
-            assert_eq!(command(other.clone()), None, "{other}");
-        }
     }
 }

@@ -5,12 +5,14 @@ use crate::query::Fields;
 
 const NOTICES: &[(&str, &str)] = &[
     ("submitted", "Submitted."),
-    ("cancelled", "The cancel is accepted."),
-    ("retried", "It goes on, with its retries anew."),
-    ("undone", "It is being undone."),
-    ("resolved", "Settled."),
-    ("signalled", "The signal is accepted."),
-    ("recounted", "The lost hosts are counted anew."),
+    // Of moves: by their names, else by their operations.
+    ("undo", "It is being undone."),
+    ("cancelTask", "The cancel is accepted."),
+    ("retryTask", "It goes on, with its retries anew."),
+    ("resolveTask", "Settled."),
+    ("sendSignal", "The signal is accepted."),
+    ("setRecoveries", "The lost hosts are counted anew."),
+    ("runTaskAgain", "Submitted."),
     ("paused", "Paused."),
     ("resumed", "Resumed."),
     ("run", "A task was submitted."),
@@ -22,6 +24,15 @@ const NOTICES: &[(&str, &str)] = &[
     ("stopped", "No further task is begun."),
     ("sent", "It is sent again."),
 ];
+
+/// The first of these names that has a text; none: nothing is said.
+pub(crate) fn first_of(names: [&str; 2]) -> &'static str {
+    let known = |name| NOTICES.iter().find(|(known, _)| *known == name);
+    names
+        .into_iter()
+        .find_map(known)
+        .map_or("", |(name, _)| name)
+}
 
 /// What is said, where something was done.
 pub(crate) fn of(query: &Fields) -> Option<&'static str> {

@@ -1,5 +1,6 @@
 //! Addresses and their queries. Must not know which parameters a page takes.
 
+pub(crate) use counterstep_contracts::commands::segment;
 use std::fmt::Display;
 
 /// An address with parameters that are added one by one.
@@ -43,18 +44,6 @@ impl Address {
             false => format!("{}?{}", self.path, self.query),
         }
     }
-}
-
-/// A text as one segment of a path.
-pub(crate) fn segment(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    text.bytes().fold(String::new(), |mut path, byte| {
-        match plain(byte) {
-            true => path.push(char::from(byte)),
-            false => path.push_str(&format!("%{byte:02X}")),
-        }
-        path
-    })
 }
 
 /// The parameters of a query, or the fields of a form.

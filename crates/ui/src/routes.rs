@@ -49,8 +49,7 @@ pub(crate) fn configure(config: &mut ServiceConfig) {
 fn decisions() -> Vec<(&'static str, Resource)> {
     vec![
         decision(
-            "/tasks/{id}/decide/{what:cancel|retry|undo|step-done|step-undone|step-skipped|settle-undone|settle-done|\
-             settle-skipped|settle-not-needed|signal|recount|run-again}",
+            "/tasks/{id}/decide/{what}",
             task::decisions::page,
             task::decisions::post,
         ),

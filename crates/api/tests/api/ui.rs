@@ -373,7 +373,7 @@ async fn a_decision_of_the_page_stands_in_the_audit_with_its_caller() {
         .await;
     assert_eq!(
         cancelled.header("location"),
-        Some(&*format!("{place}?did=cancelled"))
+        Some(&*format!("{place}?did=cancelTask"))
     );
     let id = place.rsplit('/').next().unwrap();
     let request = site

@@ -213,6 +213,30 @@ fn each_decision_of_the_pages_is_a_case_here() {
     assert_eq!(cases, routes::all_decisions().collect::<BTreeSet<_>>());
 }
 
+/// What the interface offers of a task, in each state of which a page is a case.
+#[actix_web::test]
+async fn a_page_of_a_task_leads_to_what_the_interface_offers_of_it_and_each_is_a_case_here() {
+    let of_tasks = CASES.iter().map(|case| case.page.strip_prefix("/tasks/"));
+    let of_tasks: BTreeSet<_> = of_tasks.flatten().collect();
+    let states = of_tasks.iter().filter_map(|page| page.split('/').next());
+    let mut offered = BTreeSet::new();
+    for state in states.collect::<BTreeSet<_>>() {
+        let page = Desk::new().get(&format!("/tasks/{state}")).await;
+        assert_eq!(page.status, 200, "{state}: {}", page.html);
+        let links = page.html.split("href=\"/ui/tasks/").skip(1);
+        let links = links.filter_map(|it| it.split('"').next()?.strip_prefix(notebook::ID));
+        let links = links.filter(|it| it.starts_with("/decide/"));
+        offered.extend(links.map(|it| format!("{state}{it}")));
+    }
+    let offered: BTreeSet<_> = offered.iter().map(String::as_str).collect();
+    assert_eq!(offered, of_tasks);
+    // What is not offered has no page.
+    let page = Desk::new().get("/tasks/completed/decide/cancel").await;
+    assert_eq!(page.status, 409, "{}", page.html);
+    let page = Desk::new().get("/tasks/running/decide/resume-queue").await;
+    assert_eq!(page.status, 409, "{}", page.html);
+}
+
 #[actix_web::test]
 async fn the_request_that_a_page_shows_is_what_its_button_sends() {
     for case in CASES {

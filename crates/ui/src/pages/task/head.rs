@@ -4,7 +4,6 @@ use super::task_data::Found;
 use crate::markup::{chip, copied, labels, state, task_link};
 use crate::page_request::PageRequest;
 use crate::time_text::{ago, duration, micros};
-use counterstep_contracts::operator::OperatorMove;
 use maud::{Markup, html};
 
 pub(super) fn of(visit: &PageRequest, found: &Found) -> Markup {
@@ -111,19 +110,10 @@ fn waits(visit: &PageRequest, found: &Found) -> Markup {
                 h3 { "What ends it" }
                 ul.moves {
                     @for can in moves {
-                        li { code { (call(can)) } " " (can.does) }
+                        li { code { (can.line("counterstep", None)) } " " (can.does) }
                     }
                 }
             }
         }
-    }
-}
-
-/// A call or a command, as a person types it.
-fn call(can: &OperatorMove) -> String {
-    match (&can.command, &can.body) {
-        (Some(command), _) => format!("counterstep {command}"),
-        (None, Some(body)) => format!("{} {} {body}", can.method, can.path),
-        (None, None) => format!("{} {}", can.method, can.path),
     }
 }

@@ -4,6 +4,8 @@ use crate::port::{Api, ApiRequest};
 use actix_web::HttpResponse;
 use actix_web::http::{Method, StatusCode};
 use actix_web::web::Bytes;
+use counterstep_contracts::commands::Call;
+use counterstep_contracts::operator::OperatorMove;
 use counterstep_contracts::{Problem, ProblemCode};
 use futures::TryStreamExt;
 use futures::future::LocalBoxFuture;
@@ -12,7 +14,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-const ID: &str = "01930d2c-6c4b-7d5e-8f00-0123456789ab";
+pub(super) const ID: &str = "01930d2c-6c4b-7d5e-8f00-0123456789ab";
 const TIME: &str = "2026-01-01T00:00:00Z";
 
 /// What the interface was sent.
@@ -81,6 +83,9 @@ fn known(path: &str) -> HttpResponse {
             of(json!({"tenant": "default", "role": "admin", "is_of_installation": true}))
         }
         ["api", "tasks", status] => of(task(status)),
+        ["api", "tasks", status, "why"] => of(json!({
+            "task_id": ID, "status": status, "because": [], "operator_can": moves(status),
+        })),
         ["api", "tasks", _, "audit"] => of(json!({"task_id": ID, "entries": [], "attempts": []})),
         ["api", "limits"] => of(json!({"items": [
             {"name": "carrier", "declared": {"at_once": 20, "rate": {"starts": 500, "per": "1s"}, "scope": "all"}, "uses": []},
@@ -100,6 +105,127 @@ fn known(path: &str) -> HttpResponse {
         })),
         ["api", "openapi.json"] => of(document()),
         _ => HttpResponse::NotFound().json(Problem::new(ProblemCode::NoSuchRoute, "not here")),
+    }
+}
+
+/// A move of the task.
+fn can(name: &str, operation: &str, does: &str, body: Option<Value>) -> OperatorMove {
+    let call = Call::of(operation).expect("a call");
+    OperatorMove {
+        name: name.to_owned(),
+        operation: Some(operation.to_owned()),
+        method: call.method.to_owned(),
+        path: call.address(&[ID, "ship"]),
+        body,
+        role: Some(call.role),
+        title: name.replace('-', " "),
+        does: does.to_owned(),
+        button: "Do it".to_owned(),
+        ..OperatorMove::default()
+    }
+}
+
+/// Those that the interface offers of a task in this state.
+fn moves(status: &str) -> Vec<OperatorMove> {
+    let of_step = |can: OperatorMove, asks: &[&str]| OperatorMove {
+        step: Some("ship".to_owned()),
+        asks: asks.iter().map(|it| (*it).to_owned()).collect(),
+        ..can
+    };
+    let asks = |can: OperatorMove, asks: &[&str]| OperatorMove {
+        asks: asks.iter().map(|it| (*it).to_owned()).collect(),
+        ..can
+    };
+    let note = || Some(json!({"note": "why"}));
+    let resolve = |name: &str, does: &str, body: Value| {
+        let mut body = body;
+        body["note"] = json!("why");
+        can(name, "resolveTask", does, Some(body))
+    };
+    let step = |settled: &str| json!({"as": settled, "step": "ship"});
+    let cancel = || {
+        can(
+            "cancel",
+            "cancelTask",
+            "cancels it: what it has done is undone",
+            None,
+        )
+    };
+    let again = || can("retry", "retryTask", "runs what gave up again", note());
+    let ends = |name: &str, settled: &str| {
+        resolve(name, "ends the task as resolved", json!({"as": settled}))
+    };
+    match status {
+        "dead_lettered" => vec![
+            asks(again(), &["patch"]),
+            can(
+                "undo",
+                "retryTask",
+                "undoes what it has done",
+                Some(json!({"direction": "undo", "note": "why"})),
+            ),
+            of_step(
+                resolve(
+                    "step-done",
+                    "gives the step the output",
+                    json!({"as": "done", "step": "ship", "output": null}),
+                ),
+                &["output"],
+            ),
+            ends("settle-undone", "undone"),
+            ends("settle-done", "done"),
+            ends("settle-skipped", "skipped"),
+            ends("settle-not-needed", "not_needed"),
+        ],
+        "compensation_failed" => vec![
+            again(),
+            of_step(
+                resolve("step-undone", "undoes the others", step("undone")),
+                &[],
+            ),
+            of_step(
+                resolve(
+                    "step-skipped",
+                    "leaves the effects of the step",
+                    step("skipped"),
+                ),
+                &[],
+            ),
+        ],
+        "waiting" => vec![of_step(
+            can("signal", "sendSignal", "answers ship", None),
+            &["body"],
+        )],
+        "running" => vec![
+            cancel(),
+            can(
+                "recount",
+                "setRecoveries",
+                "counts none of its losses any more",
+                Some(json!({"recovery_attempts": 0, "note": "why"})),
+            ),
+            // Of a task that it waits for, and what is about no task: no decision about this one.
+            OperatorMove {
+                path: "/api/tasks/01930d2c-6c4b-7d5e-8f00-0123456789ac".to_owned(),
+                ..cancel()
+            },
+            can(
+                "resume-queue",
+                "resumeQueue",
+                "lets processes claim tasks of the queue again",
+                note(),
+            ),
+        ],
+        "completed" => {
+            let again = can(
+                "run-again",
+                "runTaskAgain",
+                "runs it again, as a new task",
+                note(),
+            );
+            vec![asks(again, &["from", "patch"])]
+        }
+        _ => Vec::new(),
     }
 }
 
