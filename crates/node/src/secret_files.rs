@@ -1,6 +1,6 @@
 //! Files with secrets that other users of the machine can read. They are named and not refused:
 //! mounted secrets of containers have such modes by default, and no other user sees them there
-//! (`docs/decisions/0043-secret-files-open-to-others.md`).
+//! (`docs/decisions/0047-settings.md`).
 
 use crate::settings::{Database, NatsLogin, ObjectBackend, Settings};
 use counterstep_adapters::client_certificate::ClientCertificate;
