@@ -22,7 +22,7 @@ pub struct ScratchFile {
     pub step: String,
     // `&mut` is not `UnwindSafe`, so neither is this type nor one that holds it: that is how
     // `CrossesHosts` (a blanket impl over `UnwindSafe`) refuses it at compile time. See
-    // docs/decisions.
+    // docs/decisions/0005-scratch.md.
     local: PhantomData<&'static mut ()>,
 }
 
