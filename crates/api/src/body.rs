@@ -2,10 +2,11 @@
 //! mean.
 
 use crate::app_state::Api;
-use crate::problem::{Refused, malformed, slow, too_large};
+use crate::problem::{malformed, slow, too_large};
 use actix_web::error::PayloadError;
 use actix_web::web;
 use bytes::{Bytes, BytesMut};
+use counterstep_operations::Refused;
 use futures::StreamExt;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};

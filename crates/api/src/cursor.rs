@@ -2,10 +2,10 @@
 //! under, so that neither a made-up cursor nor one of another list gives a page that looks right
 //! and is not. It is no secret: every query is bound to its tenant anyway.
 
-use crate::problem::Refused;
 use counterstep_contracts::{ProblemCode, StepNo, TaskId, Tenant};
 use counterstep_kernel::ports::{ChildQuery, TaskQuery};
 use counterstep_kernel::status::task_log::LogCursor;
+use counterstep_operations::Refused;
 use counterstep_steps::digest::hex;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;

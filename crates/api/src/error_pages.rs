@@ -7,7 +7,7 @@
 
 use crate::app_state::Api;
 use crate::extra_routes::is_as_it_is;
-use crate::problem::{PROBLEM_JSON, Refused};
+use crate::problem::{HttpRefused, PROBLEM_JSON};
 use crate::request_id::{self, X_REQUEST_ID};
 use crate::request_span;
 use actix_web::body::{BodySize, BoxBody, MessageBody};
@@ -18,6 +18,7 @@ use actix_web::http::{ConnectionType, Version};
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpResponse, ResponseError, web};
 use counterstep_contracts::ProblemCode;
+use counterstep_operations::Refused;
 use counterstep_steps::task::trace_id;
 use futures::FutureExt;
 use std::panic::AssertUnwindSafe;
@@ -66,9 +67,9 @@ pub(crate) async fn error_pages(
 async fn answer(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
-) -> Result<ServiceResponse<BoxBody>, Refused> {
+) -> Result<ServiceResponse<BoxBody>, HttpRefused> {
     if let Some(refused) = too_long(&request) {
-        return Err(refused);
+        return Err(refused.into());
     }
     let is_http_1_0 = request.version() < Version::HTTP_11;
     // A panic would close the connection without a word. Nothing that it left half-done is used
@@ -78,11 +79,12 @@ async fn answer(
     let mut response = match answered {
         Ok(Ok(response)) => response.map_into_boxed_body(),
         Ok(Err(error)) => {
-            let refused = error.as_error::<Refused>().cloned();
-            return Err(refused
-                .unwrap_or_else(|| Refused::of_status(error.as_response_error().status_code())));
+            let refused = error.as_error::<HttpRefused>().cloned();
+            return Err(refused.unwrap_or_else(|| {
+                HttpRefused::of_status(error.as_response_error().status_code())
+            }));
         }
-        Err(_) => return Err(Refused::internal("answering", &"a handler panicked")),
+        Err(_) => return Err(Refused::internal("answering", &"a handler panicked").into()),
     };
     // Such a client knows no chunks: what has no length ends with the connection.
     if is_http_1_0 && response.response().body().size() == BodySize::Stream {
@@ -100,7 +102,7 @@ async fn answer(
         let (request, _) = response.into_parts();
         return Ok(ServiceResponse::new(
             request,
-            Refused::of_status(status).error_response(),
+            HttpRefused::of_status(status).error_response(),
         ));
     }
     Ok(response)

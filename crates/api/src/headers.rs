@@ -2,11 +2,12 @@
 //! body.
 
 use crate::app_state::Api;
-use crate::problem::{Refused, malformed, webhooks_off};
+use crate::problem::{malformed, webhooks_off};
 use actix_web::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, IF_NONE_MATCH};
 use actix_web::{HttpMessage, HttpRequest};
 use counterstep_contracts::ProblemCode;
 use counterstep_kernel::webhooks::WebhookUrl;
+use counterstep_operations::Refused;
 use std::time::Duration;
 
 /// What the body of a submission is, by its content type.

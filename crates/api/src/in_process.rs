@@ -4,7 +4,7 @@
 use crate::app_state::Api;
 use crate::error_pages::error_pages;
 use crate::origins;
-use crate::problem::Refused;
+use crate::problem::HttpRefused;
 use crate::routes;
 use actix_http::Request;
 use actix_service::{IntoServiceFactory, Service, ServiceFactory};
@@ -12,6 +12,7 @@ use actix_web::body::BoxBody;
 use actix_web::dev::{AppConfig, ServiceResponse};
 use actix_web::middleware::from_fn;
 use actix_web::{App, Error, HttpResponse, ResponseError, web};
+use counterstep_operations::Refused;
 use counterstep_ui::ApiRequest;
 use futures::future::LocalBoxFuture;
 use std::rc::Rc;
@@ -46,7 +47,7 @@ impl counterstep_ui::Api for InProcess {
                 Ok(routes) => routes(as_received(request)).await,
                 Err(()) => {
                     let refused = Refused::internal("calling a route", &"no routes could be made");
-                    return refused.error_response();
+                    return HttpRefused::from(refused).error_response();
                 }
             };
             answered.map_or_else(

@@ -4,11 +4,12 @@
 
 use crate::form::{Form, Part, PartKind, is_json};
 use crate::long_poll::{Rests, WaitFor};
-use crate::problem::{Refused, malformed};
+use crate::problem::malformed;
 use crate::request_json;
 use counterstep_kernel::Engine;
 use counterstep_kernel::client::{Submission, Submitted, UploadSession};
 use counterstep_kernel::ports::ByteStream;
+use counterstep_operations::Refused;
 use counterstep_steps::TaskType;
 use futures::StreamExt;
 use futures::stream;

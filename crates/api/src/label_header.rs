@@ -1,9 +1,9 @@
 //! The header `Counterstep-Label: order=4711`: several headers, or several labels in one with commas
 //! between them. A value may stand in quotes. Must not judge a label: `Labels` does.
 
-use crate::problem::Refused;
 use actix_web::HttpRequest;
 use counterstep_contracts::{LabelError, Labels, ProblemCode};
+use counterstep_operations::Refused;
 
 /// As it is written in problem documents.
 const HEADER: &str = "Counterstep-Label";

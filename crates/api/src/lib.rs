@@ -43,14 +43,11 @@ mod shares;
 mod task_view;
 #[cfg(feature = "ui")]
 mod ui;
-mod unreadable;
 
 pub use auth::{AuthSettings, InvalidPeer, TrustedPeers};
-pub use caller::Caller;
 pub use extra_routes::Beside;
 pub use mount::MountedApi;
 pub use origins::{AllowedHosts, InvalidHost};
-pub use problem::{Refused, no_such_task, no_such_type};
 pub use routes::document_of as openapi_document;
 pub use routes::{RouteView, all_routes};
 pub use server::serve;

@@ -5,7 +5,7 @@
 
 use crate::app_state::Api;
 use crate::mount_path::note_mount_path;
-use crate::problem::Refused;
+use crate::problem::HttpRefused;
 use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::Method;
@@ -14,6 +14,7 @@ use actix_web::http::uri::{Authority, Uri};
 use actix_web::middleware::Next;
 use actix_web::{Error, web};
 use counterstep_contracts::ProblemCode;
+use counterstep_operations::Refused;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
@@ -88,8 +89,9 @@ pub(crate) async fn guard(
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {
     let path = note_mount_path(request.request(), &api.settings.path);
     if !FOR_MONITORS.contains(&path.as_str()) {
-        check_host(request.headers(), &api.settings.allowed_hosts)?;
-        check_origin(request.method(), request.headers())?;
+        check_host(request.headers(), &api.settings.allowed_hosts)
+            .and_then(|()| check_origin(request.method(), request.headers()))
+            .map_err(HttpRefused::from)?;
     }
     next.call(request).await
 }

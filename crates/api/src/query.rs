@@ -1,8 +1,8 @@
 //! The query string of a request, checked name by name: a misspelt filter must not quietly filter
 //! nothing.
 
-use crate::problem::{Refused, invalid};
 use actix_web::{HttpRequest, web};
+use counterstep_operations::{Refused, invalid};
 
 /// The parameters of a query.
 #[derive(Debug)]

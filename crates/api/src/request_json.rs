@@ -2,7 +2,8 @@
 //! the next reader. Refuses deep nesting, repeated keys and NUL; knows nothing of what the JSON is
 //! about.
 
-use crate::problem::{Refused, invalid, malformed};
+use crate::problem::malformed;
+use counterstep_operations::{Refused, invalid};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use std::fmt;

@@ -1,8 +1,8 @@
 //! How many streams or uploads each caller has open. Where callers are not authenticated, an address is a caller. Must not know
 //! what they are.
 
-use crate::caller::Caller;
 use counterstep_contracts::Tenant;
+use counterstep_operations::Caller;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -22,6 +22,7 @@ const PARTS: &[&str] = &[
     "macros",
     "adapters",
     "node",
+    "operations",
     "ui",
     "api",
     "worker",
@@ -36,6 +37,7 @@ const EVERYTHING: &[&str] = &[
     "macros",
     "adapters",
     "node",
+    "operations",
     "ui",
     "api",
     "worker",
@@ -54,9 +56,11 @@ const LAYERS: &[Layer] = &[
     Layer { name: "macros", below: &[], optional: &[], tests: &[] },
     Layer { name: "adapters", below: &["contracts", "steps", "kernel"], optional: &[], tests: &["macros", "reconciler", "testkit"] },
     Layer { name: "node", below: &["contracts", "steps", "kernel", "adapters"], optional: &[], tests: &["macros", "tasks", "testkit"] },
+    // The API is one way to ask for them: HTTP is not known here.
+    Layer { name: "operations", below: &["contracts", "steps", "kernel"], optional: &[], tests: &[] },
     // It gets the way to call the interface from the API, and knows its bodies.
     Layer { name: "ui", below: &["contracts"], optional: &[], tests: &[] },
-    Layer { name: "api", below: &["contracts", "steps", "kernel", "node"], optional: &["tasks", "ui"], tests: &["adapters", "macros", "reconciler", "testkit"] },
+    Layer { name: "api", below: &["contracts", "steps", "kernel", "node", "operations"], optional: &["tasks", "ui"], tests: &["adapters", "macros", "reconciler", "testkit"] },
     Layer { name: "worker", below: &["contracts", "steps", "kernel", "node"], optional: &["tasks"], tests: &["adapters", "macros", "testkit"] },
     Layer { name: "reconciler", below: &["contracts", "steps", "kernel"], optional: &["node", "tasks"], tests: &["adapters", "macros", "testkit"] },
     // What a user's own crate looks like.

@@ -1,10 +1,10 @@
 //! The credential of a request: `Authorization: Bearer`, and nowhere else. One in the address would stand
 //! in the logs of every proxy. Must not know what a credential means.
 
-use crate::problem::Refused;
 use actix_web::HttpRequest;
 use actix_web::http::header::AUTHORIZATION;
 use counterstep_contracts::ProblemCode;
+use counterstep_operations::Refused;
 
 /// The token of a request.
 pub(crate) fn token(request: &HttpRequest) -> Result<&str, Refused> {

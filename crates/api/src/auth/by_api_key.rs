@@ -2,12 +2,11 @@
 //! its own; a key that another process has revoked is refused after that. Must not hold a secret.
 
 use super::bearer::unauthenticated;
-use crate::caller::Caller;
-use crate::problem::Refused;
 use counterstep_kernel::Engine;
 use counterstep_kernel::access::api_keys::ApiKey;
 use counterstep_kernel::engine::time_limits::needed_read;
 use counterstep_kernel::ports::{ApiKeyRow, StoreError};
+use counterstep_operations::{Caller, Refused};
 use counterstep_steps::times::DbTime;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;

@@ -10,12 +10,11 @@ mod tokens;
 pub use proxy::{InvalidPeer, TrustedPeers};
 pub(crate) use rate::Rates;
 
-use crate::caller::Caller;
-use crate::problem::Refused;
 use actix_web::HttpRequest;
 use by_api_key::KeyCache;
 use counterstep_kernel::Engine;
 use counterstep_kernel::access::access_tokens::{AccessTokens, KeysState, TokenVerifier};
+use counterstep_operations::{Caller, Refused};
 use std::sync::Arc;
 
 /// How the callers of an interface are authenticated.

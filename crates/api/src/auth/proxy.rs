@@ -2,13 +2,12 @@
 //! `Counterstep-Role`. Only connections from the proxy's own addresses are believed. Must not read a
 //! forwarding header: those say who the proxy's client is, not who the proxy is.
 
-use crate::caller::Caller;
-use crate::problem::Refused;
 use actix_web::HttpRequest;
 use counterstep_contracts::access::Role;
 use counterstep_contracts::{ProblemCode, Tenant};
 use counterstep_kernel::access::api_keys::is_subject;
 use counterstep_kernel::webhooks::{AllowedNets, InvalidNet};
+use counterstep_operations::{Caller, Refused};
 
 const SUBJECT: &str = "counterstep-subject";
 const TENANT: &str = "counterstep-tenant";

@@ -1,9 +1,8 @@
 //! How many requests a caller may send: a steady rate, with a burst of one second. Each process counts for
 //! itself. Must not know what a request is about.
 
-use crate::caller::Caller;
-use crate::problem::Refused;
 use counterstep_contracts::{ProblemCode, Tenant};
+use counterstep_operations::{Caller, Refused};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::num::NonZeroU32;

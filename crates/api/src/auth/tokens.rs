@@ -2,10 +2,9 @@
 //! answer is the same for each. Must not check a token itself.
 
 use super::bearer::unauthenticated;
-use crate::caller::Caller;
-use crate::problem::Refused;
 use counterstep_contracts::ProblemCode;
 use counterstep_kernel::access::access_tokens::{TokenError, TokenVerifier};
+use counterstep_operations::{Caller, Refused};
 
 /// `Retry-After` in seconds: the keys are not read more often.
 const COME_AGAIN: u32 = 10;

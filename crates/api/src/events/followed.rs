@@ -3,12 +3,11 @@
 
 use super::feed::{Feeds, Joined, Looks};
 use super::tail::Tail;
-use crate::caller::Caller;
-use crate::problem::Refused;
 use crate::shares::{Share, Shares};
 use counterstep_contracts::{ProblemCode, TaskId, Tenant};
 use counterstep_kernel::Engine;
 use counterstep_kernel::ports::{RevisionsOf, Signal, Store};
+use counterstep_operations::{Caller, Refused};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};

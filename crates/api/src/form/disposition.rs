@@ -1,8 +1,9 @@
 //! The headers of a part, read from the bytes that were sent: the field's name, and a file name
 //! that has not been decoded, cut or tidied before it is judged. Must not repair anything.
 
-use crate::problem::{Refused, invalid, malformed};
+use crate::problem::malformed;
 use counterstep_contracts::{FileName, ProblemCode};
+use counterstep_operations::{Refused, invalid};
 
 /// What a part says of itself.
 #[derive(Debug)]

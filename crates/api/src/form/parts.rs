@@ -3,10 +3,11 @@
 
 use super::disposition::{self, FilePart, PartHeaders, bad_name};
 use super::parser::{Parser, Piece};
-use crate::problem::{Refused, malformed, too_large};
+use crate::problem::{malformed, too_large};
 use crate::settings::ApiSettings;
 use bytes::Bytes;
 use counterstep_contracts::FileName;
+use counterstep_operations::Refused;
 use tokio::sync::mpsc;
 
 /// What the request's side sends over while the body arrives. Where the channel closes without an

@@ -1,12 +1,12 @@
 //! JSON bodies: what is accepted obeys the limits and is what serde_json reads, and what a task type or a
 //! route takes of it is taken again in the form in which it is stored.
 
-use crate::problem::Refused;
 use crate::request_json;
 use counterstep_contracts::access::NewKeyRequest;
 use counterstep_contracts::http::BatchRequest;
 use counterstep_contracts::operator::{RecoveriesRequest, ResolveRequest, RetryRequest};
 use counterstep_contracts::{ProblemCode, ScheduleSpec};
+use counterstep_operations::Refused;
 use counterstep_steps::schedule;
 use counterstep_steps::task::{ReadRequestFn, RequestError, read_request};
 use counterstep_steps::times::DbTime;

@@ -4,11 +4,11 @@
 use super::line;
 use crate::form::{Form, Limits, Part, PartKind, Sent};
 use crate::headers::{BodyKind, body_kind};
-use crate::problem::Refused;
 use crate::settings::ApiSettings;
 use actix_web::http::header::{CONTENT_TYPE, HeaderValue};
 use actix_web::test::TestRequest;
 use bytes::Bytes;
+use counterstep_operations::Refused;
 use futures::FutureExt;
 use std::collections::BTreeMap;
 use tokio::sync::mpsc;

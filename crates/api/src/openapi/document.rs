@@ -1,10 +1,11 @@
 //! The document as a whole: each row of the table of routes becomes an operation. Must not know a route.
 
-use super::operation::{Content, Header, Json, Operation, Param, PerType, Reply, Tag};
+use super::operation::{Content, Header, Json, Operation, PerType, Reply};
 use super::problems::Problems;
 use super::schemas::Schemas;
 use super::task_types;
 use counterstep_contracts::access::Role;
+use counterstep_contracts::operation::{Chapter, Param};
 use counterstep_contracts::{ProblemCode, Tenant};
 use counterstep_steps::{Registry, TaskType};
 use serde_json::{Map, Value, json};
@@ -76,8 +77,8 @@ impl Document<'_> {
                 }
             }
         }
-        let tags = Tag::ALL.map(|tag| {
-            let (name, about) = tag.texts();
+        let tags = Chapter::ALL.map(|chapter| {
+            let (name, about) = chapter.texts();
             json!({ "name": name, "description": about })
         });
         let mut document = json!({
@@ -137,7 +138,7 @@ impl Document<'_> {
         ];
         let mut operation = json!({
             "operationId": of.id,
-            "tags": [of.tag.texts().0],
+            "tags": [of.chapter.texts().0],
             "summary": of.summary,
             "parameters": parameters.concat(),
         });

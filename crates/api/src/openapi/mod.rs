@@ -12,5 +12,5 @@ mod task_types;
 pub(crate) use document::{Document, Row};
 #[cfg(test)]
 pub(crate) use operation::{Content, Json};
-pub(crate) use operation::{Header, Link, Operation, Param, PerType, Reply, Tag, schema_of};
+pub(crate) use operation::{Header, Operation, PerType, Reply, schema_of};
 pub(crate) use page::page;

@@ -2,64 +2,12 @@
 //! a constant, so that a route without one does not compile.
 
 use counterstep_contracts::ProblemCode;
+use counterstep_contracts::operation::{Chapter, Link, Param};
 use counterstep_steps::task::SchemaFn;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-
-/// A chapter of the document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tag {
-    Submitting,
-    Tasks,
-    Deciding,
-    Schedules,
-    Types,
-    Keys,
-    Process,
-}
-
-impl Tag {
-    pub(crate) const ALL: [Self; 7] = [
-        Self::Submitting,
-        Self::Tasks,
-        Self::Deciding,
-        Self::Schedules,
-        Self::Types,
-        Self::Keys,
-        Self::Process,
-    ];
-
-    /// Its name, and what it is about.
-    pub(crate) const fn texts(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Submitting => ("submitting", "A request becomes a task"),
-            Self::Tasks => (
-                "tasks",
-                "Look at tasks, wait for them, cancel them, get their files",
-            ),
-            Self::Deciding => ("deciding", "What a person decides about parked tasks"),
-            Self::Schedules => ("schedules", "Tasks that are submitted by time"),
-            Self::Types => (
-                "task types",
-                "What was declared, and what takes submissions",
-            ),
-            Self::Keys => ("keys", "API keys, of the caller's tenant"),
-            Self::Process => ("process", "Health, metrics and this document"),
-        }
-    }
-}
-
-/// A parameter of the path, of the query or in a header.
-#[derive(Clone, Copy)]
-pub(crate) struct Param {
-    pub(crate) name: &'static str,
-    pub(crate) about: &'static str,
-    /// The schema of one value; where it repeats, an array of them.
-    pub(crate) schema: fn() -> Value,
-    pub(crate) example: &'static str,
-}
 
 /// A header of an answer.
 #[derive(Clone, Copy)]
@@ -68,15 +16,6 @@ pub(crate) struct Header {
     pub(crate) about: &'static str,
     /// Whether each such answer has it.
     pub(crate) is_always: bool,
-}
-
-/// Where an answer leads: an operation, and what it takes of the answer or of the request.
-#[derive(Clone, Copy)]
-pub(crate) struct Link {
-    pub(crate) operation: &'static str,
-    pub(crate) parameter: &'static str,
-    /// An expression of OpenAPI, as `$response.body#/task_id`.
-    pub(crate) value: &'static str,
 }
 
 /// A JSON value: its schema from the type that is parsed or written, and an example.
@@ -221,7 +160,7 @@ pub(crate) enum PerType {
 #[derive(Clone, Copy)]
 pub(crate) struct Operation {
     pub(crate) id: &'static str,
-    pub(crate) tag: Tag,
+    pub(crate) chapter: Chapter,
     pub(crate) summary: &'static str,
     pub(crate) path: &'static [Param],
     pub(crate) query: &'static [Param],
@@ -236,10 +175,10 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
-    pub(crate) const fn new(id: &'static str, tag: Tag, summary: &'static str) -> Self {
+    pub(crate) const fn new(id: &'static str, chapter: Chapter, summary: &'static str) -> Self {
         Self {
             id,
-            tag,
+            chapter,
             summary,
             path: &[],
             query: &[],

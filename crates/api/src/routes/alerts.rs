@@ -3,8 +3,8 @@
 
 use super::answer::Answer;
 use crate::app_state::Api;
-use crate::caller::Caller;
-use crate::problem::{Refused, webhooks_off};
+use crate::caller::Authenticated;
+use crate::problem::webhooks_off;
 use crate::query::Params;
 use actix_web::http::header::CACHE_CONTROL;
 use actix_web::{HttpRequest, HttpResponse, web};
@@ -12,6 +12,7 @@ use counterstep_contracts::ProblemCode;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::webhook::WebhookSecretsView;
 use counterstep_kernel::webhooks::alerts;
+use counterstep_operations::Refused;
 
 pub(super) async fn list(api: web::Data<Api>, request: HttpRequest) -> Answer {
     Params::of(&request, &[])?;
@@ -20,12 +21,16 @@ pub(super) async fn list(api: web::Data<Api>, request: HttpRequest) -> Answer {
     Ok(HttpResponse::Ok().json(Page { items, next_cursor }))
 }
 
-pub(super) async fn test(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
+pub(super) async fn test(
+    api: web::Data<Api>,
+    Authenticated(caller): Authenticated,
+    request: HttpRequest,
+) -> Answer {
     Params::of(&request, &[])?;
     let webhooks = api.settings.webhooks.as_ref();
     if webhooks.is_none_or(|webhooks| webhooks.alerts.is_none()) {
         let detail = "the operator has set no `alert_webhook`: alerts go nowhere";
-        return Err(Refused::new(ProblemCode::AlertsOff, detail));
+        return Err(Refused::new(ProblemCode::AlertsOff, detail).into());
     }
     let engine = api.engine.clone();
     let sending = async move {

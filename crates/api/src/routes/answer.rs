@@ -1,6 +1,6 @@
 //! What a route returns: a response, or a refusal that becomes a problem document.
 
-use crate::problem::Refused;
+use crate::problem::HttpRefused;
 use actix_web::HttpResponse;
 
-pub(super) type Answer = Result<HttpResponse, Refused>;
+pub(super) type Answer = Result<HttpResponse, HttpRefused>;

@@ -4,7 +4,7 @@
 use super::address::{load, task_id};
 use super::answer::Answer;
 use crate::app_state::Api;
-use crate::caller::Caller;
+use crate::caller::Authenticated;
 use crate::query::Params;
 use crate::task_view;
 use actix_web::{HttpRequest, HttpResponse, web};
@@ -13,7 +13,11 @@ use counterstep_kernel::audit::Walk;
 use counterstep_kernel::journal::JournalWalk;
 use counterstep_steps::digest::hex;
 
-pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
+pub(super) async fn get(
+    api: web::Data<Api>,
+    Authenticated(caller): Authenticated,
+    request: HttpRequest,
+) -> Answer {
     let id = task_id(&request)?;
     Params::of(&request, &[])?;
     let record = load(&api, &caller, id).await?;
@@ -21,7 +25,11 @@ pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpReques
     Ok(HttpResponse::Ok().json(task_view::trail(&record, history)))
 }
 
-pub(super) async fn chain(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
+pub(super) async fn chain(
+    api: web::Data<Api>,
+    Authenticated(caller): Authenticated,
+    request: HttpRequest,
+) -> Answer {
     let id = task_id(&request)?;
     Params::of(&request, &[])?;
     load(&api, &caller, id).await?;

@@ -4,9 +4,9 @@
 use super::answer::Answer;
 use crate::app_state::Api;
 use crate::body::Arriving;
-use crate::caller::Caller;
+use crate::caller::caller_of;
 use crate::headers::{BodyKind, body_kind, content_length, is_key, traceparent, webhook_at};
-use crate::problem::{Refused, invalid, outcome_of, too_large};
+use crate::problem::{outcome_of, too_large};
 use crate::query::Params;
 use crate::request_json;
 use actix_web::{HttpRequest, HttpResponse, web};
@@ -14,6 +14,7 @@ use counterstep_contracts::http::{BATCH_MOST, BatchAnswer, BatchOutcome, BatchRe
 use counterstep_contracts::{Labels, ProblemCode};
 use counterstep_kernel::client::{self, BatchItem, Submission, SubmitError, Submitted};
 use counterstep_kernel::ports::SubmissionOutcome;
+use counterstep_operations::{Refused, invalid};
 use counterstep_steps::TaskType;
 use serde_json::Value;
 
@@ -34,7 +35,7 @@ pub(super) async fn post(
             BatchOutcome::Replayed(_) => count(SubmissionOutcome::Repeated),
             BatchOutcome::Refused { problem, .. } => count(outcome_of(problem)),
         }),
-        Err(refused) => count(refused.outcome()),
+        Err(refused) => count(outcome_of(refused.problem())),
     }
     Ok(HttpResponse::Ok().json(answer?))
 }
@@ -76,7 +77,7 @@ async fn take(
         .into_iter()
         .map(|value| item(api, value).map(|item| sent.push(item)))
         .collect();
-    let (engine, caller) = (api.engine.clone(), Caller::of(request)?);
+    let (engine, caller) = (api.engine.clone(), caller_of(request)?);
     let by = Submission {
         actor: caller.actor("client"),
         tenant: caller.tenant,

@@ -4,8 +4,7 @@ use super::address::segment;
 use super::answer::Answer;
 use super::operator::{body, note};
 use crate::app_state::Api;
-use crate::caller::Caller;
-use crate::problem::Refused;
+use crate::caller::caller_of;
 use crate::query::Params;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::ProblemCode;
@@ -13,6 +12,7 @@ use counterstep_contracts::http::Page;
 use counterstep_contracts::workers::{BreakerRequest, BreakerStanding, BreakerView};
 use counterstep_kernel::admission::breakers::{BreakerDecision, BreakerError, close_breaker};
 use counterstep_kernel::status;
+use counterstep_operations::Refused;
 use counterstep_steps::breaker::BreakerState;
 
 pub(super) async fn list(api: web::Data<Api>, request: HttpRequest) -> Answer {
@@ -41,7 +41,7 @@ pub(super) async fn close(
     let name = segment(&request, "name").to_owned();
     let asked: BreakerRequest = body(&api, &request, payload).await?;
     let (actor, note, engine) = (
-        Caller::of(&request)?.actor("operator"),
+        caller_of(&request)?.actor("operator"),
         note(&asked.note, asked.actor.as_deref())?,
         api.engine.clone(),
     );

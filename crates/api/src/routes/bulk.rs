@@ -5,8 +5,7 @@ use super::answer::Answer;
 use super::list::{declared_name, failure_filter, millis};
 use super::operator::{body, note};
 use crate::app_state::Api;
-use crate::caller::Caller;
-use crate::problem::{Refused, invalid};
+use crate::caller::Authenticated;
 use crate::query::Params;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::bulk::{BulkAction, BulkFilter, BulkPreview, BulkRequest};
@@ -14,10 +13,11 @@ use counterstep_contracts::http::Page;
 use counterstep_contracts::{Labels, ProblemCode, SettledAs, TaskStatus};
 use counterstep_kernel::bulk::{self, BulkError, BulkSpec};
 use counterstep_kernel::dead_letters::Selection;
+use counterstep_operations::{Caller, Refused, invalid};
 
 pub(super) async fn post(
     api: web::Data<Api>,
-    caller: Caller,
+    Authenticated(caller): Authenticated,
     request: HttpRequest,
     payload: web::Payload,
 ) -> Answer {
@@ -29,23 +29,27 @@ pub(super) async fn post(
         (BulkAction::Resolve, None) => {
             let detail =
                 "`resolve` needs `as`: what has become of the tasks, one of done, undone, skipped";
-            return Err(invalid(detail).at("as"));
+            return Err(invalid(detail).at("as").into());
         }
         (BulkAction::Redrive | BulkAction::Cancel | BulkAction::RunAgain, Some(_)) => {
-            return Err(invalid("`as` goes with `resolve` only: leave it out").at("as"));
+            return Err(invalid("`as` goes with `resolve` only: leave it out")
+                .at("as")
+                .into());
         }
         (BulkAction::Resolve, Some(SettledAs::Redriven)) => {
             let detail = "`redriven` names the task that has done the work of one: resolve tasks one by one for that";
-            return Err(invalid(detail).at("as"));
+            return Err(invalid(detail).at("as").into());
         }
         _ => {}
     }
     if body.patch.is_some() && !matches!(body.action, BulkAction::Redrive | BulkAction::RunAgain) {
         let detail = "`patch` goes with `redrive` and `run-again` only: leave it out";
-        return Err(invalid(detail).at("patch"));
+        return Err(invalid(detail).at("patch").into());
     }
     if body.from.is_some() && body.action != BulkAction::RunAgain {
-        return Err(invalid("`from` goes with `run-again` only: leave it out").at("from"));
+        return Err(invalid("`from` goes with `run-again` only: leave it out")
+            .at("from")
+            .into());
     }
     if body.preview {
         let found = bulk::preview(&api.engine, body.action, &selection).await;
@@ -133,21 +137,33 @@ fn checked(labels: &Labels) -> Result<Labels, Refused> {
     Ok(known)
 }
 
-pub(super) async fn list(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
+pub(super) async fn list(
+    api: web::Data<Api>,
+    Authenticated(caller): Authenticated,
+    request: HttpRequest,
+) -> Answer {
     Params::of(&request, &[])?;
     let items = bulk::list(&api.engine.ports.store, &caller.tenant).await?;
     let next_cursor = None;
     Ok(HttpResponse::Ok().json(Page { items, next_cursor }))
 }
 
-pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
+pub(super) async fn get(
+    api: web::Data<Api>,
+    Authenticated(caller): Authenticated,
+    request: HttpRequest,
+) -> Answer {
     Params::of(&request, &[])?;
     let id = segment(&request, "id");
     let view = bulk::show(&api.engine.ports.store, &caller.tenant, id).await;
     Ok(HttpResponse::Ok().json(view.map_err(refused)?))
 }
 
-pub(super) async fn stop(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
+pub(super) async fn stop(
+    api: web::Data<Api>,
+    Authenticated(caller): Authenticated,
+    request: HttpRequest,
+) -> Answer {
     Params::of(&request, &[])?;
     let (engine, id) = (api.engine.clone(), segment(&request, "id").to_owned());
     let stopping = async move {

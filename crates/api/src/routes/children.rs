@@ -5,9 +5,8 @@ use super::address::{load, task_id};
 use super::answer::Answer;
 use super::list::{limit_of, status_of};
 use crate::app_state::Api;
-use crate::caller::Caller;
+use crate::caller::Authenticated;
 use crate::cursor;
-use crate::problem::{Refused, invalid};
 use crate::query::Params;
 use crate::task_view;
 use actix_web::{HttpRequest, HttpResponse, web};
@@ -15,8 +14,13 @@ use counterstep_contracts::StepNo;
 use counterstep_contracts::http::Page;
 use counterstep_kernel::ports::{ChildCount, ChildQuery, StoreError};
 use counterstep_kernel::record::TaskRecord;
+use counterstep_operations::{Refused, invalid};
 
-pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
+pub(super) async fn get(
+    api: web::Data<Api>,
+    Authenticated(caller): Authenticated,
+    request: HttpRequest,
+) -> Answer {
     let parent = task_id(&request)?;
     let params = Params::of_list(&request, &["step", "limit", "cursor"], &["status"])?;
     let limit = limit_of(&params)?;

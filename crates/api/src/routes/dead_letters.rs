@@ -5,9 +5,8 @@ use super::address::{load, task_id};
 use super::answer::Answer;
 use super::list::{declared_name, labels_of, limit_of};
 use crate::app_state::Api;
-use crate::caller::Caller;
+use crate::caller::Authenticated;
 use crate::cursor;
-use crate::problem::{Refused, invalid};
 use crate::query::Params;
 use crate::task_view;
 use actix_web::{HttpRequest, HttpResponse, web};
@@ -15,8 +14,13 @@ use counterstep_contracts::http::Page;
 use counterstep_contracts::{ProblemCode, TaskStatus};
 use counterstep_kernel::dead_letters::{Selection, group_of, groups};
 use counterstep_kernel::ports::{FailureFilter, TaskQuery};
+use counterstep_operations::{Refused, invalid};
 
-pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
+pub(super) async fn get(
+    api: web::Data<Api>,
+    Authenticated(caller): Authenticated,
+    request: HttpRequest,
+) -> Answer {
     let params = Params::of_list(&request, &["type", "limit", "cursor"], &["status"])?;
     let limit = limit_of(&params)?;
     let statuses: Vec<TaskStatus> = params
@@ -51,7 +55,11 @@ pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpReques
 }
 
 /// One, with what a person needs to decide.
-pub(super) async fn one(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
+pub(super) async fn one(
+    api: web::Data<Api>,
+    Authenticated(caller): Authenticated,
+    request: HttpRequest,
+) -> Answer {
     let id = task_id(&request)?;
     Params::of(&request, &[])?;
     let record = load(&api, &caller, id).await?;
@@ -60,14 +68,18 @@ pub(super) async fn one(api: web::Data<Api>, caller: Caller, request: HttpReques
             "the task is {}: /api/tasks/{id} shows it, and its /audit the attempts",
             record.task.status
         );
-        return Err(Refused::new(ProblemCode::NotParked, detail));
+        return Err(Refused::new(ProblemCode::NotParked, detail).into());
     }
     let history = api.engine.ports.store.history(id).await?;
     let group = group_of(&record.task.task_type, record.task.failure.as_ref());
     Ok(HttpResponse::Ok().json(task_view::parked(record, group, history)))
 }
 
-pub(super) async fn by_cause(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
+pub(super) async fn by_cause(
+    api: web::Data<Api>,
+    Authenticated(caller): Authenticated,
+    request: HttpRequest,
+) -> Answer {
     let params = Params::of_list(&request, &["type"], &["status", "label"])?;
     let asked: Vec<TaskStatus> = params
         .all("status")

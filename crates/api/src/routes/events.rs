@@ -5,7 +5,7 @@ use super::address::task_id;
 use super::answer::Answer;
 use super::list::{declared_name, labels_of, status_of};
 use crate::app_state::Api;
-use crate::caller::Caller;
+use crate::caller::Authenticated;
 use crate::events::{ChangeStream, EventStream, Filter};
 use crate::headers::last_event_id;
 use crate::query::Params;
@@ -17,7 +17,11 @@ use counterstep_contracts::AuditSeq;
 use futures::Stream;
 use std::convert::Infallible;
 
-pub(super) async fn of_task(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
+pub(super) async fn of_task(
+    api: web::Data<Api>,
+    Authenticated(caller): Authenticated,
+    request: HttpRequest,
+) -> Answer {
     let id = task_id(&request)?;
     Params::of(&request, &[])?;
     let after = AuditSeq(last_event_id(&request)?.unwrap_or(0));
@@ -28,7 +32,11 @@ pub(super) async fn of_task(api: web::Data<Api>, caller: Caller, request: HttpRe
     Ok(answer(&request, stream.frames()))
 }
 
-pub(super) async fn of_many(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
+pub(super) async fn of_many(
+    api: web::Data<Api>,
+    Authenticated(caller): Authenticated,
+    request: HttpRequest,
+) -> Answer {
     let params = Params::of_list(&request, &["type"], &["status", "label"])?;
     let statuses = params.all("status").map(status_of);
     let filter = Filter {

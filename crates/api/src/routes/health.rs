@@ -3,13 +3,13 @@
 
 use super::answer::Answer;
 use crate::app_state::Api;
-use crate::problem::Refused;
 use crate::readiness::Parts;
 use actix_web::{HttpResponse, web};
 use counterstep_contracts::ProblemCode;
 use counterstep_contracts::http::Health;
 use counterstep_kernel::access::access_tokens::KeysState;
 use counterstep_node::metrics::Probes;
+use counterstep_operations::Refused;
 use std::collections::BTreeMap;
 
 /// The part that has the keys of the issuer of access tokens. Older keys count while it does not answer.
@@ -19,7 +19,7 @@ pub(super) async fn live(api: web::Data<Api>) -> Answer {
     let hung = Probes::of(&api.engine, &api.shutdown).hung();
     if let Some((part, why)) = hung.first_key_value() {
         let detail = format!("this process hangs: {part}: {why}");
-        return Err(Refused::new(ProblemCode::Unavailable, detail));
+        return Err(Refused::new(ProblemCode::Unavailable, detail).into());
     }
     Ok(HttpResponse::Ok().json(Health {
         status: "ok".to_owned(),
@@ -39,7 +39,8 @@ pub(super) async fn ready(api: web::Data<Api>) -> Answer {
             ProblemCode::Unavailable,
             "this server is stopping: ask another one",
         )
-        .retry_after(1));
+        .retry_after(1)
+        .into());
     }
     let keys = api.auth.token_keys();
     let has_keys = keys != Some(KeysState::Missing);
@@ -55,7 +56,9 @@ pub(super) async fn ready(api: web::Data<Api>) -> Answer {
         .collect();
     if !silent.is_empty() {
         let detail = format!("does not answer: {}", silent.join(", "));
-        return Err(Refused::new(ProblemCode::Unavailable, detail).retry_after(1));
+        return Err(Refused::new(ProblemCode::Unavailable, detail)
+            .retry_after(1)
+            .into());
     }
     let keys = keys.map(|keys| (TOKEN_KEYS, keys == KeysState::Current));
     // Requests are accepted without these two: tasks wait in the database, and hints only spare

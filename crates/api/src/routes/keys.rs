@@ -5,8 +5,7 @@ use super::address::segment;
 use super::answer::Answer;
 use super::operator::body;
 use crate::app_state::Api;
-use crate::caller::Caller;
-use crate::problem::{Refused, invalid};
+use crate::caller::Authenticated;
 use crate::query::Params;
 use crate::task_view;
 use actix_web::http::header::CACHE_CONTROL;
@@ -17,13 +16,18 @@ use counterstep_contracts::retry::parse_duration;
 use counterstep_contracts::{ProblemCode, Tenant};
 use counterstep_kernel::access::api_keys::{self, KeyError, KeySpec};
 use counterstep_kernel::ports::ApiKeyRow;
+use counterstep_operations::{Caller, Refused, invalid};
 
 /// Whether a caller may see, make and revoke the keys of a tenant.
 fn is_within_reach(caller: &Caller, tenant: &Tenant) -> bool {
     caller.is_of_installation() || caller.tenant == *tenant
 }
 
-pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
+pub(super) async fn get(
+    api: web::Data<Api>,
+    Authenticated(caller): Authenticated,
+    request: HttpRequest,
+) -> Answer {
     Params::of(&request, &[])?;
     let rows = api.engine.ports.store.api_keys().await?.rows;
     let own = rows
@@ -38,7 +42,7 @@ pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpReques
 
 pub(super) async fn post(
     api: web::Data<Api>,
-    caller: Caller,
+    Authenticated(caller): Authenticated,
     request: HttpRequest,
     payload: web::Payload,
 ) -> Answer {
@@ -55,7 +59,9 @@ pub(super) async fn post(
             "keys of other tenants are for administrators of the tenant `{}`",
             Tenant::default()
         );
-        return Err(Refused::new(ProblemCode::Forbidden, detail).at("tenant"));
+        return Err(Refused::new(ProblemCode::Forbidden, detail)
+            .at("tenant")
+            .into());
     }
     let spec = KeySpec {
         tenant,
@@ -79,7 +85,11 @@ pub(super) async fn post(
         .json(answer))
 }
 
-pub(super) async fn delete(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
+pub(super) async fn delete(
+    api: web::Data<Api>,
+    Authenticated(caller): Authenticated,
+    request: HttpRequest,
+) -> Answer {
     Params::of(&request, &[])?;
     let id = segment(&request, "id").to_owned();
     let (engine, by, key) = (api.engine.clone(), caller.actor("operator"), id.clone());

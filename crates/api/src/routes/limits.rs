@@ -5,8 +5,7 @@ use super::address::segment;
 use super::answer::Answer;
 use super::operator::{body, note};
 use crate::app_state::Api;
-use crate::caller::Caller;
-use crate::problem::{Refused, invalid};
+use crate::caller::Authenticated;
 use crate::query::Params;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::http::Page;
@@ -14,6 +13,7 @@ use counterstep_contracts::limit::{
     LimitSetView, LimitUseView, LimitView, ResetLimitRequest, SetLimitRequest,
 };
 use counterstep_kernel::admission::limits::{self, LimitError, LimitRow, NewLimit};
+use counterstep_operations::{Refused, invalid};
 use counterstep_steps::times::rfc3339;
 
 pub(super) async fn list(api: web::Data<Api>, request: HttpRequest) -> Answer {
@@ -27,7 +27,7 @@ pub(super) async fn list(api: web::Data<Api>, request: HttpRequest) -> Answer {
 
 pub(super) async fn put(
     api: web::Data<Api>,
-    caller: Caller,
+    Authenticated(caller): Authenticated,
     request: HttpRequest,
     payload: web::Payload,
 ) -> Answer {
@@ -56,7 +56,7 @@ pub(super) async fn put(
 
 pub(super) async fn reset(
     api: web::Data<Api>,
-    caller: Caller,
+    Authenticated(caller): Authenticated,
     request: HttpRequest,
     payload: web::Payload,
 ) -> Answer {

@@ -8,17 +8,17 @@ use super::operator::body;
 use super::result::{Place, handed_over, stored_file};
 use crate::app_state::Api;
 use crate::body::Arriving;
-use crate::caller::Caller;
+use crate::caller::Authenticated;
 use crate::headers::content_length;
 use crate::mount_path::address;
-use crate::problem::{Refused, invalid};
 use crate::query::Params;
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, REFERRER_POLICY};
-use actix_web::{HttpRequest, HttpResponse, ResponseError, web};
+use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::link::{NewLinkRequest, ResultLink};
 use counterstep_contracts::retry::parse_duration;
 use counterstep_contracts::{ProblemCode, TaskId, Tenant};
 use counterstep_kernel::access::result_links::LinkTarget;
+use counterstep_operations::{Refused, invalid};
 use counterstep_steps::times::{DbTime, rfc3339};
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ const LONGEST: Duration = Duration::from_secs(7 * 86_400);
 
 pub(super) async fn post(
     api: web::Data<Api>,
-    caller: Caller,
+    Authenticated(caller): Authenticated,
     request: HttpRequest,
     payload: web::Payload,
 ) -> Answer {
@@ -61,8 +61,8 @@ pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
     let (id, tenant) = checked(&api, &request).ok_or_else(no_such_link)?;
     let file = stored_file(&api, &tenant, id, Place::of(&request)).await;
     // It was there when the link was made.
-    let file = file.map_err(|refused| match refused.status_code() {
-        status if status.is_client_error() => no_such_link(),
+    let file = file.map_err(|refused| match refused.problem().status {
+        400..500 => no_such_link(),
         _ => refused,
     })?;
     let mut answer = handed_over(&api, &request, id, file).await?;

@@ -2,15 +2,15 @@
 
 use super::answer::Answer;
 use crate::app_state::Api;
-use crate::caller::Caller;
+use crate::caller::Authenticated;
 use crate::cursor;
-use crate::problem::{Refused, invalid};
 use crate::query::Params;
 use crate::task_view;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::http::{FAILURE_CLASSES, Page};
 use counterstep_contracts::{Labels, ProblemCode, TaskId, TaskStatus};
 use counterstep_kernel::ports::{FailureFilter, TaskPage, TaskQuery, first_id_at};
+use counterstep_operations::{Refused, invalid};
 use counterstep_steps::times::read_time;
 
 const DEFAULT_LIMIT: u32 = 50;
@@ -19,7 +19,11 @@ const MAX_LIMIT: u32 = 200;
 /// Maximum characters of a text that is searched for.
 const LONGEST_TEXT: usize = 256;
 
-pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
+pub(super) async fn get(
+    api: web::Data<Api>,
+    Authenticated(caller): Authenticated,
+    request: HttpRequest,
+) -> Answer {
     let once = [
         "type",
         "since",
@@ -55,7 +59,7 @@ pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpReques
     let is_narrow = query.task_type.is_some() || query.from.is_some();
     if query.failure.text.is_some() && !is_narrow {
         let detail = "`failure_text` is looked for among the tasks of a `type`, or `since` a time: send one of these";
-        return Err(invalid(detail).at("failure_text"));
+        return Err(invalid(detail).at("failure_text").into());
     }
     let last = params
         .get("cursor")

@@ -4,13 +4,17 @@ use super::address::{load, task_id};
 use super::answer::Answer;
 use super::list::limit_of;
 use crate::app_state::Api;
-use crate::caller::Caller;
+use crate::caller::Authenticated;
 use crate::cursor;
 use crate::query::Params;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_kernel::status::task_log;
 
-pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
+pub(super) async fn get(
+    api: web::Data<Api>,
+    Authenticated(caller): Authenticated,
+    request: HttpRequest,
+) -> Answer {
     let id = task_id(&request)?;
     let params = Params::of(&request, &["limit", "cursor"])?;
     let limit = limit_of(&params)?;

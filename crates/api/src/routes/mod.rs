@@ -41,17 +41,18 @@ mod webhooks;
 
 pub(crate) use address::segment;
 pub use docs::document_of;
-pub(crate) use table::{Access, Endpoint, allow, of_named};
+pub(crate) use table::{Endpoint, allow, methods, of_named};
 pub use table::{RouteView, all_routes};
 
 use crate::app_state::Api;
 use crate::authorize::authorize;
-use crate::problem::Refused;
+use crate::problem::HttpRefused;
 use crate::settings::ApiSettings;
 use actix_web::middleware::from_fn;
 use actix_web::{HttpRequest, web};
 use answer::Answer;
 use counterstep_contracts::ProblemCode;
+use counterstep_operations::Refused;
 use table::{ENDPOINTS, METRICS};
 
 /// Adds every route, the pages, and the program's own routes after them.
@@ -77,13 +78,13 @@ pub(crate) fn configure_api(config: &mut web::ServiceConfig, settings: &ApiSetti
 fn add(config: &mut web::ServiceConfig, path: &str, endpoints: &'static [Endpoint]) {
     let mut resource = web::resource(path);
     for endpoint in endpoints {
-        for method in endpoint.verb.methods() {
+        for method in methods(endpoint.verb) {
             resource = resource.route((endpoint.to)(web::method(method.clone())));
         }
     }
     let other = move |api: web::Data<Api>, request: HttpRequest| async move {
         let fitting = of_named(endpoints, &api.engine.registry, segment(&request, "id"));
-        Answer::Err(Refused::method(allow(fitting)))
+        Answer::Err(HttpRefused::method(allow(fitting)))
     };
     let guard = move |api, request, next| authorize(endpoints, api, request, next);
     config.service(
@@ -107,5 +108,6 @@ async fn nothing_here(
     Err(Refused::new(
         ProblemCode::NoSuchRoute,
         "the addresses of this interface begin with /api/",
-    ))
+    )
+    .into())
 }

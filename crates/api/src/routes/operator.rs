@@ -6,18 +6,18 @@ use super::address::{load, task_id};
 use super::answer::Answer;
 use crate::app_state::Api;
 use crate::body::Arriving;
-use crate::caller::Caller;
+use crate::caller::Authenticated;
 use crate::headers::{BodyKind, body_kind, content_length};
-use crate::problem::{Refused, invalid, no_such_task, unknown_type};
 use crate::query::Params;
 use crate::request_json;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::operator::{RecoveriesRequest, ResolveRequest, RetryRequest};
 use counterstep_contracts::{ProblemCode, TaskStatus};
 use counterstep_kernel::change::ChangeError;
-use counterstep_kernel::client::request_edit::{EditError, RequestEdit};
+use counterstep_kernel::client::request_edit::RequestEdit;
 use counterstep_kernel::operator;
 use counterstep_kernel::operator::{OperatorError, Recount, Resolution, Retrial};
+use counterstep_operations::{Refused, invalid, no_such_task, unknown_type};
 use counterstep_steps::task::read_request;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -30,7 +30,7 @@ const LONGEST_ACTOR: usize = 100;
 
 pub(super) async fn resolve(
     api: web::Data<Api>,
-    caller: Caller,
+    Authenticated(caller): Authenticated,
     request: HttpRequest,
     payload: web::Payload,
 ) -> Answer {
@@ -50,7 +50,7 @@ pub(super) async fn resolve(
     if let Some(task) = body.task {
         let of_another = || invalid("`task` is another task: the one that has done it").at("task");
         if task == id {
-            return Err(of_another());
+            return Err(of_another().into());
         }
         let found = load(&api, &caller, task).await;
         found.map_err(|refused| match refused.code() {
@@ -69,7 +69,7 @@ pub(super) async fn resolve(
 
 pub(super) async fn retry(
     api: web::Data<Api>,
-    caller: Caller,
+    Authenticated(caller): Authenticated,
     request: HttpRequest,
     payload: web::Payload,
 ) -> Answer {
@@ -91,7 +91,7 @@ pub(super) async fn retry(
 
 pub(super) async fn recoveries(
     api: web::Data<Api>,
-    caller: Caller,
+    Authenticated(caller): Authenticated,
     request: HttpRequest,
     payload: web::Payload,
 ) -> Answer {
@@ -130,17 +130,6 @@ pub(super) fn edit(
         (request, patch) => Ok(request
             .map(RequestEdit::Whole)
             .or(patch.map(RequestEdit::Patch))),
-    }
-}
-
-/// Why a request cannot be changed like that.
-pub(super) fn edit_refused(error: EditError) -> Refused {
-    match error {
-        EditError::Invalid(error) if error.pointer == "." => invalid(error.message).at("request"),
-        EditError::Invalid(error) => {
-            invalid(error.message).at(format!("request.{}", error.pointer.replace(".?", "")))
-        }
-        EditError::Files => invalid(error.to_string()).at("request"),
     }
 }
 
@@ -210,7 +199,7 @@ fn refused(error: OperatorError) -> Refused {
                 "the task is {status}; only dead_lettered and compensation_failed wait for a decision: see its /why"
             ),
         ),
-        OperatorError::Edit(error) => edit_refused(error),
+        OperatorError::Edit(error) => error.into(),
         OperatorError::NotEditable(_) => Refused::new(ProblemCode::RequestNotChangeable, detail),
         OperatorError::Moved => Refused::new(ProblemCode::NotParked, detail),
         OperatorError::Ended(_) => Refused::new(ProblemCode::AlreadyEnded, detail),

@@ -4,14 +4,17 @@
 use super::address::{self, task_id};
 use super::answer::Answer;
 use crate::app_state::Api;
-use crate::caller::Caller;
-use crate::problem::{no_such_task, unknown_type};
+use crate::caller::Authenticated;
 use crate::query::Params;
-use crate::unreadable::is_of;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_kernel::{operator, record::load};
+use counterstep_operations::{is_of, no_such_task, unknown_type};
 
-pub(super) async fn plan(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
+pub(super) async fn plan(
+    api: web::Data<Api>,
+    Authenticated(caller): Authenticated,
+    request: HttpRequest,
+) -> Answer {
     let id = task_id(&request)?;
     Params::of(&request, &[])?;
     let record = address::load(&api, &caller, id).await?;
@@ -23,7 +26,11 @@ pub(super) async fn plan(api: web::Data<Api>, caller: Caller, request: HttpReque
     Ok(HttpResponse::Ok().json(operator::undo_plan(&task_type, &record)))
 }
 
-pub(super) async fn why(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
+pub(super) async fn why(
+    api: web::Data<Api>,
+    Authenticated(caller): Authenticated,
+    request: HttpRequest,
+) -> Answer {
     let id = task_id(&request)?;
     Params::of(&request, &[])?;
     let record = match load::read(&api.engine, id).await {

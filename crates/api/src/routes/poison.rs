@@ -3,13 +3,13 @@
 use super::address::segment;
 use super::answer::Answer;
 use crate::app_state::Api;
-use crate::caller::Caller;
-use crate::problem::Refused;
+use crate::caller::Authenticated;
 use crate::query::Params;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::ProblemCode;
 use counterstep_contracts::dead_letter::PoisonMessages;
 use counterstep_kernel::dead_letters::poison;
+use counterstep_operations::Refused;
 
 pub(super) async fn list(api: web::Data<Api>, request: HttpRequest) -> Answer {
     Params::of(&request, &[])?;
@@ -17,7 +17,11 @@ pub(super) async fn list(api: web::Data<Api>, request: HttpRequest) -> Answer {
     Ok(HttpResponse::Ok().json(PoisonMessages { items }))
 }
 
-pub(super) async fn delete(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
+pub(super) async fn delete(
+    api: web::Data<Api>,
+    Authenticated(caller): Authenticated,
+    request: HttpRequest,
+) -> Answer {
     Params::of(&request, &[])?;
     let (engine, id) = (api.engine.clone(), segment(&request, "id").to_owned());
     let removing = async move {

@@ -4,8 +4,7 @@ use super::address::segment;
 use super::answer::Answer;
 use super::operator::{body, note};
 use crate::app_state::Api;
-use crate::caller::Caller;
-use crate::problem::Refused;
+use crate::caller::caller_of;
 use crate::query::Params;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::QueueName;
@@ -13,6 +12,7 @@ use counterstep_contracts::http::Page;
 use counterstep_contracts::queue::{PauseView, QueueRequest, QueueView};
 use counterstep_kernel::Engine;
 use counterstep_kernel::admission::paused_queues::{self, QueueRow};
+use counterstep_operations::Refused;
 use counterstep_steps::times::rfc3339;
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ async fn change(api: &Api, request: &HttpRequest, payload: web::Payload, pause: 
     let name = QueueName(segment(request, "name").to_owned());
     let asked: QueueRequest = body(api, request, payload).await?;
     let (actor, note, engine) = (
-        Caller::of(request)?.actor("operator"),
+        caller_of(request)?.actor("operator"),
         note(&asked.note, asked.actor.as_deref())?,
         api.engine.clone(),
     );

@@ -1,12 +1,12 @@
 //! `GET /api/tasks/{id}/result/{name}` and, of a list, `/{name}/{index}`: streams a stored file that the response names. Whatever it
 //! is, it is handed over as a file to keep and never as a page to show.
 
-use super::address::{load_of, segment, task_id};
+use super::address::{segment, task_id};
 use super::answer::Answer;
 use crate::app_state::Api;
-use crate::caller::Caller;
+use crate::caller::Authenticated;
 use crate::headers::has_current;
-use crate::problem::{Refused, log_line, unavailable};
+use crate::problem::HttpRefused;
 use crate::query::Params;
 use actix_web::body::SizedStream;
 use actix_web::http::Method;
@@ -17,13 +17,18 @@ use actix_web::http::header::{
 use actix_web::{HttpRequest, HttpResponse, ResponseError, web};
 use counterstep_contracts::{FileName, ProblemCode, StoredFile, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::ports::ObjectError;
+use counterstep_operations::{Refused, load, log_line, unavailable};
 use counterstep_steps::keys;
 use counterstep_steps::verified::verified;
 use futures::TryStreamExt;
 use serde::Deserialize;
 use serde_json::Value;
 
-pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
+pub(super) async fn get(
+    api: web::Data<Api>,
+    Authenticated(caller): Authenticated,
+    request: HttpRequest,
+) -> Answer {
     let id = task_id(&request)?;
     Params::of(&request, &[])?;
     let file = stored_file(&api, &caller.tenant, id, Place::of(&request)).await?;
@@ -84,7 +89,7 @@ pub(super) async fn stored_file(
     id: TaskId,
     place: Place<'_>,
 ) -> Result<StoredFile, Refused> {
-    let task = load_of(api, tenant, id).await?.task;
+    let task = load(&api.engine, tenant, id).await?.task;
     if task.status != TaskStatus::Completed {
         let detail = format!(
             "the task is {}: only a completed task has results",
@@ -218,9 +223,8 @@ pub(super) fn part_of(request: &HttpRequest, etag: &str, size: u64) -> Part {
 
 fn outside(size: u64) -> HttpResponse {
     let detail = format!("the file has {size} bytes: ask for a range that begins within them");
-    let mut answer = Refused::new(ProblemCode::RangeNotSatisfiable, detail)
-        .at("Range")
-        .error_response();
+    let refused = Refused::new(ProblemCode::RangeNotSatisfiable, detail).at("Range");
+    let mut answer = HttpRefused::from(refused).error_response();
     if let Ok(size) = HeaderValue::try_from(format!("bytes */{size}")) {
         answer.headers_mut().insert(CONTENT_RANGE, size);
     }

@@ -6,10 +6,9 @@ use super::answer::Answer;
 use super::list::limit_of;
 use super::operator::body;
 use crate::app_state::Api;
-use crate::caller::Caller;
+use crate::caller::{Authenticated, caller_of};
 use crate::cursor;
 use crate::mount_path::address;
-use crate::problem::{Refused, invalid};
 use crate::query::Params;
 use crate::task_view;
 use actix_web::http::header::LOCATION;
@@ -19,11 +18,16 @@ use counterstep_contracts::{ProblemCode, ScheduleSpec};
 use counterstep_kernel::ports::ScheduleQuery;
 use counterstep_kernel::schedule;
 use counterstep_kernel::schedule::ScheduleError;
+use counterstep_operations::{Refused, invalid};
 
 /// Maximum number of due times of one answer.
 const MOST_UPCOMING: usize = 100;
 
-pub(super) async fn list(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
+pub(super) async fn list(
+    api: web::Data<Api>,
+    Authenticated(caller): Authenticated,
+    request: HttpRequest,
+) -> Answer {
     let params = Params::of(&request, &["limit", "cursor"])?;
     let limit = limit_of(&params)?;
     let after = params
@@ -50,7 +54,11 @@ pub(super) async fn list(api: web::Data<Api>, caller: Caller, request: HttpReque
     Ok(HttpResponse::Ok().json(Page { items, next_cursor }))
 }
 
-pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
+pub(super) async fn get(
+    api: web::Data<Api>,
+    Authenticated(caller): Authenticated,
+    request: HttpRequest,
+) -> Answer {
     let params = Params::of(&request, &["next"])?;
     let count = match params.get("next") {
         None => 0,
@@ -74,7 +82,7 @@ pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpReques
 
 pub(super) async fn put(
     api: web::Data<Api>,
-    caller: Caller,
+    Authenticated(caller): Authenticated,
     request: HttpRequest,
     payload: web::Payload,
 ) -> Answer {
@@ -100,7 +108,11 @@ pub(super) async fn put(
     Ok(answer.json(task_view::schedule_view(kept.row, Vec::new())))
 }
 
-pub(super) async fn delete(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
+pub(super) async fn delete(
+    api: web::Data<Api>,
+    Authenticated(caller): Authenticated,
+    request: HttpRequest,
+) -> Answer {
     Params::of(&request, &[])?;
     let actor = caller.actor("client");
     let (engine, tenant, name) = (
@@ -127,7 +139,7 @@ pub(super) async fn resume(api: web::Data<Api>, request: HttpRequest) -> Answer 
 
 async fn set_paused(api: &Api, request: &HttpRequest, paused: bool) -> Answer {
     Params::of(request, &[])?;
-    let caller = Caller::of(request)?;
+    let caller = caller_of(request)?;
     let actor = caller.actor("client");
     let (engine, tenant, name) = (
         api.engine.clone(),
@@ -143,7 +155,11 @@ async fn set_paused(api: &Api, request: &HttpRequest, paused: bool) -> Answer {
     Ok(HttpResponse::Ok().json(task_view::schedule_view(kept.row, Vec::new())))
 }
 
-pub(super) async fn run(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
+pub(super) async fn run(
+    api: web::Data<Api>,
+    Authenticated(caller): Authenticated,
+    request: HttpRequest,
+) -> Answer {
     Params::of(&request, &[])?;
     let actor = caller.actor("client");
     let (engine, tenant, name) = (

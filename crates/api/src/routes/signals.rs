@@ -5,19 +5,18 @@ use super::address::{load, segment, task_id};
 use super::answer::Answer;
 use crate::app_state::Api;
 use crate::body::Arriving;
-use crate::caller::Caller;
+use crate::caller::Authenticated;
 use crate::headers::{BodyKind, body_kind, content_length};
-use crate::problem::{Refused, no_such_task};
 use crate::query::Params;
 use crate::request_json;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::ProblemCode;
 use counterstep_kernel::client;
-use counterstep_kernel::client::SignalRefusal;
+use counterstep_operations::Refused;
 
 pub(super) async fn post(
     api: web::Data<Api>,
-    caller: Caller,
+    Authenticated(caller): Authenticated,
     request: HttpRequest,
     payload: web::Payload,
 ) -> Answer {
@@ -28,7 +27,9 @@ pub(super) async fn post(
     load(&api, &caller, id).await?;
     if body_kind(&request)? != BodyKind::Json {
         let detail = "send the signal's body as `Content-Type: application/json`";
-        return Err(Refused::new(ProblemCode::UnsupportedMediaType, detail).at("Content-Type"));
+        return Err(Refused::new(ProblemCode::UnsupportedMediaType, detail)
+            .at("Content-Type")
+            .into());
     }
     let body = Arriving::new(&api, payload)
         .whole(content_length(&request), api.settings.max_json_bytes)
@@ -42,38 +43,4 @@ pub(super) async fn post(
     };
     let answer = api.finish("taking a signal", sending).await?;
     Ok(HttpResponse::Accepted().json(answer))
-}
-
-impl From<SignalRefusal> for Refused {
-    fn from(refusal: SignalRefusal) -> Self {
-        let said = refusal.to_string();
-        match refusal {
-            SignalRefusal::Gone => no_such_task(),
-            SignalRefusal::Change(error) => error.into(),
-            SignalRefusal::UnknownType => {
-                let detail = "this server does not know the task's type: ask one that runs the program it was submitted to";
-                Refused::new(ProblemCode::Unavailable, detail).retry_after(10)
-            }
-            SignalRefusal::NoSuchSignal { known } if known.is_empty() => Refused::new(
-                ProblemCode::NoSuchSignal,
-                "tasks of its type wait for no signal",
-            )
-            .at("name"),
-            SignalRefusal::NoSuchSignal { known } => {
-                let detail = format!(
-                    "tasks of its type wait for {}: a signal has the name of its step",
-                    known.join(", ")
-                );
-                Refused::new(ProblemCode::NoSuchSignal, detail).at("name")
-            }
-            SignalRefusal::Invalid(error) => {
-                Refused::new(ProblemCode::InvalidRequest, error.message).at(error.pointer)
-            }
-            SignalRefusal::Taken => {
-                let detail = "a signal is accepted once, and the same body again gets the same answer: look at the task";
-                Refused::new(ProblemCode::SignalTaken, detail)
-            }
-            SignalRefusal::TooLate { .. } => Refused::new(ProblemCode::SignalTooLate, said),
-        }
-    }
 }

@@ -4,13 +4,13 @@ use super::answer::Answer;
 use super::task::{self, Wait};
 use crate::app_state::Api;
 use crate::body::Arriving;
-use crate::caller::Caller;
+use crate::caller::caller_of;
 use crate::form::{Form, Limits, Sent};
 use crate::headers::{BodyKind, body_kind, content_length, idempotency_key, traceparent, webhook};
 use crate::intake::{self, Taken};
 use crate::label_header;
 use crate::mount_path::address;
-use crate::problem::{Refused, too_large, unavailable};
+use crate::problem::{outcome_of, too_large};
 use crate::request_json;
 use crate::request_span;
 use crate::shares::Share;
@@ -18,6 +18,7 @@ use actix_web::http::header::{CONTENT_LOCATION, HeaderName, HeaderValue, LOCATIO
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::ProblemCode;
 use counterstep_kernel::client::{Submission, Submitted};
+use counterstep_operations::{Caller, Refused, unavailable};
 use counterstep_steps::TaskType;
 use futures::future::{Either, select};
 use std::pin::pin;
@@ -38,7 +39,7 @@ pub(super) async fn post(
     let taken = take(&api, &request, payload, task_type).await;
     let outcome = match &taken {
         Ok((_, taken)) => taken.submitted.outcome(),
-        Err(refused) => refused.outcome(),
+        Err(refused) => outcome_of(refused.problem()),
     };
     api.engine.observe_answer(&task_type, outcome);
     let (wait, taken) = taken?;
@@ -55,7 +56,7 @@ async fn take(
     task_type: TaskType,
 ) -> Result<(Option<Wait>, Taken), Refused> {
     let wait = Wait::of(request)?;
-    let caller = Caller::of(request)?;
+    let caller = caller_of(request)?;
     let submission = Submission {
         actor: caller.actor("client"),
         tenant: caller.tenant.clone(),

@@ -12,58 +12,17 @@ use crate::origins;
 use actix_web::Route;
 use actix_web::http::Method;
 use counterstep_contracts::access::Role;
+use counterstep_contracts::operation::{Access, Verb};
 use counterstep_steps::Registry;
 use uuid::Uuid;
 
-/// Who may use a route.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Access {
-    /// All: it shows nothing of a task.
-    Open,
-    /// Holders of a signed address, which its handler checks.
-    Signed,
-    /// Callers with this role, or one that includes it.
-    Role(Role),
-    /// Administrators of the installation: what it shows or changes is of all tenants.
-    Installation,
-}
-
-impl Access {
-    pub(crate) const fn role(self) -> Option<Role> {
-        match self {
-            Self::Open | Self::Signed => None,
-            Self::Role(role) => Some(role),
-            Self::Installation => Some(Role::Admin),
-        }
-    }
-}
-
-/// The method of a route. HEAD is answered like GET; the server leaves the body out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verb {
-    Get,
-    Post,
-    Put,
-    Delete,
-}
-
-impl Verb {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Get => "GET",
-            Self::Post => "POST",
-            Self::Put => "PUT",
-            Self::Delete => "DELETE",
-        }
-    }
-
-    pub(crate) const fn methods(self) -> &'static [Method] {
-        match self {
-            Self::Get => &[Method::GET, Method::HEAD],
-            Self::Post => &[Method::POST],
-            Self::Put => &[Method::PUT],
-            Self::Delete => &[Method::DELETE],
-        }
+/// The methods of HTTP that a route of this verb answers.
+pub(crate) const fn methods(verb: Verb) -> &'static [Method] {
+    match verb {
+        Verb::Get => &[Method::GET, Method::HEAD],
+        Verb::Post => &[Method::POST],
+        Verb::Put => &[Method::PUT],
+        Verb::Delete => &[Method::DELETE],
     }
 }
 
@@ -234,7 +193,7 @@ pub(crate) fn of_named<'a>(
 /// What an address answers where it does not take the method: those that it takes.
 pub(crate) fn allow<'a>(endpoints: impl Iterator<Item = &'a Endpoint>) -> String {
     let methods: Vec<_> = endpoints
-        .flat_map(|it| it.verb.methods())
+        .flat_map(|it| methods(it.verb))
         .map(Method::as_str)
         .collect();
     methods.join(", ")

@@ -4,10 +4,9 @@ use super::address::{load, task_id};
 use super::answer::Answer;
 use super::children;
 use crate::app_state::Api;
-use crate::caller::Caller;
+use crate::caller::{Authenticated, caller_of};
 use crate::headers::{has_current, preferred_wait};
 use crate::long_poll::WaitFor;
-use crate::problem::Refused;
 use crate::query::Params;
 use crate::task_view;
 use actix_web::http::header::{CACHE_CONTROL, ETAG, RETRY_AFTER};
@@ -18,6 +17,7 @@ use counterstep_kernel::client::Submitted;
 use counterstep_kernel::ports::ChildCount;
 use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::status::progress;
+use counterstep_operations::{Caller, Refused};
 use counterstep_steps::digest::hex;
 use sha2::{Digest, Sha256};
 use std::time::Duration;
@@ -30,7 +30,11 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// How late a client may learn of a rest where no process announces changes.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
+pub(super) async fn get(
+    api: web::Data<Api>,
+    Authenticated(caller): Authenticated,
+    request: HttpRequest,
+) -> Answer {
     let id = task_id(&request)?;
     let wait = Wait::of(&request)?;
     let (record, rest) = match &wait {
@@ -172,7 +176,7 @@ pub(super) async fn at_rest(
     // Of a request that came before it is another one.
     let begun = begun.filter(|begun| begun.task() == id);
     // The task is accepted, whatever this look comes to: the client learns more when it asks.
-    let caller = Caller::of(request).ok()?;
+    let caller = caller_of(request).ok()?;
     let (record, rest) = load_at_rest(api, &caller, id, wait.time, begun)
         .await
         .ok()?;

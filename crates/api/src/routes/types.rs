@@ -5,9 +5,8 @@ use super::address::segment;
 use super::answer::Answer;
 use super::operator::{body, note};
 use crate::app_state::Api;
-use crate::caller::Caller;
+use crate::caller::{Authenticated, caller_of};
 use crate::mount_path::address;
-use crate::problem::{Refused, no_such_type};
 use crate::query::Params;
 use crate::task_view;
 use actix_web::{HttpRequest, HttpResponse, web};
@@ -16,6 +15,7 @@ use counterstep_contracts::disable::{SwitchRequest, SwitchView};
 use counterstep_contracts::http::Page;
 use counterstep_kernel::admission::disable;
 use counterstep_kernel::admission::disable::TypeDecision;
+use counterstep_operations::{Refused, no_such_type};
 use counterstep_steps::TaskType;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -36,7 +36,11 @@ pub(super) struct TaskTypeView {
     switch: SwitchView,
 }
 
-pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
+pub(super) async fn get(
+    api: web::Data<Api>,
+    Authenticated(caller): Authenticated,
+    request: HttpRequest,
+) -> Answer {
     Params::of(&request, &[])?;
     let policies = &api.engine.settings.policies;
     let switches = api.engine.ports.store.types().await?.rows;
@@ -85,7 +89,7 @@ async fn switch(api: &Api, request: &HttpRequest, payload: web::Payload, on: boo
     let name = by_route(api, request)?.decl.name;
     let asked: SwitchRequest = body(api, request, payload).await?;
     note(&asked.note, asked.actor.as_deref())?;
-    let (actor, engine) = (Caller::of(request)?.actor("operator"), api.engine.clone());
+    let (actor, engine) = (caller_of(request)?.actor("operator"), api.engine.clone());
     let switching = async move {
         let decision = TypeDecision {
             actor: &actor,

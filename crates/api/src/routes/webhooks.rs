@@ -4,8 +4,8 @@
 use super::address::{load, segment, task_id};
 use super::answer::Answer;
 use crate::app_state::Api;
-use crate::caller::Caller;
-use crate::problem::{Refused, webhooks_off};
+use crate::caller::Authenticated;
+use crate::problem::webhooks_off;
 use crate::query::Params;
 use actix_web::http::header::CACHE_CONTROL;
 use actix_web::{HttpRequest, HttpResponse, web};
@@ -13,8 +13,13 @@ use counterstep_contracts::ProblemCode;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::webhook::WebhookSecretsView;
 use counterstep_kernel::webhooks::{self, NoSuchWebhook};
+use counterstep_operations::Refused;
 
-pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
+pub(super) async fn get(
+    api: web::Data<Api>,
+    Authenticated(caller): Authenticated,
+    request: HttpRequest,
+) -> Answer {
     let id = task_id(&request)?;
     Params::of(&request, &[])?;
     load(&api, &caller, id).await?;
@@ -25,12 +30,16 @@ pub(super) async fn get(api: web::Data<Api>, caller: Caller, request: HttpReques
     }))
 }
 
-pub(super) async fn send(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
+pub(super) async fn send(
+    api: web::Data<Api>,
+    Authenticated(caller): Authenticated,
+    request: HttpRequest,
+) -> Answer {
     let id = task_id(&request)?;
     Params::of(&request, &[])?;
     load(&api, &caller, id).await?;
     if api.settings.webhooks.is_none() {
-        return Err(webhooks_off());
+        return Err(webhooks_off().into());
     }
     let (engine, webhook) = (api.engine.clone(), segment(&request, "webhook").to_owned());
     let sending = async move {
@@ -42,7 +51,11 @@ pub(super) async fn send(api: web::Data<Api>, caller: Caller, request: HttpReque
     Ok(HttpResponse::Accepted().json(view))
 }
 
-pub(super) async fn secrets(api: web::Data<Api>, caller: Caller, request: HttpRequest) -> Answer {
+pub(super) async fn secrets(
+    api: web::Data<Api>,
+    Authenticated(caller): Authenticated,
+    request: HttpRequest,
+) -> Answer {
     Params::of(&request, &[])?;
     let webhooks = api.settings.webhooks.as_ref().ok_or_else(webhooks_off)?;
     Ok(HttpResponse::Ok()

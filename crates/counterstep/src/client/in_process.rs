@@ -1,7 +1,7 @@
 //! The client's side of an engine of the same process.
 
 use super::{ClientError, Options, Seen, Submitted};
-use counterstep_api::{Refused, child_summary, no_such_task, no_such_type};
+use counterstep_api::child_summary;
 use counterstep_contracts::http::{BatchRequest, CancelAnswer, ChildSummary};
 use counterstep_contracts::log::LogPage;
 use counterstep_contracts::{TaskId, Tenant};
@@ -13,6 +13,7 @@ use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::status::task_log::{self, NoCursor};
 use counterstep_kernel::webhooks::WebhookUrl;
 use counterstep_kernel::{Engine, record::load};
+use counterstep_operations::{Refused, no_such_task, no_such_type};
 use counterstep_steps::TaskType;
 use counterstep_steps::traces::TRACES;
 use futures::StreamExt;

@@ -2,10 +2,11 @@
 
 use super::examples::{CHANGED, GROUP, TASK, webhook_secrets};
 use super::params::CACHE_CONTROL;
-use crate::openapi::{Operation, Reply, Tag};
+use crate::openapi::{Operation, Reply};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::alert::AlertView;
 use counterstep_contracts::http::Page;
+use counterstep_contracts::operation::Chapter;
 use counterstep_contracts::webhook::WebhookSecretsView;
 use serde_json::{Value, json};
 
@@ -33,14 +34,14 @@ fn test() -> Value {
 
 pub(in super::super) const LIST: Operation = Operation::new(
     "listAlerts",
-    Tag::Process,
+    Chapter::Process,
     "List alerts of the last week, the last changed first",
 )
 .replies(&[Reply::json::<Page<AlertView>>(200, "All of them", alerts)]);
 
 pub(in super::super) const TEST: Operation = Operation::new(
     "sendTestAlert",
-    Tag::Process,
+    Chapter::Process,
     "Send an alert to see whether it arrives",
 )
 .replies(&[Reply::json::<AlertView>(202, "It is sent", test)])
@@ -48,7 +49,7 @@ pub(in super::super) const TEST: Operation = Operation::new(
 
 pub(in super::super) const SECRETS: Operation = Operation::new(
     "listAlertSecrets",
-    Tag::Process,
+    Chapter::Process,
     "Read the secrets that sign alerts",
 )
 .replies(&[

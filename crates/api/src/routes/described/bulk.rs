@@ -2,10 +2,11 @@
 
 use super::examples;
 use super::params::{LABEL, PARKED, TYPE, param, same, uuid};
-use crate::openapi::{Link, Operation, Param, Reply, Tag};
+use crate::openapi::{Operation, Reply};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::bulk::{BulkPreview, BulkRequest, BulkView, DeadLetterGroups};
 use counterstep_contracts::http::Page;
+use counterstep_contracts::operation::{Chapter, Link, Param};
 
 const BULK_ID: Param = param(
     "bulk_id",
@@ -21,7 +22,7 @@ const LINKS: &[Link] = &[
 
 pub(in super::super) const GROUPS: Operation = Operation::new(
     "groupDeadLetters",
-    Tag::Deciding,
+    Chapter::Deciding,
     "Count parked tasks by cause",
 )
 .query(&[TYPE, PARKED, LABEL])
@@ -34,7 +35,7 @@ pub(in super::super) const GROUPS: Operation = Operation::new(
 
 pub(in super::super) const LIST: Operation = Operation::new(
     "listBulkOperations",
-    Tag::Deciding,
+    Chapter::Deciding,
     "List bulk operations of the last 30 days, the last started first",
 )
 .replies(&[Reply::json::<Page<BulkView>>(
@@ -45,7 +46,7 @@ pub(in super::super) const LIST: Operation = Operation::new(
 
 pub(in super::super) const START: Operation = Operation::new(
     "startBulkOperation",
-    Tag::Deciding,
+    Chapter::Deciding,
     "Redrive, resolve, cancel or run again many tasks",
 )
 .body::<BulkRequest>(examples::bulk_request)
@@ -61,7 +62,7 @@ pub(in super::super) const START: Operation = Operation::new(
 
 pub(in super::super) const GET: Operation = Operation::new(
     "getBulkOperation",
-    Tag::Deciding,
+    Chapter::Deciding,
     "Look at a bulk operation",
 )
 .path(&[BULK_ID])
@@ -74,7 +75,7 @@ pub(in super::super) const GET: Operation = Operation::new(
 
 pub(in super::super) const STOP: Operation = Operation::new(
     "stopBulkOperation",
-    Tag::Deciding,
+    Chapter::Deciding,
     "Stop a bulk operation; the tasks that are left stay as they are",
 )
 .path(&[BULK_ID])

@@ -2,9 +2,10 @@
 
 use super::dead_letter_examples as examples;
 use super::params::{TASK_ID, param, text};
-use crate::openapi::{Operation, Param, Reply, Tag};
+use crate::openapi::{Operation, Reply};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::dead_letter::{DeadLetterView, PoisonMessages};
+use counterstep_contracts::operation::{Chapter, Param};
 
 const POISON_ID: Param = param(
     "poison_id",
@@ -15,7 +16,7 @@ const POISON_ID: Param = param(
 
 pub(in super::super) const ONE: Operation = Operation::new(
     "getDeadLetter",
-    Tag::Deciding,
+    Chapter::Deciding,
     "Look at a parked task: its request, its attempts with their errors, who ran them",
 )
 .path(&[TASK_ID])
@@ -28,7 +29,7 @@ pub(in super::super) const ONE: Operation = Operation::new(
 
 pub(in super::super) const POISON: Operation = Operation::new(
     "listPoisonMessages",
-    Tag::Process,
+    Chapter::Process,
     "List messages that no host can read, the last kept first",
 )
 .replies(&[Reply::json::<PoisonMessages>(
@@ -39,7 +40,7 @@ pub(in super::super) const POISON: Operation = Operation::new(
 
 pub(in super::super) const REMOVE_POISON: Operation = Operation::new(
     "removePoisonMessage",
-    Tag::Process,
+    Chapter::Process,
     "Remove a message that no host can read",
 )
 .path(&[POISON_ID])

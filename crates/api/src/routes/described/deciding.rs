@@ -2,16 +2,17 @@
 
 use super::examples;
 use super::params::{CURSOR, LIMIT, PARKED, TASK_ID, TYPE};
-use crate::openapi::{Operation, Reply, Tag};
+use crate::openapi::{Operation, Reply};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::http::Page;
+use counterstep_contracts::operation::Chapter;
 use counterstep_contracts::operator::{
     DeadLetter, OperatorAnswer, RecoveriesAnswer, RecoveriesRequest, ResolveRequest, RetryRequest,
 };
 
 pub(in super::super) const DEAD_LETTERS: Operation = Operation::new(
     "listDeadLetters",
-    Tag::Deciding,
+    Chapter::Deciding,
     "List parked tasks, the newest first",
 )
 .query(&[TYPE, PARKED, LIMIT, CURSOR])
@@ -24,7 +25,7 @@ pub(in super::super) const DEAD_LETTERS: Operation = Operation::new(
 
 pub(in super::super) const RESOLVE: Operation = Operation::new(
     "resolveTask",
-    Tag::Deciding,
+    Chapter::Deciding,
     "Settle a parked task, or a step of it, by hand",
 )
 .path(&[TASK_ID])
@@ -45,7 +46,7 @@ pub(in super::super) const RESOLVE: Operation = Operation::new(
 ]);
 
 pub(in super::super) const RETRY: Operation =
-    Operation::new("retryTask", Tag::Deciding, "Let a parked task go on")
+    Operation::new("retryTask", Chapter::Deciding, "Let a parked task go on")
         .path(&[TASK_ID])
         .body::<RetryRequest>(examples::retry)
         .replies(&[Reply::json::<OperatorAnswer>(
@@ -64,7 +65,7 @@ pub(in super::super) const RETRY: Operation =
 
 pub(in super::super) const RECOVERIES: Operation = Operation::new(
     "setRecoveries",
-    Tag::Deciding,
+    Chapter::Deciding,
     "Set how many lost hosts count against a task",
 )
 .path(&[TASK_ID])

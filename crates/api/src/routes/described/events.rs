@@ -1,9 +1,10 @@
 //! Streams of events.
 
 use super::params::{CACHE_CONTROL, LABEL, LAST_EVENT_ID, RETRY_AFTER, STATUS, TASK_ID, TYPE};
-use crate::openapi::{Operation, Reply, Tag, schema_of};
+use crate::openapi::{Operation, Reply, schema_of};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::http::{AuditEvent, ChangeEvent, ProgressEvent};
+use counterstep_contracts::operation::Chapter;
 
 const OF_TASK_EXAMPLE: &str = "id: 3\ndata: {\"seq\":3,\"change_id\":\"01930d2c-6d00-7000-8000-000000000003\",\
     \"at\":\"2026-11-20T18:00:01Z\",\"event\":\"claimed\",\"from\":\"dispatched\",\"to\":\"running\",\"epoch\":1,\
@@ -15,7 +16,7 @@ const OF_MANY_EXAMPLE: &str = "id: 4711\ndata: {\"task_id\":\"01930d2c-6c4b-7d5e
 
 pub(in super::super) const OF_TASK: Operation = Operation::new(
     "followTask",
-    Tag::Tasks,
+    Chapter::Tasks,
     "Follow what happens to a task, as a stream of events",
 )
 .path(&[TASK_ID])
@@ -39,7 +40,7 @@ pub(in super::super) const OF_TASK: Operation = Operation::new(
 
 pub(in super::super) const OF_MANY: Operation = Operation::new(
     "followTasks",
-    Tag::Tasks,
+    Chapter::Tasks,
     "Follow which tasks change, as a stream of events",
 )
 .query(&[TYPE, STATUS, LABEL])

@@ -2,10 +2,11 @@
 
 use super::examples;
 use super::params::{CACHE_CONTROL, param, same, text};
-use crate::openapi::{Operation, Param, Reply, Tag};
+use crate::openapi::{Operation, Reply};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::access::{CallerView, KeyView, NewKey, NewKeyRequest};
 use counterstep_contracts::http::Page;
+use counterstep_contracts::operation::{Chapter, Param};
 
 const KEY_ID: Param = param(
     "key_id",
@@ -16,7 +17,7 @@ const KEY_ID: Param = param(
 
 pub(in super::super) const LIST: Operation = Operation::new(
     "listKeys",
-    Tag::Keys,
+    Chapter::Keys,
     "List the API keys of the tenant, without their secrets; administrators of the default tenant see all",
 )
 .replies(&[Reply::json::<Page<KeyView>>(
@@ -26,7 +27,7 @@ pub(in super::super) const LIST: Operation = Operation::new(
 )]);
 
 pub(in super::super) const MAKE: Operation =
-    Operation::new("makeKey", Tag::Keys, "Make an API key")
+    Operation::new("makeKey", Chapter::Keys, "Make an API key")
         .body::<NewKeyRequest>(examples::new_key_request)
         .replies(&[Reply::json::<NewKey>(
             201,
@@ -37,7 +38,7 @@ pub(in super::super) const MAKE: Operation =
         .links(&[same("revokeKey", "key_id", "$response.body#/id")])]);
 
 pub(in super::super) const REVOKE: Operation =
-    Operation::new("revokeKey", Tag::Keys, "Revoke an API key")
+    Operation::new("revokeKey", Chapter::Keys, "Revoke an API key")
         .path(&[KEY_ID])
         .replies(&[Reply::json::<KeyView>(
             200,
@@ -48,7 +49,7 @@ pub(in super::super) const REVOKE: Operation =
 
 pub(in super::super) const CALLER: Operation = Operation::new(
     "getCaller",
-    Tag::Keys,
+    Chapter::Keys,
     "Show who sends the request: its tenant, its name, its role",
 )
 .replies(&[

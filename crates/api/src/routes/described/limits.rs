@@ -2,16 +2,17 @@
 
 use super::examples;
 use super::params::{param, text};
-use crate::openapi::{Operation, Param, Reply, Tag};
+use crate::openapi::{Operation, Reply};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::limit::{LimitView, ResetLimitRequest, SetLimitRequest};
+use counterstep_contracts::operation::{Chapter, Param};
 
 const NAME: Param = param("name", "The name of the limit", text, "bank");
 
 pub(in super::super) const LIST: Operation = Operation::new(
     "listLimits",
-    Tag::Types,
+    Chapter::Types,
     "List the limits of steps, and what is in use of them",
 )
 .replies(&[Reply::json::<Page<LimitView>>(
@@ -22,7 +23,7 @@ pub(in super::super) const LIST: Operation = Operation::new(
 
 pub(in super::super) const SET: Operation = Operation::new(
     "setLimit",
-    Tag::Types,
+    Chapter::Types,
     "Set the values of a limit in place of those that are declared",
 )
 .path(&[NAME])
@@ -36,7 +37,7 @@ pub(in super::super) const SET: Operation = Operation::new(
 
 pub(in super::super) const RESET: Operation = Operation::new(
     "resetLimit",
-    Tag::Types,
+    Chapter::Types,
     "Let a limit hold again as it is declared",
 )
 .path(&[NAME])

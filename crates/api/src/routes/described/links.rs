@@ -3,9 +3,10 @@
 use super::examples;
 use super::params::{CACHE_CONTROL, IF_NONE_MATCH, TASK_ID, param, text};
 use super::tasks::{FILE_REPLIES, IF_RANGE, INDEX, RANGE, RESULT};
-use crate::openapi::{Operation, Param, Reply, Tag};
+use crate::openapi::{Operation, Reply};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::link::{NewLinkRequest, ResultLink};
+use counterstep_contracts::operation::{Chapter, Param};
 
 const TENANT: Param = param("tenant", "As in the link", text, "default");
 const EXPIRES: Param = param("expires", "As in the link", text, "1795480000");
@@ -33,7 +34,7 @@ const NOT_MADE: &[C] = &[
 
 pub(in super::super) const MAKE: Operation = Operation::new(
     "makeLink",
-    Tag::Tasks,
+    Chapter::Tasks,
     "Make a link to a stored file of the response of a task",
 )
 .path(&[TASK_ID, RESULT])
@@ -44,7 +45,7 @@ pub(in super::super) const MAKE: Operation = Operation::new(
 
 pub(in super::super) const MAKE_OF_LIST: Operation = Operation::new(
     "makeLinkOfList",
-    Tag::Tasks,
+    Chapter::Tasks,
     "Make a link to a stored file of a list in the response of a task",
 )
 .path(&[TASK_ID, RESULT, INDEX])
@@ -56,7 +57,7 @@ pub(in super::super) const MAKE_OF_LIST: Operation = Operation::new(
 const NOT_FOLLOWED: &[C] = &[C::NoSuchLink, C::RangeNotSatisfiable, C::Unavailable];
 
 pub(in super::super) const FOLLOW: Operation =
-    Operation::new("followLink", Tag::Tasks, "Get the file of a link")
+    Operation::new("followLink", Chapter::Tasks, "Get the file of a link")
         .path(&[TASK_ID, RESULT])
         .query(&[TENANT, EXPIRES, SIGNATURE])
         .headers(&[RANGE, IF_RANGE, IF_NONE_MATCH])
@@ -65,7 +66,7 @@ pub(in super::super) const FOLLOW: Operation =
 
 pub(in super::super) const FOLLOW_OF_LIST: Operation = Operation::new(
     "followLinkOfList",
-    Tag::Tasks,
+    Chapter::Tasks,
     "Get the file of a link to a file of a list",
 )
 .path(&[TASK_ID, RESULT, INDEX])

@@ -1,7 +1,8 @@
 //! Parameters and headers that several routes have.
 
-use crate::openapi::{Header, Link, Param};
+use crate::openapi::Header;
 use counterstep_contracts::TaskStatus;
+use counterstep_contracts::operation::{Link, Param};
 use serde_json::{Value, json};
 
 /// A parameter with an example of its value.

@@ -2,15 +2,16 @@
 
 use super::examples;
 use super::params::{param, text};
-use crate::openapi::{Header, Operation, Reply, Tag};
+use crate::openapi::{Header, Operation, Reply};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::http::{Health, Page};
+use counterstep_contracts::operation::Chapter;
 use counterstep_contracts::workers::{BreakerRequest, BreakerView, HistoryView, WorkersView};
 use serde_json::Value;
 
 pub(in super::super) const WORKERS: Operation = Operation::new(
     "listWorkers",
-    Tag::Process,
+    Chapter::Process,
     "Show what is under way, and the processes",
 )
 .replies(&[Reply::json::<WorkersView>(
@@ -21,7 +22,7 @@ pub(in super::super) const WORKERS: Operation = Operation::new(
 
 pub(in super::super) const HISTORY: Operation = Operation::new(
     "getHistory",
-    Tag::Process,
+    Chapter::Process,
     "Show how the installation was doing in the last hour",
 )
 .replies(&[Reply::json::<HistoryView>(
@@ -32,7 +33,7 @@ pub(in super::super) const HISTORY: Operation = Operation::new(
 
 pub(in super::super) const BREAKERS: Operation = Operation::new(
     "listBreakers",
-    Tag::Process,
+    Chapter::Process,
     "List the breakers, and how each stands",
 )
 .replies(&[Reply::json::<Page<BreakerView>>(
@@ -42,7 +43,7 @@ pub(in super::super) const BREAKERS: Operation = Operation::new(
 )]);
 
 pub(in super::super) const CLOSE_BREAKER: Operation =
-    Operation::new("closeBreaker", Tag::Process, "Close a breaker that is open")
+    Operation::new("closeBreaker", Chapter::Process, "Close a breaker that is open")
         .path(&[param("name", "The name of the breaker", text, "bank")])
         .body::<BreakerRequest>(examples::close_request)
         .replies(&[Reply::json::<BreakerView>(
@@ -54,7 +55,7 @@ pub(in super::super) const CLOSE_BREAKER: Operation =
 
 pub(in super::super) const LIVE: Operation = Operation::new(
     "isLive",
-    Tag::Process,
+    Chapter::Process,
     "Whether the process answers and works",
 )
 .replies(&[Reply::json::<Health>(200, "It does", examples::live)])
@@ -62,27 +63,33 @@ pub(in super::super) const LIVE: Operation = Operation::new(
 
 pub(in super::super) const READY: Operation = Operation::new(
     "isReady",
-    Tag::Process,
+    Chapter::Process,
     "Whether database and object store answer and take writes",
 )
 .replies(&[Reply::json::<Health>(200, "They do", examples::ready)])
 .problems(&[C::Unavailable]);
 
 pub(in super::super) const METRICS: Operation =
-    Operation::new("getMetrics", Tag::Process, "Show metrics").replies(&[Reply::text(
+    Operation::new("getMetrics", Chapter::Process, "Show metrics").replies(&[Reply::text(
         200,
         "In the text format of Prometheus, or in OpenMetrics where `Accept` names `application/openmetrics-text`",
         "text/plain",
         Some("counterstep_database_up 1.0\n"),
     )]);
 
-pub(in super::super) const DOCUMENT: Operation =
-    Operation::new("getOpenApi", Tag::Process, "Get this document: OpenAPI 3.1").replies(&[
-        Reply::json::<Value>(200, "The document", examples::document),
-    ]);
+pub(in super::super) const DOCUMENT: Operation = Operation::new(
+    "getOpenApi",
+    Chapter::Process,
+    "Get this document: OpenAPI 3.1",
+)
+.replies(&[Reply::json::<Value>(
+    200,
+    "The document",
+    examples::document,
+)]);
 
 pub(in super::super) const PAGE: Operation =
-    Operation::new("getDocs", Tag::Process, "Show this document as a page").replies(&[
+    Operation::new("getDocs", Chapter::Process, "Show this document as a page").replies(&[
         Reply::text(
             200,
             "A page without scripts and without anything from another address",

@@ -2,9 +2,10 @@
 
 use super::examples;
 use super::params::{KEY, LOCATION, REPLAYED, RETRY_AFTER, TASK_ID, TASK_LINKS};
-use crate::openapi::{Operation, Reply, Tag};
+use crate::openapi::{Operation, Reply};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::http::Accepted;
+use counterstep_contracts::operation::Chapter;
 use counterstep_contracts::run_again::RunAgainRequest;
 use serde_json::{Value, json};
 
@@ -14,7 +15,7 @@ fn request() -> Value {
 
 pub(in super::super) const RUN_AGAIN: Operation = Operation::new(
     "runTaskAgain",
-    Tag::Deciding,
+    Chapter::Deciding,
     "Run a task that has ended again, as a new task",
 )
 .path(&[TASK_ID])

@@ -2,10 +2,11 @@
 
 use super::examples;
 use super::params::{CURSOR, LIMIT, LOCATION, TASK_LINKS, param, same};
-use crate::openapi::{Link, Operation, Param, PerType, Reply, Tag};
+use crate::openapi::{Operation, PerType, Reply};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::ScheduleSpec;
 use counterstep_contracts::http::{Accepted, Page};
+use counterstep_contracts::operation::{Chapter, Link, Param};
 use counterstep_contracts::schedule::ScheduleView;
 use serde_json::{Value, json};
 
@@ -43,18 +44,21 @@ const LINKS: &[Link] = &[
 
 const ONE: &[C] = &[C::NoSuchSchedule];
 
-pub(in super::super) const LIST: Operation =
-    Operation::new("listSchedules", Tag::Schedules, "List schedules, by name")
-        .query(&[LIMIT, CURSOR])
-        .replies(&[Reply::json::<Page<ScheduleView>>(
-            200,
-            "A page; without `next_cursor` the last one",
-            examples::schedules,
-        )])
-        .problems(&[C::MalformedParameter]);
+pub(in super::super) const LIST: Operation = Operation::new(
+    "listSchedules",
+    Chapter::Schedules,
+    "List schedules, by name",
+)
+.query(&[LIMIT, CURSOR])
+.replies(&[Reply::json::<Page<ScheduleView>>(
+    200,
+    "A page; without `next_cursor` the last one",
+    examples::schedules,
+)])
+.problems(&[C::MalformedParameter]);
 
 pub(in super::super) const GET: Operation =
-    Operation::new("getSchedule", Tag::Schedules, "Show a schedule")
+    Operation::new("getSchedule", Chapter::Schedules, "Show a schedule")
         .path(&[NAME])
         .query(&[NEXT])
         .replies(&[Reply::json::<ScheduleView>(
@@ -64,22 +68,23 @@ pub(in super::super) const GET: Operation =
         )])
         .problems(ONE);
 
-pub(in super::super) const PUT: Operation =
-    Operation::new("putSchedule", Tag::Schedules, "Make or change a schedule")
-        .path(&[NAME])
-        .body::<ScheduleSpec>(examples::schedule_spec)
-        .per_type(PerType::Scheduled)
-        .replies(&[
-            Reply::json::<ScheduleView>(200, "The schedule is changed", examples::schedule)
-                .links(LINKS),
-            Reply::json::<ScheduleView>(201, "The schedule is made", examples::schedule)
-                .links(LINKS),
-        ])
-        .problems(&[C::ScheduleDeclared]);
+pub(in super::super) const PUT: Operation = Operation::new(
+    "putSchedule",
+    Chapter::Schedules,
+    "Make or change a schedule",
+)
+.path(&[NAME])
+.body::<ScheduleSpec>(examples::schedule_spec)
+.per_type(PerType::Scheduled)
+.replies(&[
+    Reply::json::<ScheduleView>(200, "The schedule is changed", examples::schedule).links(LINKS),
+    Reply::json::<ScheduleView>(201, "The schedule is made", examples::schedule).links(LINKS),
+])
+.problems(&[C::ScheduleDeclared]);
 
 pub(in super::super) const DELETE: Operation = Operation::new(
     "deleteSchedule",
-    Tag::Schedules,
+    Chapter::Schedules,
     "Delete a schedule; its tasks stay",
 )
 .path(&[NAME])
@@ -87,7 +92,7 @@ pub(in super::super) const DELETE: Operation = Operation::new(
 .problems(&[C::NoSuchSchedule, C::ScheduleDeclared]);
 
 pub(in super::super) const PAUSE: Operation =
-    Operation::new("pauseSchedule", Tag::Schedules, "Pause a schedule")
+    Operation::new("pauseSchedule", Chapter::Schedules, "Pause a schedule")
         .path(&[NAME])
         .replies(&[Reply::json::<ScheduleView>(
             200,
@@ -98,7 +103,7 @@ pub(in super::super) const PAUSE: Operation =
 
 pub(in super::super) const RESUME: Operation = Operation::new(
     "resumeSchedule",
-    Tag::Schedules,
+    Chapter::Schedules,
     "Let a paused schedule go on",
 )
 .path(&[NAME])
@@ -111,7 +116,7 @@ pub(in super::super) const RESUME: Operation = Operation::new(
 
 pub(in super::super) const RUN: Operation = Operation::new(
     "runSchedule",
-    Tag::Schedules,
+    Chapter::Schedules,
     "Submit a task of a schedule now",
 )
 .path(&[NAME])

@@ -4,9 +4,10 @@ use super::examples;
 use super::params::{
     KEY, LOCATION, PREFER, PREFERENCE_APPLIED, REPLAYED, RETRY_AFTER, TASK_LINKS, WAIT, param, text,
 };
-use crate::openapi::{Operation, Param, PerType, Reply, Tag};
+use crate::openapi::{Operation, PerType, Reply};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::http::{Accepted, BatchAnswer, BatchRequest, TaskView};
+use counterstep_contracts::operation::{Chapter, Param};
 use serde_json::{Value, json};
 
 fn url() -> Value {
@@ -34,7 +35,7 @@ const TRACEPARENT: Param = param(
 
 pub(in super::super) const POST: Operation = Operation::new(
     "submit",
-    Tag::Submitting,
+    Chapter::Submitting,
     "Submit a task of the type {type}",
 )
 .query(&[WAIT])
@@ -68,7 +69,7 @@ pub(in super::super) const POST: Operation = Operation::new(
 
 pub(in super::super) const BATCH: Operation = Operation::new(
     "submitBatch",
-    Tag::Submitting,
+    Chapter::Submitting,
     "Submit many tasks of the type {type}; each has an outcome of its own",
 )
 .body::<Vec<BatchRequest>>(examples::batch)

@@ -5,13 +5,14 @@ use super::params::{
     CACHE_CONTROL, CURSOR, ETAG, IF_NONE_MATCH, LABEL, LIMIT, PREFER, PREFERENCE_APPLIED,
     RETRY_AFTER, SINCE, STATUS, TASK_ID, TYPE, UNTIL, WAIT, param, text,
 };
-use crate::openapi::{Header, Operation, Param, Reply, Tag};
+use crate::openapi::{Header, Operation, Reply};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::http::{
     AuditTrail, CancelAnswer, ChainView, ChildSummary, FAILURE_CLASSES, Page, Payloads,
     SignalAnswer, TaskSummary, TaskView,
 };
 use counterstep_contracts::log::LogPage;
+use counterstep_contracts::operation::{Chapter, Param};
 use counterstep_contracts::operator::{UndoPlan, Why};
 use counterstep_contracts::webhook::{DeliveryView, WebhookSecretsView};
 use serde_json::{Value, json};
@@ -81,7 +82,7 @@ pub(super) const IF_RANGE: Param = param(
 const NO_SUCH_TASK: &[C] = &[C::MalformedParameter, C::NoSuchTask];
 
 pub(in super::super) const LIST: Operation =
-    Operation::new("listTasks", Tag::Tasks, "List tasks, the newest first")
+    Operation::new("listTasks", Chapter::Tasks, "List tasks, the newest first")
         .query(&[
             TYPE,
             STATUS,
@@ -102,7 +103,7 @@ pub(in super::super) const LIST: Operation =
 
 pub(in super::super) const GET: Operation = Operation::new(
     "getTask",
-    Tag::Tasks,
+    Chapter::Tasks,
     "Show a task, now or when it is at rest",
 )
 .path(&[TASK_ID])
@@ -126,7 +127,7 @@ pub(in super::super) const GET: Operation = Operation::new(
 
 pub(in super::super) const CANCEL: Operation = Operation::new(
     "cancelTask",
-    Tag::Tasks,
+    Chapter::Tasks,
     "Cancel a task: what it has done is undone",
 )
 .path(&[TASK_ID])
@@ -147,7 +148,7 @@ pub(in super::super) const CANCEL: Operation = Operation::new(
 
 pub(in super::super) const SIGNAL_POST: Operation = Operation::new(
     "sendSignal",
-    Tag::Tasks,
+    Chapter::Tasks,
     "Answer a step that waits for a signal",
 )
 .path(&[TASK_ID, SIGNAL])
@@ -167,7 +168,7 @@ pub(in super::super) const SIGNAL_POST: Operation = Operation::new(
 
 pub(in super::super) const AUDIT: Operation = Operation::new(
     "getAudit",
-    Tag::Tasks,
+    Chapter::Tasks,
     "Show everything that happened to a task",
 )
 .path(&[TASK_ID])
@@ -180,7 +181,7 @@ pub(in super::super) const AUDIT: Operation = Operation::new(
 
 pub(in super::super) const CHAIN: Operation = Operation::new(
     "checkAudit",
-    Tag::Tasks,
+    Chapter::Tasks,
     "Check that the audit of a task is as it was written",
 )
 .path(&[TASK_ID])
@@ -193,7 +194,7 @@ pub(in super::super) const CHAIN: Operation = Operation::new(
 
 pub(in super::super) const PAYLOADS: Operation = Operation::new(
     "getPayloads",
-    Tag::Tasks,
+    Chapter::Tasks,
     "Show what was handed in with a task, and what its steps have put out",
 )
 .path(&[TASK_ID])
@@ -205,7 +206,7 @@ pub(in super::super) const PAYLOADS: Operation = Operation::new(
 
 pub(in super::super) const CHILDREN: Operation = Operation::new(
     "listChildren",
-    Tag::Tasks,
+    Chapter::Tasks,
     "List the tasks that a task has submitted, by step and place",
 )
 .path(&[TASK_ID])
@@ -219,7 +220,7 @@ pub(in super::super) const CHILDREN: Operation = Operation::new(
 
 pub(in super::super) const LOG: Operation = Operation::new(
     "getLog",
-    Tag::Tasks,
+    Chapter::Tasks,
     "Show what the steps of a task have logged, also while they run",
 )
 .path(&[TASK_ID])
@@ -233,7 +234,7 @@ pub(in super::super) const LOG: Operation = Operation::new(
 
 pub(in super::super) const PLAN: Operation = Operation::new(
     "getUndoPlan",
-    Tag::Tasks,
+    Chapter::Tasks,
     "Show what an undo of a task would do now",
 )
 .path(&[TASK_ID])
@@ -246,7 +247,7 @@ pub(in super::super) const PLAN: Operation = Operation::new(
 
 pub(in super::super) const WHY: Operation = Operation::new(
     "explainTask",
-    Tag::Tasks,
+    Chapter::Tasks,
     "Show what a task waits for, and what an operator can do",
 )
 .path(&[TASK_ID])
@@ -287,7 +288,7 @@ const NO_SUCH_RESULT: &[C] = &[
 
 pub(in super::super) const FILE_OF_FIELD: Operation = Operation::new(
     "getResultFile",
-    Tag::Tasks,
+    Chapter::Tasks,
     "Get a stored file of the response of a task",
 )
 .path(&[TASK_ID, RESULT])
@@ -297,7 +298,7 @@ pub(in super::super) const FILE_OF_FIELD: Operation = Operation::new(
 
 pub(in super::super) const FILE_OF_LIST: Operation = Operation::new(
     "getResultFileOfList",
-    Tag::Tasks,
+    Chapter::Tasks,
     "Get a stored file of a list in the response of a task",
 )
 .path(&[TASK_ID, RESULT, INDEX])
@@ -307,7 +308,7 @@ pub(in super::super) const FILE_OF_LIST: Operation = Operation::new(
 
 pub(in super::super) const WEBHOOKS: Operation = Operation::new(
     "listWebhooks",
-    Tag::Tasks,
+    Chapter::Tasks,
     "Show how the webhooks of a task stand",
 )
 .path(&[TASK_ID])
@@ -320,7 +321,7 @@ pub(in super::super) const WEBHOOKS: Operation = Operation::new(
 
 pub(in super::super) const SEND_WEBHOOK: Operation = Operation::new(
     "sendWebhook",
-    Tag::Deciding,
+    Chapter::Deciding,
     "Send a webhook of a task again",
 )
 .path(&[TASK_ID, WEBHOOK])
@@ -338,7 +339,7 @@ pub(in super::super) const SEND_WEBHOOK: Operation = Operation::new(
 
 pub(in super::super) const WEBHOOK_SECRETS: Operation = Operation::new(
     "getWebhookSecrets",
-    Tag::Deciding,
+    Chapter::Deciding,
     "Show the secrets that sign the webhooks of the caller's tenant",
 )
 .replies(&[Reply::json::<WebhookSecretsView>(

@@ -3,10 +3,11 @@
 use super::super::types::TaskTypeView;
 use super::examples;
 use super::params::{param, text};
-use crate::openapi::{Operation, Param, Reply, Tag};
+use crate::openapi::{Operation, Reply};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::disable::{SwitchRequest, SwitchView};
 use counterstep_contracts::http::Page;
+use counterstep_contracts::operation::{Chapter, Param};
 
 const ROUTE: Param = param(
     "type",
@@ -17,7 +18,7 @@ const ROUTE: Param = param(
 
 pub(in super::super) const LIST: Operation = Operation::new(
     "listTaskTypes",
-    Tag::Types,
+    Chapter::Types,
     "List the declarations that this process knows",
 )
 .replies(&[Reply::written::<Page<TaskTypeView>>(
@@ -28,7 +29,7 @@ pub(in super::super) const LIST: Operation = Operation::new(
 
 pub(in super::super) const DISABLE: Operation = Operation::new(
     "disableTaskType",
-    Tag::Types,
+    Chapter::Types,
     "Take no more submissions of a type",
 )
 .path(&[ROUTE])
@@ -42,7 +43,7 @@ pub(in super::super) const DISABLE: Operation = Operation::new(
 
 pub(in super::super) const ENABLE: Operation = Operation::new(
     "enableTaskType",
-    Tag::Types,
+    Chapter::Types,
     "Take submissions of a type again",
 )
 .path(&[ROUTE])

@@ -1,13 +1,28 @@
-//! What a caller learns of a task whose rows cannot be read: why, if it is a task of its tenant. Must
-//! not reveal that another tenant has a task.
+//! A task of a tenant, and what a caller learns of one whose rows cannot be read. Must not reveal that another tenant has a
+//! task.
 
-use crate::problem::{Refused, no_such_task};
+use crate::{Refused, no_such_task};
 use counterstep_contracts::{TaskId, Tenant};
 use counterstep_kernel::Engine;
 use counterstep_kernel::ports::{RevisionsOf, StoreError};
+use counterstep_kernel::record::{TaskRecord, load};
+
+/// A task of this tenant.
+///
+/// # Errors
+/// The same refusal for a task of no one and of another tenant.
+pub async fn load(engine: &Engine, tenant: &Tenant, id: TaskId) -> Result<TaskRecord, Refused> {
+    let record = match load::read(engine, id).await {
+        Ok(record) => record,
+        Err(error) => return Err(unreadable(engine, tenant, id, error).await),
+    };
+    record
+        .filter(|record| record.task.tenant == *tenant)
+        .ok_or_else(no_such_task)
+}
 
 /// The answer to a caller of this tenant instead of a task that was not read for this reason.
-pub(crate) async fn unreadable(
+pub async fn unreadable(
     engine: &Engine,
     tenant: &Tenant,
     task: TaskId,
@@ -23,7 +38,7 @@ pub(crate) async fn unreadable(
 }
 
 /// Whether it is a task of the tenant, also where its rows cannot be read.
-pub(crate) async fn is_of(engine: &Engine, tenant: &Tenant, task: TaskId) -> Result<(), Refused> {
+pub async fn is_of(engine: &Engine, tenant: &Tenant, task: TaskId) -> Result<(), Refused> {
     let of = RevisionsOf::TaskOf(tenant.clone(), task);
     match engine.ports.store.revisions(&of).await {
         Ok(found) if found.tasks.is_empty() => Err(no_such_task()),
