@@ -11,11 +11,12 @@ use actix_web::{Error, HttpMessage, web};
 use counterstep_contracts::operation::Access;
 use counterstep_contracts::{ProblemCode, Tenant};
 use counterstep_operations::Refused;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Wraps an address with these endpoints. One that does not take the method answers by itself.
 pub(crate) async fn authorize<B: MessageBody + 'static>(
-    endpoints: &'static [Endpoint],
+    endpoints: Arc<[Endpoint]>,
     api: web::Data<Api>,
     request: ServiceRequest,
     next: Next<B>,
@@ -24,7 +25,7 @@ pub(crate) async fn authorize<B: MessageBody + 'static>(
     if let Some(endpoint) = endpoints.iter().find(takes) {
         admit(endpoint.access, &api, &request).await?;
         let id = segment(request.request(), "id");
-        let fitting = || of_named(endpoints, &api.engine.registry, id);
+        let fitting = || of_named(&endpoints, &api.engine.registry, id);
         if !fitting().any(|it| takes(&it)) {
             return Err(HttpRefused::method(allow(fitting())).into());
         }

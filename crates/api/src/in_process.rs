@@ -5,7 +5,7 @@ use crate::app_state::Api;
 use crate::error_pages::error_pages;
 use crate::origins;
 use crate::problem::HttpRefused;
-use crate::routes;
+use crate::routes::{self, Table};
 use actix_http::Request;
 use actix_service::{IntoServiceFactory, Service, ServiceFactory};
 use actix_web::body::BoxBody;
@@ -25,14 +25,16 @@ type Answered = ServiceResponse<BoxBody>;
 /// The interface without its connections; one for each thread of a server.
 pub(crate) struct InProcess {
     api: web::Data<Api>,
+    table: web::Data<Table>,
     /// Made of the first request, since that takes a future.
     routes: Rc<OnceCell<Routes>>,
 }
 
 impl InProcess {
-    pub(crate) fn new(api: web::Data<Api>) -> Self {
+    pub(crate) fn new(api: web::Data<Api>, table: web::Data<Table>) -> Self {
         Self {
             api,
+            table,
             routes: Rc::default(),
         }
     }
@@ -40,9 +42,10 @@ impl InProcess {
 
 impl counterstep_ui::Api for InProcess {
     fn call(&self, request: ApiRequest) -> LocalBoxFuture<'static, HttpResponse> {
-        let (api, routes) = (self.api.clone(), self.routes.clone());
+        let (api, table) = (self.api.clone(), self.table.clone());
+        let routes = self.routes.clone();
         Box::pin(async move {
-            let routes = routes.get_or_try_init(|| self::routes(api)).await;
+            let routes = routes.get_or_try_init(|| self::routes(api, table)).await;
             let answered = match routes {
                 Ok(routes) => routes(as_received(request)).await,
                 Err(()) => {
@@ -70,11 +73,11 @@ fn as_received(request: ApiRequest) -> Request {
     received
 }
 
-async fn routes(api: web::Data<Api>) -> Result<Routes, ()> {
+async fn routes(api: web::Data<Api>, table: web::Data<Table>) -> Result<Routes, ()> {
     let state = api.clone();
     let app = App::new()
         .app_data(state)
-        .configure(|config| routes::configure_api(config, &api.settings))
+        .configure(|config| routes::configure_api(config, &api, &table))
         .wrap(from_fn(origins::guard))
         .wrap(from_fn(error_pages));
     let service = app.into_factory().new_service(AppConfig::default()).await?;

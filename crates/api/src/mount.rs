@@ -3,17 +3,21 @@
 use crate::app_state::Api;
 use crate::error_pages::error_pages;
 use crate::origins;
-use crate::routes;
+use crate::routes::{self, Table};
 use crate::settings::ApiSettings;
 use actix_web::dev::HttpServiceFactory;
 use actix_web::middleware::from_fn;
 use actix_web::web;
 use counterstep_kernel::Engine;
+use counterstep_operations::ALL;
 use counterstep_steps::CancelToken;
 
 /// The HTTP interface, to be mounted in an actix-web server. Clones are one interface.
 #[derive(Debug, Clone)]
-pub struct MountedApi(web::Data<Api>);
+pub struct MountedApi {
+    api: web::Data<Api>,
+    table: web::Data<Table>,
+}
 
 impl MountedApi {
     /// Until `shutdown` is cancelled, which answers long polls. Of the settings, those count that are
@@ -28,15 +32,18 @@ impl MountedApi {
             metrics_listener: None,
             ..settings
         };
-        Self(web::Data::new(Api::new(engine, settings, shutdown)))
+        Self {
+            api: web::Data::new(Api::new(engine, settings, shutdown)),
+            table: web::Data::new(Table::of(ALL)),
+        }
     }
 
     /// All its addresses below `path`, as `/work`: `/work/api/tasks`, `/work/healthz`. For each worker
     /// of the server, `App::new().service(api.scope("/work"))`.
     pub fn scope(&self, path: &str) -> impl HttpServiceFactory + 'static {
         web::scope(path)
-            .app_data(self.0.clone())
-            .configure(|config| routes::configure(config, &self.0))
+            .app_data(self.api.clone())
+            .configure(|config| routes::configure(config, &self.api, &self.table))
             .wrap(from_fn(origins::guard))
             .wrap(from_fn(error_pages))
     }
@@ -44,6 +51,6 @@ impl MountedApi {
     /// Waits for uploads that outlived their request, up to the drain time of the settings. For the
     /// end, after the server has stopped.
     pub async fn drained(&self) {
-        self.0.drained().await;
+        self.api.drained().await;
     }
 }

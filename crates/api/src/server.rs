@@ -3,12 +3,13 @@
 use crate::app_state::Api;
 use crate::error_pages::error_pages;
 use crate::origins;
-use crate::routes;
+use crate::routes::{self, Table};
 use crate::settings::ApiSettings;
 use actix_web::middleware::from_fn;
 use actix_web::{App, HttpServer, web};
 use counterstep_kernel::Engine;
 use counterstep_node::metrics::{self, Probes, Source};
+use counterstep_operations::ALL;
 use counterstep_steps::{CancelReason, CancelToken};
 use futures::future::BoxFuture;
 use futures::future::{Either, join, select};
@@ -45,14 +46,15 @@ pub fn serve(
             settings.keep_alive,
         );
         let api = web::Data::new(Api::new(engine, settings, shutdown.clone()));
+        let table = web::Data::new(Table::of(ALL));
         let state = api.clone();
         let server = HttpServer::new(move || {
             App::new()
                 .app_data(state.clone())
                 .configure(|config| match state.settings.path.as_str() {
-                    "" => routes::configure(config, &state),
+                    "" => routes::configure(config, &state, &table),
                     path => {
-                        let routes = |config: &mut _| routes::configure(config, &state);
+                        let routes = |config: &mut _| routes::configure(config, &state, &table);
                         config.service(web::scope(path).configure(routes));
                     }
                 })

@@ -6,6 +6,7 @@ use crate::auth::AuthSettings;
 use crate::extra_routes::leave_as_it_is;
 use crate::in_process::InProcess;
 use crate::mount_path::address;
+use crate::routes::Table;
 use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::Method;
@@ -17,9 +18,13 @@ use counterstep_ui::{SignIn, Ui};
 use std::rc::Rc;
 
 /// Adds the pages below `/ui`.
-pub(crate) fn configure(config: &mut ServiceConfig, api: &web::Data<Api>) {
+pub(crate) fn configure(
+    config: &mut ServiceConfig,
+    api: &web::Data<Api>,
+    table: &web::Data<Table>,
+) {
     let ui = Ui {
-        api: Rc::new(InProcess::new(api.clone())),
+        api: Rc::new(InProcess::new(api.clone(), table.clone())),
         sign_in: match api.settings.auth {
             AuthSettings::None => SignIn::None,
             AuthSettings::Keys => SignIn::Key,

@@ -27,6 +27,7 @@ pub mod limit;
 pub mod link;
 pub mod log;
 pub mod message;
+pub mod note;
 pub mod operation;
 pub mod operator;
 pub mod overrides;

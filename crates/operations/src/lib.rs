@@ -1,15 +1,29 @@
-//! What people and their programs may ask of a running installation, beside HTTP.
+//! What people and their programs may ask of a running installation: a function for each operation that
+//! `counterstep_contracts::operation` declares.
 //!
-//! Owns who asks, and which error of the engine is which refusal. Must not know HTTP: the API gives refusals their
-//! responses.
+//! Owns who asks, and which error of the engine is which refusal. Must not know HTTP: the API reads requests, and gives
+//! answers and refusals their responses.
 
 mod caller;
+mod cx;
+mod queues;
 mod refused;
 mod refused_of_tasks;
+mod run;
 mod tasks;
 
 pub use caller::Caller;
+pub use cx::{Cx, note};
 pub use refused::{
     Refused, invalid, log_line, no_such_task, no_such_type, unavailable, unknown_type,
 };
+pub use run::{Answer, Run, Running, Targeted, read_input};
 pub use tasks::{is_of, load, unreadable};
+
+macro_rules! running {
+    ($($it:path),+ $(,)?) => {
+        /// All operations. One that is declared and has no function does not compile.
+        pub const ALL: &[Running] = &[$(Running::of::<$it>()),+];
+    };
+}
+counterstep_contracts::operations!(running);

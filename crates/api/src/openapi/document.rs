@@ -31,7 +31,7 @@ pub(crate) struct Row {
     pub(crate) is_of_installation: bool,
     /// Whether it answers under any `Host`.
     pub(crate) any_host: bool,
-    pub(crate) operation: &'static Operation,
+    pub(crate) operation: Operation,
 }
 
 /// What a document is made of.
@@ -127,7 +127,7 @@ impl Document<'_> {
     }
 
     fn operation(&self, row: &Row, schemas: &mut Schemas, problems: &mut Problems) -> Value {
-        let of = row.operation;
+        let of = &row.operation;
         let parameters = |of: &[Param], place: &str| {
             of.iter().map(|it| parameter(it, place)).collect::<Vec<_>>()
         };
@@ -151,7 +151,7 @@ impl Document<'_> {
             operation["requestBody"] = json!({ "required": !of.body_is_optional, "content": { "application/json": content } });
         }
         let mut responses = Map::new();
-        for reply in of.replies {
+        for reply in of.all_replies() {
             responses.insert(reply.status.to_string(), answer(reply, schemas));
         }
         for (status, problem) in problems.of(&self.problems(row)) {

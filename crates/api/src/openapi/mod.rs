@@ -10,7 +10,7 @@ mod schemas;
 mod task_types;
 
 pub(crate) use document::{Document, Row};
+pub(crate) use operation::{CACHE_CONTROL, Header, LOCATION, Operation, PerType, Reply, schema_of};
 #[cfg(test)]
 pub(crate) use operation::{Content, Json};
-pub(crate) use operation::{Header, Operation, PerType, Reply, schema_of};
 pub(crate) use page::page;

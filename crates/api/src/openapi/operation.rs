@@ -2,7 +2,7 @@
 //! a constant, so that a route without one does not compile.
 
 use counterstep_contracts::ProblemCode;
-use counterstep_contracts::operation::{Chapter, Link, Param};
+use counterstep_contracts::operation::{Body, Chapter, Declared, Link, Param};
 use counterstep_steps::task::SchemaFn;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
@@ -17,6 +17,17 @@ pub(crate) struct Header {
     /// Whether each such answer has it.
     pub(crate) is_always: bool,
 }
+
+pub(crate) const LOCATION: Header = Header {
+    name: "Location",
+    about: "The address of the task",
+    is_always: true,
+};
+pub(crate) const CACHE_CONTROL: Header = Header {
+    name: "Cache-Control",
+    about: "What a cache may keep",
+    is_always: true,
+};
 
 /// A JSON value: its schema from the type that is parsed or written, and an example.
 #[derive(Clone, Copy)]
@@ -168,7 +179,9 @@ pub(crate) struct Operation {
     pub(crate) body: Option<Json>,
     /// The body may be left out.
     pub(crate) body_is_optional: bool,
-    pub(crate) replies: &'static [Reply],
+    replies: &'static [Reply],
+    /// One more of them, that of a declared operation.
+    reply: Option<Reply>,
     /// Beside those that the method, the access and the body bring along.
     pub(crate) problems: &'static [ProblemCode],
     pub(crate) per_type: Option<PerType>,
@@ -186,6 +199,7 @@ impl Operation {
             body: None,
             body_is_optional: false,
             replies: &[],
+            reply: None,
             problems: &[],
             per_type: None,
         }
@@ -226,6 +240,11 @@ impl Operation {
         Self { replies, ..self }
     }
 
+    /// All of them.
+    pub(crate) fn all_replies(&self) -> impl Iterator<Item = &Reply> {
+        self.replies.iter().chain(&self.reply)
+    }
+
     pub(crate) const fn problems(self, problems: &'static [ProblemCode]) -> Self {
         Self { problems, ..self }
     }
@@ -235,6 +254,39 @@ impl Operation {
         Self {
             per_type: Some(per_type),
             ..self
+        }
+    }
+}
+
+impl From<Body> for Json {
+    fn from(body: Body) -> Self {
+        Self {
+            schema: body.schema,
+            example: body.example,
+            // The compiler has checked it.
+            round_trip: None,
+        }
+    }
+}
+
+impl From<&Declared> for Operation {
+    fn from(declared: &Declared) -> Self {
+        let about = declared.about;
+        let output = declared.output.map(|body| Content::Json(body.into()));
+        let content = output.unwrap_or(Content::Nothing);
+        let headers: &[Header] = match (about.no_store, (declared.is_located)()) {
+            (false, false) => &[],
+            (true, false) => &[CACHE_CONTROL],
+            (false, true) => &[LOCATION],
+            (true, true) => &[CACHE_CONTROL, LOCATION],
+        };
+        let reply = Reply::of(about.status, about.answers, content);
+        Self {
+            path: declared.params,
+            body: declared.input.map(Json::from),
+            reply: Some(reply.headers(headers).links(about.links)),
+            problems: about.problems,
+            ..Self::new(about.id, about.chapter, about.summary)
         }
     }
 }

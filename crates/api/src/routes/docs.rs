@@ -2,7 +2,7 @@
 //! people. Must not know a route: the table does.
 
 use super::answer::Answer;
-use super::table::rows;
+use super::table::Table;
 use crate::app_state::Api;
 use crate::auth::AuthSettings;
 use crate::mount_path::address;
@@ -10,14 +10,20 @@ use crate::openapi::{self, Document};
 use crate::query::Params;
 use actix_web::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY};
 use actix_web::{HttpRequest, HttpResponse, web};
+use counterstep_operations::ALL;
 use counterstep_steps::Registry;
 use serde_json::{Value, json};
 
 /// The OpenAPI 3.1 document of an interface with these task types, at the root of its server.
 #[must_use]
-pub fn document_of(registry: &Registry, auth: &AuthSettings) -> Value {
+pub fn openapi_document(registry: &Registry, auth: &AuthSettings) -> Value {
+    document_of(&Table::of(ALL), registry, auth)
+}
+
+/// The document of these routes.
+pub(super) fn document_of(table: &Table, registry: &Registry, auth: &AuthSettings) -> Value {
     let document = Document {
-        rows: &rows(),
+        rows: &table.rows(),
         registry,
         has_callers: !matches!(auth, AuthSettings::None),
         credential: match auth {
@@ -29,14 +35,22 @@ pub fn document_of(registry: &Registry, auth: &AuthSettings) -> Value {
     document.build()
 }
 
-pub(super) async fn document(api: web::Data<Api>, request: HttpRequest) -> Answer {
+pub(super) async fn document(
+    api: web::Data<Api>,
+    table: web::Data<Table>,
+    request: HttpRequest,
+) -> Answer {
     Params::of(&request, &[])?;
-    Ok(HttpResponse::Ok().json(as_reached(&api, &request)))
+    Ok(HttpResponse::Ok().json(as_reached(&api, &table, &request)))
 }
 
-pub(super) async fn page(api: web::Data<Api>, request: HttpRequest) -> Answer {
+pub(super) async fn page(
+    api: web::Data<Api>,
+    table: web::Data<Table>,
+    request: HttpRequest,
+) -> Answer {
     Params::of(&request, &[])?;
-    let page = openapi::page(&as_reached(&api, &request));
+    let page = openapi::page(&as_reached(&api, &table, &request));
     Ok(HttpResponse::Ok()
         .insert_header((CONTENT_TYPE, "text/html; charset=utf-8"))
         .insert_header((CONTENT_SECURITY_POLICY, page.policy))
@@ -45,10 +59,10 @@ pub(super) async fn page(api: web::Data<Api>, request: HttpRequest) -> Answer {
 }
 
 /// The document, with the address under which this client reaches the interface.
-fn as_reached(api: &Api, request: &HttpRequest) -> Value {
+fn as_reached(api: &Api, table: &Table, request: &HttpRequest) -> Value {
     let made = api
         .document
-        .get_or_init(|| document_of(&api.engine.registry, &api.settings.auth));
+        .get_or_init(|| document_of(table, &api.engine.registry, &api.settings.auth));
     let mut document = made.clone();
     let base = address(request, "");
     document["servers"] = json!([{ "url": if base.is_empty() { "/" } else { &base } }]);
@@ -63,10 +77,10 @@ mod tests {
     /// Each example with the name of its operation.
     fn examples() -> Vec<(&'static str, Json)> {
         let mut examples = Vec::new();
-        for row in rows() {
+        for row in Table::of(ALL).rows() {
             let of = row.operation;
             examples.extend(of.body.map(|json| (of.id, json)));
-            let replies = of.replies.iter().map(|reply| reply.content);
+            let replies = of.all_replies().map(|reply| reply.content);
             examples.extend(replies.filter_map(|content| match content {
                 Content::Json(json) => Some((of.id, json)),
                 Content::Nothing | Content::Events { .. } | Content::Text { .. } => None,

@@ -24,11 +24,11 @@ mod links;
 mod list;
 mod log;
 pub(crate) mod metrics;
+mod operation;
 mod operator;
 mod payloads;
 mod plan_and_why;
 mod poison;
-mod queues;
 mod result;
 mod run_again;
 mod schedules;
@@ -40,53 +40,62 @@ mod types;
 mod webhooks;
 
 pub(crate) use address::segment;
-pub use docs::document_of;
-pub(crate) use table::{Endpoint, allow, methods, of_named};
+pub use docs::openapi_document;
+pub(crate) use table::{Endpoint, Table, allow, methods, of_named};
 pub use table::{RouteView, all_routes};
 
 use crate::app_state::Api;
 use crate::authorize::authorize;
 use crate::problem::HttpRefused;
-use crate::settings::ApiSettings;
 use actix_web::middleware::from_fn;
 use actix_web::{HttpRequest, web};
 use answer::Answer;
 use counterstep_contracts::ProblemCode;
 use counterstep_operations::Refused;
-use table::{ENDPOINTS, METRICS};
+use std::future::ready;
+use std::sync::Arc;
+use table::METRICS;
 
 /// Adds every route, the pages, and the program's own routes after them.
-pub(crate) fn configure(config: &mut web::ServiceConfig, api: &web::Data<Api>) {
-    configure_api(config, &api.settings);
+pub(crate) fn configure(
+    config: &mut web::ServiceConfig,
+    api: &web::Data<Api>,
+    table: &web::Data<Table>,
+) {
+    configure_api(config, api, table);
     #[cfg(feature = "ui")]
-    crate::ui::configure(config, api);
+    crate::ui::configure(config, api, table);
     api.settings.beside.configure(config);
     config.default_service(web::to(nothing_here));
 }
 
 /// Adds the routes of the table.
-pub(crate) fn configure_api(config: &mut web::ServiceConfig, settings: &ApiSettings) {
-    for endpoints in ENDPOINTS.chunk_by(|a, b| a.path == b.path) {
+pub(crate) fn configure_api(config: &mut web::ServiceConfig, api: &Api, table: &web::Data<Table>) {
+    config.app_data(table.clone());
+    for endpoints in table.addresses() {
         let path = endpoints[0].path;
-        if path != METRICS || settings.metrics_listener.is_none() {
+        if path != METRICS || api.settings.metrics_listener.is_none() {
             add(config, path, endpoints);
         }
     }
 }
 
 /// Adds an address with all its methods.
-fn add(config: &mut web::ServiceConfig, path: &str, endpoints: &'static [Endpoint]) {
+fn add(config: &mut web::ServiceConfig, path: &str, endpoints: &Arc<[Endpoint]>) {
     let mut resource = web::resource(path);
-    for endpoint in endpoints {
+    for endpoint in endpoints.iter() {
         for method in methods(endpoint.verb) {
-            resource = resource.route((endpoint.to)(web::method(method.clone())));
+            resource = resource.route(endpoint.to.add(web::method(method.clone())));
         }
     }
-    let other = move |api: web::Data<Api>, request: HttpRequest| async move {
-        let fitting = of_named(endpoints, &api.engine.registry, segment(&request, "id"));
-        Answer::Err(HttpRefused::method(allow(fitting)))
+    let of_other = endpoints.clone();
+    let other = move |api: web::Data<Api>, request: HttpRequest| {
+        let id = segment(&request, "id");
+        let fitting = of_named(&of_other, &api.engine.registry, id);
+        ready(Answer::Err(HttpRefused::method(allow(fitting))))
     };
-    let guard = move |api, request, next| authorize(endpoints, api, request, next);
+    let endpoints = endpoints.clone();
+    let guard = move |api, request, next| authorize(endpoints.clone(), api, request, next);
     config.service(
         resource
             .default_service(web::to(other))

@@ -4,12 +4,10 @@
 
 use super::address::{load, task_id};
 use super::answer::Answer;
+use super::operation::json_body;
 use crate::app_state::Api;
-use crate::body::Arriving;
 use crate::caller::Authenticated;
-use crate::headers::{BodyKind, body_kind, content_length};
 use crate::query::Params;
-use crate::request_json;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::operator::{RecoveriesRequest, ResolveRequest, RetryRequest};
 use counterstep_contracts::{ProblemCode, TaskStatus};
@@ -17,16 +15,10 @@ use counterstep_kernel::change::ChangeError;
 use counterstep_kernel::client::request_edit::RequestEdit;
 use counterstep_kernel::operator;
 use counterstep_kernel::operator::{OperatorError, Recount, Resolution, Retrial};
-use counterstep_operations::{Refused, invalid, no_such_task, unknown_type};
-use counterstep_steps::task::read_request;
+use counterstep_operations::{Refused, invalid, no_such_task, read_input, unknown_type};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-
-/// Maximum characters of a note: a page, not a file.
-const LONGEST_NOTE: usize = 4_000;
-/// Maximum characters of an operator's name.
-const LONGEST_ACTOR: usize = 100;
 
 pub(super) async fn resolve(
     api: web::Data<Api>,
@@ -139,43 +131,12 @@ pub(super) async fn body<T: Serialize + DeserializeOwned>(
     request: &HttpRequest,
     payload: web::Payload,
 ) -> Result<T, Refused> {
-    if !matches!(body_kind(request)?, BodyKind::Json) {
-        let detail = "send `Content-Type: application/json`";
-        return Err(Refused::new(ProblemCode::UnsupportedMediaType, detail).at("Content-Type"));
-    }
-    let bytes = Arriving::new(api, payload)
-        .whole(content_length(request), api.settings.max_json_bytes)
-        .await?;
-    let value = read_request::<T>(request_json::parse(&bytes)?)
-        // A field that may be missing is a place of its own in pointers, which tells clients nothing.
-        .map_err(|error| invalid(error.message).at(error.pointer.replace(".?", "")))?;
-    serde_json::from_value(value).map_err(|error| Refused::internal("reading a decision", &error))
+    read_input(json_body(api, request, payload).await?)
 }
 
-/// The note of a decision, and behind it the name that the caller gives itself: the audit's actor is
-/// whom the caller was authenticated as.
+/// The note of a decision, and behind it the name that the caller gives itself.
 pub(super) fn note(note: &str, name: Option<&str>) -> Result<String, Refused> {
-    let note = note.trim();
-    let is_odd = |sign: char| sign.is_control() && sign != '\n' && sign != '\t';
-    if note.is_empty() || note.chars().count() > LONGEST_NOTE || note.chars().any(is_odd) {
-        let detail = format!(
-            "`note` says why, in 1 to {LONGEST_NOTE} characters, without control characters but line ends and tabs: it is \
-             what the audit will show"
-        );
-        return Err(invalid(detail).at("note"));
-    }
-    let Some(actor) = name.map(str::trim) else {
-        return Ok(note.to_owned());
-    };
-    if actor.is_empty()
-        || actor.chars().count() > LONGEST_ACTOR
-        || actor.chars().any(char::is_control)
-    {
-        let detail =
-            format!("`actor` names who decides, in 1 to {LONGEST_ACTOR} characters of one line");
-        return Err(invalid(detail).at("actor"));
-    }
-    Ok(format!("{note} (by {actor})"))
+    Ok(counterstep_operations::note(note, name)?.to_string())
 }
 
 fn refused(error: OperatorError) -> Refused {

@@ -4,16 +4,20 @@
 use super::described as about;
 use super::{
     alerts, audit, batch, breakers, bulk, caller, cancel, children, dead_letters, docs, events,
-    health, keys, limits, links, list, log, metrics, operator, payloads, plan_and_why, poison,
-    queues, result, run_again, schedules, signals, submit, task, types, webhooks,
+    health, keys, limits, links, list, log, metrics, operation, operator, payloads, plan_and_why,
+    poison, result, run_again, schedules, signals, submit, task, types, webhooks,
 };
+use crate::app_state::Api;
+use crate::caller::Authenticated;
 use crate::openapi::{Operation, PerType, Row};
 use crate::origins;
-use actix_web::Route;
 use actix_web::http::Method;
+use actix_web::{HttpRequest, Route, web};
 use counterstep_contracts::access::Role;
 use counterstep_contracts::operation::{Access, Verb};
+use counterstep_operations::{ALL, Running};
 use counterstep_steps::Registry;
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// The methods of HTTP that a route of this verb answers.
@@ -32,10 +36,47 @@ pub(crate) struct Endpoint {
     pub(crate) verb: Verb,
     pub(crate) path: &'static str,
     pub(crate) access: Access,
-    /// Adds the handler.
-    pub(crate) to: fn(Route) -> Route,
+    pub(crate) to: To,
     /// What the document has of it.
-    pub(crate) operation: &'static Operation,
+    pub(crate) operation: Operation,
+}
+
+/// What answers.
+#[derive(Clone, Copy)]
+pub(crate) enum To {
+    /// A handler of this crate; the function adds it.
+    Handler(fn(Route) -> Route),
+    /// A declared operation.
+    Operation(Running),
+}
+
+impl To {
+    pub(crate) fn add(self, route: Route) -> Route {
+        match self {
+            Self::Handler(add) => add(route),
+            Self::Operation(it) => route.to(
+                move |api: web::Data<Api>,
+                      caller: Authenticated,
+                      request: HttpRequest,
+                      payload: web::Payload| {
+                    operation::answer(it, api, caller, request, payload)
+                },
+            ),
+        }
+    }
+}
+
+impl From<&Running> for Endpoint {
+    fn from(it: &Running) -> Self {
+        let about = it.declared.about;
+        Self {
+            verb: about.verb,
+            path: about.path,
+            access: about.access,
+            to: To::Operation(*it),
+            operation: Operation::from(&it.declared),
+        }
+    }
 }
 
 macro_rules! endpoints {
@@ -44,8 +85,8 @@ macro_rules! endpoints {
             verb: Verb::$verb,
             path: $path,
             access: $access,
-            to: |route| route.to($handler),
-            operation: &$operation,
+            to: To::Handler(|route| route.to($handler)),
+            operation: $operation,
         },)+]
     };
 }
@@ -61,8 +102,8 @@ const INSTALLATION: Access = Access::Installation;
 /// Where monitors scrape, unless another address is set for it.
 pub(crate) const METRICS: &str = "/metrics";
 
-/// All routes. Methods of one address stand together.
-pub(crate) const ENDPOINTS: &[Endpoint] = endpoints! {
+/// The routes that are no declared operations. Methods of one address stand together.
+const BY_HAND: &[Endpoint] = endpoints! {
     // One address for a task and for a task type: which it is, the method says.
     Get "/api/tasks/{id}" READ => task::get, about::tasks::GET;
     Post "/api/tasks/{id}" SUBMIT => submit::post, about::submitting::POST;
@@ -119,9 +160,6 @@ pub(crate) const ENDPOINTS: &[Endpoint] = endpoints! {
     Get "/api/history" INSTALLATION => metrics::history, about::process::HISTORY;
     Get "/api/breakers" INSTALLATION => breakers::list, about::process::BREAKERS;
     Post "/api/breakers/{name}/close" INSTALLATION => breakers::close, about::process::CLOSE_BREAKER;
-    Get "/api/queues" INSTALLATION => queues::list, about::queues::LIST;
-    Post "/api/queues/{name}/pause" INSTALLATION => queues::pause, about::queues::PAUSE;
-    Post "/api/queues/{name}/resume" INSTALLATION => queues::resume, about::queues::RESUME;
     Get "/api/limits" INSTALLATION => limits::list, about::limits::LIST;
     Put "/api/limits/{name}" INSTALLATION => limits::put, about::limits::SET;
     Post "/api/limits/{name}/reset" INSTALLATION => limits::reset, about::limits::RESET;
@@ -149,36 +187,84 @@ pub struct RouteView {
     pub is_of_installation: bool,
 }
 
-/// The rows, as the document takes them.
-pub(crate) fn rows() -> Vec<Row> {
-    let row = |endpoint: &Endpoint| Row {
-        method: endpoint.verb.name(),
-        path: endpoint.path,
-        role: endpoint.access.role(),
-        is_of_installation: endpoint.access == Access::Installation,
-        any_host: origins::is_for_monitors(endpoint.path),
-        operation: endpoint.operation,
-    };
-    ENDPOINTS.iter().map(row).collect()
+impl From<&Endpoint> for RouteView {
+    fn from(endpoint: &Endpoint) -> Self {
+        Self {
+            method: endpoint.verb.name(),
+            path: endpoint.path,
+            role: endpoint.access.role(),
+            is_of_installation: endpoint.access == Access::Installation,
+        }
+    }
+}
+
+/// All routes, by address.
+pub(crate) struct Table(Vec<Arc<[Endpoint]>>);
+
+impl std::fmt::Debug for Table {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.routes()).finish()
+    }
+}
+
+impl Table {
+    /// With these operations: the routes that are written by hand in their order, then those of the operations, by address. An operation
+    /// of an address that is there already is one more method of it.
+    pub(crate) fn of(operations: &[Running]) -> Self {
+        let by_hand = BY_HAND.chunk_by(|a, b| a.path == b.path);
+        let mut addresses: Vec<Vec<Endpoint>> = by_hand.map(<[_]>::to_vec).collect();
+        let mut declared: Vec<Endpoint> = operations.iter().map(Endpoint::from).collect();
+        declared.sort_by_key(|it| it.path);
+        for endpoint in declared {
+            match addresses.iter_mut().find(|it| it[0].path == endpoint.path) {
+                Some(address) => address.push(endpoint),
+                None => addresses.push(vec![endpoint]),
+            }
+        }
+        Self(addresses.into_iter().map(Arc::from).collect())
+    }
+
+    /// The methods of each address.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = &Arc<[Endpoint]>> {
+        self.0.iter()
+    }
+
+    /// All routes.
+    pub(crate) fn routes(&self) -> impl Iterator<Item = RouteView> {
+        self.endpoints().map(RouteView::from)
+    }
+
+    /// The rows, as the document takes them.
+    pub(crate) fn rows(&self) -> Vec<Row> {
+        let row = |endpoint: &Endpoint| Row {
+            method: endpoint.verb.name(),
+            path: endpoint.path,
+            role: endpoint.access.role(),
+            is_of_installation: endpoint.access == Access::Installation,
+            any_host: origins::is_for_monitors(endpoint.path),
+            operation: endpoint.operation,
+        };
+        self.endpoints().map(row).collect()
+    }
+
+    fn endpoints(&self) -> impl Iterator<Item = &Endpoint> {
+        self.0.iter().flat_map(|address| address.iter())
+    }
 }
 
 /// All routes of the interface.
 pub fn all_routes() -> impl Iterator<Item = RouteView> {
-    ENDPOINTS.iter().map(|endpoint| RouteView {
-        method: endpoint.verb.name(),
-        path: endpoint.path,
-        role: endpoint.access.role(),
-        is_of_installation: endpoint.access == Access::Installation,
-    })
+    let routes: Vec<_> = Table::of(ALL).routes().collect();
+    routes.into_iter()
 }
 
 /// Those of an address that are of what it names. A task and a task type share one: that of a type takes
 /// submissions, that of a task all else, and what is neither may be meant as either.
 pub(crate) fn of_named<'a>(
-    endpoints: &'static [Endpoint],
+    endpoints: &'a [Endpoint],
     registry: &Registry,
-    id: &'a str,
-) -> impl Iterator<Item = &'static Endpoint> + use<'a> {
+    id: &str,
+) -> impl Iterator<Item = &'a Endpoint> + use<'a> {
     let is_of_types = |it: &&Endpoint| it.operation.per_type == Some(PerType::One);
     let is_shared = endpoints.iter().any(|it| is_of_types(&it)) && endpoints.len() > 1;
     let is_type = is_shared && registry.by_route(id).is_some();

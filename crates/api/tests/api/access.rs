@@ -8,7 +8,7 @@ mod roles;
 mod sweeps;
 
 pub(crate) use full_tenant::{FullTenant, PLANTED};
-pub(crate) use roles::assert_as_written;
+pub(crate) use roles::{assert_as_written, in_order};
 pub(crate) use sweeps::{
     Credential, all_is_on, each_route_needs_its_role, one_tenant_reaches_nothing_of_another,
 };

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-async fn entries(site: &Site) -> Vec<AdminEntry> {
+pub(crate) async fn entries(site: &Site) -> Vec<AdminEntry> {
     let store = &site.engine.ports.store;
     admin_audit::page(store, 0, 1_000).await.expect("a page")
 }

@@ -6,7 +6,7 @@ mod calls;
 #[path = "answers/text.rs"]
 mod text;
 
-use crate::access::{Credential, FullTenant, all_is_on, key};
+use crate::access::{Credential, FullTenant, all_is_on, in_order, key};
 use crate::documents::operation;
 use crate::reply::Reply;
 use crate::site::Site;
@@ -35,7 +35,7 @@ const AT_ONCE: usize = 8;
 #[tokio::test(flavor = "multi_thread")]
 async fn each_route_answers_what_its_golden_file_says() {
     let document = openapi_document(&crate::types::all(), &AuthSettings::Keys);
-    let routes = all_routes().map(|route| {
+    let routes = in_order(all_routes().collect()).into_iter().map(|route| {
         let (_, operation) = operation(&document, route, "write-note");
         let takes_body = !operation["requestBody"].is_null();
         let chapter = operation["tags"][0].as_str().expect("a chapter").to_owned();

@@ -1,6 +1,8 @@
 //! Each route that changes something, while another host claims the task and the reply to the change is lost: a race
 //! is answered by what came of it, or by 503 with the advice to ask again, and never by 500.
 
+#[path = "races/dropped.rs"]
+mod dropped;
 #[path = "races/lossy_store.rs"]
 mod lossy_store;
 

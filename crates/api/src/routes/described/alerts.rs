@@ -1,8 +1,8 @@
 //! Alerts of the installation.
 
 use super::examples::{CHANGED, GROUP, TASK, webhook_secrets};
-use super::params::CACHE_CONTROL;
-use crate::openapi::{Operation, Reply};
+
+use crate::openapi::{CACHE_CONTROL, Operation, Reply};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::alert::AlertView;
 use counterstep_contracts::http::Page;

@@ -1,7 +1,7 @@
 //! Streams of events.
 
-use super::params::{CACHE_CONTROL, LABEL, LAST_EVENT_ID, RETRY_AFTER, STATUS, TASK_ID, TYPE};
-use crate::openapi::{Operation, Reply, schema_of};
+use super::params::{LABEL, LAST_EVENT_ID, RETRY_AFTER, STATUS, TASK_ID, TYPE};
+use crate::openapi::{CACHE_CONTROL, Operation, Reply, schema_of};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::http::{AuditEvent, ChangeEvent, ProgressEvent};
 use counterstep_contracts::operation::Chapter;

@@ -380,29 +380,6 @@ pub(super) fn reset_limit() -> Value {
     json!({ "note": "the bank takes all again", "actor": "kim" })
 }
 
-pub(super) fn queues() -> Value {
-    json!({ "items": [queue()] })
-}
-
-pub(super) fn queue() -> Value {
-    json!({ "name": "bookings", "tasks": { "dispatched": 12, "running": 3 } })
-}
-
-pub(super) fn paused_queue() -> Value {
-    json!({
-        "name": "bookings", "tasks": { "dispatched": 15 },
-        "paused": { "since": CHANGED, "by": "operator:kim", "note": "the bank moves" },
-    })
-}
-
-pub(super) fn pause_request() -> Value {
-    json!({ "note": "the bank moves", "actor": "kim" })
-}
-
-pub(super) fn resume_request() -> Value {
-    json!({ "note": "the bank has moved", "actor": "kim" })
-}
-
 pub(super) fn new_key_request() -> Value {
     json!({ "tenant": "acme", "subject": "shop", "role": "submit", "expires_in": "90d" })
 }

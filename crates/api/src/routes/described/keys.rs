@@ -1,8 +1,8 @@
 //! API keys.
 
 use super::examples;
-use super::params::{CACHE_CONTROL, param, same, text};
-use crate::openapi::{Operation, Reply};
+use super::params::{param, same, text};
+use crate::openapi::{CACHE_CONTROL, Operation, Reply};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::access::{CallerView, KeyView, NewKey, NewKeyRequest};
 use counterstep_contracts::http::Page;

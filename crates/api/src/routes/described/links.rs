@@ -1,9 +1,9 @@
 //! Links to files of responses.
 
 use super::examples;
-use super::params::{CACHE_CONTROL, IF_NONE_MATCH, TASK_ID, param, text};
+use super::params::{IF_NONE_MATCH, TASK_ID, param, text};
 use super::tasks::{FILE_REPLIES, IF_RANGE, INDEX, RANGE, RESULT};
-use crate::openapi::{Operation, Reply};
+use crate::openapi::{CACHE_CONTROL, Operation, Reply};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::link::{NewLinkRequest, ResultLink};
 use counterstep_contracts::operation::{Chapter, Param};

@@ -13,7 +13,6 @@ pub(super) mod keys;
 pub(super) mod limits;
 pub(super) mod links;
 pub(super) mod process;
-pub(super) mod queues;
 pub(super) mod run_again;
 pub(super) mod schedules;
 pub(super) mod submitting;

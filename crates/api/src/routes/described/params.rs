@@ -164,11 +164,6 @@ pub(super) const ETAG: Header = Header {
     about: "Changes with what is shown",
     is_always: true,
 };
-pub(super) const LOCATION: Header = Header {
-    name: "Location",
-    about: "The address of the task",
-    is_always: true,
-};
 pub(super) const REPLAYED: Header = Header {
     name: "Idempotency-Replayed",
     about: "`true`, where the answer is that of an earlier request with the same key",
@@ -178,11 +173,6 @@ pub(super) const PREFERENCE_APPLIED: Header = Header {
     name: "Preference-Applied",
     about: "The header `Prefer` was followed",
     is_always: false,
-};
-pub(super) const CACHE_CONTROL: Header = Header {
-    name: "Cache-Control",
-    about: "What a cache may keep",
-    is_always: true,
 };
 
 const fn of_task(operation: &'static str) -> Link {

@@ -1,8 +1,8 @@
 //! Running a task again.
 
 use super::examples;
-use super::params::{KEY, LOCATION, REPLAYED, RETRY_AFTER, TASK_ID, TASK_LINKS};
-use crate::openapi::{Operation, Reply};
+use super::params::{KEY, REPLAYED, RETRY_AFTER, TASK_ID, TASK_LINKS};
+use crate::openapi::{LOCATION, Operation, Reply};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::http::Accepted;
 use counterstep_contracts::operation::Chapter;

@@ -1,8 +1,8 @@
 //! Schedules.
 
 use super::examples;
-use super::params::{CURSOR, LIMIT, LOCATION, TASK_LINKS, param, same};
-use crate::openapi::{Operation, PerType, Reply};
+use super::params::{CURSOR, LIMIT, TASK_LINKS, param, same};
+use crate::openapi::{LOCATION, Operation, PerType, Reply};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::ScheduleSpec;
 use counterstep_contracts::http::{Accepted, Page};

@@ -2,9 +2,9 @@
 
 use super::examples;
 use super::params::{
-    KEY, LOCATION, PREFER, PREFERENCE_APPLIED, REPLAYED, RETRY_AFTER, TASK_LINKS, WAIT, param, text,
+    KEY, PREFER, PREFERENCE_APPLIED, REPLAYED, RETRY_AFTER, TASK_LINKS, WAIT, param, text,
 };
-use crate::openapi::{Operation, PerType, Reply};
+use crate::openapi::{LOCATION, Operation, PerType, Reply};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::http::{Accepted, BatchAnswer, BatchRequest, TaskView};
 use counterstep_contracts::operation::{Chapter, Param};

@@ -2,10 +2,10 @@
 
 use super::examples;
 use super::params::{
-    CACHE_CONTROL, CURSOR, ETAG, IF_NONE_MATCH, LABEL, LIMIT, PREFER, PREFERENCE_APPLIED,
-    RETRY_AFTER, SINCE, STATUS, TASK_ID, TYPE, UNTIL, WAIT, param, text,
+    CURSOR, ETAG, IF_NONE_MATCH, LABEL, LIMIT, PREFER, PREFERENCE_APPLIED, RETRY_AFTER, SINCE,
+    STATUS, TASK_ID, TYPE, UNTIL, WAIT, param, text,
 };
-use crate::openapi::{Header, Operation, Reply};
+use crate::openapi::{CACHE_CONTROL, Header, Operation, Reply};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::http::{
     AuditTrail, CancelAnswer, ChainView, ChildSummary, FAILURE_CLASSES, Page, Payloads,

@@ -1,6 +1,7 @@
 //! Who may use which route, as `tests/golden/roles.txt` has it: a file that is changed by hand only, and never after
 //! what the table of routes says.
 
+use counterstep_api::RouteView;
 use std::collections::BTreeMap;
 
 const WANTED: &str = include_str!("../../golden/roles.txt");
@@ -38,6 +39,21 @@ fn differences(wanted: &str, found: &[Row]) -> Vec<String> {
     let gone = wanted.keys().filter(|route| missing(route));
     let gone = gone.map(|route| format!("{route}: no such route"));
     others.chain(new).chain(gone).collect()
+}
+
+/// Routes in the order of the file; one that is not in it comes last.
+pub(crate) fn in_order(mut routes: Vec<RouteView>) -> Vec<RouteView> {
+    let written: Vec<Vec<&str>> = WANTED
+        .lines()
+        .map(|line| line.split_whitespace().take(2).collect())
+        .collect();
+    let place = |it: &RouteView| {
+        written
+            .iter()
+            .position(|line| *line == [it.method, it.path])
+    };
+    routes.sort_by_key(|it| place(it).unwrap_or(usize::MAX));
+    routes
 }
 
 pub(crate) fn assert_as_written(found: &[Row]) {

@@ -25,6 +25,8 @@ use std::time::Duration;
 pub(crate) enum Fate {
     Written,
     NeverWritten,
+    /// It is written after what happens between, and the reply arrives.
+    Delayed,
 }
 
 /// What happens before the caller looks again.
@@ -92,9 +94,14 @@ impl LossyStore {
         let Some(loss) = self.loss() else {
             return change.await;
         };
-        if loss.fate == Fate::Written {
+        match loss.fate {
+            Fate::Delayed => {
+                (loss.between)().await;
+                return change.await;
+            }
             // What is refused is not written, and its caller may know.
-            change.await?;
+            Fate::Written => drop(change.await?),
+            Fate::NeverWritten => {}
         }
         (loss.between)().await;
         Err(StoreError::Unknown("the reply was lost".to_owned()).into())

@@ -1,0 +1,163 @@
+//! What is written down of an operation beside its types: a value that constants are built of. Must not know a type.
+
+use super::{Access, Chapter, Link, Verb};
+use crate::ProblemCode;
+
+/// What is written down of an operation.
+#[derive(Debug, Clone, Copy)]
+pub struct About {
+    /// Its id in the OpenAPI document.
+    pub id: &'static str,
+    /// The method of its route.
+    pub verb: Verb,
+    /// The address of its route, with `{name}` for what varies.
+    pub path: &'static str,
+    /// Who may ask for it.
+    pub access: Access,
+    /// The chapter of the document.
+    pub chapter: Chapter,
+    /// What it does, in a line.
+    pub summary: &'static str,
+    /// The status of its answer.
+    pub status: u16,
+    /// What is so, once it is answered.
+    pub answers: &'static str,
+    /// Refusals, beside those that the method, the access and the body bring along.
+    pub problems: &'static [ProblemCode],
+    /// As what its caller acts: stands in audits before the caller's name.
+    pub acts_as: &'static str,
+    /// Whether no cache may keep its answer.
+    pub no_store: bool,
+    /// Where its answer leads.
+    pub links: &'static [Link],
+}
+
+impl About {
+    const fn of(verb: Verb, id: &'static str, path: &'static str, access: Access) -> Self {
+        Self {
+            id,
+            verb,
+            path,
+            access,
+            chapter: Chapter::Process,
+            summary: "",
+            status: 0,
+            answers: "",
+            problems: &[],
+            acts_as: "operator",
+            no_store: false,
+            links: &[],
+        }
+    }
+
+    /// One that reads.
+    #[must_use]
+    pub const fn get(id: &'static str, path: &'static str, access: Access) -> Self {
+        Self::of(Verb::Get, id, path, access)
+    }
+
+    /// One that changes something.
+    #[must_use]
+    pub const fn post(id: &'static str, path: &'static str, access: Access) -> Self {
+        Self::of(Verb::Post, id, path, access)
+    }
+
+    /// One that sets what its address names.
+    #[must_use]
+    pub const fn put(id: &'static str, path: &'static str, access: Access) -> Self {
+        Self::of(Verb::Put, id, path, access)
+    }
+
+    /// One that deletes what its address names.
+    #[must_use]
+    pub const fn delete(id: &'static str, path: &'static str, access: Access) -> Self {
+        Self::of(Verb::Delete, id, path, access)
+    }
+
+    /// What it does, in a line, and the chapter of the document.
+    #[must_use]
+    pub const fn summary(self, chapter: Chapter, summary: &'static str) -> Self {
+        Self {
+            chapter,
+            summary,
+            ..self
+        }
+    }
+
+    /// The status of its answer, and what is so then.
+    #[must_use]
+    pub const fn answers(self, status: u16, answers: &'static str) -> Self {
+        Self {
+            status,
+            answers,
+            ..self
+        }
+    }
+
+    /// Refusals, beside those that the method, the access and the body bring along.
+    #[must_use]
+    pub const fn problems(self, problems: &'static [ProblemCode]) -> Self {
+        Self { problems, ..self }
+    }
+
+    /// Its caller acts as a client, and not as an operator of the installation.
+    #[must_use]
+    pub const fn as_client(self) -> Self {
+        Self {
+            acts_as: "client",
+            ..self
+        }
+    }
+
+    /// No cache may keep its answer.
+    #[must_use]
+    pub const fn no_store(self) -> Self {
+        Self {
+            no_store: true,
+            ..self
+        }
+    }
+
+    /// Where its answer leads.
+    #[must_use]
+    pub const fn links(self, links: &'static [Link]) -> Self {
+        Self { links, ..self }
+    }
+
+    /// Whether it changes something, and so must come to its end where its caller goes away.
+    #[must_use]
+    pub const fn changes(&self) -> bool {
+        !matches!(self.verb, Verb::Get)
+    }
+
+    /// An impossible declaration is an error of the compiler.
+    pub(super) const fn check(&self, params: usize, takes_body: bool, answers_body: bool) {
+        assert!(
+            !self.summary.is_empty() && !self.answers.is_empty(),
+            "an operation needs a summary and an answer"
+        );
+        assert!(
+            braces(self.path) == params,
+            "the target of an operation has the parameters of its path"
+        );
+        assert!(
+            !takes_body || matches!(self.verb, Verb::Post | Verb::Put),
+            "only POST and PUT take an input, in their bodies"
+        );
+        assert!(
+            answers_body == (self.status != 204),
+            "an output without a field is answered as 204, and no other is"
+        );
+    }
+}
+
+const fn braces(path: &str) -> usize {
+    let (bytes, mut at, mut found) = (path.as_bytes(), 0, 0);
+    while at < bytes.len() {
+        if bytes[at] == b'{' {
+            found += 1;
+        }
+        at += 1;
+    }
+    found
+}

@@ -1,0 +1,139 @@
+//! Operations: what a caller may ask of a running installation, as data. Each is declared once, in
+//! the file of its group; the routes and the OpenAPI document are made of the declarations. Must not do what one asks for:
+//! `counterstep_operations` has a function for each.
+
+mod about;
+pub(crate) mod examples;
+pub mod queues;
+mod route;
+mod target;
+
+pub use about::About;
+pub use route::{Access, Chapter, Link, Param, Verb};
+pub(crate) use target::text_target;
+pub use target::{BadTarget, TASK_ID, Target, text};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// Adds the schema of a type to those of a document.
+pub type SchemaFn = fn(&mut SchemaGenerator) -> Schema;
+
+/// An operation. `()` as its input or output is no body.
+pub trait Operation: 'static {
+    /// What its address names.
+    type Target: Target;
+    /// What is sent with it.
+    type Input: Serialize + DeserializeOwned + JsonSchema + Send + 'static;
+    /// What it answers.
+    type Output: Serialize + JsonSchema + Send + 'static;
+    /// All else that is written down of it.
+    const ABOUT: About;
+
+    /// What is sent, and what is answered to it: values, so that an example that does not fit does not compile.
+    fn example() -> (Self::Input, Self::Output);
+
+    /// The path to what it has made.
+    fn location(_: &Self::Output) -> Option<String> {
+        None
+    }
+}
+
+/// A JSON value that is sent or answered.
+#[derive(Debug, Clone, Copy)]
+pub struct Body {
+    /// The schema of its type.
+    pub schema: SchemaFn,
+    /// A value of it.
+    pub example: fn() -> Value,
+}
+
+/// A declaration without its types.
+#[derive(Debug, Clone, Copy)]
+pub struct Declared {
+    /// What is written down of it.
+    pub about: About,
+    /// The parameters of its path.
+    pub params: &'static [Param],
+    /// What is sent with it; `None`: no body is read.
+    pub input: Option<Body>,
+    /// What it answers; `None`: no body.
+    pub output: Option<Body>,
+    /// Whether its answers name the address of what it has made.
+    pub is_located: fn() -> bool,
+}
+
+impl Declared {
+    /// The declaration of this operation. An impossible one is an error of the compiler.
+    #[must_use]
+    pub const fn of<O: Operation>() -> Self {
+        let about = O::ABOUT;
+        let (takes, answers) = (size_of::<O::Input>() > 0, size_of::<O::Output>() > 0);
+        about.check(O::Target::PARAMS.len(), takes, answers);
+        let input = Body {
+            schema: schema::<O::Input>,
+            example: || value(&O::example().0),
+        };
+        let output = Body {
+            schema: schema::<O::Output>,
+            example: || value(&O::example().1),
+        };
+        Self {
+            about,
+            params: O::Target::PARAMS,
+            input: if takes { Some(input) } else { None },
+            output: if answers { Some(output) } else { None },
+            is_located: || O::location(&O::example().1).is_some(),
+        }
+    }
+}
+
+fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}
+
+fn value(example: &impl Serialize) -> Value {
+    serde_json::to_value(example).unwrap_or_default()
+}
+
+/// Gives a macro the types of all operations.
+#[macro_export]
+macro_rules! operations {
+    ($then:ident) => {
+        $then! {
+            $crate::operation::queues::ListQueues,
+            $crate::operation::queues::PauseQueue,
+            $crate::operation::queues::ResumeQueue,
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    macro_rules! declared {
+        ($($it:path),+ $(,)?) => { &[$(Declared::of::<$it>()),+] };
+    }
+    const ALL: &[Declared] = operations!(declared);
+
+    #[test]
+    fn each_operation_has_an_id_and_a_route_of_its_own() {
+        let ids: BTreeSet<_> = ALL.iter().map(|it| it.about.id).collect();
+        let route = |it: &Declared| (it.about.path, it.about.verb.name());
+        let routes: BTreeSet<_> = ALL.iter().map(route).collect();
+        assert_eq!((ids.len(), routes.len()), (ALL.len(), ALL.len()));
+    }
+
+    #[test]
+    fn each_example_is_written_and_the_examples_of_a_path_are_read() {
+        for it in ALL {
+            for body in it.input.iter().chain(&it.output) {
+                assert!((body.example)().is_object(), "{}", it.about.id);
+            }
+        }
+    }
+}

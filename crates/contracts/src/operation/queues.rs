@@ -1,0 +1,103 @@
+//! Queues: which there are, pausing one and resuming it.
+
+use super::examples::CHANGED;
+use super::{About, Access, Chapter, Operation, text_target};
+use crate::http::Page;
+use crate::queue::{PauseView, QueueRequest, QueueView};
+use crate::{ProblemCode, QueueName, TaskStatus};
+
+text_target!(QueueName, "name", "The name of the queue", "bookings");
+
+/// List the queues.
+#[derive(Debug)]
+pub struct ListQueues;
+/// Pause a queue.
+#[derive(Debug)]
+pub struct PauseQueue;
+/// Resume a queue.
+#[derive(Debug)]
+pub struct ResumeQueue;
+
+impl Operation for ListQueues {
+    type Target = ();
+    type Input = ();
+    type Output = Page<QueueView>;
+    const ABOUT: About = About::get("listQueues", "/api/queues", Access::Installation)
+        .summary(
+            Chapter::Types,
+            "List the queues, what waits on them, and which are paused",
+        )
+        .answers(200, "All of them");
+
+    fn example() -> ((), Page<QueueView>) {
+        let open = queue([(TaskStatus::Dispatched, 12), (TaskStatus::Running, 3)]);
+        ((), Page::whole(vec![open]))
+    }
+}
+
+impl Operation for PauseQueue {
+    type Target = QueueName;
+    type Input = QueueRequest;
+    type Output = QueueView;
+    const ABOUT: About = About::post(
+        "pauseQueue",
+        "/api/queues/{name}/pause",
+        Access::Installation,
+    )
+    .summary(
+        Chapter::Types,
+        "Claim no more tasks of a queue, in any process",
+    )
+    .answers(
+        200,
+        "Within a few seconds no task of it is claimed. What runs goes on",
+    )
+    .problems(&[ProblemCode::NoSuchQueue]);
+
+    fn example() -> (QueueRequest, QueueView) {
+        let paused = PauseView {
+            since: CHANGED.to_owned(),
+            by: "operator:kim".to_owned(),
+            note: "the bank moves".to_owned(),
+        };
+        let stopped = QueueView {
+            paused: Some(paused),
+            ..queue([(TaskStatus::Dispatched, 15)])
+        };
+        (request("the bank moves"), stopped)
+    }
+}
+
+impl Operation for ResumeQueue {
+    type Target = QueueName;
+    type Input = QueueRequest;
+    type Output = QueueView;
+    const ABOUT: About = About::post(
+        "resumeQueue",
+        "/api/queues/{name}/resume",
+        Access::Installation,
+    )
+    .summary(Chapter::Types, "Claim tasks of a queue again")
+    .answers(200, "Tasks of it are claimed")
+    .problems(&[ProblemCode::NoSuchQueue]);
+
+    fn example() -> (QueueRequest, QueueView) {
+        let open = queue([(TaskStatus::Dispatched, 12), (TaskStatus::Running, 3)]);
+        (request("the bank has moved"), open)
+    }
+}
+
+fn request(note: &str) -> QueueRequest {
+    QueueRequest {
+        note: note.to_owned(),
+        actor: Some("kim".to_owned()),
+    }
+}
+
+fn queue<const N: usize>(tasks: [(TaskStatus, u64); N]) -> QueueView {
+    QueueView {
+        name: "bookings".to_owned(),
+        paused: None,
+        tasks: tasks.into(),
+    }
+}

@@ -1,0 +1,31 @@
+//! What an operation runs with. Must not know how a caller has asked.
+
+use crate::{Caller, Refused};
+use counterstep_contracts::note::Note;
+use counterstep_contracts::operation::Operation;
+use counterstep_kernel::Engine;
+
+/// What an operation runs with.
+#[derive(Debug, Clone)]
+pub struct Cx {
+    /// The engine of the process.
+    pub engine: Engine,
+    /// Who asks. The tenant comes from nowhere else.
+    pub caller: Caller,
+}
+
+impl Cx {
+    /// The caller's name in audits.
+    #[must_use]
+    pub fn actor<O: Operation>(&self) -> String {
+        self.caller.actor(O::ABOUT.acts_as)
+    }
+}
+
+/// Why a person decides so, and who, as the audit shows it.
+///
+/// # Errors
+/// Where it could not be kept.
+pub fn note(note: &str, actor: Option<&str>) -> Result<Note, Refused> {
+    Note::of(note, actor).map_err(|fault| crate::invalid(fault.to_string()).at(fault.field()))
+}

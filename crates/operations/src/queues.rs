@@ -1,0 +1,65 @@
+//! Queues, what waits on them, and which are paused.
+
+use crate::{Cx, Refused, Run, note};
+use counterstep_contracts::QueueName;
+use counterstep_contracts::http::Page;
+use counterstep_contracts::operation::queues::{ListQueues, PauseQueue, ResumeQueue};
+use counterstep_contracts::queue::{PauseView, QueueRequest, QueueView};
+use counterstep_kernel::Engine;
+use counterstep_kernel::admission::paused_queues::{QueueRow, pause_queue, queues, resume_queue};
+use counterstep_steps::times::rfc3339;
+use std::collections::BTreeMap;
+
+impl Run for ListQueues {
+    async fn run(cx: Cx, (): (), (): ()) -> Result<Page<QueueView>, Refused> {
+        let rows = queues(&cx.engine).await?;
+        Ok(Page::whole(rows.into_iter().map(view).collect()))
+    }
+}
+
+impl Run for PauseQueue {
+    async fn run(cx: Cx, name: QueueName, input: QueueRequest) -> Result<QueueView, Refused> {
+        let (actor, note) = (cx.actor::<Self>(), why(&input)?);
+        pause_queue(&cx.engine, &name, (&actor, &note)).await?;
+        named(&cx.engine, name).await
+    }
+}
+
+impl Run for ResumeQueue {
+    async fn run(cx: Cx, name: QueueName, input: QueueRequest) -> Result<QueueView, Refused> {
+        let (actor, note) = (cx.actor::<Self>(), why(&input)?);
+        resume_queue(&cx.engine, &name, (&actor, &note)).await?;
+        named(&cx.engine, name).await
+    }
+}
+
+fn why(input: &QueueRequest) -> Result<String, Refused> {
+    Ok(note(&input.note, input.actor.as_deref())?.to_string())
+}
+
+async fn named(engine: &Engine, name: QueueName) -> Result<QueueView, Refused> {
+    let rows = queues(engine).await?;
+    let row = rows.into_iter().find(|row| row.name == name);
+    Ok(view(row.unwrap_or(QueueRow {
+        name,
+        paused: None,
+        tasks: Vec::new(),
+    })))
+}
+
+fn view(row: QueueRow) -> QueueView {
+    let mut tasks = BTreeMap::new();
+    // Its lanes are counted one by one.
+    for it in row.tasks {
+        *tasks.entry(it.status).or_default() += it.count;
+    }
+    QueueView {
+        name: row.name.0,
+        paused: row.paused.map(|pause| PauseView {
+            since: rfc3339(pause.since),
+            by: pause.by,
+            note: pause.note,
+        }),
+        tasks,
+    }
+}
