@@ -2,10 +2,10 @@
 
 use crate::app_state::Api;
 use actix_web::HttpRequest;
-use counterstep_contracts::{ProblemCode, TaskId};
+use counterstep_contracts::TaskId;
+use counterstep_contracts::operation::Target;
 use counterstep_kernel::record::TaskRecord;
 use counterstep_operations::{Caller, Refused};
-use uuid::Uuid;
 
 /// A segment of the path, percent-decoded. A scope around this interface may have named one of its own
 /// alike: the last one is the route's.
@@ -14,15 +14,9 @@ pub(crate) fn segment<'a>(request: &'a HttpRequest, name: &str) -> &'a str {
     named.last().map_or("", |(_, value)| value)
 }
 
-/// The task id in the path, in the one spelling that answers use.
+/// The task id in the path.
 pub(super) fn task_id(request: &HttpRequest) -> Result<TaskId, Refused> {
-    let text = segment(request, "id");
-    let id = Uuid::try_parse(text).ok().filter(|_| text.len() == 36);
-    id.map(TaskId).ok_or_else(|| {
-        let detail =
-            "a task id is a UUID with hyphens: use the `task_id` of the answer to its submission";
-        Refused::new(ProblemCode::MalformedParameter, detail).at("id")
-    })
+    Ok(TaskId::parse(&[segment(request, "id")])?)
 }
 
 /// A task of the caller's tenant.

@@ -1,11 +1,11 @@
 //! What there is to know of a dead letter, and messages that no host can read.
 
 use super::dead_letter_examples as examples;
-use super::params::{TASK_ID, param, text};
+use super::params::{param, text};
 use crate::openapi::{Operation, Reply};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::dead_letter::{DeadLetterView, PoisonMessages};
-use counterstep_contracts::operation::{Chapter, Param};
+use counterstep_contracts::operation::{Chapter, Param, TASK_ID};
 
 const POISON_ID: Param = param(
     "poison_id",

@@ -1,11 +1,11 @@
 //! What a person decides about parked tasks.
 
 use super::examples;
-use super::params::{CURSOR, LIMIT, PARKED, TASK_ID, TYPE};
+use super::params::{CURSOR, LIMIT, PARKED, TYPE};
 use crate::openapi::{Operation, Reply};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::http::Page;
-use counterstep_contracts::operation::Chapter;
+use counterstep_contracts::operation::{Chapter, TASK_ID};
 use counterstep_contracts::operator::{
     DeadLetter, OperatorAnswer, RecoveriesAnswer, RecoveriesRequest, ResolveRequest, RetryRequest,
 };

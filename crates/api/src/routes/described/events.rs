@@ -1,10 +1,10 @@
 //! Streams of events.
 
-use super::params::{LABEL, LAST_EVENT_ID, RETRY_AFTER, STATUS, TASK_ID, TYPE};
+use super::params::{LABEL, LAST_EVENT_ID, RETRY_AFTER, STATUS, TYPE};
 use crate::openapi::{CACHE_CONTROL, Operation, Reply, schema_of};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::http::{AuditEvent, ChangeEvent, ProgressEvent};
-use counterstep_contracts::operation::Chapter;
+use counterstep_contracts::operation::{Chapter, TASK_ID};
 
 const OF_TASK_EXAMPLE: &str = "id: 3\ndata: {\"seq\":3,\"change_id\":\"01930d2c-6d00-7000-8000-000000000003\",\
     \"at\":\"2026-11-20T18:00:01Z\",\"event\":\"claimed\",\"from\":\"dispatched\",\"to\":\"running\",\"epoch\":1,\

@@ -1,12 +1,12 @@
 //! Links to files of responses.
 
 use super::examples;
-use super::params::{IF_NONE_MATCH, TASK_ID, param, text};
+use super::params::{IF_NONE_MATCH, param, text};
 use super::tasks::{FILE_REPLIES, IF_RANGE, INDEX, RANGE, RESULT};
 use crate::openapi::{CACHE_CONTROL, Operation, Reply};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::link::{NewLinkRequest, ResultLink};
-use counterstep_contracts::operation::{Chapter, Param};
+use counterstep_contracts::operation::{Chapter, Param, TASK_ID};
 
 const TENANT: Param = param("tenant", "As in the link", text, "default");
 const EXPIRES: Param = param("expires", "As in the link", text, "1795480000");

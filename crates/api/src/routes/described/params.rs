@@ -20,8 +20,6 @@ pub(super) const fn param(
     }
 }
 
-const TASK: &str = "01930d2c-6c4b-7d5e-8f00-0123456789ab";
-
 pub(super) fn text() -> Value {
     json!({ "type": "string" })
 }
@@ -76,8 +74,6 @@ fn key() -> Value {
     let quoted = r#""([!#-\[\]-~]|\\["\\]){1,255}""#;
     json!({ "type": "string", "pattern": format!("^({plain}|{quoted})$") })
 }
-
-pub(super) const TASK_ID: Param = param("task_id", "The id of the task", uuid, TASK);
 
 pub(super) const KEY: Param = param(
     "Idempotency-Key",

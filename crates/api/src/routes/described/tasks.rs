@@ -3,7 +3,7 @@
 use super::examples;
 use super::params::{
     CURSOR, ETAG, IF_NONE_MATCH, LABEL, LIMIT, PREFER, PREFERENCE_APPLIED, RETRY_AFTER, SINCE,
-    STATUS, TASK_ID, TYPE, UNTIL, WAIT, param, text,
+    STATUS, TYPE, UNTIL, WAIT, param, text,
 };
 use crate::openapi::{CACHE_CONTROL, Header, Operation, Reply};
 use counterstep_contracts::ProblemCode as C;
@@ -12,7 +12,7 @@ use counterstep_contracts::http::{
     SignalAnswer, TaskSummary, TaskView,
 };
 use counterstep_contracts::log::LogPage;
-use counterstep_contracts::operation::{Chapter, Param};
+use counterstep_contracts::operation::{Chapter, Param, TASK_ID};
 use counterstep_contracts::operator::{UndoPlan, Why};
 use counterstep_contracts::webhook::{DeliveryView, WebhookSecretsView};
 use serde_json::{Value, json};
