@@ -6,6 +6,7 @@
 
 mod caller;
 mod cx;
+mod limits;
 mod queues;
 mod refused;
 mod refused_of_tasks;

@@ -19,7 +19,6 @@ mod events;
 pub(crate) mod fuzzed;
 mod health;
 mod keys;
-mod limits;
 mod links;
 mod list;
 mod log;

@@ -4,8 +4,8 @@
 use super::described as about;
 use super::{
     alerts, audit, batch, breakers, bulk, caller, cancel, children, dead_letters, docs, events,
-    health, keys, limits, links, list, log, metrics, operation, operator, payloads, plan_and_why,
-    poison, result, run_again, schedules, signals, submit, task, types, webhooks,
+    health, keys, links, list, log, metrics, operation, operator, payloads, plan_and_why, poison,
+    result, run_again, schedules, signals, submit, task, types, webhooks,
 };
 use crate::app_state::Api;
 use crate::caller::Authenticated;
@@ -160,9 +160,6 @@ const BY_HAND: &[Endpoint] = endpoints! {
     Get "/api/history" INSTALLATION => metrics::history, about::process::HISTORY;
     Get "/api/breakers" INSTALLATION => breakers::list, about::process::BREAKERS;
     Post "/api/breakers/{name}/close" INSTALLATION => breakers::close, about::process::CLOSE_BREAKER;
-    Get "/api/limits" INSTALLATION => limits::list, about::limits::LIST;
-    Put "/api/limits/{name}" INSTALLATION => limits::put, about::limits::SET;
-    Post "/api/limits/{name}/reset" INSTALLATION => limits::reset, about::limits::RESET;
     Get "/api/keys" ADMIN => keys::get, about::keys::LIST;
     Post "/api/keys" ADMIN => keys::post, about::keys::MAKE;
     Delete "/api/keys/{id}" ADMIN => keys::delete, about::keys::REVOKE;

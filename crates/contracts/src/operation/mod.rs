@@ -4,6 +4,7 @@
 
 mod about;
 pub(crate) mod examples;
+pub mod limits;
 pub mod queues;
 mod route;
 mod target;
@@ -106,6 +107,9 @@ macro_rules! operations {
             $crate::operation::queues::ListQueues,
             $crate::operation::queues::PauseQueue,
             $crate::operation::queues::ResumeQueue,
+            $crate::operation::limits::ListLimits,
+            $crate::operation::limits::SetLimit,
+            $crate::operation::limits::ResetLimit,
         }
     };
 }

@@ -348,38 +348,6 @@ pub(super) fn enabled() -> Value {
     json!({ "type": "BookSeat", "reason": "the bank is back", "by": "operator:kim" })
 }
 
-pub(super) fn limits() -> Value {
-    json!({ "items": [limit()] })
-}
-
-pub(super) fn limit() -> Value {
-    let mut limit = limit_as_declared();
-    limit["set"] = json!({
-        "at_once": 5, "rate": { "starts": 20, "per": "1s" }, "by": "operator:kim",
-        "note": "the bank asks for less", "since": CHANGED,
-    });
-    limit
-}
-
-pub(super) fn limit_as_declared() -> Value {
-    json!({
-        "name": "bank",
-        "declared": { "at_once": 10, "rate": { "starts": 50, "per": "1s" }, "scope": "all" },
-        "uses": [{ "of": "", "held": 5, "waiting": 12, "holders": { "worker-7f3a": 3, "worker-b2c9": 2 } }],
-    })
-}
-
-pub(super) fn set_limit() -> Value {
-    json!({
-        "at_once": 5, "rate": { "starts": 20, "per": "1s" }, "note": "the bank asks for less",
-        "actor": "kim",
-    })
-}
-
-pub(super) fn reset_limit() -> Value {
-    json!({ "note": "the bank takes all again", "actor": "kim" })
-}
-
 pub(super) fn new_key_request() -> Value {
     json!({ "tenant": "acme", "subject": "shop", "role": "submit", "expires_in": "90d" })
 }

@@ -10,7 +10,6 @@ pub(super) mod dead_letters;
 pub(super) mod deciding;
 pub(super) mod events;
 pub(super) mod keys;
-pub(super) mod limits;
 pub(super) mod links;
 pub(super) mod process;
 pub(super) mod run_again;

@@ -1,0 +1,125 @@
+//! Limits of steps: which there are, setting one and resetting it.
+
+use super::examples::CHANGED;
+use super::{About, Access, Chapter, Operation, text_target};
+use crate::http::Page;
+use crate::limit::{
+    DeclaredLimit, LimitSetView, LimitUseView, LimitView, ResetLimitRequest, SetLimitRequest,
+};
+use crate::{ProblemCode, Rate};
+use std::time::Duration;
+
+/// The name of a limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LimitName(pub String);
+
+text_target!(LimitName, "name", "The name of the limit", "bank");
+
+/// List the limits.
+#[derive(Debug)]
+pub struct ListLimits;
+/// Set the values of a limit.
+#[derive(Debug)]
+pub struct SetLimit;
+/// Let a limit hold as it is declared.
+#[derive(Debug)]
+pub struct ResetLimit;
+
+impl Operation for ListLimits {
+    type Target = ();
+    type Input = ();
+    type Output = Page<LimitView>;
+    const ABOUT: About = About::get("listLimits", "/api/limits", Access::Installation)
+        .summary(
+            Chapter::Types,
+            "List the limits of steps, and what is in use of them",
+        )
+        .answers(200, "All of them");
+
+    fn example() -> ((), Page<LimitView>) {
+        ((), Page::whole(vec![set()]))
+    }
+}
+
+impl Operation for SetLimit {
+    type Target = LimitName;
+    type Input = SetLimitRequest;
+    type Output = LimitView;
+    const ABOUT: About = About::put("setLimit", "/api/limits/{name}", Access::Installation)
+        .summary(
+            Chapter::Types,
+            "Set the values of a limit in place of those that are declared",
+        )
+        .answers(200, "They hold within a few seconds, in all processes")
+        .problems(&[ProblemCode::NoSuchLimit]);
+
+    fn example() -> (SetLimitRequest, LimitView) {
+        let request = SetLimitRequest {
+            at_once: Some(5),
+            rate: Some(per_second(20)),
+            note: "the bank asks for less".to_owned(),
+            actor: Some("kim".to_owned()),
+        };
+        (request, set())
+    }
+}
+
+impl Operation for ResetLimit {
+    type Target = LimitName;
+    type Input = ResetLimitRequest;
+    type Output = LimitView;
+    const ABOUT: About = About::post(
+        "resetLimit",
+        "/api/limits/{name}/reset",
+        Access::Installation,
+    )
+    .summary(Chapter::Types, "Let a limit hold again as it is declared")
+    .answers(200, "It holds as it is declared")
+    .problems(&[ProblemCode::NoSuchLimit]);
+
+    fn example() -> (ResetLimitRequest, LimitView) {
+        let request = ResetLimitRequest {
+            note: "the bank takes all again".to_owned(),
+            actor: Some("kim".to_owned()),
+        };
+        (request, as_declared())
+    }
+}
+
+fn per_second(starts: u32) -> Rate {
+    Rate {
+        starts,
+        per: Duration::from_secs(1),
+    }
+}
+
+fn set() -> LimitView {
+    LimitView {
+        set: Some(LimitSetView {
+            at_once: Some(5),
+            rate: Some(per_second(20)),
+            by: "operator:kim".to_owned(),
+            note: "the bank asks for less".to_owned(),
+            since: CHANGED.to_owned(),
+        }),
+        ..as_declared()
+    }
+}
+
+fn as_declared() -> LimitView {
+    LimitView {
+        name: "bank".to_owned(),
+        declared: Some(DeclaredLimit {
+            at_once: Some(10),
+            rate: Some(per_second(50)),
+            scope: "all".to_owned(),
+        }),
+        set: None,
+        uses: vec![LimitUseView {
+            of: String::new(),
+            held: 5,
+            waiting: 12,
+            holders: [("worker-7f3a".to_owned(), 3), ("worker-b2c9".to_owned(), 2)].into(),
+        }],
+    }
+}
