@@ -5,7 +5,6 @@ use counterstep_contracts::access::KeyView;
 use counterstep_contracts::cause::Cause;
 use counterstep_contracts::children::{StepChildren, place_of};
 use counterstep_contracts::dead_letter::DeadLetterView;
-use counterstep_contracts::disable::SwitchView;
 use counterstep_contracts::http::{
     AttemptView, AuditEvent, AuditTrail, AuditView, BlockView, ChangeEvent, ChildSummary,
     FailureView, Payloads, Progress, ProgressEvent, StepOutput, StepView, TaskSummary,
@@ -17,7 +16,7 @@ use counterstep_contracts::schedule::ScheduleView;
 use counterstep_contracts::{
     AttemptProgress, ChangeId, StepNo, StepStatus, TaskId, TaskProgress, TaskStatus,
 };
-use counterstep_kernel::ports::{ApiKeyRow, ChildCount, ChildLine, ScheduleRow, TaskLine, TypeRow};
+use counterstep_kernel::ports::{ApiKeyRow, ChildCount, ChildLine, ScheduleRow, TaskLine};
 use counterstep_kernel::record::{AttemptRow, AuditRow, Failure, History, StepRow, TaskRecord};
 use counterstep_steps::builtin::LONGEST_WAIT;
 use counterstep_steps::schedule;
@@ -140,24 +139,6 @@ pub(crate) fn schedule_view(row: ScheduleRow, upcoming: Vec<DbTime>) -> Schedule
         created_at: rfc3339(row.created_at),
         updated_at: rfc3339(row.updated_at),
         upcoming: upcoming.into_iter().map(rfc3339).collect(),
-    }
-}
-
-/// Whether a task type takes submissions; without a row it does.
-pub(crate) fn switch(task_type: &str, row: Option<TypeRow>) -> SwitchView {
-    let disabled = row.as_ref().and_then(|row| row.disabled);
-    let (reason, by) = row.map(|row| (row.reason, row.by)).unzip();
-    SwitchView {
-        task_type: task_type.to_owned(),
-        disabled_since: disabled.map(|disabled| rfc3339(disabled.since)),
-        reason,
-        by,
-        probe_from: disabled
-            .and_then(|disabled| disabled.probe_from)
-            .map(rfc3339),
-        probe: disabled
-            .and_then(|disabled| disabled.probe)
-            .map(|(task, _)| task),
     }
 }
 

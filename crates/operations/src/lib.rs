@@ -11,6 +11,7 @@ mod queues;
 mod refused;
 mod refused_of_tasks;
 mod run;
+mod task_types;
 mod tasks;
 
 pub use caller::Caller;
@@ -19,6 +20,7 @@ pub use refused::{
     Refused, invalid, log_line, no_such_task, no_such_type, unavailable, unknown_type,
 };
 pub use run::{Answer, Run, Running, Targeted, read_input};
+pub use task_types::type_switch;
 pub use tasks::{is_of, load, unreadable};
 
 macro_rules! running {

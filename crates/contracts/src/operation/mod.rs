@@ -8,6 +8,7 @@ pub mod limits;
 pub mod queues;
 mod route;
 mod target;
+pub mod task_types;
 
 pub use about::About;
 pub use route::{Access, Chapter, Link, Param, Verb};
@@ -110,6 +111,8 @@ macro_rules! operations {
             $crate::operation::limits::ListLimits,
             $crate::operation::limits::SetLimit,
             $crate::operation::limits::ResetLimit,
+            $crate::operation::task_types::DisableTaskType,
+            $crate::operation::task_types::EnableTaskType,
         }
     };
 }

@@ -333,21 +333,6 @@ pub(super) fn task_types() -> Value {
     }]})
 }
 
-pub(super) fn switch_request() -> Value {
-    json!({ "note": "the bank is down until noon", "actor": "kim" })
-}
-
-pub(super) fn disabled() -> Value {
-    json!({
-        "type": "BookSeat", "disabled_since": CHANGED, "reason": "the bank is down until noon",
-        "by": "operator:kim",
-    })
-}
-
-pub(super) fn enabled() -> Value {
-    json!({ "type": "BookSeat", "reason": "the bank is back", "by": "operator:kim" })
-}
-
 pub(super) fn new_key_request() -> Value {
     json!({ "tenant": "acme", "subject": "shop", "role": "submit", "expires_in": "90d" })
 }

@@ -1,0 +1,68 @@
+//! Whether a task type takes submissions, and what a person decides about that.
+
+use crate::{Cx, Refused, Run, no_such_type, note};
+use counterstep_contracts::disable::{SwitchRequest, SwitchView};
+use counterstep_contracts::operation::task_types::{DisableTaskType, EnableTaskType, TypeRoute};
+use counterstep_kernel::admission::disable::{TypeDecision, disable_type, enable_type};
+use counterstep_kernel::ports::TypeRow;
+use counterstep_steps::times::rfc3339;
+
+impl Run for DisableTaskType {
+    fn find(cx: &Cx, route: &TypeRoute) -> Result<(), Refused> {
+        name(cx, route).map(drop)
+    }
+
+    async fn run(cx: Cx, route: TypeRoute, input: SwitchRequest) -> Result<SwitchView, Refused> {
+        let (name, actor) = (name(&cx, &route)?, cx.actor::<Self>());
+        let note = note(&input.note, input.actor.as_deref())?;
+        let decision = TypeDecision {
+            actor: &actor,
+            name: note.actor.as_deref(),
+            note: &note.text,
+        };
+        let row = disable_type(&cx.engine, name, decision).await?;
+        Ok(type_switch(name, Some(row)))
+    }
+}
+
+impl Run for EnableTaskType {
+    fn find(cx: &Cx, route: &TypeRoute) -> Result<(), Refused> {
+        name(cx, route).map(drop)
+    }
+
+    async fn run(cx: Cx, route: TypeRoute, input: SwitchRequest) -> Result<SwitchView, Refused> {
+        let (name, actor) = (name(&cx, &route)?, cx.actor::<Self>());
+        let note = note(&input.note, input.actor.as_deref())?;
+        let decision = TypeDecision {
+            actor: &actor,
+            name: note.actor.as_deref(),
+            note: &note.text,
+        };
+        let row = enable_type(&cx.engine, name, decision).await?;
+        Ok(type_switch(name, Some(row)))
+    }
+}
+
+fn name(cx: &Cx, route: &TypeRoute) -> Result<&'static str, Refused> {
+    let task_type = cx.engine.registry.by_route(&route.0);
+    Ok(task_type.ok_or_else(no_such_type)?.decl.name)
+}
+
+/// Whether a task type takes submissions; without a row it does.
+#[must_use]
+pub fn type_switch(task_type: &str, row: Option<TypeRow>) -> SwitchView {
+    let disabled = row.as_ref().and_then(|row| row.disabled);
+    let (reason, by) = row.map(|row| (row.reason, row.by)).unzip();
+    SwitchView {
+        task_type: task_type.to_owned(),
+        disabled_since: disabled.map(|disabled| rfc3339(disabled.since)),
+        reason,
+        by,
+        probe_from: disabled
+            .and_then(|disabled| disabled.probe_from)
+            .map(rfc3339),
+        probe: disabled
+            .and_then(|disabled| disabled.probe)
+            .map(|(task, _)| task),
+    }
+}
