@@ -5,13 +5,15 @@ use crate::events::Events;
 use crate::gauges::Gauges;
 use crate::history::History;
 use crate::long_poll::Waiting;
+use crate::problem::webhooks_off;
 use crate::readiness::Readiness;
 use crate::settings::ApiSettings;
 use crate::shares::Shares;
 use counterstep_kernel::Engine;
+use counterstep_kernel::webhooks::Webhooks;
 use counterstep_kernel::{bulk, webhooks};
 use counterstep_node::metrics::ProcessPage;
-use counterstep_operations::Refused;
+use counterstep_operations::{Process, Refused};
 use counterstep_steps::CancelToken;
 use serde_json::Value;
 use std::future::Future;
@@ -132,5 +134,11 @@ impl Api {
                 "stopping before every upload was cleaned up; the sweep will"
             );
         }
+    }
+}
+
+impl Process for Api {
+    fn webhooks(&self) -> Result<&Webhooks, Refused> {
+        self.settings.webhooks.as_ref().ok_or_else(webhooks_off)
     }
 }

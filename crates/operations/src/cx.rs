@@ -4,6 +4,18 @@ use crate::{Caller, Refused};
 use counterstep_contracts::note::Note;
 use counterstep_contracts::operation::Operation;
 use counterstep_kernel::Engine;
+use counterstep_kernel::webhooks::Webhooks;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// What an operation needs of the process that it runs in, beside the engine.
+pub trait Process: Debug + Send + Sync {
+    /// How webhooks are signed and sent.
+    ///
+    /// # Errors
+    /// Where this process sends none.
+    fn webhooks(&self) -> Result<&Webhooks, Refused>;
+}
 
 /// What an operation runs with.
 #[derive(Debug, Clone)]
@@ -12,6 +24,8 @@ pub struct Cx {
     pub engine: Engine,
     /// Who asks. The tenant comes from nowhere else.
     pub caller: Caller,
+    /// The process.
+    pub process: Arc<dyn Process>,
 }
 
 impl Cx {

@@ -4,6 +4,7 @@
 //! Owns who asks, and which error of the engine is which refusal. Must not know HTTP: the API reads requests, and gives
 //! answers and refusals their responses.
 
+mod alerts;
 mod caller;
 mod cx;
 mod limits;
@@ -15,7 +16,7 @@ mod task_types;
 mod tasks;
 
 pub use caller::Caller;
-pub use cx::{Cx, note};
+pub use cx::{Cx, Process, note};
 pub use refused::{
     Refused, invalid, log_line, no_such_task, no_such_type, unavailable, unknown_type,
 };

@@ -2,7 +2,6 @@
 //! about tasks.
 
 mod address;
-mod alerts;
 mod answer;
 mod audit;
 mod batch;

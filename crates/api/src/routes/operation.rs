@@ -32,6 +32,7 @@ pub(super) async fn answer(
     let cx = Cx {
         engine: api.engine.clone(),
         caller,
+        process: api.clone().into_inner(),
     };
     target.find(&cx)?;
     let input = match it.declared.input {

@@ -3,9 +3,9 @@
 
 use super::described as about;
 use super::{
-    alerts, audit, batch, breakers, bulk, caller, cancel, children, dead_letters, docs, events,
-    health, keys, links, list, log, metrics, operation, operator, payloads, plan_and_why, poison,
-    result, run_again, schedules, signals, submit, task, types, webhooks,
+    audit, batch, breakers, bulk, caller, cancel, children, dead_letters, docs, events, health,
+    keys, links, list, log, metrics, operation, operator, payloads, plan_and_why, poison, result,
+    run_again, schedules, signals, submit, task, types, webhooks,
 };
 use crate::app_state::Api;
 use crate::caller::Authenticated;
@@ -151,9 +151,6 @@ const BY_HAND: &[Endpoint] = endpoints! {
     Post "/api/schedules/{name}/resume" OPERATE => schedules::resume, about::schedules::RESUME;
     Post "/api/schedules/{name}/run" OPERATE => schedules::run, about::schedules::RUN;
     Get "/api/task-types" READ => types::get, about::types::LIST;
-    Get "/api/alerts" INSTALLATION => alerts::list, about::alerts::LIST;
-    Post "/api/alerts/test" INSTALLATION => alerts::test, about::alerts::TEST;
-    Get "/api/alert-secrets" INSTALLATION => alerts::secrets, about::alerts::SECRETS;
     Get "/api/workers" INSTALLATION => metrics::workers, about::process::WORKERS;
     Get "/api/history" INSTALLATION => metrics::history, about::process::HISTORY;
     Get "/api/breakers" INSTALLATION => breakers::list, about::process::BREAKERS;

@@ -1,4 +1,18 @@
 //! Values that the examples of several operations have. Must not be part of an answer.
 
+use crate::TaskId;
+use crate::webhook::WebhookSecretsView;
+use uuid::Uuid;
+
+/// A task.
+pub(crate) const TASK: TaskId = TaskId(Uuid::from_u128(0x0193_0d2c_6c4b_7d5e_8f00_0123_4567_89ab));
+/// A group of dead letters.
+pub(crate) const GROUP: &str = "9f2c41d07be65a38";
 /// When something was changed last.
 pub(crate) const CHANGED: &str = "2026-11-20T18:00:02.000000Z";
+
+pub(crate) fn webhook_secrets() -> WebhookSecretsView {
+    WebhookSecretsView {
+        secrets: vec!["whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=".to_owned()],
+    }
+}

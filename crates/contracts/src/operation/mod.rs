@@ -3,6 +3,7 @@
 //! `counterstep_operations` has a function for each.
 
 mod about;
+pub mod alerts;
 pub(crate) mod examples;
 pub mod limits;
 pub mod queues;
@@ -113,6 +114,9 @@ macro_rules! operations {
             $crate::operation::limits::ResetLimit,
             $crate::operation::task_types::DisableTaskType,
             $crate::operation::task_types::EnableTaskType,
+            $crate::operation::alerts::ListAlerts,
+            $crate::operation::alerts::SendTestAlert,
+            $crate::operation::alerts::ListAlertSecrets,
         }
     };
 }

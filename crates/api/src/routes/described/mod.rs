@@ -4,7 +4,6 @@ mod dead_letter_examples;
 mod examples;
 mod params;
 
-pub(super) mod alerts;
 pub(super) mod bulk;
 pub(super) mod dead_letters;
 pub(super) mod deciding;
