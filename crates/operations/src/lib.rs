@@ -14,6 +14,7 @@ mod refused_of_tasks;
 mod run;
 mod task_types;
 mod tasks;
+mod webhooks;
 
 pub use caller::Caller;
 pub use cx::{Cx, Process, note};

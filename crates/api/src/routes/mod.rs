@@ -35,7 +35,6 @@ mod submit;
 mod table;
 mod task;
 mod types;
-mod webhooks;
 
 pub(crate) use address::segment;
 pub use docs::openapi_document;

@@ -5,7 +5,7 @@ use super::described as about;
 use super::{
     audit, batch, breakers, bulk, caller, cancel, children, dead_letters, docs, events, health,
     keys, links, list, log, metrics, operation, operator, payloads, plan_and_why, poison, result,
-    run_again, schedules, signals, submit, task, types, webhooks,
+    run_again, schedules, signals, submit, task, types,
 };
 use crate::app_state::Api;
 use crate::caller::Authenticated;
@@ -120,9 +120,6 @@ const BY_HAND: &[Endpoint] = endpoints! {
     Get "/api/tasks/{id}/events" READ => events::of_task, about::events::OF_TASK;
     Get "/api/tasks/{id}/plan" READ => plan_and_why::plan, about::tasks::PLAN;
     Get "/api/tasks/{id}/why" READ => plan_and_why::why, about::tasks::WHY;
-    Get "/api/tasks/{id}/webhooks" READ => webhooks::get, about::tasks::WEBHOOKS;
-    Post "/api/tasks/{id}/webhooks/{webhook}/send" OPERATE => webhooks::send, about::tasks::SEND_WEBHOOK;
-    Get "/api/webhook-secrets" OPERATE => webhooks::secrets, about::tasks::WEBHOOK_SECRETS;
     Post "/api/tasks/{id}/resolve" OPERATE => operator::resolve, about::deciding::RESOLVE;
     Post "/api/tasks/{id}/retry" OPERATE => operator::retry, about::deciding::RETRY;
     Post "/api/tasks/{id}/run-again" OPERATE => run_again::post, about::run_again::RUN_AGAIN;

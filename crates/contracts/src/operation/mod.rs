@@ -10,6 +10,7 @@ pub mod queues;
 mod route;
 mod target;
 pub mod task_types;
+pub mod webhooks;
 
 pub use about::About;
 pub use route::{Access, Chapter, Link, Param, Verb};
@@ -117,6 +118,9 @@ macro_rules! operations {
             $crate::operation::alerts::ListAlerts,
             $crate::operation::alerts::SendTestAlert,
             $crate::operation::alerts::ListAlertSecrets,
+            $crate::operation::webhooks::ListWebhooks,
+            $crate::operation::webhooks::SendWebhook,
+            $crate::operation::webhooks::GetWebhookSecrets,
         }
     };
 }

@@ -7,7 +7,6 @@ pub(super) const TASK: &str = "01930d2c-6c4b-7d5e-8f00-0123456789ab";
 const OTHER: &str = "01930d2c-70aa-7e01-9c11-ba9876543210";
 pub(super) const MADE: &str = "2026-11-20T18:00:00.000000Z";
 pub(super) const CHANGED: &str = "2026-11-20T18:00:02.000000Z";
-const WEBHOOK: &str = "01930d2c-6c4b-7d5e-8f00-0123456789ab.7";
 
 pub(super) fn accepted() -> Value {
     json!({ "task_id": TASK, "status": "dispatched" })
@@ -159,21 +158,6 @@ pub(super) fn why() -> Value {
             "body": { "note": "why" }, "asks": ["patch"], "role": "operate", "title": "run it again", "does": "runs the step again", "button": "Let it go on",
         }],
     })
-}
-
-pub(super) fn webhook() -> Value {
-    json!({
-        "id": WEBHOOK, "event": "task.completed", "url": "https://shop.example/hooks/tasks",
-        "status": "pending", "attempts": 1, "due_at": CHANGED, "last": "503", "updated_at": CHANGED,
-    })
-}
-
-pub(super) fn webhooks() -> Value {
-    json!({ "items": [webhook()] })
-}
-
-pub(super) fn webhook_secrets() -> Value {
-    json!({ "secrets": ["whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="] })
 }
 
 pub(super) fn dead_letters() -> Value {

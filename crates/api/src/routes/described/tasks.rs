@@ -14,7 +14,6 @@ use counterstep_contracts::http::{
 use counterstep_contracts::log::LogPage;
 use counterstep_contracts::operation::{Chapter, Param, TASK_ID};
 use counterstep_contracts::operator::{UndoPlan, Why};
-use counterstep_contracts::webhook::{DeliveryView, WebhookSecretsView};
 use serde_json::{Value, json};
 
 fn failure_class() -> Value {
@@ -53,12 +52,6 @@ const LOG_CURSOR: Param = param(
     "1.2.3",
 );
 const SIGNAL: Param = param("name", "The name of the step that waits", text, "approval");
-const WEBHOOK: Param = param(
-    "webhook",
-    "The id of the webhook",
-    text,
-    "01930d2c-6c4b-7d5e-8f00-0123456789ab.7",
-);
 pub(super) const RESULT: Param = param(
     "name",
     "The field of the response that is a stored file, or a list of them",
@@ -305,47 +298,3 @@ pub(in super::super) const FILE_OF_LIST: Operation = Operation::new(
 .headers(&[RANGE, IF_RANGE, IF_NONE_MATCH])
 .replies(FILE_REPLIES)
 .problems(NO_SUCH_RESULT);
-
-pub(in super::super) const WEBHOOKS: Operation = Operation::new(
-    "listWebhooks",
-    Chapter::Tasks,
-    "Show how the webhooks of a task stand",
-)
-.path(&[TASK_ID])
-.replies(&[Reply::json::<Page<DeliveryView>>(
-    200,
-    "All of them",
-    examples::webhooks,
-)])
-.problems(NO_SUCH_TASK);
-
-pub(in super::super) const SEND_WEBHOOK: Operation = Operation::new(
-    "sendWebhook",
-    Chapter::Deciding,
-    "Send a webhook of a task again",
-)
-.path(&[TASK_ID, WEBHOOK])
-.replies(&[Reply::json::<DeliveryView>(
-    202,
-    "It is sent again",
-    examples::webhook,
-)])
-.problems(&[
-    C::MalformedParameter,
-    C::NoSuchTask,
-    C::NoSuchWebhook,
-    C::WebhooksOff,
-]);
-
-pub(in super::super) const WEBHOOK_SECRETS: Operation = Operation::new(
-    "getWebhookSecrets",
-    Chapter::Deciding,
-    "Show the secrets that sign the webhooks of the caller's tenant",
-)
-.replies(&[Reply::json::<WebhookSecretsView>(
-    200,
-    "Each webhook is signed with all of them",
-    examples::webhook_secrets,
-)
-.headers(&[CACHE_CONTROL])])
-.problems(&[C::WebhooksOff]);

@@ -17,8 +17,10 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 /// What is seen of an operation that is done: the audit of changes beside tasks, or a list where it has no entry there.
-async fn seen(site: &Site, id: &str) -> String {
+async fn seen(site: &Site, id: &str, path: &str) -> String {
     let list = match id {
+        // Without the webhook's id and `/send`.
+        "sendWebhook" => path.rsplitn(3, '/').last().expect("the webhooks of a task"),
         "sendTestAlert" => "/api/alerts",
         _ => return format!("{:?}", entries(site).await),
     };
@@ -47,7 +49,7 @@ async fn an_operation_that_changes_something_comes_to_its_end_where_its_client_g
         let mut routes = all_routes();
         let route = routes.find(|it| is_its(it.method, it.path));
         let request = request_for(&site, route.expect("its route")).await;
-        let before = seen(&site, about.id).await;
+        let before = seen(&site, about.id, &request.path).await;
         let (reached, is_reached) = oneshot::channel();
         let (go_on, goes_on) = oneshot::channel::<()>();
         store.lose(
@@ -76,7 +78,7 @@ async fn an_operation_that_changes_something_comes_to_its_end_where_its_client_g
         }
         go_on.send(()).expect("it goes on after its client");
         eventually(about.id, async || {
-            let after = seen(&site, about.id).await;
+            let after = seen(&site, about.id, &request.path).await;
             (after != before).then_some(()).ok_or(after)
         })
         .await;
