@@ -8,6 +8,7 @@ mod alerts;
 mod caller;
 mod cx;
 mod limits;
+mod poison;
 mod queues;
 mod refused;
 mod refused_of_tasks;

@@ -26,7 +26,6 @@ mod operation;
 mod operator;
 mod payloads;
 mod plan_and_why;
-mod poison;
 mod result;
 mod run_again;
 mod schedules;

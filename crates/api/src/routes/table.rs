@@ -4,7 +4,7 @@
 use super::described as about;
 use super::{
     audit, batch, breakers, bulk, caller, cancel, children, dead_letters, docs, events, health,
-    keys, links, list, log, metrics, operation, operator, payloads, plan_and_why, poison, result,
+    keys, links, list, log, metrics, operation, operator, payloads, plan_and_why, result,
     run_again, schedules, signals, submit, task, types,
 };
 use crate::app_state::Api;
@@ -127,8 +127,6 @@ const BY_HAND: &[Endpoint] = endpoints! {
     Get "/api/dead-letters" READ => dead_letters::get, about::deciding::DEAD_LETTERS;
     Get "/api/dead-letters/groups" READ => dead_letters::by_cause, about::bulk::GROUPS;
     Get "/api/dead-letters/{id}" READ => dead_letters::one, about::dead_letters::ONE;
-    Get "/api/poison-messages" INSTALLATION => poison::list, about::dead_letters::POISON;
-    Delete "/api/poison-messages/{id}" INSTALLATION => poison::delete, about::dead_letters::REMOVE_POISON;
     Get "/api/bulk-operations" READ => bulk::list, about::bulk::LIST;
     Post "/api/bulk-operations" OPERATE => bulk::post, about::bulk::START;
     Get "/api/bulk-operations/{id}" READ => bulk::get, about::bulk::GET;

@@ -8,7 +8,9 @@ use uuid::Uuid;
 pub(crate) const TASK: TaskId = TaskId(Uuid::from_u128(0x0193_0d2c_6c4b_7d5e_8f00_0123_4567_89ab));
 /// A group of dead letters.
 pub(crate) const GROUP: &str = "9f2c41d07be65a38";
-/// When something was changed last.
+/// When something was made.
+pub(crate) const MADE: &str = "2026-11-20T18:00:00.000000Z";
+/// When it was changed last.
 pub(crate) const CHANGED: &str = "2026-11-20T18:00:02.000000Z";
 
 pub(crate) fn webhook_secrets() -> WebhookSecretsView {

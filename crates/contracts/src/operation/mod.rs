@@ -6,6 +6,7 @@ mod about;
 pub mod alerts;
 pub(crate) mod examples;
 pub mod limits;
+pub mod poison;
 pub mod queues;
 mod route;
 mod target;
@@ -121,6 +122,8 @@ macro_rules! operations {
             $crate::operation::webhooks::ListWebhooks,
             $crate::operation::webhooks::SendWebhook,
             $crate::operation::webhooks::GetWebhookSecrets,
+            $crate::operation::poison::ListPoisonMessages,
+            $crate::operation::poison::RemovePoisonMessage,
         }
     };
 }

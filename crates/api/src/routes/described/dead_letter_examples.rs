@@ -1,4 +1,4 @@
-//! Examples of the bodies that show a dead letter and a poison message.
+//! The example of the body that shows a dead letter.
 
 use super::examples::{CHANGED, GROUP, MADE, TASK, cause, failure, step};
 use serde_json::{Value, json};
@@ -15,12 +15,4 @@ pub(super) fn one() -> Value {
             "error": "the card was declined (permanent)", "started_at": MADE, "ended_at": CHANGED,
         }],
     })
-}
-
-pub(super) fn poison() -> Value {
-    json!({ "items": [{
-        "id": "5f0c1e7ab2d94c335f0c1e7ab2d94c33", "queue": "file-processing",
-        "subject": "counterstep.work.file-processing.CreateZipFromFiles.v1", "source": "counterstep-work/71",
-        "reason": "it is no JSON", "payload": "not json", "size_bytes": 8, "at": MADE,
-    }]})
 }

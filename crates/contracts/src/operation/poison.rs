@@ -1,0 +1,73 @@
+//! Messages that no host can read: which are kept, and removing one.
+
+use super::examples::MADE;
+use super::{About, Access, Chapter, Operation, text_target};
+use crate::ProblemCode;
+use crate::dead_letter::{PoisonMessages, PoisonView};
+
+/// The id of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoisonId(pub String);
+
+text_target!(
+    PoisonId,
+    "poison_id",
+    "The id of the message",
+    "5f0c1e7ab2d94c335f0c1e7ab2d94c33"
+);
+
+/// List messages that no host can read.
+#[derive(Debug)]
+pub struct ListPoisonMessages;
+/// Remove a message that no host can read.
+#[derive(Debug)]
+pub struct RemovePoisonMessage;
+
+impl Operation for ListPoisonMessages {
+    type Target = ();
+    type Input = ();
+    type Output = PoisonMessages;
+    const ABOUT: About = About::get(
+        "listPoisonMessages",
+        "/api/poison-messages",
+        Access::Installation,
+    )
+    .summary(
+        Chapter::Process,
+        "List messages that no host can read, the last kept first",
+    )
+    .answers(200, "The last 200");
+
+    fn example() -> ((), PoisonMessages) {
+        let message = PoisonView {
+            id: "5f0c1e7ab2d94c335f0c1e7ab2d94c33".to_owned(),
+            queue: "file-processing".to_owned(),
+            subject: "counterstep.work.file-processing.CreateZipFromFiles.v1".to_owned(),
+            source: "counterstep-work/71".to_owned(),
+            reason: "it is no JSON".to_owned(),
+            payload: "not json".to_owned(),
+            size_bytes: 8,
+            at: MADE.to_owned(),
+        };
+        let items = vec![message];
+        ((), PoisonMessages { items })
+    }
+}
+
+impl Operation for RemovePoisonMessage {
+    type Target = PoisonId;
+    type Input = ();
+    type Output = ();
+    const ABOUT: About = About::delete(
+        "removePoisonMessage",
+        "/api/poison-messages/{id}",
+        Access::Installation,
+    )
+    .summary(Chapter::Process, "Remove a message that no host can read")
+    .answers(204, "It is gone")
+    .problems(&[ProblemCode::NoSuchPoison]);
+
+    fn example() -> ((), ()) {
+        ((), ())
+    }
+}
