@@ -141,4 +141,8 @@ impl Process for Api {
     fn webhooks(&self) -> Result<&Webhooks, Refused> {
         self.settings.webhooks.as_ref().ok_or_else(webhooks_off)
     }
+
+    fn forget_key(&self, id: &str) {
+        self.auth.forget(id);
+    }
 }

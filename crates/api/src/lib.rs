@@ -51,6 +51,5 @@ pub use origins::{AllowedHosts, InvalidHost};
 pub use routes::{RouteView, all_routes, openapi_document};
 pub use server::serve;
 pub use settings::ApiSettings;
-pub use task_view::api_key as key_view;
 pub use task_view::child as child_summary;
 pub use task_view::{audit_event, progress_event};

@@ -1,7 +1,6 @@
 //! Rows as the bodies that clients see. Owns what of a row is shown; changes nothing and reads
 //! nothing else.
 
-use counterstep_contracts::access::KeyView;
 use counterstep_contracts::cause::Cause;
 use counterstep_contracts::children::{StepChildren, place_of};
 use counterstep_contracts::dead_letter::DeadLetterView;
@@ -16,7 +15,7 @@ use counterstep_contracts::schedule::ScheduleView;
 use counterstep_contracts::{
     AttemptProgress, ChangeId, StepNo, StepStatus, TaskId, TaskProgress, TaskStatus,
 };
-use counterstep_kernel::ports::{ApiKeyRow, ChildCount, ChildLine, ScheduleRow, TaskLine};
+use counterstep_kernel::ports::{ChildCount, ChildLine, ScheduleRow, TaskLine};
 use counterstep_kernel::record::{AttemptRow, AuditRow, Failure, History, StepRow, TaskRecord};
 use counterstep_steps::builtin::LONGEST_WAIT;
 use counterstep_steps::schedule;
@@ -349,21 +348,4 @@ fn attempts(steps: &[StepRow], history: &History) -> Vec<AttemptView> {
         ended_at: row.ended_at.map(rfc3339),
     };
     history.attempts.iter().map(attempt).collect()
-}
-
-/// An API key as it is listed.
-#[must_use]
-pub fn api_key(row: ApiKeyRow) -> KeyView {
-    let (revoked_at, revoked_by) = row.revoked.unzip();
-    KeyView {
-        id: row.id,
-        tenant: row.tenant.0,
-        subject: row.subject,
-        role: row.role,
-        created_at: rfc3339(row.created_at),
-        created_by: row.created_by,
-        expires_at: row.expires_at.map(rfc3339),
-        revoked_at: revoked_at.map(rfc3339),
-        revoked_by,
-    }
 }

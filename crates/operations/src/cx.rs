@@ -15,6 +15,9 @@ pub trait Process: Debug + Send + Sync {
     /// # Errors
     /// Where this process sends none.
     fn webhooks(&self) -> Result<&Webhooks, Refused>;
+
+    /// A key has changed: what this process knows of it no longer holds.
+    fn forget_key(&self, id: &str);
 }
 
 /// What an operation runs with.

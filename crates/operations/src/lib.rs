@@ -7,6 +7,7 @@
 mod alerts;
 mod caller;
 mod cx;
+mod keys;
 mod limits;
 mod poison;
 mod queues;
@@ -19,6 +20,7 @@ mod webhooks;
 
 pub use caller::Caller;
 pub use cx::{Cx, Process, note};
+pub use keys::key_view;
 pub use refused::{
     Refused, invalid, log_line, no_such_task, no_such_type, unavailable, unknown_type,
 };

@@ -7,7 +7,6 @@ mod audit;
 mod batch;
 mod breakers;
 mod bulk;
-mod caller;
 mod cancel;
 mod children;
 mod dead_letters;
@@ -17,7 +16,6 @@ mod events;
 #[cfg(any(feature = "fuzz", all(test, feature = "shipped")))]
 pub(crate) mod fuzzed;
 mod health;
-mod keys;
 mod links;
 mod list;
 mod log;

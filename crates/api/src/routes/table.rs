@@ -3,9 +3,9 @@
 
 use super::described as about;
 use super::{
-    audit, batch, breakers, bulk, caller, cancel, children, dead_letters, docs, events, health,
-    keys, links, list, log, metrics, operation, operator, payloads, plan_and_why, result,
-    run_again, schedules, signals, submit, task, types,
+    audit, batch, breakers, bulk, cancel, children, dead_letters, docs, events, health, links,
+    list, log, metrics, operation, operator, payloads, plan_and_why, result, run_again, schedules,
+    signals, submit, task, types,
 };
 use crate::app_state::Api;
 use crate::caller::Authenticated;
@@ -96,7 +96,6 @@ const SIGNED: Access = Access::Signed;
 const READ: Access = Access::Role(Role::Read);
 const SUBMIT: Access = Access::Role(Role::Submit);
 const OPERATE: Access = Access::Role(Role::Operate);
-const ADMIN: Access = Access::Role(Role::Admin);
 const INSTALLATION: Access = Access::Installation;
 
 /// Where monitors scrape, unless another address is set for it.
@@ -150,10 +149,6 @@ const BY_HAND: &[Endpoint] = endpoints! {
     Get "/api/history" INSTALLATION => metrics::history, about::process::HISTORY;
     Get "/api/breakers" INSTALLATION => breakers::list, about::process::BREAKERS;
     Post "/api/breakers/{name}/close" INSTALLATION => breakers::close, about::process::CLOSE_BREAKER;
-    Get "/api/keys" ADMIN => keys::get, about::keys::LIST;
-    Post "/api/keys" ADMIN => keys::post, about::keys::MAKE;
-    Delete "/api/keys/{id}" ADMIN => keys::delete, about::keys::REVOKE;
-    Get "/api/caller" READ => caller::get, about::keys::CALLER;
     Get "/api/openapi.json" READ => docs::document, about::process::DOCUMENT;
     Get "/docs" READ => docs::page, about::process::PAGE;
     Get "/healthz" OPEN => health::live, about::process::LIVE;

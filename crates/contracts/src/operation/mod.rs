@@ -5,6 +5,7 @@
 mod about;
 pub mod alerts;
 pub(crate) mod examples;
+pub mod keys;
 pub mod limits;
 pub mod poison;
 pub mod queues;
@@ -124,6 +125,10 @@ macro_rules! operations {
             $crate::operation::webhooks::GetWebhookSecrets,
             $crate::operation::poison::ListPoisonMessages,
             $crate::operation::poison::RemovePoisonMessage,
+            $crate::operation::keys::ListKeys,
+            $crate::operation::keys::MakeKey,
+            $crate::operation::keys::RevokeKey,
+            $crate::operation::keys::GetCaller,
         }
     };
 }

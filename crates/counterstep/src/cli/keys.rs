@@ -90,7 +90,7 @@ async fn run(store: &Store, args: &KeysArgs) -> Result<String, Exit> {
             let (key, row) = api_keys::make(store, &SystemRandom, spec, BY)
                 .await
                 .map_err(exit)?;
-            let (key, view) = (key.expose(), counterstep_api::key_view(row));
+            let (key, view) = (key.expose(), counterstep_operations::key_view(row));
             Ok(if args.json {
                 json(&NewKey { key, view })?
             } else {
@@ -105,7 +105,10 @@ async fn run(store: &Store, args: &KeysArgs) -> Result<String, Exit> {
                 .map_err(KeyError::Store)
                 .map_err(exit)?
                 .rows;
-            let items: Vec<_> = rows.into_iter().map(counterstep_api::key_view).collect();
+            let items: Vec<_> = rows
+                .into_iter()
+                .map(counterstep_operations::key_view)
+                .collect();
             Ok(if args.json {
                 json(&Page {
                     items,
@@ -117,7 +120,7 @@ async fn run(store: &Store, args: &KeysArgs) -> Result<String, Exit> {
         }
         KeysCommand::Revoke { id } => {
             let revoked = api_keys::revoke(store, id, BY).await.map_err(exit)?;
-            let view = counterstep_api::key_view(revoked);
+            let view = counterstep_operations::key_view(revoked);
             Ok(if args.json {
                 json(&view)?
             } else {

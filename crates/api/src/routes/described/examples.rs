@@ -317,41 +317,6 @@ pub(super) fn task_types() -> Value {
     }]})
 }
 
-pub(super) fn new_key_request() -> Value {
-    json!({ "tenant": "acme", "subject": "shop", "role": "submit", "expires_in": "90d" })
-}
-
-fn key() -> Value {
-    json!({
-        "id": "5f0c1e7ab2d94c33", "tenant": "acme", "subject": "shop", "role": "submit",
-        "created_at": MADE, "created_by": "operator:kim", "expires_at": "2027-02-18T18:00:00.000000Z",
-    })
-}
-
-pub(super) fn new_key() -> Value {
-    let mut key = key();
-    key["key"] = json!("cs_5f0c1e7ab2d94c33_(the secret)");
-    key
-}
-
-pub(super) fn revoked_key() -> Value {
-    let mut key = key();
-    key["revoked_at"] = json!(CHANGED);
-    key["revoked_by"] = json!("operator:kim");
-    key
-}
-
-pub(super) fn keys() -> Value {
-    json!({ "items": [key()] })
-}
-
-pub(super) fn caller() -> Value {
-    json!({
-        "tenant": "default", "subject": "kim", "role": "operate", "is_of_installation": false,
-        "key": "5f0c1e7ab2d94c33",
-    })
-}
-
 pub(super) fn workers() -> Value {
     json!({
         "status": {

@@ -8,7 +8,6 @@ pub(super) mod bulk;
 pub(super) mod dead_letters;
 pub(super) mod deciding;
 pub(super) mod events;
-pub(super) mod keys;
 pub(super) mod links;
 pub(super) mod process;
 pub(super) mod run_again;
