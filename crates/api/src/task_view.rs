@@ -11,15 +11,12 @@ use counterstep_contracts::http::{
 use counterstep_contracts::http::{StepProgress, TaskView};
 use counterstep_contracts::operator::DeadLetter;
 use counterstep_contracts::run_again::PredecessorView;
-use counterstep_contracts::schedule::ScheduleView;
 use counterstep_contracts::{
     AttemptProgress, ChangeId, StepNo, StepStatus, TaskId, TaskProgress, TaskStatus,
 };
-use counterstep_kernel::ports::{ChildCount, ChildLine, ScheduleRow, TaskLine};
+use counterstep_kernel::ports::{ChildCount, ChildLine, TaskLine};
 use counterstep_kernel::record::{AttemptRow, AuditRow, Failure, History, StepRow, TaskRecord};
 use counterstep_steps::builtin::LONGEST_WAIT;
-use counterstep_steps::schedule;
-use counterstep_steps::times::DbTime;
 use counterstep_steps::times::rfc3339;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
@@ -115,30 +112,6 @@ fn step_children(step: &StepRow, counts: &[ChildCount]) -> Option<StepChildren> 
         step: step.name.clone(),
         by_status,
     })
-}
-
-/// A schedule, with its next due times.
-pub(crate) fn schedule_view(row: ScheduleRow, upcoming: Vec<DbTime>) -> ScheduleView {
-    let stored = schedule::read_stored(&row.spec);
-    let refused = match stored {
-        Ok(stored) => stored.refused,
-        Err(error) => Some(error),
-    };
-    ScheduleView {
-        warning: refused.map(|error| error.to_string()),
-        name: row.name,
-        spec: row.spec,
-        origin: row.origin,
-        paused: row.paused,
-        next_due_at: row.next_due_at.filter(|_| !row.paused).map(rfc3339),
-        last_due_at: row.last_due_at.map(rfc3339),
-        last_fired_at: row.last_fired_at.map(rfc3339),
-        last_task: row.last_task,
-        revision: row.rev.0,
-        created_at: rfc3339(row.created_at),
-        updated_at: rfc3339(row.updated_at),
-        upcoming: upcoming.into_iter().map(rfc3339).collect(),
-    }
 }
 
 fn step_progress(said: AttemptProgress) -> StepProgress {

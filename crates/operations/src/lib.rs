@@ -14,6 +14,7 @@ mod queues;
 mod refused;
 mod refused_of_tasks;
 mod run;
+mod schedules;
 mod task_types;
 mod tasks;
 mod webhooks;
@@ -25,6 +26,7 @@ pub use refused::{
     Refused, invalid, log_line, no_such_task, no_such_type, unavailable, unknown_type,
 };
 pub use run::{Answer, Run, Running, Targeted, read_input};
+pub use schedules::schedule_view;
 pub use task_types::type_switch;
 pub use tasks::{is_of, load, unreadable};
 

@@ -6,6 +6,8 @@ use uuid::Uuid;
 
 /// A task.
 pub(crate) const TASK: TaskId = TaskId(Uuid::from_u128(0x0193_0d2c_6c4b_7d5e_8f00_0123_4567_89ab));
+/// Another one.
+pub(crate) const OTHER: TaskId = TaskId(Uuid::from_u128(0x0193_0d2c_70aa_7e01_9c11_ba98_7654_3210));
 /// A group of dead letters.
 pub(crate) const GROUP: &str = "9f2c41d07be65a38";
 /// When something was made.

@@ -10,12 +10,13 @@ pub mod limits;
 pub mod poison;
 pub mod queues;
 mod route;
+pub mod schedules;
 mod target;
 pub mod task_types;
 pub mod webhooks;
 
 pub use about::About;
-pub use route::{Access, Chapter, Link, Param, Verb};
+pub use route::{Access, Chapter, Link, Param, TASK_LINKS, Verb};
 pub(crate) use target::text_target;
 pub use target::{BadTarget, TASK_ID, Target, text};
 
@@ -129,6 +130,10 @@ macro_rules! operations {
             $crate::operation::keys::MakeKey,
             $crate::operation::keys::RevokeKey,
             $crate::operation::keys::GetCaller,
+            $crate::operation::schedules::DeleteSchedule,
+            $crate::operation::schedules::PauseSchedule,
+            $crate::operation::schedules::ResumeSchedule,
+            $crate::operation::schedules::RunSchedule,
         }
     };
 }

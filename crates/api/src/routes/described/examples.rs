@@ -248,44 +248,6 @@ pub(super) fn recounted() -> Value {
     json!({ "task_id": TASK, "status": "running", "recovery_attempts": 0, "allowed": 10 })
 }
 
-pub(super) fn schedule_spec() -> Value {
-    json!({
-        "type": "create-report", "cron": "30 2 * * *", "zone": "Europe/Berlin",
-        "request": { "of": "yesterday" }, "misfire": "fire_once", "overlap": "skip",
-        "catch_up_limit": 100, "grace": "1m",
-    })
-}
-
-pub(super) fn schedule() -> Value {
-    let mut schedule = json!({
-        "name": "nightly-report", "origin": "api", "paused": false,
-        "next_due_at": "2026-11-21T01:30:00.000000Z", "last_due_at": "2026-11-20T01:30:00.000000Z",
-        "last_fired_at": "2026-11-20T01:30:00.400000Z", "last_task": OTHER, "revision": 3,
-        "created_at": MADE, "updated_at": CHANGED,
-    });
-    with_spec(&mut schedule);
-    schedule
-}
-
-pub(super) fn paused_schedule() -> Value {
-    let mut schedule = json!({
-        "name": "nightly-report", "origin": "api", "paused": true, "revision": 4,
-        "created_at": MADE, "updated_at": CHANGED,
-    });
-    with_spec(&mut schedule);
-    schedule
-}
-
-fn with_spec(schedule: &mut Value) {
-    if let (Some(fields), Value::Object(spec)) = (schedule.as_object_mut(), schedule_spec()) {
-        fields.extend(spec);
-    }
-}
-
-pub(super) fn schedules() -> Value {
-    json!({ "items": [schedule()] })
-}
-
 pub(super) fn task_types() -> Value {
     let retry = json!({
         "backoff": "exponential", "base": "500ms", "cap": "1h", "max_retries": 3, "jitter": true,

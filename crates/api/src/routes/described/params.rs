@@ -171,31 +171,6 @@ pub(super) const PREFERENCE_APPLIED: Header = Header {
     is_always: false,
 };
 
-const fn of_task(operation: &'static str) -> Link {
-    Link {
-        operation,
-        parameter: "task_id",
-        value: "$response.body#/task_id",
-    }
-}
-
-/// Where an accepted task leads.
-pub(super) const TASK_LINKS: &[Link] = &[
-    of_task("getTask"),
-    of_task("cancelTask"),
-    of_task("getAudit"),
-    of_task("listChildren"),
-    of_task("getLog"),
-    of_task("getUndoPlan"),
-    of_task("explainTask"),
-    of_task("listWebhooks"),
-    of_task("sendSignal"),
-    of_task("retryTask"),
-    of_task("resolveTask"),
-    of_task("setRecoveries"),
-    of_task("runTaskAgain"),
-];
-
 /// Where an answer on what the path names leads.
 pub(super) const fn same(
     operation: &'static str,

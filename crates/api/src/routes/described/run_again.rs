@@ -1,11 +1,11 @@
 //! Running a task again.
 
 use super::examples;
-use super::params::{KEY, REPLAYED, RETRY_AFTER, TASK_LINKS};
+use super::params::{KEY, REPLAYED, RETRY_AFTER};
 use crate::openapi::{LOCATION, Operation, Reply};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::http::Accepted;
-use counterstep_contracts::operation::{Chapter, TASK_ID};
+use counterstep_contracts::operation::{Chapter, TASK_ID, TASK_LINKS};
 use counterstep_contracts::run_again::RunAgainRequest;
 use serde_json::{Value, json};
 

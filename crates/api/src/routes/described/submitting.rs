@@ -1,13 +1,11 @@
 //! Submissions, one by one and in batches.
 
 use super::examples;
-use super::params::{
-    KEY, PREFER, PREFERENCE_APPLIED, REPLAYED, RETRY_AFTER, TASK_LINKS, WAIT, param, text,
-};
+use super::params::{KEY, PREFER, PREFERENCE_APPLIED, REPLAYED, RETRY_AFTER, WAIT, param, text};
 use crate::openapi::{LOCATION, Operation, PerType, Reply};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::http::{Accepted, BatchAnswer, BatchRequest, TaskView};
-use counterstep_contracts::operation::{Chapter, Param};
+use counterstep_contracts::operation::{Chapter, Param, TASK_LINKS};
 use serde_json::{Value, json};
 
 fn url() -> Value {

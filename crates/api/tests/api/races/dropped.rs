@@ -22,6 +22,7 @@ async fn seen(site: &Site, id: &str, path: &str) -> String {
         // Without the webhook's id and `/send`.
         "sendWebhook" => path.rsplitn(3, '/').last().expect("the webhooks of a task"),
         "sendTestAlert" => "/api/alerts",
+        "runSchedule" => "/api/tasks",
         _ => return format!("{:?}", entries(site).await),
     };
     String::from_utf8(site.get(list).await.body).expect("JSON")

@@ -1,0 +1,104 @@
+//! Schedules of a tenant: deleting one, pausing it, resuming it, and a task of it at once.
+
+use crate::{Cx, Refused, Run, invalid};
+use counterstep_contracts::ProblemCode;
+use counterstep_contracts::http::Accepted;
+use counterstep_contracts::operation::schedules::{
+    DeleteSchedule, PauseSchedule, ResumeSchedule, RunSchedule, ScheduleName,
+};
+use counterstep_contracts::schedule::ScheduleView;
+use counterstep_kernel::ports::ScheduleRow;
+use counterstep_kernel::schedule::{ScheduleError, delete, pause, run_now};
+use counterstep_steps::schedule;
+use counterstep_steps::times::{DbTime, rfc3339};
+
+impl Run for DeleteSchedule {
+    async fn run(cx: Cx, ScheduleName(name): ScheduleName, (): ()) -> Result<(), Refused> {
+        let actor = cx.actor::<Self>();
+        Ok(delete(&cx.engine, &cx.caller.tenant, &name, &actor).await?)
+    }
+}
+
+impl Run for PauseSchedule {
+    async fn run(cx: Cx, name: ScheduleName, (): ()) -> Result<ScheduleView, Refused> {
+        let actor = cx.actor::<Self>();
+        set_paused(&cx, &name, true, &actor).await
+    }
+}
+
+impl Run for ResumeSchedule {
+    async fn run(cx: Cx, name: ScheduleName, (): ()) -> Result<ScheduleView, Refused> {
+        let actor = cx.actor::<Self>();
+        set_paused(&cx, &name, false, &actor).await
+    }
+}
+
+impl Run for RunSchedule {
+    async fn run(cx: Cx, ScheduleName(name): ScheduleName, (): ()) -> Result<Accepted, Refused> {
+        let actor = cx.actor::<Self>();
+        Ok(run_now(&cx.engine, &cx.caller.tenant, &name, &actor).await?)
+    }
+}
+
+async fn set_paused(
+    cx: &Cx,
+    ScheduleName(name): &ScheduleName,
+    is_paused: bool,
+    actor: &str,
+) -> Result<ScheduleView, Refused> {
+    let kept = pause(&cx.engine, &cx.caller.tenant, name, is_paused, actor).await?;
+    Ok(schedule_view(kept.row, Vec::new()))
+}
+
+/// A schedule, with its next due times.
+#[must_use]
+pub fn schedule_view(row: ScheduleRow, upcoming: Vec<DbTime>) -> ScheduleView {
+    let stored = schedule::read_stored(&row.spec);
+    let refused = match stored {
+        Ok(stored) => stored.refused,
+        Err(error) => Some(error),
+    };
+    ScheduleView {
+        warning: refused.map(|error| error.to_string()),
+        name: row.name,
+        spec: row.spec,
+        origin: row.origin,
+        paused: row.paused,
+        next_due_at: row.next_due_at.filter(|_| !row.paused).map(rfc3339),
+        last_due_at: row.last_due_at.map(rfc3339),
+        last_fired_at: row.last_fired_at.map(rfc3339),
+        last_task: row.last_task,
+        revision: row.rev.0,
+        created_at: rfc3339(row.created_at),
+        updated_at: rfc3339(row.updated_at),
+        upcoming: upcoming.into_iter().map(rfc3339).collect(),
+    }
+}
+
+impl From<ScheduleError> for Refused {
+    fn from(error: ScheduleError) -> Self {
+        let detail = error.to_string();
+        match error {
+            ScheduleError::Gone => Refused::new(
+                ProblemCode::NoSuchSchedule,
+                "see /api/schedules for those that there are",
+            ),
+            ScheduleError::Declared => Refused::new(
+                ProblemCode::ScheduleDeclared,
+                "the program that runs here declares it: change the declaration, or pause the schedule",
+            ),
+            ScheduleError::Invalid(error) => invalid(error.message).at(error.pointer),
+            ScheduleError::UnknownType(_) => invalid(format!(
+                "{detail}: see /api/task-types for those that there are"
+            ))
+            .at("type"),
+            ScheduleError::Busy(_) => Refused::new(
+                ProblemCode::ScheduleBusy,
+                format!("{detail}: wait for it or cancel it, or set `overlap` to allow"),
+            ),
+            ScheduleError::Submit(error) => error.into(),
+            ScheduleError::Moved => Refused::new(ProblemCode::Unavailable, detail).retry_after(1),
+            ScheduleError::Store(error) => error.into(),
+        }
+    }
+}
