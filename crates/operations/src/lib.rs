@@ -5,6 +5,7 @@
 //! answers and refusals their responses.
 
 mod alerts;
+mod breakers;
 mod caller;
 mod cx;
 mod keys;

@@ -5,7 +5,6 @@ mod address;
 mod answer;
 mod audit;
 mod batch;
-mod breakers;
 mod bulk;
 mod cancel;
 mod children;

@@ -3,9 +3,9 @@
 
 use super::described as about;
 use super::{
-    audit, batch, breakers, bulk, cancel, children, dead_letters, docs, events, health, links,
-    list, log, metrics, operation, operator, payloads, plan_and_why, result, run_again, schedules,
-    signals, submit, task, types,
+    audit, batch, bulk, cancel, children, dead_letters, docs, events, health, links, list, log,
+    metrics, operation, operator, payloads, plan_and_why, result, run_again, schedules, signals,
+    submit, task, types,
 };
 use crate::app_state::Api;
 use crate::caller::Authenticated;
@@ -143,8 +143,6 @@ const BY_HAND: &[Endpoint] = endpoints! {
     Get "/api/task-types" READ => types::get, about::types::LIST;
     Get "/api/workers" INSTALLATION => metrics::workers, about::process::WORKERS;
     Get "/api/history" INSTALLATION => metrics::history, about::process::HISTORY;
-    Get "/api/breakers" INSTALLATION => breakers::list, about::process::BREAKERS;
-    Post "/api/breakers/{name}/close" INSTALLATION => breakers::close, about::process::CLOSE_BREAKER;
     Get "/api/openapi.json" READ => docs::document, about::process::DOCUMENT;
     Get "/docs" READ => docs::page, about::process::PAGE;
     Get "/healthz" OPEN => health::live, about::process::LIVE;

@@ -4,6 +4,7 @@
 
 mod about;
 pub mod alerts;
+pub mod breakers;
 pub(crate) mod examples;
 pub mod keys;
 pub mod limits;
@@ -134,6 +135,8 @@ macro_rules! operations {
             $crate::operation::schedules::PauseSchedule,
             $crate::operation::schedules::ResumeSchedule,
             $crate::operation::schedules::RunSchedule,
+            $crate::operation::breakers::ListBreakers,
+            $crate::operation::breakers::CloseBreaker,
         }
     };
 }

@@ -304,18 +304,6 @@ pub(super) fn history() -> Value {
     }]})
 }
 
-pub(super) fn breakers() -> Value {
-    json!({ "items": [{ "name": "bank", "state": "open" }] })
-}
-
-pub(super) fn close_request() -> Value {
-    json!({ "note": "the bank answers again", "actor": "kim" })
-}
-
-pub(super) fn closed_breaker() -> Value {
-    json!({ "name": "bank", "state": "closed" })
-}
-
 pub(super) fn live() -> Value {
     json!({ "status": "ok" })
 }

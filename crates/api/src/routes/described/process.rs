@@ -1,12 +1,11 @@
 //! The processes, their health and metrics, and this document.
 
 use super::examples;
-use super::params::{param, text};
 use crate::openapi::{Header, Operation, Reply};
 use counterstep_contracts::ProblemCode as C;
-use counterstep_contracts::http::{Health, Page};
+use counterstep_contracts::http::Health;
 use counterstep_contracts::operation::Chapter;
-use counterstep_contracts::workers::{BreakerRequest, BreakerView, HistoryView, WorkersView};
+use counterstep_contracts::workers::{HistoryView, WorkersView};
 use serde_json::Value;
 
 pub(in super::super) const WORKERS: Operation = Operation::new(
@@ -30,28 +29,6 @@ pub(in super::super) const HISTORY: Operation = Operation::new(
     "As the process that answers has looked at it since it started",
     examples::history,
 )]);
-
-pub(in super::super) const BREAKERS: Operation = Operation::new(
-    "listBreakers",
-    Chapter::Process,
-    "List the breakers, and how each stands",
-)
-.replies(&[Reply::json::<Page<BreakerView>>(
-    200,
-    "Those of the task types, as the process that answers sees them",
-    examples::breakers,
-)]);
-
-pub(in super::super) const CLOSE_BREAKER: Operation =
-    Operation::new("closeBreaker", Chapter::Process, "Close a breaker that is open")
-        .path(&[param("name", "The name of the breaker", text, "bank")])
-        .body::<BreakerRequest>(examples::close_request)
-        .replies(&[Reply::json::<BreakerView>(
-            200,
-            "Attempts start, in all processes that share its hints. A task that sleeps for it starts at its due time",
-            examples::closed_breaker,
-        )])
-        .problems(&[C::NoSuchBreaker]);
 
 pub(in super::super) const LIVE: Operation = Operation::new(
     "isLive",
