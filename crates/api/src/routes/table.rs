@@ -260,3 +260,34 @@ pub(crate) fn allow<'a>(endpoints: impl Iterator<Item = &'a Endpoint>) -> String
         .collect();
     methods.join(", ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use actix_web::dev::ResourceDef;
+
+    #[test]
+    fn no_address_is_taken_for_one_that_stands_before_it() {
+        let table = Table::of(ALL);
+        let paths: Vec<_> = table.addresses().map(|it| it[0].path).collect();
+        let named = |path: &str| {
+            let parts = path.split('/');
+            let parts = parts.map(|it| if it.starts_with('{') { "0" } else { it });
+            parts.collect::<Vec<_>>().join("/")
+        };
+        for (at, path) in paths.iter().enumerate() {
+            let takes = |before: &&&str| ResourceDef::new(**before).is_match(&named(path));
+            assert_eq!(paths[..at].iter().find(takes), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn each_address_has_each_method_once() {
+        for endpoints in Table::of(ALL).addresses() {
+            for (at, endpoint) in endpoints.iter().enumerate() {
+                let is_twice = endpoints[..at].iter().any(|it| it.verb == endpoint.verb);
+                assert!(!is_twice, "{} {}", endpoint.verb.name(), endpoint.path);
+            }
+        }
+    }
+}
