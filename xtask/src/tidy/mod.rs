@@ -10,6 +10,7 @@ mod layers;
 mod links;
 mod map;
 mod markdown;
+mod mutants;
 mod sleeps;
 mod sources;
 mod violation;
@@ -29,6 +30,7 @@ fn check() -> Found {
     found.extend(links::check(&files)?);
     found.extend(words::check(&files)?);
     found.extend(sleeps::check(&files)?);
+    found.extend(mutants::check(&files)?);
     found.extend(blocks::check(&files)?);
     found.extend(circles::check(&files)?);
     found.extend(glossary::check(&files)?);
