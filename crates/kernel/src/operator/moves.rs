@@ -367,7 +367,7 @@ mod gates {
     pub(super) const RESET: Texts = Texts("reset-limit", "reset the limit {}", "lets the limit hold again as it is declared", "Reset the limit");
     pub(super) const CLOSE: Texts = Texts("close-breaker", "close the breaker {}",
         "closes it in all processes that share its hints: attempts start; a task that sleeps for it starts at its time", "Close it");
-    pub(super) const CANCEL_FIRST: Texts = Texts("cancel", "cancel the task that comes first", "cancels the task that comes first", "Cancel the task");
+    pub(super) const CANCEL_FIRST: Texts = Texts("cancel-first", "cancel the task that comes first", "cancels the task that comes first", "Cancel the task");
 }
 
 pub(super) fn resume_queue(queue: &str) -> OperatorMove {
@@ -383,7 +383,14 @@ pub(super) fn resume_queue(queue: &str) -> OperatorMove {
 /// `now`: the values to start from; `does`: how they have to differ.
 pub(super) fn set_limit(limit: &str, now: Value, does: &'static str) -> OperatorMove {
     let texts = Texts("set-limit", "set the limit {}", does, "Set the limit");
-    call(&texts, &commands::SET_LIMIT, &[limit], Some(now), limit)
+    let values = now.as_object().into_iter().flatten();
+    let set = values.filter(|(_, value)| !value.is_null());
+    // With the values of now it would end nothing.
+    let asks = set.map(|(name, _)| name.clone()).collect();
+    OperatorMove {
+        asks,
+        ..call(&texts, &commands::SET_LIMIT, &[limit], Some(now), limit)
+    }
 }
 
 pub(super) fn reset_limit(limit: &str) -> OperatorMove {

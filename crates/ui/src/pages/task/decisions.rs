@@ -172,8 +172,13 @@ fn filled(can: &OperatorMove, task: &TaskView, form: &mut Form<'_>) -> OperatorM
             body[field] = value;
         }
     }
-    if let Some(note) = body.as_mut().and_then(|body| body.get_mut("note")) {
-        *note = Value::String(form.note());
+    // A person's own JSON may have a field of this name.
+    let has_note = can
+        .body
+        .as_ref()
+        .is_some_and(|own| own.get("note").is_some());
+    if let Some(body) = body.as_mut().filter(|_| has_note) {
+        body["note"] = Value::String(form.note());
     }
     OperatorMove {
         body,

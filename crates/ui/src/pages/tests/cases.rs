@@ -102,7 +102,7 @@ pub(super) const CASES: &[Case] = &[
         "/tasks/{id}/decide/{what}",
         "/tasks/waiting/decide/signal?step=ship",
         "Answers ship.",
-        &[("body", r#"{"by": "Kim"}"#)],
+        &[("body", r#"{"by": "Kim", "note": "by phone"}"#)],
     ),
     case(
         "/tasks/{id}/decide/{what}",
