@@ -45,7 +45,7 @@ groups! {
     /// Redis saves the other servers work, and everything works without it.
     Redis "Redis";
 
-    /// The parameters of the URL stand under [servers](operations.md#servers).
+    /// The parameters of the URL stand in [the settings file](settings-file.md#object-stores-s3-and-azure).
     Objects "Object store";
 
     /// How long a host may be silent before its tasks are taken back: see [lost hosts](operations.md#when-a-host-is-lost).
