@@ -8,6 +8,7 @@ mod alerts;
 mod breakers;
 mod caller;
 mod cx;
+mod decisions;
 mod keys;
 mod limits;
 mod poison;
@@ -22,6 +23,7 @@ mod webhooks;
 
 pub use caller::Caller;
 pub use cx::{Cx, Process, note};
+pub use decisions::edit;
 pub use keys::key_view;
 pub use refused::{
     Refused, invalid, log_line, no_such_task, no_such_type, unavailable, unknown_type,

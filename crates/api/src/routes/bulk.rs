@@ -3,7 +3,7 @@
 use super::address::segment;
 use super::answer::Answer;
 use super::list::{declared_name, failure_filter, millis};
-use super::operator::{body, note};
+use super::operation::body;
 use crate::app_state::Api;
 use crate::caller::Authenticated;
 use crate::query::Params;
@@ -13,7 +13,7 @@ use counterstep_contracts::http::Page;
 use counterstep_contracts::{Labels, ProblemCode, SettledAs, TaskStatus};
 use counterstep_kernel::bulk::{self, BulkError, BulkSpec};
 use counterstep_kernel::dead_letters::Selection;
-use counterstep_operations::{Caller, Refused, invalid};
+use counterstep_operations::{Caller, Refused, invalid, note};
 
 pub(super) async fn post(
     api: web::Data<Api>,
@@ -23,7 +23,7 @@ pub(super) async fn post(
 ) -> Answer {
     Params::of(&request, &[])?;
     let body: BulkRequest = body(&api, &request, payload).await?;
-    let note = note(&body.note, body.actor.as_deref())?;
+    let note = note(&body.note, body.actor.as_deref())?.to_string();
     let selection = selection(&api, &caller, &body)?;
     match (body.action, body.settled) {
         (BulkAction::Resolve, None) => {

@@ -4,7 +4,7 @@
 
 use super::address::task_id;
 use super::answer::Answer;
-use super::operator::body;
+use super::operation::body;
 use super::result::{Place, handed_over, stored_file};
 use crate::app_state::Api;
 use crate::body::Arriving;

@@ -20,7 +20,6 @@ mod list;
 mod log;
 pub(crate) mod metrics;
 mod operation;
-mod operator;
 mod payloads;
 mod plan_and_why;
 mod result;

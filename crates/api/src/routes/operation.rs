@@ -14,7 +14,9 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, LOCATION};
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::ProblemCode;
-use counterstep_operations::{Cx, Refused, Running};
+use counterstep_operations::{Cx, Refused, Running, read_input};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// In this order: a bad address is refused before a parameter that is not known, and a name of nothing before a body is
@@ -70,7 +72,7 @@ fn segments<'a>(request: &'a HttpRequest, path: &str) -> Vec<&'a str> {
 }
 
 /// The body of a request, which has to be JSON.
-pub(super) async fn json_body(
+async fn json_body(
     api: &Api,
     request: &HttpRequest,
     payload: web::Payload,
@@ -83,6 +85,15 @@ pub(super) async fn json_body(
         .whole(content_length(request), api.settings.max_json_bytes)
         .await?;
     request_json::parse(&bytes)
+}
+
+/// The body of a request as its declared type, with no field that the type does not know.
+pub(super) async fn body<T: Serialize + DeserializeOwned>(
+    api: &Api,
+    request: &HttpRequest,
+    payload: web::Payload,
+) -> Result<T, Refused> {
+    read_input(json_body(api, request, payload).await?)
 }
 
 #[cfg(test)]

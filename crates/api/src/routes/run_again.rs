@@ -3,7 +3,7 @@
 
 use super::address::{load, task_id};
 use super::answer::Answer;
-use super::operator::{body, edit, note};
+use super::operation::body;
 use super::submit::located;
 use crate::app_state::Api;
 use crate::caller::Authenticated;
@@ -13,7 +13,7 @@ use actix_web::http::header::RETRY_AFTER;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::run_again::RunAgainRequest;
 use counterstep_kernel::client::{self, RunAgain};
-use counterstep_operations::Refused;
+use counterstep_operations::{Refused, edit, note};
 
 pub(super) async fn post(
     api: web::Data<Api>,
@@ -30,7 +30,7 @@ pub(super) async fn post(
         from: body.from,
         edit: edit(body.request, body.patch)?,
         actor: caller.actor("operator"),
-        note: note(&body.note, body.actor.as_deref())?,
+        note: note(&body.note, body.actor.as_deref())?.to_string(),
         key,
         traceparent: api.engine.traceparent_of_submission(traceparent),
         bulk: None,

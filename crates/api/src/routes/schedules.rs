@@ -3,7 +3,7 @@
 use super::address::segment;
 use super::answer::Answer;
 use super::list::limit_of;
-use super::operator::body;
+use super::operation::body;
 use crate::app_state::Api;
 use crate::caller::Authenticated;
 use crate::cursor;

@@ -4,8 +4,8 @@
 use super::described as about;
 use super::{
     audit, batch, bulk, cancel, children, dead_letters, docs, events, health, links, list, log,
-    metrics, operation, operator, payloads, plan_and_why, result, run_again, schedules, signals,
-    submit, task, types,
+    metrics, operation, payloads, plan_and_why, result, run_again, schedules, signals, submit,
+    task, types,
 };
 use crate::app_state::Api;
 use crate::caller::Authenticated;
@@ -119,10 +119,7 @@ const BY_HAND: &[Endpoint] = endpoints! {
     Get "/api/tasks/{id}/events" READ => events::of_task, about::events::OF_TASK;
     Get "/api/tasks/{id}/plan" READ => plan_and_why::plan, about::tasks::PLAN;
     Get "/api/tasks/{id}/why" READ => plan_and_why::why, about::tasks::WHY;
-    Post "/api/tasks/{id}/resolve" OPERATE => operator::resolve, about::deciding::RESOLVE;
-    Post "/api/tasks/{id}/retry" OPERATE => operator::retry, about::deciding::RETRY;
     Post "/api/tasks/{id}/run-again" OPERATE => run_again::post, about::run_again::RUN_AGAIN;
-    Post "/api/tasks/{id}/recoveries" OPERATE => operator::recoveries, about::deciding::RECOVERIES;
     Get "/api/dead-letters" READ => dead_letters::get, about::deciding::DEAD_LETTERS;
     Get "/api/dead-letters/groups" READ => dead_letters::by_cause, about::bulk::GROUPS;
     Get "/api/dead-letters/{id}" READ => dead_letters::one, about::dead_letters::ONE;

@@ -5,6 +5,7 @@
 mod about;
 pub mod alerts;
 pub mod breakers;
+pub mod decisions;
 pub(crate) mod examples;
 pub mod keys;
 pub mod limits;
@@ -137,6 +138,9 @@ macro_rules! operations {
             $crate::operation::schedules::RunSchedule,
             $crate::operation::breakers::ListBreakers,
             $crate::operation::breakers::CloseBreaker,
+            $crate::operation::decisions::ResolveTask,
+            $crate::operation::decisions::RetryTask,
+            $crate::operation::decisions::SetRecoveries,
         }
     };
 }

@@ -221,33 +221,6 @@ pub(super) fn bulks() -> Value {
     json!({ "items": [bulk()] })
 }
 
-pub(super) fn resolve() -> Value {
-    json!({
-        "step": "charge", "as": "done", "output": { "charge_id": "c-17" },
-        "note": "charged by hand", "actor": "kim",
-    })
-}
-
-pub(super) fn decided() -> Value {
-    json!({ "task_id": TASK, "status": "dispatched", "open_steps": [], "will_undo": [] })
-}
-
-pub(super) fn retry() -> Value {
-    json!({ "direction": "undo", "note": "the customer has cancelled" })
-}
-
-pub(super) fn retried() -> Value {
-    json!({ "task_id": TASK, "status": "compensating", "open_steps": [], "will_undo": ["reserve"] })
-}
-
-pub(super) fn recoveries() -> Value {
-    json!({ "recovery_attempts": 0, "note": "the machine was replaced" })
-}
-
-pub(super) fn recounted() -> Value {
-    json!({ "task_id": TASK, "status": "running", "recovery_attempts": 0, "allowed": 10 })
-}
-
 pub(super) fn task_types() -> Value {
     let retry = json!({
         "backoff": "exponential", "base": "500ms", "cap": "1h", "max_retries": 3, "jitter": true,

@@ -1,0 +1,138 @@
+//! What a person decides about a task: a parked one, or a step of it, is settled or goes on, and how many of its hosts count as
+//! lost.
+
+use super::examples::TASK;
+use super::{About, Access, Chapter, Operation};
+use crate::access::Role;
+use crate::operator::{
+    OperatorAnswer, RecoveriesAnswer, RecoveriesRequest, ResolveRequest, RetryRequest,
+};
+use crate::{Direction, ProblemCode, SettledAs, TaskId, TaskStatus};
+use serde_json::json;
+
+/// Settle a parked task, or a step of it.
+#[derive(Debug)]
+pub struct ResolveTask;
+/// Let a parked task go on.
+#[derive(Debug)]
+pub struct RetryTask;
+/// Set how many lost hosts count against a task.
+#[derive(Debug)]
+pub struct SetRecoveries;
+
+impl Operation for ResolveTask {
+    type Target = TaskId;
+    type Input = ResolveRequest;
+    type Output = OperatorAnswer;
+    const ABOUT: About = About::post(
+        "resolveTask",
+        "/api/tasks/{id}/resolve",
+        Access::Role(Role::Operate),
+    )
+    .summary(
+        Chapter::Deciding,
+        "Settle a parked task, or a step of it, by hand",
+    )
+    .answers(
+        200,
+        "What waits for a decision still, and what will be undone",
+    )
+    .problems(&[
+        ProblemCode::MalformedParameter,
+        ProblemCode::NoSuchTask,
+        ProblemCode::NoSuchStep,
+        ProblemCode::AlreadyResolved,
+        ProblemCode::NotParked,
+        ProblemCode::NotSettleable,
+        ProblemCode::InvalidOutput,
+    ]);
+
+    fn example() -> (ResolveRequest, OperatorAnswer) {
+        let request = ResolveRequest {
+            step: Some("charge".to_owned()),
+            settled: SettledAs::Done,
+            output: Some(json!({ "charge_id": "c-17" })),
+            task: None,
+            note: "charged by hand".to_owned(),
+            actor: Some("kim".to_owned()),
+        };
+        (request, decided(TaskStatus::Dispatched, &[]))
+    }
+}
+
+impl Operation for RetryTask {
+    type Target = TaskId;
+    type Input = RetryRequest;
+    type Output = OperatorAnswer;
+    const ABOUT: About = About::post(
+        "retryTask",
+        "/api/tasks/{id}/retry",
+        Access::Role(Role::Operate),
+    )
+    .summary(Chapter::Deciding, "Let a parked task go on")
+    .answers(200, "What will be undone")
+    .problems(&[
+        ProblemCode::MalformedParameter,
+        ProblemCode::NoSuchTask,
+        ProblemCode::AlreadyResolved,
+        ProblemCode::NotParked,
+        ProblemCode::NoWayForward,
+        ProblemCode::RequestNotChangeable,
+    ]);
+
+    fn example() -> (RetryRequest, OperatorAnswer) {
+        let request = RetryRequest {
+            direction: Some(Direction::Undo),
+            request: None,
+            patch: None,
+            note: "the customer has cancelled".to_owned(),
+            actor: None,
+        };
+        (request, decided(TaskStatus::Compensating, &["reserve"]))
+    }
+}
+
+impl Operation for SetRecoveries {
+    type Target = TaskId;
+    type Input = RecoveriesRequest;
+    type Output = RecoveriesAnswer;
+    const ABOUT: About = About::post(
+        "setRecoveries",
+        "/api/tasks/{id}/recoveries",
+        Access::Role(Role::Operate),
+    )
+    .summary(
+        Chapter::Deciding,
+        "Set how many lost hosts count against a task",
+    )
+    .answers(200, "What counts now")
+    .problems(&[
+        ProblemCode::MalformedParameter,
+        ProblemCode::NoSuchTask,
+        ProblemCode::AlreadyEnded,
+    ]);
+
+    fn example() -> (RecoveriesRequest, RecoveriesAnswer) {
+        let request = RecoveriesRequest {
+            recovery_attempts: 0,
+            note: "the machine was replaced".to_owned(),
+            actor: None,
+        };
+        let answer = RecoveriesAnswer {
+            task_id: TASK,
+            status: TaskStatus::Running,
+            recovery_attempts: 0,
+            allowed: 10,
+        };
+        (request, answer)
+    }
+}
+
+fn decided(status: TaskStatus, will_undo: &[&str]) -> OperatorAnswer {
+    OperatorAnswer {
+        task_id: TASK,
+        status,
+        open_steps: Vec::new(),
+        will_undo: will_undo.iter().map(|&it| it.to_owned()).collect(),
+    }
+}
