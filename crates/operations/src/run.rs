@@ -32,6 +32,8 @@ pub trait Run: Operation {
 /// What an operation answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
+    /// Its status.
+    pub status: u16,
     /// The path to what it has made.
     pub location: Option<String>,
     /// JSON, as its type writes it: a `Value` in between would sort the fields.
@@ -98,7 +100,9 @@ impl<O: Run> Targeted for On<O> {
             let output = O::run(cx, self.0, read_input(input)?).await?;
             let body = (size_of::<O::Output>() > 0).then(|| serde_json::to_vec(&output));
             let body = body.transpose();
+            let other = O::OTHER.filter(|it| (it.is_it)(&output));
             Ok(Answer {
+                status: other.map_or(O::ABOUT.status, |it| it.status),
                 location: O::location(&output),
                 body: body.map_err(|error| Refused::internal("writing an answer", &error))?,
             })

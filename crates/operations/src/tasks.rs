@@ -1,11 +1,21 @@
-//! A task of a tenant, and what a caller learns of one whose rows cannot be read. Must not reveal that another tenant has a
-//! task.
+//! A task of a tenant, its cancel, and what a caller learns of one whose rows cannot be read. Must not reveal that another tenant
+//! has a task.
 
-use crate::{Refused, no_such_task};
+use crate::{Cx, Refused, Run, no_such_task};
+use counterstep_contracts::http::CancelAnswer;
+use counterstep_contracts::operation::tasks::CancelTask;
 use counterstep_contracts::{TaskId, Tenant};
-use counterstep_kernel::Engine;
 use counterstep_kernel::ports::{RevisionsOf, StoreError};
 use counterstep_kernel::record::{TaskRecord, load};
+use counterstep_kernel::{Engine, client};
+
+impl Run for CancelTask {
+    async fn run(cx: Cx, id: TaskId, (): ()) -> Result<CancelAnswer, Refused> {
+        load(&cx.engine, &cx.caller.tenant, id).await?;
+        let actor = cx.actor::<Self>();
+        Ok(client::cancel(&cx.engine, id, &actor).await?.answer)
+    }
+}
 
 /// A task of this tenant.
 ///

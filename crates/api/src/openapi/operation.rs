@@ -180,8 +180,8 @@ pub(crate) struct Operation {
     /// The body may be left out.
     pub(crate) body_is_optional: bool,
     replies: &'static [Reply],
-    /// One more of them, that of a declared operation.
-    reply: Option<Reply>,
+    /// More of them, those of a declared operation.
+    declared: [Option<Reply>; 2],
     /// Beside those that the method, the access and the body bring along.
     pub(crate) problems: &'static [ProblemCode],
     pub(crate) per_type: Option<PerType>,
@@ -199,7 +199,7 @@ impl Operation {
             body: None,
             body_is_optional: false,
             replies: &[],
-            reply: None,
+            declared: [None; 2],
             problems: &[],
             per_type: None,
         }
@@ -242,7 +242,8 @@ impl Operation {
 
     /// All of them.
     pub(crate) fn all_replies(&self) -> impl Iterator<Item = &Reply> {
-        self.replies.iter().chain(&self.reply)
+        let declared = self.declared.iter().flatten();
+        self.replies.iter().chain(declared)
     }
 
     pub(crate) const fn problems(self, problems: &'static [ProblemCode]) -> Self {
@@ -280,11 +281,16 @@ impl From<&Declared> for Operation {
             (false, true) => &[LOCATION],
             (true, true) => &[CACHE_CONTROL, LOCATION],
         };
-        let reply = Reply::of(about.status, about.answers, content);
+        let reply = Reply::of(about.status, about.answers, content)
+            .headers(headers)
+            .links(about.links);
+        let other = declared.other.map(|(status, answers, body)| {
+            Reply::of(status, answers, Content::Json(body.into())).headers(headers)
+        });
         Self {
             path: declared.params,
             body: declared.input.map(Json::from),
-            reply: Some(reply.headers(headers).links(about.links)),
+            declared: [Some(reply), other],
             problems: about.problems,
             ..Self::new(about.id, about.chapter, about.summary)
         }

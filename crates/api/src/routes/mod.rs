@@ -6,7 +6,6 @@ mod answer;
 mod audit;
 mod batch;
 mod bulk;
-mod cancel;
 mod children;
 mod dead_letters;
 mod described;

@@ -47,7 +47,7 @@ pub(super) async fn answer(
     } else {
         running.await?
     };
-    let status = StatusCode::from_u16(about.status);
+    let status = StatusCode::from_u16(answer.status);
     let mut response = HttpResponse::build(status.unwrap_or(StatusCode::OK));
     if about.no_store {
         response.insert_header((CACHE_CONTROL, "no-store"));

@@ -3,9 +3,8 @@
 
 use super::described as about;
 use super::{
-    audit, batch, bulk, cancel, children, dead_letters, docs, events, health, links, list, log,
-    metrics, operation, payloads, plan_and_why, result, run_again, schedules, signals, submit,
-    task, types,
+    audit, batch, bulk, children, dead_letters, docs, events, health, links, list, log, metrics,
+    operation, payloads, plan_and_why, result, run_again, schedules, signals, submit, task, types,
 };
 use crate::app_state::Api;
 use crate::caller::Authenticated;
@@ -106,7 +105,6 @@ const BY_HAND: &[Endpoint] = endpoints! {
     // One address for a task and for a task type: which it is, the method says.
     Get "/api/tasks/{id}" READ => task::get, about::tasks::GET;
     Post "/api/tasks/{id}" SUBMIT => submit::post, about::submitting::POST;
-    Delete "/api/tasks/{id}" SUBMIT => cancel::delete, about::tasks::CANCEL;
     Post "/api/tasks/{id}/signals/{name}" SUBMIT => signals::post, about::tasks::SIGNAL_POST;
     Post "/api/tasks/{id}/batch" SUBMIT => batch::post, about::submitting::BATCH;
     Get "/api/tasks" READ => list::get, about::tasks::LIST;

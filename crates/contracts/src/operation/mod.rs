@@ -15,6 +15,7 @@ mod route;
 pub mod schedules;
 mod target;
 pub mod task_types;
+pub mod tasks;
 pub mod webhooks;
 
 pub use about::About;
@@ -40,6 +41,8 @@ pub trait Operation: 'static {
     type Output: Serialize + JsonSchema + Send + 'static;
     /// All else that is written down of it.
     const ABOUT: About;
+    /// What it may answer with another status.
+    const OTHER: Option<OtherAnswer<Self::Output>> = None;
 
     /// What is sent, and what is answered to it: values, so that an example that does not fit does not compile.
     fn example() -> (Self::Input, Self::Output);
@@ -48,6 +51,19 @@ pub trait Operation: 'static {
     fn location(_: &Self::Output) -> Option<String> {
         None
     }
+}
+
+/// What an operation may answer with another status.
+#[derive(Debug, Clone, Copy)]
+pub struct OtherAnswer<T> {
+    /// The status.
+    pub status: u16,
+    /// What is so then.
+    pub answers: &'static str,
+    /// Whether an output is answered so.
+    pub is_it: fn(&T) -> bool,
+    /// Such an output.
+    pub example: fn() -> T,
 }
 
 /// A JSON value that is sent or answered.
@@ -70,6 +86,8 @@ pub struct Declared {
     pub input: Option<Body>,
     /// What it answers; `None`: no body.
     pub output: Option<Body>,
+    /// What it may answer with another status: the status, what is so then, and the value.
+    pub other: Option<(u16, &'static str, Body)>,
     /// Whether its answers name the address of what it has made.
     pub is_located: fn() -> bool,
 }
@@ -89,11 +107,26 @@ impl Declared {
             schema: schema::<O::Output>,
             example: || value(&O::example().1),
         };
+        let other = match &O::OTHER {
+            Some(it) => {
+                assert!(
+                    answers && it.status != about.status,
+                    "another answer of an operation has an output and another status"
+                );
+                let body = Body {
+                    schema: schema::<O::Output>,
+                    example: || O::OTHER.map_or(Value::Null, |it| value(&(it.example)())),
+                };
+                Some((it.status, it.answers, body))
+            }
+            None => None,
+        };
         Self {
             about,
             params: O::Target::PARAMS,
             input: if takes { Some(input) } else { None },
             output: if answers { Some(output) } else { None },
+            other,
             is_located: || O::location(&O::example().1).is_some(),
         }
     }
@@ -141,6 +174,7 @@ macro_rules! operations {
             $crate::operation::decisions::ResolveTask,
             $crate::operation::decisions::RetryTask,
             $crate::operation::decisions::SetRecoveries,
+            $crate::operation::tasks::CancelTask,
         }
     };
 }
@@ -155,6 +189,24 @@ mod tests {
     }
     const ALL: &[Declared] = operations!(declared);
 
+    /// Whether the two examples are answered with the statuses that they are examples of.
+    fn tells_its_answers_apart<O: Operation>() -> bool {
+        let example = O::example().1;
+        O::OTHER.is_none_or(|it| (it.is_it)(&(it.example)()) && !(it.is_it)(&example))
+    }
+
+    macro_rules! tells {
+        ($($it:path),+ $(,)?) => { &[$((tells_its_answers_apart::<$it>, stringify!($it))),+] };
+    }
+    const TELLS: &[(fn() -> bool, &str)] = operations!(tells);
+
+    #[test]
+    fn each_answer_has_the_status_of_its_example() {
+        for (tells, of) in TELLS {
+            assert!(tells(), "{of}");
+        }
+    }
+
     #[test]
     fn each_operation_has_an_id_and_a_route_of_its_own() {
         let ids: BTreeSet<_> = ALL.iter().map(|it| it.about.id).collect();
@@ -166,7 +218,8 @@ mod tests {
     #[test]
     fn each_example_is_written_and_the_examples_of_a_path_are_read() {
         for it in ALL {
-            for body in it.input.iter().chain(&it.output) {
+            let other = it.other.as_ref().map(|(_, _, body)| body);
+            for body in it.input.iter().chain(&it.output).chain(other) {
                 assert!((body.example)().is_object(), "{}", it.about.id);
             }
         }

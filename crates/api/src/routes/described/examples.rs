@@ -67,16 +67,6 @@ pub(super) fn tasks() -> Value {
     json!({ "items": [task], "next_cursor": "01930d2c6c4b7d5e8f000123456789ab2f5d5a1c9e7b3d40" })
 }
 
-pub(super) fn cancelling() -> Value {
-    json!({
-        "task_id": TASK, "status": "running", "outcome": "stopping", "will_undo": ["upload_source_files"],
-    })
-}
-
-pub(super) fn cancelled() -> Value {
-    json!({ "task_id": TASK, "status": "cancelled", "outcome": "already-cancelled", "will_undo": [] })
-}
-
 pub(super) fn signal_body() -> Value {
     json!({ "approved": true, "by": "kim" })
 }

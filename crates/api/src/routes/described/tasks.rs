@@ -1,4 +1,4 @@
-//! Tasks that are there: lists, one task, its past, its files, its webhooks, its signals, its cancel.
+//! Tasks that are there: lists, one task, its past, its files, its webhooks, its signals.
 
 use super::examples;
 use super::params::{
@@ -8,8 +8,8 @@ use super::params::{
 use crate::openapi::{CACHE_CONTROL, Header, Operation, Reply};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::http::{
-    AuditTrail, CancelAnswer, ChainView, ChildSummary, FAILURE_CLASSES, Page, Payloads,
-    SignalAnswer, TaskSummary, TaskView,
+    AuditTrail, ChainView, ChildSummary, FAILURE_CLASSES, Page, Payloads, SignalAnswer,
+    TaskSummary, TaskView,
 };
 use counterstep_contracts::log::LogPage;
 use counterstep_contracts::operation::{Chapter, Param, TASK_ID};
@@ -117,27 +117,6 @@ pub(in super::super) const GET: Operation = Operation::new(
     ]),
 ])
 .problems(NO_SUCH_TASK);
-
-pub(in super::super) const CANCEL: Operation = Operation::new(
-    "cancelTask",
-    Chapter::Tasks,
-    "Cancel a task: what it has done is undone",
-)
-.path(&[TASK_ID])
-.replies(&[
-    Reply::json::<CancelAnswer>(200, "It had been cancelled before", examples::cancelled),
-    Reply::json::<CancelAnswer>(202, "It will be undone", examples::cancelling),
-])
-.problems(&[
-    C::MalformedParameter,
-    C::NoSuchTask,
-    C::AlreadyCompleted,
-    C::AlreadyFailed,
-    C::BeingUndone,
-    C::AlreadyResolved,
-    C::Parked,
-    C::NotCancellable,
-]);
 
 pub(in super::super) const SIGNAL_POST: Operation = Operation::new(
     "sendSignal",
