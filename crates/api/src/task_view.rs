@@ -6,7 +6,7 @@ use counterstep_contracts::children::{StepChildren, place_of};
 use counterstep_contracts::dead_letter::DeadLetterView;
 use counterstep_contracts::http::{
     AttemptView, AuditEvent, AuditTrail, AuditView, BlockView, ChangeEvent, ChildSummary,
-    FailureView, Payloads, Progress, ProgressEvent, StepOutput, StepView, TaskSummary,
+    FailureView, Progress, ProgressEvent, StepView, TaskSummary,
 };
 use counterstep_contracts::http::{StepProgress, TaskView};
 use counterstep_contracts::operator::DeadLetter;
@@ -87,21 +87,6 @@ pub(crate) fn task(
         trace_id,
         response: task.response,
         failure: task.failure.map(failure),
-    }
-}
-
-/// What was handed in, and what steps have put out.
-pub(crate) fn payloads(record: TaskRecord) -> Payloads {
-    let output = |step: StepRow| {
-        let output = step.output?;
-        let step = step.name;
-        Some(StepOutput { step, output })
-    };
-    Payloads {
-        task_id: record.task.id,
-        request: record.task.request,
-        earlier_requests: record.task.earlier_requests,
-        outputs: record.steps.into_iter().filter_map(output).collect(),
     }
 }
 

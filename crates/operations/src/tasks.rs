@@ -1,19 +1,58 @@
-//! A task of a tenant, its cancel, and what a caller learns of one whose rows cannot be read. Must not reveal that another tenant
-//! has a task.
+//! A task of a tenant: its cancel, what was handed in and put out, whether its audit is as it was written, and what a caller
+//! learns of one whose rows cannot be read. Must not reveal that another tenant has a task.
 
 use crate::{Cx, Refused, Run, no_such_task};
-use counterstep_contracts::http::CancelAnswer;
-use counterstep_contracts::operation::tasks::CancelTask;
+use counterstep_contracts::http::{CancelAnswer, ChainView, Payloads, StepOutput};
+use counterstep_contracts::operation::tasks::{CancelTask, CheckAudit, GetPayloads};
 use counterstep_contracts::{TaskId, Tenant};
+use counterstep_kernel::audit::Walk;
+use counterstep_kernel::journal::JournalWalk;
 use counterstep_kernel::ports::{RevisionsOf, StoreError};
-use counterstep_kernel::record::{TaskRecord, load};
+use counterstep_kernel::record::{StepRow, TaskRecord, load};
 use counterstep_kernel::{Engine, client};
+use counterstep_steps::digest::hex;
 
 impl Run for CancelTask {
     async fn run(cx: Cx, id: TaskId, (): ()) -> Result<CancelAnswer, Refused> {
         load(&cx.engine, &cx.caller.tenant, id).await?;
         let actor = cx.actor::<Self>();
         Ok(client::cancel(&cx.engine, id, &actor).await?.answer)
+    }
+}
+
+impl Run for GetPayloads {
+    async fn run(cx: Cx, id: TaskId, (): ()) -> Result<Payloads, Refused> {
+        let record = load(&cx.engine, &cx.caller.tenant, id).await?;
+        let output = |step: StepRow| {
+            let output = step.output?;
+            let step = step.name;
+            Some(StepOutput { step, output })
+        };
+        Ok(Payloads {
+            task_id: record.task.id,
+            request: record.task.request,
+            earlier_requests: record.task.earlier_requests,
+            outputs: record.steps.into_iter().filter_map(output).collect(),
+        })
+    }
+}
+
+impl Run for CheckAudit {
+    async fn run(cx: Cx, id: TaskId, (): ()) -> Result<ChainView, Refused> {
+        load(&cx.engine, &cx.caller.tenant, id).await?;
+        let mut rows = JournalWalk::of(&cx.engine.ports.store, Some(id.to_string()));
+        let (mut walk, mut head) = (Walk::default(), None);
+        while let Some(row) = rows.next().await? {
+            walk.step(&row);
+            head = Some(hex(&row.seal));
+        }
+        Ok(ChainView {
+            task_id: id,
+            whole: walk.is_whole(),
+            changes: walk.rows(),
+            erased: walk.erased(),
+            head: head.unwrap_or_default(),
+        })
     }
 }
 

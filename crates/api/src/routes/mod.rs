@@ -19,7 +19,6 @@ mod list;
 mod log;
 pub(crate) mod metrics;
 mod operation;
-mod payloads;
 mod plan_and_why;
 mod result;
 mod run_again;

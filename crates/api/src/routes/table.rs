@@ -4,7 +4,7 @@
 use super::described as about;
 use super::{
     audit, batch, bulk, children, dead_letters, docs, events, health, links, list, log, metrics,
-    operation, payloads, plan_and_why, result, run_again, schedules, signals, submit, task, types,
+    operation, plan_and_why, result, run_again, schedules, signals, submit, task, types,
 };
 use crate::app_state::Api;
 use crate::caller::Authenticated;
@@ -109,8 +109,6 @@ const BY_HAND: &[Endpoint] = endpoints! {
     Post "/api/tasks/{id}/batch" SUBMIT => batch::post, about::submitting::BATCH;
     Get "/api/tasks" READ => list::get, about::tasks::LIST;
     Get "/api/tasks/{id}/audit" READ => audit::get, about::tasks::AUDIT;
-    Get "/api/tasks/{id}/audit/chain" READ => audit::chain, about::tasks::CHAIN;
-    Get "/api/tasks/{id}/payloads" READ => payloads::get, about::tasks::PAYLOADS;
     Get "/api/tasks/{id}/children" READ => children::get, about::tasks::CHILDREN;
     Get "/api/tasks/{id}/log" READ => log::get, about::tasks::LOG;
     Get "/api/events" READ => events::of_many, about::events::OF_MANY;

@@ -175,6 +175,8 @@ macro_rules! operations {
             $crate::operation::decisions::RetryTask,
             $crate::operation::decisions::SetRecoveries,
             $crate::operation::tasks::CancelTask,
+            $crate::operation::tasks::GetPayloads,
+            $crate::operation::tasks::CheckAudit,
         }
     };
 }

@@ -90,20 +90,6 @@ pub(super) fn audit() -> Value {
     })
 }
 
-pub(super) fn chain() -> Value {
-    json!({
-        "task_id": TASK, "whole": true, "changes": 5, "erased": 0,
-        "head": "6f1c0b5c1d0e8a3f6f1c0b5c1d0e8a3f6f1c0b5c1d0e8a3f6f1c0b5c1d0e8a3f",
-    })
-}
-
-pub(super) fn payloads() -> Value {
-    json!({
-        "task_id": TASK, "request": { "seat": "4A" },
-        "outputs": [{ "step": "reserve", "output": { "reservation": "r-17" } }],
-    })
-}
-
 pub(super) fn failure() -> Value {
     json!({ "step": "charge", "class": "permanent", "message": "the card was declined" })
 }

@@ -8,8 +8,7 @@ use super::params::{
 use crate::openapi::{CACHE_CONTROL, Header, Operation, Reply};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::http::{
-    AuditTrail, ChainView, ChildSummary, FAILURE_CLASSES, Page, Payloads, SignalAnswer,
-    TaskSummary, TaskView,
+    AuditTrail, ChildSummary, FAILURE_CLASSES, Page, SignalAnswer, TaskSummary, TaskView,
 };
 use counterstep_contracts::log::LogPage;
 use counterstep_contracts::operation::{Chapter, Param, TASK_ID};
@@ -149,31 +148,6 @@ pub(in super::super) const AUDIT: Operation = Operation::new(
     "Entries and attempts, in order",
     examples::audit,
 )])
-.problems(NO_SUCH_TASK);
-
-pub(in super::super) const CHAIN: Operation = Operation::new(
-    "checkAudit",
-    Chapter::Tasks,
-    "Check that the audit of a task is as it was written",
-)
-.path(&[TASK_ID])
-.replies(&[Reply::json::<ChainView>(
-    200,
-    "Whether each row is bound to the one before it",
-    examples::chain,
-)])
-.problems(NO_SUCH_TASK);
-
-pub(in super::super) const PAYLOADS: Operation = Operation::new(
-    "getPayloads",
-    Chapter::Tasks,
-    "Show what was handed in with a task, and what its steps have put out",
-)
-.path(&[TASK_ID])
-.replies(&[
-    Reply::json::<Payloads>(200, "The request and the outputs", examples::payloads)
-        .headers(&[CACHE_CONTROL]),
-])
 .problems(NO_SUCH_TASK);
 
 pub(in super::super) const CHILDREN: Operation = Operation::new(
