@@ -3,7 +3,8 @@
 use crate::markup::copied;
 use crate::page_request::PageRequest;
 use crate::port::SignIn;
-use counterstep_contracts::commands::{Call, in_shell, quoted};
+use counterstep_contracts::commands::{in_shell, quoted};
+use counterstep_contracts::operation::About;
 use counterstep_contracts::operator::OperatorMove;
 use maud::{Markup, html};
 use serde_json::{Map, Value};
@@ -45,11 +46,11 @@ impl Equivalents {
 
     /// Of a move that the interface offers.
     pub(crate) fn of(can: &OperatorMove) -> Self {
-        let call = can.operation.as_deref().and_then(Call::of);
+        let about = can.operation.as_deref().and_then(About::of_operation);
         Self {
             words: can.words(),
             input: None,
-            method: call.map_or("POST", |call| call.method),
+            method: about.map_or("POST", |about| about.verb.name()),
             path: can.path.clone(),
             headers: Vec::new(),
             body: can.body.clone().map(Body::Json),

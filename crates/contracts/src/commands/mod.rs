@@ -1,50 +1,46 @@
-//! What an operator can do over HTTP, as commands of the program: a row an operation, with its address, its role and its words. The
-//! kernel makes moves of it; the page and the command line write their commands with it. Must not know which move fits which task.
+//! What an operator can do over HTTP, as addresses and as commands of the program, made of the declarations of operations. The kernel
+//! makes moves of it; the page and the command line write their commands with it. Must not know which move fits which task.
 
-#[rustfmt::skip] // A table is read by its columns.
-mod calls;
 mod encoding;
 #[cfg(test)]
 mod tests;
 
-pub use calls::*;
 pub use encoding::{in_shell, quoted, segment};
 
 use crate::access::Role;
 use crate::limit::Rate;
+use crate::operation::command::{Flag, NOTE, PATCH, Takes, flag};
+use crate::operation::{About, Access, Operation};
 use crate::operator::OperatorMove;
 use encoding::plain;
 use serde_json::Value;
 
-/// What a flag holds of its field.
-#[derive(Debug, Clone, Copy)]
-enum Takes {
-    Text,
-    /// A text with `-` in place of `_`, as the command line has words of a list.
-    Word,
-    Json,
-    /// `null` is left out.
-    Number,
-    /// As 50/1s; `null` is left out.
-    Rate,
-    /// Nothing: the flag stands for this text.
-    Itself(&'static str),
-    /// A flag for each field of a JSON merge patch.
-    Fields,
-}
+/// Answers a step that waits: its body is of the step's type. Like the next one, it is no declared operation, and has no more than an
+/// address, a role and a command.
+pub const SEND_SIGNAL: About = About::post(
+    "sendSignal",
+    "/api/tasks/{id}/signals/{name}",
+    Access::Role(Role::Submit),
+)
+.command_with_body(["tasks", "signal"], "--body");
+/// Runs a task that has ended again.
+pub const RUN_TASK_AGAIN: About = About::post(
+    "runTaskAgain",
+    "/api/tasks/{id}/run-again",
+    Access::Role(Role::Operate),
+)
+.command(["tasks", "run-again"], &[FROM, PATCH, NOTE]);
 
-/// A field of a body, and the flag that has it.
-#[derive(Debug, Clone, Copy)]
-pub struct Flag {
-    /// In the body.
-    pub field: &'static str,
-    /// On the command line.
-    pub name: &'static str,
-    takes: Takes,
-}
+const FROM: Flag = flag("from", "--from", Takes::Text);
 
-const fn flag(field: &'static str, name: &'static str, takes: Takes) -> Flag {
-    Flag { field, name, takes }
+macro_rules! abouts {
+    ($($it:path),+ $(,)?) => { &[SEND_SIGNAL, RUN_TASK_AGAIN, $(<$it as Operation>::ABOUT),+] };
+}
+const OPERATIONS: &[About] = crate::operations!(abouts);
+
+/// The operations that have a command here.
+pub fn with_commands() -> impl Iterator<Item = &'static About> {
+    OPERATIONS.iter().filter(|about| about.command.is_some())
 }
 
 impl Flag {
@@ -66,48 +62,26 @@ impl Flag {
     }
 }
 
-/// An operation of the interface, and the command that asks for it.
-#[derive(Debug, Clone, Copy)]
-pub struct Call {
-    /// `operationId` in the OpenAPI document.
-    pub operation: &'static str,
-    /// HTTP method.
-    pub method: &'static str,
-    /// Address, with `{}` for each thing that it names.
-    pub path: &'static str,
-    /// The role that it needs.
-    pub role: Role,
-    /// The group of commands, and the command.
-    pub words: [&'static str; 2],
-    /// The flags that have its fields, in order.
-    pub flags: &'static [Flag],
-    /// The flag that has the whole body.
-    pub body: Option<&'static str>,
-}
-
 /// What a person is still asked for, in a command.
 const PLACEHOLDER: &str = "JSON";
 
 /// What a move asks for that is the whole body of its call.
 pub const WHOLE_BODY: &str = "body";
 
-impl Call {
-    /// The operation of this id.
+impl About {
+    /// That of the operation of this id.
     #[must_use]
-    pub fn of(operation: &str) -> Option<&'static Self> {
-        CALLS
-            .iter()
-            .copied()
-            .find(|call| call.operation == operation)
+    pub fn of_operation(id: &str) -> Option<&'static Self> {
+        OPERATIONS.iter().find(|about| about.id == id)
     }
 
     /// The address of these things.
     #[must_use]
     pub fn address(&self, named: &[&str]) -> String {
         let mut named = named.iter();
-        let parts = self.path.split('/').map(|part| match part {
-            "{}" => segment(named.next().copied().unwrap_or_default()),
-            part => part.to_owned(),
+        let parts = self.path.split('/').map(|part| match is_named(part) {
+            true => segment(named.next().copied().unwrap_or_default()),
+            false => part.to_owned(),
         });
         parts.collect::<Vec<_>>().join("/")
     }
@@ -115,21 +89,22 @@ impl Call {
     /// What an address of it names.
     fn named(&self, address: &str) -> Vec<String> {
         let parts = self.path.split('/').zip(address.split('/'));
-        let named = parts.filter(|(part, _)| *part == "{}");
+        let named = parts.filter(|(part, _)| is_named(part));
         named.map(|(_, name)| plain(name)).collect()
     }
 
     /// The words behind the program's name; `None`: no command expresses this body.
     fn words(&self, can: &OperatorMove) -> Option<Vec<String>> {
-        let mut words = self.words.map(str::to_owned).to_vec();
+        let command = self.command?;
+        let mut words = command.words.map(str::to_owned).to_vec();
         words.extend(self.named(&can.path));
         let is_asked = |field: &str| can.asks.iter().any(|asked| asked == field);
-        match (self.body, &can.body) {
+        match (command.body, &can.body) {
             (None, _) => {}
             (Some(flag), _) if is_asked(WHOLE_BODY) => add(&mut words, flag, Some(PLACEHOLDER)),
             (Some(flag), body) => add(&mut words, flag, Some(&body.clone()?.to_string())),
         }
-        for flag in self.flags {
+        for flag in command.flags {
             let Some(value) = can.body.as_ref().and_then(|body| body.get(flag.field)) else {
                 continue;
             };
@@ -143,6 +118,11 @@ impl Call {
         }
         Some(words)
     }
+}
+
+/// Whether a part of a path stands for what an address names.
+fn is_named(part: &str) -> bool {
+    part.starts_with('{')
 }
 
 /// Adds a flag. A value that begins like a flag stands in one word with it.
@@ -160,7 +140,7 @@ impl OperatorMove {
     /// Its words behind the program's name, where it is a call with a command.
     #[must_use]
     pub fn words(&self) -> Option<Vec<String>> {
-        Call::of(self.operation.as_deref()?)?.words(self)
+        About::of_operation(self.operation.as_deref()?)?.words(self)
     }
 
     /// A line that a person can paste into a shell; the request that it is where the program has no command for it.

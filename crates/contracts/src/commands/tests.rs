@@ -1,17 +1,19 @@
 //! Each call as a command, and as a request where no command expresses it.
 
 use super::*;
+use crate::operation::breakers::CloseBreaker;
+use crate::operation::limits::SetLimit;
 use serde_json::json;
 
 const ID: &str = "00000000-0000-7000-8000-000000000001";
 
 /// A move of a call.
 fn of(operation: &str, named: &[&str], body: Option<Value>) -> OperatorMove {
-    let call = Call::of(operation).expect("a call");
+    let about = About::of_operation(operation).expect("an operation");
     OperatorMove {
         operation: Some(operation.to_owned()),
-        method: call.method.to_owned(),
-        path: call.address(named),
+        method: about.verb.name().to_owned(),
+        path: about.address(named),
         body,
         ..OperatorMove::default()
     }
@@ -161,8 +163,10 @@ fn what_no_command_expresses_is_the_request_that_it_is() {
 
 #[test]
 fn an_address_names_what_it_was_made_of() {
+    let close = CloseBreaker::ABOUT;
     for name in ["a", "type:Deal", "a/b", "100%", "%41", "ü+&?#"] {
-        assert_eq!(CLOSE_BREAKER.named(&CLOSE_BREAKER.address(&[name])), [name]);
+        assert_eq!(close.named(&close.address(&[name])), [name]);
     }
-    assert_eq!(SET_LIMIT.address(&["type:a/b"]), "/api/limits/type:a%2Fb");
+    let set = SetLimit::ABOUT.address(&["type:a/b"]);
+    assert_eq!(set, "/api/limits/type:a%2Fb");
 }

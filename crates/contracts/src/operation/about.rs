@@ -1,6 +1,6 @@
 //! What is written down of an operation beside its types: a value that constants are built of. Must not know a type.
 
-use super::{Access, Chapter, Link, Verb};
+use super::{Access, Chapter, Command, Flag, Link, Verb};
 use crate::ProblemCode;
 
 /// What is written down of an operation.
@@ -30,6 +30,8 @@ pub struct About {
     pub no_store: bool,
     /// Where its answer leads.
     pub links: &'static [Link],
+    /// The command that asks for it, where moves or pages show one.
+    pub command: Option<Command>,
 }
 
 impl About {
@@ -47,6 +49,7 @@ impl About {
             acts_as: "operator",
             no_store: false,
             links: &[],
+            command: None,
         }
     }
 
@@ -122,6 +125,26 @@ impl About {
     #[must_use]
     pub const fn links(self, links: &'static [Link]) -> Self {
         Self { links, ..self }
+    }
+
+    /// The group of commands, the command that asks for it, and the flags that have its fields.
+    #[must_use]
+    pub const fn command(self, words: [&'static str; 2], flags: &'static [Flag]) -> Self {
+        let body = None;
+        Self {
+            command: Some(Command { words, flags, body }),
+            ..self
+        }
+    }
+
+    /// The same, where this flag has the whole body.
+    #[must_use]
+    pub const fn command_with_body(self, words: [&'static str; 2], flag: &'static str) -> Self {
+        let (flags, body): (&'static [Flag], _) = (&[], Some(flag));
+        Self {
+            command: Some(Command { words, flags, body }),
+            ..self
+        }
     }
 
     /// Whether it changes something, and so must come to its end where its caller goes away.

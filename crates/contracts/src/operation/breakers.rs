@@ -1,5 +1,6 @@
 //! Breakers: how they stand, and closing one.
 
+use super::command::NOTE;
 use super::{About, Access, Chapter, Operation, text_target};
 use crate::ProblemCode;
 use crate::http::Page;
@@ -48,7 +49,8 @@ impl Operation for CloseBreaker {
         200,
         "Attempts start, in all processes that share its hints. A task that sleeps for it starts at its due time",
     )
-    .problems(&[ProblemCode::NoSuchBreaker]);
+    .problems(&[ProblemCode::NoSuchBreaker])
+    .command(["breakers", "close"], &[NOTE]);
 
     fn example() -> (BreakerRequest, BreakerView) {
         let request = BreakerRequest {

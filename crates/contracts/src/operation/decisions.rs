@@ -1,6 +1,7 @@
 //! What a person decides about a task: a parked one, or a step of it, is settled or goes on, and how many of its hosts count as
 //! lost.
 
+use super::command::{Flag, NOTE, PATCH, Takes, flag};
 use super::examples::TASK;
 use super::{About, Access, Chapter, Operation};
 use crate::access::Role;
@@ -9,6 +10,12 @@ use crate::operator::{
 };
 use crate::{Direction, ProblemCode, SettledAs, TaskId, TaskStatus};
 use serde_json::json;
+
+const STEP: Flag = flag("step", "--step", Takes::Text);
+const AS: Flag = flag("as", "--as", Takes::Word);
+const OUTPUT: Flag = flag("output", "--output", Takes::Json);
+const UNDO: Flag = flag("direction", "--undo", Takes::Itself("undo"));
+const LOSSES: Flag = flag("recovery_attempts", "--set", Takes::Number);
 
 /// Settle a parked task, or a step of it.
 #[derive(Debug)]
@@ -45,7 +52,8 @@ impl Operation for ResolveTask {
         ProblemCode::NotParked,
         ProblemCode::NotSettleable,
         ProblemCode::InvalidOutput,
-    ]);
+    ])
+    .command(["tasks", "resolve"], &[STEP, AS, OUTPUT, NOTE]);
 
     fn example() -> (ResolveRequest, OperatorAnswer) {
         let request = ResolveRequest {
@@ -78,7 +86,8 @@ impl Operation for RetryTask {
         ProblemCode::NotParked,
         ProblemCode::NoWayForward,
         ProblemCode::RequestNotChangeable,
-    ]);
+    ])
+    .command(["tasks", "retry"], &[UNDO, PATCH, NOTE]);
 
     fn example() -> (RetryRequest, OperatorAnswer) {
         let request = RetryRequest {
@@ -110,7 +119,8 @@ impl Operation for SetRecoveries {
         ProblemCode::MalformedParameter,
         ProblemCode::NoSuchTask,
         ProblemCode::AlreadyEnded,
-    ]);
+    ])
+    .command(["tasks", "recoveries"], &[LOSSES, NOTE]);
 
     fn example() -> (RecoveriesRequest, RecoveriesAnswer) {
         let request = RecoveriesRequest {

@@ -1,5 +1,6 @@
 //! Limits of steps: which there are, setting one and resetting it.
 
+use super::command::{Flag, NOTE, Takes, flag};
 use super::examples::CHANGED;
 use super::{About, Access, Chapter, Operation, text_target};
 use crate::http::Page;
@@ -8,6 +9,9 @@ use crate::limit::{
 };
 use crate::{ProblemCode, Rate};
 use std::time::Duration;
+
+const AT_ONCE: Flag = flag("at_once", "--at-once", Takes::Number);
+const RATE: Flag = flag("rate", "--rate", Takes::Rate);
 
 /// The name of a limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +55,8 @@ impl Operation for SetLimit {
             "Set the values of a limit in place of those that are declared",
         )
         .answers(200, "They hold within a few seconds, in all processes")
-        .problems(&[ProblemCode::NoSuchLimit]);
+        .problems(&[ProblemCode::NoSuchLimit])
+        .command(["limits", "set"], &[AT_ONCE, RATE, NOTE]);
 
     fn example() -> (SetLimitRequest, LimitView) {
         let request = SetLimitRequest {
@@ -75,7 +80,8 @@ impl Operation for ResetLimit {
     )
     .summary(Chapter::Types, "Let a limit hold again as it is declared")
     .answers(200, "It holds as it is declared")
-    .problems(&[ProblemCode::NoSuchLimit]);
+    .problems(&[ProblemCode::NoSuchLimit])
+    .command(["limits", "reset"], &[NOTE]);
 
     fn example() -> (ResetLimitRequest, LimitView) {
         let request = ResetLimitRequest {

@@ -5,6 +5,7 @@
 mod about;
 pub mod alerts;
 pub mod breakers;
+pub(crate) mod command;
 pub mod decisions;
 pub(crate) mod examples;
 pub mod keys;
@@ -19,6 +20,7 @@ pub mod tasks;
 pub mod webhooks;
 
 pub use about::About;
+pub use command::{Command, Flag};
 pub use route::{Access, Chapter, Link, Param, TASK_LINKS, Verb};
 pub(crate) use target::text_target;
 pub use target::{BadTarget, TASK_ID, Target, text};

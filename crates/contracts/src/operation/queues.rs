@@ -1,5 +1,6 @@
 //! Queues: which there are, pausing one and resuming it.
 
+use super::command::NOTE;
 use super::examples::CHANGED;
 use super::{About, Access, Chapter, Operation, text_target};
 use crate::http::Page;
@@ -79,7 +80,8 @@ impl Operation for ResumeQueue {
     )
     .summary(Chapter::Types, "Claim tasks of a queue again")
     .answers(200, "Tasks of it are claimed")
-    .problems(&[ProblemCode::NoSuchQueue]);
+    .problems(&[ProblemCode::NoSuchQueue])
+    .command(["queues", "resume"], &[NOTE]);
 
     fn example() -> (QueueRequest, QueueView) {
         let open = queue([(TaskStatus::Dispatched, 12), (TaskStatus::Running, 3)]);

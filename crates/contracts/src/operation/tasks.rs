@@ -34,7 +34,8 @@ impl Operation for CancelTask {
             ProblemCode::Parked,
             ProblemCode::NotCancellable,
         ])
-        .as_client();
+        .as_client()
+        .command(["tasks", "cancel"], &[]);
     const OTHER: Option<OtherAnswer<CancelAnswer>> = Some(OtherAnswer {
         status: 200,
         answers: "It had been cancelled before",

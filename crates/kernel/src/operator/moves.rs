@@ -5,7 +5,13 @@ use crate::client::{again_type, is_erased};
 use crate::plan;
 use crate::record::{StepRow, TaskRecord};
 use crate::task::{Registry, TaskType};
-use counterstep_contracts::commands::{self, Call, WHOLE_BODY};
+use counterstep_contracts::commands::{RUN_TASK_AGAIN, SEND_SIGNAL, WHOLE_BODY};
+use counterstep_contracts::operation::breakers::CloseBreaker;
+use counterstep_contracts::operation::decisions::{ResolveTask, RetryTask, SetRecoveries};
+use counterstep_contracts::operation::limits::{ResetLimit, SetLimit};
+use counterstep_contracts::operation::queues::ResumeQueue;
+use counterstep_contracts::operation::tasks::CancelTask;
+use counterstep_contracts::operation::{About, Operation};
 use counterstep_contracts::operator::{OperatorMove, WhyCode};
 use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus, WaitDecl, WaitReason};
 use serde_json::{Value, json};
@@ -86,7 +92,7 @@ struct Texts(&'static str, &'static str, &'static str, &'static str);
 /// A move of a task.
 struct Move {
     texts: fn(TaskStatus) -> Texts,
-    call: &'static Call,
+    call: &'static About,
     fits: Fits,
     /// What it sends beside the note and the step; `None`: no body, or one that is asked for as a whole.
     body: fn() -> Option<Value>,
@@ -128,7 +134,7 @@ macro_rules! settled {
     ($name:literal as $settled:literal, $title:literal, $does:literal, $button:literal, $fits:expr) => {
         Move {
             texts: |_| Texts($name, $title, $does, $button),
-            call: &commands::RESOLVE_TASK,
+            call: &ResolveTask::ABOUT,
             fits: Fits::Task($fits),
             body: || Some(json!({"as": $settled})),
             asks: nothing,
@@ -140,7 +146,7 @@ macro_rules! settled {
 #[rustfmt::skip] // A table is read by its columns.
 const RECOUNT: Move = Move {
     texts: |_| Texts("recount", "count its lost hosts anew", "counts none of its losses any more", "Count anew"),
-    call: &commands::SET_RECOVERIES,
+    call: &SetRecoveries::ABOUT,
     fits: Fits::Task(|of| match of.record.task.recovery_attempts {
         _ if of.status().is_none_or(TaskStatus::is_terminal) => No,
         0 => Quiet("none is counted"),
@@ -156,7 +162,7 @@ const RECOUNT: Move = Move {
 const MOVES: &[Move] = &[
     Move {
         texts: |_| Texts("signal", "answer {}", "answers {}: the body is the answer of its declared type, as JSON", "Answer"),
-        call: &commands::SEND_SIGNAL,
+        call: &SEND_SIGNAL,
         fits: Fits::Step(|of, row| match row.status {
             _ if !of.goes_forward() || !of.waits_for_signal(row) => No,
             StepStatus::Waiting => Offered,
@@ -169,7 +175,7 @@ const MOVES: &[Move] = &[
     },
     Move {
         texts: |_| Texts("cancel", "cancel it", "cancels it: what it has done is undone", "Cancel the task"),
-        call: &commands::CANCEL_TASK,
+        call: &CancelTask::ABOUT,
         fits: Fits::Task(|of| offered_if(of.goes_forward() && of.task_type.is_some_and(|it| it.decl.cancellable))),
         body: || None,
         asks: nothing,
@@ -180,7 +186,7 @@ const MOVES: &[Move] = &[
             TaskStatus::CompensationFailed => Texts("retry", "try the undo again", "tries the undos, and the probes, that gave up again, with their retries anew", "Let it go on"),
             _ => Texts("retry", "run it again from where it gave up", "runs the steps, and the probes, that gave up again, with their retries anew", "Let it go on"),
         },
-        call: &commands::RETRY_TASK,
+        call: &RetryTask::ABOUT,
         fits: Fits::Task(|of| offered_if(of.is_parked())),
         body: || Some(json!({})),
         // Only what goes forward is given another request, and none by which tasks were submitted.
@@ -192,7 +198,7 @@ const MOVES: &[Move] = &[
     },
     Move {
         texts: |_| Texts("undo", "have it undone", "undoes what it has done", "Have it undone"),
-        call: &commands::RETRY_TASK,
+        call: &RetryTask::ABOUT,
         fits: Fits::Task(|of| offered_if(of.is(TaskStatus::DeadLettered))),
         body: || Some(json!({"direction": "undo"})),
         asks: nothing,
@@ -200,7 +206,7 @@ const MOVES: &[Move] = &[
     },
     Move {
         texts: |_| Texts("step-done", "did {} by hand", "gives the step the output of work that was done by hand, and goes on", "It is done"),
-        call: &commands::RESOLVE_TASK,
+        call: &ResolveTask::ABOUT,
         fits: Fits::Step(gave_up),
         body: || Some(json!({"as": "done", "output": null})),
         asks: |_| vec!["output"],
@@ -208,7 +214,7 @@ const MOVES: &[Move] = &[
     },
     Move {
         texts: |_| Texts("step-undone", "undid {} by hand", "says that the step was undone by hand, and undoes the others", "It is undone"),
-        call: &commands::RESOLVE_TASK,
+        call: &ResolveTask::ABOUT,
         fits: Fits::Step(undo_gave_up),
         body: || Some(json!({"as": "undone"})),
         asks: nothing,
@@ -216,7 +222,7 @@ const MOVES: &[Move] = &[
     },
     Move {
         texts: |_| Texts("step-skipped", "leave {} as it is", "leaves the effects of the step, as the task then shows, and undoes the others", "Leave it as it is"),
-        call: &commands::RESOLVE_TASK,
+        call: &ResolveTask::ABOUT,
         fits: Fits::Step(undo_gave_up),
         body: || Some(json!({"as": "skipped"})),
         asks: nothing,
@@ -233,7 +239,7 @@ const MOVES: &[Move] = &[
     RECOUNT,
     Move {
         texts: |_| Texts("run-again", "run it again", "runs it again from the start, as a new task", "Run it again"),
-        call: &commands::RUN_TASK_AGAIN,
+        call: &RUN_TASK_AGAIN,
         fits: Fits::Task(|of| offered_if(of.again.is_some_and(|it| !is_erased(&it, &of.record.task)))),
         body: || Some(json!({})),
         // What the rows do not say, as whether its files are still there, the answer does.
@@ -317,7 +323,7 @@ impl Move {
 /// A call. `named`: what its address names; `about`: what its texts do.
 fn call(
     texts: &Texts,
-    call: &Call,
+    call: &About,
     named: &[&str],
     body: Option<Value>,
     about: &str,
@@ -327,11 +333,11 @@ fn call(
         body
     });
     OperatorMove {
-        operation: Some(call.operation.to_owned()),
-        method: call.method.to_owned(),
+        operation: Some(call.id.to_owned()),
+        method: call.verb.name().to_owned(),
         path: call.address(named),
         body,
-        role: Some(call.role),
+        role: call.access.role(),
         button: texts.3.to_owned(),
         ..of_texts(texts, about)
     }
@@ -373,7 +379,7 @@ mod gates {
 pub(super) fn resume_queue(queue: &str) -> OperatorMove {
     call(
         &gates::RESUME,
-        &commands::RESUME_QUEUE,
+        &ResumeQueue::ABOUT,
         &[queue],
         Some(json!({})),
         queue,
@@ -389,14 +395,14 @@ pub(super) fn set_limit(limit: &str, now: Value, does: &'static str) -> Operator
     let asks = set.map(|(name, _)| name.clone()).collect();
     OperatorMove {
         asks,
-        ..call(&texts, &commands::SET_LIMIT, &[limit], Some(now), limit)
+        ..call(&texts, &SetLimit::ABOUT, &[limit], Some(now), limit)
     }
 }
 
 pub(super) fn reset_limit(limit: &str) -> OperatorMove {
     call(
         &gates::RESET,
-        &commands::RESET_LIMIT,
+        &ResetLimit::ABOUT,
         &[limit],
         Some(json!({})),
         limit,
@@ -406,7 +412,7 @@ pub(super) fn reset_limit(limit: &str) -> OperatorMove {
 pub(super) fn close_breaker(breaker: &str) -> OperatorMove {
     call(
         &gates::CLOSE,
-        &commands::CLOSE_BREAKER,
+        &CloseBreaker::ABOUT,
         &[breaker],
         Some(json!({})),
         breaker,
@@ -417,7 +423,7 @@ pub(super) fn close_breaker(breaker: &str) -> OperatorMove {
 pub(super) fn cancel_first(task: TaskId) -> OperatorMove {
     call(
         &gates::CANCEL_FIRST,
-        &commands::CANCEL_TASK,
+        &CancelTask::ABOUT,
         &[&task.to_string()],
         None,
         "",

@@ -4,7 +4,7 @@ use crate::port::{Api, ApiRequest};
 use actix_web::HttpResponse;
 use actix_web::http::{Method, StatusCode};
 use actix_web::web::Bytes;
-use counterstep_contracts::commands::Call;
+use counterstep_contracts::operation::About;
 use counterstep_contracts::operator::OperatorMove;
 use counterstep_contracts::{Problem, ProblemCode};
 use futures::TryStreamExt;
@@ -110,14 +110,14 @@ fn known(path: &str) -> HttpResponse {
 
 /// A move of the task.
 fn can(name: &str, operation: &str, does: &str, body: Option<Value>) -> OperatorMove {
-    let call = Call::of(operation).expect("a call");
+    let about = About::of_operation(operation).expect("an operation");
     OperatorMove {
         name: name.to_owned(),
         operation: Some(operation.to_owned()),
-        method: call.method.to_owned(),
-        path: call.address(&[ID, "ship"]),
+        method: about.verb.name().to_owned(),
+        path: about.address(&[ID, "ship"]),
         body,
-        role: Some(call.role),
+        role: about.access.role(),
         title: name.replace('-', " "),
         does: does.to_owned(),
         button: "Do it".to_owned(),
