@@ -10,7 +10,7 @@ pub(super) const fn of_a_task(status: TaskStatus) -> &'static str {
         }
         TaskStatus::Running => "A host holds the lease and runs forward steps.",
         TaskStatus::Waiting => {
-            "Waits by itself: for a retry, a breaker, a timer, a signal, tasks that it has submitted, or a worker of its version."
+            "Waits by itself: for a retry, a breaker, a limit, a place, a timer, a signal, tasks that it has submitted, or a worker of its version."
         }
         TaskStatus::Completed => "Every step that was not skipped has completed.",
         TaskStatus::Compensating => {
