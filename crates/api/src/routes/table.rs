@@ -42,6 +42,10 @@ pub(crate) struct Endpoint {
 
 /// What answers.
 #[derive(Clone, Copy)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a value a route, made once in a process"
+)]
 pub(crate) enum To {
     /// A handler of this crate; the function adds it.
     Handler(fn(Route) -> Route),

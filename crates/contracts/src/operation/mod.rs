@@ -199,10 +199,13 @@ mod tests {
         O::OTHER.is_none_or(|it| (it.is_it)(&(it.example)()) && !(it.is_it)(&example))
     }
 
+    /// Of an operation, and its name.
+    type Tells = (fn() -> bool, &'static str);
+
     macro_rules! tells {
         ($($it:path),+ $(,)?) => { &[$((tells_its_answers_apart::<$it>, stringify!($it))),+] };
     }
-    const TELLS: &[(fn() -> bool, &str)] = operations!(tells);
+    const TELLS: &[Tells] = operations!(tells);
 
     #[test]
     fn each_answer_has_the_status_of_its_example() {
