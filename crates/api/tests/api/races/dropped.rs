@@ -1,7 +1,7 @@
 //! Operations whose client goes away: what has begun comes to its end.
 
 use super::lossy_store::{Fate, LossyStore};
-use super::{everything, request_for};
+use super::{Request, everything, request_for};
 use crate::administration::entries;
 use crate::site::{Site, eventually};
 use actix_web::App;
@@ -16,16 +16,21 @@ use std::pin::pin;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-/// What is seen of an operation that is done: the audit of changes beside tasks, or a list where it has no entry there.
-async fn seen(site: &Site, id: &str, path: &str) -> String {
-    let list = match id {
+/// What is seen of an operation that is done: the audit of changes beside tasks, or that of the task, or a list where it has no entry
+/// in either.
+async fn seen(site: &Site, id: &str, request: &Request) -> String {
+    let list = match (id, request.task) {
         // Without the webhook's id and `/send`.
-        "sendWebhook" => path.rsplitn(3, '/').last().expect("the webhooks of a task"),
-        "sendTestAlert" => "/api/alerts",
-        "runSchedule" => "/api/tasks",
+        ("sendWebhook", _) => {
+            let list = request.path.rsplitn(3, '/').last();
+            list.expect("the webhooks of a task").to_owned()
+        }
+        ("sendTestAlert", _) => "/api/alerts".to_owned(),
+        ("runSchedule", _) => "/api/tasks".to_owned(),
+        (_, Some(task)) => format!("/api/tasks/{task}/audit"),
         _ => return format!("{:?}", entries(site).await),
     };
-    String::from_utf8(site.get(list).await.body).expect("JSON")
+    String::from_utf8(site.get(&list).await.body).expect("JSON")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -50,7 +55,7 @@ async fn an_operation_that_changes_something_comes_to_its_end_where_its_client_g
         let mut routes = all_routes();
         let route = routes.find(|it| is_its(it.method, it.path));
         let request = request_for(&site, route.expect("its route")).await;
-        let before = seen(&site, about.id, &request.path).await;
+        let before = seen(&site, about.id, &request).await;
         let (reached, is_reached) = oneshot::channel();
         let (go_on, goes_on) = oneshot::channel::<()>();
         store.lose(
@@ -79,7 +84,7 @@ async fn an_operation_that_changes_something_comes_to_its_end_where_its_client_g
         }
         go_on.send(()).expect("it goes on after its client");
         eventually(about.id, async || {
-            let after = seen(&site, about.id, &request.path).await;
+            let after = seen(&site, about.id, &request).await;
             (after != before).then_some(()).ok_or(after)
         })
         .await;
