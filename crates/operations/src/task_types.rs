@@ -3,9 +3,12 @@
 use crate::{Cx, Refused, Run, no_such_type, note};
 use counterstep_contracts::disable::{SwitchRequest, SwitchView};
 use counterstep_contracts::operation::task_types::{DisableTaskType, EnableTaskType, TypeRoute};
+use counterstep_kernel::Engine;
+use counterstep_kernel::admission::SettingError;
 use counterstep_kernel::admission::disable::{TypeDecision, disable_type, enable_type};
 use counterstep_kernel::ports::TypeRow;
 use counterstep_steps::times::rfc3339;
+use futures::future::BoxFuture;
 
 impl Run for DisableTaskType {
     fn find(cx: &Cx, route: &TypeRoute) -> Result<(), Refused> {
@@ -13,15 +16,7 @@ impl Run for DisableTaskType {
     }
 
     async fn run(cx: Cx, route: TypeRoute, input: SwitchRequest) -> Result<SwitchView, Refused> {
-        let (name, actor) = (name(&cx, &route)?, cx.actor::<Self>());
-        let note = note(&input.note, input.actor.as_deref())?;
-        let decision = TypeDecision {
-            actor: &actor,
-            name: note.actor.as_deref(),
-            note: &note.text,
-        };
-        let row = disable_type(&cx.engine, name, decision).await?;
-        Ok(type_switch(name, Some(row)))
+        switched(&cx, &route, &input, &cx.actor::<Self>(), disable_type).await
     }
 }
 
@@ -31,16 +26,33 @@ impl Run for EnableTaskType {
     }
 
     async fn run(cx: Cx, route: TypeRoute, input: SwitchRequest) -> Result<SwitchView, Refused> {
-        let (name, actor) = (name(&cx, &route)?, cx.actor::<Self>());
-        let note = note(&input.note, input.actor.as_deref())?;
-        let decision = TypeDecision {
-            actor: &actor,
-            name: note.actor.as_deref(),
-            note: &note.text,
-        };
-        let row = enable_type(&cx.engine, name, decision).await?;
-        Ok(type_switch(name, Some(row)))
+        switched(&cx, &route, &input, &cx.actor::<Self>(), enable_type).await
     }
+}
+
+/// Disables or enables a type.
+type Switch = for<'a> fn(
+    &'a Engine,
+    &'a str,
+    TypeDecision<'a>,
+) -> BoxFuture<'a, Result<TypeRow, SettingError>>;
+
+async fn switched(
+    cx: &Cx,
+    route: &TypeRoute,
+    input: &SwitchRequest,
+    actor: &str,
+    switch: Switch,
+) -> Result<SwitchView, Refused> {
+    let name = name(cx, route)?;
+    let note = note(&input.note, input.actor.as_deref())?;
+    let decision = TypeDecision {
+        actor,
+        name: note.actor.as_deref(),
+        note: &note.text,
+    };
+    let row = switch(&cx.engine, name, decision).await?;
+    Ok(type_switch(name, Some(row)))
 }
 
 fn name(cx: &Cx, route: &TypeRoute) -> Result<&'static str, Refused> {

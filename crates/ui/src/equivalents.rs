@@ -3,7 +3,7 @@
 use crate::markup::copied;
 use crate::page_request::PageRequest;
 use crate::port::SignIn;
-use counterstep_contracts::commands::{in_shell, quoted};
+use counterstep_contracts::commands::{self, in_shell, quoted};
 use counterstep_contracts::operation::About;
 use counterstep_contracts::operator::OperatorMove;
 use maud::{Markup, html};
@@ -93,10 +93,7 @@ impl Equivalents {
     /// A flag of the command line with its value.
     pub(crate) fn flag(mut self, name: &str, value: &str) -> Self {
         if let Some(words) = &mut self.words {
-            match value.starts_with('-') && value != "-" {
-                true => words.push(format!("{name}={value}")),
-                false => words.extend([name.to_owned(), value.to_owned()]),
-            }
+            commands::add(words, name, Some(value));
         }
         self
     }

@@ -44,6 +44,15 @@ pub fn with_commands() -> impl Iterator<Item = &'static About> {
 }
 
 impl Flag {
+    /// What a person is still asked for.
+    const fn placeholder(self) -> &'static str {
+        match self.takes {
+            Takes::Number => "NUMBER",
+            Takes::Rate => "RATE",
+            _ => PLACEHOLDER,
+        }
+    }
+
     /// The values of the flag, once for each time that it stands there; `None`: it does not express this one.
     fn values(self, value: &Value) -> Option<Vec<Option<String>>> {
         let one = |text: String| Some(vec![Some(text)]);
@@ -62,7 +71,7 @@ impl Flag {
     }
 }
 
-/// What a person is still asked for, in a command.
+/// A JSON value that a person is still asked for, in a command.
 const PLACEHOLDER: &str = "JSON";
 
 /// What a move asks for that is the whole body of its call.
@@ -109,7 +118,7 @@ impl About {
                 continue;
             };
             if is_asked(flag.field) {
-                add(&mut words, flag.name, Some(PLACEHOLDER));
+                add(&mut words, flag.name, Some(flag.placeholder()));
                 continue;
             }
             for value in flag.values(value)? {
@@ -126,7 +135,7 @@ fn is_named(part: &str) -> bool {
 }
 
 /// Adds a flag. A value that begins like a flag stands in one word with it.
-fn add(words: &mut Vec<String>, flag: &str, value: Option<&str>) {
+pub fn add(words: &mut Vec<String>, flag: &str, value: Option<&str>) {
     match value {
         None => words.push(flag.to_owned()),
         Some(value) if value.starts_with('-') && value != "-" => {

@@ -122,6 +122,11 @@ fn what_a_person_is_asked_for_has_a_placeholder() {
     can.asks = vec!["output".to_owned()];
     let expected = "shop tasks resolve ID --step pay --as done --output JSON --note why";
     assert_eq!(line(&can), expected);
+    let body = json!({"at_once": 3, "rate": {"starts": 50, "per": "1s"}, "note": "why"});
+    let mut can = of("setLimit", &["bank"], Some(body));
+    can.asks = vec!["at_once".to_owned(), "rate".to_owned()];
+    let expected = "shop limits set bank --at-once NUMBER --rate RATE --note why";
+    assert_eq!(line(&can), expected);
     // What need not be added is left out.
     let mut can = of("retryTask", &[ID], Some(json!({"note": "why"})));
     can.asks = vec!["patch".to_owned()];

@@ -168,10 +168,18 @@ impl About {
             "only POST and PUT take an input, in their bodies"
         );
         assert!(
+            is_success(self.status),
+            "an operation is answered with a status of success"
+        );
+        assert!(
             answers_body == (self.status != 204),
             "an output without a field is answered as 204, and no other is"
         );
     }
+}
+
+pub(super) const fn is_success(status: u16) -> bool {
+    matches!(status, 200..=299)
 }
 
 const fn braces(path: &str) -> usize {

@@ -72,8 +72,7 @@ pub(crate) fn cancel_for<'a>(
             .of(&record.task)
             .ok_or(Refusal::UnknownType)?;
         let changed = engine.change(Author::anyone(actor), &task_type, record, |draft| {
-            let again =
-                draft.is_cancel_requested() && draft.record().task.goal != Some(UndoGoal::Failed);
+            let again = is_again(draft);
             let outcome = accept_cancel(draft, decision.as_ref())?;
             let answer = |outcome| CancelAnswer {
                 task_id: task,
@@ -94,6 +93,11 @@ pub(crate) fn cancel_for<'a>(
     })
 }
 
+/// Whether a cancel was accepted before, and holds still.
+fn is_again(draft: &Draft) -> bool {
+    draft.is_cancel_requested() && draft.record().task.goal != Some(UndoGoal::Failed)
+}
+
 /// Adds the cancel to the draft, or says why not. A cancel that was accepted before changes nothing.
 ///
 /// # Errors
@@ -103,7 +107,7 @@ pub fn accept_cancel(
     decision: Option<&Decision>,
 ) -> Result<Result<CancelOutcome, Refusal>, Illegal> {
     let status = draft.status();
-    let again = draft.is_cancel_requested() && draft.record().task.goal != Some(UndoGoal::Failed);
+    let again = is_again(draft);
     Ok(match status {
         TaskStatus::Cancelled => Ok(CancelOutcome::AlreadyCancelled),
         // Also after a take-back: the next host that claims it honours the cancel.

@@ -248,7 +248,8 @@ impl TurnPlan<'_> {
                 execution,
                 limit,
                 first,
-                given: None,
+                room: None,
+                permit: None,
             });
         }
         Ok(Next::Run(starts))
@@ -269,7 +270,8 @@ impl TurnPlan<'_> {
             execution,
             limit,
             first: false,
-            given: None,
+            room: None,
+            permit: None,
         }]))
     }
 
@@ -294,7 +296,8 @@ impl TurnPlan<'_> {
                 execution,
                 limit,
                 first: false,
-                given: None,
+                room: None,
+                permit: None,
             });
         }
         Ok(Next::Run(starts))

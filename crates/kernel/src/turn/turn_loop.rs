@@ -67,15 +67,10 @@ pub(super) struct Start {
     pub(super) limit: Duration,
     /// No attempt before it can have had an effect.
     pub(super) first: bool,
-    /// What it was given to run, from the first try to begin it: what happens while it waits for the lease takes none of it.
-    pub(super) given: Option<Given>,
-}
-
-/// Room for a heavy attempt, and a permit of the limit of its step.
-#[derive(Debug)]
-pub(super) struct Given {
-    room: Option<LimitPermit>,
-    permit: Option<LimitPermit>,
+    /// Its room, where it is heavy, and its permit: its own before it waits for the lease, so that nothing that happens meanwhile
+    /// gives them back.
+    pub(super) room: Option<LimitPermit>,
+    pub(super) permit: Option<LimitPermit>,
 }
 
 /// What a turn waits for.
@@ -350,22 +345,15 @@ impl<'a> Turn<'a> {
         Ok(changed.answer)
     }
 
-    /// What the turn has for this attempt; no undo is heavy or limited.
-    fn given(&self, at: usize, direction: Direction) -> Given {
-        let (room, permit) = match direction {
-            Direction::Forward if self.task_type.decl.steps[at].heavy => {
-                (self.permits.take_room(), self.permits.take(at))
-            }
-            Direction::Forward => (None, self.permits.take(at)),
-            Direction::Undo => (None, None),
-        };
-        Given { room, permit }
-    }
-
     pub(super) fn begin(&mut self, mut starts: Vec<Start>) {
-        for start in &mut starts {
-            if start.given.is_none() {
-                start.given = Some(self.given(start.at, start.execution.direction));
+        // No undo is heavy or limited.
+        let is_forward = |it: &&mut Start| it.execution.direction == Direction::Forward;
+        for start in starts.iter_mut().filter(is_forward) {
+            if start.room.is_none() && self.task_type.decl.steps[start.at].heavy {
+                start.room = self.permits.take_room();
+            }
+            if start.permit.is_none() {
+                start.permit = self.permits.take(start.at);
             }
         }
         // Their start was written while the lease was over: another host may have the task.
@@ -384,7 +372,8 @@ impl<'a> Turn<'a> {
             execution,
             limit,
             first,
-            given,
+            room,
+            permit,
         } in starts
         {
             let direction = execution.direction;
@@ -406,7 +395,6 @@ impl<'a> Turn<'a> {
                 .meter(&execution.step, direction, execution.attempt);
             let part = LogPart::of(direction);
             let log = self.log.attempt(&execution.step, part, execution.attempt);
-            let Given { room, permit } = given.unwrap_or_else(|| self.given(at, direction));
             debug_assert!(
                 permit.is_some()
                     || fallback
