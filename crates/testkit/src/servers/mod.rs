@@ -93,7 +93,7 @@ impl Servers {
 /// The one PostgreSQL of this test binary, started on first use. Take a [`Postgres::database`] of
 /// your own from it.
 pub fn shared_postgres() -> &'static Postgres {
-    static SHARED: LazyLock<Postgres> = LazyLock::new(Postgres::start);
+    static SHARED: LazyLock<Postgres> = LazyLock::new(Postgres::of_many_tests);
     &SHARED
 }
 

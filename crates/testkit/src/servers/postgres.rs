@@ -53,6 +53,20 @@ impl Postgres {
         Self::with_settings(FAST)
     }
 
+    /// As `start`, and nothing is vacuumed but where a test says so: what `autovacuum` reads would count among the reads
+    /// of a test, now and then.
+    ///
+    /// # Panics
+    /// When PostgreSQL is not installed or does not start.
+    pub(super) fn of_many_tests() -> Self {
+        let settings: Vec<_> = FAST
+            .iter()
+            .copied()
+            .chain([("autovacuum", "off")])
+            .collect();
+        Self::with_settings(&settings)
+    }
+
     /// Starts one for benchmarks: `fsync`, `synchronous_commit` and `full_page_writes` on.
     ///
     /// # Panics
