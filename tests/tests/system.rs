@@ -29,6 +29,7 @@ mod system {
     mod large;
     mod limits;
     mod logs;
+    mod mcp;
     mod metrics;
     mod new_program;
     mod openapi;

@@ -87,12 +87,7 @@ impl About {
     /// The address of these things.
     #[must_use]
     pub fn address(&self, named: &[&str]) -> String {
-        let mut named = named.iter();
-        let parts = self.path.split('/').map(|part| match is_named(part) {
-            true => segment(named.next().copied().unwrap_or_default()),
-            false => part.to_owned(),
-        });
-        parts.collect::<Vec<_>>().join("/")
+        address(self.path, named)
     }
 
     /// What an address of it names.
@@ -127,6 +122,17 @@ impl About {
         }
         Some(words)
     }
+}
+
+/// A path of these things.
+#[must_use]
+pub fn address(path: &str, named: &[&str]) -> String {
+    let mut named = named.iter();
+    let parts = path.split('/').map(|part| match is_named(part) {
+        true => segment(named.next().copied().unwrap_or_default()),
+        false => part.to_owned(),
+    });
+    parts.collect::<Vec<_>>().join("/")
 }
 
 /// Whether a part of a path stands for what an address names.

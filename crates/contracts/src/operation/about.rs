@@ -32,6 +32,8 @@ pub struct About {
     pub links: &'static [Link],
     /// The command that asks for it, where moves or pages show one.
     pub command: Option<Command>,
+    /// The address, of what its own names, that shows before it what it would do or change.
+    pub preview: Option<&'static str>,
 }
 
 impl About {
@@ -50,6 +52,7 @@ impl About {
             no_store: false,
             links: &[],
             command: None,
+            preview: None,
         }
     }
 
@@ -125,6 +128,16 @@ impl About {
     #[must_use]
     pub const fn links(self, links: &'static [Link]) -> Self {
         Self { links, ..self }
+    }
+
+    /// The address, of what its own names, that shows before it what it would do or change. What it answers must be the
+    /// same until something changes: a decision holds for what was shown.
+    #[must_use]
+    pub const fn preview(self, path: &'static str) -> Self {
+        Self {
+            preview: Some(path),
+            ..self
+        }
     }
 
     /// The group of commands, the command that asks for it, and the flags that have its fields.

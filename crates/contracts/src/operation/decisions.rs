@@ -40,6 +40,7 @@ impl Operation for ResolveTask {
         Chapter::Deciding,
         "Settle a parked task, or a step of it, by hand",
     )
+    .preview("/api/tasks/{id}/plan")
     .answers(
         200,
         "What waits for a decision still, and what will be undone",
@@ -78,6 +79,7 @@ impl Operation for RetryTask {
         Access::Role(Role::Operate),
     )
     .summary(Chapter::Deciding, "Let a parked task go on")
+    .preview("/api/tasks/{id}/plan")
     .answers(200, "What will be undone")
     .problems(&[
         ProblemCode::MalformedParameter,
@@ -114,6 +116,7 @@ impl Operation for SetRecoveries {
         Chapter::Deciding,
         "Set how many lost hosts count against a task",
     )
+    .preview("/api/tasks/{id}/plan")
     .answers(200, "What counts now")
     .problems(&[
         ProblemCode::MalformedParameter,

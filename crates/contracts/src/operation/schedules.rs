@@ -55,6 +55,7 @@ impl Operation for DeleteSchedule {
     type Output = ();
     const ABOUT: About = About::delete("deleteSchedule", "/api/schedules/{name}", OPERATE)
         .summary(Chapter::Schedules, "Delete a schedule; its tasks stay")
+        .preview("/api/schedules/{name}")
         .answers(204, "The schedule is deleted")
         .problems(&[ProblemCode::NoSuchSchedule, ProblemCode::ScheduleDeclared])
         .as_client();
@@ -70,6 +71,7 @@ impl Operation for PauseSchedule {
     type Output = ScheduleView;
     const ABOUT: About = About::post("pauseSchedule", "/api/schedules/{name}/pause", OPERATE)
         .summary(Chapter::Schedules, "Pause a schedule")
+        .preview("/api/schedules/{name}")
         .answers(200, "The schedule is paused")
         .problems(&[ProblemCode::NoSuchSchedule])
         .as_client();
@@ -94,6 +96,7 @@ impl Operation for ResumeSchedule {
     type Output = ScheduleView;
     const ABOUT: About = About::post("resumeSchedule", "/api/schedules/{name}/resume", OPERATE)
         .summary(Chapter::Schedules, "Let a paused schedule go on")
+        .preview("/api/schedules/{name}")
         .answers(200, "The schedule goes on")
         .problems(&[ProblemCode::NoSuchSchedule])
         .as_client();
@@ -109,6 +112,7 @@ impl Operation for RunSchedule {
     type Output = Accepted;
     const ABOUT: About = About::post("runSchedule", "/api/schedules/{name}/run", OPERATE)
         .summary(Chapter::Schedules, "Submit a task of a schedule now")
+        .preview("/api/schedules/{name}")
         .answers(202, "The task is accepted")
         .problems(&[
             ProblemCode::NoSuchSchedule,

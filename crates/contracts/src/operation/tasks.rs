@@ -23,6 +23,7 @@ impl Operation for CancelTask {
     type Output = CancelAnswer;
     const ABOUT: About = About::delete("cancelTask", "/api/tasks/{id}", Access::Role(Role::Submit))
         .summary(Chapter::Tasks, "Cancel a task: what it has done is undone")
+        .preview("/api/tasks/{id}/plan")
         .answers(202, "It will be undone")
         .problems(&[
             ProblemCode::MalformedParameter,

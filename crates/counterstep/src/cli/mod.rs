@@ -18,6 +18,7 @@ mod help;
 mod keys;
 mod limits;
 mod log;
+mod mcp;
 #[cfg(feature = "shipped")]
 mod new;
 mod operator;
@@ -145,6 +146,8 @@ enum Command {
     Schedules(schedules::SchedulesArgs),
     /// List processes, what they run, and how long tasks wait, over the HTTP API
     Workers(workers::WorkersArgs),
+    /// Offer the operations of the HTTP API as tools of the Model Context Protocol, over standard input and output
+    Mcp(mcp::McpArgs),
     /// Print a script with which a shell completes the commands and flags of this program
     Completions {
         /// The shell
@@ -226,6 +229,7 @@ pub(crate) fn run(registry: Registry, beside: Beside, own: OwnCommands) -> ExitC
         Command::Limits(args) => limits::main(args),
         Command::Schedules(args) => schedules::main(args),
         Command::Workers(args) => workers::main(args),
+        Command::Mcp(args) => mcp::main(args),
         Command::Completions { shell } => {
             // Not to standard output at once: `generate` panics on a closed pipe.
             let mut script = Vec::new();

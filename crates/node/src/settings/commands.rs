@@ -70,4 +70,5 @@ pub const COMMANDS: &[(&str, u32)] = &[
     ("limits", REMOTE),
     ("schedules", REMOTE),
     ("workers", REMOTE),
+    ("mcp", REMOTE),
 ];

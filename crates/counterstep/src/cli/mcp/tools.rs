@@ -1,0 +1,320 @@
+//! A tool made of a declaration: what it takes, and the request that it is. Must not send one.
+
+use counterstep_contracts::access::{CallerView, Role};
+use counterstep_contracts::commands::segment;
+use counterstep_contracts::operation::{Access, Body, Declared, Verb};
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+
+/// The argument that confirms a change.
+pub(super) const CONFIRM: &str = "confirm";
+
+/// The argument that is not asked for: who decides is the client.
+const ACTOR: &str = "actor";
+
+#[derive(Debug, Clone)]
+pub(super) struct Tool {
+    declared: Declared,
+    /// What it takes, without the token.
+    takes: Map<String, Value>,
+    required: Vec<Value>,
+    has_actor: bool,
+}
+
+/// A request to the API.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Request {
+    pub(super) verb: Verb,
+    pub(super) path: String,
+    pub(super) body: Option<Value>,
+}
+
+/// Those that a caller may use. What no cache may keep are secrets: a model gets none.
+pub(super) fn offered(
+    declared: &[Declared],
+    caller: &CallerView,
+    allow: Option<Role>,
+) -> Vec<Tool> {
+    let may = |access: Access| match access {
+        Access::Open => true,
+        Access::Signed => false,
+        Access::Role(role) => role <= caller.role,
+        Access::Installation => caller.is_of_installation,
+    };
+    let is_allowed = |it: &Declared| !it.about.changes() || allow >= it.about.access.role();
+    let offered = declared
+        .iter()
+        .filter(|it| may(it.about.access) && !it.about.no_store && is_allowed(it));
+    offered.map(|it| Tool::of(*it)).collect()
+}
+
+impl Tool {
+    fn of(declared: Declared) -> Self {
+        let mut takes = Map::new();
+        let mut required = Vec::new();
+        for param in declared.params {
+            let mut schema = (param.schema)();
+            schema["description"] = json!(param.about);
+            takes.insert(param.name.to_owned(), schema);
+            required.push(json!(param.name));
+        }
+        let mut input = declared.input.as_ref().map_or(Value::Null, schema_of);
+        let has_actor = match input["properties"].as_object_mut() {
+            Some(fields) => {
+                let has_actor = fields.remove(ACTOR).is_some();
+                takes.append(fields);
+                has_actor
+            }
+            None => false,
+        };
+        required.extend(input["required"].as_array().into_iter().flatten().cloned());
+        Self {
+            declared,
+            takes,
+            required,
+            has_actor,
+        }
+    }
+
+    pub(super) const fn name(&self) -> &'static str {
+        self.declared.about.id
+    }
+
+    pub(super) const fn changes(&self) -> bool {
+        self.declared.about.changes()
+    }
+
+    pub(super) const fn summary(&self) -> &'static str {
+        self.declared.about.summary
+    }
+
+    /// As `tools/list` has it.
+    pub(super) fn listed(&self) -> Value {
+        let about = &self.declared.about;
+        let mut takes = self.takes.clone();
+        if self.changes() {
+            let token = "The token of the answer that showed what this would change";
+            takes.insert(
+                CONFIRM.to_owned(),
+                json!({ "type": "string", "description": token }),
+            );
+        }
+        let mut tool = json!({
+            "name": about.id,
+            "title": about.summary,
+            "description": format!("{}. {}.", about.summary, about.answers),
+            "inputSchema": {
+                "type": "object",
+                "properties": takes,
+                "required": self.required,
+                "additionalProperties": false,
+            },
+            "annotations": {
+                "readOnlyHint": !self.changes(),
+                "destructiveHint": self.changes(),
+                "idempotentHint": matches!(about.verb, Verb::Get | Verb::Put | Verb::Delete),
+                "openWorldHint": false,
+            },
+        });
+        // The first answer of a change has another form.
+        if let Some(output) = self.declared.output.as_ref().filter(|_| !self.changes()) {
+            tool["outputSchema"] = schema_of(output);
+        }
+        tool
+    }
+
+    /// The request with these arguments.
+    pub(super) fn request(&self, mut arguments: Map<String, Value>) -> Result<Request, String> {
+        let known = |name: &String| self.takes.contains_key(name);
+        if let Some(name) = arguments.keys().find(|name| !known(name)) {
+            return Err(format!("no argument {name:?}; expected: {}", self.names()));
+        }
+        let named = self.named(&mut arguments)?;
+        let named: Vec<_> = named.iter().map(String::as_str).collect();
+        let about = &self.declared.about;
+        let mut path = about.address(&named);
+        let has_body =
+            matches!(about.verb, Verb::Post | Verb::Put) && self.declared.input.is_some();
+        if !has_body && !arguments.is_empty() {
+            let pairs = arguments.iter().flat_map(|(name, value)| match value {
+                Value::Array(values) => values.iter().map(|it| pair(name, it)).collect(),
+                value => vec![pair(name, value)],
+            });
+            path = format!("{path}?{}", pairs.collect::<Vec<_>>().join("&"));
+        }
+        Ok(Request {
+            verb: about.verb,
+            path,
+            body: has_body.then_some(Value::Object(arguments)),
+        })
+    }
+
+    /// The address that shows what a change would do.
+    pub(super) fn preview(
+        &self,
+        mut arguments: Map<String, Value>,
+    ) -> Result<Option<String>, String> {
+        let Some(path) = self.declared.about.preview else {
+            return Ok(None);
+        };
+        let named = self.named(&mut arguments)?;
+        let named: Vec<_> = named.iter().map(String::as_str).collect();
+        Ok(Some(counterstep_contracts::commands::address(path, &named)))
+    }
+
+    /// Puts who decides into a body.
+    pub(super) fn signed(&self, request: &mut Request, actor: &str) {
+        if let Some(Value::Object(body)) = request.body.as_mut().filter(|_| self.has_actor) {
+            body.insert(ACTOR.to_owned(), json!(actor));
+        }
+    }
+
+    fn named(&self, arguments: &mut Map<String, Value>) -> Result<Vec<String>, String> {
+        let params = self.declared.params.iter();
+        let named = params.map(|param| match arguments.remove(param.name) {
+            Some(Value::String(text)) if !text.is_empty() => Ok(text),
+            _ => Err(format!(
+                "expected a text as {:?}: {}",
+                param.name, param.about
+            )),
+        });
+        named.collect()
+    }
+
+    fn names(&self) -> String {
+        let names: Vec<_> = self.takes.keys().map(String::as_str).collect();
+        if names.is_empty() {
+            return "none".to_owned();
+        }
+        names.join(", ")
+    }
+}
+
+fn pair(name: &str, value: &Value) -> String {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        value => value.to_string(),
+    };
+    format!("{}={}", segment(name), segment(&text))
+}
+
+/// The schema of a body, without references: each tool has one document of its own.
+fn schema_of(body: &Body) -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let mut generator = settings.into_generator();
+    (body.schema)(&mut generator).to_value()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn all() -> Vec<Declared> {
+        counterstep_operations::ALL
+            .iter()
+            .map(|it| it.declared)
+            .collect()
+    }
+
+    fn caller(role: Role, is_of_installation: bool) -> CallerView {
+        CallerView {
+            tenant: "default".to_owned(),
+            subject: None,
+            role,
+            is_of_installation,
+            key: None,
+        }
+    }
+
+    fn names(tools: &[Tool]) -> BTreeSet<&'static str> {
+        tools.iter().map(Tool::name).collect()
+    }
+
+    #[test]
+    fn a_key_is_offered_what_its_role_may_and_no_change_without_being_allowed() {
+        let admin = caller(Role::Admin, true);
+        let reads = offered(&all(), &admin, None);
+        assert!(reads.iter().all(|tool| !tool.changes()));
+        assert!(names(&reads).contains("listQueues"));
+        assert!(!names(&reads).contains("listAlertSecrets"));
+        let operates = names(&offered(&all(), &admin, Some(Role::Operate)));
+        assert!(operates.contains("resolveTask") && operates.contains("cancelTask"));
+        assert!(!operates.contains("pauseQueue"));
+        let everything = names(&offered(&all(), &admin, Some(Role::Admin)));
+        assert!(everything.contains("pauseQueue") && !everything.contains("makeKey"));
+        let reader = names(&offered(
+            &all(),
+            &caller(Role::Read, false),
+            Some(Role::Admin),
+        ));
+        assert!(reader.contains("checkAudit"));
+        assert!(!reader.contains("listQueues") && !reader.contains("cancelTask"));
+    }
+
+    #[test]
+    fn what_an_address_names_and_a_field_of_the_input_have_names_of_their_own() {
+        for declared in all() {
+            let tool = Tool::of(declared);
+            let fields = declared.input.as_ref().map(schema_of);
+            let fields = fields.as_ref().map_or(0, |it| {
+                let fields = it["properties"].as_object();
+                fields
+                    .unwrap_or_else(|| panic!("{}: {it}", tool.name()))
+                    .len()
+            });
+            let all = declared.params.len() + fields - usize::from(tool.has_actor);
+            assert_eq!(tool.takes.len(), all, "{}", tool.name());
+            assert!(!tool.takes.contains_key(CONFIRM), "{}", tool.name());
+            let listed = tool.listed().to_string();
+            assert!(!listed.contains("$ref"), "{}", tool.name());
+        }
+    }
+
+    #[test]
+    fn the_arguments_are_an_address_and_a_body() {
+        let tools = offered(&all(), &caller(Role::Admin, true), Some(Role::Admin));
+        let pause = tools
+            .iter()
+            .find(|tool| tool.name() == "pauseQueue")
+            .unwrap();
+        let arguments = |text: &str| serde_json::from_str::<Map<_, _>>(text).unwrap();
+        let mut request = pause
+            .request(arguments(r#"{"name":"a/../b?x","note":"why"}"#))
+            .unwrap();
+        pause.signed(&mut request, "mcp:pen");
+        let expected = Request {
+            verb: Verb::Post,
+            path: "/api/queues/a%2F..%2Fb%3Fx/pause".to_owned(),
+            body: Some(json!({ "note": "why", "actor": "mcp:pen" })),
+        };
+        assert_eq!(request, expected);
+        for bad in [
+            r#"{"note":"why"}"#,
+            r#"{"name":7}"#,
+            r#"{"name":"a","actor":"kim"}"#,
+        ] {
+            assert!(pause.request(arguments(bad)).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn each_preview_is_an_address_of_what_the_operation_names() {
+        for declared in all() {
+            let Some(preview) = declared.about.preview else {
+                continue;
+            };
+            let of = |path: &str| path.matches('{').count();
+            assert_eq!(
+                of(preview),
+                of(declared.about.path),
+                "{}",
+                declared.about.id
+            );
+            assert!(declared.about.changes(), "{}", declared.about.id);
+        }
+    }
+}
