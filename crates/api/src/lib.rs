@@ -40,7 +40,6 @@ mod routes;
 mod server;
 mod settings;
 mod shares;
-mod task_view;
 #[cfg(feature = "ui")]
 mod ui;
 
@@ -51,5 +50,3 @@ pub use origins::{AllowedHosts, InvalidHost};
 pub use routes::{RouteView, all_routes, openapi_document};
 pub use server::serve;
 pub use settings::ApiSettings;
-pub use task_view::child as child_summary;
-pub use task_view::{audit_event, progress_event};

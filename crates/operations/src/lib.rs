@@ -6,6 +6,7 @@
 
 mod alerts;
 mod breakers;
+mod bulk;
 mod caller;
 mod cx;
 mod decisions;
@@ -18,20 +19,22 @@ mod refused_of_tasks;
 mod run;
 mod schedules;
 mod task_types;
+pub mod task_view;
+mod task_views;
 mod tasks;
 mod webhooks;
+mod workers;
 
 pub use caller::Caller;
 pub use cx::{Cx, Process, note};
 pub use decisions::edit;
 pub use keys::key_view;
-pub use refused::{
-    Refused, invalid, log_line, no_such_task, no_such_type, unavailable, unknown_type,
-};
+pub(crate) use refused::unknown_type;
+pub use refused::{Refused, invalid, log_line, no_such_task, no_such_type, unavailable};
 pub use run::{Answer, Run, Running, Targeted, read_input};
 pub use schedules::schedule_view;
 pub use task_types::type_switch;
-pub use tasks::{is_of, load, unreadable};
+pub use tasks::{load, unreadable};
 
 macro_rules! running {
     ($($it:path),+ $(,)?) => {

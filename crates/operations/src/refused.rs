@@ -266,8 +266,7 @@ pub fn no_such_task() -> Refused {
 }
 
 /// A task whose type this server does not know as the task was submitted under it.
-#[must_use]
-pub fn unknown_type() -> Refused {
+pub(crate) fn unknown_type() -> Refused {
     let detail = "this server does not know the task's type, version and definition: ask one that runs the program it was \
                   submitted to, or see /why";
     Refused::new(ProblemCode::Unavailable, detail).retry_after(10)

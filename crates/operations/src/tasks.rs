@@ -87,7 +87,7 @@ pub async fn unreadable(
 }
 
 /// Whether it is a task of the tenant, also where its rows cannot be read.
-pub async fn is_of(engine: &Engine, tenant: &Tenant, task: TaskId) -> Result<(), Refused> {
+pub(crate) async fn is_of(engine: &Engine, tenant: &Tenant, task: TaskId) -> Result<(), Refused> {
     let of = RevisionsOf::TaskOf(tenant.clone(), task);
     match engine.ports.store.revisions(&of).await {
         Ok(found) if found.tasks.is_empty() => Err(no_such_task()),

@@ -2,13 +2,13 @@
 //! is read once, however many there are. Must not know a stream.
 
 use super::frame;
-use crate::task_view::{audit_event, progress_event};
 use bytes::Bytes;
 use counterstep_contracts::{AuditSeq, Rev, TaskId, TaskProgress, Tenant};
 use counterstep_kernel::Engine;
 use counterstep_kernel::journal::trail::{Trail, TrailPage};
 use counterstep_kernel::ports::StoreError;
 use counterstep_kernel::status::progress;
+use counterstep_operations::task_view::{audit_event, progress_event};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

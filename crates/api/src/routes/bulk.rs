@@ -1,6 +1,5 @@
-//! `/api/bulk-operations`: one decision for many tasks. The kernel executes it; here the body is checked.
+//! `POST /api/bulk-operations`: one decision for many tasks. The kernel executes it; here the body is checked.
 
-use super::address::segment;
 use super::answer::Answer;
 use super::list::{declared_name, failure_filter, millis};
 use super::operation::body;
@@ -9,9 +8,8 @@ use crate::caller::Authenticated;
 use crate::query::Params;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::bulk::{BulkAction, BulkFilter, BulkPreview, BulkRequest};
-use counterstep_contracts::http::Page;
 use counterstep_contracts::{Labels, ProblemCode, SettledAs, TaskStatus};
-use counterstep_kernel::bulk::{self, BulkError, BulkSpec};
+use counterstep_kernel::bulk::{self, BulkSpec};
 use counterstep_kernel::dead_letters::Selection;
 use counterstep_operations::{Caller, Refused, invalid, note};
 
@@ -55,7 +53,7 @@ pub(super) async fn post(
         let found = bulk::preview(&api.engine, body.action, &selection).await;
         return Ok(HttpResponse::Ok().json(BulkPreview {
             filter: body.filter,
-            ..found.map_err(refused)?
+            ..found.map_err(Refused::from)?
         }));
     }
     let spec = BulkSpec {
@@ -68,7 +66,7 @@ pub(super) async fn post(
         actor: caller.actor("operator"),
     };
     let engine = api.engine.clone();
-    let starting = async move { bulk::start(&engine, spec).await.map_err(refused) };
+    let starting = async move { bulk::start(&engine, spec).await.map_err(Refused::from) };
     let view = api.finish("starting a bulk operation", starting).await?;
     Ok(HttpResponse::Accepted().json(view))
 }
@@ -135,56 +133,4 @@ fn checked(labels: &Labels) -> Result<Labels, Refused> {
         })?;
     }
     Ok(known)
-}
-
-pub(super) async fn list(
-    api: web::Data<Api>,
-    Authenticated(caller): Authenticated,
-    request: HttpRequest,
-) -> Answer {
-    Params::of(&request, &[])?;
-    let items = bulk::list(&api.engine.ports.store, &caller.tenant).await?;
-    let next_cursor = None;
-    Ok(HttpResponse::Ok().json(Page { items, next_cursor }))
-}
-
-pub(super) async fn get(
-    api: web::Data<Api>,
-    Authenticated(caller): Authenticated,
-    request: HttpRequest,
-) -> Answer {
-    Params::of(&request, &[])?;
-    let id = segment(&request, "id");
-    let view = bulk::show(&api.engine.ports.store, &caller.tenant, id).await;
-    Ok(HttpResponse::Ok().json(view.map_err(refused)?))
-}
-
-pub(super) async fn stop(
-    api: web::Data<Api>,
-    Authenticated(caller): Authenticated,
-    request: HttpRequest,
-) -> Answer {
-    Params::of(&request, &[])?;
-    let (engine, id) = (api.engine.clone(), segment(&request, "id").to_owned());
-    let stopping = async move {
-        let (store, actor) = (&engine.ports.store, caller.actor("operator"));
-        let stopped = bulk::stop(store, &caller.tenant, &id, &actor).await;
-        stopped.map_err(refused)
-    };
-    let view = api.finish("stopping a bulk operation", stopping).await?;
-    Ok(HttpResponse::Ok().json(view))
-}
-
-fn refused(error: BulkError) -> Refused {
-    let detail = error.to_string();
-    match error {
-        BulkError::Gone => Refused::new(
-            ProblemCode::NoSuchBulkOperation,
-            "see /api/bulk-operations for those that there are",
-        ),
-        BulkError::Renamed(_) => Refused::new(ProblemCode::GroupRenamed, detail).at("group"),
-        BulkError::TooMany => Refused::new(ProblemCode::TooManyRequests, detail),
-        BulkError::Moved => Refused::new(ProblemCode::Unavailable, detail).retry_after(1),
-        BulkError::Store(error) => error.into(),
-    }
 }

@@ -8,13 +8,12 @@ use crate::app_state::Api;
 use crate::caller::Authenticated;
 use crate::cursor;
 use crate::query::Params;
-use crate::task_view;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::StepNo;
 use counterstep_contracts::http::Page;
 use counterstep_kernel::ports::{ChildCount, ChildQuery, StoreError};
 use counterstep_kernel::record::TaskRecord;
-use counterstep_operations::{Refused, invalid};
+use counterstep_operations::{Refused, invalid, task_view};
 
 pub(super) async fn get(
     api: web::Data<Api>,

@@ -1,20 +1,17 @@
-//! `GET /api/dead-letters`: the tasks that wait for a person, the newest first; `/groups`: the same by cause;
-//! `/{id}`: one of them with all that there is to know.
+//! `GET /api/dead-letters`: the tasks that wait for a person, the newest first; `/groups`: the same by cause.
 
-use super::address::{load, task_id};
 use super::answer::Answer;
 use super::list::{declared_name, labels_of, limit_of};
 use crate::app_state::Api;
 use crate::caller::Authenticated;
 use crate::cursor;
 use crate::query::Params;
-use crate::task_view;
 use actix_web::{HttpRequest, HttpResponse, web};
+use counterstep_contracts::TaskStatus;
 use counterstep_contracts::http::Page;
-use counterstep_contracts::{ProblemCode, TaskStatus};
-use counterstep_kernel::dead_letters::{Selection, group_of, groups};
+use counterstep_kernel::dead_letters::{Selection, groups};
 use counterstep_kernel::ports::{FailureFilter, TaskQuery};
-use counterstep_operations::{Refused, invalid};
+use counterstep_operations::{Refused, invalid, task_view};
 
 pub(super) async fn get(
     api: web::Data<Api>,
@@ -52,27 +49,6 @@ pub(super) async fn get(
     let next_cursor = last.map(|last| cursor::after(last.task, cursor::DEAD_LETTERS, &query));
     let items = lines.into_iter().map(task_view::dead_letter).collect();
     Ok(HttpResponse::Ok().json(Page { items, next_cursor }))
-}
-
-/// One, with what a person needs to decide.
-pub(super) async fn one(
-    api: web::Data<Api>,
-    Authenticated(caller): Authenticated,
-    request: HttpRequest,
-) -> Answer {
-    let id = task_id(&request)?;
-    Params::of(&request, &[])?;
-    let record = load(&api, &caller, id).await?;
-    if !record.task.status.is_parked() {
-        let detail = format!(
-            "the task is {}: /api/tasks/{id} shows it, and its /audit the attempts",
-            record.task.status
-        );
-        return Err(Refused::new(ProblemCode::NotParked, detail).into());
-    }
-    let history = api.engine.ports.store.history(id).await?;
-    let group = group_of(&record.task.task_type, record.task.failure.as_ref());
-    Ok(HttpResponse::Ok().json(task_view::parked(record, group, history)))
 }
 
 pub(super) async fn by_cause(

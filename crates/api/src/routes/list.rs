@@ -5,12 +5,11 @@ use crate::app_state::Api;
 use crate::caller::Authenticated;
 use crate::cursor;
 use crate::query::Params;
-use crate::task_view;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::http::{FAILURE_CLASSES, Page};
 use counterstep_contracts::{Labels, ProblemCode, TaskId, TaskStatus};
 use counterstep_kernel::ports::{FailureFilter, TaskPage, TaskQuery, first_id_at};
-use counterstep_operations::{Refused, invalid};
+use counterstep_operations::{Refused, invalid, task_view};
 use counterstep_steps::times::read_time;
 
 const DEFAULT_LIMIT: u32 = 50;

@@ -1,6 +1,5 @@
 //! `GET /metrics`: what is under way in the installation, and what this process has done; and
-//! `GET /api/workers`: the first of it as JSON, with every process; `/api/history`: the last hour of it. What the database does not say is
-//! left out, and `counterstep_database_up` says so.
+//! `GET /api/history`: the last hour of it. What the database does not say is left out, and `counterstep_database_up` says so.
 
 use super::answer::Answer;
 use crate::app_state::Api;
@@ -9,7 +8,7 @@ use actix_web::http::header::{ACCEPT, CONTENT_TYPE};
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::workers::{StatusView, WorkerState, WorkerView};
 use counterstep_kernel::ports::{ParkedCount, TaskCount};
-use counterstep_kernel::status::{self, InstallationFigures, LimitFigures};
+use counterstep_kernel::status::{InstallationFigures, LimitFigures};
 use counterstep_node::metrics::{Format, label_key};
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::family::Family;
@@ -22,11 +21,6 @@ use std::sync::atomic::AtomicU64;
 /// Numbers of any size as Prometheus has them: it knows nothing but floating point.
 type Number = Gauge<f64, AtomicU64>;
 type Labels = Vec<(Cow<'static, str>, String)>;
-
-pub(super) async fn workers(api: web::Data<Api>, request: HttpRequest) -> Answer {
-    Params::of(&request, &[])?;
-    Ok(HttpResponse::Ok().json(status::read(&api.engine).await?))
-}
 
 pub(super) async fn history(api: web::Data<Api>, request: HttpRequest) -> Answer {
     Params::of(&request, &[])?;

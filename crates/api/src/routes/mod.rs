@@ -3,7 +3,6 @@
 
 mod address;
 mod answer;
-mod audit;
 mod batch;
 mod bulk;
 mod children;
@@ -19,7 +18,6 @@ mod list;
 mod log;
 pub(crate) mod metrics;
 mod operation;
-mod plan_and_why;
 mod result;
 mod run_again;
 mod schedules;

@@ -22,7 +22,7 @@ use serde_json::Value;
 /// In this order: a bad address is refused before a parameter that is not known, and a name of nothing before a body is
 /// read.
 pub(super) async fn answer(
-    it: Running,
+    it: &'static Running,
     api: web::Data<Api>,
     Authenticated(caller): Authenticated,
     request: HttpRequest,
@@ -139,13 +139,14 @@ mod tests {
     }
 
     /// The product's operations, and the one above.
-    fn with_one_more() -> Vec<Running> {
-        [ALL, &[Running::of::<NameQueue>()]].concat()
+    fn with_one_more() -> impl Iterator<Item = &'static Running> {
+        const MORE: &[Running] = &[Running::of::<NameQueue>()];
+        ALL.iter().chain(MORE)
     }
 
     #[test]
     fn an_operation_in_the_list_is_a_route_with_its_role_and_is_in_the_document() {
-        let table = Table::of(&with_one_more());
+        let table = Table::of(with_one_more());
         let route = RouteView {
             method: "POST",
             path: "/api/queues/{name}/name",
@@ -172,7 +173,7 @@ mod tests {
         };
         let engine = site.engine.clone();
         let api = web::Data::new(Api::new(engine, settings, CancelToken::new()));
-        let table = web::Data::new(Table::of(&with_one_more()));
+        let table = web::Data::new(Table::of(with_one_more()));
         let app = App::new().app_data(api.clone());
         let app = init_service(app.configure(|config| configure_api(config, &api, &table))).await;
         let ports = &site.engine.ports;

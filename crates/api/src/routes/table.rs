@@ -3,8 +3,8 @@
 
 use super::described as about;
 use super::{
-    audit, batch, bulk, children, dead_letters, docs, events, health, links, list, log, metrics,
-    operation, plan_and_why, result, run_again, schedules, signals, submit, task, types,
+    batch, bulk, children, dead_letters, docs, events, health, links, list, log, metrics,
+    operation, result, run_again, schedules, signals, submit, task, types,
 };
 use crate::app_state::Api;
 use crate::caller::Authenticated;
@@ -42,15 +42,11 @@ pub(crate) struct Endpoint {
 
 /// What answers.
 #[derive(Clone, Copy)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a value a route, made once in a process"
-)]
 pub(crate) enum To {
     /// A handler of this crate; the function adds it.
     Handler(fn(Route) -> Route),
     /// A declared operation.
-    Operation(Running),
+    Operation(&'static Running),
 }
 
 impl To {
@@ -69,14 +65,14 @@ impl To {
     }
 }
 
-impl From<&Running> for Endpoint {
-    fn from(it: &Running) -> Self {
+impl From<&'static Running> for Endpoint {
+    fn from(it: &'static Running) -> Self {
         let about = it.declared.about;
         Self {
             verb: about.verb,
             path: about.path,
             access: about.access,
-            to: To::Operation(*it),
+            to: To::Operation(it),
             operation: Operation::from(&it.declared),
         }
     }
@@ -112,21 +108,14 @@ const BY_HAND: &[Endpoint] = endpoints! {
     Post "/api/tasks/{id}/signals/{name}" SUBMIT => signals::post, about::tasks::SIGNAL_POST;
     Post "/api/tasks/{id}/batch" SUBMIT => batch::post, about::submitting::BATCH;
     Get "/api/tasks" READ => list::get, about::tasks::LIST;
-    Get "/api/tasks/{id}/audit" READ => audit::get, about::tasks::AUDIT;
     Get "/api/tasks/{id}/children" READ => children::get, about::tasks::CHILDREN;
     Get "/api/tasks/{id}/log" READ => log::get, about::tasks::LOG;
     Get "/api/events" READ => events::of_many, about::events::OF_MANY;
     Get "/api/tasks/{id}/events" READ => events::of_task, about::events::OF_TASK;
-    Get "/api/tasks/{id}/plan" READ => plan_and_why::plan, about::tasks::PLAN;
-    Get "/api/tasks/{id}/why" READ => plan_and_why::why, about::tasks::WHY;
     Post "/api/tasks/{id}/run-again" OPERATE => run_again::post, about::run_again::RUN_AGAIN;
     Get "/api/dead-letters" READ => dead_letters::get, about::deciding::DEAD_LETTERS;
     Get "/api/dead-letters/groups" READ => dead_letters::by_cause, about::bulk::GROUPS;
-    Get "/api/dead-letters/{id}" READ => dead_letters::one, about::dead_letters::ONE;
-    Get "/api/bulk-operations" READ => bulk::list, about::bulk::LIST;
     Post "/api/bulk-operations" OPERATE => bulk::post, about::bulk::START;
-    Get "/api/bulk-operations/{id}" READ => bulk::get, about::bulk::GET;
-    Post "/api/bulk-operations/{id}/stop" OPERATE => bulk::stop, about::bulk::STOP;
     // Before the addresses whose names they could be taken for.
     Post "/api/tasks/{id}/result/{name}/link" READ => links::post, about::links::MAKE;
     Post "/api/tasks/{id}/result/{name}/{index}/link" READ => links::post, about::links::MAKE_OF_LIST;
@@ -138,7 +127,6 @@ const BY_HAND: &[Endpoint] = endpoints! {
     Get "/api/schedules/{name}" READ => schedules::get, about::schedules::GET;
     Put "/api/schedules/{name}" OPERATE => schedules::put, about::schedules::PUT;
     Get "/api/task-types" READ => types::get, about::types::LIST;
-    Get "/api/workers" INSTALLATION => metrics::workers, about::process::WORKERS;
     Get "/api/history" INSTALLATION => metrics::history, about::process::HISTORY;
     Get "/api/openapi.json" READ => docs::document, about::process::DOCUMENT;
     Get "/docs" READ => docs::page, about::process::PAGE;
@@ -183,16 +171,20 @@ impl std::fmt::Debug for Table {
 impl Table {
     /// With these operations: the routes that are written by hand in their order, then those of the operations, by address. An operation
     /// of an address that is there already is one more method of it.
-    pub(crate) fn of(operations: &[Running]) -> Self {
+    pub(crate) fn of(operations: impl IntoIterator<Item = &'static Running>) -> Self {
         let by_hand = BY_HAND.chunk_by(|a, b| a.path == b.path);
         let mut addresses: Vec<Vec<Endpoint>> = by_hand.map(<[_]>::to_vec).collect();
-        let mut declared: Vec<Endpoint> = operations.iter().map(Endpoint::from).collect();
+        let mut declared: Vec<Endpoint> = operations.into_iter().map(Endpoint::from).collect();
         declared.sort_by_key(|it| it.path);
         for endpoint in declared {
             match addresses.iter_mut().find(|it| it[0].path == endpoint.path) {
                 Some(address) => address.push(endpoint),
                 None => addresses.push(vec![endpoint]),
             }
+        }
+        // `Allow` names the methods in one order, whichever of them is declared.
+        for address in &mut addresses {
+            address.sort_by_key(|it| it.verb as u8);
         }
         Self(addresses.into_iter().map(Arc::from).collect())
     }

@@ -1,6 +1,8 @@
 //! Values that the examples of several operations have. Must not be part of an answer.
 
 use crate::TaskId;
+use crate::cause::{Cause, CauseSide, Origin};
+use crate::http::FailureView;
 use crate::webhook::WebhookSecretsView;
 use uuid::Uuid;
 
@@ -18,5 +20,30 @@ pub(crate) const CHANGED: &str = "2026-11-20T18:00:02.000000Z";
 pub(crate) fn webhook_secrets() -> WebhookSecretsView {
     WebhookSecretsView {
         secrets: vec!["whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=".to_owned()],
+    }
+}
+
+pub(crate) fn failure() -> FailureView {
+    FailureView {
+        step: Some("charge".to_owned()),
+        class: "permanent".to_owned(),
+        message: "the card was declined".to_owned(),
+        blocked_by: None,
+    }
+}
+
+/// What blocks a task.
+pub(crate) fn cause() -> Cause {
+    Cause {
+        side: CauseSide::Forward,
+        step: Some("charge".to_owned()),
+        class: Some("permanent".to_owned()),
+        origin: Origin {
+            service: Some("bank".to_owned()),
+            method: Some("POST".to_owned()),
+            status: Some(402),
+            code: Some("card-declined".to_owned()),
+            place: None,
+        },
     }
 }

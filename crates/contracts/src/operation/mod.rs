@@ -5,6 +5,7 @@
 mod about;
 pub mod alerts;
 pub mod breakers;
+pub mod bulk;
 pub(crate) mod command;
 pub mod decisions;
 pub(crate) mod examples;
@@ -16,8 +17,10 @@ mod route;
 pub mod schedules;
 mod target;
 pub mod task_types;
+pub mod task_views;
 pub mod tasks;
 pub mod webhooks;
+pub mod workers;
 
 pub use about::About;
 pub use command::{Command, Flag};
@@ -179,6 +182,14 @@ macro_rules! operations {
             $crate::operation::tasks::CancelTask,
             $crate::operation::tasks::GetPayloads,
             $crate::operation::tasks::CheckAudit,
+            $crate::operation::task_views::GetAudit,
+            $crate::operation::task_views::GetUndoPlan,
+            $crate::operation::task_views::ExplainTask,
+            $crate::operation::task_views::GetDeadLetter,
+            $crate::operation::bulk::ListBulkOperations,
+            $crate::operation::bulk::GetBulkOperation,
+            $crate::operation::bulk::StopBulkOperation,
+            $crate::operation::workers::ListWorkers,
         }
     };
 }
@@ -247,5 +258,27 @@ mod tests {
                 assert!((body.example)().is_object(), "{}", it.about.id);
             }
         }
+    }
+
+    /// A declaration that the list does not have is in no route, and nothing else would notice.
+    #[test]
+    fn each_declaration_is_in_the_list() {
+        macro_rules! names {
+            ($($it:path),+ $(,)?) => { &[$(stringify!($it)),+] };
+        }
+        let listed: &[&str] = operations!(names);
+        let last = |it: &&str| it.rsplit("::").next().map(|it| it.trim().to_owned());
+        let listed: BTreeSet<String> = listed.iter().filter_map(last).collect();
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/operation");
+        let mut declared = BTreeSet::new();
+        for file in std::fs::read_dir(folder).expect("the declarations") {
+            let text = std::fs::read_to_string(file.expect("a file").path()).expect("a text");
+            let names = text
+                .lines()
+                .filter_map(|line| line.strip_prefix("impl Operation for "));
+            let name = |it: &str| it.split([' ', '<']).next().map(str::to_owned);
+            declared.extend(names.filter_map(name));
+        }
+        assert_eq!(declared, listed);
     }
 }

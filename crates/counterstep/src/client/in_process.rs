@@ -1,7 +1,6 @@
 //! The client's side of an engine of the same process.
 
 use super::{ClientError, Options, Seen, Submitted};
-use counterstep_api::child_summary;
 use counterstep_contracts::http::{BatchRequest, CancelAnswer, ChildSummary};
 use counterstep_contracts::log::LogPage;
 use counterstep_contracts::{TaskId, Tenant};
@@ -13,7 +12,7 @@ use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::status::task_log::{self, NoCursor};
 use counterstep_kernel::webhooks::WebhookUrl;
 use counterstep_kernel::{Engine, record::load};
-use counterstep_operations::{Refused, no_such_task, no_such_type};
+use counterstep_operations::{Refused, no_such_task, no_such_type, task_view};
 use counterstep_steps::TaskType;
 use counterstep_steps::traces::TRACES;
 use futures::StreamExt;
@@ -229,7 +228,11 @@ impl InProcess {
                 return Ok(all);
             };
             query.after = Some((last.step, last.no));
-            all.extend(lines.into_iter().map(|line| child_summary(&record, line)));
+            all.extend(
+                lines
+                    .into_iter()
+                    .map(|line| task_view::child(&record, line)),
+            );
         }
     }
 

@@ -1,19 +1,11 @@
-//! Dead letters in numbers: their groups, and operations on many tasks.
+//! Dead letters in numbers: their groups, and starting an operation on many tasks.
 
 use super::examples;
-use super::params::{LABEL, PARKED, TYPE, param, same, uuid};
+use super::params::{LABEL, PARKED, TYPE, same};
 use crate::openapi::{Operation, Reply};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::bulk::{BulkPreview, BulkRequest, BulkView, DeadLetterGroups};
-use counterstep_contracts::http::Page;
-use counterstep_contracts::operation::{Chapter, Link, Param};
-
-const BULK_ID: Param = param(
-    "bulk_id",
-    "The id of the operation",
-    uuid,
-    "01930d2c-6c4b-7d5e-8f00-0123456789ac",
-);
+use counterstep_contracts::operation::{Chapter, Link};
 
 const LINKS: &[Link] = &[
     same("getBulkOperation", "bulk_id", "$response.body#/id"),
@@ -33,17 +25,6 @@ pub(in super::super) const GROUPS: Operation = Operation::new(
 )])
 .problems(&[C::InvalidLabel]);
 
-pub(in super::super) const LIST: Operation = Operation::new(
-    "listBulkOperations",
-    Chapter::Deciding,
-    "List bulk operations of the last 30 days, the last started first",
-)
-.replies(&[Reply::json::<Page<BulkView>>(
-    200,
-    "All of them",
-    examples::bulks,
-)]);
-
 pub(in super::super) const START: Operation = Operation::new(
     "startBulkOperation",
     Chapter::Deciding,
@@ -59,29 +40,3 @@ pub(in super::super) const START: Operation = Operation::new(
     Reply::json::<BulkView>(202, "Started: API processes execute it", examples::bulk).links(LINKS),
 ])
 .problems(&[C::InvalidLabel, C::GroupRenamed]);
-
-pub(in super::super) const GET: Operation = Operation::new(
-    "getBulkOperation",
-    Chapter::Deciding,
-    "Look at a bulk operation",
-)
-.path(&[BULK_ID])
-.replies(&[Reply::json::<BulkView>(
-    200,
-    "How it stands",
-    examples::bulk,
-)])
-.problems(&[C::NoSuchBulkOperation]);
-
-pub(in super::super) const STOP: Operation = Operation::new(
-    "stopBulkOperation",
-    Chapter::Deciding,
-    "Stop a bulk operation; the tasks that are left stay as they are",
-)
-.path(&[BULK_ID])
-.replies(&[Reply::json::<BulkView>(
-    200,
-    "How it stands: tasks that were begun are finished. One that has ended stays as it is",
-    examples::bulk_stopped,
-)])
-.problems(&[C::NoSuchBulkOperation]);

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-pub(super) const GROUP: &str = "9f2c41d07be65a38";
-pub(super) const TASK: &str = "01930d2c-6c4b-7d5e-8f00-0123456789ab";
+const GROUP: &str = "9f2c41d07be65a38";
+const TASK: &str = "01930d2c-6c4b-7d5e-8f00-0123456789ab";
 const OTHER: &str = "01930d2c-70aa-7e01-9c11-ba9876543210";
-pub(super) const MADE: &str = "2026-11-20T18:00:00.000000Z";
-pub(super) const CHANGED: &str = "2026-11-20T18:00:02.000000Z";
+const MADE: &str = "2026-11-20T18:00:00.000000Z";
+const CHANGED: &str = "2026-11-20T18:00:02.000000Z";
 
 pub(super) fn accepted() -> Value {
     json!({ "task_id": TASK, "status": "dispatched" })
@@ -27,7 +27,7 @@ pub(super) fn batch_answer() -> Value {
     ]})
 }
 
-pub(super) fn step(no: u32, name: &str, status: &str, attempts: u32) -> Value {
+fn step(no: u32, name: &str, status: &str, attempts: u32) -> Value {
     json!({ "no": no, "name": name, "status": status, "attempts": attempts, "undo_attempts": 0 })
 }
 
@@ -75,22 +75,7 @@ pub(super) fn signal() -> Value {
     json!({ "task_id": TASK, "signal": "approval", "received_at": CHANGED })
 }
 
-pub(super) fn audit() -> Value {
-    json!({
-        "task_id": TASK,
-        "entries": [{
-            "seq": 2, "change_id": OTHER, "at": CHANGED, "event": "step_started", "from": "running",
-            "to": "running", "step": "create_zip_archive", "step_from": "pending", "step_to": "running",
-            "attempt": 1, "epoch": 1, "actor": "worker:08a4bd91a6db", "details": { "queue": "file-processing" },
-        }],
-        "attempts": [{
-            "step": "create_zip_archive", "direction": "forward", "attempt": 1, "epoch": 1, "worker": "worker:08a4bd91a6db",
-            "outcome": "succeeded", "started_at": MADE, "ended_at": CHANGED,
-        }],
-    })
-}
-
-pub(super) fn failure() -> Value {
+fn failure() -> Value {
     json!({ "step": "charge", "class": "permanent", "message": "the card was declined" })
 }
 
@@ -111,36 +96,8 @@ pub(super) fn log() -> Value {
     })
 }
 
-pub(super) fn plan() -> Value {
-    json!({
-        "task_id": TASK, "status": "running", "when": "if the task is cancelled or fails",
-        "stages": [{ "steps": [{
-            "no": 1, "step": "upload_source_files", "status": "completed", "undo": "built-in",
-            "in_doubt": false, "undo_attempts": 0, "gave_up": false,
-        }]}],
-        "not_undone": [{
-            "step": "create_zip_archive", "status": "running", "kind": "waived",
-            "reason": "writes scratch only",
-        }],
-    })
-}
-
-pub(super) fn why() -> Value {
-    json!({
-        "task_id": TASK, "status": "dead_lettered",
-        "because": [{ "code": "parked", "detail": "step `charge` gave up", "steps": ["charge"] }],
-        "operator_can": [{
-            "name": "retry", "operation": "retryTask", "method": "POST", "path": format!("/api/tasks/{TASK}/retry"),
-            "body": { "note": "why" }, "asks": ["patch"], "role": "operate", "title": "run it again", "does": "runs the step again", "button": "Let it go on",
-        }],
-    })
-}
-
 pub(super) fn dead_letters() -> Value {
-    json!({ "items": [{
-        "task_id": TASK, "task_type": "BookSeat", "version": 1, "status": "dead_lettered",
-        "created_at": MADE, "updated_at": CHANGED, "failure": failure(), "cause": cause(),
-    }]})
+    json!({ "items": [counterstep_contracts::operation::task_views::dead_letter()] })
 }
 
 pub(super) fn groups() -> Value {
@@ -156,7 +113,7 @@ pub(super) fn groups() -> Value {
 }
 
 /// What blocks a task.
-pub(super) fn cause() -> Value {
+fn cause() -> Value {
     json!({
         "side": "forward", "step": "charge", "class": "permanent",
         "service": "bank", "method": "POST", "status": 402, "code": "card-declined",
@@ -178,23 +135,7 @@ pub(super) fn bulk_preview() -> Value {
 }
 
 pub(super) fn bulk() -> Value {
-    json!({
-        "id": OTHER, "action": "redrive", "group": GROUP,
-        "filter": { "type": "BookSeat", "status": ["compensation_failed", "dead_lettered"] },
-        "note": "the bank is back (by kim)", "actor": "operator:kim", "status": "running",
-        "done": 600, "failed": 0, "skipped": 1, "left": 4211,
-        "created_at": MADE, "updated_at": CHANGED,
-    })
-}
-
-pub(super) fn bulk_stopped() -> Value {
-    let mut stopped = bulk();
-    stopped["status"] = json!("stopped");
-    stopped
-}
-
-pub(super) fn bulks() -> Value {
-    json!({ "items": [bulk()] })
+    json!(counterstep_contracts::operation::bulk::bulk())
 }
 
 pub(super) fn task_types() -> Value {
@@ -226,23 +167,6 @@ pub(super) fn task_types() -> Value {
         "submit_to": "/api/tasks/book-seat", "definition_hash": "9b1d6c0c7d3f8a52",
         "switch": { "type": "BookSeat" },
     }]})
-}
-
-pub(super) fn workers() -> Value {
-    json!({
-        "status": {
-            "tasks": [{ "status": "running", "queue": "file-processing", "count": 1 }],
-            "oldest_running_seconds": 2, "workers_alive": 1, "workers_lost": 0,
-        },
-        "workers": [{
-            "id": "08a4bd91a6db", "role": "worker", "state": "alive", "machine": "w1", "program": "0.1.0",
-            "queues": ["file-processing"],
-            "task_types": [{ "name": "CreateZipFromFiles", "version": 1, "definition": "9b1d6c0c7d3f8a52" }],
-            "concurrency": 8, "running_count": 1, "running": [TASK], "heavy": 2, "heavy_count": 0,
-            "permits": { "bank": 1 }, "abandoned_count": 0, "started_at": MADE, "seen_at": CHANGED,
-            "kept": { "results": 0, "bytes": 0 },
-        }],
-    })
 }
 
 pub(super) fn history() -> Value {

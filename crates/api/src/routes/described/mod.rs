@@ -1,11 +1,9 @@
 //! What the document says of each route, beside the code that answers it. Must not answer a request.
 
-mod dead_letter_examples;
 mod examples;
 mod params;
 
 pub(super) mod bulk;
-pub(super) mod dead_letters;
 pub(super) mod deciding;
 pub(super) mod events;
 pub(super) mod links;

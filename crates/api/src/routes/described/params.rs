@@ -24,10 +24,6 @@ pub(super) fn text() -> Value {
     json!({ "type": "string" })
 }
 
-pub(super) fn uuid() -> Value {
-    json!({ "type": "string", "format": "uuid" })
-}
-
 fn duration() -> Value {
     json!({ "type": "string", "pattern": "^[0-9]{1,11}(ms|s|m|h|d)$" })
 }

@@ -5,19 +5,8 @@ use crate::openapi::{Header, Operation, Reply};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::http::Health;
 use counterstep_contracts::operation::Chapter;
-use counterstep_contracts::workers::{HistoryView, WorkersView};
+use counterstep_contracts::workers::HistoryView;
 use serde_json::Value;
-
-pub(in super::super) const WORKERS: Operation = Operation::new(
-    "listWorkers",
-    Chapter::Process,
-    "Show what is under way, and the processes",
-)
-.replies(&[Reply::json::<WorkersView>(
-    200,
-    "The processes, the last seen first",
-    examples::workers,
-)]);
 
 pub(in super::super) const HISTORY: Operation = Operation::new(
     "getHistory",

@@ -8,11 +8,10 @@ use super::params::{
 use crate::openapi::{CACHE_CONTROL, Header, Operation, Reply};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::http::{
-    AuditTrail, ChildSummary, FAILURE_CLASSES, Page, SignalAnswer, TaskSummary, TaskView,
+    ChildSummary, FAILURE_CLASSES, Page, SignalAnswer, TaskSummary, TaskView,
 };
 use counterstep_contracts::log::LogPage;
 use counterstep_contracts::operation::{Chapter, Param, TASK_ID};
-use counterstep_contracts::operator::{UndoPlan, Why};
 use serde_json::{Value, json};
 
 fn failure_class() -> Value {
@@ -137,19 +136,6 @@ pub(in super::super) const SIGNAL_POST: Operation = Operation::new(
     C::SignalTaken,
 ]);
 
-pub(in super::super) const AUDIT: Operation = Operation::new(
-    "getAudit",
-    Chapter::Tasks,
-    "Show everything that happened to a task",
-)
-.path(&[TASK_ID])
-.replies(&[Reply::json::<AuditTrail>(
-    200,
-    "Entries and attempts, in order",
-    examples::audit,
-)])
-.problems(NO_SUCH_TASK);
-
 pub(in super::super) const CHILDREN: Operation = Operation::new(
     "listChildren",
     Chapter::Tasks,
@@ -175,32 +161,6 @@ pub(in super::super) const LOG: Operation = Operation::new(
     200,
     "Lines in the order in which they were written; `cursor` is for those behind them",
     examples::log,
-)])
-.problems(NO_SUCH_TASK);
-
-pub(in super::super) const PLAN: Operation = Operation::new(
-    "getUndoPlan",
-    Chapter::Tasks,
-    "Show what an undo of a task would do now",
-)
-.path(&[TASK_ID])
-.replies(&[Reply::json::<UndoPlan>(
-    200,
-    "The undos, stage by stage",
-    examples::plan,
-)])
-.problems(NO_SUCH_TASK);
-
-pub(in super::super) const WHY: Operation = Operation::new(
-    "explainTask",
-    Chapter::Tasks,
-    "Show what a task waits for, and what an operator can do",
-)
-.path(&[TASK_ID])
-.replies(&[Reply::json::<Why>(
-    200,
-    "The reasons, what matters most first",
-    examples::why,
 )])
 .problems(NO_SUCH_TASK);
 

@@ -3,12 +3,12 @@
 use super::Event;
 use crate::client::in_process::{InProcess, refused};
 use crate::client::{ClientError, PUTS_UP_FOR};
-use counterstep_api::{audit_event, progress_event};
 use counterstep_contracts::{AuditSeq, Epoch, Rev, TaskId, TaskProgress, Tenant};
 use counterstep_kernel::journal::trail::Trail;
 use counterstep_kernel::ports::{Signal, StoreError};
 use counterstep_kernel::status::progress;
 use counterstep_operations::no_such_task;
+use counterstep_operations::task_view::{audit_event, progress_event};
 use futures::future::{Either, select};
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt};

@@ -23,7 +23,8 @@ use std::collections::{BTreeMap, HashMap};
 
 /// A task, what its running attempts have said of their progress, and how the tasks stand that it
 /// has submitted.
-pub(crate) fn task(
+#[must_use]
+pub fn task(
     record: TaskRecord,
     mut said: BTreeMap<String, AttemptProgress>,
     children: &[ChildCount],
@@ -110,7 +111,8 @@ fn step_progress(said: AttemptProgress) -> StepProgress {
 }
 
 /// A task that has changed, as an event of the stream of many tasks.
-pub(crate) fn change_event(line: TaskLine) -> ChangeEvent {
+#[must_use]
+pub fn change_event(line: TaskLine) -> ChangeEvent {
     ChangeEvent {
         revision: line.rev.0,
         task: summary(line),
@@ -118,7 +120,8 @@ pub(crate) fn change_event(line: TaskLine) -> ChangeEvent {
 }
 
 /// A line of a list.
-pub(crate) fn summary(line: TaskLine) -> TaskSummary {
+#[must_use]
+pub fn summary(line: TaskLine) -> TaskSummary {
     TaskSummary {
         task_id: line.task,
         task_type: line.task_type,
@@ -143,7 +146,8 @@ pub fn child(parent: &TaskRecord, line: ChildLine) -> ChildSummary {
 }
 
 /// A line of the list of parked tasks.
-pub(crate) fn dead_letter(line: TaskLine) -> DeadLetter {
+#[must_use]
+pub fn dead_letter(line: TaskLine) -> DeadLetter {
     DeadLetter {
         task_id: line.task,
         task_type: line.task_type,

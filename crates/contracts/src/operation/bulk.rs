@@ -1,0 +1,130 @@
+//! Operations on many tasks: which there are, one of them, and stopping it.
+
+use super::examples::{CHANGED, GROUP, MADE, OTHER};
+use super::{About, Access, BadTarget, Chapter, Operation, Param, Target};
+use crate::access::Role;
+use crate::bulk::{BulkAction, BulkFilter, BulkStatus, BulkView};
+use crate::http::Page;
+use crate::{ProblemCode, TaskStatus};
+use serde_json::json;
+
+/// The id of an operation on many tasks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BulkId(pub String);
+
+impl Target for BulkId {
+    const PARAMS: &'static [Param] = &[Param {
+        name: "bulk_id",
+        about: "The id of the operation",
+        schema: || json!({ "type": "string", "format": "uuid" }),
+        example: "01930d2c-6c4b-7d5e-8f00-0123456789ac",
+    }];
+
+    fn parse(segments: &[&str]) -> Result<Self, BadTarget> {
+        Ok(Self(segments.concat()))
+    }
+}
+
+/// List operations on many tasks.
+#[derive(Debug)]
+pub struct ListBulkOperations;
+/// Look at an operation on many tasks.
+#[derive(Debug)]
+pub struct GetBulkOperation;
+/// Stop an operation on many tasks.
+#[derive(Debug)]
+pub struct StopBulkOperation;
+
+impl Operation for ListBulkOperations {
+    type Target = ();
+    type Input = ();
+    type Output = Page<BulkView>;
+    const ABOUT: About = About::get(
+        "listBulkOperations",
+        "/api/bulk-operations",
+        Access::Role(Role::Read),
+    )
+    .summary(
+        Chapter::Deciding,
+        "List bulk operations of the last 30 days, the last started first",
+    )
+    .answers(200, "All of them");
+
+    fn example() -> ((), Page<BulkView>) {
+        ((), Page::whole(vec![bulk()]))
+    }
+}
+
+impl Operation for GetBulkOperation {
+    type Target = BulkId;
+    type Input = ();
+    type Output = BulkView;
+    const ABOUT: About = About::get(
+        "getBulkOperation",
+        "/api/bulk-operations/{id}",
+        Access::Role(Role::Read),
+    )
+    .summary(Chapter::Deciding, "Look at a bulk operation")
+    .answers(200, "How it stands")
+    .problems(&[ProblemCode::NoSuchBulkOperation]);
+
+    fn example() -> ((), BulkView) {
+        ((), bulk())
+    }
+}
+
+impl Operation for StopBulkOperation {
+    type Target = BulkId;
+    type Input = ();
+    type Output = BulkView;
+    const ABOUT: About = About::post(
+        "stopBulkOperation",
+        "/api/bulk-operations/{id}/stop",
+        Access::Role(Role::Operate),
+    )
+    .summary(
+        Chapter::Deciding,
+        "Stop a bulk operation; the tasks that are left stay as they are",
+    )
+    .answers(
+        200,
+        "How it stands: tasks that were begun are finished. One that has ended stays as it is",
+    )
+    .problems(&[ProblemCode::NoSuchBulkOperation]);
+
+    fn example() -> ((), BulkView) {
+        let stopped = BulkView {
+            status: BulkStatus::Stopped,
+            ..bulk()
+        };
+        ((), stopped)
+    }
+}
+
+/// An example.
+#[must_use]
+pub fn bulk() -> BulkView {
+    BulkView {
+        id: OTHER.to_string(),
+        action: BulkAction::Redrive,
+        settled: None,
+        patch: None,
+        from: None,
+        group: Some(GROUP.to_owned()),
+        filter: BulkFilter {
+            task_type: Some("BookSeat".to_owned()),
+            status: vec![TaskStatus::CompensationFailed, TaskStatus::DeadLettered],
+            ..BulkFilter::default()
+        },
+        note: "the bank is back (by kim)".to_owned(),
+        actor: "operator:kim".to_owned(),
+        status: BulkStatus::Running,
+        done: 600,
+        failed: 0,
+        skipped: 1,
+        left: Some(4211),
+        failures: Vec::new(),
+        created_at: MADE.to_owned(),
+        updated_at: CHANGED.to_owned(),
+    }
+}
