@@ -20,11 +20,11 @@ fn json<T: DeserializeOwned>(ended: &Ended) -> T {
     from_str(&ended.assert_code(0).stdout).expect("JSON")
 }
 
-/// The line of a table that begins with this name, behind the border.
+/// The row that begins with this name.
 #[track_caller]
 fn line(ended: &Ended, name: &str) -> String {
     let mut lines = ended.assert_code(0).stdout.lines();
-    let found = lines.find(|line| line.split_whitespace().nth(1) == Some(name));
+    let found = lines.find(|line| line.split('\t').next() == Some(name));
     found
         .unwrap_or_else(|| panic!("no `{name}` in {ended:#?}"))
         .to_owned()

@@ -15,6 +15,7 @@ pub mod poison;
 pub mod queues;
 mod route;
 pub mod schedules;
+pub mod shown;
 mod target;
 pub mod task_types;
 pub mod task_views;
@@ -32,9 +33,13 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use shown::{Shown, View};
 
 /// Adds the schema of a type to those of a document.
 pub type SchemaFn = fn(&mut SchemaGenerator) -> Schema;
+
+/// An answer as people see it.
+pub type ShownFn = fn(&[u8]) -> serde_json::Result<View>;
 
 /// An operation. `()` as its input or output is no body.
 pub trait Operation: 'static {
@@ -48,6 +53,8 @@ pub trait Operation: 'static {
     const ABOUT: About;
     /// What it may answer with another status.
     const OTHER: Option<OtherAnswer<Self::Output>> = None;
+    /// How people see its answer; `None`: as JSON.
+    const SHOWN: Option<Shown<Self::Output>> = None;
 
     /// What is sent, and what is answered to it: values, so that an example that does not fit does not compile.
     fn example() -> (Self::Input, Self::Output);
@@ -95,6 +102,10 @@ pub struct Declared {
     pub other: Option<(u16, &'static str, Body)>,
     /// Whether its answers name the address of what it has made.
     pub is_located: fn() -> bool,
+    /// Refuses segments of its path that have another form than its target.
+    pub check: fn(&[&str]) -> Result<(), BadTarget>,
+    /// An answer as people see it; `None`: as JSON.
+    pub shown: Option<ShownFn>,
 }
 
 impl Declared {
@@ -133,7 +144,19 @@ impl Declared {
             output: if answers { Some(output) } else { None },
             other,
             is_located: || O::location(&O::example().1).is_some(),
+            check: |segments| O::Target::parse(segments).map(drop),
+            shown: match O::SHOWN {
+                Some(_) => Some(shown::<O>),
+                None => None,
+            },
         }
+    }
+}
+
+fn shown<O: Operation>(answer: &[u8]) -> serde_json::Result<View> {
+    match O::SHOWN {
+        Some(shown) => shown.of(answer),
+        None => Ok(View::Lines(Vec::new())),
     }
 }
 

@@ -1,13 +1,11 @@
 //! `counterstep alerts list | test | secrets`: what operators are told of by the webhook of the installation.
 
-use super::output::{json, print};
+use super::output::{OutputArgs, print};
 use super::remote::Remote;
-use super::table;
-use super::times::shown;
 use counterstep_contracts::alert::{AlertData, AlertView};
 use counterstep_contracts::http::Page;
+use counterstep_contracts::operation::shown::{Cell, Table, View};
 use counterstep_contracts::webhook::WebhookSecretsView;
-use counterstep_kernel::audit::one_line;
 use counterstep_node::Exit;
 use counterstep_node::settings::{SettingsFor, commands};
 
@@ -16,9 +14,8 @@ use counterstep_node::settings::{SettingsFor, commands};
 pub(super) struct AlertsArgs {
     #[command(flatten)]
     api: SettingsFor<{ commands::REMOTE }>,
-    /// Print the API's JSON instead of a table
-    #[arg(long, global = true)]
-    json: bool,
+    #[command(flatten)]
+    out: OutputArgs,
     #[command(subcommand)]
     command: AlertsCommand,
 }
@@ -48,48 +45,39 @@ async fn run(remote: &Remote, args: &AlertsArgs) -> Result<String, Exit> {
     match &args.command {
         AlertsCommand::List => {
             let page: Page<AlertView> = remote.read_from("/api/alerts").await?;
-            if args.json {
-                json(&page)
-            } else {
-                Ok(list(&page))
-            }
+            args.out.show(&page, |page| list(&page.items))
         }
         AlertsCommand::Test => {
             let view: AlertView = remote.post_to("/api/alerts/test", None::<&()>).await?;
-            if args.json {
-                json(&view)
-            } else {
-                Ok(format!("{} {}\n", view.id, view.status.as_str()))
-            }
+            args.out.show(&view, |it| {
+                View::Lines(vec![format!("{} {}", it.id, it.status.as_str()).into()])
+            })
         }
         AlertsCommand::Secrets => {
             let found: WebhookSecretsView = remote.read_from("/api/alert-secrets").await?;
-            if args.json {
-                json(&found)
-            } else {
-                Ok(found.secrets.iter().map(|it| format!("{it}\n")).collect())
-            }
+            args.out.show(&found, |it| {
+                View::Lines(it.secrets.iter().map(|it| it.clone().into()).collect())
+            })
         }
     }
 }
 
-fn list(page: &Page<AlertView>) -> String {
-    let mut table = table::table(&[
+fn list(alerts: &[AlertView]) -> View {
+    let row = |alert: &AlertView| {
+        vec![
+            Cell::of(&alert.event),
+            about(&alert.data).into(),
+            alert.data.count.map_or(Cell::NONE, Cell::Number),
+            alert.status.as_str().into(),
+            Cell::number(alert.attempts),
+            Cell::text(alert.last.as_deref()),
+            Cell::Time(alert.updated_at.clone()),
+        ]
+    };
+    let heads = [
         "event", "about", "tasks", "status", "sent", "last", "changed",
-    ]);
-    for alert in &page.items {
-        let count = alert.data.count.map(|count| count.to_string());
-        table.add_row([
-            alert.event.to_string(),
-            one_line(&about(&alert.data)),
-            count.unwrap_or_default(),
-            alert.status.as_str().to_owned(),
-            alert.attempts.to_string(),
-            alert.last.clone().unwrap_or_default(),
-            shown(&alert.updated_at),
-        ]);
-    }
-    table::page(&table, "alerts", false, None)
+    ];
+    View::Table(Table::of("alerts", &heads, alerts.iter().map(row)))
 }
 
 /// What an alert is about, in one line.

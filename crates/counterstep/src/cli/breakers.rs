@@ -1,11 +1,9 @@
 //! `counterstep breakers …`: how the breakers of steps stand, and closing one.
 
-use super::output::{json, print};
+use super::output::{OutputArgs, print};
 use super::remote::Remote;
-use super::table;
-use counterstep_contracts::http::Page;
+use counterstep_contracts::operation::shown::{Cell, Table, View};
 use counterstep_contracts::workers::{BreakerRequest, BreakerView};
-use counterstep_kernel::audit::one_line;
 use counterstep_node::Exit;
 use counterstep_node::settings::{SettingsFor, commands};
 
@@ -14,9 +12,8 @@ use counterstep_node::settings::{SettingsFor, commands};
 pub(super) struct BreakersArgs {
     #[command(flatten)]
     api: SettingsFor<{ commands::REMOTE }>,
-    /// Print the API's JSON instead of a table
-    #[arg(long, global = true)]
-    json: bool,
+    #[command(flatten)]
+    out: OutputArgs,
     #[command(subcommand)]
     command: BreakersCommand,
 }
@@ -45,32 +42,26 @@ pub(super) fn main(args: &BreakersArgs) -> Result<(), Exit> {
         .map_err(Exit::failed)?;
     runtime.block_on(async {
         let remote = Remote::of(&args.api.read()?)?;
-        let page = match &args.command {
-            BreakersCommand::List => remote.breakers().await?,
+        let text = match &args.command {
+            BreakersCommand::List => {
+                let page = remote.breakers().await?;
+                args.out.show(&page, |page| list(&page.items))?
+            }
             BreakersCommand::Close { name, note, actor } => {
                 let request = BreakerRequest {
                     note: note.clone(),
                     actor: actor.clone(),
                 };
                 let view = remote.close_breaker(name, &request).await?;
-                if args.json {
-                    return print(&json(&view)?);
-                }
-                Page {
-                    items: vec![view],
-                    next_cursor: None,
-                }
+                args.out.show(&view, |it| list(std::slice::from_ref(it)))?
             }
         };
-        let text = if args.json { json(&page)? } else { list(&page) };
         print(&text)
     })
 }
 
-fn list(page: &Page<BreakerView>) -> String {
-    let mut table = table::table(&["breaker", "state"]);
-    for breaker in &page.items {
-        table.add_row([one_line(&breaker.name), breaker.state.to_string()]);
-    }
-    table::page(&table, "breakers", false, None)
+fn list(breakers: &[BreakerView]) -> View {
+    let row = |it: &BreakerView| vec![Cell::name(&it.name), Cell::of(&it.state)];
+    let rows = breakers.iter().map(row);
+    View::Table(Table::of("breakers", &["breaker", "state"], rows))
 }

@@ -2,14 +2,13 @@
 
 use super::edit::SetArgs;
 use super::operator::Signed;
-use super::output::{json, print};
+use super::output::{OutputArgs, print};
 use super::remote::Remote;
-use super::table;
-use super::times::shown;
 use super::which::WhichArgs;
 use crate::client::http::encode;
 use counterstep_contracts::bulk::{BulkAction, BulkPreview, BulkRequest, BulkView};
 use counterstep_contracts::http::Page;
+use counterstep_contracts::operation::shown::{Cell, Table, View};
 use counterstep_kernel::audit::one_line;
 use counterstep_node::Exit;
 use counterstep_node::settings::{SettingsFor, commands};
@@ -19,9 +18,8 @@ use counterstep_node::settings::{SettingsFor, commands};
 pub(super) struct BulkArgs {
     #[command(flatten)]
     api: SettingsFor<{ commands::REMOTE }>,
-    /// Print the API's JSON instead of a table
-    #[arg(long, global = true)]
-    json: bool,
+    #[command(flatten)]
+    out: OutputArgs,
     #[command(subcommand)]
     command: BulkCommand,
 }
@@ -76,15 +74,11 @@ async fn run(remote: &Remote, args: &BulkArgs) -> Result<String, Exit> {
     let view: BulkView = match &args.command {
         BulkCommand::List => {
             let page: Page<BulkView> = remote.read_from("/api/bulk-operations").await?;
-            return if args.json {
-                json(&page)
-            } else {
-                Ok(list(&page))
-            };
+            return args.out.show(&page, list);
         }
         BulkCommand::Cancel { which, signed } => {
             let body = which.request(BulkAction::Cancel, signed)?;
-            return start(remote, args.json, body).await;
+            return start(remote, &args.out, body).await;
         }
         BulkCommand::RunAgain {
             which,
@@ -97,7 +91,7 @@ async fn run(remote: &Remote, args: &BulkArgs) -> Result<String, Exit> {
                 patch: edit.patch()?,
                 ..which.request(BulkAction::RunAgain, signed)?
             };
-            return start(remote, args.json, body).await;
+            return start(remote, &args.out, body).await;
         }
         BulkCommand::Show { id } => {
             let path = format!("/api/bulk-operations/{}", encode(id));
@@ -108,34 +102,22 @@ async fn run(remote: &Remote, args: &BulkArgs) -> Result<String, Exit> {
             remote.post_to(&path, None::<&()>).await?
         }
     };
-    if args.json {
-        json(&view)
-    } else {
-        Ok(line(&view))
-    }
+    args.out.show(&view, line)
 }
 
 /// Starts an operation, or counts what it would be for.
 pub(super) async fn start(
     remote: &Remote,
-    as_json: bool,
+    out: &OutputArgs,
     body: BulkRequest,
 ) -> Result<String, Exit> {
     let path = "/api/bulk-operations";
     if body.preview {
         let found: BulkPreview = remote.post_to(path, Some(&body)).await?;
-        return if as_json {
-            json(&found)
-        } else {
-            Ok(preview(&found))
-        };
+        return out.show_text(&found, |found, _| preview(found));
     }
     let started: BulkView = remote.post_to(path, Some(&body)).await?;
-    if as_json {
-        json(&started)
-    } else {
-        Ok(line(&started))
-    }
+    out.show(&started, line)
 }
 
 fn preview(found: &BulkPreview) -> String {
@@ -166,18 +148,12 @@ fn preview(found: &BulkPreview) -> String {
 }
 
 /// How an operation stands, and the first failures.
-fn line(view: &BulkView) -> String {
-    let mut text = format!(
-        "{} {} {}: {}\n",
-        view.id,
-        view.action,
-        view.status,
-        progress(view)
-    );
-    for failure in &view.failures {
-        text += &format!("  {}: {}\n", failure.task_id, one_line(&failure.reason));
-    }
-    text
+fn line(view: &BulkView) -> View {
+    let progress = progress(view);
+    let of_all = format!("{} {} {}: {progress}", view.id, view.action, view.status);
+    let failed = view.failures.iter();
+    let failed = failed.map(|it| format!("  {}: {}", it.task_id, it.reason).into());
+    View::Lines([of_all.into()].into_iter().chain(failed).collect())
 }
 
 fn progress(view: &BulkView) -> String {
@@ -190,8 +166,19 @@ fn progress(view: &BulkView) -> String {
     )
 }
 
-fn list(page: &Page<BulkView>) -> String {
-    let mut table = table::table(&[
+fn list(page: &Page<BulkView>) -> View {
+    let row = |view: &BulkView| {
+        vec![
+            Cell::name(&view.id),
+            Cell::of(&view.action),
+            Cell::of(&view.status),
+            progress(view).into(),
+            Cell::Time(view.created_at.clone()),
+            Cell::of(&view.actor),
+            Cell::of(&view.note),
+        ]
+    };
+    let heads = [
         "operation",
         "action",
         "status",
@@ -199,17 +186,7 @@ fn list(page: &Page<BulkView>) -> String {
         "started",
         "by",
         "note",
-    ]);
-    for view in &page.items {
-        table.add_row([
-            view.id.clone(),
-            view.action.to_string(),
-            view.status.to_string(),
-            progress(view),
-            shown(&view.created_at),
-            view.actor.clone(),
-            one_line(&view.note),
-        ]);
-    }
-    table::page(&table, "bulk operations", false, None)
+    ];
+    let rows = page.items.iter().map(row);
+    View::Table(Table::of("bulk operations", &heads, rows))
 }

@@ -2,8 +2,9 @@
 //! changes nothing, so it runs beside the services of the program before.
 
 use super::output::print;
-use super::table;
-use counterstep_contracts::operator::{DeployCheck, OlderVersion};
+use super::table::Look;
+use counterstep_contracts::operation::shown::{Cell, Table};
+use counterstep_contracts::operator::{DeployCheck, OlderVersion, Stranded};
 use counterstep_kernel::operator::check_deploy;
 use counterstep_node::Exit;
 use counterstep_node::settings::{SettingsFor, commands};
@@ -31,7 +32,7 @@ pub(super) fn main(registry: &Registry, args: &CheckDeployArgs) -> Result<(), Ex
             print(&if args.json {
                 serde_json::to_string_pretty(&check).map_err(Exit::failed)? + "\n"
             } else {
-                text(&check)
+                text(&check, &Look::here())
             })?;
             if check.stranded.is_empty() {
                 return Ok(());
@@ -45,7 +46,7 @@ pub(super) fn main(registry: &Registry, args: &CheckDeployArgs) -> Result<(), Ex
     )
 }
 
-fn text(check: &DeployCheck) -> String {
+fn text(check: &DeployCheck, look: &Look) -> String {
     let older = older(check);
     if check.stranded.is_empty() {
         return format!(
@@ -53,25 +54,26 @@ fn text(check: &DeployCheck) -> String {
             check.in_flight
         );
     }
-    let mut table = table::table(&[
+    let row = |stranded: &Stranded| {
+        vec![
+            Cell::Text(stranded.task_type.clone()),
+            Cell::number(stranded.version),
+            Cell::name(&stranded.definition),
+            Cell::Number(stranded.count),
+            Cell::Task(stranded.example.to_string()),
+            Cell::Text(stranded.why.clone()),
+        ]
+    };
+    let heads = [
         "type",
         "version",
         "definition",
         "tasks",
         "one of them",
         "why",
-    ]);
-    for stranded in &check.stranded {
-        table.add_row([
-            stranded.task_type.clone(),
-            stranded.version.to_string(),
-            stranded.definition.clone(),
-            stranded.count.to_string(),
-            stranded.example.to_string(),
-            stranded.why.clone(),
-        ]);
-    }
-    format!("{table}\n{older}")
+    ];
+    let table = Table::of("tasks", &heads, check.stranded.iter().map(row));
+    format!("{}{older}", look.plain(&table))
 }
 
 /// When each older version can go.

@@ -4,14 +4,15 @@
 use super::bulk;
 use super::edit::SetArgs;
 use super::operator::{Settled, Signed};
-use super::output::{json, print};
+use super::output::{OutputArgs, print};
 use super::remote::{Remote, joined};
-use super::table;
-use super::times::shown;
+use super::table::Look;
 use super::which::WhichArgs;
 use crate::client::http::encode;
-use counterstep_contracts::bulk::{BulkAction, BulkRequest, DeadLetterGroups};
-use counterstep_contracts::dead_letter::{DeadLetterView, PoisonMessages};
+use counterstep_contracts::bulk::{BulkAction, BulkRequest, DeadLetterGroup, DeadLetterGroups};
+use counterstep_contracts::dead_letter::{DeadLetterView, PoisonMessages, PoisonView};
+use counterstep_contracts::http::AttemptView;
+use counterstep_contracts::operation::shown::{Cell, Table, View};
 use counterstep_contracts::{TaskId, TaskStatus};
 use counterstep_kernel::audit::one_line;
 use counterstep_node::Exit;
@@ -22,9 +23,8 @@ use counterstep_node::settings::{SettingsFor, commands};
 pub(super) struct DeadLettersArgs {
     #[command(flatten)]
     api: SettingsFor<{ commands::REMOTE }>,
-    /// Print the API's JSON instead of a table
-    #[arg(long, global = true)]
-    json: bool,
+    #[command(flatten)]
+    out: OutputArgs,
     #[command(subcommand)]
     command: DeadLettersCommand,
 }
@@ -99,19 +99,18 @@ async fn run(remote: &Remote, args: &DeadLettersArgs) -> Result<String, Exit> {
             query.extend(label.iter().map(|it| ("label", it.clone())));
             let path = format!("/api/dead-letters/groups?{}", joined(&query));
             let found: DeadLetterGroups = remote.read_from(&path).await?;
-            if args.json {
-                return json(&found);
+            let mut text = args
+                .out
+                .show(&found, |found| groups(found, !query.is_empty()))?;
+            if !args.out.is_json() {
+                text += &left_out(&found);
             }
-            Ok(groups(&found, !query.is_empty()))
+            Ok(text)
         }
         DeadLettersCommand::Show { id } => {
             let found: DeadLetterView =
                 remote.read_from(&format!("/api/dead-letters/{id}")).await?;
-            if args.json {
-                json(&found)
-            } else {
-                Ok(one(&found))
-            }
+            args.out.show_text(&found, one)
         }
         DeadLettersCommand::Poison { remove: Some(id) } => {
             let path = format!("/api/poison-messages/{}", encode(id));
@@ -120,11 +119,7 @@ async fn run(remote: &Remote, args: &DeadLettersArgs) -> Result<String, Exit> {
         }
         DeadLettersCommand::Poison { remove: None } => {
             let found: PoisonMessages = remote.read_from("/api/poison-messages").await?;
-            if args.json {
-                json(&found)
-            } else {
-                Ok(poison(&found))
-            }
+            args.out.show(&found, poison)
         }
         DeadLettersCommand::Redrive {
             which,
@@ -135,7 +130,7 @@ async fn run(remote: &Remote, args: &DeadLettersArgs) -> Result<String, Exit> {
                 patch: edit.patch()?,
                 ..which.request(BulkAction::Redrive, signed)?
             };
-            bulk::start(remote, args.json, body).await
+            bulk::start(remote, &args.out, body).await
         }
         DeadLettersCommand::Resolve {
             settled,
@@ -146,12 +141,12 @@ async fn run(remote: &Remote, args: &DeadLettersArgs) -> Result<String, Exit> {
                 settled: Some((*settled).into()),
                 ..which.request(BulkAction::Resolve, signed)?
             };
-            bulk::start(remote, args.json, body).await
+            bulk::start(remote, &args.out, body).await
         }
     }
 }
 
-fn one(found: &DeadLetterView) -> String {
+fn one(found: &DeadLetterView, look: &Look) -> String {
     let letter = &found.letter;
     let mut text = format!(
         "{} {} version {}: {}\n",
@@ -174,39 +169,52 @@ fn one(found: &DeadLetterView) -> String {
     for earlier in &found.earlier_requests {
         text += &format!("earlier request: {earlier}\n");
     }
-    let mut table = table::table(&["step", "way", "try", "outcome", "by", "started", "error"]);
-    for attempt in &found.attempts {
-        let outcome = attempt.outcome.map(|outcome| outcome.to_string());
-        table.add_row([
-            attempt.step.clone(),
-            attempt.direction.to_string(),
-            attempt.attempt.to_string(),
-            outcome.unwrap_or_default(),
-            attempt.worker.clone().unwrap_or_default(),
-            shown(&attempt.started_at),
-            one_line(attempt.error.as_deref().unwrap_or_default()),
-        ]);
-    }
-    text + &format!("{table}\n")
+    let row = |attempt: &AttemptView| {
+        vec![
+            Cell::of(&attempt.step),
+            Cell::of(&attempt.direction),
+            Cell::of(&attempt.attempt),
+            attempt.outcome.as_ref().map_or(Cell::NONE, Cell::of),
+            Cell::text(attempt.worker.as_deref()),
+            Cell::Time(attempt.started_at.clone()),
+            Cell::text(attempt.error.as_deref()),
+        ]
+    };
+    let heads = ["step", "way", "try", "outcome", "by", "started", "error"];
+    let table = Table::of("attempts", &heads, found.attempts.iter().map(row));
+    text + &look.plain(&table)
 }
 
-fn poison(found: &PoisonMessages) -> String {
-    let mut table = table::table(&["message", "queue", "subject", "bytes", "kept", "why"]);
-    for one in &found.items {
-        table.add_row([
-            one.id.clone(),
-            one.queue.clone(),
-            one_line(&one.subject),
-            one.size_bytes.to_string(),
-            shown(&one.at),
-            one_line(&one.reason),
-        ]);
-    }
-    table::page(&table, "poison messages", false, None)
+fn poison(found: &PoisonMessages) -> View {
+    let row = |one: &PoisonView| {
+        vec![
+            Cell::name(&one.id),
+            Cell::of(&one.queue),
+            Cell::of(&one.subject),
+            Cell::Number(one.size_bytes),
+            Cell::Time(one.at.clone()),
+            Cell::of(&one.reason),
+        ]
+    };
+    let heads = ["message", "queue", "subject", "bytes", "kept", "why"];
+    let rows = found.items.iter().map(row);
+    View::Table(Table::of("poison messages", &heads, rows))
 }
 
-fn groups(found: &DeadLetterGroups, filtered: bool) -> String {
-    let mut table = table::table(&[
+fn groups(found: &DeadLetterGroups, is_filtered: bool) -> View {
+    let row = |group: &DeadLetterGroup| {
+        vec![
+            Cell::name(&group.id),
+            Cell::Number(group.count),
+            Cell::of(&group.task_type),
+            Cell::of(&group.cause),
+            Cell::of(&group.text),
+            Cell::Time(group.first_at.clone()),
+            Cell::Time(group.last_at.clone()),
+            Cell::Task(group.example.to_string()),
+        ]
+    };
+    let heads = [
         "group",
         "count",
         "type",
@@ -215,20 +223,14 @@ fn groups(found: &DeadLetterGroups, filtered: bool) -> String {
         "first",
         "last",
         "one of them",
-    ]);
-    for group in &found.groups {
-        table.add_row([
-            group.id.clone(),
-            group.count.to_string(),
-            group.task_type.clone(),
-            one_line(&group.cause.to_string()),
-            one_line(&group.text),
-            shown(&group.first_at),
-            shown(&group.last_at),
-            group.example.to_string(),
-        ]);
-    }
-    let mut text = table::page(&table, "dead letters", filtered, None);
+    ];
+    let table = Table::of("dead letters", &heads, found.groups.iter().map(row));
+    View::Table(table.page(is_filtered, None))
+}
+
+/// What no row says.
+fn left_out(found: &DeadLetterGroups) -> String {
+    let mut text = String::new();
     if found.others > 0 {
         text += &format!("{} more tasks in further groups\n", found.others);
     }

@@ -1,12 +1,11 @@
 //! `counterstep keys create | list | revoke`: API keys, in the database itself. So the first key needs no
 //! other key; further ones can be made over HTTP too.
 
-use super::output::{json, print};
-use super::table;
-use super::times::shown;
+use super::output::{OutputArgs, print};
 use counterstep_contracts::Tenant;
 use counterstep_contracts::access::{KeyView, NewKey, Role};
 use counterstep_contracts::http::Page;
+use counterstep_contracts::operation::shown::{Cell, Table, View};
 use counterstep_contracts::retry::parse_duration;
 use counterstep_kernel::access::api_keys::{self, KeyError, KeySpec};
 use counterstep_kernel::ports::Store;
@@ -23,9 +22,8 @@ const BY: &str = "operator (command line)";
 pub(super) struct KeysArgs {
     #[command(flatten)]
     settings: SettingsFor<{ commands::DATABASE_ONLY }>,
-    /// Print JSON
-    #[arg(long, global = true)]
-    json: bool,
+    #[command(flatten)]
+    out: OutputArgs,
     #[command(subcommand)]
     command: KeysCommand,
 }
@@ -91,12 +89,9 @@ async fn run(store: &Store, args: &KeysArgs) -> Result<String, Exit> {
                 .await
                 .map_err(exit)?;
             let (key, view) = (key.expose(), counterstep_operations::key_view(row));
-            Ok(if args.json {
-                json(&NewKey { key, view })?
-            } else {
-                // Alone on standard output: it goes into a file.
-                format!("{key}\n")
-            })
+            // Alone on standard output: it goes into a file.
+            let line = |it: &NewKey| View::Lines(vec![it.key.clone().into()]);
+            args.out.show(&NewKey { key, view }, line)
         }
         KeysCommand::List => {
             let rows = store
@@ -105,54 +100,43 @@ async fn run(store: &Store, args: &KeysArgs) -> Result<String, Exit> {
                 .map_err(KeyError::Store)
                 .map_err(exit)?
                 .rows;
-            let items: Vec<_> = rows
-                .into_iter()
-                .map(counterstep_operations::key_view)
-                .collect();
-            Ok(if args.json {
-                json(&Page {
-                    items,
-                    next_cursor: None,
-                })?
-            } else {
-                list(&items)
-            })
+            let items = rows.into_iter().map(counterstep_operations::key_view);
+            args.out.show(&Page::whole(items.collect()), list)
         }
         KeysCommand::Revoke { id } => {
             let revoked = api_keys::revoke(store, id, BY).await.map_err(exit)?;
             let view = counterstep_operations::key_view(revoked);
-            Ok(if args.json {
-                json(&view)?
-            } else {
-                let by = view.revoked_by.as_deref().unwrap_or_default();
-                format!(
-                    "the key {} of {} is revoked (by {by})\n",
-                    view.id, view.subject
-                )
+            args.out.show(&view, |it| {
+                let by = it.revoked_by.as_deref().unwrap_or_default();
+                let (id, of) = (&it.id, &it.subject);
+                View::Lines(vec![
+                    format!("the key {id} of {of} is revoked (by {by})").into(),
+                ])
             })
         }
     }
 }
 
-fn list(keys: &[KeyView]) -> String {
+fn list(page: &Page<KeyView>) -> View {
     let row = |key: &KeyView| {
+        let at =
+            |what: &str, time: &str| Cell::Parts(vec![what.into(), Cell::Time(time.to_owned())]);
         let state = match (&key.revoked_at, &key.expires_at) {
-            (Some(at), _) => format!("revoked {}", shown(at)),
-            (None, Some(at)) => format!("until {}", shown(at)),
-            (None, None) => "valid".to_owned(),
+            (Some(time), _) => at("revoked ", time),
+            (None, Some(time)) => at("until ", time),
+            (None, None) => "valid".into(),
         };
-        [
-            key.id.clone(),
-            key.tenant.clone(),
-            key.subject.clone(),
-            key.role.to_string(),
-            shown(&key.created_at),
+        vec![
+            Cell::name(&key.id),
+            Cell::of(&key.tenant),
+            Cell::of(&key.subject),
+            Cell::of(&key.role),
+            Cell::Time(key.created_at.clone()),
             state,
         ]
     };
-    let mut table = table::table(&["key", "tenant", "subject", "role", "made", "state"]);
-    table.add_rows(keys.iter().map(row));
-    table::page(&table, "keys", false, None)
+    let heads = ["key", "tenant", "subject", "role", "made", "state"];
+    View::Table(Table::of("keys", &heads, page.items.iter().map(row)))
 }
 
 fn exit(error: KeyError) -> Exit {

@@ -1,15 +1,12 @@
 //! `counterstep limits …`: how many attempts of steps run at a time or start in a period, what is in use,
 //! and what an operator sets in place of what is declared.
 
-use super::output::{json, print};
+use super::output::{OutputArgs, print};
 use super::remote::Remote;
-use super::table;
-use super::times;
 use clap::ArgGroup;
 use counterstep_contracts::Rate;
-use counterstep_contracts::http::Page;
 use counterstep_contracts::limit::{LimitView, ResetLimitRequest, SetLimitRequest};
-use counterstep_kernel::audit::one_line;
+use counterstep_contracts::operation::shown::{Cell, Table, View};
 use counterstep_node::Exit;
 use counterstep_node::settings::{SettingsFor, commands};
 
@@ -18,9 +15,8 @@ use counterstep_node::settings::{SettingsFor, commands};
 pub(super) struct LimitsArgs {
     #[command(flatten)]
     api: SettingsFor<{ commands::REMOTE }>,
-    /// Print the API's JSON instead of a table
-    #[arg(long, global = true)]
-    json: bool,
+    #[command(flatten)]
+    out: OutputArgs,
     #[command(subcommand)]
     command: LimitsCommand,
 }
@@ -72,8 +68,7 @@ pub(super) fn main(args: &LimitsArgs) -> Result<(), Exit> {
         let changed = match args.command.clone() {
             LimitsCommand::List => {
                 let page = remote.limits().await?;
-                let text = if args.json { json(&page)? } else { list(&page) };
-                return print(&text);
+                return print(&args.out.show(&page, |page| list(&page.items))?);
             }
             LimitsCommand::Set {
                 name,
@@ -96,16 +91,11 @@ pub(super) fn main(args: &LimitsArgs) -> Result<(), Exit> {
                 remote.reset_limit(&name, &body).await?
             }
         };
-        let page = Page {
-            items: vec![changed],
-            next_cursor: None,
-        };
-        let text = if args.json {
-            json(&page.items[0])?
-        } else {
-            list(&page)
-        };
-        print(&text)
+        print(
+            &args
+                .out
+                .show(&changed, |limit| list(std::slice::from_ref(limit)))?,
+        )
     })
 }
 
@@ -116,36 +106,37 @@ fn values(at_once: Option<u32>, rate: Option<Rate>) -> String {
     both.join(", ")
 }
 
-fn list(page: &Page<LimitView>) -> String {
-    let mut table = table::table(&[
+fn list(limits: &[LimitView]) -> View {
+    let heads = [
         "limit", "declared", "scope", "set", "by", "reason", "of", "in use", "waiting",
-    ]);
-    for limit in &page.items {
-        let declared = limit.declared.as_ref();
-        let set = limit.set.as_ref();
-        let shown = [
-            limit.name.clone(),
-            declared.map_or_else(String::new, |limit| values(limit.at_once, limit.rate)),
-            declared.map_or_else(String::new, |limit| limit.scope.clone()),
-            set.map_or_else(String::new, |set| {
-                let since = times::shown(&set.since);
-                format!("{} since {since}", values(set.at_once, set.rate))
-            }),
-            set.map_or_else(String::new, |set| one_line(&set.by)),
-            set.map_or_else(String::new, |set| one_line(&set.note)),
-        ];
-        let none = [String::new(), "0".to_owned(), "0".to_owned()];
-        let uses = limit.uses.iter().map(|used| {
-            let (held, waiting) = (used.held.to_string(), used.waiting.to_string());
-            [one_line(&used.of), held, waiting]
-        });
-        let mut uses: Vec<_> = uses.collect();
-        if uses.is_empty() {
-            uses.push(none);
-        }
-        for used in uses {
-            table.add_row(shown.iter().cloned().chain(used));
-        }
-    }
-    table::page(&table, "limits", false, None)
+    ];
+    View::Table(Table::of("limits", &heads, limits.iter().flat_map(rows)))
+}
+
+/// A row for each that has the limit for itself.
+fn rows(limit: &LimitView) -> Vec<Vec<Cell>> {
+    let (declared, set) = (limit.declared.as_ref(), limit.set.as_ref());
+    let shown = [
+        Cell::name(&limit.name),
+        declared.map_or(Cell::NONE, |it| values(it.at_once, it.rate).into()),
+        Cell::text(declared.map(|it| &*it.scope)),
+        set.map_or(Cell::NONE, |it| {
+            let values = values(it.at_once, it.rate) + " since ";
+            Cell::Parts(vec![values.into(), Cell::Time(it.since.clone())])
+        }),
+        Cell::text(set.map(|it| &*it.by)),
+        Cell::text(set.map(|it| &*it.note)),
+    ];
+    let used = limit.uses.iter().map(|it| (&*it.of, it.held, it.waiting));
+    let used: Vec<_> = used.collect();
+    let used = if used.is_empty() {
+        vec![("", 0, 0)]
+    } else {
+        used
+    };
+    let row = |(of, held, waiting): (&str, u32, u32)| {
+        let used = [of.into(), Cell::number(held), Cell::number(waiting)];
+        [&shown[..], &used].concat()
+    };
+    used.into_iter().map(row).collect()
 }

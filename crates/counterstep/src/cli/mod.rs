@@ -34,6 +34,7 @@ mod table;
 mod task_filter;
 mod tasks;
 mod times;
+mod trail;
 mod types;
 mod which;
 mod workers;

@@ -2,15 +2,17 @@
 //! for, and what a person decides about those that are parked or have ended.
 
 use super::edit::EditArgs;
-use super::output::json;
+use super::output::OutputArgs;
 use super::proposal::Caller;
 use super::remote::Remote;
-use super::table;
+use super::table::{self, Look};
 use super::task_filter::TaskFilter;
 use super::times::{Since, shown};
 use counterstep_contracts::http::{Accepted, Page};
+use counterstep_contracts::operation::shown::{Cell, Table, View};
 use counterstep_contracts::operator::{
-    DeadLetter, OperatorAnswer, RecoveriesRequest, ResolveRequest, RetryRequest, UndoPlan, Why,
+    DeadLetter, OperatorAnswer, PlannedUndo, RecoveriesRequest, ResolveRequest, RetryRequest,
+    UndoPlan, Why,
 };
 use counterstep_contracts::run_again::RunAgainRequest;
 use counterstep_contracts::{Direction, SettledAs, TaskId};
@@ -146,32 +148,25 @@ fn parse_json(text: &str) -> Result<serde_json::Value, String> {
 pub(super) async fn run(
     remote: &Remote,
     command: &OperatorCommand,
-    as_json: bool,
+    out: &OutputArgs,
     caller: &Caller,
 ) -> Result<String, Exit> {
     Ok(match command {
         OperatorCommand::Plan { id } => {
             let found = remote.plan(*id).await?;
-            if as_json { json(&found)? } else { plan(&found) }
+            out.show_text(&found, plan)?
         }
         OperatorCommand::Why { id } => {
             let found = remote.why(*id).await?;
-            if as_json {
-                json(&found)?
-            } else {
-                why(&found, caller)
-            }
+            out.show_text(&found, |found, _| why(found, caller))?
         }
         OperatorCommand::DeadLetters { which, since } => {
             let mut page = remote.dead_letters(&which.query(None)).await?;
             if let Some(since) = since {
                 parked_since(remote, &mut page, which, *since).await?;
             }
-            if as_json {
-                json(&page)?
-            } else {
-                dead_letters(&page, which.is_filtered() || since.is_some())
-            }
+            let is_filtered = which.is_filtered() || since.is_some();
+            out.show(&page, |page| dead_letters(page, is_filtered))?
         }
         OperatorCommand::Resolve {
             id,
@@ -190,11 +185,7 @@ pub(super) async fn run(
                 actor: signed.actor(),
             };
             let answer = remote.resolve(*id, &body).await?;
-            if as_json {
-                json(&answer)?
-            } else {
-                decided(&answer)
-            }
+            out.show_text(&answer, |answer, _| decided(answer))?
         }
         OperatorCommand::Retry {
             id,
@@ -212,11 +203,7 @@ pub(super) async fn run(
                 actor: signed.actor(),
             };
             let answer = remote.retry(*id, &body).await?;
-            if as_json {
-                json(&answer)?
-            } else {
-                decided(&answer)
-            }
+            out.show_text(&answer, |answer, _| decided(answer))?
         }
         OperatorCommand::RunAgain {
             id,
@@ -234,11 +221,7 @@ pub(super) async fn run(
             };
             let path = format!("/api/tasks/{id}/run-again");
             let accepted: Accepted = remote.post_to(&path, Some(&body)).await?;
-            if as_json {
-                json(&accepted)?
-            } else {
-                format!("{} {}\n", accepted.task_id, accepted.status)
-            }
+            out.show_text(&accepted, |it, _| format!("{} {}\n", it.task_id, it.status))?
         }
         OperatorCommand::Recoveries { id, set, signed } => {
             let (note, actor) = (signed.note.clone(), signed.actor());
@@ -257,7 +240,7 @@ pub(super) async fn run(
                 "{}; {count} of {allowed} consecutive host losses counted\n",
                 answer.status
             );
-            if as_json { json(&answer)? } else { text }
+            out.show_text(&answer, |_, _| text)?
         }
     })
 }
@@ -301,49 +284,43 @@ fn decided(answer: &OperatorAnswer) -> String {
     text + "\n"
 }
 
-fn plan(plan: &UndoPlan) -> String {
-    let mut table = table::table(&["order", "step", "status", "undo", "notes"]);
-    for (at, stage) in plan.stages.iter().enumerate() {
-        for step in &stage.steps {
-            let mut notes = Vec::new();
-            notes.extend(
-                stage
-                    .group
-                    .as_ref()
-                    .map(|group| format!("side by side in group {group}")),
-            );
-            notes.extend(step.in_doubt.then(|| "in doubt".to_owned()));
-            notes.extend(
-                step.probe
-                    .as_ref()
-                    .map(|probe| format!("{probe} is asked first")),
-            );
-            notes.extend(
+fn plan(plan: &UndoPlan, look: &Look) -> String {
+    let stages = plan.stages.iter().enumerate();
+    let undone = stages.flat_map(|(at, stage)| {
+        let row = move |step: &PlannedUndo| {
+            let group = stage.group.as_ref();
+            let probe = step.probe.as_ref();
+            let notes = [
+                group.map(|group| format!("side by side in group {group}")),
+                step.in_doubt.then(|| "in doubt".to_owned()),
+                probe.map(|probe| format!("{probe} is asked first")),
                 step.gave_up
                     .then(|| format!("gave up after {} tries", step.undo_attempts)),
-            );
-            table.add_row([
-                (at + 1).to_string(),
-                step.step.clone(),
-                step.status.to_string(),
-                step.undo.clone(),
-                notes.join("; "),
-            ]);
-        }
-    }
-    for left in &plan.not_undone {
-        table.add_row([
-            String::new(),
-            left.step.clone(),
-            left.status.to_string(),
-            "none".to_owned(),
-            left.reason.clone(),
-        ]);
-    }
-    format!(
-        "{} {}: undone {}\n{table}\n",
-        plan.task_id, plan.status, plan.when
-    )
+            ];
+            let notes: Vec<_> = notes.into_iter().flatten().collect();
+            vec![
+                Cell::of(&(at + 1)),
+                Cell::of(&step.step),
+                Cell::of(&step.status),
+                Cell::of(&step.undo),
+                notes.join("; ").into(),
+            ]
+        };
+        stage.steps.iter().map(row)
+    });
+    let left = plan.not_undone.iter().map(|left| {
+        vec![
+            Cell::NONE,
+            Cell::of(&left.step),
+            Cell::of(&left.status),
+            "none".into(),
+            Cell::of(&left.reason),
+        ]
+    });
+    let heads = ["order", "step", "status", "undo", "notes"];
+    let table = Table::of("undos", &heads, undone.chain(left));
+    let (task, status, when) = (plan.task_id, plan.status, &plan.when);
+    format!("{task} {status}: undone {when}\n{}", look.plain(&table))
 }
 
 fn why(why: &Why, caller: &Caller) -> String {
@@ -366,8 +343,24 @@ fn why(why: &Why, caller: &Caller) -> String {
     text
 }
 
-fn dead_letters(page: &Page<DeadLetter>, filtered: bool) -> String {
-    let mut table = table::table(&[
+fn dead_letters(page: &Page<DeadLetter>, is_filtered: bool) -> View {
+    let row = |letter: &DeadLetter| {
+        let failure = letter.failure.as_ref();
+        let message = failure.map(|failure| {
+            let by = failure.blocked_by.as_ref();
+            by.map_or(&*failure.message, |by| &*by.message)
+        });
+        vec![
+            Cell::Task(letter.task_id.to_string()),
+            format!("{} v{}", letter.task_type, letter.version).into(),
+            Cell::of(&letter.status),
+            Cell::Time(letter.updated_at.clone()),
+            Cell::of(&letter.cause),
+            Cell::text(message),
+            table::labels(&letter.labels).into(),
+        ]
+    };
+    let heads = [
         "task",
         "type",
         "status",
@@ -375,28 +368,9 @@ fn dead_letters(page: &Page<DeadLetter>, filtered: bool) -> String {
         "cause",
         "what went wrong",
         "labels",
-    ]);
-    for letter in &page.items {
-        let failure = letter.failure.as_ref();
-        table.add_row([
-            letter.task_id.to_string(),
-            format!("{} v{}", letter.task_type, letter.version),
-            letter.status.to_string(),
-            shown(&letter.updated_at),
-            letter.cause.to_string(),
-            failure.map_or_else(String::new, |failure| {
-                let by = failure.blocked_by.as_ref();
-                by.map_or_else(|| failure.message.clone(), |by| by.message.clone())
-            }),
-            table::labels(&letter.labels),
-        ]);
-    }
-    table::page(
-        &table,
-        "dead letters",
-        filtered,
-        page.next_cursor.as_deref(),
-    )
+    ];
+    let table = Table::of("dead letters", &heads, page.items.iter().map(row));
+    View::Table(table.page(is_filtered, page.next_cursor.as_deref()))
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! `counterstep payload-keys add | list | delete | decrypt`: the keys of tenants in the folder of the settings.
 
 use super::output::{json, print};
-use super::table;
+use super::table::Look;
 use counterstep_contracts::Tenant;
+use counterstep_contracts::operation::shown::{Cell, Table, View};
 use counterstep_kernel::payloads::delete_documents;
 use counterstep_kernel::ports::{PayloadCodec, PayloadError, RevisionsOf, Store, StoreError};
 use counterstep_node::Exit;
@@ -70,7 +71,7 @@ pub(super) fn main(args: &PayloadKeysArgs) -> Result<(), Exit> {
             let id = keys.add(&Tenant(tenant.clone())).map_err(exit)?;
             print(&format!("{id}\n"))
         }
-        PayloadKeysCommand::List { json: false } => print(&list(&keys.list().map_err(exit)?)),
+        PayloadKeysCommand::List { json: false } => print(&list(&keys.list().map_err(exit)?)?),
         PayloadKeysCommand::List { json: true } => {
             let of = |(tenant, keys): (Tenant, Vec<String>)| serde_json::json!({"tenant": tenant, "keys": keys});
             let items: Vec<_> = keys.list().map_err(exit)?.into_iter().map(of).collect();
@@ -178,14 +179,13 @@ fn decrypt(
     Ok(())
 }
 
-fn list(tenants: &[(Tenant, Vec<String>)]) -> String {
-    let mut table = table::table(&["tenant", "keys"]);
-    table.add_rows(
-        tenants
-            .iter()
-            .map(|(tenant, keys)| [tenant.to_string(), keys.join(" ")]),
-    );
-    table::page(&table, "payload keys", false, None)
+fn list(tenants: &[(Tenant, Vec<String>)]) -> Result<String, Exit> {
+    let row = |(tenant, keys): &(Tenant, Vec<String>)| {
+        vec![Cell::name(tenant), Cell::Name(keys.join(" "))]
+    };
+    let rows = tenants.iter().map(row);
+    let table = Table::of("payload keys", &["tenant", "keys"], rows);
+    Look::here().text(&View::Table(table))
 }
 
 fn exit(error: FileError) -> Exit {

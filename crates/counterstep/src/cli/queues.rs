@@ -1,12 +1,9 @@
 //! `counterstep queues …`: queues, what waits on them, and which of them an operator has paused.
 
-use super::output::{json, print};
+use super::output::{OutputArgs, print};
 use super::remote::Remote;
-use super::table;
-use super::times;
-use counterstep_contracts::http::Page;
+use counterstep_contracts::operation::shown::{Cell, Table, View};
 use counterstep_contracts::queue::{QueueRequest, QueueView};
-use counterstep_kernel::audit::one_line;
 use counterstep_node::Exit;
 use counterstep_node::settings::{SettingsFor, commands};
 
@@ -15,9 +12,8 @@ use counterstep_node::settings::{SettingsFor, commands};
 pub(super) struct QueuesArgs {
     #[command(flatten)]
     api: SettingsFor<{ commands::REMOTE }>,
-    /// Print the API's JSON instead of a table
-    #[arg(long, global = true)]
-    json: bool,
+    #[command(flatten)]
+    out: OutputArgs,
     #[command(subcommand)]
     command: QueuesCommand,
 }
@@ -71,41 +67,33 @@ pub(super) fn main(args: &QueuesArgs) -> Result<(), Exit> {
         let (name, what, why) = match &args.command {
             QueuesCommand::List => {
                 let page = remote.queues().await?;
-                let text = if args.json { json(&page)? } else { list(&page) };
-                return print(&text);
+                return print(&args.out.show(&page, |page| list(&page.items))?);
             }
             QueuesCommand::Pause { name, why } => (name, "pause", why),
             QueuesCommand::Resume { name, why } => (name, "resume", why),
         };
         let view = remote.change_queue(name, what, &why.body()).await?;
-        let text = if args.json {
-            json(&view)?
-        } else {
-            list(&Page {
-                items: vec![view],
-                next_cursor: None,
-            })
-        };
-        print(&text)
+        print(
+            &args
+                .out
+                .show(&view, |view| list(std::slice::from_ref(view)))?,
+        )
     })
 }
 
-fn list(page: &Page<QueueView>) -> String {
-    let mut table = table::table(&["queue", "tasks", "paused since", "by", "reason"]);
-    for queue in &page.items {
-        let tasks = queue
-            .tasks
-            .iter()
-            .map(|(status, count)| format!("{count} {}", status.as_str()));
-        let tasks: Vec<String> = tasks.collect();
+fn list(queues: &[QueueView]) -> View {
+    let row = |queue: &QueueView| {
+        let tasks = queue.tasks.iter();
+        let tasks = tasks.map(|(status, count)| format!("{count} {status}"));
         let pause = queue.paused.as_ref();
-        table.add_row([
-            one_line(&queue.name),
-            tasks.join(", "),
-            pause.map_or_else(String::new, |pause| times::shown(&pause.since)),
-            pause.map_or_else(String::new, |pause| one_line(&pause.by)),
-            pause.map_or_else(String::new, |pause| one_line(&pause.note)),
-        ]);
-    }
-    table::page(&table, "queues", false, None)
+        vec![
+            Cell::name(&queue.name),
+            tasks.collect::<Vec<_>>().join(", ").into(),
+            Cell::time(pause.map(|it| &*it.since)),
+            Cell::text(pause.map(|it| &*it.by)),
+            Cell::text(pause.map(|it| &*it.note)),
+        ]
+    };
+    let heads = ["queue", "tasks", "paused since", "by", "reason"];
+    View::Table(Table::of("queues", &heads, queues.iter().map(row)))
 }

@@ -1,13 +1,13 @@
 //! `counterstep schedules …`: what an operator asks about tasks that are submitted by time.
 
-use super::output::{json, print};
+use super::output::{OutputArgs, print};
 use super::remote::Remote;
 use super::submit::request_text;
-use super::table;
 use super::times;
 use clap::ArgGroup;
 use counterstep_contracts::declaration::kebab_case;
-use counterstep_contracts::http::Page;
+use counterstep_contracts::http::{Accepted, Page};
+use counterstep_contracts::operation::shown::{Cell, Table, View};
 use counterstep_contracts::schedule::ScheduleView;
 use counterstep_contracts::{Misfire, Overlap, ScheduleSpec};
 use counterstep_node::Exit;
@@ -18,9 +18,8 @@ use counterstep_node::settings::{SettingsFor, commands};
 pub(super) struct SchedulesArgs {
     #[command(flatten)]
     api: SettingsFor<{ commands::REMOTE }>,
-    /// Print the API's JSON instead of a table
-    #[arg(long, global = true)]
-    json: bool,
+    #[command(flatten)]
+    out: OutputArgs,
     #[command(subcommand)]
     command: SchedulesCommand,
 }
@@ -146,13 +145,7 @@ pub(super) fn main(args: &SchedulesArgs) -> Result<(), Exit> {
         .map_err(Exit::failed)?;
     runtime.block_on(async {
         let remote = Remote::of(&args.api.read()?)?;
-        let one = |view: ScheduleView| {
-            if args.json {
-                json(&view)
-            } else {
-                Ok(show(&view))
-            }
-        };
+        let one = |view: ScheduleView| args.out.show_text(&view, |view, _| show(view));
         let text = match &args.command {
             SchedulesCommand::List {
                 task_type,
@@ -164,11 +157,11 @@ pub(super) fn main(args: &SchedulesArgs) -> Result<(), Exit> {
                     only(&remote, &mut page, wanted, *limit).await?;
                 }
                 let filtered = task_type.is_some() || cursor.is_some();
-                if args.json {
-                    json(&page)?
-                } else {
-                    list(&page, filtered)
+                let mut text = args.out.show(&page, |page| list(page, filtered))?;
+                if !args.out.is_json() {
+                    text.extend(page.items.iter().filter_map(warning));
                 }
+                text
             }
             SchedulesCommand::Show { name } => one(remote.schedule(name, 0).await?)?,
             SchedulesCommand::Set { name, spec } => {
@@ -176,30 +169,21 @@ pub(super) fn main(args: &SchedulesArgs) -> Result<(), Exit> {
             }
             SchedulesCommand::Delete { name } => {
                 remote.delete_schedule(name).await?;
-                if args.json {
-                    String::new()
-                } else {
-                    "deleted\n".to_owned()
+                match args.out.is_json() {
+                    true => String::new(),
+                    false => "deleted\n".to_owned(),
                 }
             }
             SchedulesCommand::Pause { name } => one(remote.ask_schedule(name, "pause").await?)?,
             SchedulesCommand::Resume { name } => one(remote.ask_schedule(name, "resume").await?)?,
             SchedulesCommand::Run { name } => {
-                let accepted: counterstep_contracts::http::Accepted =
-                    remote.ask_schedule(name, "run").await?;
-                if args.json {
-                    json(&accepted)?
-                } else {
-                    format!("{} {}\n", accepted.task_id, accepted.status)
-                }
+                let accepted: Accepted = remote.ask_schedule(name, "run").await?;
+                let line = |it: &Accepted| format!("{} {}", it.task_id, it.status).into();
+                args.out.show(&accepted, |it| View::Lines(vec![line(it)]))?
             }
             SchedulesCommand::Next { name, count } => {
                 let view: ScheduleView = remote.schedule(name, *count).await?;
-                if args.json {
-                    json(&view.upcoming)?
-                } else {
-                    upcoming(&view)
-                }
+                args.out.show_text(&view.upcoming, |_, _| upcoming(&view))?
             }
         };
         print(&text)
@@ -244,8 +228,21 @@ fn next(view: &ScheduleView) -> String {
         .map_or_else(|| none.to_owned(), times::shown)
 }
 
-fn list(page: &Page<ScheduleView>, filtered: bool) -> String {
-    let mut table = table::table(&[
+fn list(page: &Page<ScheduleView>, is_filtered: bool) -> View {
+    let row = |view: &ScheduleView| {
+        let none = if view.paused { "paused" } else { "never" };
+        let next = view.next_due_at.clone();
+        vec![
+            Cell::name(&view.name),
+            Cell::of(&view.spec.task_type),
+            when(view).into(),
+            next.map_or_else(|| none.into(), Cell::Time),
+            Cell::time(view.last_due_at.as_deref()),
+            Cell::task(view.last_task.as_ref()),
+            Cell::of(&view.origin),
+        ]
+    };
+    let heads = [
         "schedule",
         "type",
         "when",
@@ -253,26 +250,9 @@ fn list(page: &Page<ScheduleView>, filtered: bool) -> String {
         "last due",
         "last task",
         "from",
-    ]);
-    for view in &page.items {
-        table.add_row([
-            view.name.clone(),
-            view.spec.task_type.clone(),
-            when(view),
-            next(view),
-            view.last_due_at
-                .as_deref()
-                .map(times::shown)
-                .unwrap_or_default(),
-            view.last_task
-                .map(|task| task.to_string())
-                .unwrap_or_default(),
-            view.origin.to_string(),
-        ]);
-    }
-    let mut text = table::page(&table, "schedules", filtered, page.next_cursor.as_deref());
-    text.extend(page.items.iter().filter_map(warning));
-    text
+    ];
+    let table = Table::of("schedules", &heads, page.items.iter().map(row));
+    View::Table(table.page(is_filtered, page.next_cursor.as_deref()))
 }
 
 fn warning(view: &ScheduleView) -> Option<String> {

@@ -2,6 +2,7 @@
 
 use super::output::{json, print};
 use super::remote::Remote;
+use super::table::Look;
 use super::tasks::show;
 use super::times::whole;
 use crate::client::{Event, Submit};
@@ -146,7 +147,11 @@ pub(super) async fn watch(remote: &Remote, task: TaskId, as_json: bool) -> Resul
             break view;
         }
     };
-    print(&if as_json { json(&view)? } else { show(&view) })?;
+    print(&if as_json {
+        json(&view)?
+    } else {
+        show(&view, &Look::here())
+    })?;
     if view.status == TaskStatus::Completed {
         return Ok(());
     }

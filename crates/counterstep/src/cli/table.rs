@@ -1,52 +1,183 @@
-//! Tables for terminals.
+//! Rows as text, and the only code that prints them: cut to the width of a terminal, or whole and separated by tabs. Must not
+//! look at a terminal or a clock.
 
-use comfy_table::presets::UTF8_BORDERS_ONLY;
-use comfy_table::{ColumnConstraint, ContentArrangement, Table};
+use super::times::age;
+use console::{measure_text_width, truncate_str};
 use counterstep_contracts::Labels;
-use counterstep_contracts::http::{AuditTrail, AuditView};
+use counterstep_contracts::operation::shown::{Cell, Table, View};
+use counterstep_kernel::audit::one_line;
+use counterstep_node::Exit;
+use std::borrow::Cow;
 
-/// Columns of ids and names: people copy them, so no line break stands in them, however narrow the
-/// terminal is.
-const UNBROKEN: [&str; 11] = [
-    "group",
-    "operation",
-    "task",
-    "last task",
-    "one of them",
-    "probe",
-    "process",
-    "schedule",
-    "key",
-    "webhook",
-    "definition",
-];
+/// Between two columns of a terminal.
+const GAP: usize = 2;
+/// A column of texts is not cut below this width.
+const NARROWEST: usize = 6;
+/// What is shown of the id of a task.
+const END_OF_ID: usize = 8;
 
-/// A table with these headings.
-pub(super) fn table(headings: &[&str]) -> Table {
-    let mut table = Table::new();
-    table
-        .load_style(UTF8_BORDERS_ONLY)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_header(headings);
-    for (column, heading) in table.column_iter_mut().zip(headings) {
-        if UNBROKEN.contains(heading) {
-            column.set_constraint(ColumnConstraint::ContentWidth);
-        }
-    }
-    table
+/// For whom rows are written.
+#[derive(Debug, Clone)]
+pub(super) struct Look {
+    /// Columns of the terminal; `None`: a program reads it.
+    pub(super) width: Option<usize>,
+    /// Microseconds since 1970-01-01 UTC.
+    pub(super) now: i64,
+    /// The columns that are wanted, by their heads; none: all.
+    pub(super) columns: Vec<String>,
 }
 
-/// A page of a list, or that there is nothing in it. `what`: what is listed, in the plural.
-pub(super) fn page(table: &Table, what: &str, filtered: bool, next: Option<&str>) -> String {
-    let mut text = match (table.is_empty(), filtered) {
-        (false, _) => format!("{table}\n"),
-        (true, false) => format!("No {what}\n"),
-        (true, true) => format!("No {what} match\n"),
-    };
-    if let Some(cursor) = next {
-        text += &format!("more: --cursor {cursor}\n");
+impl Look {
+    /// What is shown of an answer.
+    ///
+    /// # Errors
+    /// Where it has not the columns that are wanted.
+    pub(super) fn text(&self, view: &View) -> Result<String, Exit> {
+        match view {
+            View::Table(table) => self.page(table),
+            View::Lines(_) if !self.columns.is_empty() => {
+                Err(Exit::usage("--columns: what is shown is no table"))
+            }
+            View::Lines(lines) => {
+                let lines = lines.iter().map(|line| self.whole(line) + "\n");
+                Ok(lines.collect())
+            }
+        }
     }
-    text
+
+    /// A list, or that there is nothing in it.
+    fn page(&self, table: &Table) -> Result<String, Exit> {
+        let wanted = self.wanted(&table.heads)?;
+        let mut text = match (table.rows.is_empty(), table.is_filtered) {
+            (false, _) => self.rows(table, &wanted),
+            (true, false) => format!("No {}\n", table.what),
+            (true, true) => format!("No {} match\n", table.what),
+        };
+        if let Some(cursor) = &table.next {
+            text += &format!("more: --cursor {cursor}\n");
+        }
+        Ok(text)
+    }
+
+    /// The rows of a table below its heads, with all columns.
+    pub(super) fn plain(&self, table: &Table) -> String {
+        let all: Vec<_> = (0..table.heads.len()).collect();
+        self.rows(table, &all)
+    }
+
+    /// The places of the columns that are wanted.
+    fn wanted(&self, heads: &[&str]) -> Result<Vec<usize>, Exit> {
+        if self.columns.is_empty() {
+            return Ok((0..heads.len()).collect());
+        }
+        let places = self.columns.iter().map(|wanted| {
+            let place = heads.iter().position(|head| flag_of(head) == *wanted);
+            place.ok_or_else(|| {
+                let all: Vec<_> = heads.iter().map(|head| flag_of(head)).collect();
+                Exit::usage(format_args!(
+                    "--columns: unknown column `{}`; expected some of {}",
+                    one_line(wanted),
+                    all.join(",")
+                ))
+            })
+        });
+        places.collect()
+    }
+
+    fn rows(&self, table: &Table, wanted: &[usize]) -> String {
+        let heads = wanted.iter().map(|&at| table.heads[at].to_owned());
+        let mut rows: Vec<Vec<String>> = vec![heads.collect()];
+        for row in &table.rows {
+            let cells = wanted.iter().map(|&at| self.cell(&row[at]));
+            rows.push(cells.collect());
+        }
+        let Some(width) = self.width else {
+            let lines = rows.iter().map(|row| row.join("\t") + "\n");
+            return lines.collect();
+        };
+        let column = |at: usize| table.rows.iter().map(move |row| &row[wanted[at]]);
+        let mut widths: Vec<_> = (0..wanted.len())
+            .map(|at| {
+                let cells = rows.iter().map(|row| measure_text_width(&row[at]));
+                cells.max().unwrap_or_default()
+            })
+            .collect();
+        let can_shrink: Vec<_> = (0..wanted.len())
+            .map(|at| column(at).all(|cell| matches!(cell, Cell::Text(_) | Cell::Parts(_))))
+            .collect();
+        let is_number: Vec<_> = (0..wanted.len())
+            .map(|at| {
+                let mut cells = column(at).filter(|cell| **cell != Cell::NONE).peekable();
+                cells.peek().is_some() && cells.all(|cell| matches!(cell, Cell::Number(_)))
+            })
+            .collect();
+        fit(&mut widths, &can_shrink, width);
+        let lines = rows.iter().map(|row| {
+            let cells = row.iter().zip(&widths).zip(&is_number);
+            let cells = cells.map(|((cell, &width), &is_right)| padded(cell, width, is_right));
+            let line = cells.collect::<Vec<_>>().join(&" ".repeat(GAP));
+            cut(line.trim_end(), width).into_owned() + "\n"
+        });
+        lines.collect()
+    }
+
+    /// A cell of a table, on one line.
+    fn cell(&self, cell: &Cell) -> String {
+        match cell {
+            Cell::Task(id) if self.width.is_some() => one_line(end_of(id)),
+            Cell::Time(time) if self.width.is_some() => one_line(&age(time, self.now)),
+            Cell::Parts(parts) => parts.iter().map(|part| self.cell(part)).collect(),
+            cell => self.whole(cell),
+        }
+    }
+
+    /// The same in a line of its own: an id that is shown alone is whole.
+    fn whole(&self, cell: &Cell) -> String {
+        match cell {
+            Cell::Text(text) | Cell::Name(text) | Cell::Task(text) => one_line(text),
+            Cell::Number(number) => number.to_string(),
+            Cell::Time(time) if self.width.is_some() => one_line(&age(time, self.now)),
+            Cell::Time(time) => one_line(time),
+            Cell::Parts(parts) => parts.iter().map(|part| self.whole(part)).collect(),
+        }
+    }
+}
+
+/// A head as `--columns` takes it.
+fn flag_of(head: &str) -> String {
+    head.replace(' ', "-")
+}
+
+fn end_of(id: &str) -> &str {
+    let at = id.len().saturating_sub(END_OF_ID);
+    id.get(at..).unwrap_or(id)
+}
+
+/// Takes from the widest columns of texts what is too much; the line is cut where that is not enough.
+fn fit(widths: &mut [usize], can_shrink: &[bool], width: usize) {
+    let gaps = GAP * widths.len().saturating_sub(1);
+    let mut over = (widths.iter().sum::<usize>() + gaps).saturating_sub(width);
+    while over > 0 {
+        let wide = (0..widths.len()).filter(|&at| can_shrink[at] && widths[at] > NARROWEST);
+        let Some(at) = wide.max_by_key(|&at| widths[at]) else {
+            return;
+        };
+        widths[at] -= 1;
+        over -= 1;
+    }
+}
+
+fn cut(text: &str, width: usize) -> Cow<'_, str> {
+    truncate_str(text, width, "…")
+}
+
+fn padded(text: &str, width: usize, is_right: bool) -> String {
+    let text = cut(text, width);
+    let blanks = " ".repeat(width.saturating_sub(measure_text_width(&text)));
+    match is_right {
+        true => blanks + &text,
+        false => text.into_owned() + &blanks,
+    }
 }
 
 /// `customer=7 order=4711`.
@@ -58,112 +189,6 @@ pub(super) fn labels(labels: &Labels) -> String {
     words.join(" ")
 }
 
-/// The audit trail of a task, a row an entry.
-pub(super) fn audit(trail: &AuditTrail) -> Table {
-    let mut table = table(&[
-        "#",
-        "time (UTC)",
-        "event",
-        "task",
-        "step",
-        "try",
-        "epoch",
-        "by",
-    ]);
-    for entry in &trail.entries {
-        let from = entry.from.filter(|from| *from != entry.to);
-        table.add_row([
-            entry.seq.to_string(),
-            entry.at.get(11..23).unwrap_or(&entry.at).to_owned(),
-            event(entry),
-            from.map_or_else(
-                || entry.to.to_string(),
-                |from| format!("{from} → {}", entry.to),
-            ),
-            step(entry),
-            entry
-                .attempt
-                .map_or_else(String::new, |attempt| attempt.to_string()),
-            entry.epoch.to_string(),
-            entry.actor.clone(),
-        ]);
-    }
-    table
-}
-
-fn event(entry: &AuditView) -> String {
-    let text = |key: &&str| Some(entry.details.get(*key)?.as_str()?.to_owned());
-    let detail = match entry.event.as_str() {
-        "children_submitted" => entry.details.get("count").map(ToString::to_string),
-        "parent_undone" => text(&"parent"),
-        _ => ["error", "reason", "why"].iter().find_map(text),
-    };
-    detail.map_or_else(
-        || entry.event.clone(),
-        |detail| format!("{}: {detail}", entry.event),
-    )
-}
-
-fn step(entry: &AuditView) -> String {
-    let Some(step) = &entry.step else {
-        return String::new();
-    };
-    match (entry.step_from, entry.step_to) {
-        (Some(from), Some(to)) if from != to => format!("{step}: {from} → {to}"),
-        _ => step.clone(),
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ID: &str = "0199c0de-0000-7000-8000-000000000001";
-
-    #[test]
-    fn an_id_is_never_broken_over_lines() {
-        for width in [20, 60, 80, 100] {
-            let mut table = table(&["task", "type", "status", "submitted", "last change"]);
-            let time = "2026-11-20T23:11:05Z (3m ago)";
-            table
-                .add_row([ID, "CreateZipFromFiles", "compensation_failed", time, time])
-                .set_width(width);
-            assert!(table.to_string().contains(ID), "{width} columns:\n{table}");
-        }
-    }
-
-    #[test]
-    fn events_of_parents_and_children_are_told_with_how_many_and_by_whom() {
-        let entry = |event: &str, details: serde_json::Value| {
-            let entry = serde_json::json!({
-                "seq": 4, "change_id": ID, "at": "2026-11-20T23:11:05.000000Z", "event": event,
-                "to": "running", "epoch": 1, "actor": "worker:1", "details": details,
-            });
-            super::event(&serde_json::from_value(entry).expect("an entry"))
-        };
-        let details = serde_json::json!({"from": 0, "count": 12, "tasks": [ID]});
-        assert_eq!(
-            entry("children_submitted", details),
-            "children_submitted: 12"
-        );
-        let details = serde_json::json!({"parent": ID});
-        assert_eq!(
-            entry("parent_undone", details),
-            format!("parent_undone: {ID}")
-        );
-        let details = serde_json::json!({"error": "no seat is left"});
-        assert_eq!(
-            entry("step_failed", details),
-            "step_failed: no seat is left"
-        );
-    }
-
-    #[test]
-    fn a_list_of_nothing_says_so() {
-        let mut table = table(&["task"]);
-        assert_eq!(page(&table, "tasks", false, None), "No tasks\n");
-        assert_eq!(page(&table, "tasks", true, None), "No tasks match\n");
-        table.add_row([ID]);
-        assert!(page(&table, "tasks", true, Some("x")).ends_with("more: --cursor x\n"));
-    }
-}
+#[path = "table/tests.rs"]
+mod tests;

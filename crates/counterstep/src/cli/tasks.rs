@@ -3,16 +3,20 @@
 
 use super::log::LogArgs;
 use super::operator::{self, OperatorCommand};
-use super::output::{json, print};
+use super::output::{OutputArgs, print};
 use super::proposal::Caller;
 use super::remote::Remote;
 use super::submit::{self, DownloadArgs, SubmitArgs};
-use super::table;
+use super::table::{self, Look};
 use super::task_filter::{ChildFilter, Search, TaskFilter};
 use super::times::shown;
+use super::trail;
 use counterstep_contracts::TaskId;
 use counterstep_contracts::children::ParentView;
-use counterstep_contracts::http::{ChildSummary, Page, StepProgress, TaskSummary, TaskView};
+use counterstep_contracts::http::{
+    ChildSummary, Page, StepProgress, StepView, TaskSummary, TaskView,
+};
+use counterstep_contracts::operation::shown::{Cell, Table, View};
 use counterstep_contracts::webhook::DeliveryView;
 use counterstep_kernel::audit::one_line;
 use counterstep_node::settings::{SettingsFor, commands};
@@ -23,9 +27,8 @@ use counterstep_node::{Exit, Layers};
 pub(super) struct TasksArgs {
     #[command(flatten)]
     api: SettingsFor<{ commands::REMOTE }>,
-    /// Print the API's JSON instead of a table
-    #[arg(long, global = true)]
-    json: bool,
+    #[command(flatten)]
+    out: OutputArgs,
     #[command(subcommand)]
     command: TasksCommand,
 }
@@ -128,12 +131,13 @@ pub(super) fn main(args: &TasksArgs, program: &str) -> Result<(), Exit> {
         .build()
         .map_err(Exit::failed)?;
     let settings = args.api.read()?;
+    let (out, is_json) = (&args.out, args.out.is_json());
     runtime.block_on(async {
         let remote = Remote::of(&settings)?;
         let text = match &args.command {
-            TasksCommand::Submit(submit) => return submit.run(&remote, args.json).await,
-            TasksCommand::Watch { id } => return submit::watch(&remote, *id, args.json).await,
-            TasksCommand::Log(log) => return log.run(&remote, args.json).await,
+            TasksCommand::Submit(submit) => return submit.run(&remote, is_json).await,
+            TasksCommand::Watch { id } => return submit::watch(&remote, *id, is_json).await,
+            TasksCommand::Log(log) => return log.run(&remote, is_json).await,
             TasksCommand::Download(download) => return download.run(&remote).await,
             TasksCommand::Link {
                 id,
@@ -141,58 +145,36 @@ pub(super) fn main(args: &TasksArgs, program: &str) -> Result<(), Exit> {
                 valid_for,
             } => {
                 let link = remote.result_link(*id, name, valid_for.clone()).await?;
-                if args.json {
-                    json(&link)?
-                } else {
-                    format!("{}\n", link.url)
-                }
+                out.show_text(&link, |link, _| format!("{}\n", link.url))?
             }
             TasksCommand::List { which, search } => {
                 let page = page(&remote, which, search).await?;
-                if args.json {
-                    json(&page)?
-                } else {
-                    list(&page, which.is_filtered() || search.is_filtered())
-                }
+                let is_filtered = which.is_filtered() || search.is_filtered();
+                out.show(&page, |page| list(page, is_filtered))?
             }
             TasksCommand::Show { id } => {
                 let task = remote.task(*id).await?;
-                if args.json { json(&task)? } else { show(&task) }
+                out.show_text(&task, show)?
             }
             TasksCommand::Children { id, which } => {
                 let page = remote.children(*id, &which.query()).await?;
-                if args.json {
-                    json(&page)?
-                } else {
-                    children(&page, which.is_filtered())
-                }
+                out.show(&page, |page| children(page, which.is_filtered()))?
             }
             TasksCommand::Webhooks {
                 id,
                 send: Some(webhook),
             } => {
                 let sent = remote.send_webhook(*id, webhook).await?;
-                if args.json {
-                    json(&sent)?
-                } else {
-                    format!("{} is sent to {}\n", sent.id, sent.url)
-                }
+                let line = |it: &DeliveryView| format!("{} is sent to {}", it.id, it.url).into();
+                out.show(&sent, |it| View::Lines(vec![line(it)]))?
             }
             TasksCommand::Webhooks { id, send: None } => {
                 let page = remote.webhooks(*id).await?;
-                if args.json {
-                    json(&page)?
-                } else {
-                    webhooks(&page)
-                }
+                out.show(&page, webhooks)?
             }
             TasksCommand::Audit { id } => {
                 let trail = remote.audit(*id).await?;
-                if args.json {
-                    json(&trail)?
-                } else {
-                    format!("{}\n", table::audit(&trail))
-                }
+                out.show(&trail, |trail| View::Table(trail::rows(trail)))?
             }
             TasksCommand::Cancel { id } => {
                 let answer = remote.cancel(*id).await?;
@@ -201,82 +183,81 @@ pub(super) fn main(args: &TasksArgs, program: &str) -> Result<(), Exit> {
                 } else {
                     answer.will_undo.join(", ")
                 };
-                if args.json {
-                    json(&answer)?
-                } else {
-                    format!("{}; will be undone: {undo}\n", answer.status)
-                }
+                out.show(&answer, |it| {
+                    View::Lines(vec![
+                        format!("{}; will be undone: {undo}", it.status).into(),
+                    ])
+                })?
             }
             TasksCommand::Signal { id, name, body } => {
                 let answer = remote.signal(*id, name, body.clone()).await?;
-                if args.json {
-                    json(&answer)?
-                } else {
-                    format!("accepted at {}\n", shown(&answer.received_at))
-                }
+                out.show_text(&answer, |it, _| {
+                    format!("accepted at {}\n", shown(&it.received_at))
+                })?
             }
             TasksCommand::Operator(command) => {
                 let caller = Caller::new(program, &settings.url()?, &Layers::default().url()?);
-                operator::run(&remote, command, args.json, &caller).await?
+                operator::run(&remote, command, out, &caller).await?
             }
         };
         print(&text)
     })
 }
 
-fn list(page: &Page<TaskSummary>, filtered: bool) -> String {
-    let mut table = table::table(&[
+fn list(page: &Page<TaskSummary>, is_filtered: bool) -> View {
+    let row = |task: &TaskSummary| {
+        vec![
+            Cell::Task(task.task_id.to_string()),
+            Cell::of(&task.task_type),
+            Cell::of(&task.status),
+            Cell::Time(task.created_at.clone()),
+            Cell::Time(task.updated_at.clone()),
+            table::labels(&task.labels).into(),
+        ]
+    };
+    let heads = [
         "task",
         "type",
         "status",
         "submitted",
         "last change",
         "labels",
-    ]);
-    for task in &page.items {
-        table.add_row([
-            task.task_id.to_string(),
-            task.task_type.clone(),
-            task.status.to_string(),
-            shown(&task.created_at),
-            shown(&task.updated_at),
-            table::labels(&task.labels),
-        ]);
-    }
-    table::page(&table, "tasks", filtered, page.next_cursor.as_deref())
+    ];
+    let table = Table::of("tasks", &heads, page.items.iter().map(row));
+    View::Table(table.page(is_filtered, page.next_cursor.as_deref()))
 }
 
-fn webhooks(page: &Page<DeliveryView>) -> String {
-    let mut table = table::table(&["webhook", "event", "status", "sent", "last", "next", "to"]);
-    for one in &page.items {
-        let next = one.due_at.as_deref().map(shown);
-        table.add_row([
-            one.id.clone(),
-            one.event.clone(),
-            one.status.as_str().to_owned(),
-            one.attempts.to_string(),
-            one.last.clone().unwrap_or_default(),
-            next.unwrap_or_default(),
-            one.url.clone(),
-        ]);
-    }
-    table::page(&table, "webhooks", false, page.next_cursor.as_deref())
+fn webhooks(page: &Page<DeliveryView>) -> View {
+    let row = |one: &DeliveryView| {
+        vec![
+            Cell::name(&one.id),
+            Cell::of(&one.event),
+            one.status.as_str().into(),
+            Cell::number(one.attempts),
+            Cell::text(one.last.as_deref()),
+            Cell::time(one.due_at.as_deref()),
+            Cell::of(&one.url),
+        ]
+    };
+    let heads = ["webhook", "event", "status", "sent", "last", "next", "to"];
+    let table = Table::of("webhooks", &heads, page.items.iter().map(row));
+    View::Table(table.page(false, page.next_cursor.as_deref()))
 }
 
-fn children(page: &Page<ChildSummary>, filtered: bool) -> String {
-    let mut table = table::table(&["step", "place", "task", "type", "status", "what went wrong"]);
-    for child in &page.items {
-        let failure = child.failure.as_ref();
-        table.add_row([
-            child.step.clone(),
-            child.place.to_string(),
-            child.task_id.to_string(),
-            child.task_type.clone(),
-            child.status.to_string(),
-            failure.map_or_else(String::new, |failure| failure.message.clone()),
-        ]);
-    }
-    table::page(&table, "children", filtered, page.next_cursor.as_deref())
+fn children(page: &Page<ChildSummary>, is_filtered: bool) -> View {
+    let row = |child: &ChildSummary| {
+        vec![
+            Cell::of(&child.step),
+            Cell::of(&child.place),
+            Cell::Task(child.task_id.to_string()),
+            Cell::of(&child.task_type),
+            Cell::of(&child.status),
+            Cell::text(child.failure.as_ref().map(|it| &*it.message)),
+        ]
+    };
+    let heads = ["step", "place", "task", "type", "status", "what went wrong"];
+    let table = Table::of("children", &heads, page.items.iter().map(row));
+    View::Table(table.page(is_filtered, page.next_cursor.as_deref()))
 }
 
 /// Who has submitted a task that no client has.
@@ -299,8 +280,21 @@ pub(super) fn progress(said: &StepProgress) -> String {
     }
 }
 
-pub(super) fn show(task: &TaskView) -> String {
-    let mut table = table::table(&[
+pub(super) fn show(task: &TaskView, look: &Look) -> String {
+    let row = |step: &StepView| {
+        vec![
+            Cell::of(&step.no),
+            Cell::of(&step.name),
+            Cell::of(&step.status),
+            step.progress
+                .as_ref()
+                .map_or(Cell::NONE, |it| progress(it).into()),
+            Cell::of(&step.attempts),
+            Cell::of(&step.undo_attempts),
+            Cell::text(step.error.as_deref()),
+        ]
+    };
+    let heads = [
         "no",
         "step",
         "status",
@@ -308,20 +302,10 @@ pub(super) fn show(task: &TaskView) -> String {
         "tries",
         "undo tries",
         "last error",
-    ]);
-    for step in &task.steps {
-        table.add_row([
-            step.no.to_string(),
-            step.name.clone(),
-            step.status.to_string(),
-            step.progress.as_ref().map(progress).unwrap_or_default(),
-            step.attempts.to_string(),
-            step.undo_attempts.to_string(),
-            step.error.clone().unwrap_or_default(),
-        ]);
-    }
+    ];
+    let table = look.plain(&Table::of("steps", &heads, task.steps.iter().map(row)));
     let mut text = format!(
-        "{} {} version {}: {}\n{table}\n",
+        "{} {} version {}: {}\n{table}",
         task.task_id, task.task_type, task.version, task.status
     );
     if !task.labels.is_empty() {
@@ -378,6 +362,10 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
+    fn shown_here(task: &TaskView) -> String {
+        show(task, &Look::here())
+    }
+
     const PARENT: &str = "0199c0de-0000-7000-8000-000000000001";
     const CHILD: &str = "0199c0de-0000-7000-8000-000000000002";
 
@@ -397,7 +385,7 @@ mod tests {
 
     #[test]
     fn a_task_is_shown_with_its_parent_and_the_states_of_its_children() {
-        let text = show(&view(json!({
+        let text = shown_here(&view(json!({
             "parent": {"task_id": PARENT, "step": 2, "place": 7},
             "children": [
                 {"step": "seats", "by_status": {"running": 2, "completed": 3}},
@@ -409,7 +397,7 @@ mod tests {
              children of meals: 1 dead_lettered\n"
         );
         assert!(text.ends_with(&expected), "{text}");
-        let text = show(&view(json!({})));
+        let text = shown_here(&view(json!({})));
         assert!(
             !text.contains("submitted by") && !text.contains("children"),
             "{text}"
@@ -422,12 +410,12 @@ mod tests {
             "step": "charge", "class": "permanent", "message": "the card was declined",
             "blocked_by": {"step": "reserve", "class": "timed_out", "message": "no answer"},
         });
-        let text = show(&view(json!({"failure": failure})));
+        let text = shown_here(&view(json!({"failure": failure})));
         let expected = "failure of charge (permanent): the card was declined\n\
                         blocked by the undo of reserve (timed_out): no answer\n";
         assert!(text.ends_with(expected), "{text}");
         let failure = json!({"class": "deadline", "message": "it took too long"});
-        let text = show(&view(json!({"failure": failure})));
+        let text = shown_here(&view(json!({"failure": failure})));
         assert!(
             text.ends_with("failure (deadline): it took too long\n"),
             "{text}"
@@ -457,11 +445,19 @@ mod tests {
             "status": "failed", "failure": {"class": "permanent", "message": "no seat is left"},
         });
         let page = json!({"items": [line], "next_cursor": "2.7.00"});
-        let text = children(&serde_json::from_value(page).expect("a page"), false);
+        let look = Look {
+            width: None,
+            ..Look::here()
+        };
+        let text_of = |page, is_filtered| {
+            let page = serde_json::from_value(page).expect("a page");
+            look.text(&children(&page, is_filtered)).expect("rows")
+        };
+        let text = text_of(page, false);
         for part in [
             CHILD,
             "seats",
-            " 7 ",
+            "\t7\t",
             "BookSeat",
             "failed",
             "no seat is left",
@@ -469,7 +465,6 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(text.ends_with("more: --cursor 2.7.00\n"), "{text}");
-        let none = serde_json::from_value(json!({"items": []})).expect("a page");
-        assert_eq!(children(&none, true), "No children match\n");
+        assert_eq!(text_of(json!({"items": []}), true), "No children match\n");
     }
 }

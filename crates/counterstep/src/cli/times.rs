@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const SECOND: i64 = 1_000_000;
 
 /// Microseconds since 1970-01-01 UTC.
-fn now() -> i64 {
+pub(super) fn now() -> i64 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
@@ -38,14 +38,33 @@ fn shown_at(time: &str, now: i64) -> String {
     }
 }
 
-/// Seconds in the largest unit of which there are two, or in seconds.
-fn rough(seconds: i64) -> String {
-    for (unit, size) in [("d", 86_400), ("h", 3_600), ("m", 60)] {
-        if seconds >= 2 * size {
-            return format!("{}{unit}", seconds / size);
-        }
+/// A time of the API as `3 m ago`; any other text as it is.
+pub(super) fn age(time: &str, now: i64) -> String {
+    let Some(micros) = read_rfc3339(time) else {
+        return time.to_owned();
+    };
+    let away = now.saturating_sub(micros) / SECOND;
+    match away {
+        0.. => format!("{} ago", spaced(away)),
+        _ => format!("in {}", spaced(-away)),
     }
-    format!("{seconds}s")
+}
+
+fn spaced(seconds: i64) -> String {
+    let (count, unit) = largest(seconds);
+    format!("{count} {unit}")
+}
+
+fn rough(seconds: i64) -> String {
+    let (count, unit) = largest(seconds);
+    format!("{count}{unit}")
+}
+
+/// Seconds in the largest unit of which there are two, or in seconds.
+fn largest(seconds: i64) -> (i64, &'static str) {
+    let units = [("d", 86_400), ("h", 3_600), ("m", 60)];
+    let unit = units.into_iter().find(|(_, size)| seconds >= 2 * size);
+    unit.map_or((seconds, "s"), |(unit, size)| (seconds / size, unit))
 }
 
 /// A point of time, as a flag names it: a time, or how long ago that was.
@@ -104,6 +123,9 @@ mod tests {
             "2001-09-09T01:46:40Z (0s ago)"
         );
         assert_eq!(shown_at("never", at), "never");
+        assert_eq!(age(time, at + 121 * SECOND), "2 m ago");
+        assert_eq!(age(time, at - 90 * SECOND), "in 90 s");
+        assert_eq!(age("never", at), "never");
     }
 
     #[test]

@@ -1,14 +1,11 @@
 //! `counterstep types …`: which task types take submissions, and what an operator decides about
 //! that.
 
-use super::output::{json, print};
+use super::output::{OutputArgs, print};
 use super::remote::Remote;
-use super::table;
-use super::times;
 use counterstep_contracts::declaration::kebab_case;
 use counterstep_contracts::disable::{SwitchRequest, SwitchView};
-use counterstep_contracts::http::Page;
-use counterstep_kernel::audit::one_line;
+use counterstep_contracts::operation::shown::{Cell, Table, View};
 use counterstep_node::Exit;
 use counterstep_node::settings::{SettingsFor, commands};
 use serde_json::Value;
@@ -18,9 +15,8 @@ use serde_json::Value;
 pub(super) struct TypesArgs {
     #[command(flatten)]
     api: SettingsFor<{ commands::REMOTE }>,
-    /// Print the API's JSON instead of a table
-    #[arg(long, global = true)]
-    json: bool,
+    #[command(flatten)]
+    out: OutputArgs,
     #[command(subcommand)]
     command: TypesCommand,
 }
@@ -71,21 +67,12 @@ pub(super) fn main(args: &TypesArgs) -> Result<(), Exit> {
         .map_err(Exit::failed)?;
     runtime.block_on(async {
         let remote = Remote::of(&args.api.read()?)?;
-        let one = |view: SwitchView| {
-            if args.json {
-                json(&view)
-            } else {
-                Ok(line(&view) + "\n")
-            }
-        };
+        let one = |view: SwitchView| args.out.show(&view, line);
         let text = match &args.command {
             TypesCommand::List => {
                 let page = remote.types().await?;
-                if args.json {
-                    json(&page)?
-                } else {
-                    list(&page)?
-                }
+                let rows = page.items.iter().map(row).collect::<Result<Vec<_>, _>>()?;
+                args.out.show(&page, |_| list(rows))?
             }
             TypesCommand::Disable { name, why } => one(remote
                 .switch(&kebab_case(name), "disable", &why.body())
@@ -98,25 +85,44 @@ pub(super) fn main(args: &TypesArgs) -> Result<(), Exit> {
     })
 }
 
-/// What people wrote, on one line.
-fn shown(text: Option<&str>) -> String {
-    text.map(one_line).unwrap_or_default()
-}
-
-fn line(view: &SwitchView) -> String {
-    let (by, reason) = (shown(view.by.as_deref()), shown(view.reason.as_deref()));
+fn line(view: &SwitchView) -> View {
+    let mut parts = vec![Cell::Text(view.task_type.clone())];
     match &view.disabled_since {
-        Some(since) => format!(
-            "{} is disabled since {} by {by}: {reason}",
-            view.task_type,
-            times::shown(since)
-        ),
-        None => format!("{} is enabled by {by}: {reason}", view.task_type),
+        Some(since) => parts.extend([" is disabled since ".into(), Cell::Time(since.clone())]),
+        None => parts.push(" is enabled".into()),
     }
+    parts.extend([" by ".into(), Cell::text(view.by.as_deref())]);
+    parts.extend([": ".into(), Cell::text(view.reason.as_deref())]);
+    View::Lines(vec![Cell::Parts(parts)])
 }
 
-fn list(page: &Page<Value>) -> Result<String, Exit> {
-    let mut table = table::table(&[
+fn row(item: &Value) -> Result<Vec<Cell>, Exit> {
+    let switch = item.get("switch").cloned().unwrap_or_default();
+    let view: SwitchView = serde_json::from_value(switch).map_err(|error| {
+        Exit::failed(format_args!(
+            "the API's answer cannot be read ({error}): is it of another version?"
+        ))
+    })?;
+    let is_disabled = view.disabled_since.is_some();
+    let probe = match (view.probe, view.probe_from) {
+        (Some(task), _) => Cell::Task(task.to_string()),
+        (None, Some(from)) => Cell::Parts(vec!["from ".into(), Cell::Time(from)]),
+        (None, None) if is_disabled => "none: `types enable` enables it".into(),
+        (None, None) => Cell::NONE,
+    };
+    Ok(vec![
+        Cell::name(&view.task_type),
+        item.get("version").map_or(Cell::NONE, Cell::of),
+        if is_disabled { "no" } else { "yes" }.into(),
+        Cell::time(view.disabled_since.as_deref()),
+        Cell::text(view.by.as_deref()),
+        Cell::text(view.reason.as_deref()),
+        probe,
+    ])
+}
+
+fn list(rows: Vec<Vec<Cell>>) -> View {
+    let heads = [
         "type",
         "version",
         "takes tasks",
@@ -124,44 +130,6 @@ fn list(page: &Page<Value>) -> Result<String, Exit> {
         "by",
         "reason",
         "probe",
-    ]);
-    for item in &page.items {
-        let switch = item.get("switch").cloned().unwrap_or_default();
-        let view: SwitchView = serde_json::from_value(switch).map_err(|error| {
-            Exit::failed(format_args!(
-                "the API's answer cannot be read ({error}): is it of another version?"
-            ))
-        })?;
-        let by_hand = || {
-            view.disabled_since
-                .as_ref()
-                .map(|_| "none: `types enable` enables it".to_owned())
-        };
-        let from = view.probe_from.map(|from| format!("from {from}"));
-        let probe = view
-            .probe
-            .map(|task| task.to_string())
-            .or(from)
-            .or_else(by_hand);
-        table.add_row([
-            view.task_type,
-            item.get("version")
-                .map(Value::to_string)
-                .unwrap_or_default(),
-            if view.disabled_since.is_some() {
-                "no"
-            } else {
-                "yes"
-            }
-            .to_owned(),
-            view.disabled_since
-                .as_deref()
-                .map(times::shown)
-                .unwrap_or_default(),
-            shown(view.by.as_deref()),
-            shown(view.reason.as_deref()),
-            probe.unwrap_or_default(),
-        ]);
-    }
-    Ok(table::page(&table, "task types", false, None))
+    ];
+    View::Table(Table::of("task types", &heads, rows))
 }

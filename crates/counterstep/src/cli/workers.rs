@@ -1,9 +1,8 @@
 //! `counterstep workers`: which processes are there, what they run, and how long tasks wait.
 
-use super::output::{json, print};
+use super::output::{OutputArgs, print};
 use super::remote::Remote;
-use super::table;
-use super::times;
+use counterstep_contracts::operation::shown::{Cell, Table, View};
 use counterstep_contracts::retry::format_duration;
 use counterstep_contracts::workers::{StatusView, WorkerState, WorkerView, WorkersView};
 use counterstep_kernel::audit::one_line;
@@ -16,9 +15,8 @@ use std::time::Duration;
 pub(super) struct WorkersArgs {
     #[command(flatten)]
     api: SettingsFor<{ commands::REMOTE }>,
-    /// Print the API's JSON instead of a table
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    out: OutputArgs,
     /// With the task types that each can run, with their versions
     #[arg(long)]
     types: bool,
@@ -37,21 +35,27 @@ pub(super) fn main(args: &WorkersArgs) -> Result<(), Exit> {
         found
             .workers
             .retain(|worker| args.state.is_none_or(|state| worker.state == state));
-        print(&if args.json {
-            json(&found)?
-        } else {
-            text(&found, args.state.is_some(), args.types)
-        })
+        let table = table(&found.workers, args.state.is_some(), args.types);
+        let rows = args.out.look().text(&View::Table(table))?;
+        print(
+            &args
+                .out
+                .show_text(&found, |found, _| above(found) + &rows)?,
+        )
     })
 }
 
-fn text(found: &WorkersView, filtered: bool, with_types: bool) -> String {
-    let mut columns = vec![
+/// What stands above the processes.
+fn above(found: &WorkersView) -> String {
+    status(&found.status) + &kept(&found.workers) + &fetch_errors(&found.workers)
+}
+
+fn table(workers: &[WorkerView], is_filtered: bool, with_types: bool) -> Table {
+    let mut heads = vec![
         "process", "state", "machine", "program", "queues", "runs", "heavy", "permits", "seen",
     ];
-    columns.extend(with_types.then_some("task types"));
-    let mut table = table::table(&columns);
-    for worker in &found.workers {
+    heads.extend(with_types.then_some("task types"));
+    let row = |worker: &WorkerView| {
         let takes = !worker.queues.is_empty();
         let of = |used: u32, all: u32| match takes {
             true => format!("{used} of {all}"),
@@ -62,29 +66,26 @@ fn text(found: &WorkersView, filtered: bool, with_types: bool) -> String {
             runs.push_str(&format!(", {} abandoned", worker.abandoned_count));
         }
         let permits = worker.permits.iter();
-        let permits = permits.map(|(limit, held)| format!("{held} of {}", one_line(limit)));
+        let permits = permits.map(|(limit, held)| format!("{held} of {limit}"));
         let mut row = vec![
-            worker.id.clone(),
-            worker.state.to_string(),
-            worker.machine.clone(),
-            worker.program.clone(),
-            worker.queues.join(", "),
-            runs,
-            of(worker.heavy_count, worker.heavy),
-            permits.collect::<Vec<_>>().join(", "),
-            times::shown(&worker.seen_at),
+            Cell::name(&worker.id),
+            Cell::of(&worker.state),
+            Cell::of(&worker.machine),
+            Cell::of(&worker.program),
+            worker.queues.join(", ").into(),
+            runs.into(),
+            of(worker.heavy_count, worker.heavy).into(),
+            permits.collect::<Vec<_>>().join(", ").into(),
+            Cell::Time(worker.seen_at.clone()),
         ];
         if with_types {
             let types = worker.task_types.iter();
             let types = types.map(|of| format!("{} {}", of.name, of.version));
-            row.push(types.collect::<Vec<_>>().join(", "));
+            row.push(types.collect::<Vec<_>>().join(", ").into());
         }
-        table.add_row(row);
-    }
-    status(&found.status)
-        + &kept(&found.workers)
-        + &fetch_errors(&found.workers)
-        + &table::page(&table, "processes", filtered, None)
+        row
+    };
+    Table::of("processes", &heads, workers.iter().map(row)).page(is_filtered, None)
 }
 
 /// Processes that keep results.
@@ -154,12 +155,13 @@ fn status(status: &StatusView) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::table::Look;
     use super::*;
     use serde_json::json;
 
     #[test]
     fn a_process_is_shown_with_its_slots_permits_and_types() {
-        let found = serde_json::from_value(json!({
+        let found: WorkersView = serde_json::from_value(json!({
             "status": {"tasks": [], "workers_alive": 1, "workers_lost": 0},
             "workers": [{
                 "id": "worker:1", "role": "worker", "state": "alive", "machine": "w1", "program": "0.1.0",
@@ -171,7 +173,8 @@ mod tests {
             }],
         }))
         .expect("a view");
-        let shown = text(&found, false, true);
+        let rows = |with_types| Look::here().plain(&table(&found.workers, false, with_types));
+        let shown = above(&found) + &rows(true);
         for part in [
             "3 of 8, 1 abandoned",
             "1 of 2",
@@ -181,6 +184,6 @@ mod tests {
         ] {
             assert!(shown.contains(part), "{part}: {shown}");
         }
-        assert!(!text(&found, false, false).contains("Zip 2"));
+        assert!(!rows(false).contains("Zip 2"));
     }
 }

@@ -8,7 +8,8 @@ mod show;
 use super::output::print;
 use super::remote::Remote;
 use super::submit::{check_place, download};
-use super::table;
+use super::table::Look;
+use super::trail;
 use crate::client::Options;
 use crate::run::{Roles, run};
 use child::WorkerProcess;
@@ -27,6 +28,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The task type that the demonstration runs, and its request's field for files.
+/// Columns of the audit where standard output is no terminal.
+const WIDTH_ON_A_PIPE: usize = 200;
+
 const TASK_TYPE: &str = "CreateZipFromFiles";
 const FIELD: &str = "files";
 const RESULT: &str = "zip";
@@ -275,7 +279,15 @@ impl Demo<'_> {
         if let Some(worker) = worker {
             worker.stop().await?;
         }
-        print(&format!("{}\n\n", table::audit(&remote.audit(task).await?)))?;
+        // A demonstration is for people, on a pipe too.
+        let look = Look::here();
+        let width = look.width.unwrap_or(WIDTH_ON_A_PIPE);
+        let look = Look {
+            width: Some(width),
+            ..look
+        };
+        let rows = look.plain(&trail::rows(&remote.audit(task).await?));
+        print(&format!("{rows}\n"))?;
         self.conclude(engine, remote, &view, lost).await?;
         print(&format!(
             "\nAll of it took {:.1} s\n",
