@@ -92,9 +92,12 @@ mod tests {
     #[test]
     fn each_example_is_a_value_of_its_type_and_leaves_nothing_out_that_is_written() {
         let mut read = 0;
+        let is_declared = |of: &str| ALL.iter().any(|it| it.declared.about.id == of);
         for (of, json) in examples() {
             let example = (json.example)();
             let Some(round_trip) = json.round_trip else {
+                // Made of values of the types, by the declaration.
+                read += usize::from(is_declared(of));
                 continue;
             };
             let again = round_trip(example.clone());
