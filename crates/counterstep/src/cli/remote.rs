@@ -1,6 +1,8 @@
 //! What the commands of this program ask of the HTTP API, and how they end where it does not answer as
 //! asked. The requests of a client are those of `client::http`.
 
+mod call;
+
 use crate::client::http::{HttpError, OverHttp, bearer, encode};
 use crate::client::{Event, Options};
 use counterstep_contracts::disable::{SwitchRequest, SwitchView};
@@ -10,7 +12,6 @@ use counterstep_contracts::http::{
 use counterstep_contracts::limit::{LimitView, ResetLimitRequest, SetLimitRequest};
 use counterstep_contracts::link::ResultLink;
 use counterstep_contracts::log::LogPage;
-use counterstep_contracts::operation::Verb;
 use counterstep_contracts::operator::{
     DeadLetter, OperatorAnswer, RecoveriesAnswer, RecoveriesRequest, ResolveRequest, RetryRequest,
     UndoPlan, Why,
@@ -127,35 +128,6 @@ impl Remote {
     /// What an address answers.
     pub(super) async fn read_from<T: DeserializeOwned>(&self, path: &str) -> Result<T, Exit> {
         self.read(self.get(path)).await
-    }
-
-    /// What an address answers to a request of any kind; null, where it answers no body.
-    pub(super) async fn call(
-        &self,
-        verb: Verb,
-        path: &str,
-        body: Option<&Value>,
-    ) -> Result<Value, Exit> {
-        let url = format!("{}{path}", self.http.base);
-        let client = &self.http.client;
-        let request = match verb {
-            Verb::Get => client.get(url),
-            Verb::Post => client.post(url),
-            Verb::Put => client.put(url),
-            Verb::Delete => client.delete(url),
-        };
-        let request = match body {
-            Some(body) => request.json(body),
-            None => request,
-        };
-        let answer = self.http.answer(request.timeout(ANSWER)).await;
-        let answer = answer.map_err(|error| self.exit(error))?;
-        let body = answer.bytes().await.map_err(Exit::failed)?;
-        if body.is_empty() {
-            return Ok(Value::Null);
-        }
-        serde_json::from_slice(&body)
-            .map_err(|error| self.exit(HttpError::Unreadable(error.to_string())))
     }
 
     /// What an address answers to a body.
