@@ -11,6 +11,7 @@ pub mod collector;
 pub mod command;
 pub mod deployment;
 pub mod effects;
+pub mod generated;
 pub mod manifests;
 pub mod own_program;
 pub mod place;

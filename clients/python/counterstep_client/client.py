@@ -1,4 +1,4 @@
-"""The client: one method for each route that an application needs."""
+"""The client: the generated operations, and by hand what needs more than a call with JSON."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import os
 import random
 import secrets
 import ssl
-from datetime import datetime
 from time import monotonic, sleep
-from typing import Any, BinaryIO, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple, Union, cast
+from typing import Any, BinaryIO, Dict, Iterator, Mapping, Optional, Union, cast
 
 from ._events import follow
 from ._http import Body, Transport, header_of_labels, pieces, segment
 from ._multipart import Files, Form
-from .bodies import Accepted, AuditTrail, CancelAnswer, Event, ResultLink, SignalAnswer, TaskSummary, TaskView
+from ._operations import Operations
+from ._types import ResultLink, TaskView
+from .bodies import Accepted, Event
 from .errors import Problem, Unreachable, may_pass
 
 _AT_REST = ("completed", "failed", "cancelled", "resolved", "dead_lettered", "compensation_failed")
@@ -26,8 +27,10 @@ _POLL = 30.0
 _SILENCE = 30.0
 
 
-class Client:
+class Client(Operations):
     """A client of one API. Holds no connection; threads may share it.
+
+    Its operations are grouped as the commands of the program are: `client.queues.pause("bookings", note="the bank moves")`.
 
     `timeout` is for an answer, or a piece of one, in seconds. `retry_for` is for how long a submission with a key is
     repeated, and how long `wait` and `events` tolerate an API that does not answer.
@@ -43,6 +46,7 @@ class Client:
         tls: Optional[ssl.SSLContext] = None,
     ) -> None:
         self._http = Transport(base_url, api_key, timeout, tls)
+        super().__init__(self._http)
         self._retry_for = retry_for
 
     def submit(
@@ -106,14 +110,6 @@ class Client:
             sleep(wait)
             pause = min(2 * pause, 8.0)
 
-    def webhook_secrets(self) -> List[str]:
-        """What signs the webhooks of the caller's tenant, for `verify_webhook`; needs the role `operate`."""
-        return cast(List[str], self._http.json("GET", "/api/webhook-secrets")["secrets"])
-
-    def task(self, task_id: str) -> TaskView:
-        """The task as it is now."""
-        return cast(TaskView, self._http.json("GET", _path(task_id)))
-
     def wait(self, task_id: str, timeout: Optional[float] = None) -> TaskView:
         """The task once it is at rest: it has ended, or is parked. `TimeoutError` after `timeout` seconds."""
         end = math.inf if timeout is None else monotonic() + timeout
@@ -142,60 +138,6 @@ class Client:
             if monotonic() >= end:
                 raise TimeoutError(f"task {task_id} is not at rest after {timeout} seconds")
             sleep(max(0.0, min(pause, end - monotonic())))
-
-    def cancel(self, task_id: str) -> CancelAnswer:
-        """Cancels the task: what it has done is undone."""
-        return cast(CancelAnswer, self._http.json("DELETE", _path(task_id)))
-
-    def signal(self, task_id: str, name: str, body: Any) -> SignalAnswer:
-        """Sends the signal that the step of this name waits for, or will."""
-        return cast(
-            SignalAnswer,
-            self._http.json(
-                "POST",
-                f"{_path(task_id)}/signals/{segment(name)}",
-                headers={"Content-Type": "application/json"},
-                body=json.dumps(body, allow_nan=False).encode(),
-            ),
-        )
-
-    def audit(self, task_id: str) -> AuditTrail:
-        """Everything that happened to the task."""
-        return cast(AuditTrail, self._http.json("GET", f"{_path(task_id)}/audit"))
-
-    def list(
-        self,
-        *,
-        type: Optional[str] = None,
-        status: Union[str, Iterable[str]] = (),
-        labels: Optional[Mapping[str, str]] = None,
-        since: Union[str, datetime, None] = None,
-        until: Union[str, datetime, None] = None,
-        failure_class: Optional[str] = None,
-        failure_text: Optional[str] = None,
-        page_size: Optional[int] = None,
-    ) -> Iterator[TaskSummary]:
-        """The tasks that fit, the newest first. Pages are read as the iterator needs them."""
-        single = {
-            "type": type,
-            "since": _time(since),
-            "until": _time(until),
-            "failure_class": failure_class,
-            "failure_text": failure_text,
-            "limit": None if page_size is None else str(page_size),
-        }
-        query = [(name, value) for name, value in single.items() if value is not None]
-        query += [("status", it) for it in ([status] if isinstance(status, str) else status)]
-        query += [("label", f"{name}={value}") for name, value in (labels or {}).items()]
-        cursor: Optional[str] = None
-        while True:
-            page: Dict[str, Any] = self._http.json(
-                "GET", "/api/tasks", query=query + ([("cursor", cursor)] if cursor else [])
-            )
-            yield from page["items"]
-            cursor = page.get("next_cursor")
-            if cursor is None:
-                return
 
     def events(self, task_id: str, last_event_id: int = 0) -> Iterator[Event]:
         """What happens to the task: each entry of its audit after `last_event_id` once and in order, and progress.
@@ -255,11 +197,3 @@ def _may_be_repeated(error: Exception) -> bool:
 
 def _path(task_id: str) -> str:
     return f"/api/tasks/{segment(task_id)}"
-
-
-def _time(value: Union[str, datetime, None]) -> Optional[str]:
-    if not isinstance(value, datetime):
-        return value
-    if value.tzinfo is None:
-        raise ValueError("a time without a zone; expected an aware datetime")
-    return value.isoformat()

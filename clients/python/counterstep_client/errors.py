@@ -7,6 +7,8 @@ from email.utils import parsedate_to_datetime
 from time import time
 from typing import Any, Dict, Optional
 
+from ._types import ProblemCode
+
 
 class Problem(Exception):
     """An answer that is not a success: a problem document of the API (RFC 9457), or an answer of a proxy."""
@@ -15,7 +17,7 @@ class Problem(Exception):
         #: Status of the HTTP answer.
         self.status = status
         #: The stable code, such as `no-such-task`; `None`: the answer is no document of the API.
-        self.code: Optional[str] = document.get("code")
+        self.code: Optional[ProblemCode] = document.get("code")
         #: What was wrong, what was expected, what to do.
         self.detail: str = document.get("detail") or document.get("title") or f"HTTP status {status}"
         #: The field, header or parameter that is wrong.

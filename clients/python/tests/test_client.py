@@ -18,7 +18,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, List
 
-from counterstep_client import Client, Event, InvalidWebhook, Problem, Unreachable, verify_webhook
+from counterstep_client import Client, Event, InvalidWebhook, Problem, Unreachable, types, verify_webhook
 from counterstep_client._multipart import Form
 
 from . import support
@@ -51,7 +51,7 @@ class WithDev(unittest.TestCase):
         return proxy
 
     def labelled(self, name: str, value: str) -> List[str]:
-        return [it["task_id"] for it in self.client.list(labels={name: value})]
+        return [it["task_id"] for it in self.client.tasks.list(label=f"{name}={value}")]
 
 
 class Webhooks(unittest.TestCase):
@@ -73,7 +73,7 @@ class Webhooks(unittest.TestCase):
         end = time.monotonic() + 60
         while len(received) < 2 and time.monotonic() < end:
             time.sleep(0.05)
-        secrets = client.webhook_secrets()
+        secrets = client.webhook_secrets.show()["secrets"]
         ids = set()
         for headers, body in received:
             event = verify_webhook(secrets, headers, body)
@@ -94,8 +94,8 @@ class Submissions(WithDev):
         view = self.client.wait(accepted.task_id, 30)
         self.assertEqual(view["status"], "completed", view)
         self.assertEqual(view["response"]["tracking"], "t-1")
-        self.assertEqual(self.client.task(accepted.task_id)["revision"], view["revision"])
-        entries = self.client.audit(accepted.task_id)["entries"]
+        self.assertEqual(self.client.tasks.show(accepted.task_id)["revision"], view["revision"])
+        entries = self.client.tasks.audit(accepted.task_id)["entries"]
         self.assertEqual([it["seq"] for it in entries], list(range(1, len(entries) + 1)))
 
     def test_files_come_back_as_the_archive_of_the_task(self) -> None:
@@ -331,9 +331,9 @@ class Following(WithDev):
             if event.type == "entry":
                 seen.append(event)
                 if event.data["status"] == "waiting" and event.data["event"] == "waits":
-                    self.client.signal(accepted.task_id, "approval", {"approved": True, "by": "kim"})
+                    self.client.tasks.signal(accepted.task_id, "approval", {"approved": True, "by": "kim"})
         self.assertEqual(proxy.cut, 6)
-        entries = self.client.audit(accepted.task_id)["entries"]
+        entries = self.client.tasks.audit(accepted.task_id)["entries"]
         self.assertEqual([it.id for it in seen], [it["seq"] for it in entries])
         shown = [{name: value for name, value in it.data.items() if name != "status"} for it in seen]
         self.assertEqual(shown, entries)
@@ -354,7 +354,7 @@ class Following(WithDev):
             next(Client(small.url, retry_for=0).events(accepted.task_id))
         self.assertEqual(refused.exception.code, "too-many-streams")
         self.assertIsNotNone(refused.exception.retry_after)
-        threading.Timer(0.5, client.cancel, [accepted.task_id]).start()
+        threading.Timer(0.5, client.tasks.cancel, [accepted.task_id]).start()
         threading.Thread(target=lambda: list(first)).start()
         seen = [it.id for it in client.events(accepted.task_id) if it.type == "entry"]
         self.assertEqual(seen, list(range(1, len(seen) + 1)))
@@ -366,7 +366,7 @@ class Following(WithDev):
                 break
         with self.assertRaises(TimeoutError):
             self.client.wait(accepted.task_id, 0.3)
-        answer = self.client.cancel(accepted.task_id)
+        answer = self.client.tasks.cancel(accepted.task_id)
         self.assertEqual((answer["outcome"], "charge" in answer["will_undo"]), ("undoing", True))
         self.assertEqual(self.client.wait(accepted.task_id, 30)["status"], "cancelled")
 
@@ -382,11 +382,11 @@ class Following(WithDev):
         made = [self.client.submit(ORDER, SMALL, labels={"who": label, "n": str(n)}).task_id for n in range(5)]
         for task in made:
             self.client.wait(task, 30)
-        fits = {"type": ORDER, "labels": {"who": label}, "since": begun, "page_size": 2}
-        listed = list(self.client.list(status=["completed", "failed"], **fits))
+        fits = {"type": ORDER, "label": [f"who={label}"], "since": begun, "limit": 2}
+        listed = list(self.client.tasks.list(status=["completed", "failed"], **fits))
         self.assertEqual([it["task_id"] for it in listed], made[::-1])
         self.assertEqual(listed[0]["labels"], {"who": label, "n": "4"})
-        self.assertEqual(list(self.client.list(status="cancelled", **fits)), [])
+        self.assertEqual(list(self.client.tasks.list(status="cancelled", **fits)), [])
 
 
 class Refusals(WithDev):
@@ -402,7 +402,7 @@ class Refusals(WithDev):
     def test_ids_and_names_are_one_segment_each(self) -> None:
         task = self.client.submit(ORDER, SMALL).task_id
         with self.assertRaises(Problem) as refused:
-            self.client.task("../workers?x")
+            self.client.tasks.show("../workers?x")
         self.assertEqual(refused.exception.status, 400)
         for name in ("..", "a/../../x", ""):
             with self.assertRaises(ValueError):
@@ -415,17 +415,17 @@ class Refusals(WithDev):
         stub = support.Stub(lambda _: (502, {"Content-Type": "text/html"}, b"<h1>Bad gateway</h1>"))
         self.addCleanup(stub.stop)
         with self.assertRaises(Problem) as refused:
-            Client(stub.url).task("t")
+            Client(stub.url).tasks.show("t")
         self.assertEqual((refused.exception.status, refused.exception.code), (502, None))
 
     def test_no_answer_is_an_error_of_its_own(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         with self.assertRaises(Unreachable):
-            Client(f"http://127.0.0.1:{port}").task("t")
+            Client(f"http://127.0.0.1:{port}").tasks.show("t")
         with socket.create_server(("127.0.0.1", 0)) as silent:
             with self.assertRaises(Unreachable):
-                Client(f"http://127.0.0.1:{silent.getsockname()[1]}", timeout=0.2).task("t")
+                Client(f"http://127.0.0.1:{silent.getsockname()[1]}", timeout=0.2).tasks.show("t")
 
     def test_addresses_and_keys_that_cannot_be_sent_are_refused(self) -> None:
         for address in ("127.0.0.1:8080", "ftp://a", "http://", "http://a/?b"):
@@ -434,6 +434,51 @@ class Refusals(WithDev):
         for key in ("", "a b", "a\r\nX: y", "ü"):
             with self.assertRaises(ValueError):
                 Client("http://a", api_key=key)
+
+
+class Operations(WithDev):
+    def test_they_are_called_by_the_words_of_the_commands(self) -> None:
+        task_id = self.client.submit(ORDER, LARGE).task_id
+        for event in self.client.events(task_id):
+            if event.data.get("status") == "waiting":
+                break
+        self.assertTrue(self.client.tasks.why(task_id)["because"])
+        self.assertTrue(self.client.tasks.plan(task_id)["stages"])
+        self.assertEqual(self.client.tasks.chain(task_id)["task_id"], task_id)
+        self.assertIn("PlaceOrder", [it["name"] for it in self.client.types.list()])
+        self.assertEqual(list(self.client.dead_letters.list(limit=1)), [])
+        self.assertEqual(self.client.caller.show()["tenant"], "default")
+        self.client.tasks.cancel(task_id)
+        self.assertEqual(self.client.wait(task_id)["status"], "cancelled")
+        again = self.client.tasks.run_again(task_id, note="once more", key="again")
+        self.assertEqual(self.client.tasks.run_again(task_id, note="once more", key="again"), again)
+        self.client.tasks.cancel(again["task_id"])
+
+    def test_a_change_has_its_note_and_a_list_is_read_page_by_page(self) -> None:
+        name = next(self.client.queues.list())["name"]
+        paused = self.client.queues.pause(name, note="the bank moves", actor="kim")["paused"]
+        self.assertIsNotNone(paused)
+        self.assertEqual(paused and paused["note"], "the bank moves (by kim)")
+        self.assertNotIn("paused", self.client.queues.resume(name, note="it has moved"))
+        made = []
+        for n in (1, 2, 3):
+            schedule: types.ScheduleSpec = {"type": ORDER, "request": SMALL, "run_at": f"203{n}-01-01T00:00:00Z"}
+            made.append(self.client.schedules.set(f"s-{n}", schedule)["name"])
+        self.assertEqual([it["name"] for it in self.client.schedules.list(limit=2)], made)
+        self.assertIs(self.client.schedules.pause("s-1")["paused"], True)
+        for name in made:
+            self.client.schedules.delete(name)
+        self.assertEqual(list(self.client.schedules.list()), [])
+
+    def test_a_refusal_is_a_problem_with_its_code(self) -> None:
+        for call, status, code in (
+            (lambda: self.client.queues.pause("none", note="x"), 404, "no-such-queue"),
+            (lambda: self.client.queues.pause("none", note=""), 422, "invalid-request"),
+            (lambda: self.client.limits.reset("none", note="x"), 404, "no-such-limit"),
+        ):
+            with self.assertRaises(Problem) as refused:
+                call()
+            self.assertEqual((refused.exception.status, refused.exception.code), (status, code))
 
 
 class Keys(unittest.TestCase):
@@ -449,7 +494,7 @@ class Keys(unittest.TestCase):
                 self.assertEqual((refused.exception.status, refused.exception.code), (401, "unauthenticated"))
             client = Client(served.url, api_key=key)
             accepted = client.submit(ORDER, SMALL)
-            entries = client.audit(accepted.task_id)["entries"]
+            entries = client.tasks.audit(accepted.task_id)["entries"]
             self.assertEqual(entries[0]["actor"], "client:shop")
             served.stop()
 

@@ -1,5 +1,6 @@
-// The client: one method for each route that an application needs. The declarations are in index.d.ts.
+// The client: the generated operations, and by hand what needs more than a call with JSON. The declarations are in index.d.ts.
 
+import { Operations } from "./calls.js";
 import { Problem, Unreachable, mayPass, retryAfterMs } from "./errors.js";
 import { follow } from "./events.js";
 import { SILENCE_MS, Transport, headerOfLabels, pause, segment } from "./http.js";
@@ -14,7 +15,7 @@ const POLL_MS = 30_000;
 /** @typedef {import("./index.js").Client} Declared */
 
 /** @implements {Declared} */
-export class Client {
+export class Client extends Operations {
   #http;
   #retryForMs;
 
@@ -23,7 +24,9 @@ export class Client {
    * @param {import("./index.js").ClientOptions} [options]
    */
   constructor(baseUrl, { apiKey, timeoutMs = 10_000, retryForMs = 60_000, fetch = globalThis.fetch } = {}) {
-    this.#http = new Transport(baseUrl, apiKey, timeoutMs, fetch);
+    const http = new Transport(baseUrl, apiKey, timeoutMs, fetch);
+    super(http);
+    this.#http = http;
     this.#retryForMs = retryForMs;
   }
 
@@ -79,19 +82,6 @@ export class Client {
     }
   }
 
-  /** @returns {Promise<string[]>} */
-  async webhookSecrets() {
-    return (await this.#http.json("GET", "/api/webhook-secrets")).secrets;
-  }
-
-  /**
-   * @param {string} id
-   * @returns {Promise<import("./index.js").TaskView>}
-   */
-  task(id) {
-    return this.#json("GET", id);
-  }
-
   /**
    * @param {string} id
    * @param {{ timeoutMs?: number, signal?: AbortSignal }} [options]
@@ -124,62 +114,6 @@ export class Client {
       const left = end - Date.now();
       if (left <= 0) throw new DOMException(`task ${id} is not at rest after ${timeoutMs} ms`, "TimeoutError");
       await pause(Math.min(wait, left), signal);
-    }
-  }
-
-  /**
-   * @param {string} id
-   * @returns {Promise<import("./index.js").CancelAnswer>}
-   */
-  cancel(id) {
-    return this.#json("DELETE", id);
-  }
-
-  /**
-   * @param {string} id
-   * @param {string} name
-   * @param {unknown} body
-   * @returns {Promise<import("./index.js").SignalAnswer>}
-   */
-  signal(id, name, body) {
-    const headers = { "content-type": "application/json" };
-    return this.#json("POST", id, `/signals/${segment(name)}`, { headers, body: JSON.stringify(body) });
-  }
-
-  /**
-   * @param {string} id
-   * @returns {Promise<import("./index.js").AuditTrail>}
-   */
-  audit(id) {
-    return this.#json("GET", id, "/audit");
-  }
-
-  /**
-   * @param {import("./index.js").ListOptions} [options]
-   * @returns {AsyncGenerator<import("./index.js").TaskSummary, void, undefined>}
-   */
-  async *list({ signal, ...filters } = {}) {
-    /** @param {string | Date | undefined} at */
-    const time = (at) => (at instanceof Date ? at.toISOString() : at);
-    /** @type {[string, string | undefined][]} */
-    const all = [
-      ["type", filters.type],
-      ["since", time(filters.since)],
-      ["until", time(filters.until)],
-      ["failure_class", filters.failureClass],
-      ["failure_text", filters.failureText],
-      ["limit", filters.pageSize?.toString()],
-    ];
-    for (const status of [filters.status ?? []].flat()) all.push(["status", status]);
-    for (const [name, value] of Object.entries(filters.labels ?? {})) all.push(["label", `${name}=${value}`]);
-    const query = /** @type {[string, string][]} */ (all.filter(([, value]) => value !== undefined));
-    /** @type {[string, string][]} */
-    let cursor = [];
-    for (;;) {
-      const page = await this.#http.json("GET", "/api/tasks", { query: [...query, ...cursor], signal });
-      yield* page.items;
-      if (page.next_cursor === undefined) return;
-      cursor = [["cursor", page.next_cursor]];
     }
   }
 

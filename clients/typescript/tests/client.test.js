@@ -28,7 +28,7 @@ async function all(items) {
   return found;
 }
 
-const labelled = async (name, value) => (await all(client.list({ labels: { [name]: value } }))).map((it) => it.task_id);
+const labelled = async (name, value) => (await all(client.tasks.list({ label: `${name}=${value}` }))).map((it) => it.task_id);
 
 /** A proxy that ends with the test. */
 async function proxyOf(test, cuts) {
@@ -69,8 +69,8 @@ describe("submissions", () => {
     const view = await client.wait(task_id, { timeoutMs: 30_000 });
     assert.equal(view.status, "completed");
     assert.equal(view.response.tracking, "t-1");
-    assert.equal((await client.task(task_id)).revision, view.revision);
-    const { entries } = await client.audit(task_id);
+    assert.equal((await client.tasks.show(task_id)).revision, view.revision);
+    const { entries } = await client.tasks.audit(task_id);
     assert.deepEqual(entries.map((entry) => entry.seq), entries.map((_, index) => index + 1));
   });
 
@@ -270,11 +270,11 @@ describe("following", () => {
       if (event.type !== "entry") continue;
       seen.push(event);
       if (event.data.event === "waits" && event.data.status === "waiting") {
-        await client.signal(task_id, "approval", { approved: true, by: "kim" });
+        await client.tasks.signal(task_id, "approval", { approved: true, by: "kim" });
       }
     }
     assert.equal(proxy.cut, 6);
-    const { entries } = await client.audit(task_id);
+    const { entries } = await client.tasks.audit(task_id);
     assert.deepEqual(seen.map((event) => event.id), entries.map((entry) => entry.seq));
     assert.deepEqual(seen.map(({ data: { status, ...entry } }) => entry), entries);
     const last = seen.at(-1);
@@ -293,7 +293,7 @@ describe("following", () => {
     await first.next();
     const impatient = new Client(small.url, { retryForMs: 0 });
     await assert.rejects(impatient.events(task_id).next(), (error) => error.code === "too-many-streams" && error.retryAfter > 0);
-    setTimeout(() => client.cancel(task_id), 500);
+    setTimeout(() => client.tasks.cancel(task_id), 500);
     const [seen] = await Promise.all([all(client.events(task_id)), all(first)]);
     const ids = seen.filter((event) => event.type === "entry").map((event) => event.id);
     assert.deepEqual(ids, ids.map((_, index) => index + 1));
@@ -306,7 +306,7 @@ describe("following", () => {
     setTimeout(() => stop.abort(reason), 300);
     const both = [all(client.events(task_id, { signal: stop.signal })), client.wait(task_id, { signal: stop.signal })];
     for (const one of await Promise.allSettled(both)) assert.equal(one.reason, reason);
-    await client.cancel(task_id);
+    await client.tasks.cancel(task_id);
     await client.wait(task_id);
   });
 
@@ -314,7 +314,7 @@ describe("following", () => {
     const { task_id } = await client.submit(ORDER, LARGE);
     for await (const event of client.events(task_id)) if (event.data.status === "waiting") break;
     await assert.rejects(client.wait(task_id, { timeoutMs: 300 }), { name: "TimeoutError" });
-    const answer = await client.cancel(task_id);
+    const answer = await client.tasks.cancel(task_id);
     assert.equal(answer.outcome, "undoing");
     assert.ok(answer.will_undo.includes("charge"));
     assert.equal((await client.wait(task_id, { timeoutMs: 30_000 })).status, "cancelled");
@@ -333,11 +333,52 @@ describe("following", () => {
     const made = [];
     for (let n = 0; n < 5; n += 1) made.push((await client.submit(ORDER, SMALL, { labels: { who, n: `${n}` } })).task_id);
     for (const task of made) await client.wait(task, { timeoutMs: 30_000 });
-    const fits = { type: ORDER, labels: { who }, since, pageSize: 2 };
-    const listed = await all(client.list({ ...fits, status: ["completed", "failed"] }));
+    const fits = { type: ORDER, label: [`who=${who}`], since, limit: 2 };
+    const listed = await all(client.tasks.list({ ...fits, status: ["completed", "failed"] }));
     assert.deepEqual(listed.map((task) => task.task_id), made.reverse());
     assert.deepEqual(listed[0].labels, { who, n: "4" });
-    assert.deepEqual(await all(client.list({ ...fits, status: "cancelled" })), []);
+    assert.deepEqual(await all(client.tasks.list({ ...fits, status: "cancelled" })), []);
+  });
+});
+
+describe("operations", () => {
+  it("they are called by the words of the commands", async () => {
+    const { task_id } = await client.submit(ORDER, LARGE);
+    for await (const event of client.events(task_id)) if (event.data.status === "waiting") break;
+    assert.ok((await client.tasks.why(task_id)).because.length > 0);
+    assert.ok((await client.tasks.plan(task_id)).stages.length > 0);
+    assert.equal((await client.tasks.chain(task_id)).task_id, task_id);
+    const types = (await all(client.types.list())).map((it) => it.name);
+    assert.ok(types.includes("PlaceOrder"), `${types}`);
+    assert.deepEqual(await all(client.deadLetters.list({ limit: 1 })), []);
+    assert.equal((await client.caller.show()).tenant, "default");
+    await client.tasks.cancel(task_id);
+    assert.equal((await client.wait(task_id)).status, "cancelled");
+    const again = await client.tasks.runAgain(task_id, { note: "once more" }, { key: "again" });
+    assert.deepEqual(await client.tasks.runAgain(task_id, { note: "once more" }, { key: "again" }), again);
+    await client.tasks.cancel(again.task_id);
+  });
+
+  it("a change has its note, and a list is read page by page", async () => {
+    const [{ name }] = await all(client.queues.list());
+    const paused = await client.queues.pause(name, { note: "the bank moves", actor: "kim" });
+    assert.deepEqual([paused.paused?.note, paused.name], ["the bank moves (by kim)", name]);
+    assert.equal((await client.queues.resume(name, { note: "it has moved" })).paused, undefined);
+    const made = [];
+    for (const n of [1, 2, 3]) {
+      const schedule = { type: ORDER, request: SMALL, run_at: `203${n}-01-01T00:00:00Z` };
+      made.push((await client.schedules.set(`s-${n}`, schedule)).name);
+    }
+    assert.deepEqual((await all(client.schedules.list({ limit: 2 }))).map((it) => it.name), made);
+    assert.equal((await client.schedules.pause("s-1")).paused, true);
+    for (const name of made) assert.equal(await client.schedules.delete(name), undefined);
+    assert.deepEqual(await all(client.schedules.list()), []);
+  });
+
+  it("a refusal is a problem with its code", async () => {
+    await assert.rejects(client.queues.pause("none", { note: "x" }), { name: "Problem", status: 404, code: "no-such-queue" });
+    await assert.rejects(client.queues.pause("none", {}), { status: 422, code: "invalid-request" });
+    await assert.rejects(client.limits.reset("none", { note: "x" }), { code: "no-such-limit" });
   });
 });
 
@@ -355,7 +396,7 @@ describe("refusals", () => {
 
   it("ids and names are one segment each", async () => {
     const { task_id } = await client.submit(ORDER, SMALL);
-    await assert.rejects(client.task("../workers?x"), { status: 400 });
+    await assert.rejects(client.tasks.show("../workers?x"), { status: 400 });
     const { stream } = sink();
     for (const name of ["..", "a/../../x", ""]) await assert.rejects(client.download(task_id, name, stream), TypeError);
     await assert.rejects(client.download(task_id, "files/0", stream), (problem) =>
@@ -366,19 +407,19 @@ describe("refusals", () => {
   it("an answer that is no document is a problem without a code", async (test) => {
     const { url, stop } = await stub((_, response) => response.writeHead(502).end("<h1>Bad gateway</h1>"));
     test.after(stop);
-    await assert.rejects(new Client(url).task("t"), { name: "Problem", status: 502, code: undefined });
+    await assert.rejects(new Client(url).tasks.show("t"), { name: "Problem", status: 502, code: undefined });
   });
 
   it("no answer is an error of its own", async (test) => {
     const closed = createServer();
     const url = await listen(closed);
     await new Promise((resolve) => closed.close(resolve));
-    await assert.rejects(new Client(url).task("t"), { name: "Unreachable", message: /ECONNREFUSED/ });
+    await assert.rejects(new Client(url).tasks.show("t"), { name: "Unreachable", message: /ECONNREFUSED/ });
     const sockets = [];
     const silent = createServer((socket) => void sockets.push(socket));
     test.after(() => (sockets.forEach((socket) => socket.destroy()), silent.close()));
     const impatient = new Client(await listen(silent), { timeoutMs: 200 });
-    await assert.rejects(impatient.task("t"), { name: "Unreachable", message: /200 ms/ });
+    await assert.rejects(impatient.tasks.show("t"), { name: "Unreachable", message: /200 ms/ });
   });
 
   it("addresses, keys and headers that cannot be sent are refused", async () => {
@@ -408,7 +449,7 @@ describe("keys", () => {
     }
     const shop = new Client(authenticated.url, { apiKey: key });
     const { task_id } = await shop.submit(ORDER, SMALL);
-    assert.equal((await shop.audit(task_id)).entries[0].actor, "client:shop");
+    assert.equal((await shop.tasks.audit(task_id)).entries[0].actor, "client:shop");
   });
 });
 
@@ -429,7 +470,7 @@ it("a webhook of a real API is verified", async (test) => {
   assert.equal((await client.wait(task_id, { timeoutMs: 30_000 })).status, "completed");
   const end = Date.now() + 60_000;
   while (received.length < 2 && Date.now() < end) await new Promise((resolve) => setTimeout(resolve, 50));
-  const secrets = await client.webhookSecrets();
+  const secrets = (await client.webhookSecrets.show()).secrets;
   const ids = new Set();
   for (const [headers, body] of received) {
     const event = await verifyWebhook(secrets, headers, body);

@@ -14,17 +14,23 @@ export async function use(): Promise<void> {
   const link: string = (await client.link(task_id, "zip", { validFor: "1h" })).url;
   await fetch(link);
   for await (const event of client.events(task_id, { lastEventId: 3 })) show(event);
-  for await (const task of client.list({ status: ["failed"], since: new Date() })) task.labels?.["a"];
+  for await (const task of client.tasks.list({ status: ["failed"], since: new Date() })) task.labels?.["a"];
   await verifyWebhook(["whsec_AA=="], new Headers(), "{}").catch((error) => error instanceof InvalidWebhook);
-  await client.task("t").catch((error) => {
+  await client.tasks.show("t").catch((error) => {
     if (error instanceof Problem) return error.code ?? error.retryAfter?.toFixed();
     return error instanceof Unreachable;
   });
+  const queue = await client.queues.pause("bookings", { note: "the bank moves" });
+  queue.paused?.note.toUpperCase();
+  for await (const limit of client.limits.list()) limit.name.toUpperCase();
+  await client.tasks.runAgain(task_id, { note: "once more" }, { key: "k" });
+  // @ts-expect-error: a pause needs a reason
+  await client.queues.pause("bookings", {});
   // @ts-expect-error: a number is no label
   await client.submit("t", {}, { labels: { a: 1 } });
 }
 
-function show(event: Event): number | undefined {
+function show(event: Event): number | null | undefined {
   return event.type === "entry" ? event.id : event.data.steps["a"]?.percent;
 }
 

@@ -1,7 +1,9 @@
 //! The clients for other languages: their own tests, against the program of this tree. Must not test
 //! the API itself.
 
+use counterstep_testkit::golden;
 use counterstep_tests::command::{Ended, to_its_end_within, without_settings};
+use counterstep_tests::generated;
 use counterstep_tests::program::program;
 use std::path::Path;
 use std::time::Duration;
@@ -22,6 +24,20 @@ fn test(client: &str, command: &[&str]) -> Ended {
     let ended = to_its_end_within(LIMIT, &folder, tests);
     ended.assert_code(0);
     ended
+}
+
+#[test]
+fn the_generated_calls_are_those_of_the_document() {
+    let document = include_str!("../../../docs/openapi.json");
+    let document = serde_json::from_str(document).expect("JSON");
+    for (path, text) in generated::files(&document) {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../clients")
+            .join(path);
+        let command =
+            "test -p counterstep-tests --test system the_generated_calls_are_those_of_the_document";
+        golden::compare(path, &text, command);
+    }
 }
 
 #[test]

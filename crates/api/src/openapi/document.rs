@@ -4,6 +4,7 @@ use super::operation::{Content, Header, Json, Operation, PerType, Reply};
 use super::problems::Problems;
 use super::schemas::Schemas;
 use super::task_types;
+use super::words::words;
 use counterstep_contracts::access::Role;
 use counterstep_contracts::operation::{Chapter, Param};
 use counterstep_contracts::{ProblemCode, Tenant};
@@ -45,7 +46,7 @@ pub(crate) struct Document<'a> {
 }
 
 impl Document<'_> {
-    /// OpenAPI 3.1. `servers` is missing: it depends on where the interface is reached.
+    /// OpenAPI 3.1. Who serves it puts the path into `servers` below which the interface is mounted.
     pub(crate) fn build(&self) -> Value {
         let mut schemas = Schemas::new();
         let mut problems = Problems::new(&mut schemas);
@@ -89,6 +90,7 @@ impl Document<'_> {
                 "description": ABOUT,
                 "license": { "name": "Apache-2.0 OR MIT", "identifier": "Apache-2.0 OR MIT" },
             },
+            "servers": [{ "url": "/" }],
             "tags": tags,
             "paths": paths,
             "components": { "headers": {
@@ -142,6 +144,9 @@ impl Document<'_> {
             "summary": of.summary,
             "parameters": parameters.concat(),
         });
+        if let Some(words) = words(row.path, of) {
+            operation["x-words"] = json!(words);
+        }
         if let Some(body) = &of.body {
             let schema = schemas.sent(body.schema);
             let mut content = json!({ "schema": schema, "example": (body.example)() });
@@ -167,6 +172,8 @@ impl Document<'_> {
             if self.credential.is_some() {
                 operation["security"] = json!([{ "key": [role.as_str()] }]);
             }
+        } else if self.credential.is_some() {
+            operation["security"] = json!([]);
         }
         operation
     }

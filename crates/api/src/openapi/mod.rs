@@ -8,6 +8,7 @@ mod problems;
 mod sample;
 mod schemas;
 mod task_types;
+mod words;
 
 pub(crate) use document::{Document, Row};
 pub(crate) use operation::{CACHE_CONTROL, Header, LOCATION, Operation, PerType, Reply, schema_of};

@@ -2,7 +2,7 @@
 //! a constant, so that a route without one does not compile.
 
 use counterstep_contracts::ProblemCode;
-use counterstep_contracts::operation::{Body, Chapter, Declared, Link, Param};
+use counterstep_contracts::operation::{Body, Chapter, Command, Declared, Link, Param};
 use counterstep_steps::task::SchemaFn;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
@@ -185,6 +185,8 @@ pub(crate) struct Operation {
     /// Beside those that the method, the access and the body bring along.
     pub(crate) problems: &'static [ProblemCode],
     pub(crate) per_type: Option<PerType>,
+    /// The command of a declared operation.
+    pub(crate) command: Option<Command>,
 }
 
 impl Operation {
@@ -202,6 +204,7 @@ impl Operation {
             declared: [None; 2],
             problems: &[],
             per_type: None,
+            command: None,
         }
     }
 
@@ -292,6 +295,7 @@ impl From<&Declared> for Operation {
             body: declared.input.map(Json::from),
             declared: [Some(reply), other],
             problems: about.problems,
+            command: about.command,
             ..Self::new(about.id, about.chapter, about.summary)
         }
     }

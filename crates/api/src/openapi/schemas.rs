@@ -137,9 +137,13 @@ fn refer(value: &mut Value, names: &Map<String, Value>) {
     }
 }
 
-/// Texts in one line and without links into the code, and the limits of numbers that the format alone
-/// names.
+/// Texts in one line and without links into the code, the limits of numbers that the format alone names, and lists of
+/// words as the tools of OpenAPI know them.
 fn tidied(schema: &mut Schema) {
+    words(schema);
+    if schema.get("items") == Some(&json!(true)) {
+        schema.insert("items".to_owned(), json!({}));
+    }
     if let Some(Value::String(text)) = schema.get_mut("description") {
         let one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
         *text = one_line.replace("[`", "`").replace("`]", "`");
@@ -159,6 +163,34 @@ fn tidied(schema: &mut Schema) {
         }
     }
     transform_subschemas(&mut tidied, schema);
+}
+
+/// A choice of texts is an `enum`, with what each means in its description: generators of clients make one type of it, and of
+/// `oneOf` a type for each text.
+fn words(schema: &mut Schema) {
+    let Some(Value::Array(choices)) = schema.get("oneOf") else {
+        return;
+    };
+    let texts: Option<Vec<Value>> = choices
+        .iter()
+        .map(|it| it.get("const").filter(|text| text.is_string()).cloned())
+        .collect();
+    let Some(texts) = texts else {
+        return;
+    };
+    let meanings = choices.iter().filter_map(|it| {
+        let (text, about) = (it["const"].as_str()?, it.get("description")?.as_str()?);
+        Some(format!("`{text}`: {about}"))
+    });
+    let about = schema.get("description").and_then(Value::as_str);
+    let about = about.map(str::to_owned).into_iter().chain(meanings);
+    let about = about.collect::<Vec<_>>().join(" ");
+    schema.remove("oneOf");
+    schema.insert("type".to_owned(), json!("string"));
+    schema.insert("enum".to_owned(), json!(texts));
+    if !about.is_empty() {
+        schema.insert("description".to_owned(), json!(about));
+    }
 }
 
 /// No field that a type does not know is accepted.
@@ -195,7 +227,10 @@ mod tests {
     #[derive(Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "lowercase")]
     enum Side {
+        /// That of the
+        /// heart.
         Left,
+        /// The other.
         Right,
     }
 
@@ -220,6 +255,14 @@ mod tests {
         let copies = &sent["properties"]["copies"];
         assert_eq!(copies["maximum"], u32::MAX);
         assert_eq!(copies["description"], "How many.");
+        assert_eq!(
+            schemas["Side"],
+            json!({
+                "type": "string",
+                "enum": ["left", "right"],
+                "description": "`left`: That of the heart. `right`: The other.",
+            })
+        );
         assert_eq!(schemas.as_object().map(Map::len), Some(3));
     }
 }

@@ -152,6 +152,34 @@ fn each_body_has_an_example_and_each_operation_a_name_of_its_own() {
 }
 
 #[test]
+fn each_call_with_json_has_words_of_its_own() {
+    let document = shipped();
+    let mut seen = BTreeSet::new();
+    for (method, path, operation) in operations(&document) {
+        let words = &operation["x-words"];
+        let is_word = |it: &Value| it.as_str().is_some_and(|it| !it.is_empty());
+        if !words.is_null() {
+            assert!(
+                words
+                    .as_array()
+                    .is_some_and(|it| it.len() == 2 && it.iter().all(is_word)),
+                "{words}"
+            );
+            assert!(seen.insert(words.to_string()), "{words} is there twice");
+        }
+        // By hand in the clients: submissions, files and their links, streams.
+        let is_by_hand = operation["tags"][0] == "submitting"
+            || ["/result/", "/links/", "/events", "openapi.json"]
+                .iter()
+                .any(|it| path.contains(it))
+            || !path.starts_with("/api/");
+        assert_eq!(words.is_null(), is_by_hand, "{method} {path}");
+    }
+    let pause = r#"["queues","pause"]"#;
+    assert!(seen.contains(pause) && seen.len() >= 50, "{seen:?}");
+}
+
+#[test]
 fn whatever_the_document_refers_to_is_in_it() {
     fn walk(value: &Value, document: &Value, seen: &mut usize) {
         match value {
