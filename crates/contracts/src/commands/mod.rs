@@ -65,6 +65,7 @@ impl Flag {
             Takes::Rate => one(serde_json::from_value::<Rate>(value.clone())
                 .ok()?
                 .to_string()),
+            Takes::File => None,
             Takes::Itself(text) => (value == text).then(|| vec![None]),
             Takes::Fields => Some(set_fields(value)?.into_iter().map(Some).collect()),
         }

@@ -143,9 +143,14 @@ impl About {
     /// The group of commands, the command that asks for it, and the flags that have its fields.
     #[must_use]
     pub const fn command(self, words: [&'static str; 2], flags: &'static [Flag]) -> Self {
-        let body = None;
+        let (body, more) = (None, "");
         Self {
-            command: Some(Command { words, flags, body }),
+            command: Some(Command {
+                words,
+                flags,
+                body,
+                more,
+            }),
             ..self
         }
     }
@@ -155,9 +160,24 @@ impl About {
     pub const fn command_with_body(self, words: [&'static str; 2], flag: &'static str) -> Self {
         let (flags, body): (&'static [Flag], _) = (&[], Some(flag));
         Self {
-            command: Some(Command { words, flags, body }),
+            command: Some(Command {
+                words,
+                flags,
+                body,
+                more: "",
+            }),
             ..self
         }
+    }
+
+    /// What people have to know of its command beside the summary.
+    #[must_use]
+    pub const fn more(self, more: &'static str) -> Self {
+        let command = match self.command {
+            Some(command) => Some(Command { more, ..command }),
+            None => panic!("what is said of a command stands behind it"),
+        };
+        Self { command, ..self }
     }
 
     /// Whether it changes something, and so must come to its end where its caller goes away.

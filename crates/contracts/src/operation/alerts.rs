@@ -1,6 +1,7 @@
 //! Alerts of the installation: which were sent, one more to see whether it arrives, and the secrets that sign them.
 
 use super::examples::{CHANGED, GROUP, TASK, webhook_secrets};
+use super::shown::{Cell, Shown, Table, View};
 use super::{About, Access, Chapter, Operation};
 use crate::alert::{AlertData, AlertEvent, AlertView};
 use crate::http::Page;
@@ -26,7 +27,9 @@ impl Operation for ListAlerts {
             Chapter::Process,
             "List alerts of the last week, the last changed first",
         )
-        .answers(200, "All of them");
+        .answers(200, "All of them")
+        .command(["alerts", "list"], &[]);
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(|it| list(&it.items)));
 
     fn example() -> ((), Page<AlertView>) {
         let data = AlertData {
@@ -61,7 +64,9 @@ impl Operation for SendTestAlert {
     const ABOUT: About = About::post("sendTestAlert", "/api/alerts/test", Access::Installation)
         .summary(Chapter::Process, "Send an alert to see whether it arrives")
         .answers(202, "It is sent")
-        .problems(&[ProblemCode::AlertsOff]);
+        .problems(&[ProblemCode::AlertsOff])
+        .command(["alerts", "test"], &[]);
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(sent));
 
     fn example() -> ((), AlertView) {
         let data = AlertData {
@@ -94,9 +99,52 @@ impl Operation for ListAlertSecrets {
     .summary(Chapter::Process, "Read the secrets that sign alerts")
     .answers(200, "The newest first")
     .problems(&[ProblemCode::WebhooksOff])
-    .no_store();
+    .no_store()
+    .command(["alerts", "secrets"], &[]);
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(secrets));
 
     fn example() -> ((), WebhookSecretsView) {
         ((), webhook_secrets())
     }
+}
+
+fn list(alerts: &[AlertView]) -> View {
+    let row = |alert: &AlertView| {
+        vec![
+            Cell::of(&alert.event),
+            about(&alert.data).into(),
+            alert.data.count.map_or(Cell::NONE, Cell::Number),
+            alert.status.as_str().into(),
+            Cell::number(alert.attempts),
+            Cell::text(alert.last.as_deref()),
+            Cell::Time(alert.updated_at.clone()),
+        ]
+    };
+    let heads = [
+        "event", "about", "tasks", "status", "sent", "last", "changed",
+    ];
+    View::Table(Table::of("alerts", &heads, alerts.iter().map(row)))
+}
+
+/// What an alert is about, in one line.
+fn about(data: &AlertData) -> String {
+    let words = [
+        &data.task_type,
+        &data.step,
+        &data.text,
+        &data.about,
+        &data.detail,
+    ];
+    let words: Vec<_> = words.into_iter().flatten().map(String::as_str).collect();
+    words.join(": ")
+}
+
+fn sent(alert: &AlertView) -> View {
+    View::Lines(vec![
+        format!("{} {}", alert.id, alert.status.as_str()).into(),
+    ])
+}
+
+fn secrets(found: &WebhookSecretsView) -> View {
+    View::Lines(found.secrets.iter().map(|it| it.as_str().into()).collect())
 }

@@ -1,6 +1,7 @@
 //! Breakers: how they stand, and closing one.
 
 use super::command::NOTE;
+use super::shown::{Cell, Shown, Table, View};
 use super::{About, Access, Chapter, Operation, text_target};
 use crate::ProblemCode;
 use crate::http::Page;
@@ -28,7 +29,9 @@ impl Operation for ListBreakers {
         .answers(
             200,
             "Those of the task types, as the process that answers sees them",
-        );
+        )
+        .command(["breakers", "list"], &[]);
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(|it| rows(&it.items)));
 
     fn example() -> ((), Page<BreakerView>) {
         ((), Page::whole(vec![breaker(BreakerStanding::Open)]))
@@ -50,7 +53,8 @@ impl Operation for CloseBreaker {
         "Attempts start, in all processes that share its hints. A task that sleeps for it starts at its due time",
     )
     .problems(&[ProblemCode::NoSuchBreaker])
-    .command(["breakers", "close"], &[NOTE]);
+    .command(["breakers", "close"], &[NOTE]).more("attempts start, in all processes that share a Redis");
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(|it| rows(std::slice::from_ref(it))));
 
     fn example() -> (BreakerRequest, BreakerView) {
         let request = BreakerRequest {
@@ -66,4 +70,10 @@ fn breaker(state: BreakerStanding) -> BreakerView {
         name: "bank".to_owned(),
         state,
     }
+}
+
+fn rows(breakers: &[BreakerView]) -> View {
+    let row = |it: &BreakerView| vec![Cell::name(&it.name), Cell::of(&it.state)];
+    let rows = breakers.iter().map(row);
+    View::Table(Table::of("breakers", &["breaker", "state"], rows))
 }

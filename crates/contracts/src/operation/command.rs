@@ -10,6 +10,8 @@ pub struct Command {
     pub flags: &'static [Flag],
     /// The flag that has the whole body.
     pub body: Option<&'static str>,
+    /// What people have to know beside the summary of the operation; may be empty.
+    pub more: &'static str,
 }
 
 /// A field of a body, and the flag that has it.
@@ -19,16 +21,23 @@ pub struct Flag {
     pub field: &'static str,
     /// On the command line.
     pub name: &'static str,
-    pub(crate) takes: Takes,
+    /// What it holds of the field.
+    pub takes: Takes,
+    /// What it is, where that is not what the field is; else empty.
+    pub about: &'static str,
 }
 
 /// What a flag holds of its field.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Takes {
+pub enum Takes {
+    /// A text.
     Text,
     /// A text with `-` in place of `_`, as the command line has words of a list.
     Word,
+    /// JSON.
     Json,
+    /// JSON in a file, or on standard input.
+    File,
     /// `null` is left out.
     Number,
     /// As 50/1s; `null` is left out.
@@ -40,10 +49,27 @@ pub(crate) enum Takes {
 }
 
 pub(crate) const fn flag(field: &'static str, name: &'static str, takes: Takes) -> Flag {
-    Flag { field, name, takes }
+    Flag {
+        field,
+        name,
+        takes,
+        about: "",
+    }
+}
+
+impl Flag {
+    /// What it is, where the description of its field is about JSON.
+    pub(crate) const fn is(self, about: &'static str) -> Self {
+        Self { about, ..self }
+    }
 }
 
 /// Why.
 pub(crate) const NOTE: Flag = flag("note", "--note", Takes::Text);
+/// Another request.
+pub(crate) const REQUEST: Flag = flag("request", "--request", Takes::File)
+    .is("File with another request as JSON, or - for standard input; it must have the same files");
 /// What is to be different in a request.
-pub(crate) const PATCH: Flag = flag("patch", "--set", Takes::Fields);
+pub(crate) const PATCH: Flag = flag("patch", "--set", Takes::Fields).is(
+    "Give a field of the request another value, as amount=12 or address.city=Bonn; what is no JSON is a text, and null removes the field. \
+     May be repeated");

@@ -1,8 +1,9 @@
 //! What a person decides about a task: a parked one, or a step of it, is settled or goes on, and how many of its hosts count as
 //! lost.
 
-use super::command::{Flag, NOTE, PATCH, Takes, flag};
+use super::command::{Flag, NOTE, PATCH, REQUEST, Takes, flag};
 use super::examples::TASK;
+use super::shown::{Shown, View};
 use super::{About, Access, Chapter, Operation};
 use crate::access::Role;
 use crate::operator::{
@@ -13,8 +14,12 @@ use serde_json::json;
 
 const STEP: Flag = flag("step", "--step", Takes::Text);
 const AS: Flag = flag("as", "--as", Takes::Word);
-const OUTPUT: Flag = flag("output", "--output", Takes::Json);
-const UNDO: Flag = flag("direction", "--undo", Takes::Itself("undo"));
+const OUTPUT: Flag =
+    flag("output", "--output", Takes::Json).is("The step's output as JSON, with --as done");
+const DONE_BY: Flag =
+    flag("task", "--task", Takes::Text).is("The task that has done it, with --as redriven");
+const UNDO: Flag = flag("direction", "--undo", Takes::Itself("undo"))
+    .is("Undo a dead letter instead of running it again");
 const LOSSES: Flag = flag("recovery_attempts", "--set", Takes::Number);
 
 /// Settle a parked task, or a step of it.
@@ -54,7 +59,8 @@ impl Operation for ResolveTask {
         ProblemCode::NotSettleable,
         ProblemCode::InvalidOutput,
     ])
-    .command(["tasks", "resolve"], &[STEP, AS, OUTPUT, NOTE]);
+    .command(["tasks", "resolve"], &[STEP, AS, OUTPUT, DONE_BY, NOTE]);
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(line));
 
     fn example() -> (ResolveRequest, OperatorAnswer) {
         let request = ResolveRequest {
@@ -89,7 +95,9 @@ impl Operation for RetryTask {
         ProblemCode::NoWayForward,
         ProblemCode::RequestNotChangeable,
     ])
-    .command(["tasks", "retry"], &[UNDO, PATCH, NOTE]);
+    .command(["tasks", "retry"], &[UNDO, REQUEST, PATCH, NOTE])
+    .more("forward after a dead letter, backward after a failed undo");
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(line));
 
     fn example() -> (RetryRequest, OperatorAnswer) {
         let request = RetryRequest {
@@ -123,7 +131,9 @@ impl Operation for SetRecoveries {
         ProblemCode::NoSuchTask,
         ProblemCode::AlreadyEnded,
     ])
-    .command(["tasks", "recoveries"], &[LOSSES, NOTE]);
+    .command(["tasks", "recoveries"], &[LOSSES, NOTE])
+    .more("0 after an unrelated outage");
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(counted));
 
     fn example() -> (RecoveriesRequest, RecoveriesAnswer) {
         let request = RecoveriesRequest {
@@ -148,4 +158,23 @@ fn decided(status: TaskStatus, will_undo: &[&str]) -> OperatorAnswer {
         open_steps: Vec::new(),
         will_undo: will_undo.iter().map(|&it| it.to_owned()).collect(),
     }
+}
+
+fn line(answer: &OperatorAnswer) -> View {
+    let mut text = answer.status.to_string();
+    for (what, steps) in [
+        ("still to be decided", &answer.open_steps),
+        ("will be undone", &answer.will_undo),
+    ] {
+        if !steps.is_empty() {
+            text += &format!("; {what}: {}", steps.join(", "));
+        }
+    }
+    View::Lines(vec![text.into()])
+}
+
+fn counted(answer: &RecoveriesAnswer) -> View {
+    let (status, count, allowed) = (answer.status, answer.recovery_attempts, answer.allowed);
+    let text = format!("{status}; {count} of {allowed} consecutive host losses counted");
+    View::Lines(vec![text.into()])
 }

@@ -2,6 +2,7 @@
 
 use super::command::{Flag, NOTE, Takes, flag};
 use super::examples::CHANGED;
+use super::shown::{Cell, Shown, Table, View};
 use super::{About, Access, Chapter, Operation, text_target};
 use crate::http::Page;
 use crate::limit::{
@@ -11,7 +12,8 @@ use crate::{ProblemCode, Rate};
 use std::time::Duration;
 
 const AT_ONCE: Flag = flag("at_once", "--at-once", Takes::Number);
-const RATE: Flag = flag("rate", "--rate", Takes::Rate);
+const RATE: Flag = flag("rate", "--rate", Takes::Rate)
+    .is("Maximum number of attempts that start in a period, as in 50/1s; missing: no maximum");
 
 /// The name of a limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +40,9 @@ impl Operation for ListLimits {
             Chapter::Types,
             "List the limits of steps, and what is in use of them",
         )
-        .answers(200, "All of them");
+        .answers(200, "All of them")
+        .command(["limits", "list"], &[]);
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(|it| table(&it.items)));
 
     fn example() -> ((), Page<LimitView>) {
         ((), Page::whole(vec![set()]))
@@ -56,7 +60,9 @@ impl Operation for SetLimit {
         )
         .answers(200, "They hold within a few seconds, in all processes")
         .problems(&[ProblemCode::NoSuchLimit])
-        .command(["limits", "set"], &[AT_ONCE, RATE, NOTE]);
+        .command(["limits", "set"], &[AT_ONCE, RATE, NOTE])
+        .more("for all processes");
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(one));
 
     fn example() -> (SetLimitRequest, LimitView) {
         let request = SetLimitRequest {
@@ -82,6 +88,7 @@ impl Operation for ResetLimit {
     .answers(200, "It holds as it is declared")
     .problems(&[ProblemCode::NoSuchLimit])
     .command(["limits", "reset"], &[NOTE]);
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(one));
 
     fn example() -> (ResetLimitRequest, LimitView) {
         let request = ResetLimitRequest {
@@ -128,4 +135,50 @@ fn as_declared() -> LimitView {
             holders: [("worker-7f3a".to_owned(), 3), ("worker-b2c9".to_owned(), 2)].into(),
         }],
     }
+}
+
+fn values(at_once: Option<u32>, rate: Option<Rate>) -> String {
+    let at_once = at_once.map(|most| format!("{most} at once"));
+    let rate = rate.map(|rate| rate.to_string());
+    let both: Vec<String> = at_once.into_iter().chain(rate).collect();
+    both.join(", ")
+}
+
+fn table(limits: &[LimitView]) -> View {
+    let heads = [
+        "limit", "declared", "scope", "set", "by", "reason", "of", "in use", "waiting",
+    ];
+    View::Table(Table::of("limits", &heads, limits.iter().flat_map(rows_of)))
+}
+
+/// A row for each that has the limit for itself.
+fn rows_of(limit: &LimitView) -> Vec<Vec<Cell>> {
+    let (declared, set) = (limit.declared.as_ref(), limit.set.as_ref());
+    let shown = [
+        Cell::name(&limit.name),
+        declared.map_or(Cell::NONE, |it| values(it.at_once, it.rate).into()),
+        Cell::text(declared.map(|it| &*it.scope)),
+        set.map_or(Cell::NONE, |it| {
+            let values = values(it.at_once, it.rate) + " since ";
+            Cell::Parts(vec![values.into(), Cell::Time(it.since.clone())])
+        }),
+        Cell::text(set.map(|it| &*it.by)),
+        Cell::text(set.map(|it| &*it.note)),
+    ];
+    let used = limit.uses.iter().map(|it| (&*it.of, it.held, it.waiting));
+    let used: Vec<_> = used.collect();
+    let used = if used.is_empty() {
+        vec![("", 0, 0)]
+    } else {
+        used
+    };
+    let row = |(of, held, waiting): (&str, u32, u32)| {
+        let used = [of.into(), Cell::number(held), Cell::number(waiting)];
+        [&shown[..], &used].concat()
+    };
+    used.into_iter().map(row).collect()
+}
+
+fn one(limit: &LimitView) -> View {
+    table(std::slice::from_ref(limit))
 }

@@ -24,11 +24,12 @@ pub mod webhooks;
 pub mod workers;
 
 pub use about::About;
-pub use command::{Command, Flag};
+pub use command::{Command, Flag, Takes};
 pub use route::{Access, Chapter, Link, Param, TASK_LINKS, Verb};
 pub(crate) use target::text_target;
 pub use target::{BadTarget, TASK_ID, Target, text};
 
+use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -106,6 +107,15 @@ pub struct Declared {
     pub check: fn(&[&str]) -> Result<(), BadTarget>,
     /// An answer as people see it; `None`: as JSON.
     pub shown: Option<ShownFn>,
+}
+
+impl Body {
+    /// The schema of its type, with those of its fields in their places.
+    #[must_use]
+    pub fn whole_schema(&self) -> Value {
+        let settings = SchemaSettings::draft2020_12().with(|it| it.inline_subschemas = true);
+        (self.schema)(&mut settings.into_generator()).to_value()
+    }
 }
 
 impl Declared {
@@ -217,15 +227,18 @@ macro_rules! operations {
     };
 }
 
+macro_rules! declared {
+    ($($it:path),+ $(,)?) => {
+        /// All operations, without their types.
+        pub const ALL: &[Declared] = &[$(Declared::of::<$it>()),+];
+    };
+}
+operations!(declared);
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
-
-    macro_rules! declared {
-        ($($it:path),+ $(,)?) => { &[$(Declared::of::<$it>()),+] };
-    }
-    const ALL: &[Declared] = operations!(declared);
 
     /// Whether the two examples are answered with the statuses that they are examples of.
     fn tells_its_answers_apart<O: Operation>() -> bool {

@@ -1,6 +1,7 @@
 //! Messages that no host can read: which are kept, and removing one.
 
 use super::examples::MADE;
+use super::shown::{Cell, Shown, Table, View};
 use super::{About, Access, Chapter, Operation, text_target};
 use crate::ProblemCode;
 use crate::dead_letter::{PoisonMessages, PoisonView};
@@ -37,6 +38,7 @@ impl Operation for ListPoisonMessages {
         "List messages that no host can read, the last kept first",
     )
     .answers(200, "The last 200");
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(poison));
 
     fn example() -> ((), PoisonMessages) {
         let message = PoisonView {
@@ -70,4 +72,20 @@ impl Operation for RemovePoisonMessage {
     fn example() -> ((), ()) {
         ((), ())
     }
+}
+
+fn poison(found: &PoisonMessages) -> View {
+    let row = |one: &PoisonView| {
+        vec![
+            Cell::name(&one.id),
+            Cell::of(&one.queue),
+            Cell::of(&one.subject),
+            Cell::Number(one.size_bytes),
+            Cell::Time(one.at.clone()),
+            Cell::of(&one.reason),
+        ]
+    };
+    let heads = ["message", "queue", "subject", "bytes", "kept", "why"];
+    let rows = found.items.iter().map(row);
+    View::Table(Table::of("poison messages", &heads, rows))
 }

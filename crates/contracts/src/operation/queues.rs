@@ -2,6 +2,7 @@
 
 use super::command::NOTE;
 use super::examples::CHANGED;
+use super::shown::{Cell, Shown, Table, View};
 use super::{About, Access, Chapter, Operation, text_target};
 use crate::http::Page;
 use crate::queue::{PauseView, QueueRequest, QueueView};
@@ -28,7 +29,9 @@ impl Operation for ListQueues {
             Chapter::Types,
             "List the queues, what waits on them, and which are paused",
         )
-        .answers(200, "All of them");
+        .answers(200, "All of them")
+        .command(["queues", "list"], &[]);
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(|it| rows(&it.items)));
 
     fn example() -> ((), Page<QueueView>) {
         let open = queue([(TaskStatus::Dispatched, 12), (TaskStatus::Running, 3)]);
@@ -53,7 +56,10 @@ impl Operation for PauseQueue {
         200,
         "Within a few seconds no task of it is claimed. What runs goes on",
     )
-    .problems(&[ProblemCode::NoSuchQueue]);
+    .problems(&[ProblemCode::NoSuchQueue])
+    .command(["queues", "pause"], &[NOTE])
+    .more("what runs goes on");
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(row));
 
     fn example() -> (QueueRequest, QueueView) {
         let paused = PauseView {
@@ -82,6 +88,7 @@ impl Operation for ResumeQueue {
     .answers(200, "Tasks of it are claimed")
     .problems(&[ProblemCode::NoSuchQueue])
     .command(["queues", "resume"], &[NOTE]);
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(row));
 
     fn example() -> (QueueRequest, QueueView) {
         let open = queue([(TaskStatus::Dispatched, 12), (TaskStatus::Running, 3)]);
@@ -102,4 +109,25 @@ fn queue<const N: usize>(tasks: [(TaskStatus, u64); N]) -> QueueView {
         paused: None,
         tasks: tasks.into(),
     }
+}
+
+fn rows(queues: &[QueueView]) -> View {
+    let row = |queue: &QueueView| {
+        let tasks = queue.tasks.iter();
+        let tasks = tasks.map(|(status, count)| format!("{count} {status}"));
+        let pause = queue.paused.as_ref();
+        vec![
+            Cell::name(&queue.name),
+            tasks.collect::<Vec<_>>().join(", ").into(),
+            Cell::time(pause.map(|it| &*it.since)),
+            Cell::text(pause.map(|it| &*it.by)),
+            Cell::text(pause.map(|it| &*it.note)),
+        ]
+    };
+    let heads = ["queue", "tasks", "paused since", "by", "reason"];
+    View::Table(Table::of("queues", &heads, queues.iter().map(row)))
+}
+
+fn row(queue: &QueueView) -> View {
+    rows(std::slice::from_ref(queue))
 }

@@ -1,6 +1,7 @@
 //! Schedules of a tenant: deleting one, pausing it, resuming it, and a task of it at once.
 
 use super::examples::{CHANGED, MADE, OTHER, TASK};
+use super::shown::{Cell, Shown, View};
 use super::{About, Access, BadTarget, Chapter, Operation, Param, TASK_LINKS, Target};
 use crate::access::Role;
 use crate::http::Accepted;
@@ -58,7 +59,8 @@ impl Operation for DeleteSchedule {
         .preview("/api/schedules/{name}")
         .answers(204, "The schedule is deleted")
         .problems(&[ProblemCode::NoSuchSchedule, ProblemCode::ScheduleDeclared])
-        .as_client();
+        .as_client()
+        .command(["schedules", "delete"], &[]);
 
     fn example() -> ((), ()) {
         ((), ())
@@ -74,7 +76,10 @@ impl Operation for PauseSchedule {
         .preview("/api/schedules/{name}")
         .answers(200, "The schedule is paused")
         .problems(&[ProblemCode::NoSuchSchedule])
-        .as_client();
+        .as_client()
+        .command(["schedules", "pause"], &[])
+        .more("what becomes due meanwhile is not caught up");
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(shown));
 
     fn example() -> ((), ScheduleView) {
         let paused = ScheduleView {
@@ -99,7 +104,10 @@ impl Operation for ResumeSchedule {
         .preview("/api/schedules/{name}")
         .answers(200, "The schedule goes on")
         .problems(&[ProblemCode::NoSuchSchedule])
-        .as_client();
+        .as_client()
+        .command(["schedules", "resume"], &[])
+        .more("its next due time is from now on");
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(shown));
 
     fn example() -> ((), ScheduleView) {
         ((), schedule())
@@ -122,7 +130,10 @@ impl Operation for RunSchedule {
             ProblemCode::InvalidLabel,
         ])
         .as_client()
-        .links(TASK_LINKS);
+        .links(TASK_LINKS)
+        .command(["schedules", "run"], &[])
+        .more("beside its due times");
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(accepted));
 
     fn example() -> ((), Accepted) {
         let accepted = Accepted {
@@ -160,4 +171,65 @@ pub fn schedule() -> ScheduleView {
         updated_at: CHANGED.to_owned(),
         upcoming: Vec::new(),
     }
+}
+
+/// When its tasks are submitted.
+#[must_use]
+pub fn when(view: &ScheduleView) -> String {
+    let spec = &view.spec;
+    match (&spec.cron, &spec.run_at) {
+        (Some(cron), _) => format!("{cron} {}", spec.zone.as_deref().unwrap_or("UTC")),
+        (None, at) => at.clone().unwrap_or_default(),
+    }
+}
+
+/// Its next due time, or why there is none.
+#[must_use]
+pub fn next(view: &ScheduleView) -> Cell {
+    let none = if view.paused { "paused" } else { "never" };
+    let next = view.next_due_at.clone();
+    next.map_or_else(|| none.into(), Cell::Time)
+}
+
+/// What people have to know of it, where it goes on as it could not be set today.
+#[must_use]
+pub fn warning(view: &ScheduleView) -> Option<Cell> {
+    let (why, name) = (view.warning.as_ref()?, &view.name);
+    let text = "goes on as it did, though it could not be set today";
+    Some(format!("warning: `{name}` {text}: {why}").into())
+}
+
+/// A schedule as people see it.
+#[must_use]
+pub fn shown(view: &ScheduleView) -> View {
+    let spec = &view.spec;
+    let (name, origin, of, when) = (&view.name, view.origin, &spec.task_type, when(view));
+    let mut lines = vec![
+        format!("{name} ({origin}): {of} at {when}").into(),
+        Cell::Parts(vec!["  next due: ".into(), next(view)]),
+    ];
+    if let (Some(at), Some(task)) = (&view.last_fired_at, view.last_task) {
+        let due = view.last_due_at.clone();
+        lines.push(Cell::Parts(vec![
+            "  last fired: ".into(),
+            Cell::Time(at.clone()),
+            format!(", task {task}; last due time: ").into(),
+            due.map_or_else(|| "none yet".into(), Cell::Time),
+        ]));
+    }
+    lines.push(format!("  request: {}", spec.request).into());
+    let (grace, misfire, overlap) = (&spec.grace, spec.misfire, spec.overlap);
+    let most = spec.catch_up_limit;
+    lines.push(
+        format!(
+            "  missed after {grace}: {misfire}; while its last task runs: {overlap}; at most {most} at once"
+        )
+        .into(),
+    );
+    lines.extend(warning(view));
+    View::Lines(lines)
+}
+
+fn accepted(it: &Accepted) -> View {
+    View::Lines(vec![format!("{} {}", it.task_id, it.status).into()])
 }

@@ -1,6 +1,8 @@
 //! Task types: whether one takes submissions.
 
+use super::command::NOTE;
 use super::examples::CHANGED;
+use super::shown::{Cell, Shown, View};
 use super::{About, Access, Chapter, Operation, text_target};
 use crate::ProblemCode;
 use crate::disable::{SwitchRequest, SwitchView};
@@ -34,7 +36,10 @@ impl Operation for DisableTaskType {
     )
     .summary(Chapter::Types, "Take no more submissions of a type")
     .answers(200, "The type takes none")
-    .problems(&[ProblemCode::NoSuchTaskType]);
+    .problems(&[ProblemCode::NoSuchTaskType])
+    .command(["types", "disable"], &[NOTE])
+    .more("tasks that were accepted go on");
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(line));
 
     fn example() -> (SwitchRequest, SwitchView) {
         let disabled = SwitchView {
@@ -56,7 +61,10 @@ impl Operation for EnableTaskType {
     )
     .summary(Chapter::Types, "Take submissions of a type again")
     .answers(200, "The type takes them")
-    .problems(&[ProblemCode::NoSuchTaskType]);
+    .problems(&[ProblemCode::NoSuchTaskType])
+    .command(["types", "enable"], &[NOTE])
+    .more("failures from before do not count any more");
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(line));
 
     fn example() -> (SwitchRequest, SwitchView) {
         (request(), switch("the bank is back"))
@@ -79,4 +87,15 @@ fn switch(reason: &str) -> SwitchView {
         probe_from: None,
         probe: None,
     }
+}
+
+fn line(view: &SwitchView) -> View {
+    let mut parts = vec![Cell::Text(view.task_type.clone())];
+    match &view.disabled_since {
+        Some(since) => parts.extend([" is disabled since ".into(), Cell::Time(since.clone())]),
+        None => parts.push(" is enabled".into()),
+    }
+    parts.extend([" by ".into(), Cell::text(view.by.as_deref())]);
+    parts.extend([": ".into(), Cell::text(view.reason.as_deref())]);
+    View::Lines(vec![Cell::Parts(parts)])
 }

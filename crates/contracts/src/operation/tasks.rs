@@ -1,6 +1,7 @@
 //! A task: its cancel, what was handed in and put out, and whether its audit is as it was written.
 
 use super::examples::TASK;
+use super::shown::{Shown, View};
 use super::{About, Access, Chapter, Operation, OtherAnswer};
 use crate::access::Role;
 use crate::http::{CancelAnswer, CancelOutcome, ChainView, Payloads, StepOutput};
@@ -48,6 +49,7 @@ impl Operation for CancelTask {
             will_undo: Vec::new(),
         },
     });
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(cancelled));
 
     fn example() -> ((), CancelAnswer) {
         let stopping = CancelAnswer {
@@ -118,4 +120,14 @@ impl Operation for CheckAudit {
         };
         ((), chain)
     }
+}
+
+fn cancelled(answer: &CancelAnswer) -> View {
+    let undo = match answer.will_undo.is_empty() {
+        true => "nothing".to_owned(),
+        false => answer.will_undo.join(", "),
+    };
+    View::Lines(vec![
+        format!("{}; will be undone: {undo}", answer.status).into(),
+    ])
 }

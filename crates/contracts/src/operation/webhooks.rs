@@ -1,6 +1,7 @@
 //! Webhooks of a task: how they stand, one of them once more, and the secrets that sign those of a tenant.
 
 use super::examples::{CHANGED, webhook_secrets};
+use super::shown::{Cell, Shown, Table, View};
 use super::{About, Access, BadTarget, Chapter, Operation, Param, TASK_ID, Target, text};
 use crate::access::Role;
 use crate::http::Page;
@@ -58,6 +59,7 @@ impl Operation for ListWebhooks {
     .summary(Chapter::Tasks, "Show how the webhooks of a task stand")
     .answers(200, "All of them")
     .problems(&[ProblemCode::MalformedParameter, ProblemCode::NoSuchTask]);
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(webhooks));
 
     fn example() -> ((), Page<DeliveryView>) {
         ((), Page::whole(vec![webhook()]))
@@ -81,6 +83,7 @@ impl Operation for SendWebhook {
         ProblemCode::NoSuchWebhook,
         ProblemCode::WebhooksOff,
     ]);
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(sent));
 
     fn example() -> ((), DeliveryView) {
         ((), webhook())
@@ -120,4 +123,25 @@ fn webhook() -> DeliveryView {
         last: Some("503".to_owned()),
         updated_at: CHANGED.to_owned(),
     }
+}
+
+fn webhooks(page: &Page<DeliveryView>) -> View {
+    let row = |one: &DeliveryView| {
+        vec![
+            Cell::name(&one.id),
+            Cell::of(&one.event),
+            one.status.as_str().into(),
+            Cell::number(one.attempts),
+            Cell::text(one.last.as_deref()),
+            Cell::time(one.due_at.as_deref()),
+            Cell::of(&one.url),
+        ]
+    };
+    let heads = ["webhook", "event", "status", "sent", "last", "next", "to"];
+    let table = Table::of("webhooks", &heads, page.items.iter().map(row));
+    View::Table(table.page(false, page.next_cursor.as_deref()))
+}
+
+fn sent(it: &DeliveryView) -> View {
+    View::Lines(vec![format!("{} is sent to {}", it.id, it.url).into()])
 }

@@ -2,16 +2,18 @@
 //! and what is decided about many of them at once.
 
 use super::bulk;
+use super::derived;
 use super::edit::SetArgs;
 use super::operator::{Settled, Signed};
 use super::output::{OutputArgs, print};
 use super::remote::{Remote, joined};
 use super::table::Look;
 use super::which::WhichArgs;
-use crate::client::http::encode;
 use counterstep_contracts::bulk::{BulkAction, BulkRequest, DeadLetterGroup, DeadLetterGroups};
-use counterstep_contracts::dead_letter::{DeadLetterView, PoisonMessages, PoisonView};
+use counterstep_contracts::dead_letter::DeadLetterView;
 use counterstep_contracts::http::AttemptView;
+use counterstep_contracts::operation::Declared;
+use counterstep_contracts::operation::poison::{ListPoisonMessages, RemovePoisonMessage};
 use counterstep_contracts::operation::shown::{Cell, Table, View};
 use counterstep_contracts::{TaskId, TaskStatus};
 use counterstep_kernel::audit::one_line;
@@ -113,13 +115,12 @@ async fn run(remote: &Remote, args: &DeadLettersArgs) -> Result<String, Exit> {
             args.out.show_text(&found, one)
         }
         DeadLettersCommand::Poison { remove: Some(id) } => {
-            let path = format!("/api/poison-messages/{}", encode(id));
-            remote.delete_at(&path).await?;
-            Ok("removed\n".to_owned())
+            let remove = Declared::of::<RemovePoisonMessage>();
+            derived::ask(remote, &args.out, &remove, &[id], None).await
         }
         DeadLettersCommand::Poison { remove: None } => {
-            let found: PoisonMessages = remote.read_from("/api/poison-messages").await?;
-            args.out.show(&found, poison)
+            let list = Declared::of::<ListPoisonMessages>();
+            derived::ask(remote, &args.out, &list, &[], None).await
         }
         DeadLettersCommand::Redrive {
             which,
@@ -183,22 +184,6 @@ fn one(found: &DeadLetterView, look: &Look) -> String {
     let heads = ["step", "way", "try", "outcome", "by", "started", "error"];
     let table = Table::of("attempts", &heads, found.attempts.iter().map(row));
     text + &look.plain(&table)
-}
-
-fn poison(found: &PoisonMessages) -> View {
-    let row = |one: &PoisonView| {
-        vec![
-            Cell::name(&one.id),
-            Cell::of(&one.queue),
-            Cell::of(&one.subject),
-            Cell::Number(one.size_bytes),
-            Cell::Time(one.at.clone()),
-            Cell::of(&one.reason),
-        ]
-    };
-    let heads = ["message", "queue", "subject", "bytes", "kept", "why"];
-    let rows = found.items.iter().map(row);
-    View::Table(Table::of("poison messages", &heads, rows))
 }
 
 fn groups(found: &DeadLetterGroups, is_filtered: bool) -> View {

@@ -24,7 +24,7 @@ pub(super) struct SetArgs {
     set: Vec<(String, Value)>,
 }
 
-fn field(text: &str) -> Result<(String, Value), String> {
+pub(super) fn field(text: &str) -> Result<(String, Value), String> {
     let (name, value) = text.split_once('=').ok_or("expected FIELD=VALUE")?;
     if name.split('.').any(str::is_empty) {
         return Err("expected the name of a field before the =, as address.city".to_owned());
@@ -34,6 +34,13 @@ fn field(text: &str) -> Result<(String, Value), String> {
 }
 
 impl SetArgs {
+    /// Of these fields.
+    pub(super) fn of(fields: impl Iterator<Item = (String, Value)>) -> Self {
+        Self {
+            set: fields.collect(),
+        }
+    }
+
     /// As a JSON merge patch; `None`: nothing is to be different.
     pub(super) fn patch(&self) -> Result<Option<Value>, Exit> {
         let mut patch = Map::new();
@@ -67,7 +74,7 @@ impl EditArgs {
     }
 }
 
-fn read_file(file: &Path) -> Result<Value, Exit> {
+pub(super) fn read_file(file: &Path) -> Result<Value, Exit> {
     let text = if file == Path::new("-") {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).map(|_| text)

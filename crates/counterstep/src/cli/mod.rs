@@ -1,13 +1,12 @@
 //! The command line: every role and every operator's command in one program.
 
-mod alerts;
 mod audit;
-mod breakers;
 mod bulk;
 mod check_deploy;
 mod dead_letters;
 mod demo;
 mod deploy;
+mod derived;
 mod describe;
 mod dev;
 mod edit;
@@ -16,7 +15,6 @@ mod fsck;
 #[path = "help/tests.rs"]
 mod help;
 mod keys;
-mod limits;
 mod log;
 mod mcp;
 #[cfg(feature = "shipped")]
@@ -25,7 +23,6 @@ mod operator;
 mod output;
 mod payload_keys;
 mod proposal;
-mod queues;
 mod remote;
 mod schedules;
 mod settings;
@@ -43,6 +40,7 @@ use crate::program::{OwnCommands, Program};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use counterstep_api::Beside;
 use counterstep_contracts::Host;
+use counterstep_contracts::operation::{ALL, Declared};
 use counterstep_node::settings::{SettingsFor, check_surroundings, commands};
 use counterstep_node::{Exit, SettingsArgs, exit, step_process};
 use counterstep_reconciler::cli::ReconcilerArgs;
@@ -134,15 +132,15 @@ enum Command {
     /// Cancel or run again many tasks, and list, show and stop such operations, over the HTTP API
     Bulk(bulk::BulkArgs),
     /// List and test alerts to operators, and print their secrets, over the HTTP API
-    Alerts(alerts::AlertsArgs),
+    Alerts(derived::Group),
     /// List, disable and enable task types over the HTTP API
     Types(types::TypesArgs),
     /// List, pause and resume queues over the HTTP API
-    Queues(queues::QueuesArgs),
+    Queues(derived::Group),
     /// List the breakers of steps, and close one, over the HTTP API
-    Breakers(breakers::BreakersArgs),
+    Breakers(derived::Group),
     /// List, set and reset the limits of steps over the HTTP API
-    Limits(limits::LimitsArgs),
+    Limits(derived::Group),
     /// List, make, pause and run schedules over the HTTP API
     Schedules(schedules::SchedulesArgs),
     /// List processes, what they run, and how long tasks wait, over the HTTP API
@@ -156,10 +154,11 @@ enum Command {
     },
 }
 
-/// The commands of a program with these task types: a demonstration is shown where it can run.
-fn command(registry: &Registry) -> clap::Command {
+/// The commands of a program with these task types, with those of these operations: a demonstration is shown where it can run.
+fn command(registry: &Registry, operations: &[Declared]) -> clap::Command {
     let has_demo = demo::runs(registry);
-    Cli::command().mut_subcommand("demo", |demo| demo.hide(!has_demo))
+    let whole = Cli::command().mut_subcommand("demo", |demo| demo.hide(!has_demo));
+    derived::add_to(whole, operations)
 }
 
 /// Whether the engine has a command of this name.
@@ -189,9 +188,12 @@ pub(crate) fn run(registry: Registry, beside: Beside, own: OwnCommands) -> ExitC
     if let Err(exit) = check_surroundings() {
         return exit::report(program, Err(exit));
     }
-    let whole = own.add_to(command(&registry));
+    let whole = own.add_to(command(&registry, ALL));
     let matches = whole.clone().get_matches();
     if let Some(ended) = own.run(&matches) {
+        return exit::report(program, ended);
+    }
+    if let Some(ended) = derived::run(ALL, &matches) {
         return exit::report(program, ended);
     }
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
@@ -223,14 +225,14 @@ pub(crate) fn run(registry: Registry, beside: Beside, own: OwnCommands) -> ExitC
         Command::Tasks(args) => tasks::main(args, program),
         Command::DeadLetters(args) => dead_letters::main(args),
         Command::Bulk(args) => bulk::main(args),
-        Command::Alerts(args) => alerts::main(args),
         Command::Types(args) => types::main(args),
-        Command::Queues(args) => queues::main(args),
-        Command::Breakers(args) => breakers::main(args),
-        Command::Limits(args) => limits::main(args),
         Command::Schedules(args) => schedules::main(args),
         Command::Workers(args) => workers::main(args),
         Command::Mcp(args) => mcp::main(args),
+        // Their commands are those of declared operations.
+        Command::Alerts(_) | Command::Queues(_) | Command::Breakers(_) | Command::Limits(_) => {
+            Err(Exit::usage("expected a command"))
+        }
         Command::Completions { shell } => {
             // Not to standard output at once: `generate` panics on a closed pipe.
             let mut script = Vec::new();
@@ -309,6 +311,10 @@ mod tests {
     use counterstep_node::settings::SETTINGS;
     use counterstep_node::settings::commands::{COMMANDS, takes};
 
+    fn whole() -> clap::Command {
+        command(&Registry::new(), ALL)
+    }
+
     fn uses(command: &str) -> u32 {
         let found = COMMANDS.iter().find(|(name, _)| *name == command);
         found.map_or(0, |(_, uses)| *uses)
@@ -316,23 +322,21 @@ mod tests {
 
     fn refused(arguments: &[&str]) -> clap::Error {
         let all = [&["counterstep"], arguments].concat();
-        Cli::command()
-            .try_get_matches_from(all)
-            .expect_err("no error")
+        whole().try_get_matches_from(all).expect_err("no error")
     }
 
     #[cfg(feature = "shipped")]
     #[test]
     fn a_program_without_the_type_of_the_demonstration_shows_none() {
-        let help = command(&Registry::new()).render_help().to_string();
+        let help = whole().render_help().to_string();
         assert!(!help.contains("demo"), "{help}");
-        let shipped = command(&counterstep_tasks::tasks()).render_help();
+        let shipped = command(&counterstep_tasks::tasks(), ALL).render_help();
         assert!(shipped.to_string().contains("demo"), "{shipped}");
     }
 
     #[test]
     fn each_command_has_the_flags_of_the_settings_that_it_takes_and_no_others() {
-        let cli = Cli::command();
+        let cli = whole();
         let names: Vec<_> = cli.get_subcommands().map(clap::Command::get_name).collect();
         assert!(COMMANDS.iter().all(|(name, _)| names.contains(name)));
         for command in cli.get_subcommands() {
@@ -346,7 +350,7 @@ mod tests {
                 assert_eq!(has_flag, takes_it, "{name}: {}", setting.key);
             }
         }
-        Cli::command().debug_assert();
+        whole().debug_assert();
     }
 
     #[test]
@@ -445,7 +449,7 @@ mod tests {
                 let flag = setting.flag().unwrap_or_default();
                 arguments.push(format!("--{flag}=any"));
             }
-            let parsed = Cli::command().try_get_matches_from(&arguments);
+            let parsed = whole().try_get_matches_from(&arguments);
             assert!(parsed.is_ok(), "{arguments:?}: {:?}", parsed.err());
         }
     }
@@ -469,7 +473,7 @@ mod tests {
     #[test]
     fn the_readme_has_each_command_with_all_that_it_can_do() {
         let rows = table_of_the_readme();
-        let cli = Cli::command();
+        let cli = whole();
         for command in cli.get_subcommands().filter(|it| !it.is_hide_set()) {
             let name = command.get_name();
             let mut shown = Vec::new();

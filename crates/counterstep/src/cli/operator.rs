@@ -10,12 +10,9 @@ use super::task_filter::TaskFilter;
 use super::times::{Since, shown};
 use counterstep_contracts::http::{Accepted, Page};
 use counterstep_contracts::operation::shown::{Cell, Table, View};
-use counterstep_contracts::operator::{
-    DeadLetter, OperatorAnswer, PlannedUndo, RecoveriesRequest, ResolveRequest, RetryRequest,
-    UndoPlan, Why,
-};
+use counterstep_contracts::operator::{DeadLetter, PlannedUndo, UndoPlan, Why};
 use counterstep_contracts::run_again::RunAgainRequest;
-use counterstep_contracts::{Direction, SettledAs, TaskId};
+use counterstep_contracts::{SettledAs, TaskId};
 use counterstep_node::Exit;
 
 #[derive(Debug, Clone, clap::Subcommand)]
@@ -38,38 +35,6 @@ pub(super) enum OperatorCommand {
         #[arg(long)]
         since: Option<Since>,
     },
-    /// Settle a parked task, or one step of it, by hand
-    Resolve {
-        /// Id of the task
-        id: TaskId,
-        /// This step only; without it the whole task ends as resolved
-        #[arg(long)]
-        step: Option<String>,
-        /// What has become of it
-        #[arg(long = "as", value_enum)]
-        settled: Settled,
-        /// The step's output as JSON, with --as done
-        #[arg(long, value_parser = parse_json)]
-        output: Option<serde_json::Value>,
-        /// The task that has done it, with --as redriven
-        #[arg(long)]
-        task: Option<TaskId>,
-        #[command(flatten)]
-        signed: Signed,
-    },
-    /// Retry a parked task, with its retries anew: forward after a dead letter, backward after
-    /// a failed undo
-    Retry {
-        /// Id of the task
-        id: TaskId,
-        /// Undo a dead letter instead of running it again
-        #[arg(long, conflicts_with_all = ["request", "set"])]
-        undo: bool,
-        #[command(flatten)]
-        edit: EditArgs,
-        #[command(flatten)]
-        signed: Signed,
-    },
     /// Run a task that has ended again, as a new task, and print its id
     RunAgain {
         /// Id of the task
@@ -79,16 +44,6 @@ pub(super) enum OperatorCommand {
         from: Option<String>,
         #[command(flatten)]
         edit: EditArgs,
-        #[command(flatten)]
-        signed: Signed,
-    },
-    /// Set a task's counter of consecutive host losses, e.g. to 0 after an unrelated outage
-    Recoveries {
-        /// Id of the task
-        id: TaskId,
-        /// New value of the counter; from 0 to what its type allows
-        #[arg(long)]
-        set: u32,
         #[command(flatten)]
         signed: Signed,
     },
@@ -140,11 +95,6 @@ impl From<Settled> for SettledAs {
     }
 }
 
-fn parse_json(text: &str) -> Result<serde_json::Value, String> {
-    serde_json::from_str(text)
-        .map_err(|error| format!("not JSON ({error}); a text needs its quotes: '\"like this\"'"))
-}
-
 pub(super) async fn run(
     remote: &Remote,
     command: &OperatorCommand,
@@ -168,43 +118,6 @@ pub(super) async fn run(
             let is_filtered = which.is_filtered() || since.is_some();
             out.show(&page, |page| dead_letters(page, is_filtered))?
         }
-        OperatorCommand::Resolve {
-            id,
-            step,
-            settled,
-            output,
-            task,
-            signed,
-        } => {
-            let body = ResolveRequest {
-                step: step.clone(),
-                settled: (*settled).into(),
-                output: output.clone(),
-                task: *task,
-                note: signed.note.clone(),
-                actor: signed.actor(),
-            };
-            let answer = remote.resolve(*id, &body).await?;
-            out.show_text(&answer, |answer, _| decided(answer))?
-        }
-        OperatorCommand::Retry {
-            id,
-            undo,
-            edit,
-            signed,
-        } => {
-            let direction = undo.then_some(Direction::Undo);
-            let (request, patch) = edit.read()?;
-            let body = RetryRequest {
-                direction,
-                request,
-                patch,
-                note: signed.note.clone(),
-                actor: signed.actor(),
-            };
-            let answer = remote.retry(*id, &body).await?;
-            out.show_text(&answer, |answer, _| decided(answer))?
-        }
         OperatorCommand::RunAgain {
             id,
             from,
@@ -222,25 +135,6 @@ pub(super) async fn run(
             let path = format!("/api/tasks/{id}/run-again");
             let accepted: Accepted = remote.post_to(&path, Some(&body)).await?;
             out.show_text(&accepted, |it, _| format!("{} {}\n", it.task_id, it.status))?
-        }
-        OperatorCommand::Recoveries { id, set, signed } => {
-            let (note, actor) = (signed.note.clone(), signed.actor());
-            let answer = remote
-                .set_recoveries(
-                    *id,
-                    &RecoveriesRequest {
-                        recovery_attempts: *set,
-                        note,
-                        actor,
-                    },
-                )
-                .await?;
-            let (count, allowed) = (answer.recovery_attempts, answer.allowed);
-            let text = format!(
-                "{}; {count} of {allowed} consecutive host losses counted\n",
-                answer.status
-            );
-            out.show_text(&answer, |_, _| text)?
         }
     })
 }
@@ -265,23 +159,6 @@ async fn parked_since(
         page.next_cursor = next.next_cursor;
     }
     Ok(())
-}
-
-fn decided(answer: &OperatorAnswer) -> String {
-    let mut text = answer.status.to_string();
-    if !answer.open_steps.is_empty() {
-        text.push_str(&format!(
-            "; still to be decided: {}",
-            answer.open_steps.join(", ")
-        ));
-    }
-    if !answer.will_undo.is_empty() {
-        text.push_str(&format!(
-            "; will be undone: {}",
-            answer.will_undo.join(", ")
-        ));
-    }
-    text + "\n"
 }
 
 fn plan(plan: &UndoPlan, look: &Look) -> String {

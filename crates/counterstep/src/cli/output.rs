@@ -5,9 +5,11 @@ pub(super) use counterstep_node::exit::print;
 use super::table::Look;
 use super::times;
 use console::Term;
+use counterstep_contracts::operation::ShownFn;
 use counterstep_contracts::operation::shown::View;
 use counterstep_node::Exit;
 use serde::Serialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 /// Columns of a terminal that does not say how wide it is.
@@ -17,13 +19,13 @@ const USUAL_WIDTH: usize = 80;
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(super) struct OutputArgs {
     /// Print the API's JSON instead of a table
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 900)]
     pub(super) json: bool,
     /// Print JSON, of a list an item a line
-    #[arg(long, global = true, conflicts_with = "json")]
+    #[arg(long, global = true, display_order = 901, conflicts_with = "json")]
     pub(super) jsonl: bool,
     /// Print these columns of a table, by their heads, with - for a blank, as task,last-change
-    #[arg(long, global = true, value_name = "HEADS", value_delimiter = ',', conflicts_with_all = ["json", "jsonl"])]
+    #[arg(long, global = true, display_order = 902, value_name = "HEADS", value_delimiter = ',', conflicts_with_all = ["json", "jsonl"])]
     columns: Vec<String>,
 }
 
@@ -58,6 +60,24 @@ impl OutputArgs {
             (false, false) => Ok(None),
             (true, _) => json(answer).map(Some),
             (false, true) => lines(answer).map(Some),
+        }
+    }
+
+    /// An answer as it came; `shown`: as people see it.
+    pub(super) fn show_answer(
+        &self,
+        answer: &[u8],
+        shown: Option<ShownFn>,
+    ) -> Result<String, Exit> {
+        if self.jsonl {
+            return lines(&serde_json::from_slice::<Value>(answer).map_err(unreadable)?);
+        }
+        match shown {
+            Some(shown) if !self.json => self.look().text(&shown(answer).map_err(unreadable)?),
+            _ => {
+                serde_json::from_slice::<IgnoredAny>(answer).map_err(unreadable)?;
+                Ok(spaced(&String::from_utf8_lossy(answer)) + "\n")
+            }
         }
     }
 
@@ -97,6 +117,56 @@ pub(super) fn json<T: Serialize>(value: &T) -> Result<String, Exit> {
         .map_err(Exit::failed)
 }
 
+fn unreadable(error: serde_json::Error) -> Exit {
+    Exit::failed(format_args!(
+        "the API's answer cannot be read ({error}): is it of another version?"
+    ))
+}
+
+/// JSON a field a line, in its order: a [`Value`] in between would sort the fields.
+fn spaced(json: &str) -> String {
+    let (mut out, mut depth) = (String::new(), 0);
+    let (mut in_text, mut is_escaped) = (false, false);
+    let mut signs = json.chars().filter(|sign| *sign != '\n').peekable();
+    while let Some(sign) = signs.next() {
+        let closes = matches!(signs.peek(), Some('}' | ']'));
+        match sign {
+            _ if in_text => {
+                in_text = sign != '"' || is_escaped;
+                is_escaped = sign == '\\' && !is_escaped;
+                out.push(sign);
+            }
+            '{' | '[' if !closes => {
+                depth += 1;
+                out.push(sign);
+                end_line(&mut out, depth);
+            }
+            '{' | '[' => out.extend([Some(sign), signs.next()].into_iter().flatten()),
+            '}' | ']' => {
+                depth -= 1;
+                end_line(&mut out, depth);
+                out.push(sign);
+            }
+            ',' => {
+                out.push(sign);
+                end_line(&mut out, depth);
+            }
+            ':' => out.push_str(": "),
+            _ if sign.is_whitespace() => {}
+            _ => {
+                in_text = sign == '"';
+                out.push(sign);
+            }
+        }
+    }
+    out
+}
+
+fn end_line(out: &mut String, depth: usize) {
+    out.push('\n');
+    out.push_str(&"  ".repeat(depth));
+}
+
 /// The items of a list, a line each; another value on one line.
 fn lines<T: Serialize>(value: &T) -> Result<String, Exit> {
     let value = serde_json::to_value(value).map_err(Exit::failed)?;
@@ -109,6 +179,15 @@ fn lines<T: Serialize>(value: &T) -> Result<String, Exit> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn an_answer_is_spaced_as_it_would_be_written() {
+        let value =
+            json!({"a": [1, {"b\\\"{": "x, y: [\\", "c": []}], "d": {}, "e": null, "f": "\u{e4}"});
+        let pretty = serde_json::to_string_pretty(&value).expect("JSON");
+        assert_eq!(spaced(&value.to_string()), pretty);
+        assert_eq!(spaced(r#"{"z":1,"a":2}"#), "{\n  \"z\": 1,\n  \"a\": 2\n}");
+    }
 
     #[test]
     fn an_item_of_a_list_is_a_line() {

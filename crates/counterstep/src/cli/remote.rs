@@ -5,21 +5,16 @@ mod call;
 
 use crate::client::http::{HttpError, OverHttp, bearer, encode};
 use crate::client::{Event, Options};
-use counterstep_contracts::disable::{SwitchRequest, SwitchView};
+use bytes::Bytes;
 use counterstep_contracts::http::{
-    Accepted, AuditTrail, CancelAnswer, ChildSummary, Page, SignalAnswer, TaskSummary, TaskView,
+    Accepted, AuditTrail, ChildSummary, Page, SignalAnswer, TaskSummary, TaskView,
 };
-use counterstep_contracts::limit::{LimitView, ResetLimitRequest, SetLimitRequest};
 use counterstep_contracts::link::ResultLink;
 use counterstep_contracts::log::LogPage;
-use counterstep_contracts::operator::{
-    DeadLetter, OperatorAnswer, RecoveriesAnswer, RecoveriesRequest, ResolveRequest, RetryRequest,
-    UndoPlan, Why,
-};
-use counterstep_contracts::queue::{QueueRequest, QueueView};
+use counterstep_contracts::operation::{About, Verb};
+use counterstep_contracts::operator::{DeadLetter, UndoPlan, Why};
 use counterstep_contracts::schedule::ScheduleView;
-use counterstep_contracts::webhook::DeliveryView;
-use counterstep_contracts::workers::{BreakerRequest, BreakerView, WorkersView};
+use counterstep_contracts::workers::WorkersView;
 use counterstep_contracts::{AuditSeq, ScheduleSpec, TaskId};
 use counterstep_node::{Exit, Layers, is_this_machine};
 use futures::{Stream, StreamExt};
@@ -125,6 +120,29 @@ impl Remote {
         self.http.client.get(format!("{}{path}", self.http.base))
     }
 
+    /// What a declared operation on these things answers.
+    pub(super) async fn ask(
+        &self,
+        about: &About,
+        named: &[&str],
+        body: Option<&Value>,
+    ) -> Result<Bytes, Exit> {
+        let url = format!("{}{}", self.http.base, about.address(named));
+        let client = &self.http.client;
+        let request = match about.verb {
+            Verb::Get => client.get(url),
+            Verb::Post => client.post(url),
+            Verb::Put => client.put(url),
+            Verb::Delete => client.delete(url),
+        };
+        let request = match body {
+            Some(body) => request.json(body),
+            None => request,
+        };
+        let answer = self.http.bytes(request.timeout(ANSWER)).await;
+        answer.map_err(|error| self.exit(error))
+    }
+
     /// What an address answers.
     pub(super) async fn read_from<T: DeserializeOwned>(&self, path: &str) -> Result<T, Exit> {
         self.read(self.get(path)).await
@@ -193,15 +211,6 @@ impl Remote {
         page.map_err(|error| self.exit(error))
     }
 
-    pub(super) async fn cancel(&self, task: TaskId) -> Result<CancelAnswer, Exit> {
-        self.read(
-            self.http
-                .client
-                .delete(format!("{}/api/tasks/{task}", self.http.base)),
-        )
-        .await
-    }
-
     pub(super) async fn signal(
         &self,
         task: TaskId,
@@ -232,48 +241,6 @@ impl Remote {
         self.read(self.get(&format!("/api/tasks/{task}/why"))).await
     }
 
-    pub(super) async fn resolve(
-        &self,
-        task: TaskId,
-        body: &ResolveRequest,
-    ) -> Result<OperatorAnswer, Exit> {
-        self.read(
-            self.http
-                .client
-                .post(format!("{}/api/tasks/{task}/resolve", self.http.base))
-                .json(body),
-        )
-        .await
-    }
-
-    pub(super) async fn retry(
-        &self,
-        task: TaskId,
-        body: &RetryRequest,
-    ) -> Result<OperatorAnswer, Exit> {
-        self.read(
-            self.http
-                .client
-                .post(format!("{}/api/tasks/{task}/retry", self.http.base))
-                .json(body),
-        )
-        .await
-    }
-
-    pub(super) async fn set_recoveries(
-        &self,
-        task: TaskId,
-        body: &RecoveriesRequest,
-    ) -> Result<RecoveriesAnswer, Exit> {
-        self.read(
-            self.http
-                .client
-                .post(format!("{}/api/tasks/{task}/recoveries", self.http.base))
-                .json(body),
-        )
-        .await
-    }
-
     pub(super) async fn workers(&self) -> Result<WorkersView, Exit> {
         self.read(self.get("/api/workers")).await
     }
@@ -291,23 +258,6 @@ impl Remote {
             .await
     }
 
-    /// The webhooks of a task.
-    pub(super) async fn webhooks(&self, task: TaskId) -> Result<Page<DeliveryView>, Exit> {
-        self.read(self.get(&format!("/api/tasks/{task}/webhooks")))
-            .await
-    }
-
-    /// Sends one of them again.
-    pub(super) async fn send_webhook(
-        &self,
-        task: TaskId,
-        webhook: &str,
-    ) -> Result<DeliveryView, Exit> {
-        let (base, webhook) = (&self.http.base, encode(webhook));
-        let url = format!("{base}/api/tasks/{task}/webhooks/{webhook}/send");
-        self.read(self.http.client.post(url)).await
-    }
-
     /// The tasks that a task has submitted.
     pub(super) async fn children(
         &self,
@@ -321,67 +271,6 @@ impl Remote {
     /// The declarations that the API knows, as it shows them.
     pub(super) async fn types(&self) -> Result<Page<serde_json::Value>, Exit> {
         self.read(self.get("/api/task-types")).await
-    }
-
-    /// Disables or enables a type, as `what` says.
-    pub(super) async fn switch(
-        &self,
-        route: &str,
-        what: &str,
-        body: &SwitchRequest,
-    ) -> Result<SwitchView, Exit> {
-        let url = format!("{}/api/task-types/{}/{what}", self.http.base, encode(route));
-        self.read(self.http.client.post(url).json(body)).await
-    }
-
-    pub(super) async fn queues(&self) -> Result<Page<QueueView>, Exit> {
-        self.read(self.get("/api/queues")).await
-    }
-
-    /// Pauses or resumes a queue, as `what` says.
-    pub(super) async fn change_queue(
-        &self,
-        name: &str,
-        what: &str,
-        body: &QueueRequest,
-    ) -> Result<QueueView, Exit> {
-        let url = format!("{}/api/queues/{}/{what}", self.http.base, encode(name));
-        self.read(self.http.client.post(url).json(body)).await
-    }
-
-    pub(super) async fn breakers(&self) -> Result<Page<BreakerView>, Exit> {
-        self.read(self.get("/api/breakers")).await
-    }
-
-    pub(super) async fn close_breaker(
-        &self,
-        name: &str,
-        body: &BreakerRequest,
-    ) -> Result<BreakerView, Exit> {
-        let url = format!("{}/api/breakers/{}/close", self.http.base, encode(name));
-        self.read(self.http.client.post(url).json(body)).await
-    }
-
-    pub(super) async fn limits(&self) -> Result<Page<LimitView>, Exit> {
-        self.read(self.get("/api/limits")).await
-    }
-
-    pub(super) async fn set_limit(
-        &self,
-        name: &str,
-        body: &SetLimitRequest,
-    ) -> Result<LimitView, Exit> {
-        let url = format!("{}/api/limits/{}", self.http.base, encode(name));
-        self.read(self.http.client.put(url).json(body)).await
-    }
-
-    pub(super) async fn reset_limit(
-        &self,
-        name: &str,
-        body: &ResetLimitRequest,
-    ) -> Result<LimitView, Exit> {
-        let url = format!("{}/api/limits/{}/reset", self.http.base, encode(name));
-        self.read(self.http.client.post(url).json(body)).await
     }
 
     fn schedule_at(&self, name: &str) -> String {
@@ -416,35 +305,6 @@ impl Remote {
     ) -> Result<ScheduleView, Exit> {
         self.read(self.http.client.put(self.schedule_at(name)).json(spec))
             .await
-    }
-
-    pub(super) async fn delete_schedule(&self, name: &str) -> Result<(), Exit> {
-        self.delete(self.schedule_at(name)).await
-    }
-
-    /// Deletes what is at an address.
-    pub(super) async fn delete_at(&self, path: &str) -> Result<(), Exit> {
-        self.delete(format!("{}{path}", self.http.base)).await
-    }
-
-    async fn delete(&self, url: String) -> Result<(), Exit> {
-        let request = self.http.client.delete(url);
-        let deleted = self.http.answer(request.timeout(ANSWER)).await;
-        deleted.map(drop).map_err(|error| self.exit(error))
-    }
-
-    /// Pauses, resumes or runs one, as `what` says.
-    pub(super) async fn ask_schedule<T: DeserializeOwned>(
-        &self,
-        name: &str,
-        what: &str,
-    ) -> Result<T, Exit> {
-        self.read(
-            self.http
-                .client
-                .post(format!("{}/{what}", self.schedule_at(name))),
-        )
-        .await
     }
 
     /// A link to a stored file of the response.

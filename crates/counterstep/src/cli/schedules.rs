@@ -3,10 +3,11 @@
 use super::output::{OutputArgs, print};
 use super::remote::Remote;
 use super::submit::request_text;
-use super::times;
+use super::table::Look;
 use clap::ArgGroup;
 use counterstep_contracts::declaration::kebab_case;
-use counterstep_contracts::http::{Accepted, Page};
+use counterstep_contracts::http::Page;
+use counterstep_contracts::operation::schedules::{next, shown, warning, when};
 use counterstep_contracts::operation::shown::{Cell, Table, View};
 use counterstep_contracts::schedule::ScheduleView;
 use counterstep_contracts::{Misfire, Overlap, ScheduleSpec};
@@ -49,26 +50,6 @@ enum SchedulesCommand {
         name: String,
         #[command(flatten)]
         spec: SpecArgs,
-    },
-    /// Delete a schedule; its tasks stay
-    Delete {
-        /// Name of the schedule
-        name: String,
-    },
-    /// Pause a schedule: what becomes due meanwhile is not caught up
-    Pause {
-        /// Name of the schedule
-        name: String,
-    },
-    /// Resume a paused schedule, with its next due time from now on
-    Resume {
-        /// Name of the schedule
-        name: String,
-    },
-    /// Submit a task of a schedule now, beside its due times
-    Run {
-        /// Name of the schedule
-        name: String,
     },
     /// Print the next due times of a schedule
     Next {
@@ -145,7 +126,7 @@ pub(super) fn main(args: &SchedulesArgs) -> Result<(), Exit> {
         .map_err(Exit::failed)?;
     runtime.block_on(async {
         let remote = Remote::of(&args.api.read()?)?;
-        let one = |view: ScheduleView| args.out.show_text(&view, |view, _| show(view));
+        let one = |view: ScheduleView| args.out.show(&view, shown);
         let text = match &args.command {
             SchedulesCommand::List {
                 task_type,
@@ -159,7 +140,8 @@ pub(super) fn main(args: &SchedulesArgs) -> Result<(), Exit> {
                 let filtered = task_type.is_some() || cursor.is_some();
                 let mut text = args.out.show(&page, |page| list(page, filtered))?;
                 if !args.out.is_json() {
-                    text.extend(page.items.iter().filter_map(warning));
+                    let warnings = page.items.iter().filter_map(warning).collect();
+                    text += &Look::here().text(&View::Lines(warnings))?;
                 }
                 text
             }
@@ -167,23 +149,12 @@ pub(super) fn main(args: &SchedulesArgs) -> Result<(), Exit> {
             SchedulesCommand::Set { name, spec } => {
                 one(remote.set_schedule(name, &spec.spec()?).await?)?
             }
-            SchedulesCommand::Delete { name } => {
-                remote.delete_schedule(name).await?;
-                match args.out.is_json() {
-                    true => String::new(),
-                    false => "deleted\n".to_owned(),
-                }
-            }
-            SchedulesCommand::Pause { name } => one(remote.ask_schedule(name, "pause").await?)?,
-            SchedulesCommand::Resume { name } => one(remote.ask_schedule(name, "resume").await?)?,
-            SchedulesCommand::Run { name } => {
-                let accepted: Accepted = remote.ask_schedule(name, "run").await?;
-                let line = |it: &Accepted| format!("{} {}", it.task_id, it.status).into();
-                args.out.show(&accepted, |it| View::Lines(vec![line(it)]))?
-            }
             SchedulesCommand::Next { name, count } => {
                 let view: ScheduleView = remote.schedule(name, *count).await?;
-                args.out.show_text(&view.upcoming, |_, _| upcoming(&view))?
+                match args.out.as_json(&view.upcoming)? {
+                    Some(text) => text,
+                    None => upcoming(&view, &args.out.look())?,
+                }
             }
         };
         print(&text)
@@ -213,30 +184,13 @@ async fn only(
     Ok(())
 }
 
-fn when(view: &ScheduleView) -> String {
-    let spec = &view.spec;
-    match (&spec.cron, &spec.run_at) {
-        (Some(cron), _) => format!("{cron} {}", spec.zone.as_deref().unwrap_or("UTC")),
-        (None, at) => at.clone().unwrap_or_default(),
-    }
-}
-
-fn next(view: &ScheduleView) -> String {
-    let none = if view.paused { "paused" } else { "never" };
-    view.next_due_at
-        .as_deref()
-        .map_or_else(|| none.to_owned(), times::shown)
-}
-
 fn list(page: &Page<ScheduleView>, is_filtered: bool) -> View {
     let row = |view: &ScheduleView| {
-        let none = if view.paused { "paused" } else { "never" };
-        let next = view.next_due_at.clone();
         vec![
             Cell::name(&view.name),
             Cell::of(&view.spec.task_type),
             when(view).into(),
-            next.map_or_else(|| none.into(), Cell::Time),
+            next(view),
             Cell::time(view.last_due_at.as_deref()),
             Cell::task(view.last_task.as_ref()),
             Cell::of(&view.origin),
@@ -255,46 +209,9 @@ fn list(page: &Page<ScheduleView>, is_filtered: bool) -> View {
     View::Table(table.page(is_filtered, page.next_cursor.as_deref()))
 }
 
-fn warning(view: &ScheduleView) -> Option<String> {
-    let why = view.warning.as_ref()?;
-    let name = &view.name;
-    Some(format!(
-        "warning: `{name}` goes on as it did, though it could not be set today: {why}\n"
-    ))
-}
-
-fn show(view: &ScheduleView) -> String {
-    let spec = &view.spec;
-    let mut text = format!(
-        "{} ({}): {} at {}\n",
-        view.name,
-        view.origin,
-        spec.task_type,
-        when(view)
-    );
-    text.push_str(&format!("  next due: {}\n", next(view)));
-    if let (Some(at), Some(task)) = (&view.last_fired_at, view.last_task) {
-        let due = view
-            .last_due_at
-            .as_deref()
-            .map_or_else(|| "none yet".to_owned(), times::shown);
-        text.push_str(&format!(
-            "  last fired: {}, task {task}; last due time: {due}\n",
-            times::shown(at)
-        ));
-    }
-    text.push_str(&format!("  request: {}\n", spec.request));
-    text.push_str(&format!(
-        "  missed after {}: {}; while its last task runs: {}; at most {} at once\n",
-        spec.grace, spec.misfire, spec.overlap, spec.catch_up_limit
-    ));
-    text.extend(warning(view));
-    text
-}
-
-fn upcoming(view: &ScheduleView) -> String {
+fn upcoming(view: &ScheduleView, look: &Look) -> Result<String, Exit> {
     match view.upcoming.as_slice() {
-        [] => format!("{}\n", next(view)),
-        times => times.join("\n") + "\n",
+        [] => look.text(&View::Lines(vec![next(view)])),
+        times => Ok(times.join("\n") + "\n"),
     }
 }

@@ -1,6 +1,7 @@
 //! `counterstep tasks …`: what an operator asks of running services. Decisions about parked tasks
 //! are in `operator`.
 
+use super::derived;
 use super::log::LogArgs;
 use super::operator::{self, OperatorCommand};
 use super::output::{OutputArgs, print};
@@ -16,8 +17,9 @@ use counterstep_contracts::children::ParentView;
 use counterstep_contracts::http::{
     ChildSummary, Page, StepProgress, StepView, TaskSummary, TaskView,
 };
+use counterstep_contracts::operation::Declared;
 use counterstep_contracts::operation::shown::{Cell, Table, View};
-use counterstep_contracts::webhook::DeliveryView;
+use counterstep_contracts::operation::webhooks::{ListWebhooks, SendWebhook};
 use counterstep_kernel::audit::one_line;
 use counterstep_node::settings::{SettingsFor, commands};
 use counterstep_node::{Exit, Layers};
@@ -80,11 +82,6 @@ enum TasksCommand {
     },
     /// Show what the steps of a task have logged
     Log(LogArgs),
-    /// Cancel a task: what has been done is undone
-    Cancel {
-        /// Id of the task
-        id: TaskId,
-    },
     /// Send a signal to a step, now or before it waits
     Signal {
         /// Id of the task
@@ -160,34 +157,22 @@ pub(super) fn main(args: &TasksArgs, program: &str) -> Result<(), Exit> {
                 let page = remote.children(*id, &which.query()).await?;
                 out.show(&page, |page| children(page, which.is_filtered()))?
             }
-            TasksCommand::Webhooks {
-                id,
-                send: Some(webhook),
-            } => {
-                let sent = remote.send_webhook(*id, webhook).await?;
-                let line = |it: &DeliveryView| format!("{} is sent to {}", it.id, it.url).into();
-                out.show(&sent, |it| View::Lines(vec![line(it)]))?
-            }
-            TasksCommand::Webhooks { id, send: None } => {
-                let page = remote.webhooks(*id).await?;
-                out.show(&page, webhooks)?
+            TasksCommand::Webhooks { id, send } => {
+                let id = id.to_string();
+                match send {
+                    None => {
+                        let list = Declared::of::<ListWebhooks>();
+                        derived::ask(&remote, out, &list, &[&id], None).await?
+                    }
+                    Some(webhook) => {
+                        let send = Declared::of::<SendWebhook>();
+                        derived::ask(&remote, out, &send, &[&id, webhook], None).await?
+                    }
+                }
             }
             TasksCommand::Audit { id } => {
                 let trail = remote.audit(*id).await?;
                 out.show(&trail, |trail| View::Table(trail::rows(trail)))?
-            }
-            TasksCommand::Cancel { id } => {
-                let answer = remote.cancel(*id).await?;
-                let undo = if answer.will_undo.is_empty() {
-                    "nothing".to_owned()
-                } else {
-                    answer.will_undo.join(", ")
-                };
-                out.show(&answer, |it| {
-                    View::Lines(vec![
-                        format!("{}; will be undone: {undo}", it.status).into(),
-                    ])
-                })?
             }
             TasksCommand::Signal { id, name, body } => {
                 let answer = remote.signal(*id, name, body.clone()).await?;
@@ -225,23 +210,6 @@ fn list(page: &Page<TaskSummary>, is_filtered: bool) -> View {
     ];
     let table = Table::of("tasks", &heads, page.items.iter().map(row));
     View::Table(table.page(is_filtered, page.next_cursor.as_deref()))
-}
-
-fn webhooks(page: &Page<DeliveryView>) -> View {
-    let row = |one: &DeliveryView| {
-        vec![
-            Cell::name(&one.id),
-            Cell::of(&one.event),
-            one.status.as_str().into(),
-            Cell::number(one.attempts),
-            Cell::text(one.last.as_deref()),
-            Cell::time(one.due_at.as_deref()),
-            Cell::of(&one.url),
-        ]
-    };
-    let heads = ["webhook", "event", "status", "sent", "last", "next", "to"];
-    let table = Table::of("webhooks", &heads, page.items.iter().map(row));
-    View::Table(table.page(false, page.next_cursor.as_deref()))
 }
 
 fn children(page: &Page<ChildSummary>, is_filtered: bool) -> View {

@@ -3,8 +3,7 @@
 
 use super::output::{OutputArgs, print};
 use super::remote::Remote;
-use counterstep_contracts::declaration::kebab_case;
-use counterstep_contracts::disable::{SwitchRequest, SwitchView};
+use counterstep_contracts::disable::SwitchView;
 use counterstep_contracts::operation::shown::{Cell, Table, View};
 use counterstep_node::Exit;
 use counterstep_node::settings::{SettingsFor, commands};
@@ -25,39 +24,6 @@ pub(super) struct TypesArgs {
 enum TypesCommand {
     /// List the types that the API knows, and which are disabled
     List,
-    /// Refuse submissions of a type until an operator enables it; tasks that were accepted go on
-    Disable {
-        /// Name of the task type
-        name: String,
-        #[command(flatten)]
-        why: WhyArgs,
-    },
-    /// Take submissions of a type again; failures from before do not count any more
-    Enable {
-        /// Name of the task type
-        name: String,
-        #[command(flatten)]
-        why: WhyArgs,
-    },
-}
-
-#[derive(Debug, Clone, clap::Args)]
-struct WhyArgs {
-    /// Why: clients whose submissions are refused are told
-    #[arg(long)]
-    note: String,
-    /// Who decides, recorded in the audit
-    #[arg(long)]
-    actor: Option<String>,
-}
-
-impl WhyArgs {
-    fn body(&self) -> SwitchRequest {
-        SwitchRequest {
-            note: self.note.clone(),
-            actor: self.actor.clone(),
-        }
-    }
 }
 
 pub(super) fn main(args: &TypesArgs) -> Result<(), Exit> {
@@ -67,33 +33,15 @@ pub(super) fn main(args: &TypesArgs) -> Result<(), Exit> {
         .map_err(Exit::failed)?;
     runtime.block_on(async {
         let remote = Remote::of(&args.api.read()?)?;
-        let one = |view: SwitchView| args.out.show(&view, line);
         let text = match &args.command {
             TypesCommand::List => {
                 let page = remote.types().await?;
                 let rows = page.items.iter().map(row).collect::<Result<Vec<_>, _>>()?;
                 args.out.show(&page, |_| list(rows))?
             }
-            TypesCommand::Disable { name, why } => one(remote
-                .switch(&kebab_case(name), "disable", &why.body())
-                .await?)?,
-            TypesCommand::Enable { name, why } => one(remote
-                .switch(&kebab_case(name), "enable", &why.body())
-                .await?)?,
         };
         print(&text)
     })
-}
-
-fn line(view: &SwitchView) -> View {
-    let mut parts = vec![Cell::Text(view.task_type.clone())];
-    match &view.disabled_since {
-        Some(since) => parts.extend([" is disabled since ".into(), Cell::Time(since.clone())]),
-        None => parts.push(" is enabled".into()),
-    }
-    parts.extend([" by ".into(), Cell::text(view.by.as_deref())]);
-    parts.extend([": ".into(), Cell::text(view.reason.as_deref())]);
-    View::Lines(vec![Cell::Parts(parts)])
 }
 
 fn row(item: &Value) -> Result<Vec<Cell>, Exit> {

@@ -3,6 +3,7 @@
 use super::form::Sending;
 pub(crate) use super::http_error::HttpError;
 use super::{ClientError, Options, Seen, Submitted};
+use bytes::Bytes;
 use counterstep_contracts::TaskId;
 use counterstep_contracts::http::{
     Accepted, BatchAnswer, BatchOutcome, BatchRequest, CancelAnswer, ChildSummary, Page,
@@ -127,14 +128,19 @@ impl OverHttp {
         }
     }
 
+    /// The same, as it came.
+    pub(crate) async fn bytes(&self, request: RequestBuilder) -> Result<Bytes, HttpError> {
+        let body = self.answer(request).await?.bytes().await;
+        body.map_err(|error| HttpError::unreachable(&error))
+    }
+
     /// The same, read as JSON.
     pub(crate) async fn read<T: DeserializeOwned>(
         &self,
         request: RequestBuilder,
     ) -> Result<T, HttpError> {
-        let body = self.answer(request).await?.bytes().await;
-        let body = body.map_err(|error| HttpError::unreachable(&error))?;
-        serde_json::from_slice(&body).map_err(|error| HttpError::Unreadable(error.to_string()))
+        serde_json::from_slice(&self.bytes(request).await?)
+            .map_err(|error| HttpError::Unreadable(error.to_string()))
     }
 
     fn submission(&self, route: &str, options: &Options) -> RequestBuilder {

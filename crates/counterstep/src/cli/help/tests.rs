@@ -4,12 +4,13 @@
 use super::command;
 use clap::Command;
 use clap::error::ErrorKind;
+use counterstep_contracts::operation::ALL;
 use std::collections::BTreeMap;
 use std::path::Path;
 
 #[test]
 fn each_help_is_the_golden_one() {
-    let whole = without_values(command(&counterstep_tasks::tasks())).term_width(100);
+    let whole = without_values(command(&counterstep_tasks::tasks(), ALL)).term_width(100);
     let mut helps = Helps {
         whole: &whole,
         text: String::new(),

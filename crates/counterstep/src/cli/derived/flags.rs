@@ -1,0 +1,274 @@
+//! The flags that have what is sent with an operation: from the schema of its input, and what the declaration says of some. Must
+//! not know an operation.
+
+use super::super::edit::{SetArgs, field as named_value, read_file};
+use super::super::times::Since;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParser};
+use clap::{Arg, ArgAction, ArgMatches};
+use counterstep_contracts::operation::{Declared, Takes};
+use counterstep_contracts::{Rate, TaskId};
+use counterstep_node::Exit;
+use serde_json::Value;
+use std::path::Path;
+
+/// A field of what is sent, and its flag.
+#[derive(Debug)]
+pub(super) struct Field {
+    /// In the body.
+    pub(super) name: String,
+    flag: String,
+    about: String,
+    is_required: bool,
+    kind: Kind,
+}
+
+/// What a flag takes.
+#[derive(Debug, Clone)]
+enum Kind {
+    Text,
+    Number,
+    Switch,
+    /// One of these values, with what each is.
+    Word(Vec<(String, String)>),
+    Task,
+    Time,
+    Json,
+    File,
+    Rate,
+    /// Nothing: it stands for this text.
+    Itself(&'static str),
+    /// Fields of a JSON merge patch.
+    Fields,
+    /// Any number of these.
+    Many(Box<Self>),
+}
+
+/// The flags of an operation, and the fields of which one is needed at least.
+pub(super) fn of(it: &Declared) -> (Vec<Field>, Vec<String>) {
+    let Some(input) = it.input else {
+        return (Vec::new(), Vec::new());
+    };
+    let schema = input.whole_schema();
+    let declared = it.about.command.map_or(&[][..], |it| it.flags);
+    let is_required = texts(&schema["required"]);
+    let mut fields = Vec::new();
+    let properties = schema["properties"].as_object();
+    for (name, schema) in properties.into_iter().flatten() {
+        let flag = declared.iter().find(|flag| flag.field == name);
+        let usual = format!("--{}", name.replace('_', "-"));
+        let flag_name = flag.map_or(&*usual, |flag| flag.name);
+        let kind = flag.map_or_else(|| kind(schema), |flag| kind_of(flag.takes, schema));
+        fields.push(Field {
+            name: name.clone(),
+            flag: flag_name.trim_start_matches('-').to_owned(),
+            about: match flag.map_or("", |flag| flag.about) {
+                "" if name == "actor" => {
+                    format!("{} [default: the user of this machine]", about(schema))
+                }
+                "" => about(schema),
+                own => own.to_owned(),
+            },
+            is_required: is_required.contains(name),
+            kind,
+        });
+    }
+    // Who decides and why come last, as everywhere.
+    let place = |field: &Field| match &*field.name {
+        "note" => usize::MAX - 1,
+        "actor" => usize::MAX,
+        name => {
+            let place = declared.iter().position(|flag| flag.field == name);
+            place.unwrap_or(declared.len())
+        }
+    };
+    fields.sort_by_key(place);
+    let one_of = schema["anyOf"].as_array().into_iter().flatten();
+    let one_of = one_of.flat_map(|it| texts(&it["required"]));
+    (fields, one_of.collect())
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    let texts = list.as_array().into_iter().flatten();
+    let texts = texts.filter_map(Value::as_str).map(str::to_owned);
+    texts.collect()
+}
+
+/// The description of a field as a help has it.
+fn about(schema: &Value) -> String {
+    let text = schema["description"].as_str().unwrap_or_default();
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    text.trim_end_matches('.').to_owned()
+}
+
+fn kind_of(takes: Takes, schema: &Value) -> Kind {
+    match takes {
+        // The schema knows the values of a word, and the form of a text.
+        Takes::Text | Takes::Word => kind(schema),
+        Takes::Json => Kind::Json,
+        Takes::File => Kind::File,
+        Takes::Number => Kind::Number,
+        Takes::Rate => Kind::Rate,
+        Takes::Itself(text) => Kind::Itself(text),
+        Takes::Fields => Kind::Fields,
+    }
+}
+
+fn kind(schema: &Value) -> Kind {
+    let choices = [&schema["oneOf"], &schema["anyOf"]];
+    let choices = choices.into_iter().filter_map(Value::as_array).flatten();
+    let choices: Vec<_> = choices.filter(|it| it["type"] != "null").collect();
+    if let [one] = choices[..]
+        && one["const"].is_null()
+    {
+        return kind(one);
+    }
+    let words: Vec<_> = choices.into_iter().flat_map(words).collect();
+    let words = [words, self::words(schema)].concat();
+    if !words.is_empty() {
+        return Kind::Word(words);
+    }
+    let is =
+        |name: &str| schema["type"] == name || texts(&schema["type"]).iter().any(|it| it == name);
+    match schema["format"].as_str() {
+        Some("uuid") => Kind::Task,
+        Some("date-time") => Kind::Time,
+        _ if is("string") => Kind::Text,
+        _ if is("integer") => Kind::Number,
+        _ if is("boolean") => Kind::Switch,
+        _ if is("array") => Kind::Many(Box::new(kind(&schema["items"]))),
+        _ => Kind::Json,
+    }
+}
+
+/// The values of a schema that names them, with what each is.
+fn words(schema: &Value) -> Vec<(String, String)> {
+    let one = schema["const"].as_str().map(str::to_owned);
+    let all = one.into_iter().chain(texts(&schema["enum"]));
+    all.map(|word| (word, about(schema))).collect()
+}
+
+/// A word as the command line has it.
+fn spelled(word: &str) -> String {
+    word.replace('_', "-")
+}
+
+impl Kind {
+    /// Reads a value of the flag.
+    fn parser(&self) -> ValueParser {
+        match self {
+            Self::Text | Self::Switch | Self::Itself(_) => {
+                ValueParser::new(|text: &str| Ok::<_, String>(Value::from(text)))
+            }
+            Self::Number => ValueParser::new(|text: &str| {
+                let number = text.parse::<u64>();
+                number.map(Value::from).map_err(|error| error.to_string())
+            }),
+            Self::Word(words) => {
+                let shown = words.iter().map(|(word, about)| {
+                    let value = PossibleValue::new(spelled(word));
+                    match about.is_empty() {
+                        true => value,
+                        false => value.help(about.clone()),
+                    }
+                });
+                let words = words.clone();
+                let read = move |text: String| {
+                    let mut all = words.iter().map(|(word, _)| word);
+                    let word = all.find(|word| spelled(word) == text).cloned();
+                    Value::from(word.unwrap_or(text))
+                };
+                ValueParser::new(PossibleValuesParser::new(shown).map(read))
+            }
+            Self::Task => ValueParser::new(|text: &str| {
+                let task = text.parse::<TaskId>();
+                task.map(|task| Value::from(task.to_string()))
+                    .map_err(|error| error.to_string())
+            }),
+            Self::Time => ValueParser::new(|text: &str| {
+                let time = text.parse::<Since>();
+                time.map(|time| Value::from(time.rfc3339()))
+            }),
+            Self::Json => ValueParser::new(|text: &str| {
+                serde_json::from_str::<Value>(text).map_err(|error| {
+                    format!("not JSON ({error}); a text needs its quotes: '\"like this\"'")
+                })
+            }),
+            Self::File => ValueParser::new(|text: &str| Ok::<_, String>(Value::from(text))),
+            Self::Rate => ValueParser::new(|text: &str| {
+                let rate = Rate::parse(text)?;
+                serde_json::to_value(rate).map_err(|error| error.to_string())
+            }),
+            Self::Fields => ValueParser::new(|text: &str| {
+                let (name, value) = named_value(text)?;
+                Ok::<_, String>(Value::from(vec![Value::from(name), value]))
+            }),
+            Self::Many(of) => of.parser(),
+        }
+    }
+
+    /// What stands for a value in a usage; `None`: the flag's name.
+    const fn value_name(&self) -> Option<&'static str> {
+        match self {
+            Self::File => Some("FILE"),
+            Self::Fields => Some("FIELD=VALUE"),
+            _ => None,
+        }
+    }
+}
+
+impl Field {
+    pub(super) fn arg(&self) -> Arg {
+        let arg = Arg::new(self.name.clone()).long(self.flag.clone());
+        let arg = arg.required(self.is_required).help(self.about.clone());
+        if matches!(self.kind, Kind::Switch | Kind::Itself(_)) {
+            return arg.action(ArgAction::SetTrue);
+        }
+        let usual = self.flag.replace('-', "_").to_uppercase();
+        let name = self.kind.value_name().map_or(usual, str::to_owned);
+        let arg = arg.value_name(name).value_parser(self.kind.parser());
+        match self.kind {
+            Kind::Many(_) | Kind::Fields => arg.action(ArgAction::Append),
+            _ => arg,
+        }
+    }
+
+    /// What a command line says of it; `None`: nothing.
+    pub(super) fn value(&self, given: &ArgMatches) -> Result<Option<Value>, Exit> {
+        if matches!(self.kind, Kind::Switch | Kind::Itself(_)) {
+            let is_set = given.get_flag(&self.name);
+            return Ok(is_set.then(|| match self.kind {
+                Kind::Itself(text) => Value::from(text),
+                _ => Value::Bool(true),
+            }));
+        }
+        let values = given.get_many::<Value>(&self.name);
+        let values: Vec<_> = values.into_iter().flatten().cloned().collect();
+        match &self.kind {
+            Kind::Fields => SetArgs::of(values.into_iter().filter_map(pair)).patch(),
+            Kind::Many(_) => Ok((!values.is_empty()).then_some(Value::Array(values))),
+            Kind::File => {
+                let file = values.first().and_then(Value::as_str);
+                file.map(|file| read_file(Path::new(file))).transpose()
+            }
+            _ if self.name == "actor" => Ok(values.into_iter().next().or_else(user)),
+            _ => Ok(values.into_iter().next()),
+        }
+    }
+}
+
+/// A name and its value, as the flag's parser has written them.
+fn pair(of: Value) -> Option<(String, Value)> {
+    match of {
+        Value::Array(of) => {
+            let mut of = of.into_iter();
+            Some((of.next()?.as_str()?.to_owned(), of.next()?))
+        }
+        _ => None,
+    }
+}
+
+/// The user of this machine.
+fn user() -> Option<Value> {
+    let name = std::env::var("USER").ok();
+    name.filter(|name| !name.is_empty()).map(Value::from)
+}

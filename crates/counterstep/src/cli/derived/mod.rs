@@ -1,0 +1,153 @@
+//! The commands of declared operations: built of the declarations, sent by one call, and printed as they say. Must not know an
+//! operation.
+
+mod flags;
+#[cfg(test)]
+mod tests;
+
+use super::output::{OutputArgs, print};
+use super::remote::Remote;
+use clap::{Arg, ArgGroup, ArgMatches, Args, Command, FromArgMatches};
+use counterstep_contracts::declaration::kebab_case;
+use counterstep_contracts::operation::{Command as Asks, Declared, Param};
+use counterstep_node::Exit;
+use counterstep_node::settings::{SettingsFor, commands};
+use flags::Field;
+use serde_json::{Map, Value};
+
+/// What each group of commands takes that are sent to the API.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Group {
+    #[command(flatten)]
+    api: SettingsFor<{ commands::REMOTE }>,
+    #[command(flatten)]
+    out: OutputArgs,
+}
+
+/// Adds the commands of these operations to their groups.
+pub(super) fn add_to(whole: Command, operations: &[Declared]) -> Command {
+    let all = operations
+        .iter()
+        .filter_map(|it| Some((it.about.command?, it)));
+    let whole = all.clone().fold(whole, |whole, (asks, _)| {
+        let [group, _] = asks.words;
+        match whole.find_subcommand(group) {
+            Some(_) => whole,
+            None => whole.subcommand(Group::augment_args(Command::new(group))),
+        }
+    });
+    whole.mut_subcommands(|group| {
+        let name = group.get_name().to_owned();
+        let its = all.clone().filter(|(asks, _)| asks.words[0] == name);
+        let its: Vec<_> = its.map(|(asks, it)| command_of(asks, it)).collect();
+        match its.is_empty() {
+            true => group,
+            false => group
+                .subcommand_required(true)
+                .arg_required_else_help(true)
+                .subcommands(its),
+        }
+    })
+}
+
+/// The command of an operation: its target in order, then what is sent.
+fn command_of(asks: Asks, it: &Declared) -> Command {
+    let about = match asks.more {
+        "" => it.about.summary.to_owned(),
+        more => format!("{}: {more}", it.about.summary),
+    };
+    let mut command = Command::new(asks.words[1]).about(about);
+    for param in it.params {
+        let arg = Arg::new(param.name).value_name(value_name(param));
+        command = command.arg(arg.required(true).help(param.about));
+    }
+    let (fields, one_of) = flags::of(it);
+    command = command.args(fields.iter().map(Field::arg));
+    if !one_of.is_empty() {
+        let group = ArgGroup::new("one of").required(true).multiple(true);
+        command = command.group(group.args(one_of));
+    }
+    command
+}
+
+/// A parameter in a usage.
+fn value_name(param: &Param) -> String {
+    let name = param.name.rsplit('_').next().unwrap_or(param.name);
+    name.to_uppercase()
+}
+
+/// Does what a command line asks for; `None`: it names no command of these operations.
+pub(super) fn run(operations: &[Declared], matches: &ArgMatches) -> Option<Result<(), Exit>> {
+    let (it, given) = find(operations, matches)?;
+    Some(run_one(it, given))
+}
+
+/// The operation that a command line names, and its arguments.
+fn find<'a>(
+    operations: &'a [Declared],
+    matches: &'a ArgMatches,
+) -> Option<(&'a Declared, &'a ArgMatches)> {
+    let (group, of_group) = matches.subcommand()?;
+    let (name, given) = of_group.subcommand()?;
+    let is_it = |it: &&Declared| {
+        let asks = it.about.command;
+        asks.is_some_and(|it| it.words == [group, name])
+    };
+    Some((operations.iter().find(is_it)?, given))
+}
+
+fn run_one(it: &Declared, given: &ArgMatches) -> Result<(), Exit> {
+    let Group { api, out } = Group::from_arg_matches(given).map_err(Exit::usage)?;
+    let (named, body) = asked(it, given)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Exit::failed)?;
+    runtime.block_on(async {
+        let remote = Remote::of(&api.read()?)?;
+        let named: Vec<_> = named.iter().map(String::as_str).collect();
+        print(&ask(&remote, &out, it, &named, body.as_ref()).await?)
+    })
+}
+
+/// What a command line names, and what it sends.
+fn asked(it: &Declared, given: &ArgMatches) -> Result<(Vec<String>, Option<Value>), Exit> {
+    let named = it.params.iter().map(|param| {
+        let text = given.get_one::<String>(param.name);
+        let text = text.map_or("", String::as_str);
+        match param.name {
+            // A type is named as it is declared, too.
+            "type" => kebab_case(text),
+            _ => text.to_owned(),
+        }
+    });
+    let named: Vec<_> = named.collect();
+    let segments: Vec<_> = named.iter().map(String::as_str).collect();
+    (it.check)(&segments).map_err(|bad| Exit::usage(bad.detail))?;
+    if it.input.is_none() {
+        return Ok((named, None));
+    }
+    let mut body = Map::new();
+    for field in flags::of(it).0 {
+        if let Some(value) = field.value(given)? {
+            body.insert(field.name.clone(), value);
+        }
+    }
+    Ok((named, Some(Value::Object(body))))
+}
+
+/// Asks for an operation on what is named, and gives its answer as a command prints it.
+pub(super) async fn ask(
+    remote: &Remote,
+    out: &OutputArgs,
+    it: &Declared,
+    named: &[&str],
+    body: Option<&Value>,
+) -> Result<String, Exit> {
+    let answer = remote.ask(&it.about, named, body).await?;
+    match it.output {
+        None if out.is_json() => Ok(String::new()),
+        None => Ok(format!("{}\n", it.about.answers)),
+        Some(_) => out.show_answer(&answer, it.shown),
+    }
+}

@@ -1,0 +1,252 @@
+//! Commands as the declarations say: one more operation is one more command, and what moves print is read.
+
+use super::super::{ALL, command};
+use super::*;
+use counterstep_contracts::access::Role;
+use counterstep_contracts::commands::with_commands;
+use counterstep_contracts::operation::{About, Access, Chapter, Operation};
+use counterstep_contracts::operator::OperatorMove;
+use counterstep_contracts::{QueueName, TaskId};
+use counterstep_steps::Registry;
+use serde_json::json;
+
+const TASK: &str = "01930d2c-6c4b-7d5e-8f00-0123456789ab";
+
+/// One that the product has not, in a group of the product.
+struct NameQueue;
+
+impl Operation for NameQueue {
+    type Target = QueueName;
+    type Input = counterstep_contracts::queue::QueueRequest;
+    type Output = (String,);
+    const ABOUT: About = About::post(
+        "nameQueue",
+        "/api/queues/{name}/name",
+        Access::Role(Role::Operate),
+    )
+    .summary(Chapter::Types, "Name a queue")
+    .answers(202, "It is named")
+    .command(["queues", "name"], &[])
+    .more("once");
+
+    fn example() -> (Self::Input, (String,)) {
+        let request = counterstep_contracts::queue::QueueRequest {
+            note: "why".to_owned(),
+            actor: None,
+        };
+        (request, ("bookings".to_owned(),))
+    }
+}
+
+/// Another one, in a group of its own.
+struct RingBell;
+
+impl Operation for RingBell {
+    type Target = ();
+    type Input = ();
+    type Output = ();
+    const ABOUT: About = About::post("ringBell", "/api/bell", Access::Role(Role::Read))
+        .summary(Chapter::Process, "Ring the bell")
+        .answers(204, "It has rung")
+        .command(["bell", "ring"], &[]);
+
+    fn example() -> ((), ()) {
+        ((), ())
+    }
+}
+
+fn with_two_more() -> Vec<Declared> {
+    let more = [Declared::of::<NameQueue>(), Declared::of::<RingBell>()];
+    [ALL, &more].concat()
+}
+
+fn parsed(operations: &[Declared], words: &[&str]) -> Result<ArgMatches, clap::Error> {
+    let words = [&["counterstep"], words].concat();
+    command(&Registry::new(), operations).try_get_matches_from(words)
+}
+
+/// The operation that words ask for, what they name and what they send.
+fn read(
+    operations: &[Declared],
+    words: &[&str],
+) -> Option<(&'static str, Vec<String>, Option<Value>)> {
+    let matches = parsed(operations, words).unwrap_or_else(|error| panic!("{words:?}: {error}"));
+    let (it, given) = find(operations, &matches)?;
+    let (named, body) = asked(it, given).expect("it is well formed");
+    Some((it.about.id, named, body))
+}
+
+#[test]
+fn an_operation_in_the_list_is_a_command_with_its_help() {
+    let operations = with_two_more();
+    for (words, parts) in [
+        (
+            &["queues", "name", "--help"][..],
+            &[
+                "Name a queue: once",
+                "<NAME>",
+                "The name of the queue",
+                "--note <NOTE>",
+                "--url <URL>",
+            ][..],
+        ),
+        (&["bell", "--help"], &["ring", "Ring the bell"]),
+    ] {
+        let help = parsed(&operations, words).expect_err("a help").to_string();
+        for part in parts {
+            assert!(help.contains(part), "{part}: {help}");
+        }
+        assert!(parsed(ALL, &words[..2]).is_err(), "the product has none");
+    }
+    let words = ["queues", "name", "a b", "--note", "why", "--actor", "kim"];
+    let expected = json!({"note": "why", "actor": "kim"});
+    let read = read(&operations, &words).expect("its operation");
+    assert_eq!(read, ("nameQueue", vec!["a b".to_owned()], Some(expected)));
+    let refused = parsed(&operations, &["queues", "name", "a"]).expect_err("no note");
+    assert!(refused.to_string().contains("--note"), "{refused}");
+}
+
+#[test]
+fn each_command_of_an_operation_is_built_once_and_has_its_target_and_its_fields() {
+    let whole = command(&Registry::new(), ALL);
+    whole.clone().debug_assert();
+    for it in ALL.iter().filter(|it| it.about.command.is_some()) {
+        let [group, name] = it.about.command.expect("a command").words;
+        let group = whole.find_subcommand(group).expect("its group");
+        let of_name = group.get_subcommands().filter(|it| it.get_name() == name);
+        let [built] = of_name.collect::<Vec<_>>()[..] else {
+            panic!("`{name}` is there twice, or not");
+        };
+        assert_eq!(built.get_positionals().count(), it.params.len(), "{name}");
+        let properties = it.input.map(|it| it.whole_schema()["properties"].clone());
+        let properties = properties.unwrap_or_default();
+        for field in properties.as_object().into_iter().flatten() {
+            let has = |arg: &Arg| arg.get_id() == field.0.as_str();
+            assert!(built.get_arguments().any(has), "{name}: {field:?}");
+        }
+    }
+}
+
+/// A move with a body for each operation that has a command, with a value of each kind.
+fn moves() -> Vec<OperatorMove> {
+    let of = |operation: &str, named: &[&str], body: Option<Value>| {
+        let about = About::of_operation(operation).expect("an operation");
+        OperatorMove {
+            operation: Some(operation.to_owned()),
+            path: about.address(named),
+            body,
+            ..OperatorMove::default()
+        }
+    };
+    let patch = json!({"amount": 12, "to": {"city": "Bonn", "old": {}}, "x": null});
+    let bodies = [
+        ("cancelTask", TASK, None),
+        (
+            "retryTask",
+            TASK,
+            Some(json!({"note": "why", "direction": "undo"})),
+        ),
+        (
+            "retryTask",
+            TASK,
+            Some(json!({"note": "-why", "patch": patch})),
+        ),
+        (
+            "resolveTask",
+            TASK,
+            Some(json!({"as": "not_needed", "note": "it's"})),
+        ),
+        (
+            "resolveTask",
+            TASK,
+            Some(json!({"step": "pay", "as": "done", "output": null, "note": "-5 degrees"})),
+        ),
+        (
+            "resolveTask",
+            TASK,
+            Some(json!({"as": "redriven", "task": TASK, "note": "see there"})),
+        ),
+        (
+            "setRecoveries",
+            TASK,
+            Some(json!({"recovery_attempts": 0, "note": "a+b"})),
+        ),
+        (
+            "setLimit",
+            "type:a/b",
+            Some(json!({"at_once": 3, "rate": {"starts": 50, "per": "1s"}, "note": "why"})),
+        ),
+    ];
+    let known: Vec<_> = bodies.iter().map(|it| it.0).collect();
+    let others = ALL
+        .iter()
+        .filter(|it| it.about.command.is_some() && !known.contains(&it.about.id));
+    let others = others.map(|it| {
+        let named: Vec<_> = it.params.iter().map(|param| param.example).collect();
+        let body = it.input.map(|_| json!({"note": "why"}));
+        of(it.about.id, &named, body)
+    });
+    let bodies = bodies.into_iter();
+    let bodies = bodies.map(|(id, name, body)| of(id, &[name], body));
+    bodies.chain(others).collect()
+}
+
+#[test]
+fn each_command_that_a_move_prints_is_read_as_the_move_that_it_is() {
+    let moves = moves();
+    for about in with_commands().filter(|it| ALL.iter().any(|of| of.about.id == it.id)) {
+        let is_tried = moves
+            .iter()
+            .any(|it| it.operation.as_deref() == Some(about.id));
+        assert!(is_tried, "{}", about.id);
+    }
+    for can in moves {
+        let words = can.words().unwrap_or_else(|| panic!("{can:?}"));
+        let words: Vec<_> = words.iter().map(String::as_str).collect();
+        let (id, named, body) = read(ALL, &words).expect("its operation");
+        assert_eq!(Some(id), can.operation.as_deref());
+        let named: Vec<_> = named.iter().map(String::as_str).collect();
+        let about = About::of_operation(id).expect("an operation");
+        assert_eq!(about.address(&named), can.path, "{words:?}");
+        let without_user = |mut body: Option<Value>| {
+            if let Some(Value::Object(fields)) = &mut body {
+                fields.remove("actor");
+            }
+            body
+        };
+        assert_eq!(without_user(body), can.body, "{words:?}");
+    }
+}
+
+#[test]
+fn commands_of_moves_that_are_written_by_hand_are_read_too() {
+    let by_hand = with_commands().filter(|it| ALL.iter().all(|of| of.about.id != it.id));
+    let by_hand: Vec<_> = by_hand.map(|it| it.id).collect();
+    assert_eq!(by_hand, ["sendSignal", "runTaskAgain"]);
+    for words in [
+        &["tasks", "signal", TASK, "a/b", "--body", "{}"][..],
+        &[
+            "tasks",
+            "run-again",
+            TASK,
+            "--from",
+            "ship",
+            "--set",
+            "amount=12",
+            "--note",
+            "x",
+        ],
+    ] {
+        assert!(parsed(ALL, words).is_ok(), "{words:?}");
+        assert_eq!(read(ALL, words), None, "no declared one");
+    }
+}
+
+#[test]
+fn a_target_of_another_form_is_refused_before_anything_is_sent() {
+    let matches = parsed(ALL, &["tasks", "cancel", "not-a-uuid"]).expect("a text");
+    let (it, given) = find(ALL, &matches).expect("its operation");
+    let refused = asked(it, given).expect_err("no id");
+    assert!(refused.message.contains("UUID"), "{}", refused.message);
+    assert!("not-a-uuid".parse::<TaskId>().is_err());
+}
