@@ -13,8 +13,15 @@ use std::borrow::Cow;
 const GAP: usize = 2;
 /// A column of texts is not cut below this width.
 const NARROWEST: usize = 6;
-/// What is shown of the id of a task.
+/// What is shown of the id of a task, where there is no room for more.
 const END_OF_ID: usize = 8;
+
+/// How the ids of tasks are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ids {
+    Whole,
+    Ends,
+}
 
 /// For whom rows are written.
 #[derive(Debug, Clone)]
@@ -84,24 +91,28 @@ impl Look {
         places.collect()
     }
 
-    fn rows(&self, table: &Table, wanted: &[usize]) -> String {
+    /// The heads and the cells.
+    fn texts(&self, table: &Table, wanted: &[usize], ids: Ids) -> Vec<Vec<String>> {
         let heads = wanted.iter().map(|&at| table.heads[at].to_owned());
-        let mut rows: Vec<Vec<String>> = vec![heads.collect()];
-        for row in &table.rows {
-            let cells = wanted.iter().map(|&at| self.cell(&row[at]));
-            rows.push(cells.collect());
-        }
+        let rows = table.rows.iter().map(|row| {
+            let cells = wanted.iter().map(|&at| self.cell(&row[at], ids));
+            cells.collect()
+        });
+        [heads.collect()].into_iter().chain(rows).collect()
+    }
+
+    fn rows(&self, table: &Table, wanted: &[usize]) -> String {
+        let mut rows = self.texts(table, wanted, Ids::Whole);
         let Some(width) = self.width else {
             let lines = rows.iter().map(|row| row.join("\t") + "\n");
             return lines.collect();
         };
+        // Where there is room people can copy the ids: `--columns task` makes some.
+        if over(&widest(&rows), width) > 0 {
+            rows = self.texts(table, wanted, Ids::Ends);
+        }
         let column = |at: usize| table.rows.iter().map(move |row| &row[wanted[at]]);
-        let mut widths: Vec<_> = (0..wanted.len())
-            .map(|at| {
-                let cells = rows.iter().map(|row| measure_text_width(&row[at]));
-                cells.max().unwrap_or_default()
-            })
-            .collect();
+        let mut widths = widest(&rows);
         let can_shrink: Vec<_> = (0..wanted.len())
             .map(|at| column(at).all(|cell| matches!(cell, Cell::Text(_) | Cell::Parts(_))))
             .collect();
@@ -122,11 +133,11 @@ impl Look {
     }
 
     /// A cell of a table, on one line.
-    fn cell(&self, cell: &Cell) -> String {
+    fn cell(&self, cell: &Cell, ids: Ids) -> String {
         match cell {
-            Cell::Task(id) if self.width.is_some() => one_line(end_of(id)),
+            Cell::Task(id) if ids == Ids::Ends => one_line(end_of(id)),
             Cell::Time(time) if self.width.is_some() => one_line(&age(time, self.now)),
-            Cell::Parts(parts) => parts.iter().map(|part| self.cell(part)).collect(),
+            Cell::Parts(parts) => parts.iter().map(|part| self.cell(part, ids)).collect(),
             cell => self.whole(cell),
         }
     }
@@ -153,17 +164,30 @@ fn end_of(id: &str) -> &str {
     id.get(at..).unwrap_or(id)
 }
 
+/// The widths of the columns of these rows.
+fn widest(rows: &[Vec<String>]) -> Vec<usize> {
+    let columns = rows.first().map_or(0, Vec::len);
+    let width = |at: usize| {
+        let cells = rows.iter().map(|row| measure_text_width(&row[at]));
+        cells.max().unwrap_or_default()
+    };
+    (0..columns).map(width).collect()
+}
+
+/// How much columns of these widths need beside what there is.
+fn over(widths: &[usize], width: usize) -> usize {
+    let gaps = GAP * widths.len().saturating_sub(1);
+    (widths.iter().sum::<usize>() + gaps).saturating_sub(width)
+}
+
 /// Takes from the widest columns of texts what is too much; the line is cut where that is not enough.
 fn fit(widths: &mut [usize], can_shrink: &[bool], width: usize) {
-    let gaps = GAP * widths.len().saturating_sub(1);
-    let mut over = (widths.iter().sum::<usize>() + gaps).saturating_sub(width);
-    while over > 0 {
+    for _ in 0..over(widths, width) {
         let wide = (0..widths.len()).filter(|&at| can_shrink[at] && widths[at] > NARROWEST);
         let Some(at) = wide.max_by_key(|&at| widths[at]) else {
             return;
         };
         widths[at] -= 1;
-        over -= 1;
     }
 }
 

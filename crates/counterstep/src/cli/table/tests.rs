@@ -120,6 +120,18 @@ fn a_list_of_nothing_says_so() {
 }
 
 #[test]
+fn an_id_is_whole_where_there_is_room() {
+    let chosen = |width| Look {
+        width: Some(width),
+        ..of_columns(&["task", "status"])
+    };
+    for (width, is_whole) in [(80, true), (50, false)] {
+        let text = chosen(width).text(&View::Table(table())).expect("rows");
+        assert_eq!(text.contains(ID), is_whole, "{text}");
+    }
+}
+
+#[test]
 fn an_id_alone_is_whole() {
     let accepted = Cell::Parts(vec![Cell::Task(ID.to_owned()), " dispatched".into()]);
     let text = look(Some(40)).text(&View::Lines(vec![accepted]));
