@@ -1,8 +1,6 @@
 //! What the commands of this program ask of the HTTP API, and how they end where it does not answer as
 //! asked. The requests of a client are those of `client::http`.
 
-mod call;
-
 use crate::client::http::{HttpError, OverHttp, bearer, encode};
 use crate::client::{Event, Options};
 use bytes::Bytes;
@@ -127,9 +125,28 @@ impl Remote {
         named: &[&str],
         body: Option<&Value>,
     ) -> Result<Bytes, Exit> {
-        let url = format!("{}{}", self.http.base, about.address(named));
+        self.send(about.verb, &about.address(named), body).await
+    }
+
+    /// What an address answers as JSON; null, where it answers no body.
+    pub(super) async fn call(
+        &self,
+        verb: Verb,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, Exit> {
+        let answer = self.send(verb, path, body).await?;
+        if answer.is_empty() {
+            return Ok(Value::Null);
+        }
+        serde_json::from_slice(&answer)
+            .map_err(|error| self.exit(HttpError::Unreadable(error.to_string())))
+    }
+
+    async fn send(&self, verb: Verb, path: &str, body: Option<&Value>) -> Result<Bytes, Exit> {
+        let url = format!("{}{path}", self.http.base);
         let client = &self.http.client;
-        let request = match about.verb {
+        let request = match verb {
             Verb::Get => client.get(url),
             Verb::Post => client.post(url),
             Verb::Put => client.put(url),
