@@ -9,6 +9,7 @@ mod deploy;
 mod derived;
 mod describe;
 mod dev;
+mod doctor;
 mod edit;
 mod fsck;
 #[cfg(all(test, feature = "shipped"))]
@@ -212,7 +213,7 @@ pub(crate) fn run(registry: Registry, beside: Beside, own: OwnCommands) -> ExitC
             json,
             processes,
             role,
-        } => doctor(&registry, settings, *json, (*processes, *role)),
+        } => doctor::main(&registry, settings, *json, (*processes, *role)),
         Command::CheckDeploy(args) => check_deploy::main(&registry, args),
         Command::Deploy(args) => deploy::main(&registry, args),
         Command::Audit(args) => audit::main(args),
@@ -247,47 +248,6 @@ fn role(text: &str) -> Result<Host, String> {
     let mut hosts = [Host::Api, Host::Worker].into_iter();
     let found = hosts.find(|host| host.as_str() == text);
     found.ok_or_else(|| "expected `api` or `worker`".to_owned())
-}
-
-fn doctor(
-    registry: &Registry,
-    settings: &SettingsArgs,
-    json: bool,
-    (processes, role): (Option<usize>, Option<Host>),
-) -> Result<(), Exit> {
-    let settings = settings.read()?.resolve()?;
-    counterstep_node::run(
-        &settings,
-        Box::pin(async {
-            let found =
-                counterstep_node::doctor::examine(&settings, registry, processes, role).await?;
-            if json {
-                print(&(serde_json::to_string_pretty(&found).map_err(Exit::failed)? + "\n"))?;
-            } else {
-                for finding in &found {
-                    let counterstep_node::doctor::Finding {
-                        code,
-                        what,
-                        why,
-                        to_do,
-                    } = finding;
-                    print(&format!(
-                        "{code}: {what}\n  why it matters: {why}\n  what to do: {to_do}\n"
-                    ))?;
-                }
-            }
-            if let Some(note) = counterstep_node::doctor::one_machine(&settings)
-                && !json
-            {
-                print(&format!("note: {note}\n"))?;
-            }
-            match found.len() {
-                0 => print(if json { "" } else { "Nothing was found\n" }),
-                1 => Err(Exit::failed("1 finding")),
-                count => Err(Exit::failed(format_args!("{count} findings"))),
-            }
-        }),
-    )
 }
 
 fn migrate(settings: &SettingsArgs, vacuums: bool) -> Result<(), Exit> {
