@@ -11,21 +11,16 @@ from ._http import Transport
 from . import _types as types
 
 
-class AlertSecrets:
+class Alerts:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
 
-    def list(self) -> types.WebhookSecretsView:
+    def secrets(self) -> types.WebhookSecretsView:
         """Read the secrets that sign alerts.
 
         The newest first. Needs the role `admin` in the tenant `default`.
         """
         return cast("types.WebhookSecretsView", self._calls.json("GET", "/api/alert-secrets", ()))
-
-
-class Alerts:
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
 
     def list(self) -> Iterator[types.AlertView]:
         """List alerts of the last week, the last changed first.
@@ -578,7 +573,6 @@ class Workers:
 class Operations:
     def __init__(self, http: Transport) -> None:
         calls = Calls(http)
-        self.alert_secrets = AlertSecrets(calls)
         self.alerts = Alerts(calls)
         self.breakers = Breakers(calls)
         self.bulk = Bulk(calls)

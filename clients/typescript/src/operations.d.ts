@@ -2285,12 +2285,9 @@ export interface WorkersView {
   workers: WorkerView[];
 }
 
-export interface AlertSecretsCalls {
-  /** Read the secrets that sign alerts. The newest first. Needs the role `admin` in the tenant `default`. */
-  list(options?: CallOptions): Promise<WebhookSecretsView>;
-}
-
 export interface AlertsCalls {
+  /** Read the secrets that sign alerts. The newest first. Needs the role `admin` in the tenant `default`. */
+  secrets(options?: CallOptions): Promise<WebhookSecretsView>;
   /**
    * List alerts of the last week, the last changed first. All of them. Needs the role `admin` in the tenant
    * `default`.
@@ -2573,7 +2570,6 @@ export interface WorkersCalls {
 
 /** The operations of the API, grouped as the commands of the program are. */
 export interface Operations {
-  readonly alertSecrets: AlertSecretsCalls;
   readonly alerts: AlertsCalls;
   readonly breakers: BreakersCalls;
   readonly bulk: BulkCalls;

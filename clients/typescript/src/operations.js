@@ -2,10 +2,8 @@
 
 /** @type {Record<string, Record<string, import("./operations.js").Asked>>} */
 export const OPERATIONS = {
-  alertSecrets: {
-    list: { method: "GET", path: "/api/alert-secrets", answer: "json" },
-  },
   alerts: {
+    secrets: { method: "GET", path: "/api/alert-secrets", answer: "json" },
     list: { method: "GET", path: "/api/alerts", answer: "items" },
     test: { method: "POST", path: "/api/alerts/test", answer: "json" },
   },
