@@ -91,20 +91,18 @@ mod tests {
 
     #[test]
     fn each_example_is_a_value_of_its_type_and_leaves_nothing_out_that_is_written() {
-        let mut read = 0;
         let is_declared = |of: &str| ALL.iter().any(|it| it.declared.about.id == of);
         for (of, json) in examples() {
             let example = (json.example)();
             let Some(round_trip) = json.round_trip else {
-                // Made of values of the types, by the declaration.
-                read += usize::from(is_declared(of));
+                // Made of a value of its type, by the declaration; the types are only ever written.
+                let is_read_by_none = of == "listTaskTypes";
+                assert!(is_declared(of) || is_read_by_none, "{of}");
                 continue;
             };
             let again = round_trip(example.clone());
             let again = again.unwrap_or_else(|error| panic!("{of}: {error}: {example:#}"));
             assert_eq!(again, example, "{of}");
-            read += 1;
         }
-        assert!(read > 30, "{read}");
     }
 }

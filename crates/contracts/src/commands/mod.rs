@@ -10,7 +10,7 @@ pub use encoding::{in_shell, quoted, segment};
 use crate::access::Role;
 use crate::limit::Rate;
 use crate::operation::command::{Flag, NOTE, PATCH, Takes, flag};
-use crate::operation::{About, Access, Operation};
+use crate::operation::{ALL, About, Access};
 use crate::operator::OperatorMove;
 use encoding::plain;
 use serde_json::Value;
@@ -33,14 +33,14 @@ pub const RUN_TASK_AGAIN: About = About::post(
 
 const FROM: Flag = flag("from", "--from", Takes::Text);
 
-macro_rules! abouts {
-    ($($it:path),+ $(,)?) => { &[SEND_SIGNAL, RUN_TASK_AGAIN, $(<$it as Operation>::ABOUT),+] };
+fn operations() -> impl Iterator<Item = &'static About> {
+    let by_hand: &[About] = &[SEND_SIGNAL, RUN_TASK_AGAIN];
+    by_hand.iter().chain(ALL.iter().map(|it| &it.about))
 }
-const OPERATIONS: &[About] = crate::operations!(abouts);
 
 /// The operations that have a command here.
 pub fn with_commands() -> impl Iterator<Item = &'static About> {
-    OPERATIONS.iter().filter(|about| about.command.is_some())
+    operations().filter(|about| about.command.is_some())
 }
 
 impl Flag {
@@ -82,7 +82,7 @@ impl About {
     /// That of the operation of this id.
     #[must_use]
     pub fn of_operation(id: &str) -> Option<&'static Self> {
-        OPERATIONS.iter().find(|about| about.id == id)
+        operations().find(|about| about.id == id)
     }
 
     /// The address of these things.

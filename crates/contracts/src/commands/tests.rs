@@ -1,6 +1,7 @@
 //! Each call as a command, and as a request where no command expresses it.
 
 use super::*;
+use crate::operation::Operation;
 use crate::operation::breakers::CloseBreaker;
 use crate::operation::limits::SetLimit;
 use serde_json::json;

@@ -3,7 +3,7 @@
 use super::edit::SetArgs;
 use super::operator::Signed;
 use super::output::{OutputArgs, print};
-use super::remote::Remote;
+use super::remote::{Remote, runtime};
 use super::which::WhichArgs;
 use crate::client::http::encode;
 use counterstep_contracts::bulk::{BulkAction, BulkPreview, BulkRequest, BulkView};
@@ -60,10 +60,7 @@ enum BulkCommand {
 }
 
 pub(super) fn main(args: &BulkArgs) -> Result<(), Exit> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(Exit::failed)?;
+    let runtime = runtime()?;
     runtime.block_on(async {
         let remote = Remote::of(&args.api.read()?)?;
         print(&run(&remote, args).await?)

@@ -6,7 +6,7 @@ use super::derived;
 use super::edit::SetArgs;
 use super::operator::{Settled, Signed};
 use super::output::{OutputArgs, print};
-use super::remote::{Remote, joined};
+use super::remote::{Remote, joined, runtime};
 use super::table::Look;
 use super::which::WhichArgs;
 use counterstep_contracts::bulk::{BulkAction, BulkRequest, DeadLetterGroup, DeadLetterGroups};
@@ -79,10 +79,7 @@ enum DeadLettersCommand {
 }
 
 pub(super) fn main(args: &DeadLettersArgs) -> Result<(), Exit> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(Exit::failed)?;
+    let runtime = runtime()?;
     runtime.block_on(async {
         let remote = Remote::of(&args.api.read()?)?;
         print(&run(&remote, args).await?)

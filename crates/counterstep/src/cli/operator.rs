@@ -62,11 +62,15 @@ pub(super) struct Signed {
 
 impl Signed {
     pub(super) fn actor(&self) -> Option<String> {
-        self.actor
-            .clone()
-            .or_else(|| std::env::var("USER").ok())
-            .filter(|name| !name.is_empty())
+        let given = self.actor.clone().or_else(user);
+        given.filter(|name| !name.is_empty())
     }
+}
+
+/// The user of this machine.
+pub(super) fn user() -> Option<String> {
+    let name = std::env::var("USER").ok();
+    name.filter(|name| !name.is_empty())
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

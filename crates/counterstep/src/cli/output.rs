@@ -11,6 +11,8 @@ use counterstep_node::Exit;
 use serde::Serialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
+use std::fmt::Display;
+use std::io::Write as _;
 
 /// Columns of a terminal that does not say how wide it is.
 const USUAL_WIDTH: usize = 80;
@@ -117,9 +119,10 @@ pub(super) fn json<T: Serialize>(value: &T) -> Result<String, Exit> {
         .map_err(Exit::failed)
 }
 
-fn unreadable(error: serde_json::Error) -> Exit {
+/// How a command ends that cannot read its answer.
+pub(super) fn unreadable(why: impl Display) -> Exit {
     Exit::failed(format_args!(
-        "the API's answer cannot be read ({error}): is it of another version?"
+        "the API's answer cannot be read ({why}): is it of another version?"
     ))
 }
 
@@ -167,9 +170,12 @@ fn end_line(out: &mut String, depth: usize) {
     out.push_str(&"  ".repeat(depth));
 }
 
-/// The items of a list, a line each; another value on one line.
+/// The items of a list, a line each; another value on one line. Where a list goes on is for people, and so not among the items.
 fn lines<T: Serialize>(value: &T) -> Result<String, Exit> {
     let value = serde_json::to_value(value).map_err(Exit::failed)?;
+    if let Some(cursor) = value.get("next_cursor").and_then(Value::as_str) {
+        let _ = writeln!(std::io::stderr(), "more: --cursor {cursor}");
+    }
     let items = value.get("items").and_then(Value::as_array);
     let items = items.map_or_else(|| std::slice::from_ref(&value), Vec::as_slice);
     Ok(items.iter().map(|item| format!("{item}\n")).collect())

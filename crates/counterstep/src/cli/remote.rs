@@ -1,6 +1,7 @@
 //! What the commands of this program ask of the HTTP API, and how they end where it does not answer as
 //! asked. The requests of a client are those of `client::http`.
 
+use super::output::unreadable;
 use crate::client::http::{HttpError, OverHttp, bearer, encode};
 use crate::client::{Event, Options};
 use bytes::Bytes;
@@ -24,6 +25,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::io::AsyncWrite;
+use tokio::runtime::Runtime;
 
 /// Time limit of an answer: no command asks for a long poll, and a server that does not answer is to be named
 /// within ten seconds.
@@ -101,9 +103,7 @@ impl Remote {
             )),
             HttpError::Problem(problem, _) => Exit::failed(problem),
             HttpError::Answered(status) => Exit::failed(format_args!("the API answered {status}")),
-            HttpError::Unreadable(why) => Exit::failed(format_args!(
-                "the API's answer cannot be read ({why}): is it of another version?"
-            )),
+            HttpError::Unreadable(why) => unreadable(why),
             HttpError::File(why) => Exit::usage(why),
             HttpError::Output(why) => Exit::failed(why),
         }
@@ -139,8 +139,7 @@ impl Remote {
         if answer.is_empty() {
             return Ok(Value::Null);
         }
-        serde_json::from_slice(&answer)
-            .map_err(|error| self.exit(HttpError::Unreadable(error.to_string())))
+        serde_json::from_slice(&answer).map_err(unreadable)
     }
 
     async fn send(&self, verb: Verb, path: &str, body: Option<&Value>) -> Result<Bytes, Exit> {
@@ -345,6 +344,12 @@ impl Remote {
         let written = self.http.download(task, name, to).await;
         written.map_err(|error| self.exit(error))
     }
+}
+
+/// What runs the requests of a command.
+pub(super) fn runtime() -> Result<Runtime, Exit> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().build().map_err(Exit::failed)
 }
 
 /// The host of an address, where requests to it can be read on the way: not on this machine, and without TLS.

@@ -1,7 +1,7 @@
 //! `counterstep schedules …`: what an operator asks about tasks that are submitted by time.
 
 use super::output::{OutputArgs, print};
-use super::remote::Remote;
+use super::remote::{Remote, runtime};
 use super::submit::request_text;
 use super::table::Look;
 use clap::ArgGroup;
@@ -120,10 +120,7 @@ impl SpecArgs {
 }
 
 pub(super) fn main(args: &SchedulesArgs) -> Result<(), Exit> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(Exit::failed)?;
+    let runtime = runtime()?;
     runtime.block_on(async {
         let remote = Remote::of(&args.api.read()?)?;
         let one = |view: ScheduleView| args.out.show(&view, shown);

@@ -6,7 +6,7 @@ use super::log::LogArgs;
 use super::operator::{self, OperatorCommand};
 use super::output::{OutputArgs, print};
 use super::proposal::Caller;
-use super::remote::Remote;
+use super::remote::{Remote, runtime};
 use super::submit::{self, DownloadArgs, SubmitArgs};
 use super::table::{self, Look};
 use super::task_filter::{ChildFilter, Search, TaskFilter};
@@ -123,10 +123,7 @@ async fn page(
 }
 
 pub(super) fn main(args: &TasksArgs, program: &str) -> Result<(), Exit> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(Exit::failed)?;
+    let runtime = runtime()?;
     let settings = args.api.read()?;
     let (out, is_json) = (&args.out, args.out.is_json());
     runtime.block_on(async {

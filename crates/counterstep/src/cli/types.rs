@@ -1,8 +1,8 @@
 //! `counterstep types …`: which task types take submissions, and what an operator decides about
 //! that.
 
-use super::output::{OutputArgs, print};
-use super::remote::Remote;
+use super::output::{OutputArgs, print, unreadable};
+use super::remote::{Remote, runtime};
 use counterstep_contracts::disable::SwitchView;
 use counterstep_contracts::operation::shown::{Cell, Table, View};
 use counterstep_node::Exit;
@@ -27,10 +27,7 @@ enum TypesCommand {
 }
 
 pub(super) fn main(args: &TypesArgs) -> Result<(), Exit> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(Exit::failed)?;
+    let runtime = runtime()?;
     runtime.block_on(async {
         let remote = Remote::of(&args.api.read()?)?;
         let text = match &args.command {
@@ -46,11 +43,7 @@ pub(super) fn main(args: &TypesArgs) -> Result<(), Exit> {
 
 fn row(item: &Value) -> Result<Vec<Cell>, Exit> {
     let switch = item.get("switch").cloned().unwrap_or_default();
-    let view: SwitchView = serde_json::from_value(switch).map_err(|error| {
-        Exit::failed(format_args!(
-            "the API's answer cannot be read ({error}): is it of another version?"
-        ))
-    })?;
+    let view: SwitchView = serde_json::from_value(switch).map_err(unreadable)?;
     let is_disabled = view.disabled_since.is_some();
     let probe = match (view.probe, view.probe_from) {
         (Some(task), _) => Cell::Task(task.to_string()),

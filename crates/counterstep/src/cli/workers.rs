@@ -1,7 +1,7 @@
 //! `counterstep workers`: which processes are there, what they run, and how long tasks wait.
 
 use super::output::{OutputArgs, print};
-use super::remote::Remote;
+use super::remote::{Remote, runtime};
 use counterstep_contracts::operation::shown::{Cell, Table, View};
 use counterstep_contracts::retry::format_duration;
 use counterstep_contracts::workers::{StatusView, WorkerState, WorkerView, WorkersView};
@@ -26,10 +26,7 @@ pub(super) struct WorkersArgs {
 }
 
 pub(super) fn main(args: &WorkersArgs) -> Result<(), Exit> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(Exit::failed)?;
+    let runtime = runtime()?;
     runtime.block_on(async {
         let mut found = Remote::of(&args.api.read()?)?.workers().await?;
         found

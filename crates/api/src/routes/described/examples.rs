@@ -1,5 +1,7 @@
 //! One example for each body. A test reads each as the type that it is an example of.
 
+use counterstep_contracts::operation::bulk::bulk as declared_bulk;
+use counterstep_contracts::operation::task_views::dead_letter;
 use serde_json::{Value, json};
 
 const GROUP: &str = "9f2c41d07be65a38";
@@ -75,14 +77,10 @@ pub(super) fn signal() -> Value {
     json!({ "task_id": TASK, "signal": "approval", "received_at": CHANGED })
 }
 
-fn failure() -> Value {
-    json!({ "step": "charge", "class": "permanent", "message": "the card was declined" })
-}
-
 pub(super) fn children() -> Value {
     json!({ "items": [{
         "task_id": OTHER, "task_type": "BookSeat", "step": "book", "place": 0, "status": "failed",
-        "failure": failure(),
+        "failure": dead_letter().failure,
     }]})
 }
 
@@ -97,26 +95,18 @@ pub(super) fn log() -> Value {
 }
 
 pub(super) fn dead_letters() -> Value {
-    json!({ "items": [counterstep_contracts::operation::task_views::dead_letter()] })
+    json!({ "items": [dead_letter()] })
 }
 
 pub(super) fn groups() -> Value {
     json!({
         "groups": [{
             "id": GROUP, "task_type": "BookSeat", "step": "charge", "class": "permanent",
-            "cause": cause(), "text": "the card # was declined", "count": 4812,
+            "cause": dead_letter().cause, "text": "the card # was declined", "count": 4812,
             "by_status": { "dead_lettered": 4812 }, "first_at": MADE, "last_at": CHANGED,
             "example": TASK,
         }],
         "counted": 4812, "others": 0, "complete": true,
-    })
-}
-
-/// What blocks a task.
-fn cause() -> Value {
-    json!({
-        "side": "forward", "step": "charge", "class": "permanent",
-        "service": "bank", "method": "POST", "status": 402, "code": "card-declined",
     })
 }
 
@@ -135,7 +125,7 @@ pub(super) fn bulk_preview() -> Value {
 }
 
 pub(super) fn bulk() -> Value {
-    json!(counterstep_contracts::operation::bulk::bulk())
+    json!(declared_bulk())
 }
 
 pub(super) fn task_types() -> Value {

@@ -2,6 +2,7 @@
 //! not know an operation.
 
 use super::super::edit::{SetArgs, field as named_value, read_file};
+use super::super::operator::user;
 use super::super::times::Since;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::{Arg, ArgAction, ArgMatches};
@@ -250,7 +251,10 @@ impl Field {
                 let file = values.first().and_then(Value::as_str);
                 file.map(|file| read_file(Path::new(file))).transpose()
             }
-            _ if self.name == "actor" => Ok(values.into_iter().next().or_else(user)),
+            _ if self.name == "actor" => {
+                let given = values.into_iter().next();
+                Ok(given.or_else(|| user().map(Value::from)))
+            }
             _ => Ok(values.into_iter().next()),
         }
     }
@@ -265,10 +269,4 @@ fn pair(of: Value) -> Option<(String, Value)> {
         }
         _ => None,
     }
-}
-
-/// The user of this machine.
-fn user() -> Option<Value> {
-    let name = std::env::var("USER").ok();
-    name.filter(|name| !name.is_empty()).map(Value::from)
 }

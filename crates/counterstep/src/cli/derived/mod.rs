@@ -6,7 +6,7 @@ mod flags;
 mod tests;
 
 use super::output::{OutputArgs, print};
-use super::remote::Remote;
+use super::remote::{Remote, runtime};
 use clap::{Arg, ArgGroup, ArgMatches, Args, Command, FromArgMatches};
 use counterstep_contracts::declaration::kebab_case;
 use counterstep_contracts::operation::{Command as Asks, Declared, Param};
@@ -99,10 +99,7 @@ fn find<'a>(
 fn run_one(it: &Declared, given: &ArgMatches) -> Result<(), Exit> {
     let Group { api, out } = Group::from_arg_matches(given).map_err(Exit::usage)?;
     let (named, body) = asked(it, given)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(Exit::failed)?;
+    let runtime = runtime()?;
     runtime.block_on(async {
         let remote = Remote::of(&api.read()?)?;
         let named: Vec<_> = named.iter().map(String::as_str).collect();

@@ -43,10 +43,13 @@ impl Changes {
     ) -> Result<Value, String> {
         let confirm = arguments.remove(CONFIRM);
         let preview = match tool.preview(arguments.clone())? {
-            Some(path) => remote.read_from::<Value>(&path).await,
-            None => Ok(Value::Null),
+            // What cannot be shown can still be decided: a type that this API does not know has no plan.
+            Some(path) => match remote.read_from::<Value>(&path).await {
+                Ok(shown) => shown,
+                Err(exit) => json!({ "cannot_be_shown": exit.to_string() }),
+            },
+            None => Value::Null,
         };
-        let preview = preview.map_err(|exit| exit.to_string())?;
         let mut request = tool.request(arguments)?;
         tool.signed(&mut request, actor);
         let asked = Asked {

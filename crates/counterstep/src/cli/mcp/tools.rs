@@ -1,9 +1,7 @@
 //! A tool made of a declaration: what it takes, and the request that it is. Must not send one.
 
 use counterstep_contracts::access::{CallerView, Role};
-use counterstep_contracts::commands::segment;
 use counterstep_contracts::operation::{Access, Body, Declared, Verb};
-use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 /// The argument that confirms a change.
@@ -58,7 +56,7 @@ impl Tool {
             takes.insert(param.name.to_owned(), schema);
             required.push(json!(param.name));
         }
-        let mut input = declared.input.as_ref().map_or(Value::Null, schema_of);
+        let mut input = declared.input.as_ref().map_or(Value::Null, schema);
         let has_actor = match input["properties"].as_object_mut() {
             Some(fields) => {
                 let has_actor = fields.remove(ACTOR).is_some();
@@ -118,7 +116,7 @@ impl Tool {
         });
         // The first answer of a change has another form.
         if let Some(output) = self.declared.output.as_ref().filter(|_| !self.changes()) {
-            tool["outputSchema"] = schema_of(output);
+            tool["outputSchema"] = schema(output);
         }
         tool
     }
@@ -132,16 +130,9 @@ impl Tool {
         let named = self.named(&mut arguments)?;
         let named: Vec<_> = named.iter().map(String::as_str).collect();
         let about = &self.declared.about;
-        let mut path = about.address(&named);
+        let path = about.address(&named);
         let has_body =
             matches!(about.verb, Verb::Post | Verb::Put) && self.declared.input.is_some();
-        if !has_body && !arguments.is_empty() {
-            let pairs = arguments.iter().flat_map(|(name, value)| match value {
-                Value::Array(values) => values.iter().map(|it| pair(name, it)).collect(),
-                value => vec![pair(name, value)],
-            });
-            path = format!("{path}?{}", pairs.collect::<Vec<_>>().join("&"));
-        }
         Ok(Request {
             verb: about.verb,
             path,
@@ -190,35 +181,20 @@ impl Tool {
     }
 }
 
-fn pair(name: &str, value: &Value) -> String {
-    let text = match value {
-        Value::String(text) => text.clone(),
-        value => value.to_string(),
-    };
-    format!("{}={}", segment(name), segment(&text))
-}
-
-/// The schema of a body, without references: each tool has one document of its own.
-fn schema_of(body: &Body) -> Value {
-    let settings = SchemaSettings::draft2020_12().with(|settings| {
-        settings.inline_subschemas = true;
-        settings.meta_schema = None;
-    });
-    let mut generator = settings.into_generator();
-    (body.schema)(&mut generator).to_value()
+/// The schema of a body: what it is named by has no place beside a tool.
+fn schema(body: &Body) -> Value {
+    let mut schema = body.whole_schema();
+    if let Some(schema) = schema.as_object_mut() {
+        schema.remove("$schema");
+    }
+    schema
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use counterstep_contracts::operation::ALL;
     use std::collections::BTreeSet;
-
-    fn all() -> Vec<Declared> {
-        counterstep_operations::ALL
-            .iter()
-            .map(|it| it.declared)
-            .collect()
-    }
 
     fn caller(role: Role, is_of_installation: bool) -> CallerView {
         CallerView {
@@ -237,29 +213,25 @@ mod tests {
     #[test]
     fn a_key_is_offered_what_its_role_may_and_no_change_without_being_allowed() {
         let admin = caller(Role::Admin, true);
-        let reads = offered(&all(), &admin, None);
+        let reads = offered(ALL, &admin, None);
         assert!(reads.iter().all(|tool| !tool.changes()));
         assert!(names(&reads).contains("listQueues"));
         assert!(!names(&reads).contains("listAlertSecrets"));
-        let operates = names(&offered(&all(), &admin, Some(Role::Operate)));
+        let operates = names(&offered(ALL, &admin, Some(Role::Operate)));
         assert!(operates.contains("resolveTask") && operates.contains("cancelTask"));
         assert!(!operates.contains("pauseQueue"));
-        let everything = names(&offered(&all(), &admin, Some(Role::Admin)));
+        let everything = names(&offered(ALL, &admin, Some(Role::Admin)));
         assert!(everything.contains("pauseQueue") && !everything.contains("makeKey"));
-        let reader = names(&offered(
-            &all(),
-            &caller(Role::Read, false),
-            Some(Role::Admin),
-        ));
+        let reader = names(&offered(ALL, &caller(Role::Read, false), Some(Role::Admin)));
         assert!(reader.contains("checkAudit"));
         assert!(!reader.contains("listQueues") && !reader.contains("cancelTask"));
     }
 
     #[test]
     fn what_an_address_names_and_a_field_of_the_input_have_names_of_their_own() {
-        for declared in all() {
-            let tool = Tool::of(declared);
-            let fields = declared.input.as_ref().map(schema_of);
+        for declared in ALL {
+            let tool = Tool::of(*declared);
+            let fields = declared.input.as_ref().map(schema);
             let fields = fields.as_ref().map_or(0, |it| {
                 let fields = it["properties"].as_object();
                 fields
@@ -276,7 +248,7 @@ mod tests {
 
     #[test]
     fn the_arguments_are_an_address_and_a_body() {
-        let tools = offered(&all(), &caller(Role::Admin, true), Some(Role::Admin));
+        let tools = offered(ALL, &caller(Role::Admin, true), Some(Role::Admin));
         let pause = tools
             .iter()
             .find(|tool| tool.name() == "pauseQueue")
@@ -303,7 +275,7 @@ mod tests {
 
     #[test]
     fn each_preview_is_an_address_of_what_the_operation_names() {
-        for declared in all() {
+        for declared in ALL {
             let Some(preview) = declared.about.preview else {
                 continue;
             };
