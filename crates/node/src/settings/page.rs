@@ -8,6 +8,8 @@ use std::path::Path;
 
 const HEAD: &str = "# Settings
 
+After this page you can set any setting: its flag, variable, key, default, and the commands that take it.
+
 Written by the test in `crates/node/src/settings/page.rs` from the declarations in
 `crates/node/src/settings/table.rs`. Do not edit it: change a declaration, and then run
 `COUNTERSTEP_BLESS=1 cargo test -p counterstep-node --lib page_of_settings`.

@@ -11,6 +11,8 @@ use std::fmt::{Display, Write};
 const HEAD: &str = "\
 # States
 
+After this page you can say what each state of a task and of a step means, and which event leads to which.
+
 Written by the test in `crates/kernel/tests/kernel/states.rs`, which asks the judge in `crates/kernel/src/saga/mod.rs`
 about every state and every event. Do not edit it: change the judge, and then run
 `COUNTERSTEP_BLESS=1 cargo test -p counterstep-kernel --test kernel page_of_states`.
