@@ -17,7 +17,7 @@ Written by the test in `crates/kernel/tests/kernel/states.rs`, which asks the ju
 about every state and every event. Do not edit it: change the judge, and then run
 `COUNTERSTEP_BLESS=1 cargo test -p counterstep-kernel --test kernel page_of_states`.
 
-An edge that is not on this page is refused. *Terminal*: no event leaves the state, but one:
+Which state follows which, by which event. An edge that is not on this page is refused. *Terminal*: no event leaves the state, but one:
 a completed task that another one has submitted is undone with it. *Parked*: only a person's decision
 does. *With effects*: a step that is neither pure nor waived. *To be undone*: with effects, started, and neither undone
 nor settled. Events have the names that the audit gives them.
