@@ -232,7 +232,18 @@ fn waiting_for_people(visit: &PageRequest, found: &DeadLetterGroups) -> Markup {
 
 fn newest(visit: &PageRequest, found: &Page<TaskSummary>) -> Markup {
     if found.items.is_empty() {
-        return html! {};
+        return html! {
+            section aria-labelledby="newest" {
+                h2 #newest { "Nothing was submitted yet" }
+                @if visit.may(Role::Submit) {
+                    p {
+                        "Choose a type to "
+                        a href=(visit.at("/submit")) { "submit a first task" }
+                        "; its page has the same as a command and as a line of curl."
+                    }
+                }
+            }
+        };
     }
     html! {
         section aria-labelledby="newest" {
