@@ -93,7 +93,7 @@ async fn asked<'a>(visit: &PageRequest, sent: Option<&'a Fields>) -> Result<Prop
         about: ("Submit a task".to_owned(), "/submit".to_owned()),
         preview: html! {},
         form,
-        button: "Submit",
+        button: "Submit".to_owned(),
         did: "submitted",
         elsewhere,
     })
