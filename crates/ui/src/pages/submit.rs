@@ -20,7 +20,7 @@ use counterstep_contracts::declaration::kebab_case;
 use counterstep_contracts::first_request::{is_file, resolved, sample};
 use counterstep_contracts::http::Page;
 use maud::html;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 pub(crate) async fn types(request: HttpRequest) -> Answer {
     let visit = PageRequest::of(&request).await?;
