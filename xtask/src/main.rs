@@ -7,6 +7,7 @@ mod command;
 mod deny;
 mod dependencies;
 mod examples;
+mod llms;
 mod machine;
 mod mutants;
 mod oldest_sqlite;
@@ -32,6 +33,7 @@ cargo xtask oldest-sqlite   test the store on the oldest SQLite that a user's ot
 cargo xtask dependencies    resolve a new crate beside each of the usual database crates, and compile one of them
 cargo xtask ci              format, lints, licences, examples, the two above, and documentation
 cargo xtask size            count lines of code and of tests by crate, public items, and words of documentation
+cargo xtask llms            write llms.txt, the list of the pages for programs that read them, and all pages as llms-full.txt in target
 cargo xtask advisories      known vulnerabilities in dependencies (needs a network)";
 
 fn main() -> ExitCode {
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         ["dependencies"] => dependencies::run(),
         ["ci"] => ci::run(),
         ["size"] => size::run(),
+        ["llms"] => llms::run(),
         ["advisories"] => deny::advisories(),
         [] | ["help" | "-h" | "--help"] => {
             println!("{USAGE}");

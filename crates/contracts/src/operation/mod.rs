@@ -186,6 +186,8 @@ macro_rules! operations {
             $crate::operation::queues::ListQueues,
             $crate::operation::queues::PauseQueue,
             $crate::operation::queues::ResumeQueue,
+            $crate::operation::workers::PauseWorkers,
+            $crate::operation::workers::ResumeWorkers,
             $crate::operation::limits::ListLimits,
             $crate::operation::limits::SetLimit,
             $crate::operation::limits::ResetLimit,

@@ -9,6 +9,7 @@ pub mod time_limits;
 use crate::admission::heavy::Heavy;
 use crate::admission::isolation::Isolation;
 use crate::admission::limits::Limits;
+use crate::admission::pauses::Pauses;
 use crate::admission::setting_cache::SettingCache;
 use crate::admission::waiting_tasks::WaitingTasks;
 use crate::change::outbox::{Published, Stall};
@@ -22,7 +23,7 @@ use crate::ports::{NoRecorder, NoTraces, Ports, Recorder, Spool, StepProcesses, 
 use crate::task::{Inputs, Registry, TaskType};
 use crate::webhooks::recent_alerts::RecentAlerts;
 use crate::workers::registration::Registration;
-use counterstep_contracts::{ChangeId, QueueName, TaskId};
+use counterstep_contracts::{ChangeId, TaskId};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -62,8 +63,8 @@ pub struct Engine {
     pub(crate) heavy: Arc<Heavy>,
     /// What it has of the limits of all processes.
     pub(crate) limits: Arc<Limits>,
-    /// Which queues are paused.
-    pub(crate) paused: Arc<SettingCache<BTreeSet<QueueName>>>,
+    /// Which queues are paused, and whether it is itself.
+    pub(crate) pauses: Arc<SettingCache<Pauses>>,
     /// How many tasks of a tenant wait.
     pub(crate) waiting: Arc<WaitingTasks>,
     /// Alerts that this process has raised.
@@ -108,7 +109,7 @@ impl Engine {
             isolation: Arc::default(),
             heavy,
             limits,
-            paused: Arc::default(),
+            pauses: Arc::default(),
             waiting: Arc::default(),
             raised: Arc::default(),
             log_lines: Arc::default(),

@@ -43,7 +43,14 @@ fn row(visit: &PageRequest, it: &WorkerView) -> Markup {
     html! {
         tr {
             td.what { b { (it.role) } " " span.id { (it.id) } br; span.quiet { (it.machine) } }
-            td { (state(it.state)) }
+            td {
+                (state(it.state))
+                @if let Some(pause) = &it.paused {
+                    br;
+                    (chip("pause", "wait", "paused"))
+                    div.quiet { (ago(&pause.since)) ", " (pause.by) ": " (pause.note) }
+                }
+            }
             td {
                 (it.running_count) " of " (it.concurrency)
                 @if !it.running.is_empty() {

@@ -3,6 +3,7 @@
 use crate::access::{FullTenant, PLANTED};
 use crate::site::eventually;
 use crate::types::LINE;
+use crate::workers::registered;
 use counterstep_api::RouteView;
 use counterstep_contracts::QueueName;
 use counterstep_contracts::link::ResultLink;
@@ -171,6 +172,10 @@ async fn path_and_body(route: RouteView, own: &mut FullTenant<'_>) -> (String, V
         ("PUT", "/api/limits/{name}") => (named("bank"), json!({"at_once": 1, "note": NOTE})),
         (_, "/api/limits/{name}/reset") => (named("bank"), note),
         (_, "/api/queues/{name}/pause" | "/api/queues/{name}/resume") => (named("notes"), note),
+        (_, "/api/workers/{machine}/pause" | "/api/workers/{machine}/resume") => {
+            let machine = registered(own.site).await;
+            (route.path.replace("{machine}", &machine), note)
+        }
         (_, "/api/task-types/{id}/disable" | "/api/task-types/{id}/enable") => {
             (named("write-note"), note)
         }

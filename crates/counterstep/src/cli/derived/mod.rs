@@ -40,14 +40,23 @@ pub(super) fn add_to(whole: Command, operations: &[Declared]) -> Command {
         let name = group.get_name().to_owned();
         let its = all.clone().filter(|(asks, _)| asks.words[0] == name);
         let its: Vec<_> = its.map(|(asks, it)| command_of(asks, it)).collect();
-        match its.is_empty() {
-            true => group,
-            false => group
+        match (its.is_empty(), does_something_itself(&group)) {
+            (true, _) => group,
+            (false, true) => group.subcommands(its),
+            (false, false) => group
                 .subcommand_required(true)
                 .arg_required_else_help(true)
                 .subcommands(its),
         }
     })
+}
+
+/// Whether a group is a command, too: it has flags that no group has.
+fn does_something_itself(group: &Command) -> bool {
+    let of_groups = Group::augment_args(Command::new("group"));
+    let of_groups: Vec<_> = of_groups.get_arguments().map(Arg::get_id).collect();
+    let mut its = group.get_arguments().map(Arg::get_id);
+    its.any(|id| !of_groups.contains(&id))
 }
 
 /// The command of an operation: its target in order, then what is sent.

@@ -2,8 +2,8 @@
 //! made. Must not know which move fits which task.
 
 use super::super::decide::{self, Form, Proposal};
-use super::preview::{again, left, undone};
 use super::task_data::Found;
+use super::would_run::{again, left, undone};
 use crate::equivalents::Equivalents;
 use crate::failed::{Answer, Failed};
 use crate::forms;
