@@ -18,6 +18,7 @@ pub mod declaration;
 pub mod disable;
 pub mod event;
 pub mod file;
+pub mod first_request;
 pub mod flow;
 pub mod forms;
 pub mod http;

@@ -102,13 +102,13 @@ async fn each_change_beside_tasks_is_in_the_audit_with_its_cause_and_the_chain_h
         (
             "POST",
             &*format!("/api/workers/{machine}/pause"),
-            &processes,
+            &note,
             200,
         ),
         (
             "POST",
             &*format!("/api/workers/{machine}/resume"),
-            &processes,
+            &note,
             200,
         ),
         ("POST", "/api/breakers/line/close", &note, 200),

@@ -7,6 +7,7 @@ pub mod disable;
 pub(crate) mod gate;
 pub(crate) mod heavy;
 pub(crate) mod isolation;
+pub(crate) mod known_pauses;
 pub mod limits;
 pub mod paused_queues;
 pub mod paused_workers;

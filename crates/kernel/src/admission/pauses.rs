@@ -1,6 +1,7 @@
 //! Pauses of queues and of the processes of a machine: a document each, which stands until a person takes it back. Each process reads
 //! those that concern it once a second while it takes tasks. What is paused stands in `paused_queues` and `paused_workers`.
 
+use crate::admission::known_pauses::KnownPauses;
 use crate::admission::paused_queues::paused_queues;
 use crate::admission::paused_workers::is_paused_here;
 use crate::admission::setting::{Setting, SettingError};
@@ -14,7 +15,6 @@ use counterstep_contracts::queue::PauseView;
 use counterstep_contracts::{QueueName, Tenant};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
 
 /// More than a program declares of queues, and an installation has of machines.
 const MOST: u32 = 1_000;
@@ -49,27 +49,6 @@ impl Pause {
     }
 }
 
-/// What a process knows of pauses.
-#[derive(Debug)]
-pub(crate) struct Pauses {
-    queues: BTreeSet<QueueName>,
-    /// Whether it is paused itself.
-    is_here: bool,
-}
-
-impl Pauses {
-    /// Those of these queues and lanes that a process of them may take from.
-    fn open(&self, queues: &[QueueName]) -> Vec<QueueName> {
-        if self.is_here {
-            return Vec::new();
-        }
-        let open = queues
-            .iter()
-            .filter(|queue| !self.queues.contains(&queue.base()));
-        open.cloned().collect()
-    }
-}
-
 impl Engine {
     /// Those of these queues that are not paused, as far as this process knows: it reads them once a
     /// second. Where the process itself is paused, none is open. Where the database does not answer, what was known
@@ -99,9 +78,9 @@ impl Engine {
     }
 }
 
-async fn pauses(engine: &Engine) -> Result<Pauses, StoreError> {
+async fn pauses(engine: &Engine) -> Result<KnownPauses, StoreError> {
     let queues = paused_queues(engine).await?.into_iter();
-    Ok(Pauses {
+    Ok(KnownPauses {
         queues: queues.map(|row| QueueName(row.name)).collect(),
         is_here: is_paused_here(engine).await?,
     })
@@ -163,29 +142,4 @@ pub(super) async fn resume(
 
 fn details(note: &str) -> Value {
     json!({ "note": note })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn with_a_queue_its_lanes_are_paused_and_with_the_process_all() {
-        let named = |name: &str| QueueName(name.to_owned());
-        let queues = [
-            "zips",
-            "zips.urgent",
-            "zips.backlog",
-            "videos",
-            "videos.urgent",
-        ]
-        .map(named);
-        let pauses = |names: &[&str], is_here| Pauses {
-            queues: names.iter().map(|name| named(name)).collect(),
-            is_here,
-        };
-        assert_eq!(pauses(&["zips"], false).open(&queues), queues[3..]);
-        assert_eq!(pauses(&[], false).open(&queues), queues);
-        assert_eq!(pauses(&[], true).open(&queues), []);
-    }
 }

@@ -8,8 +8,8 @@ pub mod time_limits;
 
 use crate::admission::heavy::Heavy;
 use crate::admission::isolation::Isolation;
+use crate::admission::known_pauses::KnownPauses;
 use crate::admission::limits::Limits;
-use crate::admission::pauses::Pauses;
 use crate::admission::setting_cache::SettingCache;
 use crate::admission::waiting_tasks::WaitingTasks;
 use crate::change::outbox::{Published, Stall};
@@ -64,7 +64,7 @@ pub struct Engine {
     /// What it has of the limits of all processes.
     pub(crate) limits: Arc<Limits>,
     /// Which queues are paused, and whether it is itself.
-    pub(crate) pauses: Arc<SettingCache<Pauses>>,
+    pub(crate) pauses: Arc<SettingCache<KnownPauses>>,
     /// How many tasks of a tenant wait.
     pub(crate) waiting: Arc<WaitingTasks>,
     /// Alerts that this process has raised.

@@ -116,6 +116,8 @@ pub struct Settings {
     pub overrides: Overrides,
     /// From the file: orphans and retention, to be checked against the task types.
     pub upkeep: Upkeep,
+    /// From the file: why findings of `doctor` are accepted, by code.
+    pub accepted_findings: BTreeMap<String, String>,
     /// From the file: services that steps call, by name.
     pub services: BTreeMap<String, Service>,
     /// The settings file itself, where a URL in it holds a password.
@@ -152,6 +154,7 @@ impl Settings {
             log_format: LogFormat::Text,
             overrides: Overrides::default(),
             upkeep: Upkeep::default(),
+            accepted_findings: BTreeMap::new(),
             services: BTreeMap::new(),
             secret_config: None,
         }

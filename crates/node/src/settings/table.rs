@@ -47,6 +47,7 @@ declare! {
         cert_file(Rare): PathBuf => "Present the client certificate in this PEM file to database, NATS and Redis, where they are spoken to with TLS";
         key_file(Rare): PathBuf => "Use the key in this PEM file for the client certificate";
         tls(OnlyInFile): BTreeMap<TlsServer, TlsFiles> = BTreeMap::new() => "Set `ca_file`, `cert_file` and `key_file` of one server, in place of those of all: `database`, `nats`, `redis`; `issuer` and `collector` have a `ca_file` alone";
+        accepted_findings(OnlyInFile): BTreeMap<String, String> = BTreeMap::new() => "Accept findings of `doctor`, each by its code and with the reason";
         log: String = "info".to_owned() => "Set what to log, as `info` or `warn,counterstep=debug`";
         log_format: LogFormat = LogFormat::Text => "Set the form of log lines: `text` or `json`";
     }

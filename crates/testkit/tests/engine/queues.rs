@@ -87,11 +87,14 @@ async fn a_paused_process_ends_what_it_runs_and_takes_nothing_until_it_is_resume
     site.stop().await;
     site.serve(4);
     let other = site.submit(Form::new()).await;
-    let before = site.all_are(TaskStatus::Dispatched, &[other]).await[0]
-        .task
-        .rev;
+    let before = site.record(other).await.task.rev;
     // Looks pass, and the task stays as it is.
     site.clock.advance("10s");
+    eventually("a look", || async {
+        let known = engine.not_paused(&[QueueName("errands".to_owned())]).await;
+        known.is_empty().then_some(())
+    })
+    .await;
     assert_eq!(site.record(other).await.task.rev, before);
     let seen = status::read(&engine).await.expect("it is read").workers;
     let paused = seen.iter().find_map(|it| it.paused.clone());

@@ -1,13 +1,14 @@
 //! The overview: what comes and goes, what waits and for how long, who works, and what waits for a person.
 //! Must not hold what it shows.
 
+use super::declared::Group;
 use super::{parked, workers};
 use crate::charts::curve;
 use crate::failed::{Answer, Failed};
 use crate::layout::{self, Chapter};
 use crate::markup::{chip, number, state};
 use crate::page_request::PageRequest;
-use crate::query::Address;
+use crate::query::{Address, segment};
 use crate::time_text::age;
 use actix_web::HttpRequest;
 use counterstep_contracts::TaskStatus;
@@ -101,7 +102,7 @@ async fn installation(visit: &PageRequest) -> Result<Markup, Failed> {
                     }
                 }
             }
-            (self::breakers(breakers.as_ref()))
+            (self::breakers(visit, breakers.as_ref()))
         }
     })
 }
@@ -194,7 +195,16 @@ fn tile(
     }
 }
 
-fn breakers(found: Option<&Page<BreakerView>>) -> Markup {
+/// What is decided about breakers.
+pub(crate) enum Breakers {}
+
+impl Group for Breakers {
+    const WORD: &'static str = "breakers";
+    const CHAPTER: Chapter = Chapter::Overview;
+    const BACK: (&'static str, &'static str) = ("Overview", "/");
+}
+
+fn breakers(visit: &PageRequest, found: Option<&Page<BreakerView>>) -> Markup {
     let all = found.map_or(&[][..], |page| &page.items);
     if all.is_empty() {
         return html! {};
@@ -210,6 +220,9 @@ fn breakers(found: Option<&Page<BreakerView>>) -> Markup {
                             BreakerStanding::Closed => (chip("check", "ok", "closed")),
                             BreakerStanding::Open => (chip("cross", "bad", "open")),
                             BreakerStanding::HalfOpen => (chip("question", "doubt", "half open")),
+                        }
+                        @if it.state != BreakerStanding::Closed {
+                            " " a href=(visit.at(&format!("/breakers/{}/close", segment(&it.name)))) aria-label={ "Close " (it.name) } { "Close" }
                         }
                     }
                 }
@@ -232,7 +245,18 @@ fn waiting_for_people(visit: &PageRequest, found: &DeadLetterGroups) -> Markup {
 
 fn newest(visit: &PageRequest, found: &Page<TaskSummary>) -> Markup {
     if found.items.is_empty() {
-        return html! {};
+        return html! {
+            section aria-labelledby="newest" {
+                h2 #newest { "Nothing was submitted yet" }
+                @if visit.may(Role::Submit) {
+                    p {
+                        "Choose a type to "
+                        a href=(visit.at("/submit")) { "submit a first task" }
+                        "; its page has the same as a command and as a line of curl."
+                    }
+                }
+            }
+        };
     }
     html! {
         section aria-labelledby="newest" {

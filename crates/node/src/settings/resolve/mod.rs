@@ -90,6 +90,7 @@ impl Layers {
             } else {
                 None
             },
+            accepted_findings: self.accepted_findings()?,
             log: self.log()?,
             log_format: self.log_format()?,
             overrides: self.overrides()?,

@@ -143,7 +143,7 @@ fn proposal<'a>(found: &Found, can: &'a OperatorMove, sent: Option<&'a Fields>) 
         ),
         preview: preview(found, can),
         form,
-        button: &can.button,
+        button: can.button.clone(),
         did: notice::first_of([&can.name, can.operation.as_deref().unwrap_or_default()]),
         elsewhere: Equivalents::of(&filled),
     }
