@@ -569,6 +569,35 @@ class Workers:
         """
         return cast("types.WorkersView", self._calls.json("GET", "/api/workers", ()))
 
+    def pause(
+        self,
+        machine: str,
+        *,
+        note: str,
+        actor: Union[str, None] = NOT_GIVEN,
+        role: str = NOT_GIVEN,
+    ) -> types.MachineView:
+        """Let the processes of a machine take no more tasks, until they are resumed.
+
+        Within a few seconds they claim no task. What runs there goes on. Needs the role `admin` in the tenant
+        `default`. `Problem`: `no-such-workers`.
+        """
+        return cast("types.MachineView", self._calls.json("POST", "/api/workers/{}/pause", (machine,), body={"note": note, "actor": actor, "role": role}))
+
+    def resume(
+        self,
+        machine: str,
+        *,
+        note: str,
+        actor: Union[str, None] = NOT_GIVEN,
+        role: str = NOT_GIVEN,
+    ) -> types.MachineView:
+        """Let the processes of a machine take tasks again.
+
+        They claim tasks. Needs the role `admin` in the tenant `default`. `Problem`: `no-such-workers`.
+        """
+        return cast("types.MachineView", self._calls.json("POST", "/api/workers/{}/resume", (machine,), body={"note": note, "actor": actor, "role": role}))
+
 
 class Operations:
     def __init__(self, http: Transport) -> None:

@@ -85,5 +85,7 @@ export const OPERATIONS = {
   },
   workers: {
     list: { method: "GET", path: "/api/workers", answer: "json" },
+    pause: { method: "POST", path: "/api/workers/{machine}/pause", sends: "body", answer: "json" },
+    resume: { method: "POST", path: "/api/workers/{machine}/resume", sends: "body", answer: "json" },
   },
 };
