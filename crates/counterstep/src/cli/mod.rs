@@ -136,6 +136,8 @@ enum Command {
     Alerts(derived::Group),
     /// List, disable and enable task types over the HTTP API
     Types(types::TypesArgs),
+    /// List what is paused, disabled, set by hand or open after failures, over the HTTP API
+    Gates(derived::Group),
     /// List, pause and resume queues over the HTTP API
     Queues(derived::Group),
     /// List the breakers of steps, and close one, over the HTTP API
@@ -231,9 +233,11 @@ pub(crate) fn run(registry: Registry, beside: Beside, own: OwnCommands) -> ExitC
         Command::Workers(args) => workers::main(args),
         Command::Mcp(args) => mcp::main(args),
         // Their commands are those of declared operations.
-        Command::Alerts(_) | Command::Queues(_) | Command::Breakers(_) | Command::Limits(_) => {
-            Err(Exit::usage("expected a command"))
-        }
+        Command::Alerts(_)
+        | Command::Gates(_)
+        | Command::Queues(_)
+        | Command::Breakers(_)
+        | Command::Limits(_) => Err(Exit::usage("expected a command")),
         Command::Completions { shell } => {
             // Not to standard output at once: `generate` panics on a closed pipe.
             let mut script = Vec::new();
