@@ -23,6 +23,7 @@ mod new;
 mod operator;
 mod output;
 mod payload_keys;
+mod profile;
 mod proposal;
 mod remote;
 mod schedules;
@@ -124,6 +125,8 @@ enum Command {
     PayloadKeys(payload_keys::PayloadKeysArgs),
     /// Rewrite a settings file of an earlier release
     Settings(settings::SettingsCommand),
+    /// Name servers, for `--profile` of the commands that talk to one
+    Profile(profile::ProfileArgs),
     /// Print the declared task types: steps, hosts, inputs, policies, undo, and a diagram
     Describe(describe::DescribeArgs),
     /// Submit, watch, list, cancel and settle tasks over the HTTP API
@@ -224,6 +227,7 @@ pub(crate) fn run(registry: Registry, beside: Beside, own: OwnCommands) -> ExitC
         Command::PayloadKeys(args) => payload_keys::main(args),
         Command::Migrate { settings, vacuum } => migrate(settings, *vacuum),
         Command::Settings(args) => settings::main(args),
+        Command::Profile(args) => profile::main(args),
         Command::Describe(args) => describe::main(&registry, args),
         Command::Tasks(args) => tasks::main(args, program),
         Command::DeadLetters(args) => dead_letters::main(args),

@@ -168,6 +168,7 @@ declare! {
     }
 
     Remote {
+        profile(NotInFile): String => "Connect to the server of this profile; `counterstep profile` adds and lists them";
         url(Url, NotInFile): String = "http://127.0.0.1:8080".to_owned() => "Connect to the API at this address";
         token_file(NotInFile): PathBuf => "Send the API key or the access token in this file with each request";
     }
