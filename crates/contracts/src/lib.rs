@@ -21,6 +21,7 @@ pub mod file;
 pub mod first_request;
 pub mod flow;
 pub mod forms;
+pub mod gate;
 pub mod http;
 pub mod ids;
 pub mod labels;

@@ -10,6 +10,7 @@ mod bulk;
 mod caller;
 mod cx;
 mod decisions;
+mod gates;
 mod keys;
 mod limits;
 mod poison;

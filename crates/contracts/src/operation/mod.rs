@@ -9,6 +9,7 @@ pub mod bulk;
 pub(crate) mod command;
 pub mod decisions;
 pub(crate) mod examples;
+pub mod gates;
 pub mod keys;
 pub mod limits;
 pub mod poison;
@@ -183,6 +184,7 @@ fn value(example: &impl Serialize) -> Value {
 macro_rules! operations {
     ($then:ident) => {
         $then! {
+            $crate::operation::gates::ListGates,
             $crate::operation::queues::ListQueues,
             $crate::operation::queues::PauseQueue,
             $crate::operation::queues::ResumeQueue,

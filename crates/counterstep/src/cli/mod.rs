@@ -23,6 +23,7 @@ mod new;
 mod operator;
 mod output;
 mod payload_keys;
+mod profile;
 mod proposal;
 mod remote;
 mod schedules;
@@ -124,6 +125,8 @@ enum Command {
     PayloadKeys(payload_keys::PayloadKeysArgs),
     /// Rewrite a settings file of an earlier release
     Settings(settings::SettingsCommand),
+    /// Name servers, for `--profile` of the commands that talk to one
+    Profile(profile::ProfileArgs),
     /// Print the declared task types: steps, hosts, inputs, policies, undo, and a diagram
     Describe(describe::DescribeArgs),
     /// Submit, watch, list, cancel and settle tasks over the HTTP API
@@ -136,6 +139,8 @@ enum Command {
     Alerts(derived::Group),
     /// List, disable and enable task types over the HTTP API
     Types(types::TypesArgs),
+    /// List what is paused, disabled, set by hand or open after failures, over the HTTP API
+    Gates(derived::Group),
     /// List, pause and resume queues over the HTTP API
     Queues(derived::Group),
     /// List the breakers of steps, and close one, over the HTTP API
@@ -222,6 +227,7 @@ pub(crate) fn run(registry: Registry, beside: Beside, own: OwnCommands) -> ExitC
         Command::PayloadKeys(args) => payload_keys::main(args),
         Command::Migrate { settings, vacuum } => migrate(settings, *vacuum),
         Command::Settings(args) => settings::main(args),
+        Command::Profile(args) => profile::main(args),
         Command::Describe(args) => describe::main(&registry, args),
         Command::Tasks(args) => tasks::main(args, program),
         Command::DeadLetters(args) => dead_letters::main(args),
@@ -231,9 +237,11 @@ pub(crate) fn run(registry: Registry, beside: Beside, own: OwnCommands) -> ExitC
         Command::Workers(args) => workers::main(args),
         Command::Mcp(args) => mcp::main(args),
         // Their commands are those of declared operations.
-        Command::Alerts(_) | Command::Queues(_) | Command::Breakers(_) | Command::Limits(_) => {
-            Err(Exit::usage("expected a command"))
-        }
+        Command::Alerts(_)
+        | Command::Gates(_)
+        | Command::Queues(_)
+        | Command::Breakers(_)
+        | Command::Limits(_) => Err(Exit::usage("expected a command")),
         Command::Completions { shell } => {
             // Not to standard output at once: `generate` panics on a closed pipe.
             let mut script = Vec::new();

@@ -51,6 +51,22 @@ pub(crate) async fn paused_workers(engine: &Engine) -> Result<PausedWorkers, Sto
     Ok(PausedWorkers(pauses.collect()))
 }
 
+/// The processes that are paused, by role and machine, each with its pause.
+///
+/// # Errors
+/// When the store does not answer.
+pub fn all_paused(engine: &Engine) -> BoxFuture<'_, Result<Vec<(Processes, Pause)>, StoreError>> {
+    Box::pin(async move {
+        let pauses = paused_workers(engine).await?.0.into_iter();
+        let named = |(key, pause): (String, Pause)| {
+            let (role, machine) = key.split_once(':')?;
+            let (role, machine) = (role.to_owned(), machine.to_owned());
+            Some((Processes { machine, role }, pause))
+        };
+        Ok(pauses.filter_map(named).collect())
+    })
+}
+
 /// Whether this process is paused.
 pub(super) async fn is_paused_here(engine: &Engine) -> Result<bool, StoreError> {
     let role = engine.id.split_once(':').map_or("", |(role, _)| role);

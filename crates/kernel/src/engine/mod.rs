@@ -16,11 +16,12 @@ use crate::change::outbox::{Published, Stall};
 use crate::client::AbandonedKeys;
 use crate::engine::log_lines::LogLines;
 use crate::engine::settings::EngineSettings;
+use crate::error::StepResult;
 use crate::host::deliveries::Deliveries;
 use crate::host::loop_watch::LoopWatch;
 use crate::host::store_uptime::StoreUptime;
 use crate::ports::{NoRecorder, NoTraces, Ports, Recorder, Spool, StepProcesses, Traces};
-use crate::task::{Inputs, Registry, TaskType};
+use crate::task::{Inputs, Registry, TaskType, guarded};
 use crate::webhooks::recent_alerts::RecentAlerts;
 use crate::workers::registration::Registration;
 use counterstep_contracts::{ChangeId, TaskId};
@@ -179,6 +180,24 @@ impl Engine {
     #[must_use]
     pub fn new_change_id(&self) -> ChangeId {
         ChangeId(Uuid::from_u128(self.ports.random.bits()))
+    }
+
+    /// The labels that a type makes of a request. An empty text is no label.
+    ///
+    /// # Errors
+    /// What the code of its author says.
+    pub(crate) fn declared_labels(
+        &self,
+        task_type: &TaskType,
+        request: &Value,
+    ) -> StepResult<Vec<(&'static str, String)>> {
+        let Some(declared) = task_type.labels else {
+            return Ok(Vec::new());
+        };
+        let inputs = self.inputs(request.clone(), BTreeMap::new());
+        let mut made = guarded("label", || declared(&inputs))?;
+        made.retain(|(_, value)| !value.is_empty());
+        Ok(made)
     }
 
     /// What code of a task reads: the request, the outputs committed so far by step, and what the

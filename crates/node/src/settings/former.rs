@@ -31,6 +31,7 @@ pub(super) const FORMER: &[Former] = &[
     key("database_key_file", "tls.database.key_file"),
     key("database_password_file", "secret_files.database"),
     fixed("event_heartbeat", "15s"),
+    fixed("event_streams", "10000"),
     fixed(
         "events_max_age",
         "7d in a new stream; `nats stream edit --max-age` changes one that is there",
@@ -40,6 +41,7 @@ pub(super) const FORMER: &[Former] = &[
     fixed("jwt_leeway", "30s"),
     key("link_secret_file", "secret_files.links"),
     fixed("lost_after", "45s"),
+    fixed("max_fields", "256"),
     fixed("nats_ack_wait", "the lease, 15s at least"),
     key("nats_ca_file", "tls.nats.ca_file"),
     key("nats_cert_file", "tls.nats.cert_file"),

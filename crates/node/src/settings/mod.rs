@@ -20,6 +20,7 @@ mod metrics_labels;
 #[cfg(test)]
 mod page;
 mod process_env;
+mod profiles;
 mod resolve;
 mod secrets;
 mod services;
@@ -43,6 +44,7 @@ pub use kinds::duration;
 pub use layers::Layers;
 pub use log_format::LogFormat;
 pub use process_env::check_surroundings;
+pub use profiles::{Profile, Profiles, profiles_file, read_profiles, write_profiles};
 pub(crate) use resolve::in_effect;
 #[cfg(feature = "otlp")]
 pub(crate) use resolve::machine;

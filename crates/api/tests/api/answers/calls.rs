@@ -137,6 +137,7 @@ async fn begin(path: &str, own: &FullTenant<'_>) {
             let limit = json!({"at_once": 1, "note": NOTE});
             ("PUT", "/api/limits/bank".to_owned(), limit)
         }
+        Some((_, "gates")) => ("POST", "/api/queues/asks/pause".to_owned(), note),
         Some((_, "queues")) => ("POST", format!("{path}/asks/pause"), note),
         _ => return,
     };
