@@ -22,7 +22,7 @@ pub fn curl(document: &Value, server: &str, route: &str) -> Option<String> {
                 Value::String(text) => text,
                 other => other.to_string(),
             };
-            format!("-F {}", quoted(&format!("{name}={value}")))
+            format!("--form-string {}", quoted(&format!("{name}={value}")))
         });
         let files = files.into_iter();
         let files = files.map(|(name, _)| format!("-F {}", quoted(&format!("{name}=@README.md"))));
@@ -135,7 +135,9 @@ mod tests {
         );
         assert_eq!(
             of("zip").as_deref(),
-            Some("curl -F name=first -F files=@README.md http://127.0.0.1:8080/api/tasks/zip")
+            Some(
+                "curl --form-string name=first -F files=@README.md http://127.0.0.1:8080/api/tasks/zip"
+            )
         );
         assert_eq!(of("unknown"), None);
     }

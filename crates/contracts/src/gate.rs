@@ -32,7 +32,7 @@ pub struct GateView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
     pub since: Option<String>,
-    /// Who has shut it; missing: what went wrong has.
+    /// Who has shut it; missing: it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// Why.

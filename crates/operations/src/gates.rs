@@ -70,7 +70,7 @@ fn shut(gate: GateKind, name: &str, words: &[&str]) -> GateView {
         since: None,
         by: None,
         note: None,
-        opens: in_shell(words.iter().copied().chain([name])),
+        opens: in_shell(words.iter().copied().chain([name, "--note", "WHY"])),
     }
 }
 

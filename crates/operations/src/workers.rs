@@ -5,7 +5,9 @@ use counterstep_contracts::operation::workers::{
     ListWorkers, MachineName, PauseWorkers, ResumeWorkers,
 };
 use counterstep_contracts::workers::{MachineView, PauseWorkersRequest, WorkerState, WorkersView};
-use counterstep_kernel::admission::paused_workers::{Processes, pause_workers, resume_workers};
+use counterstep_kernel::admission::paused_workers::{
+    Processes, pause_of, pause_workers, resume_workers,
+};
 use counterstep_kernel::{Engine, status};
 
 impl Run for ListWorkers {
@@ -57,12 +59,12 @@ async fn view(engine: &Engine, of: Processes) -> Result<MachineView, Refused> {
     let mut view = MachineView {
         machine: of.machine.clone(),
         role: of.role.clone(),
-        paused: None,
+        // Also of processes that have not been seen for long.
+        paused: pause_of(engine, &of).await?.map(|pause| pause.view()),
         processes: 0,
         running_count: 0,
     };
     for process in its {
-        view.paused = view.paused.or(process.paused);
         if process.state == WorkerState::Alive {
             view.processes += 1;
             view.running_count += u64::from(process.running_count);

@@ -518,7 +518,15 @@ fn a_profile_names_a_server_and_a_flag_comes_before_it() {
         .assert_code(78)
         .assert_says("it has here");
     let away = ["queues", "list", "--profile", "here"];
-    here(&[&away[..], &["--url", "http://127.0.0.1:9"]].concat()).assert_code(69);
+    // Neither the address nor the key of one server goes with those of another one.
+    here(&[&away[..], &["--url", "http://127.0.0.1:9"]].concat())
+        .assert_code(78)
+        .assert_says("--url");
+    let key = [("XDG_CONFIG_HOME", &*home), ("COUNTERSTEP_TOKEN_FILE", "k")];
+    run_in(&place, &key, &away).assert_code(78);
+    let login = "https://kim:hunter2@127.0.0.1";
+    here(&["profile", "add", "b", "--url", login]).assert_code(78);
+    here(&["profile", "add", "b", "--url", "127.0.0.1"]).assert_code(2);
     here(&["profile", "remove", "here"]).assert_code(0);
     here(&["profile", "remove", "here"]).assert_code(1);
     assert!(served.process.stop().success());

@@ -48,7 +48,7 @@ async fn a_paused_queue_is_left_alone_until_it_is_resumed() {
         (gate.gate, &*gate.opens, gate.note.as_deref()),
         (
             GateKind::Queue,
-            "queues resume notes",
+            "queues resume notes --note WHY",
             Some("the bank moves (by ada)")
         )
     );

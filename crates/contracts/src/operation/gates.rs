@@ -30,7 +30,7 @@ impl Operation for ListGates {
             since: Some(CHANGED.to_owned()),
             by: Some("operator:kim".to_owned()),
             note: Some("the bank moves".to_owned()),
-            opens: "queues resume bookings".to_owned(),
+            opens: "queues resume bookings --note WHY".to_owned(),
         };
         ((), Page::whole(vec![paused]))
     }

@@ -1,10 +1,13 @@
 //! `counterstep profile`: names for the servers that a person talks to. Must not talk to one.
 
 use super::output::{OutputArgs, print};
+use super::remote::check_address;
 use clap::Subcommand;
 use counterstep_contracts::operation::shown::{Cell, Table, View};
 use counterstep_node::Exit;
-use counterstep_node::settings::{Profile, profiles_file, read_profiles, write_profiles};
+use counterstep_node::settings::{
+    Profile, check_surroundings, profiles_file, read_profiles, write_profiles,
+};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -59,6 +62,7 @@ struct Listed {
 }
 
 pub(super) fn main(args: &ProfileArgs) -> Result<(), Exit> {
+    check_surroundings()?;
     let file = profiles_file()?;
     let mut all = read_profiles(&file)?;
     match &args.command {
@@ -67,11 +71,19 @@ pub(super) fn main(args: &ProfileArgs) -> Result<(), Exit> {
             url,
             token_file,
         } => {
+            check_address(url, "--url")?;
             // It is read from whichever folder a command is typed in.
             let token_file = token_file.as_ref().map(std::path::absolute).transpose();
+            let token_file = token_file.map_err(Exit::usage)?;
+            if token_file
+                .as_ref()
+                .is_some_and(|file| file.to_str().is_none())
+            {
+                return Err(Exit::usage("--token-file: expected a path in UTF-8"));
+            }
             let profile = Profile {
                 url: url.clone(),
-                token_file: token_file.map_err(Exit::usage)?,
+                token_file,
             };
             all.insert(name.clone(), profile);
             write_profiles(&file, &all)?;

@@ -37,6 +37,18 @@ pub(super) struct Remote {
     http: OverHttp,
 }
 
+/// Refuses what is no address of an API; `of`: where it comes from.
+pub(super) fn check_address(base: &str, of: &str) -> Result<(), Exit> {
+    let url = reqwest::Url::parse(base).ok();
+    if url.is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host()) {
+        return Ok(());
+    }
+    Err(Exit::usage(format_args!(
+        "{of}: invalid address `{}`; expected http://HOST:PORT or https://HOST",
+        without_password(base)
+    )))
+}
+
 impl Remote {
     #[cfg(test)]
     pub(super) fn at(url: &str) -> Self {
@@ -81,13 +93,7 @@ impl Remote {
                  http:// address",
             ));
         }
-        let url = reqwest::Url::parse(base).ok();
-        if !url.is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host()) {
-            return Err(Exit::usage(format_args!(
-                "--url or COUNTERSTEP_URL: invalid address `{}`; expected http://HOST:PORT or https://HOST",
-                without_password(base)
-            )));
-        }
+        check_address(base, "--url, COUNTERSTEP_URL or a profile")?;
         let http = OverHttp::new(base, token);
         let http = http
             .map_err(|error| Exit::failed(format_args!("no HTTP client could be made: {error}")))?;

@@ -12,11 +12,16 @@ pub(crate) struct KnownPauses {
 }
 
 impl KnownPauses {
-    /// Those of these queues and lanes that a process of them may take from.
-    pub(super) fn open(&self, queues: &[QueueName]) -> Vec<QueueName> {
-        if self.is_here {
-            return Vec::new();
+    /// Those of these queues and lanes that this process may take from.
+    pub(super) fn open_here(&self, queues: &[QueueName]) -> Vec<QueueName> {
+        match self.is_here {
+            true => Vec::new(),
+            false => self.open(queues),
         }
+    }
+
+    /// Those of these queues and lanes that are not paused themselves.
+    pub(super) fn open(&self, queues: &[QueueName]) -> Vec<QueueName> {
         let open = queues
             .iter()
             .filter(|queue| !self.queues.contains(&queue.base()));
@@ -43,8 +48,9 @@ mod tests {
             queues: names.iter().map(|name| named(name)).collect(),
             is_here,
         };
-        assert_eq!(pauses(&["zips"], false).open(&queues), queues[3..]);
-        assert_eq!(pauses(&[], false).open(&queues), queues);
-        assert_eq!(pauses(&[], true).open(&queues), []);
+        assert_eq!(pauses(&["zips"], false).open_here(&queues), queues[3..]);
+        assert_eq!(pauses(&[], false).open_here(&queues), queues);
+        assert_eq!(pauses(&[], true).open_here(&queues), []);
+        assert_eq!(pauses(&["zips"], true).open(&queues), queues[3..]);
     }
 }

@@ -23,6 +23,14 @@ impl Processes {
     fn key(&self) -> String {
         key(&self.role, &self.machine)
     }
+
+    /// Their key, and whether the worker registry has them. A role has no colon: the key of these would be that of others.
+    async fn checked(&self, engine: &Engine) -> Result<(String, bool), SettingError> {
+        if self.role.contains(':') {
+            return Err(SettingError::Unknown(SettingOf::Workers));
+        }
+        Ok((self.key(), is_there(engine, self).await?))
+    }
 }
 
 fn key(role: &str, machine: &str) -> String {
@@ -67,6 +75,20 @@ pub fn all_paused(engine: &Engine) -> BoxFuture<'_, Result<Vec<(Processes, Pause
     })
 }
 
+/// The pause of processes; `None`: they are not paused.
+///
+/// # Errors
+/// When the store does not answer.
+pub fn pause_of<'a>(
+    engine: &'a Engine,
+    of: &'a Processes,
+) -> BoxFuture<'a, Result<Option<Pause>, StoreError>> {
+    Box::pin(async move {
+        let found = setting(engine, SettingOf::Workers, &of.key()).await?;
+        Ok(found.as_ref().map(|row| pauses::read(KIND, row)))
+    })
+}
+
 /// Whether this process is paused.
 pub(super) async fn is_paused_here(engine: &Engine) -> Result<bool, StoreError> {
     let role = engine.id.split_once(':').map_or("", |(role, _)| role);
@@ -84,7 +106,7 @@ pub fn pause_workers<'a>(
     by: (&'a str, &'a str),
 ) -> BoxFuture<'a, Result<(), SettingError>> {
     Box::pin(async move {
-        let (key, is_declared) = (of.key(), is_there(engine, of).await?);
+        let (key, is_declared) = of.checked(engine).await?;
         let setting = setting_of(&key, is_declared);
         pauses::pause(engine, setting, "workers_paused", by).await
     })
@@ -100,7 +122,7 @@ pub fn resume_workers<'a>(
     by: (&'a str, &'a str),
 ) -> BoxFuture<'a, Result<bool, SettingError>> {
     Box::pin(async move {
-        let (key, is_declared) = (of.key(), is_there(engine, of).await?);
+        let (key, is_declared) = of.checked(engine).await?;
         let setting = setting_of(&key, is_declared);
         pauses::resume(engine, setting, "workers_resumed", by).await
     })

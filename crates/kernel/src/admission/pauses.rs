@@ -38,6 +38,14 @@ pub struct Pause {
 }
 
 impl Pause {
+    /// Why, without the name that its author gave: what a tenant is told.
+    pub(crate) fn reason(&self) -> &str {
+        match self.note.rsplit_once(" (by ") {
+            Some((reason, name)) if name.ends_with(')') => reason,
+            _ => &self.note,
+        }
+    }
+
     /// As people see it.
     #[must_use]
     pub fn view(&self) -> PauseView {
@@ -50,10 +58,23 @@ impl Pause {
 }
 
 impl Engine {
-    /// Those of these queues that are not paused, as far as this process knows: it reads them once a
-    /// second. Where the process itself is paused, none is open. Where the database does not answer, what was known
-    /// holds; before its first answer none is open.
+    /// Those of these queues that this process may take tasks from, as far as it knows: it reads the pauses once a
+    /// second. Where the process itself is paused, there is none. Where the database does not answer, what was known
+    /// holds; before its first answer there is none.
     pub async fn not_paused(&self, queues: &[QueueName]) -> Vec<QueueName> {
+        self.known_pauses().await;
+        let open = self.pauses.map(|pauses| pauses.open_here(queues));
+        open.unwrap_or_default()
+    }
+
+    /// Those of these queues that are not paused for all processes, in the same way.
+    pub async fn open_queues(&self, queues: &[QueueName]) -> Vec<QueueName> {
+        self.known_pauses().await;
+        let open = self.pauses.map(|pauses| pauses.open(queues));
+        open.unwrap_or_default()
+    }
+
+    async fn known_pauses(&self) {
         let clock = self.ports.clock.as_ref();
         if let Some(read) = self.pauses.read_at(clock.monotonic()) {
             let answer = match self.pauses.is_known() {
@@ -73,8 +94,6 @@ impl Engine {
                 }
             }
         }
-        let open = self.pauses.map(|pauses| pauses.open(queues));
-        open.unwrap_or_default()
     }
 }
 

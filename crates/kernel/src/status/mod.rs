@@ -164,7 +164,10 @@ fn sample(now: DbTime, since: DbTime, view: &WorkersView, flow: Flow) -> SampleV
         oldest_due_seconds: view.status.oldest_due_seconds,
         workers_alive: view.status.workers_alive,
         workers_lost: view.status.workers_lost,
-        slots: alive().map(|it| u64::from(it.concurrency)).sum(),
+        slots: alive()
+            .filter(|it| it.paused.is_none())
+            .map(|it| u64::from(it.concurrency))
+            .sum(),
         slots_busy: alive().map(|it| u64::from(it.running_count)).sum(),
     }
 }

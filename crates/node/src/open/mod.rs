@@ -236,7 +236,7 @@ pub fn open_store<'a>(settings: &'a Settings, role: &'a str) -> BoxFuture<'a, Re
 #[must_use]
 pub fn missing_file(settings: &Settings) -> Option<&Path> {
     match &settings.database {
-        Database::Sqlite(path) if !path.exists() => Some(path),
+        Database::Sqlite(path) if path.try_exists().is_ok_and(|is| !is) => Some(path),
         Database::Sqlite(_) | Database::Postgres(_) => None,
     }
 }

@@ -51,6 +51,13 @@ impl SettingsArgs {
             first: self.values.clone(),
             secret_config: config.filter(|_| holds_password(&file)),
             file: match &self.values.profile {
+                // The key of one server must not go to another one.
+                Some(_) if self.values.url.is_some() || self.values.token_file.is_some() => {
+                    return Err(Exit::config(
+                        "setting `profile`: a profile has an address and a key of its own; expected no --url, --token-file, \
+                         COUNTERSTEP_URL or COUNTERSTEP_TOKEN_FILE beside it",
+                    ));
+                }
                 Some(name) => values_of(name)?,
                 None => file.only(self.uses),
             },

@@ -31,7 +31,6 @@ pub(super) const FORMER: &[Former] = &[
     key("database_key_file", "tls.database.key_file"),
     key("database_password_file", "secret_files.database"),
     fixed("event_heartbeat", "15s"),
-    fixed("event_streams", "10000"),
     fixed(
         "events_max_age",
         "7d in a new stream; `nats stream edit --max-age` changes one that is there",
@@ -63,6 +62,7 @@ pub(super) const FORMER: &[Former] = &[
     key("seal_secret_file", "secret_files.seal"),
     fixed("spool_max_age", "1d"),
     fixed("spool_max_bytes", "268435456"),
+    fixed("uploads_per_caller", "as many as `streams_per_caller`"),
     key("webhook_secret_file", "secret_files.webhooks"),
 ];
 

@@ -2,6 +2,7 @@
 //! never the key itself.
 
 use super::table::SettingValues;
+use super::upgrade::replace;
 use crate::exit::Exit;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -54,7 +55,7 @@ pub fn read_profiles(file: &Path) -> Result<Profiles, Exit> {
     }
 }
 
-/// Writes them, all or none.
+/// Writes them, all or none. Of two who write at once the later one wins.
 ///
 /// # Errors
 /// [`Exit`] where the file cannot be written.
@@ -68,12 +69,8 @@ pub fn write_profiles(file: &Path, profiles: &Profiles) -> Result<(), Exit> {
             text += &format!("token_file = {}\n", quoted(&token.to_string_lossy()));
         }
     }
-    let half = file.with_extension("half");
-    let written = file
-        .parent()
-        .map_or(Ok(()), std::fs::create_dir_all)
-        .and_then(|()| std::fs::write(&half, text))
-        .and_then(|()| std::fs::rename(&half, file));
+    let folder = file.parent().map_or(Ok(()), std::fs::create_dir_all);
+    let written = folder.and_then(|()| replace(file, &text));
     written.map_err(|error| {
         let why = format!("`{}` cannot be written: {error}", file.display());
         Exit::of_disk(why, &error)

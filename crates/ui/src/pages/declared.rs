@@ -27,11 +27,8 @@ pub(crate) trait Group {
     /// The page that a decision leads back to, and its name.
     const BACK: (&'static str, &'static str);
 
-    /// What one of its decisions is about and would lead to: what the declaration says, unless the page knows more.
-    async fn look(visit: &PageRequest, what: &str, about: &About) -> Result<Look, Failed> {
-        let _ = what;
-        Ok(Look::at(part(&visit.request, "name"), about))
-    }
+    /// What one of its decisions is about and would lead to. Refuses a name that nothing has.
+    async fn look(visit: &PageRequest, what: &str, about: &About) -> Result<Look, Failed>;
 }
 
 /// What a decision is about, and what it would lead to.
@@ -137,6 +134,14 @@ fn fields(
             }
         };
         match value {
+            // Without it the interface would take another value than the form had.
+            _ if text.is_empty() && matches!(flag.takes, Takes::Text) && !at_first.is_empty() => {
+                let why = format!(
+                    "`{}` is missing; expected `{at_first}` or another",
+                    flag.field
+                );
+                form.refuse(ProblemCode::InvalidRequest, why);
+            }
             _ if text.is_empty() => {}
             Ok(value) => elsewhere = elsewhere.flag(flag.name, &text).field(flag.field, value),
             Err(why) => form.refuse(

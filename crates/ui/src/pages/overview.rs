@@ -1,8 +1,8 @@
 //! The overview: what comes and goes, what waits and for how long, who works, and what waits for a person.
 //! Must not hold what it shows.
 
-use super::declared::Group;
-use super::{parked, workers};
+use super::declared::{Group, Look};
+use super::{parked, part, workers};
 use crate::charts::curve;
 use crate::failed::{Answer, Failed};
 use crate::layout::{self, Chapter};
@@ -11,13 +11,14 @@ use crate::page_request::PageRequest;
 use crate::query::{Address, segment};
 use crate::time_text::age;
 use actix_web::HttpRequest;
-use counterstep_contracts::TaskStatus;
 use counterstep_contracts::access::Role;
 use counterstep_contracts::bulk::DeadLetterGroups;
 use counterstep_contracts::http::{Page, TaskSummary};
+use counterstep_contracts::operation::About;
 use counterstep_contracts::workers::{
     BreakerStanding, BreakerView, HistoryView, SampleView, WorkerState, WorkersView,
 };
+use counterstep_contracts::{ProblemCode, TaskStatus};
 use maud::{Markup, html};
 
 /// Maximum number of groups of parked tasks that are shown: the largest.
@@ -74,7 +75,8 @@ async fn installation(visit: &PageRequest) -> Result<Markup, Failed> {
         .filter(|it| it.state == WorkerState::Alive)
         .collect();
     let busy: u32 = alive.iter().map(|it| it.running_count).sum();
-    let slots: u32 = alive.iter().map(|it| it.concurrency).sum();
+    let open = alive.iter().filter(|it| it.paused.is_none());
+    let slots: u32 = open.map(|it| it.concurrency).sum();
     let waits = |of: &SampleView| of.waiting.values().sum::<u64>();
     let waiting = found.status.tasks.iter().filter(|it| is_waiting(it.status));
     let waiting: u64 = waiting.map(|it| it.count).sum();
@@ -202,6 +204,15 @@ impl Group for Breakers {
     const WORD: &'static str = "breakers";
     const CHAPTER: Chapter = Chapter::Overview;
     const BACK: (&'static str, &'static str) = ("Overview", "/");
+
+    async fn look(visit: &PageRequest, _: &str, about: &About) -> Result<Look, Failed> {
+        let look = Look::at(part(&visit.request, "name"), about);
+        let found = visit.get::<Page<BreakerView>>("/api/breakers").await?;
+        if !found.items.iter().any(|it| it.name == look.name) {
+            return Err(visit.refused(ProblemCode::NoSuchBreaker, "no breaker has this name"));
+        }
+        Ok(look)
+    }
 }
 
 fn breakers(visit: &PageRequest, found: Option<&Page<BreakerView>>) -> Markup {

@@ -10,6 +10,7 @@ use crate::page_request::PageRequest;
 use crate::query::{Address, Fields, segment};
 use crate::time_text::ago;
 use actix_web::HttpRequest;
+use counterstep_contracts::ProblemCode;
 use counterstep_contracts::access::Role;
 use counterstep_contracts::operation::About;
 use counterstep_contracts::workers::{PassView, WorkerState, WorkerView, WorkersView};
@@ -91,6 +92,10 @@ impl Group for Machines {
 
     async fn look(visit: &PageRequest, _: &str, about: &About) -> Result<Look, Failed> {
         let look = Look::at(part(&visit.request, "name"), about);
+        let found = visit.get::<WorkersView>("/api/workers").await?;
+        if !found.workers.iter().any(|it| it.machine == look.name) {
+            return Err(visit.refused(ProblemCode::NoSuchWorkers, "no machine has this name"));
+        }
         let query = Fields::of(visit.request.query_string());
         let role = query.get("role").unwrap_or("worker").to_owned();
         Ok(Look {

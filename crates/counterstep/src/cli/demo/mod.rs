@@ -40,7 +40,7 @@ const RESULT: &str = "zip";
 pub(super) struct DemoArgs {
     /// The files to zip [default: two that are made for the occasion]
     files: Vec<PathBuf>,
-    /// Where to write the ZIP [default: out.zip; with --crash-at it is not written]
+    /// Where to write the ZIP [default: out.zip; with --crash-at nowhere]
     #[arg(long)]
     out: Option<PathBuf>,
     /// Lets this step fail after its work, and shows how everything is undone in reverse

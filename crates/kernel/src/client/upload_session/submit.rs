@@ -22,7 +22,6 @@ use counterstep_contracts::http::Accepted;
 use counterstep_contracts::{Labels, StoredFile, StoredFiles};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Maximum tries after another submission took the slot.

@@ -53,7 +53,7 @@ fn queue_paused(facts: &Facts<'_>) -> Option<Found> {
     let since = format_duration(Duration::from_secs(now.after(pause.since).as_secs()));
     let detail = format!(
         "its queue `{queue}` has been paused for {since}: {}; a few seconds after it is resumed it is claimed",
-        pause.note
+        pause.reason()
     );
     let resume = resume_queue(&queue.0);
     let found = WhyReason {
@@ -153,7 +153,7 @@ fn workers_paused(facts: &Facts<'_>) -> Option<Found> {
         first.role(),
         first.row.machine,
         format_duration(Duration::from_secs(since)),
-        pause.note
+        pause.reason()
     );
     let resume = resume_workers(&first.row.machine, first.role());
     Some((reason(WhyCode::WorkersPaused, detail), Some(resume)))
